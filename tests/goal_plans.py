@@ -35,7 +35,7 @@ GOAL = Goal(
 
 
 def sub_goal(description: str = "go", **fields: Any) -> SubGoal:
-    """A pending one of the first plan."""
+    """A pending sub-goal of the first plan."""
     whole: dict[str, Any] = {
         "id": 0,
         "tenant_id": 1,
@@ -59,7 +59,7 @@ def sub_goal(description: str = "go", **fields: Any) -> SubGoal:
 
 
 def add_plan(tx: Transaction, goal: Goal, steps: Mapping[str, Sequence[str]], **fields: Any) -> dict[str, int]:
-    """Sub-goals of a first plan by what they say, each after those it names; their ids."""
+    """Add the sub-goals of a first plan, as a map of descriptions to dependencies, and return their ids."""
     ids: dict[str, int] = {}
     goal_store.open_cycle(tx, goal.tenant_id, goal.id)
     for words, after in steps.items():
@@ -88,7 +88,7 @@ def start(tx: Transaction, goal: Goal, sub_goal_id: int) -> SubGoal:
 
 
 def end(tx: Transaction, goal: Goal, sub_goal_id: int, summary: str = "It is done.", error: str | None = None) -> SubGoal:
-    """Begun if it was not, and over."""
+    """End a sub-goal; start it first if it is pending."""
     one = get_sub_goal(tx, goal, sub_goal_id)
     if one.status == "pending":
         one = start(tx, goal, sub_goal_id)
@@ -104,7 +104,7 @@ def evaluate(
 
 
 def add_begun_goal(tx: Transaction, tenant_id: int, description: str = "reach it", **fields: Any) -> Goal:
-    """A goal with a plan of two steps, the first of them begun."""
+    """A goal with a plan of two sub-goals, the first of them started."""
     goal = goals.add(tx, tenant_id, NewGoal(description, **fields))
     ids = add_plan(tx, goal, {"go": [], "arrive": ["go"]})
     start(tx, goal, ids["go"])

@@ -1,4 +1,4 @@
-"""A way to Postgres on which the answer to one commit gets lost: the server has stored it, and whoever asked never hears so."""
+"""A proxy for Postgres that drops the reply to one commit: the server has stored it, but the client never learns so."""
 
 import socket
 import threading
@@ -9,7 +9,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 
 class LossyProxy:
-    """Passes everything on, until a commit follows on what is looked for: that one is passed on, and its answer is not."""
+    """Forwards everything. The first COMMIT after a message that contains `after` is forwarded too, but its reply is dropped."""
 
     def __init__(self, url: str, after: bytes) -> None:
         known = conninfo_to_dict(url)
@@ -20,7 +20,7 @@ class LossyProxy:
         self.url = f"postgresql://{known['user']}:@127.0.0.1:{self.door.getsockname()[1]}/{known['dbname']}"
 
     def serve(self) -> None:
-        with suppress(OSError):  # the door was closed
+        with suppress(OSError):  # the listener was closed
             while True:
                 client, _ = self.door.accept()
                 server = socket.socket(socket.AF_UNIX)
@@ -42,7 +42,7 @@ class LossyProxy:
 
     def back(self, client: socket.socket, server: socket.socket) -> None:
         while words := server.recv(65536):
-            with suppress(OSError):  # nobody is there any more: the server is heard to its end all the same
+            with suppress(OSError):  # the client is gone, but the server's replies are still read to the end
                 client.sendall(words)
         client.close()
         server.close()

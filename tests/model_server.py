@@ -1,17 +1,17 @@
-"""A model behind the OpenAI chat-completions API, met over real sockets: as strict as the real one, and it says what it is told.
+"""A fake model behind the OpenAI chat-completions API, over real sockets: as strict as the real one, with scripted replies.
 
-In a thread, with a script that looks at a request and says what to reply:
+In a thread, with a script that maps a request to a reply:
 
     with ModelServer(by_turn(calls(("create_todo", {"subject": "buy milk"})), text("Done."))) as server:
         ...
     assert server.violations == []
 
-As a process of its own, which outlives the process under test, with rules in a JSON file (see `by_rules`):
+In a separate process, which outlives the process under test, with rules in a JSON file (see `by_rules`):
 
-    with model_process(rules, tmp_path) as server:
+    with run_model_process(rules, tmp_path) as server:
         ...
 
-The same request gets the same reply however often it is made, except from `flaky` and from rules with `times`.
+The same request always gets the same reply, except from `flaky` and from rules with `times`.
 """
 
 import argparse
@@ -42,7 +42,7 @@ TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 Document = dict[str, Any]
 
 
-# What was asked
+# Requests
 
 
 class RecordedCall(NamedTuple):
@@ -93,7 +93,7 @@ class Request(NamedTuple):
 
     @property
     def tool_results(self) -> list[ToolResult]:
-        """What tools answered so far, oldest first."""
+        """The results of tools so far, oldest first."""
         names = {called.id: called.name for called in self.calls}
         return [ToolResult(names.get(one["tool_call_id"], "?"), get_text(one)) for one in self.messages if one["role"] == "tool"]
 
@@ -103,7 +103,7 @@ def get_text(message: Document) -> str:
     return content if isinstance(content, str) else "".join(part.get("text", "") for part in content or [])
 
 
-# What to reply
+# Replies
 
 
 class Call(NamedTuple):
@@ -145,7 +145,7 @@ def text(said: str, finish: str = "stop", usage: tuple[int, int] | None = None) 
 
 
 def call(name: str, arguments: Document | None = None, *, id: str | None = None, raw_arguments: str | None = None) -> Call:
-    """A tool call. It gets the id `call_{assistant turn}_{place}`, both from 1, unless it brings its own."""
+    """A tool call. Without an id it gets `call_{assistant turn}_{place}`, both counted from 1."""
     return Call(name, json.dumps(arguments or {}) if raw_arguments is None else raw_arguments, id)
 
 
@@ -164,7 +164,7 @@ def error(status: int, message: str = "made up", retry_after: float | None = Non
 
 
 def raw(body: str | bytes, status: int = 200, kind: str = "text/event-stream", **headers: str) -> Reply:
-    """A response with this body, which is no reply of the API."""
+    """A response with this body, which need not be valid for the API."""
     sent = body.encode() if isinstance(body, str) else body
     named = {"Content-Type": kind, "Content-Length": str(len(sent)), "Connection": "close"}
     named |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -173,13 +173,13 @@ def raw(body: str | bytes, status: int = 200, kind: str = "text/event-stream", *
 
 
 def encode_stream(*data: Any, done: bool = True) -> str:
-    """The body of a stream: each document as one event, text as it is."""
+    """The body of a stream: one event per document; strings are sent as they are."""
     lines = [one if isinstance(one, str) else json.dumps(one) for one in data] + ["[DONE]"] * done
     return "".join(f"data: {line}\n\n" for line in lines)
 
 
 def chunk(delta: Any, finish: Any = None, **more: Any) -> Document:
-    """One event of a stream; `more` takes the place of its other fields."""
+    """One event of a stream; `more` replaces its other fields."""
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
     frame = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1_750_000_000, "model": MODEL}
     return {**frame, "choices": [choice], **more}
@@ -190,12 +190,12 @@ def drop(said: str = "This sentence will not be heard to its end.") -> Reply:
 
 
 def slow(seconds: float, reply: Reply) -> Reply:
-    """To be waited for. A test that wants to decide itself how long takes `hold` and `release`."""
+    """A reply after a delay. Use `hold` and `release` for a delay that the test controls."""
     return replace(reply, seconds=seconds)
 
 
 def pause_midway(reply: Reply) -> Reply:
-    """Held back in the middle: the first half is sent whether or not the server is held."""
+    """A reply that is held in the middle: the first half is sent even while the server holds replies."""
     return replace(reply, midway=True)
 
 
@@ -218,7 +218,7 @@ def by_turn(*replies: Reply) -> Script:
 
 
 def flaky(times: int, failure: Reply, then: Script | Reply, when: Callable[[Request], bool] = lambda _: True) -> Script:
-    """The failure to the first so many requests that fit, and to the others what comes then."""
+    """Fail the first `times` requests that match `when`; answer all others with `then`."""
     asked, after = count(), to_script(then)
     return lambda request: failure if when(request) and next(asked) < times else after(request)
 
@@ -236,12 +236,12 @@ CONDITIONS: dict[str, Callable[[Request, Any], bool]] = {
 
 
 def by_rules(rules: Sequence[Document]) -> Script:
-    """The reply of the first rule that fits: `{"when": {condition: value, ...}, "reply": {...}, "times": 2}`.
+    """The reply of the first matching rule: `{"when": {condition: value, ...}, "reply": {...}, "times": 2}`.
 
-    All conditions of a rule have to hold; without any it always fits, and with `times` only so often.
+    All conditions of a rule must hold; a rule without conditions always matches. `times` limits how often a rule is used.
     A reply is one of `{"text": ""}`, `{"calls": [{"name": "", "arguments": {}, "raw_arguments": "", "id": ""}], "text": ""}`,
-    `{"error": {"status": 429, "message": "", "retry_after": 1, "code": ""}}`, `{"filtered": ""}` and `{"drop": ""}`,
-    and may say `finish`, `usage`, `seconds` and `midway` besides.
+    `{"error": {"status": 429, "message": "", "retry_after": 1, "code": ""}}`, `{"filtered": ""}` and `{"drop": ""}`.
+    It may also have `finish`, `usage`, `seconds` and `midway`.
     """
     unknown = {name for rule in rules for name in rule.get("when", {})} - CONDITIONS.keys()
     unknown |= {name for rule in rules for name in rule} - {"when", "reply", "times"}
@@ -278,7 +278,7 @@ def to_script(script: Script | Reply) -> Script:
     return (lambda _: script) if isinstance(script, Reply) else script
 
 
-# What the real API refuses. The words are its own where we know them.
+# Requests that the real API refuses. The messages are the API's own where known.
 
 
 class Violation(NamedTuple):
@@ -287,7 +287,7 @@ class Violation(NamedTuple):
 
 
 def list_body_errors(body: Any) -> Iterator[Violation]:
-    """What keeps a document from being a request at all."""
+    """The errors in the body that make it an invalid request."""
     if not isinstance(body, dict):
         yield Violation("body", "We could not parse the JSON body of your request.")
         return
@@ -329,7 +329,7 @@ def list_message_errors(place: str, message: Document) -> Iterator[Violation]:
 
 
 def list_violations(request: Request) -> Iterator[Violation]:
-    """What is wrong with a request whose parts are in order."""
+    """The errors in a request whose body is well formed."""
     if not request.messages:
         yield Violation("messages", "Invalid 'messages': empty array. Expected an array with minimum length 1.")
     yield from list_dialogue_errors(request.messages)
@@ -349,7 +349,7 @@ def list_violations(request: Request) -> Iterator[Violation]:
 
 
 def list_dialogue_errors(messages: Sequence[Document]) -> Iterator[Violation]:
-    """Every tool call is answered once, at once, and nothing else is."""
+    """Check that every tool call has one result, directly after it, and that every result has a call."""
     asked: list[str] = []
     waiting: list[str] = []
     for place, message in enumerate(messages):
@@ -388,7 +388,7 @@ def list_repeated(names: Iterable[str]) -> list[str]:
     return [name for name, times in Counter(names).items() if times > 1]
 
 
-# How a reply looks on the wire
+# Replies on the wire
 
 
 def build_envelope(request: Request, kind: str) -> Document:
@@ -461,7 +461,7 @@ class ChatHandler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Tests have no use for an access log."""
+        """Drop the access log."""
 
     def do_GET(self) -> None:
         address = urlsplit(self.path)
@@ -510,7 +510,7 @@ class ChatHandler(BaseHTTPRequestHandler):
             return
         try:
             reply = self.server.script(request)
-        except Exception as error:  # noqa: BLE001  a client would wait for an answer, and the test for the reason
+        except Exception as error:  # noqa: BLE001  otherwise the client would hang, and the test would not see the error
             self.refuse(Failure(500, f"the script failed: {type(error).__name__}: {error}"))
             return
         self.say(request, reply)
@@ -530,7 +530,7 @@ class ChatHandler(BaseHTTPRequestHandler):
         if request.body.get("stream"):
             data = [f"data: {event}\n\n".encode() for event in list_stream_events(request, reply)]
             parts = [b"%x\r\n%s\r\n" % (len(one), one) for one in data] + [b"0\r\n\r\n"]
-            middle = (len(list(list_deltas(request, reply))) + 1) // 2  # the reason to finish belongs to the second half
+            middle = (len(list(list_deltas(request, reply))) + 1) // 2  # the finish reason belongs to the second half
             self.begin(200, {"Content-Type": "text/event-stream; charset=utf-8", "Transfer-Encoding": "chunked"})
         else:
             whole = json.dumps(build_completion(request, reply)).encode()
@@ -549,7 +549,7 @@ class ChatHandler(BaseHTTPRequestHandler):
             self.wfile.write(part)
 
     def refuse(self, *failures: Failure) -> None:
-        """A request that should not have been made. Clients are asked not to try it again: it would be as wrong."""
+        """Refuse an invalid request. The client must not retry it, because it would fail again."""
         self.server.violations += [f"{one.param}: {one.message}" if one.param else one.message for one in failures]
         self.send(error_document(failures[0]), failures[0].status, {"x-should-retry": "false"})
 
@@ -569,13 +569,13 @@ class ChatHandler(BaseHTTPRequestHandler):
 
 
 def parse_body(sent: bytes) -> Any:
-    with suppress(ValueError):  # as good as no document
+    with suppress(ValueError):  # invalid JSON
         return json.loads(sent)
     return None
 
 
 class ModelServer(ThreadingHTTPServer):
-    daemon_threads = False  # closing waits for them, so that no test inherits another's
+    daemon_threads = False  # closing waits for them, so that no thread outlives its test
     request_queue_size = 128
 
     def __init__(self, script: Script | Reply, port: int = 0) -> None:
@@ -601,19 +601,19 @@ class ModelServer(ThreadingHTTPServer):
             self._arrival.notify_all()
 
     def wait_for_requests(self, number: int) -> list[Request]:
-        """The requests, as soon as there are so many. Their replies may still be held back."""
+        """Wait for this many requests, and return them. Their replies may still be held."""
         with self._arrival:
             enough = self._arrival.wait_for(lambda: len(self._requests) >= number, PATIENCE_S)
             assert enough, f"{len(self._requests)} requests instead of {number}"
             return list(self._requests)
 
     def forget(self) -> None:
-        """Forget the requests; violations are not forgotten."""
+        """Clear the requests, but keep the violations."""
         with self._arrival:
             self._requests.clear()
 
     def hold(self) -> None:
-        """Keep every reply back from now on."""
+        """Hold every reply from now on."""
         self._released.clear()
 
     def release(self) -> None:
@@ -633,7 +633,7 @@ class ModelServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away, or was killed, is no violation."""
+        """Ignore clients that disconnected or were killed; any other error is a violation."""
         if not isinstance(error := sys.exception(), ConnectionError):
             self.violations.append(f"the model server failed: {error!r}")
 
@@ -646,16 +646,16 @@ class ModelServer(ThreadingHTTPServer):
         self._closing.set()
         self.release()
         for connection in list(self._connections):
-            with suppress(OSError):  # its client was faster
+            with suppress(OSError):  # the client closed it first
                 connection.shutdown(socket.SHUT_RDWR)
         self.server_close()
 
 
-# The same in a process of its own
+# In a separate process
 
 
 class ModelProcess:
-    """Such a server elsewhere: what `ModelServer` offers, asked for over HTTP."""
+    """A server in another process, with the interface of `ModelServer` over HTTP."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -690,7 +690,7 @@ class ModelProcess:
 
 @contextmanager
 def run_model_process(rules: Sequence[Document], folder: Path) -> Iterator[ModelProcess]:
-    """Run the server by these rules in a process of its own until the block ends."""
+    """Run the server with these rules in a separate process until the block ends."""
     script = folder / "model script.json"
     script.write_text(json.dumps(rules), encoding="utf-8")
     with subprocess.Popen([sys.executable, __file__, str(script)], stdout=subprocess.PIPE, text=True) as process:
@@ -706,7 +706,7 @@ class Reachable(Protocol):
 
 
 def environment(server: Reachable) -> dict[str, str]:
-    """What tells Headway to talk to this server."""
+    """The environment that points Headway at this server."""
     return {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "test-key", "HEADWAY_MODEL": f"openai-chat:{MODEL}"}
 
 
@@ -716,7 +716,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     given = parser.parse_args()
     ends = {signal.SIGTERM, signal.SIGINT}
-    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before there are threads, which inherit it
+    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before any thread starts: threads inherit the mask
     with ModelServer(by_rules(json.loads(given.script.read_text(encoding="utf-8"))), given.port) as server:
         print(json.dumps({"url": server.url}), flush=True)
         signal.sigwait(ends)

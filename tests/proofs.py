@@ -1,7 +1,7 @@
-"""The torture programme: tests that try as often as there is time for, and the table of what held.
+"""The torture programme: tests with a variable number of trials, and the table of their results.
 
-`make test` tries a share of each; `make torture` (pytest --torture) tries the whole and prints the table. A test that belongs to it
-is marked `proof`, and asks how often to try:
+`make test` runs a share of the trials; `make torture` (pytest --torture) runs all of them and prints the table. Such a test is
+marked `proof`, and asks for its number of trials:
 
     @pytest.mark.proof
     def test_nothing_acknowledged_is_lost_when_the_power_fails(proof: Proof) -> None:
@@ -16,29 +16,29 @@ from typing import Any
 
 import pytest
 
-ROW = "proof"  # the property under which a test's report carries what it tried
+ROW = "proof"  # the property of a test's report that holds its trials
 Row = tuple[str, int, bool, float]
 
 
 class Proof:
-    """How often a test tries what it tries, and its line in the table."""
+    """The number of trials of a test, and its line in the table."""
 
     def __init__(self, whole: bool, record: Callable[[str, object], None]) -> None:
         self.whole = whole
         self._record = record
 
     def trials(self, what: str, share: int, whole: int) -> int:
-        """How often to try: a share of it, or the whole."""
+        """The number of trials to run: the share, or the whole."""
         trials = whole if self.whole else share
         self.tried(what, trials)
         return trials
 
     def tried(self, what: str, trials: int) -> None:
-        """For a test that finds out by itself how often there is something to try."""
+        """Record the trials of a test that finds their number itself."""
         self._record(ROW, json.dumps([what, trials]))
 
     def seeds(self, what: str, share: int, whole: int) -> Iterator[int]:
-        """The same from run to run, so that what failed can be looked at again."""
+        """The seeds of the trials, the same in every run, so that a failure can be repeated."""
         return iter(range(self.trials(what, share, whole)))
 
 
@@ -68,7 +68,7 @@ def rows(reporter: Any) -> Iterator[Row]:
 
 
 def table(found: Iterator[Row]) -> Iterator[str]:
-    """A line for each thing that was tried, however many tests tried it."""
+    """One line per kind of trial, summed over the tests that ran it."""
     yield f"{'what was tried':<72} {'trials':>9} {'seconds':>8}  held"
     for what, group in groupby(sorted(found), key=lambda row: row[0]):
         tried = list(group)

@@ -12,12 +12,12 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction, Work
 from headway.testing import TenantHarness
 
-# Refusals that are right: the row is gone, or not in a state that allows it.
+# Correct refusals: the row is gone, or its state does not permit the change.
 REFUSED = (NotFound, Conflict, DependencyCycle)
 
 
 def list_contradictions(tx: Transaction, tenant_id: int) -> list[str]:
-    """Everything that is kept but does not follow from the rows."""
+    """Every stored counter, position or flag that contradicts the rows."""
     rows = tx.all(
         "SELECT id, conversation_id, turn_id, status, position, completed_at, blocked_by FROM todos WHERE tenant_id = ?", tenant_id
     )
@@ -49,12 +49,12 @@ def list_contradictions(tx: Transaction, tenant_id: int) -> list[str]:
     waits: dict[int, list[int]] = {}
     for todo, waits_for in edges:
         waits.setdefault(todo, []).append(waits_for)
-    TopologicalSorter(waits).prepare()  # says so itself if there is a cycle
+    TopologicalSorter(waits).prepare()  # raises CycleError if there is a cycle
     return found
 
 
 class RandomWalk:
-    """Somebody who does, in any order, anything that anybody may do. The seed tells the whole story."""
+    """Runs random operations in random order. The seed determines the whole sequence."""
 
     def __init__(self, desk: TenantHarness, seed: int) -> None:
         self.tenant_id = desk.tenant.id
@@ -69,7 +69,7 @@ class RandomWalk:
             database.write(self.verb())
 
     def steps(self, tx: Transaction) -> None:
-        """Several in one transaction."""
+        """Run several operations in one transaction."""
         for _ in range(self.chance.randint(1, 4)):
             with suppress(*REFUSED):
                 tx.attempt(self.verb())

@@ -19,7 +19,7 @@ from tests.goal_plans import add_begun_goal
 
 @dataclass
 class Ids:
-    """Things one can name."""
+    """Ids and keys that a request can name."""
 
     todo: int
     conversation: int
@@ -50,7 +50,7 @@ UNKNOWN_IDS = Ids(
 
 
 def fill_tenant(desk: TenantHarness) -> Ids:
-    """Give the tenant a row in every table it can have one in."""
+    """Give the tenant a row in every table that has a tenant_id."""
     conversation = desk.conversation(key="somebody's")
     run = desk.write(turns.start, conversation.id, turns.TurnRequest("look into it"))
     turn = run.turn_id
@@ -89,7 +89,7 @@ def message_work(conversation_id: int) -> dict[str, Any]:
 
 
 def write_run_rows(tx: Transaction, run: Run) -> None:
-    """What an agent leaves behind."""
+    """Write the rows that an agent's run leaves."""
     run_store.append_messages(tx, run.tenant_id, run.id, 0, "{}")
     run_store.save_effect(tx, run.tenant_id, run.id, Effect(0, 0, "call", "now", "{}", "started"))
     run = spending.reserve(tx, run, 5, 100) or run
@@ -99,7 +99,7 @@ def write_run_rows(tx: Transaction, run: Run) -> None:
 
 
 def list_tenant_tables(tx: Transaction) -> list[str]:
-    """Every table with a tenant_id, as the database itself describes them."""
+    """Every table with a tenant_id, according to the database's schema."""
     rows = tx.all(
         "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'tenant_id'"
         if tx.dialect.name == "sqlite"
@@ -109,7 +109,7 @@ def list_tenant_tables(tx: Transaction) -> list[str]:
 
 
 def read_tenant_rows(desk: TenantHarness) -> dict[str, list[Row]]:
-    """Every row the tenant has, by table."""
+    """Every row of the tenant, by table."""
 
     def look(tx: Transaction) -> dict[str, list[Row]]:
         return {

@@ -1,4 +1,4 @@
-"""The audit of dependencies in `make check`: a vulnerability fails it, and a service that cannot be asked does not."""
+"""The dependency audit in `make check`: a vulnerability fails it; an unreachable service does not."""
 
 import json
 import os
@@ -19,7 +19,7 @@ SKIPPED = {"name": "odd", "skip_reason": "not known there"}
 
 
 def audited(folder: Path, program: str) -> tuple[int, str]:
-    """How the check ends if the auditor is this program."""
+    """Run the check with this program as its auditor, and return the exit code and output."""
     (folder / "pip_audit").mkdir()
     (folder / "pip_audit" / "__init__.py").touch()
     (folder / "pip_audit" / "__main__.py").write_text(program, encoding="utf-8")

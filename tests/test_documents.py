@@ -1,5 +1,5 @@
-"""The documents: what is generated is up to date, links lead somewhere, settings and sentences are those of the code, and every
-requirement names tests that exist."""
+"""The documents: generated pages are up to date, links resolve, quoted settings and messages match the code, and every requirement
+names tests that exist."""
 
 import ast
 import os
@@ -49,7 +49,8 @@ TIC = re.compile(rf"\b({'|'.join(TICS)})\b", re.IGNORECASE)
 QUOTED = re.compile(r"“[^”]*”")  # requirements are quoted word for word
 HISTORY = ROOT / "CHANGELOG.md"
 UNCHECKED = ("agents/models/rehearsal/reading.py",)  # words that a user may write
-OF_LIBRARIES = ("Unknown model", "set OPENAI_API_KEY", "Extra inputs are not permitted", "permission denied for")  # what others say
+# Messages of libraries, which the code does not contain.
+OF_LIBRARIES = ("Unknown model", "set OPENAI_API_KEY", "Extra inputs are not permitted", "permission denied for")
 
 
 def written(page: Path) -> str:
@@ -70,7 +71,7 @@ def links(page: Path) -> list[str]:
 
 
 def anchors(page: Path) -> Iterator[str]:
-    """As forges name them: the heading without its marks, in lower case, with dashes; what occurs again is numbered."""
+    """Anchors as forges build them: the heading in lower case, with dashes and without punctuation; duplicates are numbered."""
     seen: Counter[str] = Counter()
     for heading in re.findall(
         r"^#+ (.+)$", re.sub(r"^```.*?^```", "", written(page), flags=re.DOTALL | re.MULTILINE), re.MULTILINE
@@ -83,7 +84,7 @@ def anchors(page: Path) -> Iterator[str]:
 
 def leads_nowhere(page: Path, link: str) -> bool:
     if re.match(r"[a-z]+:", link):
-        return False  # elsewhere: whether it is there today is not for this test to say
+        return False  # external links are not checked
     path, _, anchor = link.partition("#")
     target = (page.parent / path).resolve() if path else page
     if not target.is_relative_to(ROOT) or not target.exists():
@@ -92,12 +93,12 @@ def leads_nowhere(page: Path, link: str) -> bool:
 
 
 def told_settings() -> dict[str, str]:
-    """Name and default of each, as the page has them."""
+    """The name and default of each setting on the page."""
     return {name.lower(): default.strip() for name, default in SETTING.findall(written(DOCS / "settings.md"))}
 
 
 def test_the_reference_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")  # whoever writes it, on whatever terminal
+    monkeypatch.setenv("COLUMNS", "40")  # the result must not depend on the terminal
     made = reference_writer().documents()
     stale = [
         name
@@ -168,20 +169,20 @@ def test_the_readme_describes_the_task_list() -> None:
 
 
 def sentences() -> list[str]:
-    """What the page of troubles quotes in the first column of its tables, without what differs from case to case."""
+    """The messages quoted in the first column of the troubleshooting tables, without their variable parts."""
     cells = re.findall(r"^\| (.*?) \|", written(DOCS / "troubleshooting.md"), re.MULTILINE)
     quoted = [span for cell in cells for span in re.findall(r"`([^`]+)`", cell) if re.match(r"(… )?[A-Za-z]+ [a-z…]+ ", span)]
     return [part.strip(" :") for span in quoted for part in span.split("…")]
 
 
 def literals(module: Path) -> list[str]:
-    """Every text in a module. Docstrings are among them: those of errors and commands are messages."""
+    """Every string in a module, including docstrings, because those of errors and commands are shown to users."""
     nodes = ast.walk(ast.parse(written(module)))
     return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
 def said() -> str:
-    """Every text in the code, and the page's."""
+    """Every string in the Python code, and the page's scripts."""
     texts = [text for path in (ROOT / "src").rglob("*.py") for text in literals(path)]
     return "\n".join([*texts, *(written(path) for path in (ROOT / "src").rglob("static/js/*.js"))])
 
@@ -229,7 +230,7 @@ def test_words_to_avoid_are_found() -> None:
 
 
 def requirements() -> list[tuple[str, int, str]]:
-    """Document, number, and the cell with the tests of every requirement."""
+    """Document, number and test cell of every requirement."""
     return [(source, int(number), tests) for source, number, tests in REQUIREMENT.findall(written(DOCS / "requirements.md"))]
 
 
@@ -248,7 +249,7 @@ def known_tests(path: str) -> dict[str, bool]:
 
 
 def is_test(named: str) -> bool:
-    """Whether this is the id of one test that exists, in backticks; only a parametrised one may name its parameters."""
+    """Whether this is the id of an existing test, in backticks. Only a parametrised test may have parameters in its id."""
     found = TEST_ID.fullmatch(named)
     if found is None:
         return False

@@ -1,4 +1,4 @@
-"""The made-up model is met by the same libraries as the real one, and refuses what the real one refuses."""
+"""The fake model works with the same client libraries as the real one, and refuses the same requests."""
 
 import asyncio
 import os
@@ -52,7 +52,7 @@ PROGRAM = f"import openai; openai.OpenAI(max_retries=0).chat.completions.create(
 
 
 def client_of(url: str, retries: int = 0) -> openai.OpenAI:
-    http = httpx2.Client(verify=False, trust_env=False)  # certificates take a tenth of a second to load
+    http = httpx2.Client(verify=False, trust_env=False)  # loading certificates takes 0.1 s
     return openai.OpenAI(base_url=url, api_key="test-key", max_retries=retries, http_client=http)
 
 
@@ -74,7 +74,7 @@ def streamed(server: ModelServer, **options: Any) -> list[Any]:
 
 
 def refused(server: ModelServer, **body: Any) -> str:
-    """What the server says to a request that it has to refuse."""
+    """Send a request that the server must refuse, and return its message."""
     with pytest.raises(openai.BadRequestError) as refusal:
         ask(server, **body)
     assert refusal.value.type == "invalid_request_error"
@@ -176,7 +176,7 @@ def test_a_script_without_an_answer_says_so_at_once() -> None:
 
 def in_the_background(work: Callable[[], object]) -> threading.Thread:
     def patiently() -> None:
-        with suppress(openai.APIConnectionError):  # the server is closed first in one test
+        with suppress(openai.APIConnectionError):  # one test closes the server first
             work()
 
     thread = threading.Thread(target=patiently)
@@ -247,7 +247,7 @@ def test_a_model_process_outlives_its_client(tmp_path: Path) -> None:
 
 
 def talk(script: Script | Reply, *, answering: bool = False) -> ModelResponse:
-    """What pydantic-ai makes of the last reply; it answers the tool calls of the first if it is asked to."""
+    """The last reply as pydantic-ai parses it. With `answering`, the tool calls of the first reply are answered."""
     with ModelServer(script) as server, pytest.MonkeyPatch.context() as patch:
         for name, value in environment(server).items():
             patch.setenv(name, value)

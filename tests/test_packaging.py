@@ -1,4 +1,4 @@
-"""What is released: built, looked into, and installed where nothing of the source tree is in sight."""
+"""The release: built, inspected, and installed without access to the source tree."""
 
 import json
 import os
@@ -36,7 +36,7 @@ WHERE = "import headway, headway.assembly; print(headway.__file__)"
 
 class Release(NamedTuple):
     sources: Path
-    wheel: Path  # built from those sources, not from the tree
+    wheel: Path  # built from the sdist, not from the tree
 
 
 def run(*command: str | Path, folder: Path, env: Mapping[str, str] | None = None) -> str:
@@ -47,7 +47,7 @@ def run(*command: str | Path, folder: Path, env: Mapping[str, str] | None = None
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
-    """From a copy of what belongs to the project: what tools leave in the tree must not matter."""
+    """Build the release from a copy of the tree without files that tools leave in it."""
     folder = tmp_path_factory.mktemp("release")
     tree = folder / "tree"
     left_behind = shutil.ignore_patterns(".*", "__pycache__", "dist", "*.egg-info")
@@ -101,11 +101,11 @@ def test_every_dependency_and_extra_is_explained() -> None:
 
 @pytest.fixture(scope="module")
 def installed(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the wheel and, borrowed from the one that runs the tests, the libraries it needs."""
+    """An environment with the wheel, which borrows its dependencies from the environment that runs the tests."""
     folder = tmp_path_factory.mktemp("installed")
     venv.create(folder / "venv", with_pip=False, symlinks=True)
     python = folder / "venv" / "bin" / "python"
-    # A line in a .pth file adds a folder, but not what .pth files in there add: the source tree stays out of sight.
+    # A .pth file adds a folder, but not the .pth files in it: the source tree is not importable.
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=folder).strip())
     (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index", release.wheel, folder=folder)

@@ -1,4 +1,4 @@
-"""The shape of the project: names, sizes, where SQL lives, what a command loads, what a release holds."""
+"""The structure of the project: names, sizes, the place of SQL, modules loaded by commands, and contents of a release."""
 
 import ast
 import inspect
@@ -31,7 +31,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 LARGEST_MODULE = 400
 LARGEST_FUNCTION = 60
-MOST_MODULES = {"actions": 30}  # in a folder; elsewhere at most 20
+MOST_MODULES = {"actions": 30}  # limits per folder; 20 elsewhere
 LONGEST_LINE = 132
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "base", "manager", "managers", "core", "shared", "stuff"}
 # A function's name is a verb and a constant's a noun. A participle alone is neither: it leaves out what was done to what.
@@ -81,14 +81,14 @@ print(json.dumps([time.process_time() - began, [name for name in sys.modules if 
 
 
 def walked(root: Path) -> Iterator[tuple[Path, list[str]]]:
-    """The folders of the project with their files, without what tools leave behind."""
+    """The folders of the project with their files, without those that tools leave."""
     for folder, below, names in os.walk(root):
         below[:] = [name for name in below if name == ".ci" or not (name.startswith((".", "__")) or name == "dist")]
         yield Path(folder), names
 
 
 def code(page: str) -> str:
-    """What a page of Markdown sets as code."""
+    """The code blocks and code spans of a Markdown page."""
     return "\n".join(re.findall(r"```.*?```|`[^`\n]+`", page, re.DOTALL))
 
 
@@ -100,7 +100,7 @@ def commands() -> dict[str, list[str]]:
 
 
 def imports(source: str) -> Iterator[str]:
-    """Every module that a module imports, wherever it does, also what it imports for types only."""
+    """Every module that a module imports, including local and type-only imports."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -125,7 +125,7 @@ def functions(source: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def texts(source: str) -> Iterator[str]:
-    """Every literal text of a module that is not a docstring."""
+    """Every string of a module that is not a docstring."""
     tree = ast.parse(source)
     remarks = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -134,7 +134,7 @@ def texts(source: str) -> Iterator[str]:
 
 
 def canonical(requirement: str) -> str:
-    """The name of a requirement or pin, as package indexes compare them."""
+    """The name of a requirement or pin, normalised as package indexes do."""
     name = re.split(r"[\s\[<>=!~;]", requirement, maxsplit=1)[0]
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -216,7 +216,7 @@ def test_sql_lives_in_storage() -> None:
 
 
 def test_sql_would_be_recognised() -> None:
-    """The test above is worth something: storage is full of what it looks for."""
+    """A control for the test above: the pattern matches the SQL in storage."""
     stores = [source for name, source in SOURCES.items() if name.startswith("storage/stores/") and "SELECT" in source]
     assert len(stores) >= 3
     for source in stores:
@@ -235,7 +235,7 @@ def test_everyday_commands_load_no_web_stack_no_agents_and_no_event_loop(tmp_pat
 
 
 def test_a_look_around_loads_no_agents(tmp_path: Path) -> None:
-    """What a newcomer types first, and what a shell asks at each Tab, must not wait for models."""
+    """A newcomer's first commands and shell completion must not wait for model libraries."""
     looks = json.dumps([["--version"], ["--help"], ["chat", "--help"], ["worker", "--help"], ["completion", "bash"]])
     ran = subprocess.run(
         [sys.executable, "-c", LOADED, looks], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
@@ -287,7 +287,7 @@ def test_every_direct_dependency_is_pinned() -> None:
 
 
 def test_no_file_names_a_package_registry() -> None:
-    """Where packages come from is the business of whoever installs them."""
+    """The choice of a package registry belongs to the person who installs."""
     registries = re.compile(r"\b(pypi|pythonhosted|npmjs|unpkg|jsdelivr|esm)\.(org|com|net|sh)\b", re.IGNORECASE)
     files = [folder / name for folder, names in walked(ROOT) for name in names]
 
@@ -296,7 +296,7 @@ def test_no_file_names_a_package_registry() -> None:
 
 
 def test_a_wheel_holds_the_migrations() -> None:
-    """Everything below src/headway is packed; migrations are numbered without gaps."""
+    """Everything below src/headway is packaged; migrations are numbered without gaps."""
     assert PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"] == {"packages": ["src/headway"]}
     names = sorted(path.name for path in (PACKAGE / "storage" / "migrations").iterdir())
 

@@ -1,6 +1,6 @@
-"""`headway …` in processes of their own that take no seconds to load: each is forked off one that has loaded everything.
+"""Runs `headway …` in processes that start at once: each is forked from one that has loaded every module.
 
-All else is as with `python -m headway …`: arguments, environment, folder, streams, a terminal, signals, and the exit code.
+Everything else is as with `python -m headway …`: arguments, environment, folder, streams, a terminal, signals and the exit code.
 """
 
 import atexit
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, Any
 
 PATIENCE_S = 60
-# What `serve`, `worker` and `chat` load sooner or later.
+# Modules that `serve`, `worker` and `chat` load at some point.
 MODULES = (
     "headway.agents.loop.job_handlers",
     "headway.autonomy.job_handlers",
@@ -48,7 +48,7 @@ MODULES = (
 
 
 class Program:
-    """A running `headway …`, with as much of subprocess.Popen's behaviour as tests need. Pipes carry text."""
+    """A running `headway …`, with the parts of subprocess.Popen's interface that tests need. Pipes carry text."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Program:
         *,
         terminal: bool = False,
     ) -> None:
-        """With a terminal, that is its standard input, and it leads a session there."""
+        """With `terminal`, standard input is a terminal, and the program leads a session on it."""
         asked = {"arguments": list(arguments), "folder": str(folder), "env": dict(os.environ if env is None else env)}
         self.returncode: int | None = None
         pipes = Pipes(streams)
@@ -95,13 +95,13 @@ class Program:
         self.send_signal(signal.SIGKILL)
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
-        """What else it says until it ends."""
+        """Read the remaining output until the program ends."""
         with ThreadPoolExecutor() as readers:
             out, err = (readers.submit(stream.read) if stream else None for stream in (self.stdout, self.stderr))
             try:
                 self.wait(timeout)
             except subprocess.TimeoutExpired:
-                self.kill()  # or those who read would read for ever
+                self.kill()  # or the readers would never finish
                 raise
             return (out.result() if out else ""), (err.result() if err else "")
 
@@ -115,12 +115,12 @@ class Program:
 
 
 class Pipes:
-    """Standard streams: what we hold of each, and the descriptors that the program gets."""
+    """The standard streams: the parent's end of each, and the descriptors for the program."""
 
     def __init__(self, streams: Sequence[int | IO[Any]]) -> None:
         self.ours: list[IO[str] | None] = []
         self.theirs: list[int] = []
-        self.opened: list[int] = []  # by us, for them
+        self.opened: list[int] = []  # descriptors opened here for the program
         for number, stream in enumerate(streams):
             if stream == subprocess.PIPE:
                 reading, writing = os.pipe()
@@ -141,7 +141,7 @@ class Pipes:
 
 
 class ForkServer:
-    """Seen from outside: the process that has loaded everything."""
+    """The parent's handle on the process that has loaded every module."""
 
     def __init__(self) -> None:
         self.turn = threading.Lock()
@@ -155,7 +155,7 @@ class ForkServer:
         atexit.register(self.close)
 
     def fork(self, asked: dict[str, Any], descriptors: Sequence[int]) -> int:
-        """The number of the new process. It reports to the last of these descriptors how it ended."""
+        """Fork, and return the process id. The child's exit code is written to the last of these descriptors."""
         message = json.dumps(asked).encode()
         with self.turn:  # tests have threads, and each must get its own child
             socket.send_fds(self.door, [len(message).to_bytes(4, "big")], descriptors)
@@ -176,7 +176,7 @@ def start_fork_server() -> ForkServer:
 
 
 def get_fork_server() -> ForkServer:
-    """One for all the tests of a process."""
+    """The fork server of this test process."""
     with OPENING:
         return start_fork_server()
 
@@ -191,11 +191,11 @@ def receive(door: socket.socket, size: int) -> bytes:
     return found
 
 
-# Inside
+# In the fork server
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the tests
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
     for module in MODULES:
         import_module(module)
     assert threading.active_count() == 1, "a process with threads cannot be forked"
@@ -215,13 +215,13 @@ def main() -> None:
                 report_ended(reports)
             if door in ready:
                 fork_child(door, reports)
-    except EOFError:  # the tests are over
+    except EOFError:  # the tests have ended
         for child in reports:
             os.kill(child, signal.SIGKILL)
 
 
 def report_ended(reports: dict[int, int]) -> None:
-    """Tell how those ended who have."""
+    """Write the exit codes of the children that have ended."""
     for child, report in list(reports.items()):
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -247,7 +247,7 @@ def run_child(asked: dict[str, Any], descriptors: Sequence[int]) -> None:
     try:
         enter_environment(asked, descriptors)
         runpy.run_module("headway", run_name="__main__", alter_sys=True)
-    except BaseException:  # noqa: BLE001  whatever it is, it must not go on in the parent's code
+    except BaseException:  # noqa: BLE001  no exception may reach the parent's code
         traceback.print_exc()
     finally:
         sys.stderr.flush()

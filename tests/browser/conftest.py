@@ -1,4 +1,4 @@
-"""A real browser in front of a real server. Where there is no browser these tests fail: a page nobody looked at is not tested."""
+"""A real browser and a real server. Without a browser these tests fail, because the page would be untested."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -26,8 +26,7 @@ def chromium() -> Browser:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
-    """One browser for all the tests of the page, and not longer: while Playwright runs, nobody else in this process can run an
-    event loop."""
+    """Close the browser after the last browser test: while Playwright runs, no other event loop can run in this process."""
     if nextitem is None or nextitem.path.parent != Path(__file__).parent:
         OPEN.close()
 
@@ -44,10 +43,10 @@ def service(sqlite_chat_service: Service) -> Service:
 
 @pytest.fixture
 def client(service: Service, model: ModelServer) -> Iterator[Client]:
-    """A new tenant's program, to arrange what the page will show and to see what it did."""
+    """The client of a new tenant, to set up the page's content and to check the results."""
     with service.tenant() as visitor:
         yield visitor
-        # What it left running would go on with whatever the next test has the model say.
+        # Cancel running turns, which would continue with the next test's script.
         for run in visitor.ok("GET", "/v1/agents", params={"limit": 500})["agents"]:
             if run["turn_id"] and not run["ended_at"] and run["parent_run_id"] is None:
                 visitor.post(f"/v1/turns/{run['turn_id']}/cancel")
@@ -55,7 +54,7 @@ def client(service: Service, model: ModelServer) -> Iterator[Client]:
 
 @pytest.fixture
 def open_page(browser: Browser, client: Client) -> Iterator[Callable[..., Visit]]:
-    """Pages of somebody who has signed in as that tenant; each call is another window."""
+    """Opens windows that are signed in as that tenant, one per call."""
     with open_windows(browser, client) as visit:
         yield visit
 

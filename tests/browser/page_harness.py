@@ -1,4 +1,4 @@
-"""Uses the page as people do: by its visible text and roles."""
+"""Drives the page as people do: by its visible text and roles."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ FLAGS = [
 expect.set_options(timeout=PATIENCE_MS)
 
 
-# The one without windows first: it takes half the time, for nobody looks at what is around the page.
+# The headless shell first: it draws no window, and takes half the time.
 PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser")
 
 
@@ -44,7 +44,7 @@ def launch_browser(playwright: Playwright) -> Browser:
 
 
 class Visit:
-    """One window, and what went wrong in it."""
+    """One window, and the errors and warnings of its console."""
 
     def __init__(self, page: Page, url: str) -> None:
         self.page = page
@@ -59,7 +59,7 @@ class Visit:
         return self
 
     def live(self) -> "Visit":
-        """Once the snapshot is there and the stream is open."""
+        """Wait until the snapshot is loaded and the stream is open."""
         expect(self.page.locator(".side footer")).to_contain_text("Live")
         return self
 
@@ -67,7 +67,7 @@ class Visit:
         wrong = [one for one in self.complaints if not any(words in one for words in self.forgiven)]
         assert wrong == []
 
-    # What stands on it
+    # Parts of the page
 
     def button(self, name: str, *, within: Locator | None = None, exact: bool = True) -> Locator:
         return (within or self.page).get_by_role("button", name=name, exact=exact)
@@ -87,7 +87,7 @@ class Visit:
     def rows(self) -> Locator:
         return self.panel.get_by_role("listitem")
 
-    # What people do
+    # Actions of the user
 
     def say(self, words: str) -> None:
         self.page.get_by_label("Message", exact=True).fill(words)
@@ -109,7 +109,7 @@ def open_windows(browser: Browser, client: Client) -> Iterator[Callable[..., Vis
             context.set_default_timeout(PATIENCE_MS)
             contexts.append(context)
             sign_in(context, client)
-            if axe:  # the only way past the policy: with the document, not into it
+            if axe:  # added to the document at load, because the content security policy blocks later scripts
                 context.add_init_script(path=AXE)
         visits.append(Visit(context.new_page(), str(client.base_url).rstrip("/")))
         return visits[-1].open(path) if path else visits[-1]
@@ -124,7 +124,7 @@ def open_windows(browser: Browser, client: Client) -> Iterator[Callable[..., Vis
 
 
 def sign_in(context: BrowserContext, client: Client, *, operator: bool = True) -> None:
-    """As the page does it, with a token of the tenant's."""
+    """Sign in as the page does, with a new token of the tenant."""
     url = str(client.base_url).rstrip("/")
     token = client.desk.write(tenants.create_token, "somebody at a browser", operator=operator).secret
     answer = context.request.post(f"{url}/login", data={"token": token}, headers={"Origin": url})
@@ -132,6 +132,6 @@ def sign_in(context: BrowserContext, client: Client, *, operator: bool = True) -
 
 
 def list_axe_violations(visit: Visit) -> list[str]:
-    """What axe-core finds wrong with the page as it is now."""
+    """The violations that axe-core finds in the current page."""
     found = visit.page.evaluate("() => axe.run({ resultTypes: ['violations'] })")
     return [f"{one['id']}: {node['html'][:120]}" for one in found["violations"] for node in one["nodes"]]

@@ -1,4 +1,4 @@
-"""Goals half way through, as a pursuit would have left them, while its pursuer sleeps."""
+"""Half-finished goals, as a pursuit would have left them, with their jobs delayed so that nothing changes them."""
 
 from headway.actions import goals, jobs, journal, runs, sub_goals
 from headway.actions.goals import NewGoal
@@ -37,14 +37,14 @@ WANTED = "Cut checkout p95 below 400 ms without raising cost"
 
 
 def add_sleeping_goal(tx: Transaction, tenant_id: int, wanted: NewGoal) -> Goal:
-    """A goal that nobody in the engine room works on."""
+    """A goal whose job never becomes due."""
     goal = goals.add(tx, tenant_id, wanted)
     jobs.delay(tx, jobs.get_locked(tx, tenant_id, goal.run_id or ""))
     return goal
 
 
 def start_sub_agent(tx: Transaction, tenant_id: int, one_id: int, goal: Goal) -> None:
-    """A sub-agent that has just begun."""
+    """A sub-agent that has just started."""
     one = get_sub_goal(tx, goal, one_id)
     child = runs.begin_child(tx, get_main_run(tx, goal), "coder", one.description, 20, 5, one.id)
     jobs.delay(tx, jobs.get_locked(tx, tenant_id, child.id))
@@ -75,7 +75,7 @@ def add_intervention(tx: Transaction, tenant_id: int, goal: Goal) -> None:
 
 
 def add_one_of_each_status(tx: Transaction, tenant_id: int) -> None:
-    """One of each kind."""
+    """Add a goal of each status."""
     for description in ("Translate help centre to Portuguese", "Migrate invoices to the new ledger table"):
         goal = add_sleeping_goal(tx, tenant_id, NewGoal(description))
         ids = add_plan(tx, goal, {"look": [], "act": ["look"], "check": ["act"]})

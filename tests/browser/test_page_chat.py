@@ -1,4 +1,4 @@
-"""The chat: what is said and done, live, and what to do when it goes wrong."""
+"""The chat: messages and tool calls, live, and how to recover from failures."""
 
 import re
 

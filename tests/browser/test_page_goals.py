@@ -1,4 +1,4 @@
-"""Goals: the list, one goal with its plan, journal and agents, and what an operator decides."""
+"""Goals: the list, one goal with its plan, journal and agents, and the operator's decisions."""
 
 import re
 from collections.abc import Callable
@@ -133,7 +133,7 @@ def test_a_goal_updates_live(page: Visit, client: Client) -> None:
 def test_a_paused_goal_asks_and_follows_the_decision(
     page: Visit, client: Client, model: ModelServer, half_way: Goal, kind: str, button: str, action: str
 ) -> None:
-    model.hold()  # what the agent makes of it comes later
+    model.hold()  # the agent's reaction is not under test
     page.open(f"/goals/{half_way.id}").live()
     paused(client, half_way, kind)
     decision = page.region("Decision")

@@ -1,4 +1,4 @@
-"""Text is text: markup, scripts, huge words, right-to-left and emoji show as what they are, and nothing of it runs."""
+"""Hostile text is shown as text: markup, scripts, huge words, right-to-left and emoji appear literally, and none of it runs."""
 
 from urllib.parse import quote
 
@@ -31,7 +31,7 @@ HOSTILE = {
 
 
 def script(request: Request) -> Reply:
-    """A model that says, plans and asks for what it is told."""
+    """A model that uses the user's message as its text, plan and tool arguments."""
     words = next(one["content"] for one in request.messages if one["role"] == "user")
     if request.tool_results:
         return text(words)
@@ -40,7 +40,7 @@ def script(request: Request) -> Reply:
 
 
 def name_of(words: str) -> str:
-    """As much of it as a name can have."""
+    """The text cut down to a valid name."""
     return "".join(one for one in words if one not in "/\n\t")[:150]
 
 

@@ -1,4 +1,4 @@
-"""Coming in, going out, and being thrown out."""
+"""Signing in, signing out, and expired sessions."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.surfaces.server_harness import Client, Service
 
 @pytest.fixture
 def stranger(browser: Browser, client: Client) -> Iterator[Visit]:
-    """Somebody who has not signed in."""
+    """A visitor who is not signed in."""
     context = browser.new_context(viewport=DESK)
     context.set_default_timeout(PATIENCE_MS)
     visit = Visit(context.new_page(), str(client.base_url).rstrip("/"))

@@ -1,5 +1,5 @@
-"""Every page in both themes, at a desk and on a phone: nothing for axe-core to complain about, nothing wider than the window,
-and a picture of each to look at."""
+"""Every page in both themes, on desktop and phone: axe-core finds no violations, nothing overflows the window, and a screenshot of
+each page is stored."""
 
 import json
 from collections.abc import Callable
@@ -47,7 +47,7 @@ REQUEST = "Customers were charged twice when the gateway timed out last night. P
 
 
 def at_work(model: ModelServer) -> Callable[[Request], Reply]:
-    """A model that has come half way and thinks about the rest for as long as it is let."""
+    """A model that completes half of its plan and then does not answer until it is released."""
 
     def script(request: Request) -> Reply:
         made = [one for one in request.tool_results if one.name == "create_todo"]

@@ -1,4 +1,4 @@
-"""Operations: what an operator looks after."""
+"""Operations: the operator's page."""
 
 import re
 

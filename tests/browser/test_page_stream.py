@@ -1,4 +1,4 @@
-"""One stream per page, with no gap and no duplicate: offline and back, a server that is killed, two tabs, hidden tabs."""
+"""One stream per page, without gaps or duplicates: offline and back, a killed server, two tabs, hidden tabs."""
 
 import re
 import signal

@@ -1,4 +1,4 @@
-"""The todo panel: what the agent means to do, live, and what people change about it while it works."""
+"""The todo panel: the agent's plan, live, and edits by people while it works."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from tests.surfaces.server_harness import Client, wait_until
 
 
 def waiting_after(model: ModelServer, *first: Reply) -> Callable[[Request], Reply]:
-    """These replies; after them nothing until the test lets go, and then an answer."""
+    """Send these replies; then hold the next one until the test releases it."""
     replies = list(first)
 
     def script(_request: Request) -> Reply:
@@ -36,7 +36,7 @@ def row(page: Visit, title: str) -> Locator:
 
 @pytest.fixture
 def working(page: Visit, model: ModelServer) -> Visit:
-    """An agent that has planned three items and thinks."""
+    """An agent that has planned three items and waits for its model."""
     model.script = waiting_after(model, plan("buy milk", "call Ada", "write it down"))
     page.open().live().say("go")
     expect(page.panel).to_contain_text("3 total · 3 remaining")
@@ -129,7 +129,7 @@ def test_todo_writs_of_the_model_show_at_once(working: Visit, client: Client, mo
 
 
 def judged_queue(*items: str) -> Callable[[Request], Reply]:
-    """A model in queue mode: fills the queue, answers each item; the assessor in it accepts everything."""
+    """A model in queue mode: it fills the queue and answers each item. As the assessor, it accepts every answer."""
     filling = [calls(("manage_todos", {"add": list(items)}))]
 
     def script(request: Request) -> Reply:
@@ -152,7 +152,7 @@ def test_a_resubmission_is_announced_for_two_seconds(page: Visit, model: ModelSe
     page.open().live()
     page.page.get_by_label("Work mode").select_option("queue")
     page.say("go")
-    expect(page.log).to_contain_text("Working")  # the page is there: what happens from now on, it hears
+    expect(page.log).to_contain_text("Working")  # the page's stream is open: it gets every later event
     model.release()
     expect(page.panel).to_contain_text("Continuing: second thing")
     expect(page.panel).not_to_contain_text("Continuing")

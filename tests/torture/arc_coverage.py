@@ -1,4 +1,4 @@
-"""A fuzzer that is led by what it reaches: an input that makes a module take a way it never took is kept, and bred from."""
+"""A coverage-guided fuzzer: inputs that make a module take a new arc (a step from line to line) are kept and mutated further."""
 
 import random
 import sys
@@ -11,7 +11,7 @@ Arc = tuple[CodeType, int, int]
 
 
 class ArcCounter:
-    """How often each step from line to line of a module is taken, while the block lasts."""
+    """Counts how often each arc of a module is taken, while the block runs."""
 
     def __init__(self, module: ModuleType) -> None:
         self.file = module.__file__
@@ -41,12 +41,12 @@ class ArcCounter:
         return step
 
     def features(self) -> set[tuple[Arc, int]]:
-        """Once, twice, up to four times, up to eight …: a loop that goes round more often is news, but not each time."""
+        """The arcs, with their counts rounded to powers of two, so that a loop counts as new only when its iterations double."""
         return {(arc, times.bit_length()) for arc, times in self.taken.items()}
 
 
 def breed(seeds: Sequence[str], pieces: Sequence[str], chance: random.Random, known: Callable[[str], bool]) -> Iterator[str]:
-    """Endless inputs: the seeds, then offspring of those that `known` did not know the ways of."""
+    """Yield the seeds, then an endless series of mutations of the inputs that `known` rejected as new."""
     corpus = [seed for seed in seeds if not known(seed)] or [""]
     yield from seeds
     while True:

@@ -1,6 +1,6 @@
-"""A server and a shell whose disk is full, refuses every write, or whose folder cannot be written; and then is well again.
+"""A server and a shell whose disk is full, refuses every write, or whose folder is not writable, and then recovers.
 
-`python disk_trials.py KIND,KIND FOLDER CYCLES`, in a process of its own: with its own mounts, or where even root obeys permissions.
+`python disk_trials.py KIND,KIND FOLDER CYCLES` runs in a separate process, with private mounts or reduced privileges.
 """
 
 import os
@@ -20,7 +20,7 @@ MANY = 200
 
 
 class Place(NamedTuple):
-    """A ledger that a server has open, and another one beside it for commands; and what each of them has acknowledged."""
+    """One ledger for a server, one for commands, and the todos that each has acknowledged."""
 
     service: Service
     client: Client
@@ -33,14 +33,14 @@ class Place(NamedTuple):
         return (*arguments, "--database-url", f"sqlite:///{self.folder / 'shell.db'}")
 
     def command(self) -> None:
-        """One that has to succeed, and to find what others before it stored."""
+        """Run a command that must succeed, and check that all earlier writes are listed."""
         self.typed.append(f"typed {len(self.typed)}")
         self.shell.ok(*self.headway("todo", "add", self.typed[-1]))
         shown = self.shell.json(*self.headway("todo", "list", "--limit", "500"))["todos"]
         assert [todo["subject"] for todo in shown] == self.typed
 
     def well(self) -> None:
-        """Everything goes on by itself, and exactly what was acknowledged is there."""
+        """Check that writes succeed again, and that exactly the acknowledged todos are stored."""
         self.served.append(self.client.add(f"served {len(self.served)}")["subject"])
         assert self.client.subjects() == self.served
         self.command()
@@ -57,7 +57,7 @@ def placed(folder: Path, ledgers: Path) -> Iterator[Place]:
 
 
 def refused_over_http(client: Client, statuses: dict[int, str], subject: str) -> list[str]:
-    """Writes until the disk is in the way. What was acknowledged before is returned: it must stay."""
+    """Write until the disk refuses. Return the todos acknowledged before that, which must stay."""
     acknowledged: list[str] = []
     for number in range(MANY):
         answer = client.post("/v1/todos", json={"subject": f"{subject}.{number}", "description": LARGE})
@@ -71,14 +71,14 @@ def refused_over_http(client: Client, statuses: dict[int, str], subject: str) ->
 
 
 def full(place: Place, cycles: int) -> None:
-    """A file system without a byte left."""
+    """A file system with no free space."""
     for cycle in range(cycles):
         with ballast(place.folder / "ballast"):
             stored = refused_over_http(place.client, {507: "database_full"}, f"full {cycle}")
             assert place.client.subjects() == place.served + stored, "reads go on"
             assert "is full" in get_error_line(place.shell(*place.headway("todo", "add", "too much", "-d", LARGE)), 1)
         for todo in place.client.ok("GET", "/v1/todos", params={"limit": 500})["todos"]:
-            if todo["subject"] in stored:  # so that the disk is never full for good
+            if todo["subject"] in stored:  # so that the disk does not stay full
                 place.client.ok("DELETE", f"/v1/todos/{todo['id']}")
         place.well()
 
@@ -93,7 +93,7 @@ def ballast(path: Path) -> Iterator[None]:
 
 
 def refusing(place: Place, cycles: int) -> None:
-    """No file may be written, as on a file system that has become read-only under a running server."""
+    """No file can be written, as on a file system that turned read-only under a running server."""
     for cycle in range(cycles):
         with unable_to_write(place.service.process.pid), unable_to_write(os.getpid()):
             refusals = {503: "database_unreachable", 507: "database_full"}
@@ -112,8 +112,8 @@ def unable_to_write(pid: int) -> Iterator[None]:
 
 
 def read_only(place: Place, cycles: int) -> None:
-    """Mounted read-only: commands say so, and a server does not start."""
-    place.service.end()  # who has a file open keeps its disk writable
+    """Mounted read-only: commands report it, and a server does not start."""
+    place.service.end()  # a disk with an open file cannot be remounted read-only
     place.service.database.close()
     for cycle in range(cycles):
         subprocess.run(["mount", "-o", "remount,ro", place.folder], check=True)
@@ -127,7 +127,7 @@ def read_only(place: Place, cycles: int) -> None:
 
 
 def unwritable(place: Place, cycles: int) -> None:
-    """A folder in which no file can be made: a server that has its files goes on, commands say so."""
+    """A folder in which no file can be created: a running server continues, and commands report the fault."""
     for _ in range(cycles):
         place.folder.chmod(0o555)
         place.served.append(place.client.add(f"goes on {len(place.served)}")["subject"])

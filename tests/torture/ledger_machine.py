@@ -1,4 +1,4 @@
-"""Two tenants do whatever anybody may do, in any order, and the ledger answers as the model does."""
+"""Two tenants run random operations in random order, and the ledger's answers are compared with the model's."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from headway.testing import FixedClock, TenantHarness
 from tests.torture.ledger_model import Item, Lease, LedgerModel, Refused
 
 TENANT = st.integers(0, 1)
-ONE = st.integers(0, 11)  # which of the youngest todos, the other tenant's among them
+ONE = st.integers(0, 11)  # index from the newest todo, of either tenant
 SOME = st.lists(ONE, max_size=3)
 PLACE = st.integers(0, 6)
 STATUS = st.sampled_from(("pending", "in_progress", "completed", "canceled"))
@@ -27,7 +27,7 @@ WITH = st.sampled_from(("nothing", "nothing", "token", "stale token", "force"))
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """One story. The database stays as it is; each story has tenants of its own."""
+    """One random sequence of operations. The database is reused; each sequence gets new tenants."""
 
     database: DirectDatabase
     clock: FixedClock
@@ -42,7 +42,7 @@ class LedgerMachine(RuleBasedStateMachine):
         conversation = desk.conversation().id
         return LedgerModel(conversation, desk.write(conversations.open_turn, conversation).id)
 
-    # What is done
+    # Operations
 
     @rule(tenant=TENANT, where=st.integers(0, 2), waits_for=SOME, place=st.none() | PLACE, status=st.just("pending") | STATUS)
     def add(self, tenant: int, where: int, waits_for: list[int], place: int | None, status: Any) -> None:
@@ -132,7 +132,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def wait(self, seconds: int) -> None:
         self.clock.advance(seconds)
 
-    # What is seen
+    # Views
 
     @rule(tenant=TENANT)
     def look(self, tenant: int) -> None:
@@ -157,13 +157,13 @@ class LedgerMachine(RuleBasedStateMachine):
             assert [(event.kind, json.loads(event.data)) for event in log] == model.told
             assert [event.seq for event in log] == sorted({event.seq for event in log})
 
-    # How it is compared
+    # Comparison
 
     def known(self, one: int) -> int:
         return self.ids[-1 - one % len(self.ids)] if self.ids else 404
 
     def pass_for(self, tenant: int, one: int, how: str) -> tuple[str | None, bool]:
-        """What a caller brings along: its lease's token, that of a lease long gone, or the word that it knows better."""
+        """The credentials of a caller: the lease's token, a stale token, or `force`."""
         lease = self.models[tenant].leases.get(self.known(one))
         return {"token": lease.token if lease else "none", "stale token": "stale"}.get(how), how == "force"
 
@@ -193,7 +193,7 @@ class LedgerMachine(RuleBasedStateMachine):
         action: Callable[[Transaction, int], Todo],
         turn: str | None = None,
     ) -> Todo | None:
-        """The same answer, or the same refusal; and whoever is refused changed nothing."""
+        """Check that ledger and model give the same answer or the same refusal, and that a refusal changes nothing."""
         model = self.models[tenant]  # it refuses before it changes anything
         told = len(model.told)
         done, answer = None, ""

@@ -1,4 +1,4 @@
-"""The ledger as one would explain it: plain values in memory, and nothing kept beside them that could be wrong."""
+"""A reference model of the ledger: plain values in memory, with no derived state that could become wrong."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -11,11 +11,11 @@ LEGAL = {
     "completed": ("pending", "in_progress"),
     "canceled": ("pending", "in_progress"),
 }
-List = tuple[int, str | None]  # a conversation, or 0, and a turn
+List = tuple[int, str | None]  # a conversation id, or 0, and a turn id
 
 
 class Refused(Exception):
-    """Said no, for the reason named."""
+    """The operation was refused, with this error code."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Item:
         return self.status in ENDED
 
     def shown(self) -> dict[str, Any]:
-        """As the ledger's own JSON has it."""
+        """The JSON that the ledger returns for this todo."""
         return {
             "id": self.id,
             "conversation_id": self.list[0],
@@ -68,7 +68,7 @@ class Lease:
 
 @dataclass
 class LedgerModel:
-    """One tenant's."""
+    """The ledger of one tenant."""
 
     conversation: int
     turn: str
@@ -77,10 +77,10 @@ class LedgerModel:
     next_places: dict[List, int] = field(default_factory=dict)
     told: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
-    # What can be done. Each gives back what the ledger would, or refuses.
+    # Operations. Each returns what the ledger would, or raises Refused.
 
     def add(self, item: Item, now: int, position: int | None) -> Item:
-        """The id is the ledger's to choose."""
+        """Add an item. The ledger chooses its id."""
         last = self.next_places.setdefault(item.list, 0 if item.list[1] else 1)
         self.next_places[item.list] += 0 if item.ended else 1
         item = replace(
@@ -142,7 +142,7 @@ class LedgerModel:
         self.leases[item.id] = lease
         return self.tell(new, "updated", watched=False)
 
-    # The rules
+    # Rules
 
     def get(self, todo_id: int) -> Item:
         if todo_id not in self.items:
@@ -186,7 +186,7 @@ class LedgerModel:
         return wanted
 
     def place(self, item: Item, position: int, now: int) -> Item:
-        """Whoever stands there makes room, and so does whoever stands where that one goes; nobody does for what has ended."""
+        """Put the item at a position. Pending items there move up by one, as far as the next gap. An ended item moves no others."""
         if item.ended:
             self.items[item.id] = replace(self.items[item.id], position=position)
             return replace(item, position=position)
@@ -201,7 +201,7 @@ class LedgerModel:
         self.items[item.id] = replace(self.items[item.id], position=position)
         return replace(item, position=position)
 
-    # What is seen
+    # Views
 
     def in_place(self, status: str) -> list[Item]:
         return sorted((item for item in self.items.values() if item.status == status), key=lambda item: (item.position, item.id))
@@ -211,7 +211,7 @@ class LedgerModel:
         return [item for item in self.in_place("pending") if item.list[1] is None and not waits[item.id]]
 
     def listed(self, conversation: int | None, turn: str | None = None) -> list[int]:
-        """In progress, pending, ended; a conversation's own before what is for the whole tenant."""
+        """In progress, pending, ended. A conversation's todos come before the tenant's."""
         ended = sorted((item for item in self.items.values() if item.ended), key=lambda item: (-item.completed_at, -item.id))
         if turn:
             return [item.id for item in (*self.in_place("in_progress"), *self.in_place("pending"), *ended) if item.list[1] == turn]
@@ -234,7 +234,7 @@ class LedgerModel:
         return item
 
     def tell_queue(self) -> None:
-        """After whatever was done to the turn's list, as it is then."""
+        """Log the queue events that follow a change to the turn's list."""
         rows = [item for item in self.items.values() if item.list[1] == self.turn and item.status != "canceled"]
         rows.sort(key=lambda item: (item.position, item.id))
         going = [item for status in ("in_progress", "pending") for item in rows if item.status == status]

@@ -1,7 +1,7 @@
-"""Work on a ledger whose disk loses its power, again and again. A process of its own: the disk is SQLite's for all of it.
+"""Simulated power losses under a SQLite ledger. Runs in a separate process, because it replaces SQLite's default VFS.
 
-A life is recorded once, and the power fails at many moments of it. `python power_trials.py FOLDER SYNCHRONOUS FIRST LAST` tries
-the seeds from FIRST to before LAST, and prints what became of them.
+Each session of work is recorded once, and the power fails at many points of it. `python power_trials.py FOLDER SYNCHRONOUS FIRST
+LAST` tries the seeds from FIRST up to but not including LAST, and prints the result of each.
 """
 
 import json
@@ -26,7 +26,7 @@ from tests.random_walk import RandomWalk, list_contradictions
 from tests.torture.recording_disk import Acknowledged, Deed, Platter, RecordingDisk
 
 LEDGER = "headway.db"
-CUTS = 100  # moments of one life at which the power fails
+CUTS = 100  # power losses per recorded session
 TRANSACTIONS = 8  # between opening the ledger and closing it
 CHECKPOINTS = (apsw.SQLITE_CHECKPOINT_RESTART, apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Recording(NamedTuple):
-    """What was done to the disk, and how the ledger looked whenever something was acknowledged."""
+    """The disk operations of a session, and the state of the ledger at each acknowledgement."""
 
     before: dict[str, bytes]
     deeds: list[Deed]
@@ -51,7 +51,7 @@ class Recorder:
 
     def live(self, seed: int) -> Recording:
         folder = empty_folder(self.folder / "life")
-        before = {LEDGER: self.template.read_bytes()} if seed % 4 else {}  # or a new ledger, from its first moment on
+        before = {LEDGER: self.template.read_bytes()} if seed % 4 else {}  # every fourth session starts without a file
         restore(folder, before)
         self.disk.deeds.clear()
         apsw.set_default_vfs("recording")
@@ -65,11 +65,11 @@ class Recorder:
     def work(self, url: str, seed: int) -> None:
         chance = Random(seed)
         walk: RandomWalk | None = None
-        for _ in range(3):  # who closes a ledger last ends its write-ahead log
+        for _ in range(3):  # the last connection to close a ledger ends its write-ahead log
             with AcknowledgingDatabase(url, self.disk.deeds) as database:
                 raw = database.connection.raw
                 raw.execute(f"PRAGMA synchronous={self.synchronous}")
-                raw.wal_autocheckpoint(chance.choice((1000, 40, 8)))  # pages; with few, the log begins anew often
+                raw.wal_autocheckpoint(chance.choice((1000, 40, 8)))  # pages; a small number restarts the log often
                 walk = walk or RandomWalk(TenantHarness(database), seed)
                 for _ in range(TRANSACTIONS):
                     write(database, walk, chance)
@@ -78,7 +78,7 @@ class Recorder:
 
 
 class AcknowledgingDatabase(DirectDatabase):
-    """Every acknowledgement is in the record, with how the ledger looks then."""
+    """Records every acknowledgement, with a digest of the ledger at that point."""
 
     connection: SqliteConnection
 
@@ -96,7 +96,7 @@ class AcknowledgingDatabase(DirectDatabase):
         return value
 
     def write_group(self, works: list[Work[None]]) -> None:
-        """As the writer of a server does it."""
+        """Write a group of transactions with one commit, as a server's writer does."""
         outcomes = self.connection.write_group(works)
         assert not any(one.error for one in outcomes), outcomes
         self.acknowledge()
@@ -117,7 +117,7 @@ def write(database: AcknowledgingDatabase, walk: RandomWalk, chance: Random) -> 
 
 
 def dump_rows(raw: apsw.Connection) -> str:
-    """Every row of every table."""
+    """A digest of every row of every table."""
     digest = sha256()
     for (table,) in raw.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name").fetchall():
         digest.update(repr((table, raw.execute(f"SELECT * FROM {table}").fetchall())).encode())
@@ -125,7 +125,7 @@ def dump_rows(raw: apsw.Connection) -> str:
 
 
 def replay_power_losses(life: Recording, seeds: list[int], folder: Path) -> Iterator[tuple[int, str]]:
-    """What becomes of the life, for each of these seeds."""
+    """Replay the session up to a random point per seed, lose the power there, and judge the files that remain."""
     lots = [Random(seed) for seed in seeds]
     moments = sorted((lot.randrange(len(life.deeds) + 1), seed, lot) for lot, seed in zip(lots, seeds, strict=True))
     platter = Platter(life.before)
@@ -139,7 +139,7 @@ def replay_power_losses(life: Recording, seeds: list[int], folder: Path) -> Iter
 
 
 def judge_files(folder: Path, states: list[str], acknowledged: int) -> str:
-    """`held`: what is found is what was acknowledged last, or the transaction that was under way then, and it is whole."""
+    """`held` if the state is intact, and is the last acknowledged one or that of the transaction then in progress."""
     try:
         with DirectDatabase(f"sqlite:///{folder / LEDGER}", FixedClock()) as database:
             assert isinstance(database.connection, SqliteConnection)
@@ -149,7 +149,7 @@ def judge_files(folder: Path, states: list[str], acknowledged: int) -> str:
             tenants = [int(str(row[0])) for row in raw.execute("SELECT id FROM tenants").fetchall()]
             wrong += [said for tenant in tenants for said in list_contradictions_of(database, tenant)]
             TenantHarness(database, "with power again").add()
-    except Exception as error:  # noqa: BLE001  whatever it is that makes rows unreadable
+    except Exception as error:  # noqa: BLE001  any error means unreadable rows
         return f"torn: {error!r}"
     if wrong != [("ok",)]:
         return f"torn: {wrong}"

@@ -1,7 +1,8 @@
-"""A disk that can lose its power: what SQLite did to its files is written down, and what of it survives is drawn by lot.
+"""A simulated disk that can lose power: it records SQLite's file operations, and decides at random which unsynced ones survive.
 
-A file is what was synced, and what was done to it since. When the power fails, what was synced is there. Of the rest each sector
-is there or not, in no order, and one may be half written. Names come and go in order, and for certain when their folder is synced.
+A file consists of its synced content and the writes since. After a power loss the synced content is intact. Of the later writes,
+each sector may survive or not, in any order, and one may be torn. Creations and deletions of files survive in order, and are
+durable once their folder is synced.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ SECTOR = 512
 
 
 class Opened(NamedTuple):
-    """A file that may be new; `syncs_folder`: SQLite syncs the folder of a journal when it first syncs the journal."""
+    """A file was opened, and maybe created. `syncs_folder`: SQLite syncs a journal's folder when it first syncs the journal."""
 
     name: str
     file: int
@@ -44,7 +45,7 @@ class Deleted(NamedTuple):
 
 
 class Acknowledged(NamedTuple):
-    """Somebody was told that everything up to here is stored."""
+    """The caller got the answer that everything up to here is stored."""
 
     state: str
 
@@ -54,7 +55,7 @@ Change = Written | Truncated
 
 
 class RecordingDisk(apsw.VFS):
-    """The files of this machine, and a record of what is done to those that last. Its name is that of the VFS."""
+    """A VFS that uses real files and records the operations on database, journal and WAL files."""
 
     def __init__(self, name: str = "recording") -> None:
         super().__init__(name, "unix")
@@ -91,11 +92,11 @@ class RecordedFile(apsw.VFSFile):
         self.deeds.append(Truncated(self.file, newsize))
 
     def xSync(self, flags: int) -> None:
-        self.deeds.append(Synced(self.file))  # and no more than that: this machine keeps its power
+        self.deeds.append(Synced(self.file))  # only recorded: the real machine keeps its power
 
 
 class Inode:
-    """What a name stands for: what is there for certain, and what was done since."""
+    """The content of a file: the synced part, and the changes since."""
 
     def __init__(self, content: bytes = b"", syncs_folder: bool = False) -> None:
         self.certain = bytearray(content)
@@ -109,12 +110,12 @@ class Inode:
 
 
 class Platter:
-    """The disk at one moment of a record, deed by deed."""
+    """The simulated disk, replayed one operation at a time."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.names = {name: Inode(content) for name, content in files.items()}
         self.certain_names = dict(self.names)
-        self.renamings: list[tuple[str, Inode | None]] = []  # since the folder was synced
+        self.renamings: list[tuple[str, Inode | None]] = []  # since the folder was last synced
         self.open: dict[int, Inode] = {}
         self.acknowledged = 0
 
@@ -147,7 +148,7 @@ class Platter:
         self.renamings = []
 
     def after_power_loss(self, lot: Random) -> dict[str, bytes]:
-        """What is found when the power is back."""
+        """The files after a power loss at this point."""
         names = dict(self.certain_names)
         for name, inode in self.renamings[: lot.randint(0, len(self.renamings))]:
             named(names, name, inode)
@@ -176,7 +177,7 @@ def apply(content: bytearray, change: Change) -> None:
     content[change.offset : change.offset + len(change.data)] = change.data
 
 
-# What can become of what was not synced
+# Ways in which unsynced changes survive
 
 
 def nothing(_changes: list[Change], _lot: Random) -> list[Change]:
@@ -188,14 +189,14 @@ def everything(changes: list[Change], _lot: Random) -> list[Change]:
 
 
 def the_beginning(changes: list[Change], lot: Random) -> list[Change]:
-    """In order, and the last of it torn."""
+    """A prefix of the sectors, the next one torn."""
     pieces = list(sectors(changes))
     end = lot.randint(0, len(pieces))
     return [*pieces[:end], *(torn(piece, lot) for piece in pieces[end : end + 1])]
 
 
 def some_sectors(changes: list[Change], lot: Random) -> list[Change]:
-    """A disk writes in the order it likes; one that was at it is torn."""
+    """A random subset of the sectors, one of them torn: a disk may write in any order."""
     luck = lot.random()
     pieces = [piece for piece in sectors(changes) if lot.random() < luck]
     last = lot.randrange(len(pieces)) if pieces else 0

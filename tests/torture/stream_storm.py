@@ -1,4 +1,4 @@
-"""Clients of an event stream by the thousand, over plain sockets: some come and go, some never read, and some read everything."""
+"""Thousands of event-stream clients over plain sockets: some connect and leave, some never read, and some read everything."""
 
 import asyncio
 import socket
@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
 AT_ONCE = 100
-A_SECOND_AT_MOST = 500  # the server refuses more than 600 of one token
+A_SECOND_AT_MOST = 500  # the server refuses more than 600 per token
 SMALLEST_BUFFER = 4096
 
 
@@ -19,7 +19,7 @@ def build_request(url: str, secret: str, after: int | None) -> bytes:
 
 @asynccontextmanager
 async def connect(url: str, secret: str, after: int | None = None) -> AsyncIterator[StreamReader]:
-    """A stream that has begun: its first frame is the next to be read."""
+    """Open a stream and read the response headers; the next bytes are the first frame."""
     place = urlsplit(url)
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
     try:
@@ -38,7 +38,7 @@ async def hang_up(writer: StreamWriter) -> None:
 
 
 async def connect_and_leave(url: str, secret: str, connects: int) -> None:
-    """So many come, hear the first thing that is told, and go."""
+    """Connect this many clients; each reads one frame and leaves."""
     turnstile = asyncio.Semaphore(AT_ONCE)
 
     async def visit(number: int) -> None:
@@ -50,7 +50,7 @@ async def connect_and_leave(url: str, secret: str, connects: int) -> None:
 
 
 class StalledReader:
-    """Connects, asks, and never reads a byte."""
+    """Connects, sends a request, and never reads a byte."""
 
     def __init__(self, url: str, secret: str) -> None:
         place = urlsplit(url)
@@ -64,14 +64,14 @@ class StalledReader:
 
 
 class ResumingReader:
-    """Reads everything, and comes back to where it was when it was cut off."""
+    """Reads everything, and resumes after the last event when it is disconnected."""
 
     def __init__(self, secret: str) -> None:
         self.secret = secret
         self.seen: list[int] = []
 
     async def follow(self, url: str) -> None:
-        """Until the server hangs up."""
+        """Read until the server closes the connection."""
         after = self.seen[-1] if self.seen else 0
         with suppress(ConnectionError):
             async with connect(url, self.secret, after) as reader:

@@ -1,6 +1,6 @@
-"""Eight writers of one task list, killed again and again. A process of its own, which forks them: they begin at once.
+"""Eight writers of one task list, killed repeatedly. Runs in a separate process that forks them, so that they start at once.
 
-`python task_writers.py FOLDER KILLS`. Each writer keeps one task of its own and counts it up; what it says is stored for certain.
+`python task_writers.py FOLDER KILLS`. Each writer increments the counter of its own task, and reports each stored value.
 """
 
 import os
@@ -18,7 +18,7 @@ WRITERS = 8
 
 
 class Writer:
-    """A process that counts its task up until it is killed, from what it finds."""
+    """A process that increments its task's counter until it is killed, starting from the stored value."""
 
     def __init__(self, file: TaskFile, name: str, seed: int) -> None:
         self.name = name
@@ -30,7 +30,7 @@ class Writer:
                 os.close(said)
                 count_up(file, name, Random(seed), says)
             finally:
-                os._exit(1)  # nobody listens any more
+                os._exit(1)  # the parent has closed the pipe
         os.close(says)
         self.said = os.fdopen(said)
 
@@ -53,7 +53,7 @@ def count_up(file: TaskFile, name: str, chance: Random, says: int) -> None:
 
 
 def check(tasks: list[dict[str, Any]], killed: Writer) -> None:
-    """Whole, everybody's task there once, and of the one who was killed at most what it could no longer say."""
+    """Check that the list is intact, that each task is there once, and that at most one unreported increment was stored."""
     assert [task["id"] for task in tasks] == [str(number) for number in range(WRITERS)]
     assert all(int(task["title"].split()[0]) == task["count"] for task in tasks)
     found = tasks[int(killed.name)]["count"]
@@ -66,7 +66,7 @@ def main(folder: str, kills: int) -> None:
     writers = [Writer(file, str(number), number) for number in range(WRITERS)]
     for seed in range(kills):
         chance = Random(seed)
-        sleep(chance.uniform(0, 0.02))  # at any moment of what they do
+        sleep(chance.uniform(0, 0.02))  # so that the kill comes at a random moment
         victim = chance.randrange(WRITERS)
         writers[victim].kill()
         try:

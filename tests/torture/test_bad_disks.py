@@ -1,7 +1,7 @@
-"""A disk that is full, read-only or closed to us: what cannot be done is said, reads go on, and all is well when it is well.
+"""A disk that is full, read-only or not writable: failed writes are reported, reads continue, and writes resume after recovery.
 
-Where this machine lets us mount, the disk is a small one of our own. Where it does not, a limit on the size of files is in the way
-of every write instead: the same, but for how SQLite calls it. Nothing is left out: the table of the programme says which it was.
+Where this machine permits mounts, the test uses a small disk of its own. Elsewhere a limit on file sizes blocks every write; only
+SQLite's error differs. Both ways test all cases, and the proof table names the one used.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from tests.proofs import Proof
 
 HERE = Path(__file__).parent
 NAMESPACE = ("unshare", "--map-root-user", "--mount")
-DROP_CAPABILITY, DAC_OVERRIDE = 24, 1  # of prctl(2)
+DROP_CAPABILITY, DAC_OVERRIDE = 24, 1  # constants of prctl(2)
 
 
 @cache
@@ -43,7 +43,7 @@ def survives(folder: Path, kinds: str, cycles: int, namespace: tuple[str, ...] =
 
 
 def obey_permissions() -> None:
-    """Also if we are root, who may otherwise write anywhere."""
+    """Respect file permissions even as root, who may otherwise write anywhere."""
     ctypes.CDLL(None).prctl(DROP_CAPABILITY, DAC_OVERRIDE, 0, 0, 0)
 
 

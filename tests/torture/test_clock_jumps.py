@@ -1,5 +1,5 @@
-"""Somebody sets the clock, an hour or a year ahead or back: nothing alive is taken for dead, nothing dead for alive, and no wait of
-a second becomes one of an hour. On SQLite the clock is the machine's; on Postgres it is that of one worker among several."""
+"""The system clock jumps an hour or a year ahead or back: leases of running processes stay valid, those of killed ones expire, and
+short delays stay short. On SQLite the clock is the machine's; on Postgres it is that of one worker among several."""
 
 import os
 import signal
@@ -34,11 +34,11 @@ from tests.surfaces.server_harness import PATIENCE_S, wait_until
 
 HOUR, YEAR = 3600, 365 * 24 * 3600
 JUMPS = {"an hour ahead": HOUR, "an hour back": -HOUR, "a year ahead": YEAR, "a year back": -YEAR}
-LONG_S = 3  # longer than it takes to look twice for those who are no more
+LONG_S = 3  # longer than two polls for expired leases
 
 
 class JumpingClock:
-    """The time of day of whatever process is started in these surroundings."""
+    """The wall clock of the processes started with this environment."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "clock"
@@ -56,7 +56,7 @@ class JumpingClock:
 
 
 def rules(jumps: Mapping[str, int]) -> list[dict[str, object]]:
-    """At each jump one turn waits for a slow model, and one for its next attempt. Another is left behind by a worker."""
+    """At each jump one turn waits for a slow model, and one for its retry. Another turn is left behind by a killed worker."""
     found: list[dict[str, object]] = []
     for n, _ in enumerate(jumps):
         slow, again = f"slow{n}", f"again{n}"
@@ -71,7 +71,7 @@ def rules(jumps: Mapping[str, int]) -> list[dict[str, object]]:
 
 @contextmanager
 def at_work(database_url: str, folder: Path) -> Iterator[tuple[TenantHarness, ModelProcess, JumpingClock]]:
-    """Two workers; on Postgres, which has a clock of its own, only one of them with a clock that jumps."""
+    """Two workers. On Postgres, which has its own clock, only one of them gets the clock that jumps."""
     make_home(folder)
     clock = JumpingClock(folder)
     with (
@@ -84,14 +84,14 @@ def at_work(database_url: str, folder: Path) -> Iterator[tuple[TenantHarness, Mo
         with run_worker(database_url, folder, jumpy) as first:
             warm_up(desk, "warm0")
             with run_worker(database_url, folder, jumpy if database_url.startswith("sqlite") else env):
-                first.send(signal.SIGSTOP)  # so that the other one gets something to do
+                first.send(signal.SIGSTOP)  # so that the other worker gets the next turn
                 warm_up(desk, "warm1")
                 first.send(signal.SIGCONT)
                 yield desk, model, clock
 
 
 def warm_up(desk: TenantHarness, name: str) -> None:
-    """Whoever works for the first time loads what it needs, and is hardly there meanwhile where there is much else to do."""
+    """Run one turn, because a worker's first turn loads modules, which may take long on a busy machine."""
     enqueue(desk, [name])
     wait_until(lambda: count_unfinished(desk) == 0, "a worker has begun to work", 4 * PATIENCE_S)
 
@@ -108,14 +108,14 @@ def test_work_is_neither_taken_from_the_living_nor_left_with_the_dead_when_the_c
             names += [f"slow{n}", f"again{n}"]
             model.forget()
             enqueue(desk, names[-2:-1])
-            model.wait_for_requests(2)  # the slow one has noted its name and waits for what comes next
+            model.wait_for_requests(2)  # the slow turn has made its note and waits for the next answer
             enqueue(desk, names[-1:])
             wait_until(
                 lambda: read_rows(desk, "SELECT 1 FROM jobs WHERE state = 'delayed'") != [], "one waits for its next attempt"
             )
             clock.jump(by_s)
             wait_until_all_end(desk)
-            assert len(model.requests) == 5, by_s  # nobody asked again for what was under way
+            assert len(model.requests) == 5, by_s  # no request in progress was repeated
         assert list_events(desk, "recovered") == before
         assert list_events(desk, "job_dead") == []
 
@@ -133,12 +133,12 @@ def test_work_is_neither_taken_from_the_living_nor_left_with_the_dead_when_the_c
 
 
 def check_order(desk: TenantHarness) -> None:
-    """The log is in the order of what happened, whatever time each entry claims."""
+    """Check that the log is in the order of events, whatever their timestamps."""
     log = desk.read(event_store.list_after, 0, 100_000)
     assert [event.seq for event in log] == sorted({event.seq for event in log})
     for turn_id in {event.turn_id for event in log if event.turn_id}:
         kinds = [event.kind for event in log if event.turn_id == turn_id and event.kind.startswith(("turn_", "tool_"))]
-        kinds = [kind for kind in kinds if kind != "turn_delayed"]  # of those that wait for their next attempt
+        kinds = [kind for kind in kinds if kind != "turn_delayed"]  # turns that wait for a retry
         assert kinds == ["turn_started", "tool_call", "tool_result", "turn_finished"]
 
 

@@ -1,5 +1,5 @@
-"""Eight processes take work from one list, and some freeze with it in their hands: nobody gets what another has, and whoever
-wakes up too late changes nothing."""
+"""Eight processes claim from one list, and some freeze while they hold a claim: no todo is held twice, and a worker that wakes up
+after its lease changes nothing."""
 
 import signal
 import sys
@@ -33,7 +33,7 @@ with DirectDatabase(url) as database:
         print(claimed.todo.id)
 """
 
-# Claims, is frozen there, and ends its work when it is woken up.
+# Claims a todo, is frozen there, and ends the todo after it wakes up.
 WORK_LATE = """
 import sys
 from headway.actions import claims, todos
@@ -75,13 +75,13 @@ class LateWorker:
         self.process = process
 
     def freezes(self) -> int:
-        """The todo that it holds when it freezes."""
+        """Claim, freeze, and return the id of the claimed todo."""
         todo_id = int(self.says())
         self.process.send_signal(signal.SIGSTOP)
         return todo_id
 
     def wakes(self) -> str:
-        """What becomes of what it does then."""
+        """Wake up, and return the result of the late write."""
         self.process.send_signal(signal.SIGCONT)
         return self.says()
 
@@ -104,7 +104,7 @@ def late_workers(url: str, tenant_id: int) -> Iterator[list[LateWorker]]:
 
 
 def later() -> int:
-    """The clock of those who come when every lease has run out. Nobody has to wait for it: they are frozen."""
+    """A clock that is ahead of every lease, so that no test has to wait for one to expire."""
     return wall_clock() + 3600 * 1000
 
 
@@ -119,7 +119,7 @@ def test_a_worker_frozen_past_its_lease_is_refused_when_it_wakes_up(database_url
                 frozen = [one.freezes() for one in crew]
                 taken = [claim for _ in frozen if (claim := desk.write(claims.claim, "in time"))]
                 assert sorted(claim.todo.id for claim in taken) == sorted(set(frozen)), "each was frozen with one of its own"
-                for claim in taken[::2]:  # the others are still at it
+                for claim in taken[::2]:  # the other half is still in progress
                     desk.write(todos.end, claim.todo.id, "completed", "in time", claim.lease.token)
                 before = [desk.get(claim.todo) for claim in taken]
 

@@ -1,4 +1,4 @@
-"""Every request arrives several times, at eight processes' hands at once: one effect each, and the same answer to all."""
+"""Every request is delivered several times, by eight processes in parallel: each has one effect, and all get the same response."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from tests.surfaces.server_harness import run_server
 DELIVERIES = 5
 PROCESSES = 8
 
-# Key k goes to five of the processes, beginning with a different one each time; all of them are at about the same key.
+# Key k goes to five of the processes, starting with a different one each time; all of them are near the same key.
 DELIVER = f"""
 import http.client, json, sys, time
 from hashlib import sha256

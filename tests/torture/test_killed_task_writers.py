@@ -1,4 +1,4 @@
-"""Eight processes write one task list and are killed at any moment: it is never torn, and nothing acknowledged is lost."""
+"""Eight processes write one task list and are killed at random: the file is never torn, and no acknowledged write is lost."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Any order of whatever anybody may do to the ledger: it does, says, tells and refuses what its model does."""
+"""Random sequences of operations on the ledger: its results, events and refusals match those of a model."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ SHARED_MEMORY = Path("/dev/shm")
 
 @pytest.fixture(params=["sqlite", "new_postgres"])
 def volatile_database(request: pytest.FixtureRequest) -> Iterator[tuple[DirectDatabase, FixedClock]]:
-    """A database that does not wait for the disk, because it need not survive anything."""
+    """A database that does not wait for the disk, because it need not survive a crash."""
     with TemporaryDirectory(dir=SHARED_MEMORY if SHARED_MEMORY.is_dir() else None) as folder:
         url = f"sqlite:///{folder}/headway.db"
         if request.param == "new_postgres":
@@ -36,7 +36,7 @@ def test_the_ledger_is_what_its_model_is(
     request: pytest.FixtureRequest, volatile_database: tuple[DirectDatabase, FixedClock], proof: Proof
 ) -> None:
     database, clock = volatile_database
-    share = 100 if "postgres" in request.node.name else 300  # a story on Postgres takes as long as five on SQLite
+    share = 100 if "postgres" in request.node.name else 300  # a sequence on Postgres takes as long as five on SQLite
     stories = proof.trials("ledger against a model: tenancy, statuses, dependencies, claims", share, whole=10_000)
     chosen = settings(
         max_examples=stories,

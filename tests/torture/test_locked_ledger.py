@@ -1,4 +1,4 @@
-"""Another process keeps a SQLite ledger locked: writes wait, up to a limit, then say so; reads go on; and no update is lost."""
+"""Another process keeps a SQLite ledger locked: writes wait, then fail with 503; reads continue; and no update is lost."""
 
 import sys
 from collections.abc import Iterator
@@ -13,10 +13,10 @@ import pytest
 from tests.proofs import Proof
 from tests.surfaces.server_harness import Client, check_problem, run_server
 
-LIMIT_S = 10  # that writes wait, before they say 503
+LIMIT_S = 10  # writes wait this long before they fail with 503
 WRITERS = 4
 
-# Changes the ledger by the same actions as everybody, and takes its time before it commits.
+# Changes the ledger through the same actions as every client, and holds the lock until it gets a line.
 KEEP_LOCKED = """
 import sys
 from headway.actions import todos
@@ -47,7 +47,7 @@ def locked(url: str, tenant_id: int) -> Iterator[None]:
 
 
 def write_until_it_is_done(client: Client, subject: str) -> int:
-    """As a good client does: the same request again, with its key, when it is told to come back. How often it was refused."""
+    """Retry a request with its key until it succeeds, as a well-behaved client does. Return the number of refusals."""
     refused = 0
     while True:
         answer = client.post("/v1/todos", json={"subject": subject}, headers={"Idempotency-Key": subject})
@@ -85,6 +85,6 @@ def survives(folder: Path, seconds: float) -> None:
 @pytest.mark.proof
 def test_a_ledger_that_is_locked_for_a_while_is_waited_for_then_refused_and_loses_no_update(tmp_path: Path, proof: Proof) -> None:
     proof.trials("SQLite locked by another process for 1, 5 and 30 s", share=3, whole=3)
-    with ThreadPoolExecutor(3) as pool:  # at once: it is nothing but waiting
+    with ThreadPoolExecutor(3) as pool:  # in parallel, because the trials only wait
         for trial in [pool.submit(survives, tmp_path / str(seconds), seconds) for seconds in (1, 5, 30)]:
             trial.result()

@@ -1,5 +1,5 @@
-"""Postgres is stopped on the spot and started again, while eight writers write: nothing acknowledged is lost, and nothing that
-was asked for again is done twice."""
+"""Postgres is stopped with `immediate` and restarted while eight writers write: no acknowledged write is lost, and no retried write
+runs twice."""
 
 import asyncio
 import os
@@ -27,12 +27,12 @@ from tests.random_walk import list_contradictions
 from tests.surfaces.server_harness import Client, check_problem, run_server, wait_until
 
 AT_EACH_DOOR = 4
-BETWEEN = 60  # writes, from one restart to the next
+BETWEEN = 60  # writes between two restarts
 PAUSE_S = 0.02
 
 
 def restart(server: Any) -> None:
-    """As `pg_ctl stop -m immediate` does it: no goodbye to anybody, and what was committed is recovered from the log."""
+    """Stop as `pg_ctl stop -m immediate` does: connections are cut, and the next start recovers committed data from the WAL."""
     postmaster = psutil.Process(server.get_pid())
     os.kill(postmaster.pid, signal.SIGQUIT)
     postmaster.wait(30)
@@ -40,7 +40,7 @@ def restart(server: Any) -> None:
 
 
 class Writers:
-    """Each asks for one thing after the other, and for each until it is told that it is done."""
+    """Each writer sends one request after the other, and repeats each until it succeeds."""
 
     def __init__(self, client: Client, url: str) -> None:
         self.client = client

@@ -1,4 +1,4 @@
-"""The power fails at any moment of a ledger's life on SQLite: nothing acknowledged is lost, and nothing is torn."""
+"""The power fails at any point while SQLite writes a ledger: no acknowledged write is lost, and nothing is torn."""
 
 import json
 import os
@@ -12,11 +12,11 @@ import pytest
 from tests.proofs import Proof
 
 HERE = Path(__file__).parent
-MEMORY = Path("/dev/shm")  # quicker than a disk, and it is not this machine's that loses its power
+MEMORY = Path("/dev/shm")  # faster than a disk; only the simulated disk loses power
 
 
 def after_power_loss(synchronous: str, trials: int) -> dict[int, str]:
-    """What became of each trial, by its seed."""
+    """The result of each trial, by seed."""
     with TemporaryDirectory(prefix="hw-power-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
         command = [sys.executable, str(HERE / "power_trials.py"), folder, synchronous, "0", str(trials)]
         run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(HERE.parents[1])})
@@ -39,7 +39,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_torn_when_the_power_fails(p
 
 @pytest.mark.proof
 def test_a_ledger_that_synced_only_its_checkpoints_would_lose_what_it_acknowledged_and_stay_whole(proof: Proof) -> None:
-    """Proves that the lost power is one: less than we do is not enough."""
+    """A control: with less syncing than Headway uses, the simulated power loss does lose writes."""
     became = after_power_loss("NORMAL", proof.trials("power loss, control: synchronous=NORMAL must lose", 300, 2_000))
 
     assert failed(became, "lost")

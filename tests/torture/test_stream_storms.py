@@ -1,5 +1,5 @@
-"""Thousands connect to the event stream and leave, fifty never read, the server is restarted: it grows no fatter, and whoever does
-read misses nothing."""
+"""Thousands of clients connect to the event stream and leave, fifty never read, and the server restarts: its memory does not grow,
+and the other readers miss no event."""
 
 import asyncio
 from contextlib import ExitStack, closing
@@ -14,14 +14,14 @@ from tests.surfaces.server_harness import PATIENCE_S, Client, Service, run_serve
 from tests.torture.stream_storm import ResumingReader, StalledReader, connect_and_leave
 
 CONNECTS = 1_000
-LIVES = 4  # of the server, one after the other
+LIVES = 4  # server processes, one after the other
 STALLED = 50
 FAITHFUL = 3
-GROWN_LIMIT = 12 * 2**20  # a thousand streams that left as little as 12 KiB each would be more
+GROWN_LIMIT = 12 * 2**20  # 1,000 streams that leaked only 12 KiB each would exceed this
 
 
 class Weather:
-    """One life of the server, with those who listen to it."""
+    """One server process and its stream readers."""
 
     def __init__(self, service: Service, client: Client, faithful: list[ResumingReader]) -> None:
         self.service = service
@@ -35,7 +35,7 @@ class Weather:
         with ExitStack() as stack:
             for _ in range(STALLED):
                 stack.enter_context(closing(StalledReader(url, secret)))
-            await self.one_round()  # whatever is loaded and filled when it is first needed is so now
+            await self.one_round()  # after this round, modules are loaded and caches are full
             before = self.process.memory_info().rss
             for _ in range(rounds - 1):
                 await self.one_round()
@@ -45,7 +45,7 @@ class Weather:
         await asyncio.gather(*followers)
 
     async def one_round(self) -> None:
-        """A storm, and things to tell while it lasts."""
+        """A wave of connections, with new events while it lasts."""
         raging = asyncio.create_task(connect_and_leave(self.service.url, self.client.secret, CONNECTS))
         while not raging.done():
             await asyncio.to_thread(self.client.desk.add, "news", description="x" * 2_000)

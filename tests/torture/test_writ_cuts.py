@@ -1,5 +1,5 @@
-"""Writs in text that arrives in pieces: wherever it is cut, in the middle of a character too, the same comes of it; and what has
-not arrived whole does nothing."""
+"""Writs in text that arrives in pieces: the result does not depend on where the text is cut, even inside a character, and an
+incomplete writ does nothing."""
 
 import codecs
 import random
@@ -20,7 +20,7 @@ from headway.testing import TenantHarness
 from tests.proofs import Proof
 from tests.torture.arc_coverage import ArcCounter, breed
 
-# Of which nearly every text is a trap.
+# Nearly every text made of these is a trap for the parser.
 PIECES = (
     *(
         "/todo ",
@@ -45,7 +45,7 @@ def script(seed: int) -> str:
 
 
 def pieces_of(sent: bytes, edges: Sequence[int]) -> Iterator[str]:
-    """As whoever reads a stream decodes it: half a character waits for its other half."""
+    """Decode as a stream reader does: an incomplete character waits for its remaining bytes."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     for start, end in pairwise((0, *edges, len(sent))):
         yield decoder.decode(sent[start:end])
@@ -53,13 +53,13 @@ def pieces_of(sent: bytes, edges: Sequence[int]) -> Iterator[str]:
 
 
 def fed(pieces: Iterator[str] | Sequence[str]) -> tuple[list[ParsedText], ParsedText]:
-    """What each piece gave, and what the end did."""
+    """The output of each piece, and that of the end."""
     parser = WritParser()
     return [parser.feed(piece) for piece in pieces], parser.finish()
 
 
 def check_same(whole: ParsedText, pieces: Iterator[str] | Sequence[str]) -> None:
-    """All together it is the same; and nothing is given out too early: what is shown stays, what may run is whole."""
+    """Check that the pieces add up to the whole, that visible text is final, and that only complete writs are released early."""
     steps, end = fed(pieces)
     early = [writ for step in steps for writ in step.writs]
     shown = "".join(step.visible for step in steps)
@@ -85,7 +85,7 @@ ADDS = (
 
 
 def stored(desk: TenantHarness, text: str) -> list[tuple[str, str]]:
-    """(subject, description) of what running the writs of a text writes down. It is undone again."""
+    """(subject, description) of the todos that the writs of a text add. The transaction is rolled back."""
     found: list[tuple[str, str]] = []
     role = Roles().find("index")
 
