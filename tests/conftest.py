@@ -33,7 +33,7 @@ hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 
-class Shares(LoadScopeScheduling):  # type: ignore[misc]  # xdist is not typed
+class BrowserOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist is not typed
     """Schedules tests one by one, except browser tests: one worker runs them all, with one browser and one server."""
 
     def _split_scope(self, nodeid: str) -> str:
@@ -57,8 +57,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the longest first, or one worker would run them at the end while the others have nothing left to do."""
     if config.getoption("fast"):
-        left_out = [item for item in items if is_long(item)]
-        config.hook.pytest_deselected(items=left_out)
+        deselected = [item for item in items if is_long(item)]
+        config.hook.pytest_deselected(items=deselected)
         items[:] = [item for item in items if not is_long(item)]
     items.sort(key=lambda item: 0 if "browser/" in item.nodeid else 1 if item.get_closest_marker("proof") else 2)
 
@@ -69,8 +69,8 @@ def is_long(item: pytest.Item) -> bool:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Shares:
-    return Shares(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> BrowserOnOneWorker:
+    return BrowserOnOneWorker(config, log)
 
 
 @pytest.fixture(autouse=True)
@@ -172,12 +172,12 @@ def new_database(server: str) -> Iterator[str]:
     name = f"headway_{uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(f'CREATE DATABASE "{name}"'.encode())
-    yield renamed(server, name)
+    yield replace_database(server, name)
     with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
 
 
-def renamed(url: str, database: str) -> str:
+def replace_database(url: str, database: str) -> str:
     """The URL of another database on the same server: postgresql://user@host/NAME?options."""
     head, mark, options = url.partition("?")
     return f"{head.rpartition('/')[0]}/{database}{mark}{options}"
@@ -225,18 +225,18 @@ def run_at_once(script: str, *arguments: str, processes: int = 8) -> list[str]:
     """
     command = [sys.executable, "-c", script, *arguments]
     with ExitStack() as stack:
-        crew = [stack.enter_context(Popen(command, stdin=PIPE, stdout=PIPE, text=True)) for _ in range(processes)]
-        for one in crew:
-            stack.callback(one.kill)
-        for one in crew:
-            assert one.stdout is not None
-            assert one.stdout.readline() == "ready\n"
-        for number, one in enumerate(crew):
-            assert one.stdin is not None
-            one.stdin.write(f"{number}\n")
-            one.stdin.flush()
-        printed = [one.communicate(timeout=300)[0] for one in crew]
-        assert [one.returncode for one in crew] == [0] * processes
+        running = [stack.enter_context(Popen(command, stdin=PIPE, stdout=PIPE, text=True)) for _ in range(processes)]
+        for process in running:
+            stack.callback(process.kill)
+        for process in running:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for number, process in enumerate(running):
+            assert process.stdin is not None
+            process.stdin.write(f"{number}\n")
+            process.stdin.flush()
+        printed = [process.communicate(timeout=300)[0] for process in running]
+        assert [process.returncode for process in running] == [0] * processes
     return printed
 
 

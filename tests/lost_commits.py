@@ -12,47 +12,47 @@ class LossyProxy:
     """Forwards everything. The first COMMIT after a message that contains `after` is forwarded too, but its reply is dropped."""
 
     def __init__(self, url: str, after: bytes) -> None:
-        known = conninfo_to_dict(url)
-        self.server = f"{known['host']}/.s.PGSQL.{known.get('port', 5432)}"
+        options = conninfo_to_dict(url)
+        self.server = f"{options['host']}/.s.PGSQL.{options.get('port', 5432)}"
         self.after = after
         self.lost = 0
-        self.door = socket.create_server(("127.0.0.1", 0))
-        self.url = f"postgresql://{known['user']}:@127.0.0.1:{self.door.getsockname()[1]}/{known['dbname']}"
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"postgresql://{options['user']}:@127.0.0.1:{self.listener.getsockname()[1]}/{options['dbname']}"
 
     def serve(self) -> None:
         with suppress(OSError):  # the listener was closed
             while True:
-                client, _ = self.door.accept()
+                client, _ = self.listener.accept()
                 server = socket.socket(socket.AF_UNIX)
                 server.connect(self.server)
-                threading.Thread(target=self.there, args=(client, server), daemon=True).start()
-                threading.Thread(target=self.back, args=(client, server), daemon=True).start()
+                threading.Thread(target=self.forward_requests, args=(client, server), daemon=True).start()
+                threading.Thread(target=self.forward_replies, args=(client, server), daemon=True).start()
 
-    def there(self, client: socket.socket, server: socket.socket) -> None:
-        met = False
+    def forward_requests(self, client: socket.socket, server: socket.socket) -> None:
+        armed = False
         with suppress(OSError):
-            while words := client.recv(65536):
-                met = met or self.after in words
-                if met and b"COMMIT" in words and not self.lost:
+            while data := client.recv(65536):
+                armed = armed or self.after in data
+                if armed and b"COMMIT" in data and not self.lost:
                     self.lost += 1
                     client.shutdown(socket.SHUT_RDWR)
-                server.sendall(words)
+                server.sendall(data)
         with suppress(OSError):
             server.shutdown(socket.SHUT_WR)
 
-    def back(self, client: socket.socket, server: socket.socket) -> None:
-        while words := server.recv(65536):
+    def forward_replies(self, client: socket.socket, server: socket.socket) -> None:
+        while data := server.recv(65536):
             with suppress(OSError):  # the client is gone, but the server's replies are still read to the end
-                client.sendall(words)
+                client.sendall(data)
         client.close()
         server.close()
 
 
 @contextmanager
 def lose_commit_answer(url: str, after: bytes) -> Iterator[LossyProxy]:
-    way = LossyProxy(url, after)
-    threading.Thread(target=way.serve, daemon=True).start()
+    proxy = LossyProxy(url, after)
+    threading.Thread(target=proxy.serve, daemon=True).start()
     try:
-        yield way
+        yield proxy
     finally:
-        way.door.close()
+        proxy.listener.close()

@@ -60,13 +60,13 @@ class Program:
         terminal: bool = False,
     ) -> None:
         """With `terminal`, standard input is a terminal, and the program leads a session on it."""
-        asked = {"arguments": list(arguments), "folder": str(folder), "env": dict(os.environ if env is None else env)}
+        request = {"arguments": list(arguments), "folder": str(folder), "env": dict(os.environ if env is None else env)}
         self.returncode: int | None = None
         pipes = Pipes(streams)
         self.stdin, self.stdout, self.stderr = pipes.ours
         self.exit_report, report = os.pipe()
-        self.pid = get_fork_server().fork({**asked, "terminal": terminal}, [*pipes.theirs, report])
-        pipes.forget()
+        self.pid = get_fork_server().fork({**request, "terminal": terminal}, [*pipes.theirs, report])
+        pipes.close_passed()
         os.close(report)
 
     def poll(self) -> int | None:
@@ -135,7 +135,7 @@ class Pipes:
                     given = stream if isinstance(stream, int) else stream.fileno()
             self.theirs.append(given)
 
-    def forget(self) -> None:
+    def close_passed(self) -> None:
         for descriptor in self.opened:
             os.close(descriptor)
 
@@ -144,30 +144,30 @@ class ForkServer:
     """The parent's handle on the process that has loaded every module."""
 
     def __init__(self) -> None:
-        self.turn = threading.Lock()
-        self.door, theirs = socket.socketpair()
-        own = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
-        command = [sys.executable, "-P", __file__, str(theirs.fileno())]
+        self.lock = threading.Lock()
+        self.channel, child_end = socket.socketpair()
+        env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
+        command = [sys.executable, "-P", __file__, str(child_end.fileno())]
         self.process = subprocess.Popen(
-            command, env=own, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], start_new_session=True
+            command, env=env, stdin=subprocess.DEVNULL, pass_fds=[child_end.fileno()], start_new_session=True
         )
-        theirs.close()
+        child_end.close()
         atexit.register(self.close)
 
-    def fork(self, asked: dict[str, Any], descriptors: Sequence[int]) -> int:
+    def fork(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
         """Fork, and return the process id. The child's exit code is written to the last of these descriptors."""
-        message = json.dumps(asked).encode()
-        with self.turn:  # tests have threads, and each must get its own child
-            socket.send_fds(self.door, [len(message).to_bytes(4, "big")], descriptors)
-            self.door.sendall(message)
-            return int.from_bytes(receive(self.door, 4), "big")
+        message = json.dumps(request).encode()
+        with self.lock:  # tests have threads, and each must get its own child
+            socket.send_fds(self.channel, [len(message).to_bytes(4, "big")], descriptors)
+            self.channel.sendall(message)
+            return int.from_bytes(receive(self.channel, 4), "big")
 
     def close(self) -> None:
-        self.door.close()
+        self.channel.close()
         self.process.wait(PATIENCE_S)
 
 
-OPENING = threading.Lock()
+START_LOCK = threading.Lock()
 
 
 @cache
@@ -177,18 +177,18 @@ def start_fork_server() -> ForkServer:
 
 def get_fork_server() -> ForkServer:
     """The fork server of this test process."""
-    with OPENING:
+    with START_LOCK:
         return start_fork_server()
 
 
-def receive(door: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        more = door.recv(size - len(found))
+def receive(channel: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = channel.recv(size - len(data))
         if not more:
             raise EOFError
-        found += more
-    return found
+        data += more
+    return data
 
 
 # In the fork server
@@ -201,20 +201,20 @@ def main() -> None:
     assert threading.active_count() == 1, "a process with threads cannot be forked"
     gc.collect()
     gc.freeze()
-    alarm, wakes = socket.socketpair()
-    wakes.setblocking(False)
-    signal.set_wakeup_fd(wakes.fileno())
+    wakeup_reader, wakeup_writer = socket.socketpair()
+    wakeup_writer.setblocking(False)
+    signal.set_wakeup_fd(wakeup_writer.fileno())
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    door = socket.socket(fileno=int(sys.argv[1]))
+    channel = socket.socket(fileno=int(sys.argv[1]))
     reports: dict[int, int] = {}
     try:
         while True:
-            ready, _, _ = select.select([door, alarm], [], [])
-            if alarm in ready:
-                alarm.recv(4096)
+            ready, _, _ = select.select([channel, wakeup_reader], [], [])
+            if wakeup_reader in ready:
+                wakeup_reader.recv(4096)
                 report_ended(reports)
-            if door in ready:
-                fork_child(door, reports)
+            if channel in ready:
+                fork_child(channel, reports)
     except EOFError:  # the tests have ended
         for child in reports:
             os.kill(child, signal.SIGKILL)
@@ -229,23 +229,23 @@ def report_ended(reports: dict[int, int]) -> None:
             os.close(reports.pop(child))
 
 
-def fork_child(door: socket.socket, reports: dict[int, int]) -> None:
-    size, descriptors, _, _ = socket.recv_fds(door, 4, 4)
+def fork_child(channel: socket.socket, reports: dict[int, int]) -> None:
+    size, descriptors, _, _ = socket.recv_fds(channel, 4, 4)
     if not size:
         raise EOFError
-    asked = json.loads(receive(door, int.from_bytes(size, "big")))
+    request = json.loads(receive(channel, int.from_bytes(size, "big")))
     child = os.fork()
     if not child:
-        run_child(asked, descriptors)
+        run_child(request, descriptors)
     *streams, reports[child] = descriptors
     for stream in streams:
         os.close(stream)
-    door.sendall(child.to_bytes(4, "big"))
+    channel.sendall(child.to_bytes(4, "big"))
 
 
-def run_child(asked: dict[str, Any], descriptors: Sequence[int]) -> None:
+def run_child(request: dict[str, Any], descriptors: Sequence[int]) -> None:
     try:
-        enter_environment(asked, descriptors)
+        enter_environment(request, descriptors)
         runpy.run_module("headway", run_name="__main__", alter_sys=True)
     except BaseException:  # noqa: BLE001  no exception may reach the parent's code
         traceback.print_exc()
@@ -254,23 +254,23 @@ def run_child(asked: dict[str, Any], descriptors: Sequence[int]) -> None:
         os._exit(1)
 
 
-def enter_environment(asked: dict[str, Any], descriptors: Sequence[int]) -> None:
+def enter_environment(request: dict[str, Any], descriptors: Sequence[int]) -> None:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, descriptor in enumerate(descriptors[:3]):
         os.dup2(descriptor, number)
     os.closerange(3, max(descriptors) + 1)
-    if asked["terminal"]:
+    if request["terminal"]:
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
-    os.chdir(asked["folder"])
+    os.chdir(request["folder"])
     os.environ.clear()
-    os.environ.update(asked["env"])
-    sys.path[:0] = [asked["folder"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    sys.argv[1:] = asked["arguments"]
+    os.environ.update(request["env"])
+    sys.path[:0] = [request["folder"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.argv[1:] = request["arguments"]
 
 
 if __name__ == "__main__":

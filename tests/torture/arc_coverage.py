@@ -45,7 +45,9 @@ class ArcCounter:
         return {(arc, times.bit_length()) for arc, times in self.taken.items()}
 
 
-def breed(seeds: Sequence[str], pieces: Sequence[str], chance: random.Random, known: Callable[[str], bool]) -> Iterator[str]:
+def generate_inputs(
+    seeds: Sequence[str], pieces: Sequence[str], chance: random.Random, known: Callable[[str], bool]
+) -> Iterator[str]:
     """Yield the seeds, then an endless series of mutations of the inputs that `known` rejected as new."""
     corpus = [seed for seed in seeds if not known(seed)] or [""]
     yield from seeds
@@ -60,14 +62,14 @@ def mutate(parent: str, corpus: Sequence[str], pieces: Sequence[str], chance: ra
     child = parent
     for _ in range(chance.choice((1, 1, 2, 4))):
         at, to = sorted((chance.randint(0, len(child)), chance.randint(0, len(child))))
-        how = chance.randrange(5)
-        if how == 0:
+        operation = chance.randrange(5)
+        if operation == 0:
             child = child[:at] + chance.choice(pieces) + child[at:]
-        elif how == 1:
+        elif operation == 1:
             child = child[:at] + child[to:]
-        elif how == 2:
+        elif operation == 2:
             child = child[:at] + child[at:to] * 2 + child[to:]
-        elif how == 3:
+        elif operation == 3:
             child = child[:at] + chance.choice(corpus)[:40] + child[to:]
         else:
             child = child[:at] + chr(chance.choice((0, 9, 10, 13, 32, 47, 96, 126, 0x85, 0x2028, 0x1F989))) + child[at + 1 :]

@@ -36,9 +36,9 @@ class LedgerMachine(RuleBasedStateMachine):
         super().__init__()
         self.ids: list[int] = []
         self.desks = [TenantHarness(self.database, uuid4().hex) for _ in range(2)]
-        self.models = [self.begun(desk) for desk in self.desks]
+        self.models = [self.build_model(desk) for desk in self.desks]
 
-    def begun(self, desk: TenantHarness) -> LedgerModel:
+    def build_model(self, desk: TenantHarness) -> LedgerModel:
         conversation = desk.conversation().id
         return LedgerModel(conversation, desk.write(conversations.open_turn, conversation).id)
 
@@ -48,13 +48,13 @@ class LedgerMachine(RuleBasedStateMachine):
     def add(self, tenant: int, where: int, waits_for: list[int], place: int | None, status: Any) -> None:
         conversation, turn = self.models[tenant].conversation, self.models[tenant].turn
         conversation_id, turn_id = [(0, None), (conversation, None), (conversation, turn)][where]
-        depends_on = tuple(self.known(one) for one in waits_for)
+        depends_on = tuple(self.choose_id(one) for one in waits_for)
         draft = Draft(f"number {len(self.ids)}", "", "", None, "index", conversation_id, turn_id, status, place, None, depends_on)
 
         def expected(model: LedgerModel, todo: Todo | None) -> Item:
-            found = model.existing(depends_on)
+            dependencies = model.check_exist(depends_on)
             assert todo is not None, "nothing was written down"
-            item = Item(todo.id, (conversation_id, turn_id), draft.subject, status, 0, found)
+            item = Item(todo.id, (conversation_id, turn_id), draft.subject, status, 0, dependencies)
             return model.add(item, self.clock.now, place)
 
         added = self.compare(tenant, expected, lambda tx, tenant_id: todos.add(tx, tenant_id, draft), turn_id)
@@ -72,11 +72,11 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(tenant=TENANT, one=ONE, waits_for=SOME, status=st.none() | STATUS)
     def depend(self, tenant: int, one: int, waits_for: list[int], status: Any) -> None:
         more = {"status": status} if status else {}
-        self.change(tenant, one, "force", depends_on=tuple(self.known(other) for other in waits_for), **more)
+        self.change(tenant, one, "force", depends_on=tuple(self.choose_id(other) for other in waits_for), **more)
 
     @rule(tenant=TENANT, one=ONE, status=st.sampled_from(("completed", "canceled")), how=WITH)
     def end(self, tenant: int, one: int, status: Any, how: str) -> None:
-        todo_id, (token, force) = self.known(one), self.pass_for(tenant, one, how)
+        todo_id, (token, force) = self.choose_id(one), self.choose_credentials(tenant, one, how)
 
         def expected(model: LedgerModel, _todo: Todo | None) -> Item:
             item = model.get(todo_id)
@@ -89,18 +89,18 @@ class LedgerMachine(RuleBasedStateMachine):
             tenant,
             expected,
             lambda tx, tenant_id: todos.end(tx, tenant_id, todo_id, status, "so it went", token, force=force),
-            self.turn_of(tenant, todo_id),
+            self.find_turn(tenant, todo_id),
         )
 
     @rule(tenant=TENANT, one=ONE, how=WITH)
     def remove(self, tenant: int, one: int, how: str) -> None:
-        todo_id, (token, force) = self.known(one), self.pass_for(tenant, one, how)
+        todo_id, (token, force) = self.choose_id(one), self.choose_credentials(tenant, one, how)
 
         def expected(model: LedgerModel, _todo: Todo | None) -> None:
             waiting = [item for item in model.items.values() if todo_id in item.depends_on]
             model.remove(model.get(todo_id), token, self.clock.now, force=force)
             if any(item.list[1] for item in waiting):
-                model.tell_queue()
+                model.log_queue()
 
         self.compare(tenant, expected, lambda tx, tenant_id: todos.remove(tx, tenant_id, todo_id, token, force=force))
 
@@ -108,17 +108,17 @@ class LedgerMachine(RuleBasedStateMachine):
     def claim(self, tenant: int, where: int, seconds: int) -> None:
         model, desk = self.models[tenant], self.desks[tenant]
         conversation = (None, 0, model.conversation)[where]
-        taken = desk.write(claims.claim, "ada", conversation, seconds)
-        wanted = model.claimable(conversation, self.clock.now)
-        assert (taken.todo.id if taken else None) == (wanted.id if wanted else None)
-        if taken and wanted:
-            lease = Lease("ada", taken.lease.token, self.clock.now + seconds * 1000)
-            assert shown(taken.todo) == model.claim(wanted, "ada", self.clock.now, lease).shown()
-            assert taken.lease.expires_at == lease.expires_at
+        claimed = desk.write(claims.claim, "ada", conversation, seconds)
+        expected = model.find_claimable(conversation, self.clock.now)
+        assert (claimed.todo.id if claimed else None) == (expected.id if expected else None)
+        if claimed and expected:
+            lease = Lease("ada", claimed.lease.token, self.clock.now + seconds * 1000)
+            assert to_json(claimed.todo) == model.claim(expected, "ada", self.clock.now, lease).to_json()
+            assert claimed.lease.expires_at == lease.expires_at
 
     @rule(tenant=TENANT, one=ONE, how=WITH)
     def heartbeat(self, tenant: int, one: int, how: str) -> None:
-        todo_id, token = self.known(one), self.pass_for(tenant, one, how)[0] or "none"
+        todo_id, token = self.choose_id(one), self.choose_credentials(tenant, one, how)[0] or "none"
 
         def expected(model: LedgerModel, _todo: Todo | None) -> Item:
             item = model.get(todo_id)
@@ -136,54 +136,54 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(tenant=TENANT)
     def look(self, tenant: int) -> None:
-        self.desks[tenant].database.read(lambda tx: self.see(tx, tenant))
+        self.desks[tenant].database.read(lambda tx: self.check_views(tx, tenant))
 
-    def see(self, tx: Transaction, tenant: int) -> None:
+    def check_views(self, tx: Transaction, tenant: int) -> None:
         model, tenant_id = self.models[tenant], self.desks[tenant].tenant.id
         for conversation, turn in ((None, None), (0, None), (model.conversation, None), (None, model.turn)):
-            found = views.get_todo_list(tx, tenant_id, Selection(conversation, turn), 500)
-            assert [todo.id for todo in found.todos] == model.listed(conversation, turn)
-            assert [shown(todo) for todo in found.todos] == [model.items[todo.id].shown() for todo in found.todos]
-            assert found.counts == model.counts(conversation, turn)
+            page = views.get_todo_list(tx, tenant_id, Selection(conversation, turn), 500)
+            assert [todo.id for todo in page.todos] == model.list_ids(conversation, turn)
+            assert [to_json(todo) for todo in page.todos] == [model.items[todo.id].to_json() for todo in page.todos]
+            assert page.counts == model.counts(conversation, turn)
         for conversation in (None, model.conversation):
             lists = (conversation, 0) if conversation else (None,)
-            wanted = [item.id for one in lists for item in model.ready() if one in (None, item.list[0])]
-            assert [todo.id for todo in views.list_ready(tx, tenant_id, conversation)] == wanted
+            ready = [item.id for list_id in lists for item in model.ready() if list_id in (None, item.list[0])]
+            assert [todo.id for todo in views.list_ready(tx, tenant_id, conversation)] == ready
 
     def teardown(self) -> None:
         for tenant, (desk, model) in enumerate(zip(self.desks, self.models, strict=True)):
             self.look(tenant)
             log = desk.read(event_store.list_after, 0, 100_000)
-            assert [(event.kind, json.loads(event.data)) for event in log] == model.told
+            assert [(event.kind, json.loads(event.data)) for event in log] == model.events
             assert [event.seq for event in log] == sorted({event.seq for event in log})
 
     # Comparison
 
-    def known(self, one: int) -> int:
+    def choose_id(self, one: int) -> int:
         return self.ids[-1 - one % len(self.ids)] if self.ids else 404
 
-    def pass_for(self, tenant: int, one: int, how: str) -> tuple[str | None, bool]:
+    def choose_credentials(self, tenant: int, one: int, how: str) -> tuple[str | None, bool]:
         """The credentials of a caller: the lease's token, a stale token, or `force`."""
-        lease = self.models[tenant].leases.get(self.known(one))
+        lease = self.models[tenant].leases.get(self.choose_id(one))
         return {"token": lease.token if lease else "none", "stale token": "stale"}.get(how), how == "force"
 
-    def turn_of(self, tenant: int, todo_id: int) -> str | None:
+    def find_turn(self, tenant: int, todo_id: int) -> str | None:
         item = self.models[tenant].items.get(todo_id)
         return item.list[1] if item else None
 
-    def change(self, tenant: int, one: int, how: str, **wanted: Any) -> None:
-        todo_id, (token, force) = self.known(one), self.pass_for(tenant, one, how)
+    def change(self, tenant: int, one: int, how: str, **changes: Any) -> None:
+        todo_id, (token, force) = self.choose_id(one), self.choose_credentials(tenant, one, how)
 
         def expected(model: LedgerModel, _todo: Todo | None) -> Item:
             item = model.get(todo_id)
             model.check_lease(item, token, self.clock.now, force=force)
-            return model.change(item, self.clock.now, wanted)
+            return model.change(item, self.clock.now, changes)
 
         self.compare(
             tenant,
             expected,
-            lambda tx, tenant_id: todos.change(tx, tenant_id, todo_id, Change(**wanted), token, force=force),
-            self.turn_of(tenant, todo_id),
+            lambda tx, tenant_id: todos.change(tx, tenant_id, todo_id, Change(**changes), token, force=force),
+            self.find_turn(tenant, todo_id),
         )
 
     def compare(
@@ -195,7 +195,7 @@ class LedgerMachine(RuleBasedStateMachine):
     ) -> Todo | None:
         """Check that ledger and model give the same answer or the same refusal, and that a refusal changes nothing."""
         model = self.models[tenant]  # it refuses before it changes anything
-        told = len(model.told)
+        logged = len(model.events)
         done, answer = None, ""
         try:
             done = self.desks[tenant].write(action)
@@ -210,11 +210,11 @@ class LedgerMachine(RuleBasedStateMachine):
         if refusal:
             return None
         if item is not None and done is not None:
-            assert shown(done) == item.shown()
-        if turn and len(model.told) > told:
-            model.tell_queue()
+            assert to_json(done) == item.to_json()
+        if turn and len(model.events) > logged:
+            model.log_queue()
         return done
 
 
-def shown(todo: Todo) -> dict[str, Any]:
+def to_json(todo: Todo) -> dict[str, Any]:
     return {**todo.as_json(), "depends_on": list(todo.depends_on)}

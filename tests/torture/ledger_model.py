@@ -37,7 +37,7 @@ class Item:
     def ended(self) -> bool:
         return self.status in ENDED
 
-    def shown(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """The JSON that the ledger returns for this todo."""
         return {
             "id": self.id,
@@ -75,7 +75,7 @@ class LedgerModel:
     items: dict[int, Item] = field(default_factory=dict)
     leases: dict[int, Lease] = field(default_factory=dict)
     next_places: dict[List, int] = field(default_factory=dict)
-    told: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    events: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     # Operations. Each returns what the ledger would, or raises Refused.
 
@@ -94,18 +94,18 @@ class LedgerModel:
         self.items[item.id] = item
         if position is not None:
             item = self.place(item, position, now)
-        return self.tell(item, "created")
+        return self.log_change(item, "created")
 
-    def change(self, item: Item, now: int, wanted: dict[str, Any]) -> Item:
-        new = self.moved(item, wanted.get("status", item.status), now)
-        if "subject" in wanted:
-            new = replace(new, subject=wanted["subject"])
-        if "outcome" in wanted:
-            new = replace(new, outcome=wanted["outcome"])
-        if "depends_on" in wanted:
-            new = replace(new, depends_on=self.acyclic(item.id, wanted["depends_on"]))
-        if wanted.get("position", item.position) != item.position:
-            new = self.place(new, wanted["position"], now)
+    def change(self, item: Item, now: int, changes: dict[str, Any]) -> Item:
+        new = self.with_status(item, changes.get("status", item.status), now)
+        if "subject" in changes:
+            new = replace(new, subject=changes["subject"])
+        if "outcome" in changes:
+            new = replace(new, outcome=changes["outcome"])
+        if "depends_on" in changes:
+            new = replace(new, depends_on=self.check_acyclic(item.id, changes["depends_on"]))
+        if changes.get("position", item.position) != item.position:
+            new = self.place(new, changes["position"], now)
         elif new.status == "pending" != item.status:
             new = self.place(new, new.position, now)
         if new == item:
@@ -113,7 +113,7 @@ class LedgerModel:
         new = self.items[item.id] = replace(new, updated_at=now)
         if new.status != "in_progress":
             self.leases.pop(item.id, None)
-        return self.tell(new, "updated")
+        return self.log_change(new, "updated")
 
     def remove(self, item: Item, token: str | None, now: int, *, force: bool) -> None:
         if item.list[1]:
@@ -121,26 +121,30 @@ class LedgerModel:
         self.check_lease(item, token, now, force=force)
         del self.items[item.id]
         self.leases.pop(item.id, None)
-        self.tell(item, "deleted")
-        for other in sorted(self.items.values(), key=lambda one: one.id):
+        self.log_change(item, "deleted")
+        for other in sorted(self.items.values(), key=lambda todo: todo.id):
             if item.id in other.depends_on:
                 self.items[other.id] = replace(other, depends_on=other.depends_on - {item.id})
-                self.tell(self.items[other.id], "updated")
+                self.log_change(self.items[other.id], "updated")
 
-    def claimable(self, conversation: int | None, now: int) -> Item | None:
+    def find_claimable(self, conversation: int | None, now: int) -> Item | None:
         lists: Iterable[int | None] = (conversation, 0) if conversation else (conversation,)
-        late = [item for item in self.in_place("in_progress") if item.id in self.leases and self.leases[item.id].expires_at <= now]
-        for found in (late, self.ready()):
-            for one in lists:
-                if fitting := [item for item in found if one in (None, item.list[0])]:
+        late = [
+            item
+            for item in self.list_by_position("in_progress")
+            if item.id in self.leases and self.leases[item.id].expires_at <= now
+        ]
+        for candidates in (late, self.ready()):
+            for list_id in lists:
+                if fitting := [item for item in candidates if list_id in (None, item.list[0])]:
                     return fitting[0]
         return None
 
     def claim(self, item: Item, agent: str, now: int, lease: Lease) -> Item:
-        new = replace(self.moved(item, "in_progress", now), agent=agent, updated_at=now)
+        new = replace(self.with_status(item, "in_progress", now), agent=agent, updated_at=now)
         self.items[item.id] = new
         self.leases[item.id] = lease
-        return self.tell(new, "updated", watched=False)
+        return self.log_change(new, "updated", watched=False)
 
     # Rules
 
@@ -149,7 +153,7 @@ class LedgerModel:
             raise Refused("not_found")
         return self.items[todo_id]
 
-    def existing(self, todo_ids: Iterable[int]) -> frozenset[int]:
+    def check_exist(self, todo_ids: Iterable[int]) -> frozenset[int]:
         if set(todo_ids) - self.items.keys():
             raise Refused("not_found")
         return frozenset(todo_ids)
@@ -163,7 +167,7 @@ class LedgerModel:
         if token is None and lease is not None and lease.expires_at > now:
             raise Refused("leased")
 
-    def moved(self, item: Item, to: str, now: int) -> Item:
+    def with_status(self, item: Item, to: str, now: int) -> Item:
         if to == item.status:
             return item
         if to not in LEGAL[item.status]:
@@ -173,67 +177,71 @@ class LedgerModel:
         started = (item.started_at or now) if to == "in_progress" else item.started_at
         return replace(item, status=to, started_at=started, completed_at=now if to in ENDED else 0)
 
-    def acyclic(self, todo_id: int, depends_on: Iterable[int]) -> frozenset[int]:
-        wanted = self.existing(depends_on)
-        reached, ahead = set[int](), list(wanted)
+    def check_acyclic(self, todo_id: int, depends_on: Iterable[int]) -> frozenset[int]:
+        dependencies = self.check_exist(depends_on)
+        reached, ahead = set[int](), list(dependencies)
         while ahead:
-            one = ahead.pop()
-            if one == todo_id:
+            todo = ahead.pop()
+            if todo == todo_id:
                 raise Refused("dependency_cycle")
-            if one not in reached:
-                reached.add(one)
-                ahead += self.items[one].depends_on
-        return wanted
+            if todo not in reached:
+                reached.add(todo)
+                ahead += self.items[todo].depends_on
+        return dependencies
 
     def place(self, item: Item, position: int, now: int) -> Item:
         """Put the item at a position. Pending items there move up by one, as far as the next gap. An ended item moves no others."""
         if item.ended:
             self.items[item.id] = replace(self.items[item.id], position=position)
             return replace(item, position=position)
-        wanted = position
-        others = [one for one in self.in_place("pending") if one.list == item.list and one.id != item.id]
+        last = position
+        others = [pending for pending in self.list_by_position("pending") if pending.list == item.list and pending.id != item.id]
         for other in others:
-            if other.position >= position and other.position <= wanted:
-                wanted += 1
-                self.items[other.id] = replace(other, position=wanted, updated_at=now)
-                self.tell(self.items[other.id], "updated", watched=False)
-        self.next_places[item.list] = max(self.next_places[item.list], wanted + 1)
+            if other.position >= position and other.position <= last:
+                last += 1
+                self.items[other.id] = replace(other, position=last, updated_at=now)
+                self.log_change(self.items[other.id], "updated", watched=False)
+        self.next_places[item.list] = max(self.next_places[item.list], last + 1)
         self.items[item.id] = replace(self.items[item.id], position=position)
         return replace(item, position=position)
 
     # Views
 
-    def in_place(self, status: str) -> list[Item]:
+    def list_by_position(self, status: str) -> list[Item]:
         return sorted((item for item in self.items.values() if item.status == status), key=lambda item: (item.position, item.id))
 
     def ready(self) -> list[Item]:
-        waits = {item.id: any(not self.items[one].ended for one in item.depends_on) for item in self.items.values()}
-        return [item for item in self.in_place("pending") if item.list[1] is None and not waits[item.id]]
+        waits = {item.id: any(not self.items[dependency].ended for dependency in item.depends_on) for item in self.items.values()}
+        return [item for item in self.list_by_position("pending") if item.list[1] is None and not waits[item.id]]
 
-    def listed(self, conversation: int | None, turn: str | None = None) -> list[int]:
+    def list_ids(self, conversation: int | None, turn: str | None = None) -> list[int]:
         """In progress, pending, ended. A conversation's todos come before the tenant's."""
         ended = sorted((item for item in self.items.values() if item.ended), key=lambda item: (-item.completed_at, -item.id))
         if turn:
-            return [item.id for item in (*self.in_place("in_progress"), *self.in_place("pending"), *ended) if item.list[1] == turn]
+            return [
+                item.id
+                for item in (*self.list_by_position("in_progress"), *self.list_by_position("pending"), *ended)
+                if item.list[1] == turn
+            ]
         lists: tuple[int | None, ...] = (conversation, 0) if conversation else (conversation,)
         going = [
             item
             for status in ("in_progress", "pending")
-            for one in lists
-            for item in self.in_place(status)
-            if one in (None, item.list[0])
+            for list_id in lists
+            for item in self.list_by_position(status)
+            if list_id in (None, item.list[0])
         ]
         return [item.id for item in (*going, *(item for item in ended if lists[0] is None or item.list[0] in lists))]
 
     def counts(self, conversation: int | None, turn: str | None = None) -> dict[str, int]:
-        found = [self.items[todo_id].status for todo_id in self.listed(conversation, turn)]
-        return {status: found.count(status) for status in LEGAL}
+        statuses = [self.items[todo_id].status for todo_id in self.list_ids(conversation, turn)]
+        return {status: statuses.count(status) for status in LEGAL}
 
-    def tell(self, item: Item, change: str, *, watched: bool = True) -> Item:
-        self.told.append(("todo_changed", {"change": change, "todo": item.shown()}))
+    def log_change(self, item: Item, change: str, *, watched: bool = True) -> Item:
+        self.events.append(("todo_changed", {"change": change, "todo": item.to_json()}))
         return item
 
-    def tell_queue(self) -> None:
+    def log_queue(self) -> None:
         """Log the queue events that follow a change to the turn's list."""
         rows = [item for item in self.items.values() if item.list[1] == self.turn and item.status != "canceled"]
         rows.sort(key=lambda item: (item.position, item.id))
@@ -245,5 +253,5 @@ class LedgerModel:
             return {"id": item.id, "description": item.subject, "status": status}
 
         short = {"current": entry(current) if current else None, "remaining": len(going), "total": len(rows)}
-        self.told.append(("todos_updated", {**short, "items": [entry(item) for item in rows]}))
-        self.told.append(("todos_current", short))
+        self.events.append(("todos_updated", {**short, "items": [entry(item) for item in rows]}))
+        self.events.append(("todos_current", short))

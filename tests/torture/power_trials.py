@@ -23,7 +23,7 @@ from headway.storage.sqlite_connection import SqliteConnection
 from headway.storage.transaction import Work
 from headway.testing import FixedClock, TenantHarness
 from tests.random_walk import RandomWalk, list_contradictions
-from tests.torture.recording_disk import Acknowledged, Deed, Platter, RecordingDisk
+from tests.torture.recording_disk import Acknowledged, Operation, RecordingDisk, SimulatedDisk
 
 LEDGER = "headway.db"
 CUTS = 100  # power losses per recorded session
@@ -37,7 +37,7 @@ class Recording(NamedTuple):
     """The disk operations of a session, and the state of the ledger at each acknowledgement."""
 
     before: dict[str, bytes]
-    deeds: list[Deed]
+    operations: list[Operation]
     states: list[str]
 
 
@@ -49,24 +49,24 @@ class Recorder:
         self.template = folder / "template.db"
         DirectDatabase(f"sqlite:///{self.template}", FixedClock()).close()
 
-    def live(self, seed: int) -> Recording:
+    def record_session(self, seed: int) -> Recording:
         folder = empty_folder(self.folder / "life")
         before = {LEDGER: self.template.read_bytes()} if seed % 4 else {}  # every fourth session starts without a file
         restore(folder, before)
-        self.disk.deeds.clear()
+        self.disk.operations.clear()
         apsw.set_default_vfs("recording")
         try:
             self.work(f"sqlite:///{folder / LEDGER}", seed)
         finally:
             apsw.set_default_vfs("unix")
-        deeds = list(self.disk.deeds)
-        return Recording(before, deeds, [deed.state for deed in deeds if isinstance(deed, Acknowledged)])
+        operations = list(self.disk.operations)
+        return Recording(before, operations, [operation.state for operation in operations if isinstance(operation, Acknowledged)])
 
     def work(self, url: str, seed: int) -> None:
         chance = Random(seed)
         walk: RandomWalk | None = None
         for _ in range(3):  # the last connection to close a ledger ends its write-ahead log
-            with AcknowledgingDatabase(url, self.disk.deeds) as database:
+            with AcknowledgingDatabase(url, self.disk.operations) as database:
                 raw = database.connection.raw
                 raw.execute(f"PRAGMA synchronous={self.synchronous}")
                 raw.wal_autocheckpoint(chance.choice((1000, 40, 8)))  # pages; a small number restarts the log often
@@ -82,9 +82,9 @@ class AcknowledgingDatabase(DirectDatabase):
 
     connection: SqliteConnection
 
-    def __init__(self, url: str, deeds: list[Deed]) -> None:
+    def __init__(self, url: str, operations: list[Operation]) -> None:
         super().__init__(url, FixedClock())
-        self.deeds = deeds
+        self.operations = operations
         self.acknowledge()
 
     def __enter__(self) -> "AcknowledgingDatabase":
@@ -98,11 +98,11 @@ class AcknowledgingDatabase(DirectDatabase):
     def write_group(self, works: list[Work[None]]) -> None:
         """Write a group of transactions with one commit, as a server's writer does."""
         outcomes = self.connection.write_group(works)
-        assert not any(one.error for one in outcomes), outcomes
+        assert not any(outcome.error for outcome in outcomes), outcomes
         self.acknowledge()
 
     def acknowledge(self) -> None:
-        self.deeds.append(Acknowledged(dump_rows(self.connection.raw)))
+        self.operations.append(Acknowledged(dump_rows(self.connection.raw)))
 
 
 def write(database: AcknowledgingDatabase, walk: RandomWalk, chance: Random) -> None:
@@ -124,18 +124,18 @@ def dump_rows(raw: apsw.Connection) -> str:
     return digest.hexdigest()
 
 
-def replay_power_losses(life: Recording, seeds: list[int], folder: Path) -> Iterator[tuple[int, str]]:
+def replay_power_losses(session: Recording, seeds: list[int], folder: Path) -> Iterator[tuple[int, str]]:
     """Replay the session up to a random point per seed, lose the power there, and judge the files that remain."""
-    lots = [Random(seed) for seed in seeds]
-    moments = sorted((lot.randrange(len(life.deeds) + 1), seed, lot) for lot, seed in zip(lots, seeds, strict=True))
-    platter = Platter(life.before)
+    generators = [Random(seed) for seed in seeds]
+    moments = sorted((rng.randrange(len(session.operations) + 1), seed, rng) for rng, seed in zip(generators, seeds, strict=True))
+    disk = SimulatedDisk(session.before)
     done = 0
-    for moment, seed, lot in moments:
-        for deed in life.deeds[done:moment]:
-            platter.happens(deed)
+    for moment, seed, rng in moments:
+        for operation in session.operations[done:moment]:
+            disk.apply_operation(operation)
         done = moment
-        restore(empty_folder(folder), platter.after_power_loss(lot))
-        yield seed, judge_files(folder, life.states, platter.acknowledged)
+        restore(empty_folder(folder), disk.after_power_loss(rng))
+        yield seed, judge_files(folder, session.states, disk.acknowledged)
 
 
 def judge_files(folder: Path, states: list[str], acknowledged: int) -> str:
@@ -144,18 +144,18 @@ def judge_files(folder: Path, states: list[str], acknowledged: int) -> str:
         with DirectDatabase(f"sqlite:///{folder / LEDGER}", FixedClock()) as database:
             assert isinstance(database.connection, SqliteConnection)
             raw = database.connection.raw
-            found = dump_rows(raw)
+            state = dump_rows(raw)
             wrong: list[object] = [*raw.execute("PRAGMA integrity_check"), *raw.execute("PRAGMA foreign_key_check")]
             tenants = [int(str(row[0])) for row in raw.execute("SELECT id FROM tenants").fetchall()]
-            wrong += [said for tenant in tenants for said in list_contradictions_of(database, tenant)]
+            wrong += [contradiction for tenant in tenants for contradiction in list_contradictions_of(database, tenant)]
             TenantHarness(database, "with power again").add()
     except Exception as error:  # noqa: BLE001  any error means unreadable rows
         return f"torn: {error!r}"
     if wrong != [("ok",)]:
         return f"torn: {wrong}"
-    if found not in states:
+    if state not in states:
         return "torn: nobody ever saw the ledger like this"
-    return "held" if found in states[max(0, acknowledged - 1) : acknowledged + 1] else "lost"
+    return "held" if state in states[max(0, acknowledged - 1) : acknowledged + 1] else "lost"
 
 
 def list_contradictions_of(database: DirectDatabase, tenant_id: int) -> list[str]:
@@ -174,10 +174,10 @@ def restore(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def main(folder: Path, synchronous: str, first: int, last: int) -> None:
-    lives = Recorder(folder, synchronous)
-    for life_seed, seeds in groupby(range(first, last), key=lambda seed: seed // CUTS):
-        for seed, became in replay_power_losses(lives.live(life_seed), list(seeds), folder / "after"):
-            print(json.dumps([seed, became]))
+    recorder = Recorder(folder, synchronous)
+    for session_seed, seeds in groupby(range(first, last), key=lambda seed: seed // CUTS):
+        for seed, result in replay_power_losses(recorder.record_session(session_seed), list(seeds), folder / "after"):
+            print(json.dumps([seed, result]))
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ class Acknowledged(NamedTuple):
     state: str
 
 
-Deed = Opened | Written | Truncated | Synced | Deleted | Acknowledged
+Operation = Opened | Written | Truncated | Synced | Deleted | Acknowledged
 Change = Written | Truncated
 
 
@@ -59,110 +59,110 @@ class RecordingDisk(apsw.VFS):
 
     def __init__(self, name: str = "recording") -> None:
         super().__init__(name, "unix")
-        self.deeds: list[Deed] = []
+        self.operations: list[Operation] = []
         self.files = 0
 
     def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         new = path is None or not Path(path).exists()
         self.files += 1
-        lasts = flags[0] & (apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_WAL)
-        file = RecordedFile(name, flags, self.deeds if lasts else [], self.files)
-        if lasts:
-            self.deeds.append(Opened(Path(path).name, self.files, new, not flags[0] & apsw.SQLITE_OPEN_MAIN_DB))
+        recorded = flags[0] & (apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_WAL)
+        file = RecordedFile(name, flags, self.operations if recorded else [], self.files)
+        if recorded:
+            self.operations.append(Opened(Path(path).change_name, self.files, new, not flags[0] & apsw.SQLITE_OPEN_MAIN_DB))
         return file
 
     def xDelete(self, name: str, syncdir: bool) -> None:
         super().xDelete(name, syncdir)
-        self.deeds.append(Deleted(Path(name).name, bool(syncdir)))
+        self.operations.append(Deleted(Path(name).change_name, bool(syncdir)))
 
 
 class RecordedFile(apsw.VFSFile):
-    def __init__(self, name: Any, flags: list[int], deeds: list[Deed], file: int) -> None:
+    def __init__(self, name: Any, flags: list[int], operations: list[Operation], file: int) -> None:
         super().__init__("unix", name, flags)
-        self.deeds = deeds
+        self.operations = operations
         self.file = file
 
     def xWrite(self, data: Any, offset: int) -> None:
         super().xWrite(data, offset)
-        self.deeds.append(Written(self.file, offset, bytes(data)))
+        self.operations.append(Written(self.file, offset, bytes(data)))
 
     def xTruncate(self, newsize: int) -> None:
         super().xTruncate(newsize)
-        self.deeds.append(Truncated(self.file, newsize))
+        self.operations.append(Truncated(self.file, newsize))
 
     def xSync(self, flags: int) -> None:
-        self.deeds.append(Synced(self.file))  # only recorded: the real machine keeps its power
+        self.operations.append(Synced(self.file))  # only recorded: the real machine keeps its power
 
 
 class Inode:
     """The content of a file: the synced part, and the changes since."""
 
     def __init__(self, content: bytes = b"", syncs_folder: bool = False) -> None:
-        self.certain = bytearray(content)
-        self.since: list[Change] = []
+        self.synced = bytearray(content)
+        self.unsynced: list[Change] = []
         self.syncs_folder = syncs_folder
 
     def sync(self) -> None:
-        for change in self.since:
-            apply(self.certain, change)
-        self.since = []
+        for change in self.unsynced:
+            apply(self.synced, change)
+        self.unsynced = []
 
 
-class Platter:
+class SimulatedDisk:
     """The simulated disk, replayed one operation at a time."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.names = {name: Inode(content) for name, content in files.items()}
-        self.certain_names = dict(self.names)
-        self.renamings: list[tuple[str, Inode | None]] = []  # since the folder was last synced
+        self.synced_names = dict(self.names)
+        self.name_changes: list[tuple[str, Inode | None]] = []  # since the folder was last synced
         self.open: dict[int, Inode] = {}
         self.acknowledged = 0
 
-    def happens(self, deed: Deed) -> None:
-        match deed:
+    def apply_operation(self, operation: Operation) -> None:
+        match operation:
             case Opened(name, file, new, syncs_folder):
                 if new or name not in self.names:
-                    self.name(name, Inode(syncs_folder=syncs_folder))
+                    self.change_name(name, Inode(syncs_folder=syncs_folder))
                 self.open[file] = self.names[name]
             case Written(file) | Truncated(file):
-                self.open[file].since.append(deed)
+                self.open[file].unsynced.append(operation)
             case Synced(file):
                 self.open[file].sync()
                 if self.open[file].syncs_folder:
                     self.open[file].syncs_folder = False
                     self.sync_names()
             case Deleted(name, syncs_folder):
-                self.name(name, None)
+                self.change_name(name, None)
                 if syncs_folder:
                     self.sync_names()
             case Acknowledged():
                 self.acknowledged += 1
 
-    def name(self, name: str, inode: Inode | None) -> None:
-        self.renamings.append((name, inode))
-        named(self.names, name, inode)
+    def change_name(self, name: str, inode: Inode | None) -> None:
+        self.name_changes.append((name, inode))
+        set_name(self.names, name, inode)
 
     def sync_names(self) -> None:
-        self.certain_names = dict(self.names)
-        self.renamings = []
+        self.synced_names = dict(self.names)
+        self.name_changes = []
 
-    def after_power_loss(self, lot: Random) -> dict[str, bytes]:
+    def after_power_loss(self, rng: Random) -> dict[str, bytes]:
         """The files after a power loss at this point."""
-        names = dict(self.certain_names)
-        for name, inode in self.renamings[: lot.randint(0, len(self.renamings))]:
-            named(names, name, inode)
-        fate = lot.choice((nothing, everything, the_beginning, some_sectors, some_sectors, all_but_a_sector))
-        found = {}
+        names = dict(self.synced_names)
+        for name, inode in self.name_changes[: rng.randint(0, len(self.name_changes))]:
+            set_name(names, name, inode)
+        survive = rng.choice((drop_all, keep_all, keep_prefix, keep_some_sectors, keep_some_sectors, drop_one_sector))
+        files = {}
         for name, inode in names.items():
-            content = bytearray(inode.certain)
-            for change in fate(inode.since, lot):
+            content = bytearray(inode.synced)
+            for change in survive(inode.unsynced, rng):
                 apply(content, change)
-            found[name] = bytes(content)
-        return found
+            files[name] = bytes(content)
+        return files
 
 
-def named(names: dict[str, Inode], name: str, inode: Inode | None) -> None:
+def set_name(names: dict[str, Inode], name: str, inode: Inode | None) -> None:
     if inode is None:
         names.pop(name, None)
     else:
@@ -180,37 +180,37 @@ def apply(content: bytearray, change: Change) -> None:
 # Ways in which unsynced changes survive
 
 
-def nothing(_changes: list[Change], _lot: Random) -> list[Change]:
+def drop_all(_changes: list[Change], _lot: Random) -> list[Change]:
     return []
 
 
-def everything(changes: list[Change], _lot: Random) -> list[Change]:
+def keep_all(changes: list[Change], _lot: Random) -> list[Change]:
     return changes
 
 
-def the_beginning(changes: list[Change], lot: Random) -> list[Change]:
+def keep_prefix(changes: list[Change], rng: Random) -> list[Change]:
     """A prefix of the sectors, the next one torn."""
-    pieces = list(sectors(changes))
-    end = lot.randint(0, len(pieces))
-    return [*pieces[:end], *(torn(piece, lot) for piece in pieces[end : end + 1])]
+    pieces = list(split_sectors(changes))
+    end = rng.randint(0, len(pieces))
+    return [*pieces[:end], *(tear(piece, rng) for piece in pieces[end : end + 1])]
 
 
-def some_sectors(changes: list[Change], lot: Random) -> list[Change]:
+def keep_some_sectors(changes: list[Change], rng: Random) -> list[Change]:
     """A random subset of the sectors, one of them torn: a disk may write in any order."""
-    luck = lot.random()
-    pieces = [piece for piece in sectors(changes) if lot.random() < luck]
-    last = lot.randrange(len(pieces)) if pieces else 0
-    return [torn(piece, lot) if number == last else piece for number, piece in enumerate(pieces)]
+    rate = rng.random()
+    pieces = [piece for piece in split_sectors(changes) if rng.random() < rate]
+    last = rng.randrange(len(pieces)) if pieces else 0
+    return [tear(piece, rng) if number == last else piece for number, piece in enumerate(pieces)]
 
 
-def all_but_a_sector(changes: list[Change], lot: Random) -> list[Change]:
-    pieces = list(sectors(changes))
+def drop_one_sector(changes: list[Change], rng: Random) -> list[Change]:
+    pieces = list(split_sectors(changes))
     if pieces:
-        del pieces[lot.randrange(len(pieces))]
+        del pieces[rng.randrange(len(pieces))]
     return pieces
 
 
-def sectors(changes: list[Change]) -> Iterator[Change]:
+def split_sectors(changes: list[Change]) -> Iterator[Change]:
     for change in changes:
         if isinstance(change, Truncated):
             yield change
@@ -222,7 +222,7 @@ def sectors(changes: list[Change]) -> Iterator[Change]:
             offset, data = offset + size, data[size:]
 
 
-def torn(piece: Change, lot: Random) -> Change:
+def tear(piece: Change, rng: Random) -> Change:
     if isinstance(piece, Truncated):
         return piece
-    return piece._replace(data=piece.data[: lot.randint(0, len(piece.data))])
+    return piece._replace(data=piece.data[: rng.randint(0, len(piece.data))])

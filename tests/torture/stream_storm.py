@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
 AT_ONCE = 100
-A_SECOND_AT_MOST = 500  # the server refuses more than 600 per token
+CONNECTS_PER_SECOND = 500  # the server refuses more than 600 per token
 SMALLEST_BUFFER = 4096
 
 
@@ -20,18 +20,18 @@ def build_request(url: str, secret: str, after: int | None) -> bytes:
 @asynccontextmanager
 async def connect(url: str, secret: str, after: int | None = None) -> AsyncIterator[StreamReader]:
     """Open a stream and read the response headers; the next bytes are the first frame."""
-    place = urlsplit(url)
-    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    address = urlsplit(url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
     try:
         writer.write(build_request(url, secret, after))
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200 "), head
         yield reader
     finally:
-        await hang_up(writer)
+        await close_writer(writer)
 
 
-async def hang_up(writer: StreamWriter) -> None:
+async def close_writer(writer: StreamWriter) -> None:
     writer.close()
     with suppress(ConnectionError):
         await writer.wait_closed()
@@ -39,11 +39,11 @@ async def hang_up(writer: StreamWriter) -> None:
 
 async def connect_and_leave(url: str, secret: str, connects: int) -> None:
     """Connect this many clients; each reads one frame and leaves."""
-    turnstile = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(AT_ONCE)
 
     async def visit(number: int) -> None:
-        await asyncio.sleep(number / A_SECOND_AT_MOST)
-        async with turnstile, connect(url, secret) as reader:
+        await asyncio.sleep(number / CONNECTS_PER_SECOND)
+        async with slots, connect(url, secret) as reader:
             await reader.readuntil(b"\n\n")
 
     await asyncio.gather(*map(visit, range(connects)))
@@ -53,10 +53,10 @@ class StalledReader:
     """Connects, sends a request, and never reads a byte."""
 
     def __init__(self, url: str, secret: str) -> None:
-        place = urlsplit(url)
+        address = urlsplit(url)
         self.socket = socket.socket()
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALLEST_BUFFER)
-        self.socket.connect((place.hostname, place.port))
+        self.socket.connect((address.hostname, address.port))
         self.socket.sendall(build_request(url, secret, 0))
 
     def close(self) -> None:

@@ -23,25 +23,25 @@ class Writer:
     def __init__(self, file: TaskFile, name: str, seed: int) -> None:
         self.name = name
         self.acknowledged = 0
-        said, says = os.pipe()
+        read_end, write_end = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             try:
-                os.close(said)
-                count_up(file, name, Random(seed), says)
+                os.close(read_end)
+                count_up(file, name, Random(seed), write_end)
             finally:
                 os._exit(1)  # the parent has closed the pipe
-        os.close(says)
-        self.said = os.fdopen(said)
+        os.close(write_end)
+        self.reports = os.fdopen(read_end)
 
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
-        with self.said:
-            self.acknowledged = max([self.acknowledged, *(int(line) for line in self.said if line.endswith("\n"))])
+        with self.reports:
+            self.acknowledged = max([self.acknowledged, *(int(line) for line in self.reports if line.endswith("\n"))])
 
 
-def count_up(file: TaskFile, name: str, chance: Random, says: int) -> None:
+def count_up(file: TaskFile, name: str, chance: Random, write_end: int) -> None:
     def change(tasks: list[dict[str, Any]]) -> int:
         (task,) = (task for task in tasks if task["id"] == name)
         task["count"] += 1
@@ -49,15 +49,15 @@ def count_up(file: TaskFile, name: str, chance: Random, says: int) -> None:
         return int(task["count"])
 
     while True:
-        os.write(says, f"{file.change(change)}\n".encode())
+        os.write(write_end, f"{file.change(change)}\n".encode())
 
 
 def check(tasks: list[dict[str, Any]], killed: Writer) -> None:
     """Check that the list is intact, that each task is there once, and that at most one unreported increment was stored."""
     assert [task["id"] for task in tasks] == [str(number) for number in range(WRITERS)]
     assert all(int(task["title"].split()[0]) == task["count"] for task in tasks)
-    found = tasks[int(killed.name)]["count"]
-    assert killed.acknowledged <= found <= killed.acknowledged + 1, f"{killed.acknowledged} acknowledged, {found} found"
+    stored = tasks[int(killed.name)]["count"]
+    assert killed.acknowledged <= stored <= killed.acknowledged + 1, f"{killed.acknowledged} acknowledged, {stored} found"
 
 
 def main(folder: str, kills: int) -> None:

@@ -31,7 +31,7 @@ def can_mount() -> bool:
             return False
 
 
-def survives(folder: Path, kinds: str, cycles: int, namespace: tuple[str, ...] = ()) -> None:
+def run_trials(folder: Path, kinds: str, cycles: int, namespace: tuple[str, ...] = ()) -> None:
     run = subprocess.run(
         [*namespace, sys.executable, str(HERE / "disk_trials.py"), kinds, str(folder), str(cycles)],
         env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
@@ -53,13 +53,13 @@ def test_a_full_or_read_only_disk_is_reported_and_writes_resume(tmp_path: Path, 
     cycles = proof.trials(f"disk full, and space again ({means})", share=4, whole=20)
     proof.trials(f"file system read-only, and writable again ({means})", share=4, whole=20)
     if can_mount():
-        survives(tmp_path, "full,read_only", cycles, NAMESPACE)
+        run_trials(tmp_path, "full,read_only", cycles, NAMESPACE)
     else:
-        survives(tmp_path, "refusing,unwritable", cycles)
+        run_trials(tmp_path, "refusing,unwritable", cycles)
 
 
 @pytest.mark.proof
 def test_refused_writes_and_an_unwritable_folder_are_reported_and_writes_resume(tmp_path: Path, proof: Proof) -> None:
     cycles = proof.trials("disk refuses every write, and takes them again", share=4, whole=20)
     proof.trials("unwritable folder, and writable again", share=4, whole=20)
-    survives(tmp_path, "refusing,unwritable", cycles)
+    run_trials(tmp_path, "refusing,unwritable", cycles)

@@ -46,7 +46,7 @@ class JumpingClock:
         self.path.write_bytes(struct.pack("<q", 0))
 
     @property
-    def surroundings(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         return {"JUMPING_CLOCK": str(self.path), "PYTHONPATH": str(Path(__file__).parent / "jumping")}
 
     def jump(self, by_s: int) -> None:
@@ -55,31 +55,31 @@ class JumpingClock:
             file.write(struct.pack("<q", self.ahead_s))
 
 
-def rules(jumps: Mapping[str, int]) -> list[dict[str, object]]:
+def build_model_rules(jumps: Mapping[str, int]) -> list[dict[str, object]]:
     """At each jump one turn waits for a slow model, and one for its retry. Another turn is left behind by a killed worker."""
-    found: list[dict[str, object]] = []
+    rules: list[dict[str, object]] = []
     for n, _ in enumerate(jumps):
         slow, again = f"slow{n}", f"again{n}"
-        found.append(
+        rules.append(
             {"when": {"contains": f"Note {again}."}, "reply": {"error": {"status": 503, "retry_after": LONG_S}}, "times": 1}
         )
         when = {"contains": f"Note {slow}.", "tool_results": 1}
-        found.append({"when": when, "reply": {"text": f"Noted {slow}.", "seconds": LONG_S}})
-        found += build_rules([slow, again])
-    return [*found, *build_rules(["warm0", "warm1", "left"], stuck_after=["left"])]
+        rules.append({"when": when, "reply": {"text": f"Noted {slow}.", "seconds": LONG_S}})
+        rules += build_rules([slow, again])
+    return [*rules, *build_rules(["warm0", "warm1", "left"], stuck_after=["left"])]
 
 
 @contextmanager
-def at_work(database_url: str, folder: Path) -> Iterator[tuple[TenantHarness, ModelProcess, JumpingClock]]:
+def run_workers(database_url: str, folder: Path) -> Iterator[tuple[TenantHarness, ModelProcess, JumpingClock]]:
     """Two workers. On Postgres, which has its own clock, only one of them gets the clock that jumps."""
     make_home(folder)
     clock = JumpingClock(folder)
     with (
-        run_model_process(rules(JUMPS), folder) as model,
+        run_model_process(build_model_rules(JUMPS), folder) as model,
         DirectDatabase(database_url) as database,
     ):
         env = {**build_environment(folder, model, restart_stagger_s="0"), "HEADWAY_MODEL_RETRIES": "0"}
-        jumpy = {**env, **clock.surroundings}
+        jumpy = {**env, **clock.environment}
         desk = TenantHarness(database)
         with run_worker(database_url, folder, jumpy) as first:
             warm_up(desk, "warm0")
@@ -102,7 +102,7 @@ def test_work_is_neither_taken_from_the_living_nor_left_with_the_dead_when_the_c
 ) -> None:
     proof.trials("clock jumps of an hour and a year: leases, delays, takeover, order", len(JUMPS), len(JUMPS))
     names = ["warm0", "warm1"]
-    with at_work(database_url, tmp_path) as (desk, model, clock):
+    with run_workers(database_url, tmp_path) as (desk, model, clock):
         before = list_events(desk, "recovered")
         for n, by_s in enumerate(JUMPS.values()):
             names += [f"slow{n}", f"again{n}"]
@@ -178,5 +178,5 @@ def test_a_claim_lasts_as_long_as_it_was_to_last_when_the_clock_jumps(database_u
     proof.trials("clock jumps of an hour and a year: claims", len(JUMPS), len(JUMPS))
     clock = JumpingClock(tmp_path)
     command = [sys.executable, "-c", CLAIMS, database_url, str(clock.path)]
-    ran = subprocess.run(command, env={**os.environ, **clock.surroundings}, capture_output=True, text=True, timeout=4 * PATIENCE_S)
+    ran = subprocess.run(command, env={**os.environ, **clock.environment}, capture_output=True, text=True, timeout=4 * PATIENCE_S)
     assert (ran.stdout, ran.stderr) == ("held\n", "")

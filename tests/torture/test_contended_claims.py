@@ -60,13 +60,13 @@ def test_eight_processes_claiming_from_one_list_never_get_the_same_todo(
     database_url: str, desk: TenantHarness, at_once: Callable[..., list[str]], proof: Proof
 ) -> None:
     trials = proof.trials("claims: 8 processes work off one list of 2,000", share=400, whole=2_000)
-    made = [todo.id for _ in range(4) for todo in desk.write(todos.add_many, [Draft("one of many")] * (trials // 4))]
+    added = [todo.id for _ in range(4) for todo in desk.write(todos.add_many, [Draft("one of many")] * (trials // 4))]
     printed = at_once(CLAIM_EVERYTHING, database_url, str(desk.tenant.id), processes=PROCESSES)
-    hauls = [[int(line) for line in output.splitlines()] for output in printed]
+    claimed = [[int(line) for line in output.splitlines()] for output in printed]
 
-    assert sorted(chain(*hauls)) == made
-    assert sum(bool(haul) for haul in hauls) > 1, "one process got everything: this showed nothing"
-    assert all(haul == sorted(haul) for haul in hauls), "work is handed out in its order"
+    assert sorted(chain(*claimed)) == added
+    assert sum(bool(ids) for ids in claimed) > 1, "one process got everything: this showed nothing"
+    assert all(ids == sorted(ids) for ids in claimed), "work is handed out in its order"
     assert desk.count("leases") == trials
 
 
@@ -74,18 +74,18 @@ class LateWorker:
     def __init__(self, process: "Popen[str]") -> None:
         self.process = process
 
-    def freezes(self) -> int:
+    def claim_and_freeze(self) -> int:
         """Claim, freeze, and return the id of the claimed todo."""
-        todo_id = int(self.says())
+        todo_id = int(self.exchange())
         self.process.send_signal(signal.SIGSTOP)
         return todo_id
 
-    def wakes(self) -> str:
+    def wake_up(self) -> str:
         """Wake up, and return the result of the late write."""
         self.process.send_signal(signal.SIGCONT)
-        return self.says()
+        return self.exchange()
 
-    def says(self, line: str = "\n") -> str:
+    def exchange(self, line: str = "\n") -> str:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(line)
@@ -97,10 +97,10 @@ class LateWorker:
 def late_workers(url: str, tenant_id: int) -> Iterator[list[LateWorker]]:
     with ExitStack() as stack:
         command = [sys.executable, "-c", WORK_LATE, url, str(tenant_id)]
-        crew = [stack.enter_context(Popen(command, stdin=PIPE, stdout=PIPE, text=True)) for _ in range(PROCESSES)]
-        for one in crew:
-            stack.callback(one.kill)
-        yield [LateWorker(one) for one in crew]
+        processes = [stack.enter_context(Popen(command, stdin=PIPE, stdout=PIPE, text=True)) for _ in range(PROCESSES)]
+        for process in processes:
+            stack.callback(process.kill)
+        yield [LateWorker(process) for process in processes]
 
 
 def later() -> int:
@@ -113,17 +113,17 @@ def test_a_worker_frozen_past_its_lease_is_refused_when_it_wakes_up(database_url
     trials = proof.trials("claims: an owner is frozen past its lease, replaced, and woken up", share=PROCESSES, whole=200)
     with DirectDatabase(database_url, later) as database:
         desk = TenantHarness(database)
-        with late_workers(database_url, desk.tenant.id) as crew:
+        with late_workers(database_url, desk.tenant.id) as workers:
             for _ in range(trials // PROCESSES):
                 desk.write(todos.add_many, [Draft("work")] * PROCESSES)
-                frozen = [one.freezes() for one in crew]
+                frozen = [worker.claim_and_freeze() for worker in workers]
                 taken = [claim for _ in frozen if (claim := desk.write(claims.claim, "in time"))]
                 assert sorted(claim.todo.id for claim in taken) == sorted(set(frozen)), "each was frozen with one of its own"
                 for claim in taken[::2]:  # the other half is still in progress
                     desk.write(todos.end, claim.todo.id, "completed", "in time", claim.lease.token)
                 before = [desk.get(claim.todo) for claim in taken]
 
-                refused = dict(zip(frozen, [one.wakes() for one in crew], strict=True))
+                refused = dict(zip(frozen, [worker.wake_up() for worker in workers], strict=True))
                 assert refused == {todo.id: "already_ended" if todo.ended else "lease_lost" for todo in before}
                 assert [desk.get(claim.todo) for claim in taken] == before
                 for claim in taken[1::2]:

@@ -45,13 +45,13 @@ def test_a_request_delivered_five_times_runs_once_and_repeats_its_answer(
     keys = proof.trials("duplicate delivery: a key comes 5 times, from 8 processes", share=200, whole=1_000)
     answers = defaultdict(list)
     with run_server(database_url, tmp_path, ["--log-level", "warning"]) as service, service.tenant() as client:
-        for printed in at_once(DELIVER, service.url, client.secret, str(keys)):
-            for line in printed.splitlines():
+        for output in at_once(DELIVER, service.url, client.secret, str(keys)):
+            for line in output.splitlines():
                 key, *answer = line.split()
                 answers[key].append(tuple(answer))
-        made = [todo["subject"] for _, todo in client.desk.changes()]
+        subjects = [todo["subject"] for _, todo in client.desk.changes()]
 
-    assert sorted(made) == sorted(f"todo {key}" for key in range(keys))
-    assert {len(told) for told in answers.values()} == {DELIVERIES}
-    assert {told[0][0] for told in answers.values()} == {"201"}
-    assert {key: told for key, told in answers.items() if len(set(told)) > 1} == {}
+    assert sorted(subjects) == sorted(f"todo {key}" for key in range(keys))
+    assert {len(responses) for responses in answers.values()} == {DELIVERIES}
+    assert {responses[0][0] for responses in answers.values()} == {"201"}
+    assert {key: responses for key, responses in answers.items() if len(set(responses)) > 1} == {}

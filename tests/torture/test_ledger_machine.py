@@ -37,9 +37,9 @@ def test_the_ledger_is_what_its_model_is(
 ) -> None:
     database, clock = volatile_database
     share = 100 if "postgres" in request.node.name else 300  # a sequence on Postgres takes as long as five on SQLite
-    stories = proof.trials("ledger against a model: tenancy, statuses, dependencies, claims", share, whole=10_000)
-    chosen = settings(
-        max_examples=stories,
+    examples = proof.trials("ledger against a model: tenancy, statuses, dependencies, claims", share, whole=10_000)
+    profile = settings(
+        max_examples=examples,
         stateful_step_count=100 if proof.whole else 50,
         derandomize=not proof.whole,
         database=None,
@@ -47,4 +47,4 @@ def test_the_ledger_is_what_its_model_is(
         print_blob=True,
         suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(type("Machine", (LedgerMachine,), {"database": database, "clock": clock}), settings=chosen)
+    run_state_machine_as_test(type("Machine", (LedgerMachine,), {"database": database, "clock": clock}), settings=profile)

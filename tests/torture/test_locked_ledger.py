@@ -34,7 +34,7 @@ with DirectDatabase(sys.argv[1]) as database:
 
 
 @contextmanager
-def locked(url: str, tenant_id: int) -> Iterator[None]:
+def hold_lock(url: str, tenant_id: int) -> Iterator[None]:
     with Popen([sys.executable, "-c", KEEP_LOCKED, url, str(tenant_id)], stdin=PIPE, stdout=PIPE, text=True) as holder:
         assert holder.stdout is not None
         try:
@@ -58,21 +58,21 @@ def write_until_it_is_done(client: Client, subject: str) -> int:
         refused += 1
 
 
-def survives(folder: Path, seconds: float) -> None:
+def check_locked(folder: Path, seconds: float) -> None:
     folder.mkdir()
     url = f"sqlite:///{folder / 'headway.db'}"
     with run_server(url, folder) as service, service.tenant() as client, ThreadPoolExecutor(WRITERS) as pool:
         client.add("before")
         began = monotonic()
-        with locked(url, client.desk.tenant.id):
+        with hold_lock(url, client.desk.tenant.id):
             end = monotonic() + seconds
             waiting = [pool.submit(write_until_it_is_done, client, f"writer {number}") for number in range(WRITERS)]
             assert client.subjects() == ["before"], "reads go on, and see nothing that is not committed"
             assert client.get("/healthz").status_code == 200
             sleep(max(0, end - monotonic()))
-            assert not any(one.done() for one in waiting), "nothing is acknowledged before it can be stored"
+            assert not any(future.done() for future in waiting), "nothing is acknowledged before it can be stored"
         held = monotonic() - began
-        refused = [one.result() for one in waiting]
+        refused = [future.result() for future in waiting]
         stored = client.subjects()
 
     assert sorted(stored) == sorted(["before", "of the one who locked it", *(f"writer {number}" for number in range(WRITERS))])
@@ -86,5 +86,5 @@ def survives(folder: Path, seconds: float) -> None:
 def test_a_ledger_that_is_locked_for_a_while_is_waited_for_then_refused_and_loses_no_update(tmp_path: Path, proof: Proof) -> None:
     proof.trials("SQLite locked by another process for 1, 5 and 30 s", share=3, whole=3)
     with ThreadPoolExecutor(3) as pool:  # in parallel, because the trials only wait
-        for trial in [pool.submit(survives, tmp_path / str(seconds), seconds) for seconds in (1, 5, 30)]:
+        for trial in [pool.submit(check_locked, tmp_path / str(seconds), seconds) for seconds in (1, 5, 30)]:
             trial.result()

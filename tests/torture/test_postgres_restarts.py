@@ -26,7 +26,7 @@ from tests.proofs import Proof
 from tests.random_walk import list_contradictions
 from tests.surfaces.server_harness import Client, check_problem, run_server, wait_until
 
-AT_EACH_DOOR = 4
+PER_SURFACE = 4
 BETWEEN = 60  # writes between two restarts
 PAUSE_S = 0.02
 
@@ -45,38 +45,38 @@ class Writers:
     def __init__(self, client: Client, url: str) -> None:
         self.client = client
         self.database = Database(url)
-        self.enough = Event()
+        self.stopped = Event()
         self.acknowledged: list[str] = []
         self.refused: Counter[str] = Counter()
 
-    def over_http(self, name: str) -> None:
+    def write_over_http(self, name: str) -> None:
         number = 0
-        while not self.enough.is_set():
+        while not self.stopped.is_set():
             number += 1
             subject = f"{name}.{number}"
             while (answer := self.post(subject)).status_code != 201:
                 check_problem(answer, 503)
                 assert int(answer.headers["retry-after"]) > 0
                 self.refused[answer.json()["code"]] += 1
-                self.enough.wait(PAUSE_S)
+                self.stopped.wait(PAUSE_S)
             self.acknowledged.append(subject)
 
-    def have_acknowledged(self, wanted: int) -> bool:
-        return len(self.acknowledged) >= wanted
+    def have_acknowledged(self, number: int) -> bool:
+        return len(self.acknowledged) >= number
 
     def post(self, subject: str) -> Any:
         return self.client.post("/v1/todos", json={"subject": subject}, headers={"Idempotency-Key": subject})
 
-    async def embedded(self, name: str) -> None:
+    async def write_embedded(self, name: str) -> None:
         number = 0
-        while not self.enough.is_set():
+        while not self.stopped.is_set():
             number += 1
             subject = f"{name}.{number}"
-            while not await self.stored(subject):
+            while not await self.try_add(subject):
                 await asyncio.sleep(PAUSE_S)
             self.acknowledged.append(subject)
 
-    async def stored(self, subject: str) -> bool:
+    async def try_add(self, subject: str) -> bool:
         tenant_id = self.client.desk.tenant.id
 
         def add(tx: Transaction) -> Answer:
@@ -91,22 +91,22 @@ class Writers:
             return False
         return True
 
-    async def all_embedded(self) -> None:
-        await asyncio.gather(*(self.embedded(f"library {number}") for number in range(AT_EACH_DOOR)))
+    async def write_all_embedded(self) -> None:
+        await asyncio.gather(*(self.write_embedded(f"library {number}") for number in range(PER_SURFACE)))
 
 
 @contextmanager
-def writing(client: Client, url: str) -> Iterator[Writers]:
+def run_writers(client: Client, url: str) -> Iterator[Writers]:
     writers = Writers(client, url)
-    with ThreadPoolExecutor(AT_EACH_DOOR + 1) as pool:
-        work = [pool.submit(writers.over_http, f"http {number}") for number in range(AT_EACH_DOOR)]
-        work.append(pool.submit(lambda: asyncio.run(writers.all_embedded())))
+    with ThreadPoolExecutor(PER_SURFACE + 1) as pool:
+        work = [pool.submit(writers.write_over_http, f"http {number}") for number in range(PER_SURFACE)]
+        work.append(pool.submit(lambda: asyncio.run(writers.write_all_embedded())))
         try:
             yield writers
         finally:
-            writers.enough.set()
-            for one in work:
-                one.result()
+            writers.stopped.set()
+            for future in work:
+                future.result()
             writers.database.close()
 
 
@@ -117,12 +117,12 @@ def test_nothing_acknowledged_is_lost_or_done_twice_when_postgres_is_stopped_on_
     restarts = proof.trials("Postgres stopped at once and restarted, 8 writers", share=3, whole=50)
     url = own_postgres.get_uri()
     with run_server(url, tmp_path) as service, service.tenant() as client:
-        with writing(client, url) as writers:
+        with run_writers(client, url) as writers:
             for number in range(restarts):
-                wanted = len(writers.acknowledged) + BETWEEN
-                wait_until(partial(writers.have_acknowledged, wanted), f"writing goes on, restart {number}")
+                target = len(writers.acknowledged) + BETWEEN
+                wait_until(partial(writers.have_acknowledged, target), f"writing goes on, restart {number}")
                 restart(own_postgres)
-            wait_until(partial(writers.have_acknowledged, wanted + BETWEEN), "writing goes on")
+            wait_until(partial(writers.have_acknowledged, target + BETWEEN), "writing goes on")
         created = [todo["subject"] for change, todo in client.desk.changes() if change == "created"]
 
         assert sorted(created) == sorted(writers.acknowledged)

@@ -14,59 +14,59 @@ from tests.surfaces.server_harness import PATIENCE_S, Client, Service, run_serve
 from tests.torture.stream_storm import ResumingReader, StalledReader, connect_and_leave
 
 CONNECTS = 1_000
-LIVES = 4  # server processes, one after the other
+SERVERS = 4  # server processes, one after the other
 STALLED = 50
-FAITHFUL = 3
-GROWN_LIMIT = 12 * 2**20  # 1,000 streams that leaked only 12 KiB each would exceed this
+READERS = 3
+GROWTH_LIMIT = 12 * 2**20  # 1,000 streams that leaked only 12 KiB each would exceed this
 
 
-class Weather:
+class ServerLoad:
     """One server process and its stream readers."""
 
-    def __init__(self, service: Service, client: Client, faithful: list[ResumingReader]) -> None:
+    def __init__(self, service: Service, client: Client, readers: list[ResumingReader]) -> None:
         self.service = service
         self.client = client
-        self.faithful = faithful
+        self.readers = readers
         self.process = psutil.Process(service.process.pid)
 
-    async def pass_over(self, rounds: int) -> None:
+    async def run_rounds(self, rounds: int) -> None:
         url, secret = self.service.url, self.client.secret
-        followers = [asyncio.create_task(one.follow(url)) for one in self.faithful]
+        followers = [asyncio.create_task(reader.follow(url)) for reader in self.readers]
         with ExitStack() as stack:
             for _ in range(STALLED):
                 stack.enter_context(closing(StalledReader(url, secret)))
-            await self.one_round()  # after this round, modules are loaded and caches are full
+            await self.run_round()  # after this round, modules are loaded and caches are full
             before = self.process.memory_info().rss
             for _ in range(rounds - 1):
-                await self.one_round()
+                await self.run_round()
             grown = self.process.memory_info().rss - before
-            assert grown < GROWN_LIMIT, f"{grown / 2**20:.1f} MiB in {rounds - 1} rounds"
+            assert grown < GROWTH_LIMIT, f"{grown / 2**20:.1f} MiB in {rounds - 1} rounds"
         await asyncio.to_thread(self.service.end)
         await asyncio.gather(*followers)
 
-    async def one_round(self) -> None:
+    async def run_round(self) -> None:
         """A wave of connections, with new events while it lasts."""
-        raging = asyncio.create_task(connect_and_leave(self.service.url, self.client.secret, CONNECTS))
-        while not raging.done():
+        connects = asyncio.create_task(connect_and_leave(self.service.url, self.client.secret, CONNECTS))
+        while not connects.done():
             await asyncio.to_thread(self.client.desk.add, "news", description="x" * 2_000)
             await asyncio.sleep(0.05)
-        await raging
+        await connects
         last = list_logged_ids(self.client)[-1]
         async with asyncio.timeout(PATIENCE_S):
-            await asyncio.gather(*(one.has_seen(last) for one in self.faithful))
+            await asyncio.gather(*(reader.has_seen(last) for reader in self.readers))
 
 
 @pytest.mark.proof
 def test_storms_of_readers_leak_nothing_and_do_not_disturb_other_readers(tmp_path: Path, proof: Proof) -> None:
     rounds = proof.trials("event streams: rounds of 1,000 connects", share=8, whole=20)
     database_url = f"sqlite:///{tmp_path / 'headway.db'}"
-    faithful: list[ResumingReader] = []
+    readers: list[ResumingReader] = []
     with run_server(database_url, tmp_path) as service, service.tenant() as client:
-        faithful += [ResumingReader(client.secret) for _ in range(FAITHFUL)]
-        asyncio.run(Weather(service, client, faithful).pass_over(rounds // LIVES))
-        for _ in range(LIVES - 1):
+        readers += [ResumingReader(client.secret) for _ in range(READERS)]
+        asyncio.run(ServerLoad(service, client, readers).run_rounds(rounds // SERVERS))
+        for _ in range(SERVERS - 1):
             with run_server(database_url, tmp_path) as next_service:
-                asyncio.run(Weather(next_service, client, faithful).pass_over(rounds // LIVES))
+                asyncio.run(ServerLoad(next_service, client, readers).run_rounds(rounds // SERVERS))
         log = list_logged_ids(client)
 
-    assert [one.seen for one in faithful] == [log] * FAITHFUL
+    assert [reader.seen for reader in readers] == [log] * READERS

@@ -18,7 +18,7 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
 from tests.proofs import Proof
-from tests.torture.arc_coverage import ArcCounter, breed
+from tests.torture.arc_coverage import ArcCounter, generate_inputs
 
 # Nearly every text made of these is a trap for the parser.
 PIECES = (
@@ -44,7 +44,7 @@ def script(seed: int) -> str:
     return "".join(chance.choice(PIECES) for _ in range(chance.randint(3, 14)))
 
 
-def pieces_of(sent: bytes, edges: Sequence[int]) -> Iterator[str]:
+def decode_pieces(sent: bytes, edges: Sequence[int]) -> Iterator[str]:
     """Decode as a stream reader does: an incomplete character waits for its remaining bytes."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     for start, end in pairwise((0, *edges, len(sent))):
@@ -52,7 +52,7 @@ def pieces_of(sent: bytes, edges: Sequence[int]) -> Iterator[str]:
     yield decoder.decode(b"", final=True)
 
 
-def fed(pieces: Iterator[str] | Sequence[str]) -> tuple[list[ParsedText], ParsedText]:
+def feed(pieces: Iterator[str] | Sequence[str]) -> tuple[list[ParsedText], ParsedText]:
     """The output of each piece, and that of the end."""
     parser = WritParser()
     return [parser.feed(piece) for piece in pieces], parser.finish()
@@ -60,10 +60,10 @@ def fed(pieces: Iterator[str] | Sequence[str]) -> tuple[list[ParsedText], Parsed
 
 def check_same(whole: ParsedText, pieces: Iterator[str] | Sequence[str]) -> None:
     """Check that the pieces add up to the whole, that visible text is final, and that only complete writs are released early."""
-    steps, end = fed(pieces)
+    steps, end = feed(pieces)
     early = [writ for step in steps for writ in step.writs]
-    shown = "".join(step.visible for step in steps)
-    assert ParsedText(shown + end.visible, early + end.writs) == whole
+    visible = "".join(step.visible for step in steps)
+    assert ParsedText(visible + end.visible, early + end.writs) == whole
     assert all(writ.complete for writ in early)
     assert all(writ.complete for writ in end.writs[:-1])
 
@@ -74,8 +74,8 @@ def test_a_script_cut_at_every_byte_is_the_same_script(proof: Proof) -> None:
         sent = script(seed).encode()
         whole = parse(sent.decode())
         for at in range(len(sent) + 1):
-            check_same(whole, pieces_of(sent, (at,)))
-        check_same(whole, pieces_of(sent, range(1, len(sent))))
+            check_same(whole, decode_pieces(sent, (at,)))
+        check_same(whole, decode_pieces(sent, range(1, len(sent))))
 
 
 ADDS = (
@@ -84,20 +84,20 @@ ADDS = (
 )
 
 
-def stored(desk: TenantHarness, text: str) -> list[tuple[str, str]]:
+def list_added_todos(desk: TenantHarness, text: str) -> list[tuple[str, str]]:
     """(subject, description) of the todos that the writs of a text add. The transaction is rolled back."""
-    found: list[tuple[str, str]] = []
+    added: list[tuple[str, str]] = []
     role = Roles().find("index")
 
     def work(tx: Transaction) -> None:
         writs.run_text(tx, Scope(desk.tenant.id), role, text)
         rows = tx.all("SELECT subject, description FROM todos WHERE tenant_id = ? ORDER BY id", desk.tenant.id)
-        found.extend((str(subject), str(description)) for subject, description in rows)
+        added.extend((str(subject), str(description)) for subject, description in rows)
         raise Invalid("look only")
 
     with pytest.raises(Invalid, match="look only"):
         desk.database.write(work)
-    return found
+    return added
 
 
 def test_a_body_that_has_not_arrived_whole_is_not_written_down(sqlite_url: str) -> None:
@@ -105,10 +105,10 @@ def test_a_body_that_has_not_arrived_whole_is_not_written_down(sqlite_url: str) 
     ends = [sent.index(b"/endtodo\n") + 8, sent.index(b"/endtodo \n") + 8]
     with DirectDatabase(sqlite_url) as database:
         desk = TenantHarness(database)
-        whole = stored(desk, ADDS)
+        whole = list_added_todos(desk, ADDS)
         assert whole == [("one", "what 🦉"), ("two", "\u2028/endtodo")]
         for at in range(len(sent) + 1):
-            described = [row for row in stored(desk, sent[:at].decode(errors="ignore")) if row[1]]
+            described = [row for row in list_added_todos(desk, sent[:at].decode(errors="ignore")) if row[1]]
             assert described == whole[: sum(end <= at for end in ends)], at
 
 
@@ -118,14 +118,14 @@ def test_texts_bred_for_the_ways_they_take_through_the_parser_are_the_same_howev
     counter = ArcCounter(writ_parser)
     seen: set[object] = set()
 
-    def known(text: str) -> bool:
+    def is_known(text: str) -> bool:
         with counter:
-            fed([text])
+            feed([text])
         fresh = counter.features() - seen
         seen.update(fresh)
         return not fresh
 
-    inputs = breed([script(seed) for seed in range(20)], PIECES, chance, known)
+    inputs = generate_inputs([script(seed) for seed in range(20)], PIECES, chance, is_known)
     for number, text in zip(proof.seeds("writs: texts bred for coverage", share=2_000, whole=350_000), inputs, strict=False):
         whole = parse(text)
         try:
@@ -137,7 +137,7 @@ def test_texts_bred_for_the_ways_they_take_through_the_parser_are_the_same_howev
 def check_text(text: str, whole: ParsedText, chance: random.Random) -> None:
     sent = text.encode()
     edges = sorted(chance.randint(0, len(sent)) for _ in range(chance.randint(1, 6)))
-    check_same(whole, pieces_of(sent, edges))
+    check_same(whole, decode_pieces(sent, edges))
     check_same(whole, list(text))
     assert parse(whole.visible) == ParsedText(whole.visible, [])
     lines = iter(text.split("\n"))
