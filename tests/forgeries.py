@@ -34,11 +34,11 @@ def insert_between(gap: str, text: str) -> str:
 
 def shift_letters(start: int, text: str) -> str:
     """Replace the capitals with styled Unicode look-alikes."""
-    return "".join(chr(start + ord(one) - 65) if "A" <= one <= "Z" else one for one in text)
+    return "".join(chr(start + ord(letter) - 65) if "A" <= letter <= "Z" else letter for letter in text)
 
 
 def widen(text: str) -> str:
-    return "".join(chr(ord(one) + 0xFEE0) if "!" <= one <= "~" else one for one in text)
+    return "".join(chr(ord(letter) + 0xFEE0) if "!" <= letter <= "~" else letter for letter in text)
 
 
 DISGUISES: Final[tuple[Callable[[str], str], ...]] = (
@@ -143,22 +143,22 @@ FILLERS: Final = "\u115f\u1160\u3164\uffa0\ufffd"
 
 
 def list_edges(text: str) -> list[str]:
-    seen = "".join(one for one in text if unicodedata.category(one) not in HARDLY_SEEN and one not in FILLERS)
-    return EDGE.findall(unicodedata.normalize("NFKC", seen).upper())
+    visible = "".join(letter for letter in text if unicodedata.category(letter) not in HARDLY_SEEN and letter not in FILLERS)
+    return EDGE.findall(unicodedata.normalize("NFKC", visible).upper())
 
 
 def list_framed_lines(text: str) -> int:
     """The number of lines from the first frame edge to the last; 0 without any."""
-    found = [place for place, line in enumerate(BREAKS.split(text)) if list_edges(line)]
-    return found[-1] - found[0] + 1 if found else 0
+    edges = [place for place, line in enumerate(BREAKS.split(text)) if list_edges(line)]
+    return edges[-1] - edges[0] + 1 if edges else 0
 
 
 def get_shape(request: Request) -> list[tuple[Any, ...]]:
     """Everything in a request that a forgery could change: roles, frames, and the length of frames."""
-    told = zip(request.messages, request.texts, strict=True)
+    messages = zip(request.messages, request.texts, strict=True)
     return [
         (message["role"], *((list_edges(text), list_framed_lines(text)) if message["role"] in ("user", "tool") else ()))
-        for message, text in told
+        for message, text in messages
     ]
 
 

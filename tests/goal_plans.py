@@ -78,9 +78,9 @@ def get_main_run(tx: Transaction, goal: Goal) -> Run:
 
 
 def get_sub_goal(tx: Transaction, goal: Goal, sub_goal_id: int) -> SubGoal:
-    one = goal_store.find_sub_goal(tx, goal.tenant_id, sub_goal_id)
-    assert one is not None
-    return one
+    row = goal_store.find_sub_goal(tx, goal.tenant_id, sub_goal_id)
+    assert row is not None
+    return row
 
 
 def start(tx: Transaction, goal: Goal, sub_goal_id: int) -> SubGoal:
@@ -89,11 +89,11 @@ def start(tx: Transaction, goal: Goal, sub_goal_id: int) -> SubGoal:
 
 def end(tx: Transaction, goal: Goal, sub_goal_id: int, summary: str = "It is done.", error: str | None = None) -> SubGoal:
     """End a sub-goal; start it first if it is pending."""
-    one = get_sub_goal(tx, goal, sub_goal_id)
-    if one.status == "pending":
-        one = start(tx, goal, sub_goal_id)
+    current = get_sub_goal(tx, goal, sub_goal_id)
+    if current.status == "pending":
+        current = start(tx, goal, sub_goal_id)
     result = {"status": "failed" if error else "completed", "summary": summary, "error": error}
-    return sub_goals.end(tx, one, get_main_run(tx, goal), result)
+    return sub_goals.end(tx, current, get_main_run(tx, goal), result)
 
 
 def evaluate(

@@ -219,8 +219,8 @@ def by_turn(*replies: Reply) -> Script:
 
 def flaky(times: int, failure: Reply, then: Script | Reply, when: Callable[[Request], bool] = lambda _: True) -> Script:
     """Fail the first `times` requests that match `when`; answer all others with `then`."""
-    asked, after = count(), to_script(then)
-    return lambda request: failure if when(request) and next(asked) < times else after(request)
+    matches, after = count(), to_script(then)
+    return lambda request: failure if when(request) and next(matches) < times else after(request)
 
 
 CONDITIONS: dict[str, Callable[[Request, Any], bool]] = {
@@ -310,20 +310,22 @@ def is_object_list(value: Any) -> bool:
 
 
 def list_message_errors(place: str, message: Document) -> Iterator[Violation]:
-    role, content, made = message.get("role"), message.get("content"), message.get("tool_calls")
+    role, content, tool_calls = message.get("role"), message.get("content"), message.get("tool_calls")
     if role not in ROLES:
         yield Violation(f"{place}.role", f"Invalid value: {role!r}. Supported values are: {', '.join(sorted(ROLES))}.")
-    if not (isinstance(content, str) or is_object_list(content) or (role == "assistant" and content is None and made)):
+    if not (isinstance(content, str) or is_object_list(content) or (role == "assistant" and content is None and tool_calls)):
         yield Violation(f"{place}.content", f"Invalid value for 'content': expected a string or parts, got {content!r}.")
-    if made is None:
+    if tool_calls is None:
         return
-    if role != "assistant" or not made or not is_object_list(made):
+    if role != "assistant" or not tool_calls or not is_object_list(tool_calls):
         yield Violation(f"{place}.tool_calls", "tool_calls belong to an assistant message: an array of objects, and never empty")
         return
-    for one in made:
-        function = one.get("function", {})
-        if one.get("type") != "function" or not all(isinstance(part, str) for part in (one.get("id"), function.get("arguments"))):
-            yield Violation(f"{place}.tool_calls", f"not a call of a function with an id and arguments as text: {one}")
+    for tool_call in tool_calls:
+        function = tool_call.get("function", {})
+        if tool_call.get("type") != "function" or not all(
+            isinstance(part, str) for part in (tool_call.get("id"), function.get("arguments"))
+        ):
+            yield Violation(f"{place}.tool_calls", f"not a call of a function with an id and arguments as text: {tool_call}")
         elif not TOOL_NAME.fullmatch(str(function.get("name"))):
             yield Violation(f"{place}.tool_calls", f"not the name of a function: {function.get('name')!r}")
 
@@ -350,7 +352,7 @@ def list_violations(request: Request) -> Iterator[Violation]:
 
 def list_dialogue_errors(messages: Sequence[Document]) -> Iterator[Violation]:
     """Check that every tool call has one result, directly after it, and that every result has a call."""
-    asked: list[str] = []
+    ids: list[str] = []
     waiting: list[str] = []
     for place, message in enumerate(messages):
         param = f"messages[{place}]"
@@ -358,7 +360,7 @@ def list_dialogue_errors(messages: Sequence[Document]) -> Iterator[Violation]:
             answered = message.get("tool_call_id")
             if answered in waiting:
                 waiting.remove(answered)
-            elif answered in asked:
+            elif answered in ids:
                 yield Violation(param, f"Duplicate value for 'tool_call_id' of {answered!r}.")
             else:
                 yield Violation(
@@ -368,9 +370,9 @@ def list_dialogue_errors(messages: Sequence[Document]) -> Iterator[Violation]:
                 )
             continue
         yield from list_unanswered(param, waiting)
-        asked = [one["id"] for one in message.get("tool_calls") or []]
-        waiting = list(asked)
-        for id in list_repeated(asked):
+        ids = [made["id"] for made in message.get("tool_calls") or []]
+        waiting = list(ids)
+        for id in list_repeated(ids):
             yield Violation(param, f"Duplicate id in 'tool_calls': {id}")
     yield from list_unanswered(f"messages[{len(messages)}]", waiting)
 
@@ -412,8 +414,8 @@ def build_tool_calls(request: Request, reply: Reply) -> list[Document]:
 
 
 def build_completion(request: Request, reply: Reply) -> Document:
-    said = reply.text if reply.text or not reply.calls else None
-    message: Document = {"role": "assistant", "content": said, "refusal": None}
+    content = reply.text if reply.text or not reply.calls else None
+    message: Document = {"role": "assistant", "content": content, "refusal": None}
     if reply.calls:
         message["tool_calls"] = build_tool_calls(request, reply)
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reply.finish}
@@ -424,10 +426,10 @@ def list_deltas(request: Request, reply: Reply) -> Iterator[Document]:
     yield {"role": "assistant", "content": None if reply.calls else ""}
     for word in re.findall(r"\s*\S+|\s+", reply.text):
         yield {"content": word}
-    for index, one in enumerate(build_tool_calls(request, reply)):
-        arguments = one["function"]["arguments"]
+    for index, made in enumerate(build_tool_calls(request, reply)):
+        arguments = made["function"]["arguments"]
         half = len(arguments) // 2
-        yield {"tool_calls": [{**one, "index": index, "function": {**one["function"], "arguments": ""}}]}
+        yield {"tool_calls": [{**made, "index": index, "function": {**made["function"], "arguments": ""}}]}
         for part in (arguments[:half], arguments[half:]):
             yield {"tool_calls": [{"index": index, "function": {"arguments": part}}]}
 
@@ -672,8 +674,8 @@ class ModelProcess:
 
     @property
     def violations(self) -> list[str]:
-        found: list[str] = self.ask("GET", "/_requests")["violations"]
-        return found
+        violations: list[str] = self.ask("GET", "/_requests")["violations"]
+        return violations
 
     def wait_for_requests(self, number: int) -> list[Request]:
         return [Request.of(body) for body in self.ask("GET", f"/_requests?at_least={number}")["requests"]]
@@ -714,10 +716,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A made-up model behind the OpenAI chat-completions API.")
     parser.add_argument("script", type=Path, help="rules as JSON")
     parser.add_argument("--port", type=int, default=0)
-    given = parser.parse_args()
+    options = parser.parse_args()
     ends = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before any thread starts: threads inherit the mask
-    with ModelServer(by_rules(json.loads(given.script.read_text(encoding="utf-8"))), given.port) as server:
+    with ModelServer(by_rules(json.loads(options.script.read_text(encoding="utf-8"))), options.port) as server:
         print(json.dumps({"url": server.url}), flush=True)
         signal.sigwait(ends)
 

@@ -67,10 +67,10 @@ def rows(reporter: Any) -> Iterator[Row]:
                     yield what, trials, holds, report.duration
 
 
-def table(found: Iterator[Row]) -> Iterator[str]:
+def table(results: Iterator[Row]) -> Iterator[str]:
     """One line per kind of trial, summed over the tests that ran it."""
     yield f"{'what was tried':<72} {'trials':>9} {'seconds':>8}  held"
-    for what, group in groupby(sorted(found), key=lambda row: row[0]):
+    for what, group in groupby(sorted(results), key=lambda row: row[0]):
         tried = list(group)
         held = "yes" if all(row[2] for row in tried) else "NO"
         yield f"{what:<72} {sum(row[1] for row in tried):>9,} {sum(row[3] for row in tried):>8.0f}  {held}"

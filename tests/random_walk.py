@@ -27,30 +27,34 @@ def list_contradictions(tx: Transaction, tenant_id: int) -> list[str]:
            FROM todo_lists WHERE tenant_id = ?""",
         tenant_id,
     )
-    found: list[str] = []
-    counted = Counter((conversation, turn or "", status) for _, conversation, turn, status, *_ in rows)
-    kept = {
+    contradictions: list[str] = []
+    actual = Counter((conversation, turn or "", status) for _, conversation, turn, status, *_ in rows)
+    counters = {
         (conversation, turn, status): n
         for conversation, turn, _, *numbers in lists
         for status, n in zip(STATUSES, numbers, strict=True)
     }
-    found += [f"{key}: {counted[key]} rows, counter says {n}" for key, n in kept.items() if counted[key] != n]
-    found += [f"{key} has no counter" for key in counted if key not in kept]
+    contradictions += [f"{key}: {actual[key]} rows, counter says {n}" for key, n in counters.items() if actual[key] != n]
+    contradictions += [f"{key} has no counter" for key in actual if key not in counters]
     places = Counter(
         (conversation, turn or "", position) for _, conversation, turn, status, position, *_ in rows if status == "pending"
     )
-    found += [f"{n} pending todos stand at {place}" for place, n in places.items() if n > 1]
+    contradictions += [f"{n} pending todos stand at {place}" for place, n in places.items() if n > 1]
     ends = {(conversation, turn): next_position for conversation, turn, next_position, *_ in lists}
-    found += [f"the place {place} would be given out again" for place in places if place[2] >= ends.get(place[:2], 0)]
+    contradictions += [f"the place {place} would be given out again" for place in places if place[2] >= ends.get(place[:2], 0)]
     open_ids = {row[0] for row in rows if row[3] in ("pending", "in_progress")}
     blocked = Counter(todo for todo, waits_for in edges if waits_for in open_ids)
-    found += [f"todo {row[0]} waits for {blocked[row[0]]}, blocked_by says {row[6]}" for row in rows if row[6] != blocked[row[0]]]
-    found += [f"todo {row[0]} is {row[3]} with completed_at {row[5]}" for row in rows if (row[5] == 0) != (row[0] in open_ids)]
+    contradictions += [
+        f"todo {row[0]} waits for {blocked[row[0]]}, blocked_by says {row[6]}" for row in rows if row[6] != blocked[row[0]]
+    ]
+    contradictions += [
+        f"todo {row[0]} is {row[3]} with completed_at {row[5]}" for row in rows if (row[5] == 0) != (row[0] in open_ids)
+    ]
     waits: dict[int, list[int]] = {}
     for todo, waits_for in edges:
         waits.setdefault(todo, []).append(waits_for)
     TopologicalSorter(waits).prepare()  # raises CycleError if there is a cycle
-    return found
+    return contradictions
 
 
 class RandomWalk:

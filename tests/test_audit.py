@@ -18,15 +18,15 @@ CLEAN = {"name": "right-pad", "version": "2.0", "vulns": []}
 SKIPPED = {"name": "odd", "skip_reason": "not known there"}
 
 
-def audited(folder: Path, program: str) -> tuple[int, str]:
+def run_audit(folder: Path, program: str) -> tuple[int, str]:
     """Run the check with this program as its auditor, and return the exit code and output."""
     (folder / "pip_audit").mkdir()
     (folder / "pip_audit" / "__init__.py").touch()
     (folder / "pip_audit" / "__main__.py").write_text(program, encoding="utf-8")
     env = {**os.environ, "PYTHONPATH": str(folder)}
-    done = subprocess.run([sys.executable, SCRIPT, "--seconds", "5"], env=env, capture_output=True, text=True)
-    assert done.stderr == ""
-    return done.returncode, done.stdout
+    result = subprocess.run([sys.executable, SCRIPT, "--seconds", "5"], env=env, capture_output=True, text=True)
+    assert result.stderr == ""
+    return result.returncode, result.stdout
 
 
 def answering(*packages: object, code: int = 0) -> str:
@@ -41,11 +41,11 @@ def answering(*packages: object, code: int = 0) -> str:
     ],
 )
 def test_known_vulnerabilities_decide_the_exit_code(tmp_path: Path, program: str, code: int, said: str) -> None:
-    assert audited(tmp_path, program) == (code, said)
+    assert run_audit(tmp_path, program) == (code, said)
 
 
 @pytest.mark.parametrize("program", ["raise ConnectionError('no such host')", answering(SKIPPED), "print('<html>')"])
 def test_an_unreachable_service_is_reported_in_one_line(tmp_path: Path, program: str) -> None:
-    code, said = audited(tmp_path, program)
-    assert (code, said.count("\n")) == (0, 1)
-    assert said.startswith("Dependencies were not audited")
+    code, output = run_audit(tmp_path, program)
+    assert (code, output.count("\n")) == (0, 1)
+    assert output.startswith("Dependencies were not audited")

@@ -53,11 +53,11 @@ UNCHECKED = ("agents/models/rehearsal/reading.py",)  # words that a user may wri
 OF_LIBRARIES = ("Unknown model", "set OPENAI_API_KEY", "Extra inputs are not permitted", "permission denied for")
 
 
-def written(page: Path) -> str:
+def read_page(page: Path) -> str:
     return page.read_text(encoding="utf-8")
 
 
-def reference_writer() -> ModuleType:
+def load_reference_writer() -> ModuleType:
     spec = spec_from_file_location("write_reference", ROOT / "scripts" / "write_reference.py")
     assert spec is not None
     assert spec.loader is not None
@@ -67,14 +67,14 @@ def reference_writer() -> ModuleType:
 
 
 def links(page: Path) -> list[str]:
-    return LINK.findall(CODE.sub("", written(page)))
+    return LINK.findall(CODE.sub("", read_page(page)))
 
 
 def anchors(page: Path) -> Iterator[str]:
     """Anchors as forges build them: the heading in lower case, with dashes and without punctuation; duplicates are numbered."""
     seen: Counter[str] = Counter()
     for heading in re.findall(
-        r"^#+ (.+)$", re.sub(r"^```.*?^```", "", written(page), flags=re.DOTALL | re.MULTILINE), re.MULTILINE
+        r"^#+ (.+)$", re.sub(r"^```.*?^```", "", read_page(page), flags=re.DOTALL | re.MULTILINE), re.MULTILINE
     ):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
         name = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
@@ -82,7 +82,7 @@ def anchors(page: Path) -> Iterator[str]:
         seen[name] += 1
 
 
-def leads_nowhere(page: Path, link: str) -> bool:
+def is_broken(page: Path, link: str) -> bool:
     if re.match(r"[a-z]+:", link):
         return False  # external links are not checked
     path, _, anchor = link.partition("#")
@@ -92,34 +92,34 @@ def leads_nowhere(page: Path, link: str) -> bool:
     return bool(anchor) and (target.suffix != ".md" or anchor not in anchors(target))
 
 
-def told_settings() -> dict[str, str]:
+def documented_settings() -> dict[str, str]:
     """The name and default of each setting on the page."""
-    return {name.lower(): default.strip() for name, default in SETTING.findall(written(DOCS / "settings.md"))}
+    return {name.lower(): default.strip() for name, default in SETTING.findall(read_page(DOCS / "settings.md"))}
 
 
 def test_the_reference_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")  # the result must not depend on the terminal
-    made = reference_writer().documents()
+    documents = load_reference_writer().documents()
     stale = [
         name
-        for name, text in made.items()
-        if not (DOCS / "reference" / name).exists() or written(DOCS / "reference" / name) != text
+        for name, text in documents.items()
+        if not (DOCS / "reference" / name).exists() or read_page(DOCS / "reference" / name) != text
     ]
     assert not stale, f"docs/reference is out of date ({', '.join(stale)}): run `make docs`, and commit what it wrote."
-    assert {path.name for path in (DOCS / "reference").iterdir()} == set(made)
+    assert {path.name for path in (DOCS / "reference").iterdir()} == set(documents)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page: Path) -> None:
-    assert [link for link in links(page) if leads_nowhere(page, link)] == []
+    assert [link for link in links(page) if is_broken(page, link)] == []
 
 
 def test_a_link_to_nowhere_would_be_found() -> None:
     page = DOCS / "http.md"
-    assert leads_nowhere(page, "nothing.md")
-    assert leads_nowhere(page, "goals.md#nothing")
-    assert leads_nowhere(page, "../../elsewhere.md")
-    assert not leads_nowhere(page, "goals.md#its-life")
+    assert is_broken(page, "nothing.md")
+    assert is_broken(page, "goals.md#nothing")
+    assert is_broken(page, "../../elsewhere.md")
+    assert not is_broken(page, "goals.md#its-life")
     assert sum(len(links(one)) for one in PAGES) > 100
 
 
@@ -133,16 +133,16 @@ def test_every_setting_is_documented_and_no_other() -> None:
     with pytest.raises(SettingsError) as refused:
         settings.load({"nonsense": "1"})
     known = str(refused.value).rpartition("Known settings: ")[2].rstrip(".").split(", ")
-    assert sorted(told_settings()) == known
+    assert sorted(documented_settings()) == known
 
 
-@pytest.mark.parametrize("name", sorted(told_settings()))
+@pytest.mark.parametrize("name", sorted(documented_settings()))
 def test_the_documented_default_of_a_setting_is_its_default(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for variable in [one for one in os.environ if one.startswith("HEADWAY_")]:
         monkeypatch.delenv(variable)
     usual = settings.load()
-    default = told_settings()[name].replace("`", "")
+    default = documented_settings()[name].replace("`", "")
     for word, value in {
         "$HEADWAY_HOME": usual.home,
         "HOST:PORT": f"{usual.host}:{usual.port}",
@@ -157,81 +157,81 @@ def test_the_documented_default_of_a_setting_is_its_default(name: str, monkeypat
 
 def test_the_table_of_tools_is_the_toolbox() -> None:
     """002: "add the five tools to the Built-in tools table in AGENTS.md"."""
-    told = re.findall(r"^\| `(\w+)` \| (\w+) \| .", written(ROOT / "AGENTS.md"), re.MULTILINE)
+    documented = re.findall(r"^\| `(\w+)` \| (\w+) \| .", read_page(ROOT / "AGENTS.md"), re.MULTILINE)
     known = catalogue.build_toolbox(ExternalAccess(http_hosts=("*",), commands=("ls",))).tools.values()
-    assert told == [(tool.name, tool.family) for tool in known]
+    assert documented == [(tool.name, tool.family) for tool in known]
 
 
 def test_the_readme_describes_the_task_list() -> None:
     """002: "a brief “conversation task list” line in README"."""
-    (line,) = re.findall(r"^\*\*A conversation task list\*\*.*?\n\n", written(ROOT / "README.md"), re.MULTILINE | re.DOTALL)
+    (line,) = re.findall(r"^\*\*A conversation task list\*\*.*?\n\n", read_page(ROOT / "README.md"), re.MULTILINE | re.DOTALL)
     assert all(f"`{tool.name}`" in line for tool in TASK_TOOLS)
 
 
-def sentences() -> list[str]:
+def list_quoted_messages() -> list[str]:
     """The messages quoted in the first column of the troubleshooting tables, without their variable parts."""
-    cells = re.findall(r"^\| (.*?) \|", written(DOCS / "troubleshooting.md"), re.MULTILINE)
+    cells = re.findall(r"^\| (.*?) \|", read_page(DOCS / "troubleshooting.md"), re.MULTILINE)
     quoted = [span for cell in cells for span in re.findall(r"`([^`]+)`", cell) if re.match(r"(… )?[A-Za-z]+ [a-z…]+ ", span)]
     return [part.strip(" :") for span in quoted for part in span.split("…")]
 
 
 def literals(module: Path) -> list[str]:
     """Every string in a module, including docstrings, because those of errors and commands are shown to users."""
-    nodes = ast.walk(ast.parse(written(module)))
+    nodes = ast.walk(ast.parse(read_page(module)))
     return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
-def said() -> str:
+def read_all_strings() -> str:
     """Every string in the Python code, and the page's scripts."""
     texts = [text for path in (ROOT / "src").rglob("*.py") for text in literals(path)]
-    return "\n".join([*texts, *(written(path) for path in (ROOT / "src").rglob("static/js/*.js"))])
+    return "\n".join([*texts, *(read_page(path) for path in (ROOT / "src").rglob("static/js/*.js"))])
 
 
 def test_the_sentences_that_people_look_for_are_those_they_see() -> None:
-    known = said()
-    looked_for = [one for one in sentences() if one and one not in OF_LIBRARIES]
+    known = read_all_strings()
+    looked_for = [message for message in list_quoted_messages() if message and message not in OF_LIBRARIES]
     assert len(looked_for) > 40
-    assert [one for one in looked_for if one not in known] == []
+    assert [message for message in looked_for if message not in known] == []
 
 
-def found_tics(text: str) -> list[str]:
-    return [found[0] for found in TIC.finditer(text)]
+def find_tics(text: str) -> list[str]:
+    return [tic[0] for tic in TIC.finditer(text)]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != HISTORY], ids=lambda page: str(page.relative_to(ROOT)))
 def test_pages_are_written_in_plain_words(page: Path) -> None:
-    assert found_tics(QUOTED.sub("", CODE.sub("", written(page)))) == []
+    assert find_tics(QUOTED.sub("", CODE.sub("", read_page(page)))) == []
 
 
 def test_help_and_the_openapi_document_are_written_in_plain_words() -> None:
     """The reference has the help of every command, and the summaries and descriptions of every route."""
-    assert {name: found for name, text in reference_writer().documents().items() if (found := found_tics(text))} == {}
+    assert {name: tics for name, text in load_reference_writer().documents().items() if (tics := find_tics(text))} == {}
 
 
 def test_messages_and_prompts_are_written_in_plain_words() -> None:
     package = ROOT / "src" / "headway"
     modules = {str(path.relative_to(package)): "\n".join(literals(path)) for path in package.rglob("*.py")}
-    scripts = {path.name: written(path) for path in package.rglob("static/js/*.js")}
-    found = {name: found_tics(text) for name, text in (modules | scripts).items() if not name.startswith(UNCHECKED)}
+    scripts = {path.name: read_page(path) for path in package.rglob("static/js/*.js")}
+    tics_by_file = {name: find_tics(text) for name, text in (modules | scripts).items() if not name.startswith(UNCHECKED)}
 
-    assert len(found) > 150
-    assert {name: tics for name, tics in found.items() if tics} == {}
+    assert len(tics_by_file) > 150
+    assert {name: tics for name, tics in tics_by_file.items() if tics} == {}
 
 
 def test_words_to_avoid_are_found() -> None:
-    assert found_tics("Somebody mended it; whoever told you lets it go on.") == [
+    assert find_tics("Somebody mended it; whoever told you lets it go on.") == [
         "Somebody",
         "mended",
         "whoever",
         "told",
         "lets it go on",
     ]
-    assert found_tics("Recommended: amend the plan, and continue.") == []
+    assert find_tics("Recommended: amend the plan, and continue.") == []
 
 
 def requirements() -> list[tuple[str, int, str]]:
     """Document, number and test cell of every requirement."""
-    return [(source, int(number), tests) for source, number, tests in REQUIREMENT.findall(written(DOCS / "requirements.md"))]
+    return [(source, int(number), tests) for source, number, tests in REQUIREMENT.findall(read_page(DOCS / "requirements.md"))]
 
 
 @cache
@@ -239,21 +239,21 @@ def known_tests(path: str) -> dict[str, bool]:
     """The tests of a file, by function or by Class::function, and whether each is parametrised."""
     if not (ROOT / path).is_file():
         return {}
-    found: dict[str, bool] = {}
-    for node in ast.parse(written(ROOT / path)).body:
+    tests: dict[str, bool] = {}
+    for node in ast.parse(read_page(ROOT / path)).body:
         prefix, members = (f"{node.name}::", node.body) if isinstance(node, ast.ClassDef) else ("", [node])
         for member in members:
             if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) and member.name.startswith("test_"):
-                found[prefix + member.name] = any("parametrize" in ast.unparse(one) for one in member.decorator_list)
-    return found
+                tests[prefix + member.name] = any("parametrize" in ast.unparse(decorator) for decorator in member.decorator_list)
+    return tests
 
 
 def is_test(named: str) -> bool:
     """Whether this is the id of an existing test, in backticks. Only a parametrised test may have parameters in its id."""
-    found = TEST_ID.fullmatch(named)
-    if found is None:
+    matched = TEST_ID.fullmatch(named)
+    if matched is None:
         return False
-    path, test, parameters = found.groups()
+    path, test, parameters = matched.groups()
     known = known_tests(path)
     return test in known and (known[test] or not parameters)
 
@@ -269,7 +269,7 @@ def test_every_requirement_names_tests_that_exist() -> None:
 
 
 def test_requirements_are_numbered_without_gaps() -> None:
-    rows = re.findall(r"^\| \d.*$", written(DOCS / "requirements.md"), re.MULTILINE)
+    rows = re.findall(r"^\| \d.*$", read_page(DOCS / "requirements.md"), re.MULTILINE)
     numbers = [(source, number) for source, number, _ in requirements()]
     assert len(numbers) == len(rows), "a row that cannot be read is not checked"
     assert tuple(dict.fromkeys(source for source, _ in numbers)) == SOURCES

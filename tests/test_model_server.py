@@ -51,29 +51,29 @@ A, B = ({"role": "tool", "tool_call_id": id, "content": f"todo {id}"} for id in 
 PROGRAM = f"import openai; openai.OpenAI(max_retries=0).chat.completions.create(model='fake-1', messages={HELLO})"
 
 
-def client_of(url: str, retries: int = 0) -> openai.OpenAI:
+def build_client(url: str, retries: int = 0) -> openai.OpenAI:
     http = httpx2.Client(verify=False, trust_env=False)  # loading certificates takes 0.1 s
     return openai.OpenAI(base_url=url, api_key="test-key", max_retries=retries, http_client=http)
 
 
 def ask(server: ModelServer, messages: Any = HELLO, retries: int = 0, **options: Any) -> Any:
-    with client_of(server.url, retries) as client:
+    with build_client(server.url, retries) as client:
         return client.chat.completions.create(**{"model": "fake-1", "messages": messages, **options})
 
 
 @contextmanager
-def streaming(server: ModelServer, **options: Any) -> Iterator[Any]:
+def open_stream(server: ModelServer, **options: Any) -> Iterator[Any]:
     options |= {"model": "fake-1", "messages": HELLO, "stream": True}
-    with client_of(server.url) as client, client.chat.completions.create(**options) as stream:
+    with build_client(server.url) as client, client.chat.completions.create(**options) as stream:
         yield stream
 
 
-def streamed(server: ModelServer, **options: Any) -> list[Any]:
-    with streaming(server, **options) as stream:
+def read_stream(server: ModelServer, **options: Any) -> list[Any]:
+    with open_stream(server, **options) as stream:
         return list(stream)
 
 
-def refused(server: ModelServer, **body: Any) -> str:
+def get_refusal(server: ModelServer, **body: Any) -> str:
     """Send a request that the server must refuse, and return its message."""
     with pytest.raises(openai.BadRequestError) as refusal:
         ask(server, **body)
@@ -88,13 +88,13 @@ def server() -> Iterator[ModelServer]:
 
 
 def test_text_comes_word_by_word_with_its_usage(server: ModelServer) -> None:
-    chunks = streamed(server, stream_options={"include_usage": True})
+    chunks = read_stream(server, stream_options={"include_usage": True})
     words = [chunk.choices[0].delta.content for chunk in chunks if chunk.choices]
     assert words == ["", "Hello", " to", " you.", None]
     assert chunks[-2].choices[0].finish_reason == "stop"
     assert chunks[-1].choices == []
     assert chunks[-1].usage.total_tokens == chunks[-1].usage.prompt_tokens + chunks[-1].usage.completion_tokens
-    assert all(chunk.usage is None for chunk in streamed(server))
+    assert all(chunk.usage is None for chunk in read_stream(server))
     assert ask(server).choices[0].message.content == "Hello to you."
     assert ask(server) == ask(server)
     assert server.violations == []
@@ -114,7 +114,7 @@ def test_text_comes_word_by_word_with_its_usage(server: ModelServer) -> None:
     ],
 )
 def test_a_dialogue_that_does_not_add_up_is_refused(server: ModelServer, messages: Any, wrong: str) -> None:
-    assert wrong in refused(server, messages=messages)
+    assert wrong in get_refusal(server, messages=messages)
     assert wrong in server.violations[0]
 
 
@@ -130,7 +130,7 @@ def test_a_dialogue_that_does_not_add_up_is_refused(server: ModelServer, message
     ],
 )
 def test_options_that_contradict_each_other_are_refused(server: ModelServer, body: Any, wrong: str) -> None:
-    assert wrong in refused(server, **body)
+    assert wrong in get_refusal(server, **body)
     assert len(server.violations) == 1
 
 
@@ -164,7 +164,7 @@ def test_a_flaky_server_recovers() -> None:
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_dropped_connection_is_noticed(stream: bool) -> None:
     with ModelServer(drop()) as server, pytest.raises((openai.APIConnectionError, httpx2.RemoteProtocolError)):
-        streamed(server) if stream else ask(server)
+        read_stream(server) if stream else ask(server)
     assert server.violations == []
 
 
@@ -174,7 +174,7 @@ def test_a_script_without_an_answer_says_so_at_once() -> None:
     assert len(server.violations) == len(server.requests) == 1
 
 
-def in_the_background(work: Callable[[], object]) -> threading.Thread:
+def run_in_background(work: Callable[[], object]) -> threading.Thread:
     def patiently() -> None:
         with suppress(openai.APIConnectionError):  # one test closes the server first
             work()
@@ -187,7 +187,7 @@ def in_the_background(work: Callable[[], object]) -> threading.Thread:
 def test_a_held_reply_comes_when_it_is_released(server: ModelServer) -> None:
     server.hold()
     replies: list[Any] = []
-    asking = in_the_background(lambda: replies.append(ask(server)))
+    asking = run_in_background(lambda: replies.append(ask(server)))
     server.wait_for_requests(1)
     assert replies == []
     server.release()
@@ -198,16 +198,16 @@ def test_a_held_reply_comes_when_it_is_released(server: ModelServer) -> None:
 def test_a_reply_can_be_held_in_its_middle() -> None:
     with ModelServer(pause_midway(text("one two three four"))) as server:
         server.hold()
-        with streaming(server) as stream:
-            heard = [next(stream).choices[0].delta.content for _ in range(3)]
-            assert heard == ["", "one", " two"]
+        with open_stream(server) as stream:
+            received = [next(stream).choices[0].delta.content for _ in range(3)]
+            assert received == ["", "one", " two"]
             server.release()
             assert len(list(stream)) == 3
 
 
 def test_a_server_closes_despite_a_waiting_client() -> None:
     with ModelServer(slow(60, text("zzz"))) as server:
-        asking = in_the_background(lambda: ask(server))
+        asking = run_in_background(lambda: ask(server))
         server.wait_for_requests(1)
     asking.join()
 
@@ -238,7 +238,7 @@ def test_a_model_process_outlives_its_client(tmp_path: Path) -> None:
             server.wait_for_requests(1)
             asking.send_signal(signal.SIGKILL)
         server.release()
-        with client_of(server.url) as client:
+        with build_client(server.url) as client:
             assert client.models.list().data
         assert [request.last for request in server.requests] == ["hello"]
         server.forget()
@@ -251,12 +251,12 @@ def talk(script: Script | Reply, *, answering: bool = False) -> ModelResponse:
     with ModelServer(script) as server, pytest.MonkeyPatch.context() as patch:
         for name, value in environment(server).items():
             patch.setenv(name, value)
-        response = asyncio.run(talked(answering))
+        response = asyncio.run(request_replies(answering))
     assert server.violations == []
     return response
 
 
-async def talked(answering: bool) -> ModelResponse:
+async def request_replies(answering: bool) -> ModelResponse:
     history: list[ModelMessage] = [ModelRequest.user_text_prompt("hello", instructions="Be kind.")]
     tools = ModelRequestParameters(function_tools=[ToolDefinition(name="create_todo")])
     async with infer_model(os.environ["HEADWAY_MODEL"]) as model:
@@ -265,8 +265,8 @@ async def talked(answering: bool) -> ModelResponse:
                 async for _ in stream:
                     pass
             response = stream.get()
-            done = [ToolReturnPart(one.tool_name, "done", one.tool_call_id) for one in response.tool_calls]
-            history += [response, ModelRequest(done)]
+            results = [ToolReturnPart(tool_call.tool_name, "done", tool_call.tool_call_id) for tool_call in response.tool_calls]
+            history += [response, ModelRequest(results)]
     return response
 
 

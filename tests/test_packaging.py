@@ -40,9 +40,11 @@ class Release(NamedTuple):
 
 
 def run(*command: str | Path, folder: Path, env: Mapping[str, str] | None = None) -> str:
-    ran = subprocess.run([str(one) for one in command], cwd=folder, env=env, capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
+    result = subprocess.run(
+        [str(argument) for argument in command], cwd=folder, env=env, capture_output=True, text=True, timeout=120
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -112,21 +114,21 @@ def installed(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
-def surroundings() -> dict[str, str]:
+def build_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("HEADWAY_", "PYTHON"))}
 
 
 def test_an_installed_headway_needs_no_source_tree(installed: Path, tmp_path: Path) -> None:
     command = installed / "venv" / "bin" / "headway"
-    assert str(installed) in run(installed / "venv" / "bin" / "python", "-c", WHERE, folder=tmp_path, env=surroundings())
-    assert run(command, "--version", folder=tmp_path, env=surroundings()) == f"headway, version {headway.__version__}\n"
-    assert "#1" in run(command, "todo", "add", "look around", folder=tmp_path, env=surroundings())
-    assert "look around" in run(command, "todo", "list", folder=tmp_path, env=surroundings())
+    assert str(installed) in run(installed / "venv" / "bin" / "python", "-c", WHERE, folder=tmp_path, env=build_environment())
+    assert run(command, "--version", folder=tmp_path, env=build_environment()) == f"headway, version {headway.__version__}\n"
+    assert "#1" in run(command, "todo", "add", "look around", folder=tmp_path, env=build_environment())
+    assert "look around" in run(command, "todo", "list", folder=tmp_path, env=build_environment())
 
 
 def test_an_installed_headway_serves_its_page(installed: Path, tmp_path: Path) -> None:
     command = [str(installed / "venv" / "bin" / "headway"), "serve", "--port", "0", "--json"]
-    with subprocess.Popen(command, cwd=tmp_path, env=surroundings(), stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(command, cwd=tmp_path, env=build_environment(), stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
             url = json.loads(server.stdout.readline())["url"]

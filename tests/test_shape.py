@@ -80,14 +80,14 @@ print(json.dumps([time.process_time() - began, [name for name in sys.modules if 
 """
 
 
-def walked(root: Path) -> Iterator[tuple[Path, list[str]]]:
+def walk_folders(root: Path) -> Iterator[tuple[Path, list[str]]]:
     """The folders of the project with their files, without those that tools leave."""
     for folder, below, names in os.walk(root):
         below[:] = [name for name in below if name == ".ci" or not (name.startswith((".", "__")) or name == "dist")]
         yield Path(folder), names
 
 
-def code(page: str) -> str:
+def extract_code(page: str) -> str:
     """The code blocks and code spans of a Markdown page."""
     return "\n".join(re.findall(r"```.*?```|`[^`\n]+`", page, re.DOTALL))
 
@@ -194,7 +194,7 @@ def test_no_line_of_javascript_or_css_is_too_long() -> None:
     """Ruff checks Python. Biome does not break template literals, and it does not format the styles."""
     files = [
         folder / name
-        for folder, names in walked(ROOT)
+        for folder, names in walk_folders(ROOT)
         if folder.name != "vendor"
         for name in names
         if name.endswith((".js", ".mjs", ".css"))
@@ -279,17 +279,17 @@ def test_the_pictures_are_up_to_date() -> None:
 
 
 def test_every_direct_dependency_is_pinned() -> None:
-    wanted = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["dev"]]
+    requirements = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["dev"]]
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
 
     assert [line for line in pins if line and not line.startswith("#") and not re.match(r"[\w.-]+==[\w.!+-]+( ;|$)", line)] == []
-    assert {canonical(one) for one in wanted} - {canonical(line) for line in pins} == set()
+    assert {canonical(requirement) for requirement in requirements} - {canonical(line) for line in pins} == set()
 
 
 def test_no_file_names_a_package_registry() -> None:
     """The choice of a package registry belongs to the person who installs."""
     registries = re.compile(r"\b(pypi|pythonhosted|npmjs|unpkg|jsdelivr|esm)\.(org|com|net|sh)\b", re.IGNORECASE)
-    files = [folder / name for folder, names in walked(ROOT) for name in names]
+    files = [folder / name for folder, names in walk_folders(ROOT) for name in names]
 
     assert len(files) > 50
     assert [str(file) for file in files if registries.search(file.read_text(encoding="utf-8", errors="replace"))] == []
@@ -311,7 +311,7 @@ def test_the_command_is_installed_under_its_name() -> None:
 
 def test_every_command_is_documented() -> None:
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    spans = code(page).splitlines()
+    spans = extract_code(page).splitlines()
     missing = [
         (family, verb)
         for family, verbs in commands().items()
@@ -325,9 +325,9 @@ def test_every_command_in_the_documents_exists() -> None:
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "examples").glob("*.md")]
     known = commands()
     named = {
-        found
+        words
         for page in pages
-        for found in re.findall(r"(?<!from )\bheadway ([a-z]+)(?: ([a-z]+)\b)?", code(page.read_text(encoding="utf-8")))
+        for words in re.findall(r"(?<!from )\bheadway ([a-z]+)(?: ([a-z]+)\b)?", extract_code(page.read_text(encoding="utf-8")))
     }
 
     assert len(named) > 5

@@ -58,9 +58,9 @@ class Pursuit:
 
     def act(self, action: Callable[..., T], *given: Any, **options: Any) -> T:
         """Write as this tenant, and wake the engine."""
-        done = self.database.write(lambda tx: action(tx, self.tenant_id, *given, **options))
+        result = self.database.write(lambda tx: action(tx, self.tenant_id, *given, **options))
         self.headway.nudge()
-        return done
+        return result
 
     def set_goal(self, description: str = "A garden.", **more: Any) -> Goal:
         goal = self.act(goals.add, NewGoal(description, **more), self.headway.settings.limits)
@@ -91,8 +91,8 @@ class Pursuit:
 
     def describe_state(self) -> str:
         """The state of the goal, for the message of a test that timed out."""
-        told = [str(self.goal()), *map(str, self.sub_goals()), *(f"{one.kind} {one.data[:300]}" for one in self.entries())]
-        return "\n".join(told + [f"{job.kind} {job.state} {job.attempts} {job.errors}" for job in self.jobs()])
+        lines = [str(self.goal()), *map(str, self.sub_goals()), *(f"{entry.kind} {entry.data[:300]}" for entry in self.entries())]
+        return "\n".join(lines + [f"{job.kind} {job.state} {job.attempts} {job.errors}" for job in self.jobs()])
 
     def wait_for_status(self, *statuses: str) -> Goal:
         """Wait until the goal has one of these statuses and no step of it is running; return it."""
@@ -124,10 +124,10 @@ class Pursuit:
 
     def sub_goal(self, description: str) -> SubGoal:
         """The newest sub-goal with this description."""
-        return next(one for one in reversed(self.sub_goals()) if one.description == description)
+        return next(sub_goal for sub_goal in reversed(self.sub_goals()) if sub_goal.description == description)
 
     def statuses(self) -> dict[str, str]:
-        return {one.description: one.status for one in self.sub_goals()}
+        return {sub_goal.description: sub_goal.status for sub_goal in self.sub_goals()}
 
     def entries(self) -> list[JournalEntry]:
         return self.read(goal_store.list_entries, self.goal_id, 1_000, 2**62)
@@ -142,20 +142,20 @@ class Pursuit:
         return self.read(jobs.get, self.goal().run_id or "")
 
     def run(self) -> Run:
-        found = self.read(run_store.find, self.goal().run_id or "")
-        assert found is not None
-        return found
+        run = self.read(run_store.find, self.goal().run_id or "")
+        assert run is not None
+        return run
 
     def run_of(self, description: str) -> Run:
-        found = self.read(run_store.find, self.sub_goal(description).run_id or "")
-        assert found is not None
-        return found
+        run = self.read(run_store.find, self.sub_goal(description).run_id or "")
+        assert run is not None
+        return run
 
     def notices(self) -> list[tuple[str, str]]:
         rows = self.database.read(
             lambda tx: tx.all("SELECT kind, text FROM notices WHERE tenant_id = ? ORDER BY id", self.tenant_id)
         )
-        return [(str(kind), str(words)) for kind, words in rows]
+        return [(str(kind), str(body)) for kind, body in rows]
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         sql = "SELECT data FROM events WHERE tenant_id = ? AND kind = ? ORDER BY seq"
@@ -186,15 +186,17 @@ def check_goals(pursuit: Pursuit) -> None:
         entries = pursuit.read(goal_store.list_entries, goal_id, 1_000, 2**62)
         assert [entry.n for entry in entries] == list(range(1, len(entries) + 1))
         ended = [json.loads(entry.data)["sub_goal_id"] for entry in entries if entry.kind in ("sub_goal_ended", "sub_goal_skipped")]
-        assert sorted(ended) == [one.id for one in pursuit.sub_goals(goal_id) if one.ended], "one checkpoint for every end"
+        assert sorted(ended) == [sub_goal.id for sub_goal in pursuit.sub_goals(goal_id) if sub_goal.ended], (
+            "one checkpoint for every end"
+        )
 
 
 @contextmanager
 def open_pursuit(
-    url: str, home: Path, said: Part, /, *, breaches: bool = False, priced: bool = False, **options: str
+    url: str, home: Path, script: Part, /, *, breaches: bool = False, priced: bool = False, **options: str
 ) -> Iterator[Pursuit]:
     """Run Headway with these settings until the block ends. With `breaches`, violations of the model's API are left to the test."""
-    wanted = {
+    chosen = {
         "home": str(home),
         "database_url": url,
         "model": PRICED,
@@ -206,7 +208,7 @@ def open_pursuit(
         (home / "prices.toml").write_text(PRICES, encoding="utf-8")
     with (
         pytest.MonkeyPatch.context() as patch,
-        ModelServer(said) as server,
+        ModelServer(script) as server,
         DirectDatabase(url) as database,
         asyncio.Runner() as loop,
     ):
@@ -214,7 +216,7 @@ def open_pursuit(
             patch.setenv(variable, value)
         patch.delenv("SSL_CERT_FILE", raising=False)  # no test here uses TLS, and loading the
         patch.setenv("SSL_CERT_DIR", str(home))  # certificates takes longer than the goal
-        headway = Headway(settings.load(wanted))
+        headway = Headway(settings.load(chosen))
         pursuit = Pursuit(headway, database, server, loop)
         try:
             loop.run(start_headway(headway))
@@ -274,10 +276,10 @@ def by_part(work: Mapping[str, Part] | Part | None = None, **parts: Part) -> Scr
 
 def in_order(*replies: Part) -> Script:
     """Answer the first request with the first reply, the second with the second, and so on. The last reply repeats."""
-    met = count()
+    numbers = count()
 
     def script(request: Request) -> Reply:
-        return to_script(replies[min(next(met), len(replies) - 1)])(request)
+        return to_script(replies[min(next(numbers), len(replies) - 1)])(request)
 
     return script
 
@@ -310,9 +312,9 @@ class Gate:
 
 def find_key(request: Request, description: str) -> str:
     """The key of an existing sub-goal, as the planner's prompt shows it."""
-    found = re.search(rf"- (#\d+) \[[^]]*\] {re.escape(description)}", get_question(request))
-    assert found, get_question(request)
-    return found[1]
+    matched = re.search(rf"- (#\d+) \[[^]]*\] {re.escape(description)}", get_question(request))
+    assert matched, get_question(request)
+    return matched[1]
 
 
 # Replies

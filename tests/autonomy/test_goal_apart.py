@@ -27,10 +27,10 @@ def test_two_goals_of_a_tenant_are_pursued_for_themselves(database_url: str, tmp
         assert pursuit.goal(first).status == "active"
         gate.open()
         pursuit.until(lambda: pursuit.goal(first).ended)
-        assert [one.goal_id for one in pursuit.sub_goals(first)] == [first] * 2
-        assert [one.goal_id for one in pursuit.sub_goals(second)] == [second] * 2
-        shown = pursuit.read(goal_views.list_page, None, 10).goals
-        assert [(one["id"], one["status"]) for one in shown] == [(second, "completed"), (first, "completed")]
+        assert [row.goal_id for row in pursuit.sub_goals(first)] == [first] * 2
+        assert [row.goal_id for row in pursuit.sub_goals(second)] == [second] * 2
+        page = pursuit.read(goal_views.list_page, None, 10).goals
+        assert [(row["id"], row["status"]) for row in page] == [(second, "completed"), (first, "completed")]
 
 
 def test_another_tenants_pool_and_goals_are_untouched(database_url: str, tmp_path: Path) -> None:

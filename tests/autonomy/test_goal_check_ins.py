@@ -83,7 +83,7 @@ def test_a_sub_goal_may_be_cut_differently(database_url: str, tmp_path: Path) ->
         gate.open()
         assert pursuit.statuses() == {"drill": "completed", "fill": "completed"}
         started = pursuit.journal("sub_goal_started")
-        assert [one["description"] for one in started] == ["dig", "drill", "fill"]
+        assert [entry["description"] for entry in started] == ["dig", "drill", "fill"]
         rows = pursuit.database.read(lambda tx: tx.all("SELECT task, status FROM runs WHERE parent_run_id IS NOT NULL"))
         assert sorted(rows) == [("dig", "canceled"), ("drill", "completed")]
         assert pursuit.goal().replan_count == 0
@@ -138,9 +138,9 @@ def test_the_interval_doubles_with_every_look(database_url: str, tmp_path: Path)
         def look(tx: Transaction) -> bool:
             """Read the sub-goal and its goal's job in one transaction, because one transaction updates both."""
             job = jobs.get(tx, pursuit.tenant_id, run_id)
-            for one in goal_store.list_sub_goals(tx, pursuit.tenant_id, pursuit.goal_id):
+            for sub_goal in goal_store.list_sub_goals(tx, pursuit.tenant_id, pursuit.goal_id):
                 if job.state == "delayed":
-                    seen[one.checks] = job.due_at - one.checked_at
+                    seen[sub_goal.checks] = job.due_at - sub_goal.checked_at
             return 2 in seen
 
         pursuit.until(lambda: pursuit.database.read(look))

@@ -19,7 +19,7 @@ def change(pursuit: Pursuit, statements: dict[str, str]) -> None:
     pursuit.database.write(lambda tx: tx.run(statements[tx.dialect.name]))
 
 
-def tried(caplog: pytest.LogCaptureFixture) -> int:
+def count_failed_attempts(caplog: pytest.LogCaptureFixture) -> int:
     return sum("waits for the database" in record.getMessage() for record in caplog.records)
 
 
@@ -30,12 +30,12 @@ def test_a_checkpoint_that_fails_is_written_again(
     with open_pursuit(database_url, tmp_path, by_part(plan=plan(kind("dig"), step("fill", "dig")))) as pursuit:
         change(pursuit, REFUSE)
         pursuit.set_goal()
-        pursuit.until(lambda: tried(caplog))
+        pursuit.until(lambda: count_failed_attempts(caplog))
         assert pursuit.statuses() == {"dig": "in-progress", "fill": "pending"}, "nothing goes on without it"
         change(pursuit, ALLOW)
         assert pursuit.wait_until_ended().status == "completed"
         assert len(pursuit.journal("sub_goal_ended")) == 2
-        assert len([one for one in pursuit.list_requests("work") if "dig" in one.last]) <= 2
+        assert len([request for request in pursuit.list_requests("work") if "dig" in request.last]) <= 2
 
 
 def test_a_checkpoint_that_cannot_be_written_stops_the_goal_and_notifies_a_person(database_url: str, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ ANOTHER_WAY = replan(step("dig elsewhere"), reason="The ground was too hard.")
 
 
 def verdicts(pursuit: Pursuit) -> list[tuple[str, str]]:
-    return [(one["divergence"], one["by"]) for one in pursuit.journal("evaluated")]
+    return [(entry["divergence"], entry["by"]) for entry in pursuit.journal("evaluated")]
 
 
 def test_outcomes_are_judged_by_the_cheap_tier(database_url: str, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_unmet_criteria_call_for_a_new_plan(database_url: str, tmp_path: Path) -
     script = by_part(plan=DIG, replan=replan(step("plant")), verdict=in_order(verdict("There are no flowers."), verdict()))
     with open_pursuit(database_url, tmp_path, script) as pursuit:
         pursuit.achieve(success_criteria="Flowers.")
-        assert [one["met"] for one in pursuit.journal("goal_evaluated")] == [False, True]
+        assert [entry["met"] for entry in pursuit.journal("goal_evaluated")] == [False, True]
         assert "There are no flowers." in get_question(pursuit.list_requests("replan")[0])
         assert pursuit.statuses() == {"dig": "completed", "plant": "completed"}
         assert "Success criteria: Flowers." in get_question(pursuit.list_requests("plan")[0])

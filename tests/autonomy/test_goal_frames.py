@@ -48,14 +48,14 @@ HALF_DONE = re.compile(r"- (#\d+) \[in-progress")
 Words = Callable[[], str]
 
 
-def forged(seed: int) -> Words:
+def make_payloads(seed: int) -> Words:
     places = count(seed * STRIDE)
     return lambda: PAYLOADS[next(places) % len(PAYLOADS)]
 
 
 def frames(request: Request) -> tuple[str, ...]:
-    said_to_it = [message for message in request.messages if message["role"] not in ("system", "developer", "assistant")]
-    return tuple(found for message in said_to_it for found in list_edges(str(message["content"])))
+    inputs = [message for message in request.messages if message["role"] not in ("system", "developer", "assistant")]
+    return tuple(edge for message in inputs for edge in list_edges(str(message["content"])))
 
 
 def shapes(pursuit: Pursuit) -> set[tuple[Any, ...]]:
@@ -68,22 +68,22 @@ def shapes(pursuit: Pursuit) -> set[tuple[Any, ...]]:
     return seen
 
 
-def same(found: set[tuple[Any, ...]], expected: set[tuple[Any, ...]], seed: int) -> None:
-    assert (found - expected, expected - found) == (set(), set()), f"payloads after {seed * STRIDE}"
+def check_same_shapes(actual: set[tuple[Any, ...]], expected: set[tuple[Any, ...]], seed: int) -> None:
+    assert (actual - expected, expected - actual) == (set(), set()), f"payloads after {seed * STRIDE}"
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("tell", ["planned", "overseen"])
 def test_no_prompt_has_more_frames_or_lines_than_its_own(sqlite_url: str, tmp_path: Path, proof: Proof, tell: str) -> None:
-    story = {"planned": planned, "overseen": overseen}[tell]
+    story = {"planned": run_planned, "overseen": run_overseen}[tell]
     expected = story(sqlite_url, tmp_path, lambda: HARMLESS)
     assert {shape[1] for shape in expected} == {OF_QUESTIONS, *OF_WORK}
     for seed in proof.seeds(f"forged frames through the paths of a goal that is {tell}", share=2, whole=len(PAYLOADS)):
         (tmp_path / str(seed)).mkdir()
-        same(story(f"{sqlite_url}{seed}", tmp_path / str(seed), forged(seed)), expected, seed)
+        check_same_shapes(story(f"{sqlite_url}{seed}", tmp_path / str(seed), make_payloads(seed)), expected, seed)
 
 
-def planned(url: str, folder: Path, words: Words) -> set[tuple[Any, ...]]:
+def run_planned(url: str, folder: Path, words: Words) -> set[tuple[Any, ...]]:
     """Run a goal whose plan is rejected once, then evaluated and replaced twice. Plans and outcomes are cut off in the middle."""
     hostile = {"summary": words(), "data": {words(): [words()]}}
     script = by_part(
@@ -116,10 +116,10 @@ def planned(url: str, folder: Path, words: Words) -> set[tuple[Any, ...]]:
 
 def cut_off(reply: Reply) -> tuple[Reply, Reply]:
     """Split a call in two: its truncated arguments, and the rest as text."""
-    (made,) = reply.calls
-    middle = len(made.arguments) // 2
-    first = made._replace(arguments=made.arguments[:middle])
-    return replace(reply, calls=(first,), finish="length"), text(made.arguments[middle:])
+    (whole,) = reply.calls
+    middle = len(whole.arguments) // 2
+    first = whole._replace(arguments=whole.arguments[:middle])
+    return replace(reply, calls=(first,), finish="length"), text(whole.arguments[middle:])
 
 
 class Overseen:
@@ -143,12 +143,12 @@ class Overseen:
             case "replan":
                 place = next(self.replans)
                 new = agent("d") if place == 3 else step("e")
-                asked = replan({**new, "description": f"{new['id']} {words()}", "expected_outcome": words()}, reason=words())
-                return replan(reason=words()) if place < 3 else asked  # an empty plan is rejected
+                new_plan = replan({**new, "description": f"{new['id']} {words()}", "expected_outcome": words()}, reason=words())
+                return replan(reason=words()) if place < 3 else new_plan  # an empty plan is rejected
             case "resumption":
                 halves = HALF_DONE.findall(get_question(request))
                 return calls(
-                    ("submit_resumption", {"sub_goals": [{"id": one, "action": "replan", "reason": words()} for one in halves]})
+                    ("submit_resumption", {"sub_goals": [{"id": key, "action": "replan", "reason": words()} for key in halves]})
                 )
             case "work":
                 return self.work(request)
@@ -173,21 +173,21 @@ class Overseen:
         return calls(("report_outcome", {"summary": self.words()}))
 
 
-def overseen(url: str, folder: Path, words: Words) -> set[tuple[Any, ...]]:
-    played = Overseen(words)
-    with open_pursuit(url, folder, played, **OVERSIGHT) as pursuit:
+def run_overseen(url: str, folder: Path, words: Words) -> set[tuple[Any, ...]]:
+    script = Overseen(words)
+    with open_pursuit(url, folder, script, **OVERSIGHT) as pursuit:
         new = NewGoal(words(), words())
         pursuit.goal_id = pursuit.act(goals.add, new, pursuit.headway.settings.limits, "agent-discovered", words()).id
         pursuit.until(lambda: pursuit.journal("intervened"))
-        played.messaged.open()
+        script.messaged.open()
         pursuit.until(lambda: len(pursuit.journal("intervened")) == 2)
-        played.rescoped.open()
+        script.rescoped.open()
         pursuit.wait_until_paused()
         pursuit.decide("replan", words())
-        pursuit.until(lambda: played.agents == 3)
+        pursuit.until(lambda: script.agents == 3)
         pursuit.act(interrupt, pursuit.goal_id)
         pursuit.until(lambda: pursuit.journal("recovered"))
-        played.resumed.open()
+        script.resumed.open()
         assert pursuit.wait_until_ended().status == "completed"
         check_nothing_changed(pursuit.database)
         return shapes(pursuit)
@@ -195,8 +195,10 @@ def overseen(url: str, folder: Path, words: Words) -> set[tuple[Any, ...]]:
 
 def interrupt(tx: Transaction, tenant_id: int, goal_id: int) -> None:
     """Mark the goal as a takeover from a killed process would."""
-    at_work = [one for one in goal_store.list_sub_goals(tx, tenant_id, goal_id) if one.status == "in-progress"]
-    recovery.mark_interrupted(tx, goals.get(tx, tenant_id, goal_id), [runs.get(tx, tenant_id, one.run_id or "") for one in at_work])
+    at_work = [sub_goal for sub_goal in goal_store.list_sub_goals(tx, tenant_id, goal_id) if sub_goal.status == "in-progress"]
+    recovery.mark_interrupted(
+        tx, goals.get(tx, tenant_id, goal_id), [runs.get(tx, tenant_id, sub_goal.run_id or "") for sub_goal in at_work]
+    )
 
 
 def test_outcomes_of_any_length_reach_the_dependants(sqlite_url: str, tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ def test_inline_work_delegates_and_sleeps_until_the_worker_is_done(database_url:
         assert pursuit.run().status == "waiting"
         gate.open()
         assert pursuit.wait_until_ended().status == "completed"
-        heard = [request for request in pursuit.list_requests("work") if request.tool_results]
-        assert "Dig in the south." in heard[0].last
+        requests = [request for request in pursuit.list_requests("work") if request.tool_results]
+        assert "Dig in the south." in requests[0].last
         assert pursuit.list_started_tasks() == ["dig", "ask around", "fill"]
 
 
@@ -137,7 +137,7 @@ def test_the_journal_keeps_outcomes_and_no_conversations(sqlite_url: str, tmp_pa
             *["sub_goal_started", "sub_goal_ended", "evaluated"] * 2,
             "completed",
         ]
-        assert [one["outcome"]["summary"] for one in pursuit.journal("sub_goal_ended")] == ["A hole.", "Done: fill."]
+        assert [entry["outcome"]["summary"] for entry in pursuit.journal("sub_goal_ended")] == ["A hole.", "Done: fill."]
         assert not any("Thinking aloud." in entry.data for entry in pursuit.entries())
 
 

@@ -58,7 +58,7 @@ def test_an_empty_pool_pauses_a_goal_until_there_is_money(database_url: str, tmp
         pursuit.set_pool(10_000)
         assert pursuit.wait_until_ended().status == "completed"
         assert set(pursuit.statuses().values()) == {"completed"}
-        assert [one["after"] for one in pursuit.journal("resumed")] == ["budget"]
+        assert [entry["after"] for entry in pursuit.journal("resumed")] == ["budget"]
         assert len(pursuit.notices()) == 1
 
 
@@ -71,10 +71,10 @@ def test_all_goals_of_a_tenant_pause_and_resume(database_url: str, tmp_path: Pat
         pursuit.wait_until_paused()
         second = pursuit.set_goal("A pond.").id
         pursuit.wait_until_paused()
-        assert {pursuit.goal(one).pause_kind for one in (first, second)} == {"budget"}
+        assert {pursuit.goal(goal_id).pause_kind for goal_id in (first, second)} == {"budget"}
         assert pursuit.database.read(lambda tx: spending_store.get_pool(tx, other)).spent == 0, "each tenant has a pool of its own"
         pursuit.set_pool(10_000)
-        pursuit.until(lambda: {pursuit.goal(one).status for one in (first, second)} == {"completed"})
+        pursuit.until(lambda: {pursuit.goal(goal_id).status for goal_id in (first, second)} == {"completed"})
         assert [kind for kind, _ in pursuit.notices()] == ["budget", "budget"], "one for each goal"
 
 
@@ -85,8 +85,8 @@ def test_the_cost_of_a_goal_is_on_its_runs(sqlite_url: str, tmp_path: Path) -> N
     ) as pursuit:
         pursuit.achieve()
         assert (pursuit.sub_goal("dig").cost, pursuit.sub_goal("fill").cost) == (NANOS_PER_DOLLAR, 2 * NANOS_PER_DOLLAR)
-        shown = pursuit.events("goal_changed")[-1]["goal"]
-        assert shown["cost_usd"] == pytest.approx(pursuit.pool().spent / NANOS_PER_DOLLAR)
+        goal = pursuit.events("goal_changed")[-1]["goal"]
+        assert goal["cost_usd"] == pytest.approx(pursuit.pool().spent / NANOS_PER_DOLLAR)
 
 
 def test_a_goal_waiting_for_money_without_running_agents_resumes_too(database_url: str, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def notice_jobs(pursuit: Pursuit) -> list[Job]:
     return [job for job in pursuit.jobs() if job.kind == notices.JOB_KIND]
 
 
-def delivered(pursuit: Pursuit) -> list[Job]:
+def wait_for_delivery(pursuit: Pursuit) -> list[Job]:
     pursuit.until(lambda: all(job.state in ("completed", "dead") for job in notice_jobs(pursuit)))
     return notice_jobs(pursuit)
 
@@ -72,7 +72,7 @@ def test_a_notice_is_a_row_an_event_and_a_job(database_url: str, tmp_path: Path,
     with open_pursuit(database_url, tmp_path, STUCK) as pursuit:
         pursuit.set_goal("A garden.")
         pursuit.wait_until_paused()
-        (job,) = delivered(pursuit)
+        (job,) = wait_for_delivery(pursuit)
         ((kind, words),) = pursuit.notices()
         (event,) = pursuit.events("operator_notice")
         assert (event["kind"], event["text"], event["goal_id"]) == (kind, words, pursuit.goal_id)
@@ -90,7 +90,7 @@ def test_channels_get_the_goal_the_event_the_question_and_a_link(
     with receiving() as server, open_pursuit(database_url, tmp_path, STUCK, notify=channel(server), **options) as pursuit:
         pursuit.set_goal("A garden.")
         pursuit.wait_until_paused()
-        delivered(pursuit)
+        wait_for_delivery(pursuit)
         (message,) = server.received
         assert message["title"] == "Headway: decision"
         first, link = message["message"].rsplit("\n", 1)
@@ -106,7 +106,7 @@ def test_each_channel_gets_it_once_however_often_another_is_tried(sqlite_url: st
         with open_pursuit(sqlite_url, tmp_path, GIVEN_UP, notify=f"{channel(good)}, {channel(bad)}") as pursuit:
             pursuit.set_goal()
             assert pursuit.wait_until_ended().status == "abandoned"
-            (job,) = delivered(pursuit)
+            (job,) = wait_for_delivery(pursuit)
             assert job.state == "completed"
             assert (len(good.received), len(bad.received), bad.refuse) == (1, 1, 0)
 
@@ -117,7 +117,7 @@ def test_an_unreachable_channel_stops_no_goal(database_url: str, tmp_path: Path,
     nowhere = f"json://operator:{SECRET}@127.0.0.1:1/{SECRET}, nonsense://{SECRET}"
     with open_pursuit(database_url, tmp_path, smaller, notify=nowhere) as pursuit:
         pursuit.achieve()
-        (job,) = delivered(pursuit)
+        (job,) = wait_for_delivery(pursuit)
         assert (job.state, job.attempts) == ("dead", job.max_attempts)
         assert json.loads(job.errors)[-1] == "2 of 2 channels could not be reached."
         assert len(pursuit.notices()) == 1, "it is in the inbox"

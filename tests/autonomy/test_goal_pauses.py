@@ -29,7 +29,7 @@ def test_inline_work_stops_at_its_next_step_and_resumes_with_the_same_transcript
         assert pursuit.wait_until_ended().status == "completed"
         _, before, after = pursuit.list_requests("work")
         assert after.messages == before.messages
-        assert [one["after"] for one in pursuit.journal("resumed")] == ["operator"]
+        assert [entry["after"] for entry in pursuit.journal("resumed")] == ["operator"]
 
 
 def test_sub_agents_finish_their_work_and_no_new_work_starts(database_url: str, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_abandoning_a_goal_stops_all_its_agents(database_url: str, tmp_path: Pat
         goal = pursuit.act(goals.abandon, pursuit.goal_id)
         assert goal.status == "abandoned"
         assert set(pursuit.statuses().values()) == {"skipped"}
-        assert {one.reason for one in pursuit.sub_goals()} == {"The goal was abandoned."}
+        assert {sub_goal.reason for sub_goal in pursuit.sub_goals()} == {"The goal was abandoned."}
         assert {job.state for job in pursuit.jobs()} == {"canceled"}
         runs = pursuit.database.read(lambda tx: tx.all("SELECT status FROM runs WHERE tenant_id = ?", pursuit.tenant_id))
         assert runs == [("canceled",)] * 3
@@ -140,20 +140,20 @@ def test_a_goal_that_waits_costs_nothing(sqlite_url: str, tmp_path: Path) -> Non
         pursuit.set_goal()
         pursuit.act(goals.pause, pursuit.goal_id)
         pursuit.wait_until_paused()
-        asked = len(pursuit.server.requests)
+        requests = len(pursuit.server.requests)
         pursuit.achieve("Something else.")
         first = pursuit.goal(pursuit.goal_id - 1)
         assert first.status == "paused"
-        assert len([one for one in pursuit.server.requests if "A garden." in str(one.messages)]) == asked
+        assert len([request for request in pursuit.server.requests if "A garden." in str(request.messages)]) == requests
 
 
 def test_a_bad_answer_is_not_asked_for_again_during_a_halt(sqlite_url: str, tmp_path: Path) -> None:
-    def halted(_request: Request) -> Reply:
+    def halt_and_plan(_request: Request) -> Reply:
         with DirectDatabase(sqlite_url) as operator:
             operator.write(lambda tx: halts.halt(tx, "stop"))
         return text("This is no plan.")
 
-    with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(halted, plan(step("dig"))))) as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(halt_and_plan, plan(step("dig"))))) as pursuit:
         pursuit.set_goal()
         pursuit.until(
             lambda: pursuit.list_requests("plan") and pursuit.job().state == "queued" and not pursuit.headway.engine.tasks
@@ -164,7 +164,7 @@ def test_a_bad_answer_is_not_asked_for_again_during_a_halt(sqlite_url: str, tmp_
         assert pursuit.wait_until_ended().status == "completed"
 
 
-def left_at_work(gate: Gate, later: Gate) -> Script:
+def build_script(gate: Gate, later: Gate) -> Script:
     """A sub-agent starts another and ends without waiting for it. The child blocks at `gate`, the next sub-goal at `later`."""
     work = {
         "dig": by_transcript(calls(("spawn_agent", {"task": "shovel", "role": "coder"})), text("A hole.")),
@@ -174,23 +174,23 @@ def left_at_work(gate: Gate, later: Gate) -> Script:
     return by_part(work, plan=plan(agent("dig"), agent("fill", "dig")))
 
 
-def shovel(pursuit: Pursuit) -> Run | None:
+def find_shovel_run(pursuit: Pursuit) -> Run | None:
     return next((run for run in pursuit.read(run_store.list_page, None, 100) if run.task == "shovel"), None)
 
 
-def until_left_at_work(pursuit: Pursuit) -> Run:
+def wait_until_left_at_work(pursuit: Pursuit) -> Run:
     pursuit.set_goal()
     pursuit.until(lambda: len(pursuit.list_requests("work")) == 4 and pursuit.statuses()["fill"] == "in-progress")
-    found = shovel(pursuit)
-    assert found
-    assert not found.ended
-    return found
+    run = find_shovel_run(pursuit)
+    assert run
+    assert not run.ended
+    return run
 
 
 def test_an_abandoned_goal_also_stops_sub_agents_of_ended_agents(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
-    with open_pursuit(database_url, tmp_path, left_at_work(gate, gate)) as pursuit:
-        left = until_left_at_work(pursuit)
+    with open_pursuit(database_url, tmp_path, build_script(gate, gate)) as pursuit:
+        left = wait_until_left_at_work(pursuit)
         pursuit.act(goals.abandon, pursuit.goal_id)
         assert pursuit.read(runs.get, left.id).status == "canceled"
         gate.open()
@@ -202,13 +202,13 @@ def test_sub_agents_left_running_resume_after_a_takeover(database_url: str, tmp_
     """It needs no decision, because the sub-goal that started it has ended."""
     gate, later = Gate(), Gate()
 
-    def orphaned(tx: Transaction) -> int:
+    def orphan(tx: Transaction) -> int:
         tx.run("UPDATE jobs SET owner = 'a process that is no more' WHERE id = ?", left.id)
         return pursuit.headway.engine.recover(tx, [left.id])
 
-    with open_pursuit(database_url, tmp_path, left_at_work(gate, later)) as pursuit:
-        left = until_left_at_work(pursuit)
-        assert pursuit.database.write(orphaned) == 1
+    with open_pursuit(database_url, tmp_path, build_script(gate, later)) as pursuit:
+        left = wait_until_left_at_work(pursuit)
+        assert pursuit.database.write(orphan) == 1
         gate.open()
         pursuit.until(lambda: pursuit.read(runs.get, left.id).status == "completed")
         later.open()

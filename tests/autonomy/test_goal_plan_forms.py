@@ -15,8 +15,8 @@ DIG, FILL, RAKE = ({"description": words} for words in ("dig", "fill", "rake"))
 
 def needs(pursuit: Pursuit) -> dict[str, list[str]]:
     """The dependencies of each sub-goal, by description."""
-    named = {one.id: one.description for one in pursuit.sub_goals()}
-    return {one.description: [named[below] for below in one.depends_on] for one in pursuit.sub_goals()}
+    descriptions = {sub_goal.id: sub_goal.description for sub_goal in pursuit.sub_goals()}
+    return {sub_goal.description: [descriptions[below] for below in sub_goal.depends_on] for sub_goal in pursuit.sub_goals()}
 
 
 CHAIN = {"dig": [], "fill": ["dig"], "rake": ["fill"]}
@@ -138,11 +138,11 @@ def test_a_plan_that_was_cut_off_arrives_whole(sqlite_url: str, tmp_path: Path, 
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(*replies))) as pursuit:
         pursuit.achieve()
         assert needs(pursuit) == {"dig": [], "fill": ["dig"]}
-        asked = pursuit.list_requests("plan")
-        assert len(asked) == len(replies)
-        assert [request.last for request in asked[1:]] == [CONTINUE_PROMPT] * (len(replies) - 1)
-        assert all(request.calls == [] for request in asked), "a call that was cut off is no call to be answered"
-        assert get_question(asked[-1]) == get_question(asked[0])
+        requests = pursuit.list_requests("plan")
+        assert len(requests) == len(replies)
+        assert [request.last for request in requests[1:]] == [CONTINUE_PROMPT] * (len(replies) - 1)
+        assert all(request.calls == [] for request in requests), "a call that was cut off is no call to be answered"
+        assert get_question(requests[-1]) == get_question(requests[0])
 
 
 def test_every_part_is_paid_for(database_url: str, tmp_path: Path) -> None:
@@ -162,9 +162,9 @@ def test_a_plan_in_too_many_parts_is_asked_for_again_and_shorter(sqlite_url: str
     ]
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(*endless, plan(step("dig"))))) as pursuit:
         pursuit.achieve()
-        asked = pursuit.list_requests("plan")
-        assert len(asked) == MAX_PARTS + 1
-        assert "did not arrive in full (length). Make it shorter" in asked[-1].last
+        requests = pursuit.list_requests("plan")
+        assert len(requests) == MAX_PARTS + 1
+        assert "did not arrive in full (length). Make it shorter" in requests[-1].last
         assert pursuit.statuses() == {"dig": "completed"}
 
 
@@ -180,10 +180,10 @@ def test_a_joined_plan_that_is_wrong_is_sent_back_as_a_whole(sqlite_url: str, tm
 
 def test_a_judgement_that_was_cut_off_arrives_whole(sqlite_url: str, tmp_path: Path) -> None:
     """004: "LLM evaluation pass using cheap tier"."""
-    written = json.dumps({"divergence": "minor", "reason": "It is not quite deep enough."})
-    first = calls(call("submit_evaluation", raw_arguments=written[:30]), finish="length")
+    document = json.dumps({"divergence": "minor", "reason": "It is not quite deep enough."})
+    first = calls(call("submit_evaluation", raw_arguments=document[:30]), finish="length")
     with open_pursuit(
-        sqlite_url, tmp_path, by_part(plan=plan(step("dig")), evaluation=in_order(first, text(written[30:])))
+        sqlite_url, tmp_path, by_part(plan=plan(step("dig")), evaluation=in_order(first, text(document[30:])))
     ) as pursuit:
         pursuit.achieve()
         dig = pursuit.sub_goal("dig")

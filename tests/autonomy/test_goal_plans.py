@@ -23,11 +23,11 @@ def twenty_five() -> list[dict[str, Any]]:
 def test_a_goal_of_twenty_five_sub_goals_completes(database_url: str, tmp_path: Path) -> None:
     with open_pursuit(database_url, tmp_path, by_part(plan=plan(*twenty_five()))) as pursuit:
         pursuit.achieve("Everything.")
-        found = pursuit.sub_goals()
-        assert [one.status for one in found] == ["completed"] * 25
-        assert {one.divergence for one in found} == {"none"}
-        ended = {one.id: one.ended_at for one in found}
-        assert all(ended[below] <= one.started_at for one in found for below in one.depends_on)
+        sub_goals = pursuit.sub_goals()
+        assert [sub_goal.status for sub_goal in sub_goals] == ["completed"] * 25
+        assert {sub_goal.divergence for sub_goal in sub_goals} == {"none"}
+        ends = {sub_goal.id: sub_goal.ended_at for sub_goal in sub_goals}
+        assert all(ends[below] <= sub_goal.started_at for sub_goal in sub_goals for below in sub_goal.depends_on)
         assert len(pursuit.journal("sub_goal_ended")) == len(pursuit.journal("evaluated")) == 25
         assert pursuit.goal().replan_count == 0
         assert len(pursuit.list_requests("plan")) == 1
@@ -43,7 +43,7 @@ def test_a_plan_keeps_the_fields_that_the_model_chose(database_url: str, tmp_pat
         assert (dig.mode, dig.role, dig.priority, dig.expected_value, dig.kind) == ("agent", "coder", 9, 0.25, "digging")
         assert (dig.expected_outcome, dig.cost_limit) == ("dig is done", 2_000_000_000)
         assert (fill.mode, fill.depends_on, fill.role) == ("inline", (dig.id,), "index")
-        assert [(one["mode"], one["role"]) for one in pursuit.journal("sub_goal_started")] == [
+        assert [(entry["mode"], entry["role"]) for entry in pursuit.journal("sub_goal_started")] == [
             ("agent", "coder"),
             ("inline", "index"),
         ]
@@ -56,16 +56,16 @@ def test_the_planning_prompt_says_when_a_sub_agent_is_worth_its_cost(sqlite_url:
     execute inline"."""
     with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(step("dig")))) as pursuit:
         pursuit.achieve()
-        (asked,) = pursuit.list_requests("plan")
-        assert "Use inline for small or sequential work" in asked.system
-        assert "agent only for sizeable work that can run in parallel" in asked.system
-        assert "a small goal has one to three sub-goals" in asked.system
+        (request,) = pursuit.list_requests("plan")
+        assert "Use inline for small or sequential work" in request.system
+        assert "agent only for sizeable work that can run in parallel" in request.system
+        assert "a small goal has one to three sub-goals" in request.system
 
 
 @pytest.mark.parametrize("words", ["{}", "Here you are:\n```json\n{}\n```\nGood luck!"], ids=["bare", "fenced"])
 def test_a_plan_may_be_handed_in_as_text(sqlite_url: str, tmp_path: Path, words: str) -> None:
-    written = json.dumps({"sub_goals": [step("dig"), step("fill", "dig")]})
-    with open_pursuit(sqlite_url, tmp_path, by_part(plan=text(words.replace("{}", written)))) as pursuit:
+    document = json.dumps({"sub_goals": [step("dig"), step("fill", "dig")]})
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=text(words.replace("{}", document)))) as pursuit:
         pursuit.achieve()
         assert pursuit.statuses() == {"dig": "completed", "fill": "completed"}
         assert len(pursuit.list_requests("plan")) == 1
@@ -166,9 +166,9 @@ def test_the_results_of_earlier_goals_are_in_the_next_planning_prompt(database_u
         assert "Experience so far" not in before
         assert "- digging: 2 of 2 went as expected" in after
         assert "- filling: 1 of 1 went as expected" in after
-        assert [one["kind"] for one in shown(pursuit)["experience"]] == ["digging", "filling", "work"]
+        assert [row["kind"] for row in read_goal(pursuit)["experience"]] == ["digging", "filling", "work"]
         assert pursuit.journal("planned")[0]["experience"][0]["success_rate"] == 1.0
 
 
-def shown(pursuit: Pursuit) -> dict[str, Any]:
+def read_goal(pursuit: Pursuit) -> dict[str, Any]:
     return pursuit.read(goal_views.show, pursuit.goal_id)

@@ -107,7 +107,7 @@ def test_work_in_progress_is_kept_or_canceled_as_the_new_plan_says(database_url:
         kept = pursuit.sub_goal("keep")
         assert (kept.status, kept.divergence, kept.judged_under) == ("completed", "none", 2)
         assert "Kept." in (kept.outcome or "")
-        assert [one["sub_goal_id"] for one in pursuit.journal("sub_goal_started")].count(kept.id) == 1
+        assert [entry["sub_goal_id"] for entry in pursuit.journal("sub_goal_started")].count(kept.id) == 1
 
 
 def test_inline_work_in_progress_is_dropped_too(sqlite_url: str, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_sub_goal_that_ends_during_a_replan_causes_no_second_replan(database_u
         assert pursuit.wait_until_ended().status == "completed"
         assert pursuit.goal().replan_count == 1
         assert len(pursuit.list_requests("replan")) == 1 + named
-        assert {one.judged_under for one in pursuit.sub_goals() if one.status == "failed"} == {1}
+        assert {sub_goal.judged_under for sub_goal in pursuit.sub_goals() if sub_goal.status == "failed"} == {1}
 
 
 def test_a_plan_that_changes_nothing_is_escalated_at_once(database_url: str, tmp_path: Path) -> None:
@@ -183,9 +183,9 @@ def test_a_replan_that_does_not_work_is_sent_back_and_then_escalated(sqlite_url:
     with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.set_goal()
         assert pursuit.wait_until_paused().pause_kind == "escalation"
-        asked = pursuit.list_requests("replan")
-        assert len(asked) == 3
-        assert "which is failed and not in the plan" in asked[-1].last
+        requests = pursuit.list_requests("replan")
+        assert len(requests) == 3
+        assert "which is failed and not in the plan" in requests[-1].last
 
 
 def test_the_model_may_give_the_goal_up(database_url: str, tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ class Visit:
         return self
 
     def check(self) -> None:
-        wrong = [one for one in self.complaints if not any(words in one for words in self.forgiven)]
+        wrong = [complaint for complaint in self.complaints if not any(words in complaint for words in self.forgiven)]
         assert wrong == []
 
     # Parts of the page
@@ -119,8 +119,8 @@ def open_windows(browser: Browser, client: Client) -> Iterator[Callable[..., Vis
     finally:
         for context in contexts:
             context.close()
-    for one in visits:
-        one.check()
+    for opened in visits:
+        opened.check()
 
 
 def sign_in(context: BrowserContext, client: Client, *, operator: bool = True) -> None:
@@ -133,5 +133,5 @@ def sign_in(context: BrowserContext, client: Client, *, operator: bool = True) -
 
 def list_axe_violations(visit: Visit) -> list[str]:
     """The violations that axe-core finds in the current page."""
-    found = visit.page.evaluate("() => axe.run({ resultTypes: ['violations'] })")
-    return [f"{one['id']}: {node['html'][:120]}" for one in found["violations"] for node in one["nodes"]]
+    report = visit.page.evaluate("() => axe.run({ resultTypes: ['violations'] })")
+    return [f"{violation['id']}: {node['html'][:120]}" for violation in report["violations"] for node in violation["nodes"]]

@@ -45,17 +45,17 @@ def add_sleeping_goal(tx: Transaction, tenant_id: int, wanted: NewGoal) -> Goal:
 
 def start_sub_agent(tx: Transaction, tenant_id: int, one_id: int, goal: Goal) -> None:
     """A sub-agent that has just started."""
-    one = get_sub_goal(tx, goal, one_id)
-    child = runs.begin_child(tx, get_main_run(tx, goal), "coder", one.description, 20, 5, one.id)
+    sub_goal = get_sub_goal(tx, goal, one_id)
+    child = runs.begin_child(tx, get_main_run(tx, goal), "coder", sub_goal.description, 20, 5, sub_goal.id)
     jobs.delay(tx, jobs.get_locked(tx, tenant_id, child.id))
-    sub_goals.start(tx, one, child)
+    sub_goals.start(tx, sub_goal, child)
 
 
 def add_half_done_goal(tx: Transaction, tenant_id: int) -> Goal:
     criteria = "p95 of the checkout stays below 400 ms for a week."
     goal = add_sleeping_goal(tx, tenant_id, NewGoal(WANTED, criteria, priority=20, budget=10 * NANOS_PER_DOLLAR))
     ids = add_plan(tx, goal, STEPS)
-    about = {"plan_no": 1, "added": [{"id": one} for one in ids.values()], "kept": [], "dropped": []}
+    about = {"plan_no": 1, "added": [{"id": sub_goal_id} for sub_goal_id in ids.values()], "kept": [], "dropped": []}
     journal.append(tx, tenant_id, goal.id, "planned", about)
     for step in DONE:
         end(tx, goal, ids[step], "p95 is 612 ms.")
@@ -68,7 +68,7 @@ def add_half_done_goal(tx: Transaction, tenant_id: int) -> Goal:
 
 
 def add_intervention(tx: Transaction, tenant_id: int, goal: Goal) -> None:
-    half_done = [one.id for one in goal_store.list_sub_goals(tx, tenant_id, goal.id) if one.status == "in-progress"]
+    half_done = [sub_goal.id for sub_goal in goal_store.list_sub_goals(tx, tenant_id, goal.id) if sub_goal.status == "in-progress"]
     journal.append(tx, tenant_id, goal.id, "interrupted", {"agents": ["coder", "coder"], "sub_goals": half_done})
     decided = dict(zip(map(str, half_done), ("resume", "retry"), strict=True))
     journal.append(tx, tenant_id, goal.id, "recovered", {"sub_goals": decided})

@@ -35,7 +35,9 @@ def test_the_first_message_opens_a_conversation_with_its_title(page: Visit, clie
     expect(page.page.get_by_role("heading", level=1)).to_have_text("Why were customers charged twice?")
     talks = page.region("Conversations")
     expect(talks.get_by_role("link", name="Why were customers charged twice?")).to_have_attribute("aria-current", "true")
-    assert [one["title"] for one in client.ok("GET", "/v1/conversations")["conversations"]] == ["Why were customers charged twice?"]
+    assert [conversation["title"] for conversation in client.ok("GET", "/v1/conversations")["conversations"]] == [
+        "Why were customers charged twice?"
+    ]
 
 
 def test_the_page_says_when_no_llm_answers(page: Visit) -> None:
@@ -95,11 +97,11 @@ def test_tool_calls_are_quiet_lines_that_open(page: Visit, model: ModelServer) -
 
 
 def test_a_refused_answer_is_withdrawn(page: Visit, model: ModelServer) -> None:
-    said = [calls(("create_todo", {"items": [{"title": "look"}]})), text("I am done, believe me.")]
+    replies = [calls(("create_todo", {"items": [{"title": "look"}]})), text("I am done, believe me.")]
 
     def script(_request: Request) -> Reply:
-        if said:
-            return said.pop(0)
+        if replies:
+            return replies.pop(0)
         model.hold()
         return pause_midway(text("Then I shall look first."))
 

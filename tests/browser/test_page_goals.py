@@ -27,12 +27,12 @@ def node(page: Visit, words: str) -> Locator:
     return page.page.locator(".node").filter(has_text=words)
 
 
-def shown(client: Client, goal: Goal) -> dict[str, Any]:
-    found: dict[str, Any] = client.ok("GET", f"/v1/goals/{goal.id}")["goal"]
-    return found
+def get_goal(client: Client, goal: Goal) -> dict[str, Any]:
+    document: dict[str, Any] = client.ok("GET", f"/v1/goals/{goal.id}")["goal"]
+    return document
 
 
-def paused(client: Client, goal: Goal, kind: str = "replans", why: str = "5 of 5 plans used.") -> None:
+def pause_goal(client: Client, goal: Goal, kind: str = "replans", why: str = "5 of 5 plans used.") -> None:
     def work(tx: Transaction, tenant_id: int) -> None:
         goals.escalate(tx, goals.get(tx, tenant_id, goal.id), kind, why)  # type: ignore[arg-type]
 
@@ -135,14 +135,14 @@ def test_a_paused_goal_asks_and_follows_the_decision(
 ) -> None:
     model.hold()  # the agent's reaction is not under test
     page.open(f"/goals/{half_way.id}").live()
-    paused(client, half_way, kind)
+    pause_goal(client, half_way, kind)
     decision = page.region("Decision")
     expect(decision).to_contain_text("Waiting for your decision. 5 of 5 plans used.")
     page.page.get_by_label("A note for the agent").fill("mind the cost")
     page.button(button).click()
 
     expect(decision).to_have_count(0)
-    assert shown(client, half_way)["status"] == "active"
+    assert get_goal(client, half_way)["status"] == "active"
     entries = client.ok("GET", f"/v1/goals/{half_way.id}/journal")["entries"]
     (decided,) = (entry["data"] for entry in entries if entry["kind"] == "decided")
     assert decided == {"action": action, "note": "mind the cost"}
@@ -154,7 +154,7 @@ def test_a_goal_is_paused_and_resumed_by_hand(page: Visit, client: Client, model
     page.open(f"/goals/{half_way.id}").live()
     page.button("Pause").click()
     expect(page.region("Decision")).to_contain_text("Paused by the operator.")
-    assert shown(client, half_way)["status"] == "paused"
+    assert get_goal(client, half_way)["status"] == "paused"
     page.button("Resume").click()
     expect(page.page.locator(".meta .pill")).to_have_text("Active")
 

@@ -32,19 +32,19 @@ HOSTILE = {
 
 def script(request: Request) -> Reply:
     """A model that uses the user's message as its text, plan and tool arguments."""
-    words = next(one["content"] for one in request.messages if one["role"] == "user")
+    words = next(message["content"] for message in request.messages if message["role"] == "user")
     if request.tool_results:
         return text(words)
-    line = one_line(words)
+    line = to_line(words)
     return calls(("create_todo", {"items": [{"title": line}]}), ("calculate", {"expression": line[:100]}), text=words)
 
 
-def name_of(words: str) -> str:
+def to_name(words: str) -> str:
     """The text cut down to a valid name."""
-    return "".join(one for one in words if one not in "/\n\t")[:150]
+    return "".join(character for character in words if character not in "/\n\t")[:150]
 
 
-def one_line(words: str) -> str:
+def to_line(words: str) -> str:
     return words.replace("\n", " ")
 
 
@@ -53,29 +53,29 @@ def test_hostile_text_shows_as_text_everywhere(page: Visit, client: Client, mode
     wait_for_turn(client, say(client, client.conversation(title="fails"), HOSTILE["embedded"]))
     model.script = script
     for words in HOSTILE.values():
-        client.add(one_line(words), agent_id=name_of(words), description=words)
+        client.add(to_line(words), agent_id=to_name(words), description=words)
         client.desk.write(notices.notify, "budget", words)
         conversation = client.conversation(title=words)
         client.ok("POST", f"/v1/conversations/{conversation}/messages", 202, json={"content": words})
         work = {"every_s": 3600, "message": {"conversation_id": conversation, "content": words}}
-        client.ok("PUT", f"/v1/schedules/{quote(name_of(words), safe='')}", json=work)
+        client.ok("PUT", f"/v1/schedules/{quote(to_name(words), safe='')}", json=work)
     for path, where in (("/board", ".tile .clamp"), ("/operations", ".rows .grow > div:first-child")):
         page.open(path).live()
         for words in HOSTILE.values():
-            expect(page.page.locator(where).filter(has_text=one_line(words)[:60]).first).to_be_attached()
-        safe(page)
+            expect(page.page.locator(where).filter(has_text=to_line(words)[:60]).first).to_be_attached()
+        check_safe(page)
     expect(page.region("Dead letters").locator(".error")).to_contain_text("<math href=")
-    expect(page.page.locator("#schedules")).to_contain_text(name_of(HOSTILE["embedded"]))
+    expect(page.page.locator("#schedules")).to_contain_text(to_name(HOSTILE["embedded"]))
     page.page.get_by_role("link", name="Chat", exact=True).click()
     for words in HOSTILE.values():
         page.region("Conversations").get_by_role("link").filter(has_text=words.split("\n")[0][:60]).click()
         expect(page.panel).to_contain_text("1 total")
         if page.button("Expand").count():
             page.button("Expand").click()
-        expect(page.rows.locator(".grow")).to_have_text(one_line(words))
+        expect(page.rows.locator(".grow")).to_have_text(to_line(words))
         expect(page.log.locator(".msg.user")).to_contain_text(words.split("\n")[0])
         page.log.locator("summary").first.click()
-        safe(page)
+        check_safe(page)
 
 
 def hostile_goal(tx: Transaction, tenant_id: int, words: str) -> int:
@@ -92,15 +92,15 @@ def test_hostile_goals_show_as_text(page: Visit, client: Client) -> None:
     page.open("/goals").live()
     for words in HOSTILE.values():
         expect(page.page.locator("main").get_by_text(words.split("\n")[0][:40]).first).to_be_attached()
-    safe(page)
+    check_safe(page)
     for words, goal_id in ids.items():
         page.open(f"/goals/{goal_id}").live()
         expect(page.page.locator("h1")).to_contain_text(words.split("\n")[0][:60])
-        safe(page)
+        check_safe(page)
 
 
-def safe(page: Visit) -> None:
-    seen = page.page.evaluate(
+def check_safe(page: Visit) -> None:
+    report = page.page.evaluate(
         """() => ({
             owned: 'owned' in window,
             links: [...document.links].filter(one => !/^(https?|mailto):/.test(one.href)).map(one => one.href),
@@ -112,7 +112,7 @@ def safe(page: Visit) -> None:
                 .filter(one => one.scrollWidth > one.clientWidth + 1).length,
         })"""
     )
-    assert seen == {"owned": False, "links": [], "elsewhere": [], "strangers": 0, "wide": 0, "spilt": 0}
+    assert report == {"owned": False, "links": [], "elsewhere": [], "strangers": 0, "wide": 0, "spilt": 0}
 
 
 def test_the_content_security_policy_forbids_injected_scripts(page: Visit) -> None:

@@ -50,12 +50,12 @@ def at_work(model: ModelServer) -> Callable[[Request], Reply]:
     """A model that completes half of its plan and then does not answer until it is released."""
 
     def script(request: Request) -> Reply:
-        made = [one for one in request.tool_results if one.name == "create_todo"]
-        if not made:
+        created = [item for item in request.tool_results if item.name == "create_todo"]
+        if not created:
             return calls(("create_todo", {"items": [{"title": title} for title in TITLES]}))
         if len(request.tool_results) == 1:
-            ids = [one["id"] for one in json.loads(made[0].content)["created"]]
-            ends = [("complete_todo", {"todoId": one, "outcome": "done"}) for one in ids[:4]]
+            ids = [item["id"] for item in json.loads(created[0].content)["created"]]
+            ends = [("complete_todo", {"todoId": item, "outcome": "done"}) for item in ids[:4]]
             return calls(*ends, ("start_todo", {"todoId": ids[4]}))
         if len(request.tool_results) == 6:
             return calls(("calculate", {"expression": "41*2"}), text=FINDING)
@@ -86,16 +86,16 @@ def full_board(client: Client, _model: ModelServer) -> str:
 
 
 def busy_operations(client: Client, model: ModelServer) -> str:
-    def bury(tx: Transaction, tenant_id: int) -> None:
+    def add_dead_letter(tx: Transaction, tenant_id: int) -> None:
         job = jobs.create(tx, tenant_id, "tool", {"name": "http_get"}, max_attempts=5)
-        held = job_store.find_locked(tx, tenant_id, job.id)
-        assert held is not None
-        jobs.fail_permanently(tx, held, "503 Service Unavailable from the sandbox gateway after 5 attempts")
+        locked = job_store.find_locked(tx, tenant_id, job.id)
+        assert locked is not None
+        jobs.fail_permanently(tx, locked, "503 Service Unavailable from the sandbox gateway after 5 attempts")
         notices.notify(tx, tenant_id, "budget", "The pool of $5.00 is spent. Turns wait until there is room again.")
 
     conversation = client.conversation(title="Nightly")
     client.ok("POST", f"/v1/conversations/{conversation}/messages", 202, json={"content": "hello"})
-    client.desk.write(bury)
+    client.desk.write(add_dead_letter)
     work = {"message": {"conversation_id": conversation, "content": "Run the checkout benchmark"}}
     client.ok("PUT", "/v1/schedules/benchmark", json={"cron": "0 6 * * *", "timezone": "Europe/Berlin", **work})
     client.ok("PUT", "/v1/schedules/health", json={"every_s": 300, **work})

@@ -25,9 +25,9 @@ def subjects(page: Visit, name: str) -> list[str]:
 
 
 def streams(client: Client) -> int:
-    found = re.search(r"^headway_\w*streams\w* (\d+)", client.get("/metrics").text, re.MULTILINE)
-    assert found
-    return int(float(found[1]))
+    matched = re.search(r"^headway_\w*streams\w* (\d+)", client.get("/metrics").text, re.MULTILINE)
+    assert matched
+    return int(float(matched[1]))
 
 
 def test_events_missed_while_offline_appear_after_reconnecting(page: Visit, client: Client) -> None:
@@ -53,10 +53,10 @@ def test_two_tabs_show_the_same_and_each_has_one_stream(open_page: Callable[...,
     first.live().page.get_by_label("Add a todo").fill("seen by both")
     first.page.keyboard.press("Enter")
 
-    for one in (first, second):
-        one.page.bring_to_front()
-        expect(column(one, "Pending")).to_contain_text("seen by both")
-        assert subjects(one, "Pending") == ["seen by both"]
+    for tab in (first, second):
+        tab.page.bring_to_front()
+        expect(column(tab, "Pending")).to_contain_text("seen by both")
+        assert subjects(tab, "Pending") == ["seen by both"]
     for name in ("Operations", "Board", "Chat", "Board"):
         second.page.get_by_role("link", name=name, exact=True).click()
         second.live()

@@ -57,7 +57,7 @@ def test_there_is_no_panel_without_todos(page: Visit) -> None:
 
 def test_the_panel_counts_items_and_names_the_current_one(working: Visit) -> None:
     expect(working.panel).to_contain_text("Current:buy milk")
-    shapes = [one.get_attribute("aria-label") for one in working.rows.locator("> svg").all()]
+    shapes = [icon.get_attribute("aria-label") for icon in working.rows.locator("> svg").all()]
 
     assert shapes == ["in progress", "pending", "pending"]
 
@@ -102,7 +102,7 @@ def test_the_agent_sees_changes_by_people_at_its_next_step(working: Visit, clien
     wait_until(lambda: bool(seen), "the agent asks again")
     listed = seen[0]
     assert listed.index("feed the cat") < listed.index("write it down")
-    todos = {one["subject"]: one["status"] for one in client.ok("GET", "/v1/todos")["todos"]}
+    todos = {todo["subject"]: todo["status"] for todo in client.ok("GET", "/v1/todos")["todos"]}
     assert todos == {"call Ada": "canceled", "buy milk": "completed", "feed the cat": "pending", "write it down": "pending"}
 
 
@@ -118,7 +118,7 @@ def test_items_move_by_keyboard(working: Visit) -> None:
 
 
 def test_todo_writs_of_the_model_show_at_once(working: Visit, client: Client, model: ModelServer) -> None:
-    milk, ada = (one["id"] for one in client.ok("GET", "/v1/todos", params={"limit": 2})["todos"])
+    milk, ada = (todo["id"] for todo in client.ok("GET", "/v1/todos", params={"limit": 2})["todos"])
     model.script = waiting_after(model, text(f"On it.\n/todo done {milk}\n/todo start #{ada}"))
     model.release()
 
@@ -144,8 +144,8 @@ def test_a_resubmission_is_announced_for_two_seconds(page: Visit, model: ModelSe
     accept = judged_queue("first thing", "second thing")
 
     def script(request: Request) -> Reply:
-        going_on = any(said.startswith("NEXT_TODO") for said in request.texts)
-        return slow(4, accept(request)) if going_on else accept(request)
+        resubmitted = any(message.startswith("NEXT_TODO") for message in request.texts)
+        return slow(4, accept(request)) if resubmitted else accept(request)
 
     model.script = script
     model.hold()
@@ -168,9 +168,9 @@ def test_the_cap_is_a_warning_that_stays(page: Visit, model: ModelServer) -> Non
 
     expect(warning).to_contain_text(re.compile("5"))
     expect(page.panel).to_contain_text("9 total · 3 remaining")
-    said = warning.inner_text()
+    message = warning.inner_text()
     page.page.reload()
-    expect(page.live().panel.get_by_role("alert")).to_have_text(said)
+    expect(page.live().panel.get_by_role("alert")).to_have_text(message)
 
 
 def test_of_a_long_list_the_neighbourhood_is_shown_and_the_rest_on_demand(page: Visit, model: ModelServer) -> None:

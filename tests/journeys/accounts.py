@@ -15,8 +15,8 @@ PLAN = [READ, ORDER, TELL]
 def check_all(plan: ProcessPlan, unkilled: Snapshot, *found: Snapshot) -> None:
     """Check that the final state is as if no process had been killed; `found` holds the states the earlier processes left."""
     left: Snapshot = json.loads(plan.left.read_text())
-    interrupted = {one["call_id"] for seen in found for one in seen["effects"] if is_interrupted_order(one)}
-    assert {one["call_id"] for one in left["effects"] if one["state"] == "unknown"} == interrupted
+    interrupted = {effect["call_id"] for seen in found for effect in seen["effects"] if is_interrupted_order(effect)}
+    assert {effect["call_id"] for effect in left["effects"] if effect["state"] == "unknown"} == interrupted
     check_messages(left)
     check_money(left)
     check_log(left)
@@ -45,13 +45,13 @@ def check_messages(left: Snapshot) -> None:
     assert (turn["status"], turn["outcome"]) == ("finished", "drained")
     (run,) = left["runs"]
     assert (run["status"], run["result"], run["reserved"]) == ("completed", FINAL, 0)
-    said = [(message["role"], message["content"]) for message in left["messages"]]
-    assert [content for role, content in said if role == "user"] == [REQUEST]
-    assert said.count(("assistant", FINAL)) == 1
-    assert said[-1] == ("assistant", FINAL)
-    assert [one["subject"] for one in left["todos"] if one["turn_id"]] == PLAN
-    assert [one["subject"] for one in left["todos"] if not one["turn_id"]] == ["clean up afterwards"]
-    assert {one["status"] for one in left["todos"] if one["turn_id"]} == {"completed"}
+    messages = [(message["role"], message["content"]) for message in left["messages"]]
+    assert [content for role, content in messages if role == "user"] == [REQUEST]
+    assert messages.count(("assistant", FINAL)) == 1
+    assert messages[-1] == ("assistant", FINAL)
+    assert [todo["subject"] for todo in left["todos"] if todo["turn_id"]] == PLAN
+    assert [todo["subject"] for todo in left["todos"] if not todo["turn_id"]] == ["clean up afterwards"]
+    assert {todo["status"] for todo in left["todos"] if todo["turn_id"]} == {"completed"}
     assert [message["n"] for message in left["transcript"]] == list(range(len(left["transcript"])))
 
 
@@ -75,29 +75,29 @@ def check_log(left: Snapshot) -> None:
     assert kinds["message"] == len(left["messages"])
     assert kinds["cost_changed"] == len(left["model_calls"])
     assert not kinds["turn_failed"]
-    effects = {one["call_id"]: one["state"] for one in left["effects"]}
+    effects = {effect["call_id"]: effect["state"] for effect in left["effects"]}
     results = [json.loads(event["data"]) for event in left["events"] if event["kind"] == "tool_result"]
     calls = [json.loads(event["data"])["call_id"] for event in left["events"] if event["kind"] == "tool_call"]
-    assert [(one["call_id"], one["state"]) for one in results] == list(effects.items())
+    assert [(effect["call_id"], effect["state"]) for effect in results] == list(effects.items())
     assert calls == list(effects)
 
 
 def check_tools(plan: ProcessPlan, left: Snapshot, processes: int) -> None:
     """Check that no unsafe call ran twice, and that every call has exactly one result."""
     ran = Counter(name for name, _ in left["ran"])
-    made = Counter(one["call_id"].replace(AGAIN, "") for one in left["effects"])
+    made = Counter(effect["call_id"].replace(AGAIN, "") for effect in left["effects"])
     assert [what for what in WANTED if ran[f"order-{what}"] > made[f"order-{what}"]] == []
     assert 1 <= ran["invite-Ada"] <= processes
     assert sorted((plan.workspace / "orders.txt").read_text().split()) == sorted(WANTED)
     calls, answers = ([part["tool_call_id"] for part in list_parts(left, kind)] for kind in ("tool-call", "tool-return"))
-    assert calls == answers == [one["call_id"] for one in left["effects"]]
+    assert calls == answers == [effect["call_id"] for effect in left["effects"]]
     assert len(set(calls)) == len(calls)
 
 
 def check_nothing_was_repeated(found: Snapshot, left: Snapshot) -> None:
     """Check that no call that already had a result ran again."""
     before, after = (Counter(name for name, _ in state["ran"]) for state in (found, left))
-    finished = [one["call_id"] for one in found["effects"] if one["state"] == "succeeded"]
+    finished = [effect["call_id"] for effect in found["effects"] if effect["state"] == "succeeded"]
     assert [name for name in finished if after[name] != before[name]] == []
 
 

@@ -171,8 +171,8 @@ async def pursue(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None
     over = {goal["run_id"] for goal in found["goals"] if goal["ended_at"]}
     for description in plan.goals:
         if description not in known:
-            wanted = goals.NewGoal(description, "Everything is noted.")
-            goal = await headway.database.write(partial(goals.add, tenant_id=plan.tenant_id, new_goal=wanted))
+            new_goal = goals.NewGoal(description, "Everything is noted.")
+            goal = await headway.database.write(partial(goals.add, tenant_id=plan.tenant_id, new_goal=new_goal))
             headway.nudge()
             known[description] = goal.run_id
     await asyncio.gather(*map(headway.engine.ended, set(known.values()) - over))

@@ -95,8 +95,8 @@ class Script:
         return self.run(request)
 
     def decide(self, request: Request) -> Reply:
-        found = {name: number for name, number in get_sub_goal_ids(request).items() if name in self.decisions}
-        return form_reply(request, sub_goals=[{"id": number, "action": self.decisions[name]} for name, number in found.items()])
+        ids = {name: number for name, number in get_sub_goal_ids(request).items() if name in self.decisions}
+        return form_reply(request, sub_goals=[{"id": number, "action": self.decisions[name]} for name, number in ids.items()])
 
     def run(self, request: Request) -> Reply:
         name = get_errand(request)
@@ -131,7 +131,7 @@ def get_sub_goal_ids(request: Request) -> dict[str, str]:
 
 def get_errand(request: Request) -> str:
     """The errand of this request. Only the agent's own task is on a line by itself."""
-    (name,) = {name for said in request.texts for name in ERRAND.findall(said)}
+    (name,) = {name for message in request.texts for name in ERRAND.findall(message)}
     return str(name)
 
 
@@ -209,11 +209,11 @@ def check_journal(left: dict[str, Any]) -> None:
 
 
 def list_entries(left: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    return [json.loads(one["data"]) for one in left["journal"] if one["kind"] == kind]
+    return [json.loads(entry["data"]) for entry in left["journal"] if entry["kind"] == kind]
 
 
 def list_events(left: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    return [json.loads(one["data"]) for one in left["events"] if one["kind"] == kind]
+    return [json.loads(event["data"]) for event in left["events"] if event["kind"] == kind]
 
 
 def count_notes(plan: ProcessPlan) -> Counter[str]:

@@ -64,8 +64,8 @@ class KilledGoals:
 
     @property
     def left(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.plan.left.read_text())
-        return found
+        snapshot: dict[str, Any] = json.loads(self.plan.left.read_text())
+        return snapshot
 
     def asked_for(self, form: str) -> list[Request]:
         return [request for request in self.model.requests if request.tools == [form]]

@@ -34,13 +34,13 @@ def read_snapshot(database_url: str, tenant_id: int) -> Snapshot:
 
 
 def read_tables(tx: Transaction, tenant_id: int) -> Snapshot:
-    found: Snapshot = {}
+    snapshot: Snapshot = {}
     for table, columns in TABLES.items():
         names = columns.split(", ")
         order = ORDER.get(table, names[0])
         rows = tx.all(f"SELECT {columns} FROM {table} WHERE tenant_id = ? ORDER BY {order}", tenant_id)
-        found[table] = [dict(zip(names, row, strict=True)) for row in rows]
-    return found
+        snapshot[table] = [dict(zip(names, row, strict=True)) for row in rows]
+    return snapshot
 
 
 def read_transcripts(tx: Transaction, tenant_id: int) -> list[Snapshot]:
@@ -57,26 +57,26 @@ ACCIDENTAL = re.compile(r"chatcmpl-\w+|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|(?<=
 NUMBERED = {"id", "seq", "created_at", "updated_at", "started_at", "completed_at", "ended_at", "conversation_id"}
 
 
-def normalize(remains: Any) -> Any:
+def normalize(snapshot: Any) -> Any:
     """The same data without timestamps, and with random ids replaced by numbers in order of appearance."""
     names: dict[str, str] = {}
 
-    def named(found: re.Match[str]) -> str:
-        return names.setdefault(found[0], f"<{len(names) + 1}>")
+    def number_uuid(uuid: re.Match[str]) -> str:
+        return names.setdefault(uuid[0], f"<{len(names) + 1}>")
 
-    def plain(value: Any) -> Any:
+    def simplify(value: Any) -> Any:
         match value:
             case dict():
-                return {name: None if is_volatile(name, one) else plain(one) for name, one in value.items()}
+                return {name: None if is_volatile(name, item) else simplify(item) for name, item in value.items()}
             case list():
-                return [plain(one) for one in value]
+                return [simplify(item) for item in value]
             case str() if value.startswith("{"):
-                return plain(json.loads(value))
+                return simplify(json.loads(value))
             case str():
-                return UUID.sub(named, ACCIDENTAL.sub("…", value))
+                return UUID.sub(number_uuid, ACCIDENTAL.sub("…", value))
         return value
 
-    return plain(remains)
+    return simplify(snapshot)
 
 
 def is_volatile(name: str, value: Any) -> bool:

@@ -52,8 +52,8 @@ def test_an_assessment_that_a_kill_cut_short_is_made_again(kind: str, request: p
             ("completed", "Baked."),
             ("completed", "Frosted."),
         ]
-        said = [content for (content,) in read_rows(desk, "SELECT content FROM messages ORDER BY id")]
-        assert said == ["A cake!", "Baked.", "Frosted."]
+        contents = [content for (content,) in read_rows(desk, "SELECT content FROM messages ORDER BY id")]
+        assert contents == ["A cake!", "Baked.", "Frosted."]
         assert read_rows(desk, "SELECT n, message FROM transcript ORDER BY n")[: len(before)] == before
         assert [request.model == CHEAP for request in model.requests] == [False, False, True, True, False, True]
         assert model.requests[2].body == model.requests[3].body

@@ -53,24 +53,24 @@ def slowly(name: str) -> str:
 def two_workers(url: str, folder: Path, rules: list[dict[str, Any]]) -> Iterator[tuple[TenantHarness, ModelProcess, list[Worker]]]:
     with run_model_process(rules, folder) as model, DirectDatabase(url) as database:
         env = build_environment(folder, model, restart_stagger_s="0")
-        with run_worker(url, folder, env) as one, run_worker(url, folder, env) as other:
-            yield TenantHarness(database), model, [one, other]
+        with run_worker(url, folder, env) as first, run_worker(url, folder, env) as second:
+            yield TenantHarness(database), model, [first, second]
         assert model.violations == []
 
 
-def the_one_at_work(desk: TenantHarness, workers: list[Worker]) -> Worker:
+def find_busy_worker(desk: TenantHarness, workers: list[Worker]) -> Worker:
     (owner,) = count_owners(desk)
     return next(worker for worker in workers if worker.owner == owner)
 
 
-def state(desk: TenantHarness) -> list[Any]:
+def read_state(desk: TenantHarness) -> list[Any]:
     return [
         read_rows(desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3")
         for table in ("messages", "effects", "jobs", "runs", "transcript")
     ]
 
 
-def wakes_and_works(desk: TenantHarness, worker: Worker, others: list[Worker]) -> None:
+def wake_and_run_a_turn(desk: TenantHarness, worker: Worker, others: list[Worker]) -> None:
     """Wake the worker and have it answer one more turn, by which time it has noticed the takeover."""
     worker.send(signal.SIGCONT)
     assert [other.end() for other in others if other is not worker] == [0]
@@ -88,7 +88,7 @@ def test_the_locks_of_a_worker_frozen_in_a_transaction_are_given_up(postgres_url
         model.hold()
         enqueue(desk, ["early"])
         model.wait_for_requests(1)
-        victim = the_one_at_work(desk, workers)
+        victim = find_busy_worker(desk, workers)
         # A worker that takes a step locks its job and then waits for the lock of the tenant's log, which this test holds.
         other.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOG_LOCK, desk.tenant.id))
         model.release()
@@ -99,9 +99,9 @@ def test_the_locks_of_a_worker_frozen_in_a_transaction_are_given_up(postgres_url
         other.rollback()  # now the frozen worker holds the log's lock as well as its job's
 
         wait_until_all_end(desk)
-        before = state(desk)
-        wakes_and_works(desk, victim, workers)
-        assert all(set(old) <= set(new) for old, new in zip(before, state(desk), strict=True))
+        before = read_state(desk)
+        wake_and_run_a_turn(desk, victim, workers)
+        assert all(set(old) <= set(new) for old, new in zip(before, read_state(desk), strict=True))
         check_each_ended_once(desk, ["early", "late"])
         assert count_notes(tmp_path) == {"early": 1, "late": 1}
         assert [event["runs"] for event in list_events(desk, "recovered")] == [1]
@@ -120,16 +120,16 @@ def test_the_result_of_a_worker_frozen_in_a_tool_call_is_refused(postgres_url: s
     with two_workers(postgres_url, tmp_path, rules) as (desk, _, workers):
         enqueue(desk, ["early"])
         wait_until(lambda: count_notes(tmp_path) == {"early": 1}, "it is in the middle of the call")
-        victim = the_one_at_work(desk, workers)
+        victim = find_busy_worker(desk, workers)
         victim.send(signal.SIGSTOP)
         expire_leases(desk, victim.owner)
         wait_until_all_end(desk)
         (home / "go").touch()
-        before = state(desk)
-        wakes_and_works(desk, victim, workers)
+        before = read_state(desk)
+        wake_and_run_a_turn(desk, victim, workers)
 
         assert (home / "gone").exists()  # the tool returned, but its result was refused
-        assert all(set(old) <= set(new) for old, new in zip(before, state(desk), strict=True))
+        assert all(set(old) <= set(new) for old, new in zip(before, read_state(desk), strict=True))
         assert count_notes(tmp_path) == {"early": 1, "late": 1}
         assert read_rows(desk, "SELECT state FROM effects WHERE tool = 'slowly'") == [("unknown",)]
         answers = [content for (content,) in read_rows(desk, "SELECT content FROM messages WHERE role = 'assistant' ORDER BY id")]

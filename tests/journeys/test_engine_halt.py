@@ -30,7 +30,7 @@ OURS, THEIRS = make_names(range(3)), make_names(range(3, 6))  # of a worker, and
 A_WHILE_S = 1.0
 
 
-def command(url: str, folder: Path, env: Mapping[str, str], *words: str) -> Any:
+def run_command(url: str, folder: Path, env: Mapping[str, str], *words: str) -> Any:
     """Run a command as if in another terminal."""
     with Program([*words, "--json", "--database-url", url], folder, {**os.environ, **env}) as program:
         return json.loads(program.communicate(PATIENCE_S)[0])
@@ -55,7 +55,7 @@ def test_a_halt_stops_the_agents_of_all_processes(postgres_url: str, tmp_path: P
                 for name in THEIRS:
                     say(client, client.conversation(), f"Note {name}.")
                 wait_until(lambda: sorted(count_owners(desk).values()) == [3, 3], "both are at work")
-                assert command(postgres_url, tmp_path, env, "halt", "--why", "enough")["halt"]["halted"]
+                assert run_command(postgres_url, tmp_path, env, "halt", "--why", "enough")["halt"]["halted"]
                 wait_until(lambda: not count_owners(desk), "everything is put back")
                 called, begun = len(asked), len(read_rows(desk, "SELECT 1 FROM effects"))
                 time.sleep(A_WHILE_S)  # time for an agent that did not stop to show up
@@ -66,7 +66,7 @@ def test_a_halt_stops_the_agents_of_all_processes(postgres_url: str, tmp_path: P
                 client.refused("POST", messages_path(client.conversation()), 503, "halted", json={"content": "hello"})
 
                 before = len(asked)
-                command(postgres_url, tmp_path, env, "unhalt")
+                run_command(postgres_url, tmp_path, env, "unhalt")
                 wait_until(lambda: len(asked) > before + 20, "they go on")
                 done.append(True)
                 wait_until_all_end(desk)

@@ -28,7 +28,7 @@ STEPS = 4
 OURS, THEIRS = make_names(range(8)), make_names(range(8, 16))  # of a worker, and of a server
 
 
-def in_steps(names: list[str]) -> list[dict[str, Any]]:
+def build_step_rules(names: list[str]) -> list[dict[str, Any]]:
     """Each turn notes its name repeatedly, and every answer takes a moment."""
     return [
         {
@@ -47,7 +47,7 @@ def test_turns_resume_after_a_postgres_restart(own_postgres: Any, tmp_path: Path
     make_home(tmp_path)
     with ExitStack() as stack:
         url = own_postgres.get_uri()
-        model = stack.enter_context(run_model_process(in_steps(OURS + THEIRS), tmp_path))
+        model = stack.enter_context(run_model_process(build_step_rules(OURS + THEIRS), tmp_path))
         env = build_environment(tmp_path, model)
         database = stack.enter_context(DirectDatabase(url))
         desk = TenantHarness(database)

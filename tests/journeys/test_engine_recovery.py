@@ -43,27 +43,27 @@ def test_a_hundred_turns_end_after_their_server_was_killed_and_nothing_is_done_t
         env = build_environment(tmp_path, model, restart_stagger_s=str(STAGGER_S))
         with (
             run_server(database_url, tmp_path, environment=env) as first,
-            first.tenant() as one,
-            first.tenant() as other,
+            first.tenant() as first_client,
+            first.tenant() as second_client,
         ):
-            desks = [(one.desk, FIRST), (other.desk, SECOND)]
-            for client, its in ((one, FIRST), (other, SECOND)):
-                for name in its:
+            desks = [(first_client.desk, FIRST), (second_client.desk, SECOND)]
+            for client, turn_names in ((first_client, FIRST), (second_client, SECOND)):
+                for name in turn_names:
                     say(client, client.conversation(), f"Note {name}.")
             model.wait_for_requests(150)  # half of the turns have made their note
             assert count_notes(tmp_path) == dict.fromkeys(names[1::2], 1)
             first.end(signal.SIGKILL)
-            assert count_unfinished(one.desk) == 100
+            assert count_unfinished(first_client.desk) == 100
             model.forget()
-            expire_leases(one.desk)
+            expire_leases(first_client.desk)
             with run_server(database_url, tmp_path, environment=env):
-                wait_until_all_end(one.desk)
-            for desk, its in desks:
-                check_each_ended_once(desk, its)
-                assert [event["runs"] for event in list_events(desk, "recovered")] == [len(its)]
+                wait_until_all_end(first_client.desk)
+            for desk, turn_names in desks:
+                check_each_ended_once(desk, turn_names)
+                assert [event["runs"] for event in list_events(desk, "recovered")] == [len(turn_names)]
             assert count_notes(tmp_path) == dict.fromkeys(names, 1)
             assert len(model.requests) == 150  # each turn repeated only its unanswered request, and continued
-            ends = sorted(int(ended) for (ended,) in read_rows(one.desk, "SELECT ended_at FROM turns"))
+            ends = sorted(int(ended) for (ended,) in read_rows(first_client.desk, "SELECT ended_at FROM turns"))
             assert ends[-1] - ends[0] > STAGGER_S * 1000 / 2
         assert model.violations == []
 

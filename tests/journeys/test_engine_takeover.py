@@ -44,7 +44,7 @@ class Pair:
 
 
 @contextmanager
-def pair(database_url: str, folder: Path, rules: list[dict[str, object]], requests: int) -> Iterator[Pair]:
+def run_pair(database_url: str, folder: Path, rules: list[dict[str, object]], requests: int) -> Iterator[Pair]:
     """Two running workers, once the model has received this many requests."""
     make_home(folder)
     with ExitStack() as stack:
@@ -56,7 +56,7 @@ def pair(database_url: str, folder: Path, rules: list[dict[str, object]], reques
         model.wait_for_requests(requests)
         ((owner, number),) = count_owners(desk).items()
         assert number == len(NAMES)  # the first worker to poll takes every due job
-        busy, idle = sorted(workers, key=lambda one: one.owner != owner)
+        busy, idle = sorted(workers, key=lambda worker: worker.owner != owner)
         yield Pair(desk, model, busy, idle)
         assert model.violations == []
 
@@ -66,14 +66,14 @@ def test_the_work_of_a_worker_that_is_gone_is_taken_over_once_its_lease_has_ende
     how: signal.Signals, postgres_url: str, tmp_path: Path
 ) -> None:
     rules = build_rules(NAMES, stuck_before=NAMES[:4], stuck_after=NAMES[4:])
-    with pair(postgres_url, tmp_path, rules, 12) as crew:
-        crew.busy.send(how)
-        lease_ends = crew.lease_ends
-        wait_until_all_end(crew.desk)
-        ends = [int(ended) for (ended,) in read_rows(crew.desk, "SELECT ended_at FROM turns")]
+    with run_pair(postgres_url, tmp_path, rules, 12) as workers:
+        workers.busy.send(how)
+        lease_ends = workers.lease_ends
+        wait_until_all_end(workers.desk)
+        ends = [int(ended) for (ended,) in read_rows(workers.desk, "SELECT ended_at FROM turns")]
         assert lease_ends < min(ends) + 1  # no takeover before the lease has ended
-        assert [event["runs"] for event in list_events(crew.desk, "recovered")] == [len(NAMES)]
-        check_each_ended_once(crew.desk, NAMES)
+        assert [event["runs"] for event in list_events(workers.desk, "recovered")] == [len(NAMES)]
+        check_each_ended_once(workers.desk, NAMES)
         assert count_notes(tmp_path) == dict.fromkeys(NAMES, 1)
 
 
@@ -90,7 +90,7 @@ def test_a_worker_that_wakes_up_late_with_answers_changes_nothing(postgres_url: 
             model.hold()
             enqueue(desk, NAMES)
             model.wait_for_requests(len(NAMES))
-            victim, heir = (frozen, other) if frozen.owner in count_owners(desk) else (other, frozen)
+            victim, successor = (frozen, other) if frozen.owner in count_owners(desk) else (other, frozen)
             victim.send(signal.SIGSTOP)
             expire_leases(desk, victim.owner)
             model.release()  # its answers wait in its sockets
@@ -99,7 +99,7 @@ def test_a_worker_that_wakes_up_late_with_answers_changes_nothing(postgres_url: 
                 read_rows(desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in ("messages", "effects", "jobs", "runs")
             ]
             victim.send(signal.SIGCONT)
-            assert heir.end() == 0
+            assert successor.end() == 0
             (turn_id,) = enqueue(desk, [late])  # by the time this turn ends, the worker has noticed the takeover
             wait_until_all_end(desk)
             assert victim.end() == 0

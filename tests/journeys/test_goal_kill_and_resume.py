@@ -30,7 +30,7 @@ FEWEST = {"journal": 70, "": 1_000}  # points of a goal that is never killed
 SPAN = {"journal": (16, 32), "": (200, 500)}
 
 
-def resumed(processes: ForkServer, plan: ProcessPlan, model: ModelServer, errands: Sequence[Errand] = TEN) -> None:
+def resume_and_check(processes: ForkServer, plan: ProcessPlan, model: ModelServer, errands: Sequence[Errand] = TEN) -> None:
     """Run the goal to its end in the next process, and check the result."""
     print(f"{Path(plan.home).parent.name}: {plan.point_log.read_text()}")
     assert processes.run_plan(plan)
@@ -38,7 +38,7 @@ def resumed(processes: ForkServer, plan: ProcessPlan, model: ModelServer, errand
     check_once(left, count_notes(plan), errands)
     check_journal(left)
     check_jobs(plan)
-    check_plans_asked_for(model, left)
+    check_plan_requests(model, left)
     model.forget()  # requests are large, and there are thousands
 
 
@@ -49,21 +49,21 @@ def check_jobs(plan: ProcessPlan) -> None:
         assert database.read(lambda tx: tx.all(sql, plan.tenant_id)) == [("completed", "")]
 
 
-def check_plans_asked_for(model: ModelServer, left: dict[str, Any]) -> None:
+def check_plan_requests(model: ModelServer, left: dict[str, Any]) -> None:
     """Check that a plan was requested once, plus at most once per process killed before the plan was stored."""
-    asked = sum(request.tools == ["submit_plan"] for request in model.requests)
+    requests = sum(request.tools == ["submit_plan"] for request in model.requests)
     early = [entry["kind"] for entry in left["journal"]].index("planned")
-    assert 1 <= asked <= 1 + sum(entry["kind"] == "interrupted" for entry in left["journal"][:early])
+    assert 1 <= requests <= 1 + sum(entry["kind"] == "interrupted" for entry in left["journal"][:early])
 
 
-def killed(numbers: Iterable[int], only: str, processes: ForkServer, model: ModelServer, url: str, folder: Path) -> int:
+def kill_at_points(numbers: Iterable[int], only: str, processes: ForkServer, model: ModelServer, url: str, folder: Path) -> int:
     """Kill a new goal before each of these points, until a process ends first. Return the number of kills."""
-    for deaths, number in enumerate(numbers):
+    for kills, number in enumerate(numbers):
         plan = goal_scenario.build_scenario(folder / f"killed before {number}", url)
         if processes.run_plan(plan._replace(number=number, only=only)):
             assert number > FEWEST[only]
-            return deaths
-        resumed(processes, plan, model)
+            return kills
+        resume_and_check(processes, plan, model)
     raise AssertionError("there is no end of moments")
 
 
@@ -71,8 +71,8 @@ def killed(numbers: Iterable[int], only: str, processes: ForkServer, model: Mode
 def test_a_goal_killed_at_any_boundary_of_its_journal_is_reached_and_nothing_is_done_twice(
     first: int, goal_processes: ForkServer, goal_model: ModelServer, sqlite_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    deaths = killed(count(first, STRIDE), "journal", goal_processes, goal_model, sqlite_url, tmp_path)
-    proof.tried("kill -9 of a goal at a boundary of its journal, sqlite", deaths)
+    kills = kill_at_points(count(first, STRIDE), "journal", goal_processes, goal_model, sqlite_url, tmp_path)
+    proof.tried("kill -9 of a goal at a boundary of its journal, sqlite", kills)
 
 
 @pytest.mark.torture
@@ -80,8 +80,8 @@ def test_a_goal_killed_at_any_boundary_of_its_journal_is_reached_and_nothing_is_
 def test_a_goal_killed_at_any_boundary_of_its_journal_on_postgres_is_reached_and_nothing_is_done_twice(
     first: int, goal_processes: ForkServer, goal_model: ModelServer, postgres_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    deaths = killed(count(first, STRIDE), "journal", goal_processes, goal_model, postgres_url, tmp_path)
-    proof.tried("kill -9 of a goal at a boundary of its journal, postgres", deaths)
+    kills = kill_at_points(count(first, STRIDE), "journal", goal_processes, goal_model, postgres_url, tmp_path)
+    proof.tried("kill -9 of a goal at a boundary of its journal, postgres", kills)
 
 
 @pytest.mark.torture
@@ -89,8 +89,8 @@ def test_a_goal_killed_at_any_boundary_of_its_journal_on_postgres_is_reached_and
 def test_a_goal_killed_before_any_statement_is_reached_and_nothing_is_done_twice(
     first: int, goal_processes: ForkServer, goal_model: ModelServer, database_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    deaths = killed(count(first, STRIDE), "", goal_processes, goal_model, database_url, tmp_path)
-    proof.tried("kill -9 of a goal before a statement", deaths)
+    kills = kill_at_points(count(first, STRIDE), "", goal_processes, goal_model, database_url, tmp_path)
+    proof.tried("kill -9 of a goal before a statement", kills)
 
 
 @pytest.mark.parametrize(
@@ -114,13 +114,13 @@ def test_a_goal_killed_over_and_over_is_reached_and_nothing_is_done_twice(
     """Each process gets a little further, up to a random point."""
     plan = goal_scenario.build_scenario(tmp_path, request.getfixturevalue(f"{kind}_url"))
     chance = random.Random(kind + only)
-    deaths = 0
+    kills = 0
     while not goal_processes.run_plan(plan._replace(number=chance.randint(*SPAN[only]), only=only)):
-        deaths += 1
-        print(f"{deaths}: {plan.point_log.read_text()}")
-    assert deaths > 3
-    proof.tried(f"kill -9 of a goal over and over, {kind}", deaths)
-    resumed(goal_processes, plan, goal_model)
+        kills += 1
+        print(f"{kills}: {plan.point_log.read_text()}")
+    assert kills > 3
+    proof.tried(f"kill -9 of a goal over and over, {kind}", kills)
+    resume_and_check(goal_processes, plan, goal_model)
 
 
 @pytest.mark.parametrize("first", [1, *(pytest.param(first, marks=TORTURE) for first in (2, 3, 4))])
@@ -137,4 +137,4 @@ def test_a_goal_killed_around_the_end_of_its_one_sub_agent_is_reached(
         if goal_processes.run_plan(plan._replace(number=number, only="journal")):
             assert number > 16
             break
-        resumed(goal_processes, plan, goal_model, [errand])
+        resume_and_check(goal_processes, plan, goal_model, [errand])

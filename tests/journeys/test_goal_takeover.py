@@ -39,14 +39,14 @@ class Crew:
         self.env = build_environment(folder, model, restart_stagger_s="0")
 
     @contextmanager
-    def working(self) -> Iterator[Worker]:
+    def run_worker(self) -> Iterator[Worker]:
         with run_worker(self.url, self.folder, self.env) as worker:
             yield worker
 
     def set_goal(self, description: str) -> int:
         return self.desk.write(goals.add, goals.NewGoal(description, "Everything is noted.")).id
 
-    def completes(self, goal_id: int) -> None:
+    def wait_until_completed(self, goal_id: int) -> None:
         wait_until(
             lambda: read_rows(self.desk, "SELECT status FROM goals WHERE id = ?", goal_id) == [("completed",)],
             "the goal is reached",
@@ -62,7 +62,7 @@ class Crew:
 
 
 @contextmanager
-def crew(url: str, folder: Path, script: Script) -> Iterator[Crew]:
+def open_crew(url: str, folder: Path, script: Script) -> Iterator[Crew]:
     make_home(folder / "home")
     with ModelServer(script) as model, DirectDatabase(url) as database:
         try:
@@ -75,22 +75,22 @@ def crew(url: str, folder: Path, script: Script) -> Iterator[Crew]:
 @pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=TORTURE), "postgres"])
 def test_a_clean_restart_is_not_a_crash_and_says_nothing(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     script = Script({"Restart.": PLAN}, stuck_before=["first"], stuck_after=["second", "inline"])
-    with crew(request.getfixturevalue(f"{kind}_url"), tmp_path, script) as one:
-        goal_id = one.set_goal("Restart.")
-        with one.working() as first:
+    with open_crew(request.getfixturevalue(f"{kind}_url"), tmp_path, script) as crew:
+        goal_id = crew.set_goal("Restart.")
+        with crew.run_worker() as first:
             wait_until(lambda: set(script.waiting) == TOGETHER, "everybody is at work")
             assert first.end() == 0
-        assert count_owners(one.desk) == {}
-        assert set(read_rows(one.desk, "SELECT state, attempts, errors FROM jobs")) == {("queued", 0, "[]")}
-        assert read_rows(one.desk, "SELECT status FROM planning_cycles") == [("active",)]
-        with one.working() as second:
-            one.completes(goal_id)
+        assert count_owners(crew.desk) == {}
+        assert set(read_rows(crew.desk, "SELECT state, attempts, errors FROM jobs")) == {("queued", 0, "[]")}
+        assert read_rows(crew.desk, "SELECT status FROM planning_cycles") == [("active",)]
+        with crew.run_worker() as second:
+            crew.wait_until_completed(goal_id)
             assert second.end() == 0
-        one.check_once()
-        assert list_events(one.desk, "recovered") == list_events(one.desk, "operator_notice") == []
-        assert read_rows(one.desk, "SELECT status FROM planning_cycles") == [("completed",)]
-        assert read_rows(one.desk, "SELECT 1 FROM journal WHERE kind IN ('interrupted', 'recovered')") == []
-        assert [request for request in one.model.requests if request.tools == ["submit_resumption"]] == []
+        crew.check_once()
+        assert list_events(crew.desk, "recovered") == list_events(crew.desk, "operator_notice") == []
+        assert read_rows(crew.desk, "SELECT status FROM planning_cycles") == [("completed",)]
+        assert read_rows(crew.desk, "SELECT 1 FROM journal WHERE kind IN ('interrupted', 'recovered')") == []
+        assert [request for request in crew.model.requests if request.tools == ["submit_resumption"]] == []
 
 
 @pytest.mark.parametrize("how", [pytest.param(signal.SIGKILL, marks=TORTURE), signal.SIGSTOP])
@@ -98,30 +98,30 @@ def test_the_work_of_a_frozen_worker_is_taken_over_and_its_late_writes_change_no
     how: signal.Signals, postgres_url: str, tmp_path: Path
 ) -> None:
     script = Script({"Take over.": PLAN, "Later.": [Errand("later", "agent")]}, gated=TOGETHER)
-    with crew(postgres_url, tmp_path, script) as one, one.working() as left, one.working() as right:
-        goal_id = one.set_goal("Take over.")
+    with open_crew(postgres_url, tmp_path, script) as crew, crew.run_worker() as left, crew.run_worker() as right:
+        goal_id = crew.set_goal("Take over.")
         wait_until(lambda: set(script.waiting) == TOGETHER, "everybody is at work")
-        ((owner,),) = read_rows(one.desk, "SELECT owner FROM jobs WHERE kind = 'goal'")
-        victim, heir = (left, right) if left.owner == owner else (right, left)
-        held = count_owners(one.desk)[victim.owner]
+        ((owner,),) = read_rows(crew.desk, "SELECT owner FROM jobs WHERE kind = 'goal'")
+        victim, successor = (left, right) if left.owner == owner else (right, left)
+        held = count_owners(crew.desk)[victim.owner]
         victim.send(how)
-        one.desk.database.write(lambda tx: age_beats(tx, LEASE_MS + 1, victim.owner))
+        crew.desk.database.write(lambda tx: age_beats(tx, LEASE_MS + 1, victim.owner))
         script.gate.set()  # if it is only frozen, its answers wait in its sockets
-        one.completes(goal_id)
-        one.check_once()
-        assert [(event["runs"], event["goals"]) for event in list_events(one.desk, "recovered")] == [(held, 1)]
-        assert [event["kind"] for event in list_events(one.desk, "operator_notice")] == ["recovered"]
-        cycles = Counter(status for (status,) in read_rows(one.desk, "SELECT status FROM planning_cycles"))
+        crew.wait_until_completed(goal_id)
+        crew.check_once()
+        assert [(event["runs"], event["goals"]) for event in list_events(crew.desk, "recovered")] == [(held, 1)]
+        assert [event["kind"] for event in list_events(crew.desk, "operator_notice")] == ["recovered"]
+        cycles = Counter(status for (status,) in read_rows(crew.desk, "SELECT status FROM planning_cycles"))
         assert cycles == {"interrupted": 1, "completed": 1}
         if how == signal.SIGKILL:
             return
 
-        before = [read_rows(one.desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in TABLES]
+        before = [read_rows(crew.desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in TABLES]
         victim.send(signal.SIGCONT)
-        assert heir.end() == 0
-        one.completes(one.set_goal("Later."))  # by the time this goal ends, the worker has noticed the takeover
+        assert successor.end() == 0
+        crew.wait_until_completed(crew.set_goal("Later."))  # by the time this goal ends, the worker has noticed the takeover
         assert victim.end() == 0
-        one.check_once([*NAMES, "later"])
-        after = [read_rows(one.desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in TABLES]
+        crew.check_once([*NAMES, "later"])
+        after = [read_rows(crew.desk, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in TABLES]
         assert all(set(old) <= set(new) for old, new in zip(before, after, strict=True))
-        assert len(list_events(one.desk, "recovered")) == 1
+        assert len(list_events(crew.desk, "recovered")) == 1

@@ -30,42 +30,42 @@ def test_a_turn_resumes_after_its_server_was_killed_and_readers_miss_no_event(
     database_url: str = request.getfixturevalue(f"{kind}_url")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # for the imports of the user's tools
     with run_turn_model() as model:
-        settle(tmp_path, model.url, database_url)
+        write_home(tmp_path, model.url, database_url)
         with run_server(database_url, tmp_path) as first, first.tenant() as client:
             conversation_id = client.conversation()
             tenant_id = client.desk.tenant.id
             plan = ProcessPlan(str(tmp_path / "home"), database_url, tenant_id, conversation_id)
             turn_home.fill_workspace(plan.workspace)
             path = f"/v1/conversations/{conversation_id}"
-            heard: list[tuple[int, str]] = []
+            received: list[tuple[int, str]] = []
             with client.stream("GET", f"{path}/events", params={"after": 0}) as stream:
-                told = durable(stream)
+                events = read_stored_events(stream)
                 client.ok("POST", f"{path}/messages", 202, json={"content": REQUEST})
                 model.wait_for_requests(HELD)
                 first.end(signal.SIGKILL)
                 with pytest.raises(httpx.TransportError):
-                    heard.extend(told)
-            assert heard[-1][1] != "turn_finished"
+                    received.extend(events)
+            assert received[-1][1] != "turn_finished"
             model.release()
             expire_leases(client.desk)
-            with run_server(database_url, tmp_path) as second, returned(client, second.url) as visitor:
-                last = {"Last-Event-ID": str(heard[-1][0])}
+            with run_server(database_url, tmp_path) as second, reconnect(client, second.url) as visitor:
+                last = {"Last-Event-ID": str(received[-1][0])}
                 with visitor.stream("GET", f"{path}/events", headers=last) as stream:
-                    for event in durable(stream):
-                        heard.append(event)
+                    for event in read_stored_events(stream):
+                        received.append(event)
                         if event[1] in TURN_ENDS:
                             break
-                said = visitor.get(f"{path}/messages").json()["messages"]
-            numbers = [number for number, _ in heard]
+                messages = visitor.get(f"{path}/messages").json()["messages"]
+            numbers = [number for number, _ in received]
             assert numbers == sorted(set(numbers)) == list_logged_ids(client)
-            assert said[-1]["content"] == FINAL
+            assert messages[-1]["content"] == FINAL
         left = read_snapshot(database_url, tenant_id)
         for check in (check_messages, check_money, check_log):
             check(left)
         assert model.violations == []
 
 
-def settle(folder: Path, model_url: str, database_url: str) -> None:
+def write_home(folder: Path, model_url: str, database_url: str) -> None:
     """Write the home folder and `.env` that a server reads at start."""
     turn_home.make_home(folder / "home")
     settings = {
@@ -78,12 +78,12 @@ def settle(folder: Path, model_url: str, database_url: str) -> None:
     (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
 
 
-def returned(client: Client, url: str) -> httpx.Client:
+def reconnect(client: Client, url: str) -> httpx.Client:
     """The same client, at the server's new address."""
     return httpx.Client(headers={"Authorization": f"Bearer {client.secret}"}, **client_options(url))
 
 
-def durable(stream: httpx.Response) -> Iterator[tuple[int, str]]:
+def read_stored_events(stream: httpx.Response) -> Iterator[tuple[int, str]]:
     """(number, kind) of the stored events, without pings and live text."""
     assert stream.status_code == 200, stream.read()
     fields: dict[str, Any] = {}

@@ -27,8 +27,8 @@ CALLERS = 4
 
 @pytest.fixture(scope="session")
 def writers() -> Iterator[WriterServer]:
-    with run_writer_server() as one:
-        yield one
+    with run_writer_server() as server:
+        yield server
 
 
 @pytest.mark.proof
@@ -46,11 +46,11 @@ def test_writes_acknowledged_to_a_killed_writer_are_stored(
             writer.kill()
             psutil.wait_procs([writer])
             stored = dict(desk.read(lambda tx, tenant_id: tx.all("SELECT id, status FROM todos WHERE tenant_id = ?", tenant_id)))
-            told = [line.split() for line in acknowledged.read_text().splitlines()]
-            expected = {int(number): status for number, status in told}  # the last line of a todo counts
-            early = {number for number, status in expected.items() if stored.get(number) != status}
+            lines = [line.split() for line in acknowledged.read_text().splitlines()]
+            expected = {int(number): status for number, status in lines}  # the last line of a todo counts
+            ahead = {number for number, status in expected.items() if stored.get(number) != status}
             # The stored status may be ahead of the acknowledged one, never behind.
-            assert {(expected[number], stored.get(number)) for number in early} <= {("pending", "completed")}, seed
+            assert {(expected[number], stored.get(number)) for number in ahead} <= {("pending", "completed")}, seed
             assert desk.read(list_contradictions) == [], seed
             database.write(partial(tenants.remove, name=desk.tenant.name))
 
@@ -72,13 +72,13 @@ def test_writes_acknowledged_by_a_killed_server_are_stored_and_retries_run_once(
         callers = [Caller(secret, f"caller{number}") for number in range(CALLERS)]
         for _ in proof.seeds("kill -9 of a server at random, sqlite", share=4, whole=300):
             with run_server(sqlite_url, tmp_path) as service:
-                begun = [threading.Thread(target=caller.call, args=(service.url,)) for caller in callers]
-                for thread in begun:
+                threads = [threading.Thread(target=caller.call, args=(service.url,)) for caller in callers]
+                for thread in threads:
                     thread.start()
                 time.sleep(chance.uniform(0, 0.3))
                 os.kill(service.process.pid, signal.SIGKILL)
                 service.process.wait()
-                for thread in begun:
+                for thread in threads:
                     thread.join()
         subjects = desk.read(lambda tx, tenant_id: tx.all("SELECT subject FROM todos WHERE tenant_id = ?", tenant_id))
         stored = [subject for (subject,) in subjects]

@@ -63,13 +63,13 @@ class Load:
         self.service, self.client = service, client
         self.stopped = threading.Event()
         self.noted: list[str] = []  # the names that were requested
-        self.heard: list[list[int]] = [[] for _ in range(READERS)]
-        self.complaints: list[BaseException] = []
+        self.received: list[list[int]] = [[] for _ in range(READERS)]
+        self.failures: list[BaseException] = []
 
     @contextmanager
-    def under_way(self) -> Iterator[None]:
-        doings = [self.say_things, self.set_goals, *(lambda to=to: self.read_the_log(to) for to in self.heard)]
-        threads = [threading.Thread(target=self.unless_it_fails, args=(doing,)) for doing in doings]
+    def run(self) -> Iterator[None]:
+        tasks = [self.send_messages, self.set_goals, *(lambda to=to: self.read_log(to) for to in self.received)]
+        threads = [threading.Thread(target=self.record_failure, args=(task,)) for task in tasks]
         for thread in threads:
             thread.start()
         try:
@@ -79,47 +79,45 @@ class Load:
             for thread in threads:
                 thread.join()
 
-    def unless_it_fails(self, doing: Callable[[], None]) -> None:
+    def record_failure(self, task: Callable[[], None]) -> None:
         try:
-            doing()
+            task()
         except BaseException as failure:
-            self.complaints.append(failure)
+            self.failures.append(failure)
             raise
 
-    def visitor(self) -> httpx.Client:
+    def httpient(self) -> httpx.Client:
         return httpx.Client(headers={"Authorization": f"Bearer {self.client.secret}"}, **client_options(self.service.url))
 
-    def say_things(self) -> None:
-        with self.visitor() as visitor:
+    def send_messages(self) -> None:
+        with self.open_client() as http:
             for number in count(1):
                 name = f"turn{number}"
-                conversation = visitor.post("/v1/conversations", json={"key": name}).raise_for_status().json()["conversation"]
-                visitor.post(
-                    f"/v1/conversations/{conversation['id']}/messages", json={"content": f"Note {name}."}
-                ).raise_for_status()
+                conversation = http.post("/v1/conversations", json={"key": name}).raise_for_status().json()["conversation"]
+                http.post(f"/v1/conversations/{conversation['id']}/messages", json={"content": f"Note {name}."}).raise_for_status()
                 self.noted.append(name)
                 if self.stopped.wait(0.5):
                     return
 
     def set_goals(self) -> None:
-        with self.visitor() as visitor:
+        with self.open_client() as http:
             for number in count(1):
                 name = f"goal{number}"
-                wanted = {"description": f"Run the errands of {name}.", "success_criteria": "Everything is noted."}
-                visitor.post("/v1/goals", json=wanted).raise_for_status()
+                body = {"description": f"Run the errands of {name}.", "success_criteria": "Everything is noted."}
+                http.post("/v1/goals", json=body).raise_for_status()
                 self.noted += [errand.name for errand in plan(name)]
                 if self.stopped.wait(6):
                     return
 
-    def read_the_log(self, heard: list[int]) -> None:
+    def read_log(self, received: list[int]) -> None:
         """Read as a browser does: for a while, then reconnect after the last event."""
-        with self.visitor() as visitor:
+        with self.open_client() as http:
             while not self.stopped.is_set():
-                place = {"Last-Event-ID": str(heard[-1] if heard else 0)}
-                with visitor.stream("GET", "/v1/events", headers=place) as stream:
-                    self.listen(stream, heard, until=time.monotonic() + 20)
+                place = {"Last-Event-ID": str(received[-1] if received else 0)}
+                with http.stream("GET", "/v1/events", headers=place) as stream:
+                    self.read_stream(stream, received, until=time.monotonic() + 20)
 
-    def listen(self, stream: httpx.Response, heard: list[int], until: float) -> None:
+    def read_stream(self, stream: httpx.Response, received: list[int], until: float) -> None:
         number = None
         for line in stream.iter_lines():
             name, _, value = line.partition(": ")
@@ -129,7 +127,7 @@ class Load:
                 case "event", "ping":
                     number = None  # a ping carries the log's position, but is not an event of the log
                 case "", _ if number is not None:
-                    heard.append(number)
+                    received.append(number)
                     number = None
             if name == "" and (self.stopped.is_set() or time.monotonic() > until):
                 return
@@ -146,34 +144,34 @@ def test_half_an_hour_of_everything_leaves_nothing_behind(new_postgres_url: str,
         env = build_environment(tmp_path, model, restart_stagger_s="0", check_in_s="30")
         service = stack.enter_context(run_server(new_postgres_url, tmp_path, environment=env))
         client = stack.enter_context(service.tenant())
-        put_schedules(client)
+        add_schedules(client)
         load = Load(service, client)
         server = psutil.Process(service.process.pid)
         sizes: list[float] = []
-        with load.under_way(), Shift(stack, new_postgres_url, tmp_path, env) as shift:
+        with load.run(), Shift(stack, new_postgres_url, tmp_path, env) as pair:
             for minute in range(MINUTES):
                 load.stopped.wait(minute_s)
-                shift.kill_one(minute)
+                pair.kill_one(minute)
                 model.forget()
                 sizes.append(server.memory_info().rss / 1e6)
                 print(f"minute {minute + 1}: {sizes[-1]:.0f} MB, {len(load.noted)} errands", file=sys.stderr, flush=True)
-                assert load.complaints == []
-            assert load.complaints == []
+                assert load.failures == []
+            assert load.failures == []
             for name in ("tick", "tock"):
                 client.ok("DELETE", f"/v1/schedules/{name}")
             load.stopped.set()
-            until_all_is_done(client)
-        check_the_books(client)
+            wait_until_done(client)
+        check_final_state(client)
         assert model.violations == []
         done = count_notes(tmp_path)
-        uncertain = effects_in(client, "unknown")
+        uncertain = list_noted_names(client, "unknown")
         assert set(done.values()) == {1}
         assert set(load.noted) - uncertain <= set(done) <= set(load.noted)
-        check_what_was_heard(load, list_logged_ids(client))
+        check_received_events(load, list_logged_ids(client))
         assert sizes[-1] - sizes[MINUTES // 5] < (MINUTES - MINUTES // 5) * EVENTS_A_MINUTE_MB, sizes
 
 
-def put_schedules(client: Client) -> None:
+def add_schedules(client: Client) -> None:
     message = {"conversation_id": client.conversation(key="ticks"), "content": "Tick."}
     client.ok("PUT", "/v1/schedules/tick", json={"every_s": 3, "message": message})
     client.ok("PUT", "/v1/schedules/tock", json={"every_s": 2, "tool": {"name": "todo_add", "arguments": {"subject": "tock"}}})
@@ -186,22 +184,22 @@ class Shift:
         self.stack, self.url, self.folder, self.env = stack, url, folder, env
 
     def __enter__(self) -> "Shift":
-        self.workers = [self.hire(), self.hire()]
+        self.workers = [self.start_worker(), self.start_worker()]
         return self
 
     def __exit__(self, *_: object) -> None:
         return
 
-    def hire(self) -> Worker:
+    def start_worker(self) -> Worker:
         return self.stack.enter_context(run_worker(self.url, self.folder, self.env))
 
     def kill_one(self, minute: int) -> None:
         place = minute % len(self.workers)
         assert self.workers[place].end(signal.SIGKILL) == -signal.SIGKILL
-        self.workers[place] = self.hire()
+        self.workers[place] = self.start_worker()
 
 
-def until_all_is_done(client: Client) -> None:
+def wait_until_done(client: Client) -> None:
     def open_work() -> list[Any]:
         return read_rows(client.desk, "SELECT kind, state FROM jobs WHERE state NOT IN ('completed', 'canceled', 'failed')")
 
@@ -212,12 +210,12 @@ def until_all_is_done(client: Client) -> None:
     wait_until(lambda: read_rows(client.desk, "SELECT id FROM turns WHERE ended_at = 0") == [], "every turn ends")
 
 
-def effects_in(client: Client, state: str) -> set[str]:
-    found = read_rows(client.desk, "SELECT arguments FROM effects WHERE state = ? AND tool = 'note'", state)
-    return {name for (arguments,) in found for name in re.findall(r'"name": ?"(\w+)"', str(arguments))}
+def list_noted_names(client: Client, state: str) -> set[str]:
+    rows = read_rows(client.desk, "SELECT arguments FROM effects WHERE state = ? AND tool = 'note'", state)
+    return {name for (arguments,) in rows for name in re.findall(r'"name": ?"(\w+)"', str(arguments))}
 
 
-def check_the_books(client: Client) -> None:
+def check_final_state(client: Client) -> None:
     """Check that everything completed, and that stored counters match the rows."""
     desk = client.desk
     assert read_rows(desk, "SELECT DISTINCT status FROM goals") == [("completed",)]
@@ -235,8 +233,8 @@ def check_the_books(client: Client) -> None:
     assert read_rows(desk, gaps) == []
 
 
-def check_what_was_heard(load: Load, log: list[int]) -> None:
+def check_received_events(load: Load, log: list[int]) -> None:
     """Check that each reader got the log from its beginning, without a gap."""
-    for heard in load.heard:
-        assert heard == log[: len(heard)]
-        assert len(heard) > len(log) // 2
+    for received in load.received:
+        assert received == log[: len(received)]
+        assert len(received) > len(log) // 2

@@ -78,8 +78,8 @@ async def add(database: Database, writing: Writing, name: str, acknowledged: int
         todo = await database.write(partial(todos.add, tenant_id=writing.tenant_id, draft=draft))
         os.write(acknowledged, f"{todo.id} pending\n".encode())
         if number % 3 == 0:
-            ended = Change(status="completed")
-            await database.write(partial(todos.change, tenant_id=writing.tenant_id, todo_id=todo.id, changes=ended))
+            change = Change(status="completed")
+            await database.write(partial(todos.change, tenant_id=writing.tenant_id, todo_id=todo.id, changes=change))
             os.write(acknowledged, f"{todo.id} completed\n".encode())
 
 

@@ -40,9 +40,9 @@ def reply(request: Request) -> Reply:
 
 def supervisor_reply(request: Request) -> Reply:
     """The reply to the newest message, as the loop derives its next step."""
-    said = [one for one in request.messages if not get_text(one).startswith("[TURN CONTEXT]")]
-    answered = list_answered_tools(said)
-    return reply_after_tools(request, answered, said) if answered else reply_after_text(request, get_text(said[-1]))
+    messages = [message for message in request.messages if not get_text(message).startswith("[TURN CONTEXT]")]
+    answered = list_answered_tools(messages)
+    return reply_after_tools(request, answered, messages) if answered else reply_after_text(request, get_text(messages[-1]))
 
 
 def reply_after_text(request: Request, last: str) -> Reply:
@@ -53,11 +53,13 @@ def reply_after_text(request: Request, last: str) -> Reply:
     if SUMMARY in last:
         return number_calls(request, complete_call(request, TELL))
     assert last == REQUEST, last
-    return number_calls(request, ("create_todo", {"items": [{"title": one} for one in (READ, ORDER, TELL)]}), text="First a plan.")
+    return number_calls(
+        request, ("create_todo", {"items": [{"title": title} for title in (READ, ORDER, TELL)]}), text="First a plan."
+    )
 
 
-def reply_after_tools(request: Request, tools: list[str], said: Sequence[dict[str, Any]]) -> Reply:
-    results = "".join(get_text(message) for message in list_newest_results(said))
+def reply_after_tools(request: Request, tools: list[str], messages: Sequence[dict[str, Any]]) -> Reply:
+    results = "".join(get_text(message) for message in list_newest_results(messages))
     match tools:
         case ["create_todo"]:
             return number_calls(
@@ -76,10 +78,12 @@ def reply_after_tools(request: Request, tools: list[str], said: Sequence[dict[st
     return text("Everything is ordered, so I am done.", usage=USAGE)
 
 
-def number_calls(request: Request, *wanted: tuple[str, dict[str, Any]], text: str = "") -> Reply:
+def number_calls(request: Request, *requested: tuple[str, dict[str, Any]], text: str = "") -> Reply:
     """Give every call a unique id. A repeated call gets the suffix `-again`."""
-    taken = {one["id"] for message in request.messages for one in message.get("tool_calls") or []}
-    named = [call(name, given, id=find_free_id("-".join([name, *list_key_parts(given)]), taken)) for name, given in wanted]
+    taken = {made["id"] for message in request.messages for made in message.get("tool_calls") or []}
+    named = [
+        call(name, arguments, id=find_free_id("-".join([name, *list_key_parts(arguments)]), taken)) for name, arguments in requested
+    ]
     return calls(*named, text=text, usage=USAGE)
 
 
@@ -93,20 +97,20 @@ def list_key_parts(arguments: dict[str, Any]) -> Iterator[str]:
 
 def complete_call(request: Request, title: str) -> tuple[str, dict[str, Any]]:
     """Complete the item with this title. Its id is in the context, which shows the current plan."""
-    found = re.search(rf"- \[\w+\] {title} \(id ([0-9a-f-]{{36}})\)", request.last)
-    assert found, f"no open item {title!r} in {request.last!r}"
-    return "complete_todo", {"todoId": found[1], "outcome": f"done: {title}"}
+    matched = re.search(rf"- \[\w+\] {title} \(id ([0-9a-f-]{{36}})\)", request.last)
+    assert matched, f"no open item {title!r} in {request.last!r}"
+    return "complete_todo", {"todoId": matched[1], "outcome": f"done: {title}"}
 
 
-def list_answered_tools(said: Sequence[dict[str, Any]]) -> list[str]:
+def list_answered_tools(messages: Sequence[dict[str, Any]]) -> list[str]:
     """The tools whose results end the transcript; empty if another message follows them."""
-    names = {one["id"]: one["function"]["name"] for message in said for one in message.get("tool_calls") or []}
-    return [names[message["tool_call_id"]] for message in list_newest_results(said)]
+    names = {made["id"]: made["function"]["name"] for message in messages for made in message.get("tool_calls") or []}
+    return [names[message["tool_call_id"]] for message in list_newest_results(messages)]
 
 
-def list_newest_results(said: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    before = max((place for place, message in enumerate(said) if message["role"] != "tool"), default=-1)
-    return list(said[before + 1 :])
+def list_newest_results(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    before = max((place for place, message in enumerate(messages) if message["role"] != "tool"), default=-1)
+    return list(messages[before + 1 :])
 
 
 # The process

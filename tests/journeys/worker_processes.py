@@ -78,12 +78,12 @@ def enqueue(desk: TenantHarness, names: Iterable[str], limit: int = 10) -> list[
     """Queue a turn per name, each in a new conversation, and return their ids."""
 
     def start(tx: Transaction, tenant_id: int) -> list[str]:
-        begun = []
+        turn_ids = []
         for name in names:
             conversation = conversations.add(tx, tenant_id)
             run = turns.start(tx, tenant_id, conversation.id, turns.TurnRequest(f"Note {name}.", limit=limit))
-            begun.append(str(run.turn_id))
-        return begun
+            turn_ids.append(str(run.turn_id))
+        return turn_ids
 
     return desk.write(start)
 
@@ -147,14 +147,18 @@ def wait_until_all_end(desk: TenantHarness) -> None:
 
 def check_each_ended_once(desk: TenantHarness, names: Iterable[str]) -> None:
     """Check that each turn has one user message, one effect, one answer and one end."""
-    wanted = sorted(names)
-    said = Counter(desk.read(lambda tx, tenant_id: tx.all("SELECT role, content FROM messages WHERE tenant_id = ?", tenant_id)))
-    assert said == Counter([("user", f"Note {name}.") for name in wanted] + [("assistant", f"Noted {name}.") for name in wanted])
+    expected = sorted(names)
+    messages = Counter(desk.read(lambda tx, tenant_id: tx.all("SELECT role, content FROM messages WHERE tenant_id = ?", tenant_id)))
+    assert messages == Counter(
+        [("user", f"Note {name}.") for name in expected] + [("assistant", f"Noted {name}.") for name in expected]
+    )
     ends = [(kind, json.loads(data)["turn_id"]) for kind, data in desk.events() if kind in TURN_ENDS]
     assert {kind for kind, _ in ends} == {"turn_finished"}
-    assert len(ends) == len({turn_id for _, turn_id in ends}) == len(wanted)
+    assert len(ends) == len({turn_id for _, turn_id in ends}) == len(expected)
     effects = desk.read(lambda tx, tenant_id: tx.all("SELECT arguments, state FROM effects WHERE tenant_id = ?", tenant_id))
-    assert sorted((json.loads(given)["name"], state) for given, state in effects) == [(name, "succeeded") for name in wanted]
-    assert len(list_events(desk, "tool_call")) == len(list_events(desk, "tool_result")) == len(wanted)
+    assert sorted((json.loads(arguments)["name"], state) for arguments, state in effects) == [
+        (name, "succeeded") for name in expected
+    ]
+    assert len(list_events(desk, "tool_call")) == len(list_events(desk, "tool_result")) == len(expected)
     states = desk.read(lambda tx, tenant_id: tx.all("SELECT state, owner FROM jobs WHERE tenant_id = ?", tenant_id))
     assert set(states) == {("completed", "")}

@@ -69,12 +69,12 @@ class RecordingDisk(apsw.VFS):
         recorded = flags[0] & (apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_WAL)
         file = RecordedFile(name, flags, self.operations if recorded else [], self.files)
         if recorded:
-            self.operations.append(Opened(Path(path).change_name, self.files, new, not flags[0] & apsw.SQLITE_OPEN_MAIN_DB))
+            self.operations.append(Opened(Path(path).name, self.files, new, not flags[0] & apsw.SQLITE_OPEN_MAIN_DB))
         return file
 
     def xDelete(self, name: str, syncdir: bool) -> None:
         super().xDelete(name, syncdir)
-        self.operations.append(Deleted(Path(name).change_name, bool(syncdir)))
+        self.operations.append(Deleted(Path(name).name, bool(syncdir)))
 
 
 class RecordedFile(apsw.VFSFile):
@@ -180,11 +180,11 @@ def apply(content: bytearray, change: Change) -> None:
 # Ways in which unsynced changes survive
 
 
-def drop_all(_changes: list[Change], _lot: Random) -> list[Change]:
+def drop_all(_changes: list[Change], _rng: Random) -> list[Change]:
     return []
 
 
-def keep_all(changes: list[Change], _lot: Random) -> list[Change]:
+def keep_all(changes: list[Change], _rng: Random) -> list[Change]:
     return changes
 
 
