@@ -75,17 +75,17 @@ class Pursuit:
 
     # Waiting
 
-    def wait(self, story: Coroutine[Any, Any, T]) -> T:
+    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run the event loop until the coroutine returns."""
-        return self.loop.run(asyncio.wait_for(story, PATIENCE_S))
+        return self.loop.run(asyncio.wait_for(coroutine, PATIENCE_S))
 
     def until(self, condition: Callable[[], object]) -> None:
-        async def story() -> None:
+        async def poll() -> None:
             while not condition():
                 await asyncio.sleep(0.01)
 
         try:
-            self.wait(story())
+            self.wait(poll())
         except TimeoutError:
             raise AssertionError(self.describe_state()) from None
 

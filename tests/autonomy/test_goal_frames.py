@@ -75,12 +75,12 @@ def check_same_shapes(actual: set[tuple[Any, ...]], expected: set[tuple[Any, ...
 @pytest.mark.proof
 @pytest.mark.parametrize("tell", ["planned", "overseen"])
 def test_no_prompt_has_more_frames_or_lines_than_its_own(sqlite_url: str, tmp_path: Path, proof: Proof, tell: str) -> None:
-    story = {"planned": run_planned, "overseen": run_overseen}[tell]
-    expected = story(sqlite_url, tmp_path, lambda: HARMLESS)
+    run_goal = {"planned": run_planned, "overseen": run_overseen}[tell]
+    expected = run_goal(sqlite_url, tmp_path, lambda: HARMLESS)
     assert {shape[1] for shape in expected} == {OF_QUESTIONS, *OF_WORK}
     for seed in proof.seeds(f"forged frames through the paths of a goal that is {tell}", share=2, whole=len(PAYLOADS)):
         (tmp_path / str(seed)).mkdir()
-        check_same_shapes(story(f"{sqlite_url}{seed}", tmp_path / str(seed), make_payloads(seed)), expected, seed)
+        check_same_shapes(run_goal(f"{sqlite_url}{seed}", tmp_path / str(seed), make_payloads(seed)), expected, seed)
 
 
 def run_planned(url: str, folder: Path, words: Words) -> set[tuple[Any, ...]]:

@@ -86,7 +86,7 @@ class Load:
             self.failures.append(failure)
             raise
 
-    def httpient(self) -> httpx.Client:
+    def open_client(self) -> httpx.Client:
         return httpx.Client(headers={"Authorization": f"Bearer {self.client.secret}"}, **client_options(self.service.url))
 
     def send_messages(self) -> None:

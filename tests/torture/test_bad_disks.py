@@ -1,6 +1,6 @@
 """A disk that is full, read-only or not writable: failed writes are reported, reads continue, and writes resume after recovery.
 
-Where this machine permits mounts, the test uses a small disk of its own. Elsewhere a limit on file sizes blocks every write; only
+Where this machine permits mounts, the test mounts a small private disk. Elsewhere a limit on file sizes blocks every write; only
 SQLite's error differs. Both ways test all cases, and the proof table names the one used.
 """
 
