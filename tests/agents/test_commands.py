@@ -1,4 +1,4 @@
-"""Running programs: listed ones, without a shell, with an environment of their own, and never for long."""
+"""Running programs: allowed ones only, without a shell, with a separate environment and a time limit."""
 
 import os
 import sys
@@ -94,7 +94,7 @@ def test_output_that_is_not_text_is_made_text(caller: ToolCaller) -> None:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process is no more, or soon: it is only waiting to be forgotten."""
+    """Return whether a process has ended. A zombie counts as ended."""
     try:
         return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -174,6 +174,6 @@ def test_only_the_very_word_that_is_listed_is_a_program(tmp_path: Path, program:
 
 
 def test_a_listed_program_runs_with_any_arguments(tmp_path: Path) -> None:
-    """What an allow-list cannot hold: many programs start others when they are asked to. docs/security.md says so."""
+    """An allow-list cannot prevent this: many programs can start other programs. docs/security.md documents it."""
     shell.run(["env", "sh", "-c", "echo yes > started"], ["env"], str(tmp_path))
     assert (tmp_path / "started").read_text() == "yes\n"

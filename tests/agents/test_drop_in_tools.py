@@ -1,4 +1,4 @@
-"""write_todos, TodoWrite and update_plan: the whole list at once, without losing what the ledger knows."""
+"""write_todos, TodoWrite and update_plan: each replaces the whole list and keeps the ids, history and outcomes of its items."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The delegation envelope: where the work comes from, what is remembered and what is open, in a frame that nobody can forge."""
+"""The delegation envelope: the origin of the work, memories and open todos, in a frame that cannot be forged."""
 
 from pathlib import Path
 
@@ -127,7 +127,7 @@ def test_memory_alone_and_todos_alone(sqlite_url: str, tmp_path: Path) -> None:
 
 
 def fresh(request: Request) -> Request:
-    """A later turn of the conversation, as if it were its first: without what was answered before."""
+    """Drop the messages of earlier turns, so that a later turn looks like the first one."""
     messages = request.messages
     last_words = max(n for n, one in enumerate(messages) if one["role"] == "user")
     kept = [one for n, one in enumerate(messages) if n >= last_words or one["role"] == "system"]

@@ -1,4 +1,4 @@
-"""The context that tools run in: set for a run, gone after it, and the only thing that says whose work it is."""
+"""The execution context of tools: set during a run, cleared after it, and the only source of the scope."""
 
 import asyncio
 from typing import Any
@@ -22,7 +22,7 @@ BOX = catalogue.build_toolbox().only(REMOTE_FAMILIES)
 NO_TURN = {"error": "Missing execution context"}
 NO_CONVERSATION = "Error: Task list is not available (no conversation context)."
 
-# Arguments with which each tool would do something.
+# Arguments that make each tool do something.
 CALLS: dict[str, dict[str, Any]] = {
     "create_todo": {"items": [{"title": "look"}]},
     "list_todo": {},

@@ -1,4 +1,4 @@
-"""What users and agents wrote can never look like a frame of ours, nor like more lines than it is."""
+"""Text from users and agents can never look like a frame of the runtime, or like more lines than it has."""
 
 import re
 import unicodedata
@@ -51,7 +51,7 @@ IGNORABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00
 
 
 def frames(text: str) -> list[str]:
-    """Everything in a text that a hasty reader could take for the edge of a frame."""
+    """Return everything in a text that could be mistaken for the edge of a frame."""
     seen = "".join(one for one in text if unicodedata.category(one) != "Cf")
     seen = unicodedata.normalize("NFKC", IGNORABLE.sub("", seen))
     return re.findall(r"\[(?:/|END\b|DELEGATION\b)[A-Z]*", re.sub(r"\[\s+", "[", seen).upper())

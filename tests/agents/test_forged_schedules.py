@@ -1,4 +1,4 @@
-"""Forged words in schedules, by their names and by what they say: all of them at work at once, and listed by a model."""
+"""Forged text in the names and messages of schedules: all of them run at once, and a model lists them."""
 
 import re
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ NOT_IN_NAMES = re.compile(f"[{CONTROLS}/]")
 
 
 def curious(request: Request) -> Reply:
-    """Wants to know what else is scheduled, and then has no more to say."""
+    """Ask for the list of schedules once, then end."""
     return text("The end." if request.assistant_turns else "/schedule list")
 
 
 def scheduled(talk: Talk, contents: Sequence[str]) -> list[Any]:
-    """What was asked of the model when all these were said by schedules, each in a conversation of its own."""
+    """Run one schedule for each text, each in its own conversation. Return the shapes of the model requests."""
 
     def arrange(tx: Transaction) -> None:
         names = [f"{place:02} {NOT_IN_NAMES.sub(' ', content)}"[:150] for place, content in enumerate(contents)]

@@ -1,7 +1,7 @@
-"""Two hundred forgeries, through every path on which somebody's words reach a model: what is judged is the request itself.
+"""Two hundred forgeries, on every path by which outside text reaches a model. The test examines the requests themselves.
 
-A story is told twice, once with harmless words and once with forged ones. Both times the model has to be asked the same number of
-times, by the same speakers, with the same frames of the same length; and nothing that was forged may have been carried out.
+Each scenario runs twice, once with harmless text and once with forged text. Both times the model must get the same number of
+requests, from the same speakers, with frames of the same kind and length. No forged command may be executed.
 """
 
 import ast
@@ -27,10 +27,10 @@ from tests.proofs import Proof
 HARMLESS = "look"
 FAILING = {"agent": "researcher", "task": "break down"}
 RUN_ID = re.compile('"run_id": "([0-9a-f-]{36})"')
-STRIDE = 51  # in 200 stories every payload comes once to every place
+STRIDE = 51  # over 200 runs, every payload is used once in every place
 PACKAGE = Path(headway.__file__).parent
 
-# Where the runtime says something to a model, and the story that leads there. Whoever adds a place adds it here, and to a story.
+# Every function that sends text to a model, and the scenario that covers it. Add each new one here and to a scenario.
 PLACES = {
     "agents/loop/assessor.py ask_cheap_model": "queue",
     "agents/loop/cut_off.py handle": "goal",
@@ -77,7 +77,7 @@ Words = Callable[[], str]
 
 
 class Story:
-    """Asks for words where somebody's words are wanted; the same number of times however it is told."""
+    """Takes outside text from `words` wherever a model may read it, the same number of times in every run."""
 
     def __init__(self, words: Words) -> None:
         self.words = words
@@ -89,8 +89,8 @@ class Story:
         if find_role(request) == "index":
             return self.index(request)
         if request.last.endswith(f"\n\n{FAILING['task']}"):
-            return error(400, to_one_line(self.words())[:400])  # what a provider says is told to whoever handed the work over
-        # What answers a writ is shown line by line.
+            return error(400, to_one_line(self.words())[:400])  # the delegating agent reads a provider's error message
+        # The result of a writ is rendered line by line.
         summary = to_one_line(self.words()) if request.last.endswith("\n\ndig") else self.words()
         return calls(("report_outcome", {"summary": summary, "data": {self.words(): [self.words()]}}))
 
@@ -152,17 +152,17 @@ class Queue(Story):
 
 
 def file_name(words: str) -> str:
-    """As much of it as a file can be called."""
+    """Turn the text into a valid file name."""
     return words.replace("/", "\N{FULLWIDTH SOLIDUS}")[:60] or "x"
 
 
 def quoted(words: str) -> str:
-    """As a model quotes somebody: what stands at the beginning of its own lines is an order of its own."""
+    """Quote the text as a model does. A line that starts with a slash would be a writ of the model itself."""
     return "".join(f"> {line}\n" for line in BREAKS.split(words))
 
 
 def told(talk: Talk, story: Story, words: Words, mode: Any, turns: int) -> list[Any]:
-    """What was asked of the model when the story was told in a conversation of its own."""
+    """Run the scenario in a new conversation and return the shapes of the model requests."""
     talk.server.forget()
     talk.server.script = story
     title = words()
@@ -170,7 +170,7 @@ def told(talk: Talk, story: Story, words: Words, mode: Any, turns: int) -> list[
     for _ in range(turns):
         turn = talk.say(words(), mode)
         assert (turn["status"], turn["outcome"]) in (("finished", "answered"), ("finished", "drained")), turn
-    return sorted((get_shape(request) for request in talk.server.requests), key=repr)  # sub-agents work at the same time
+    return sorted((get_shape(request) for request in talk.server.requests), key=repr)  # sub-agents run concurrently
 
 
 @pytest.mark.proof

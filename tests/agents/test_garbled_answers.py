@@ -1,4 +1,4 @@
-"""Answers that are not what a provider's protocol promises: the turn fails with what was received, and nothing of it is stored."""
+"""Answers that violate a provider's protocol: the turn fails and reports what was received, and nothing of the answer is stored."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def used(usage: Any) -> str:
     return encode_stream(HI, END, chunk({}, choices=[], usage=usage))
 
 
-# What may well be right the next time: it broke off, or something on the way answered instead.
+# Transient failures: the answer was cut off, or a proxy answered instead of the provider.
 PASSING: dict[str, tuple[Reply, str]] = {
     "an empty body": (raw(""), "It sent nothing."),
     "no body": (Reply(raw=b"HTTP/1.1 204 No Content\r\n\r\n"), "It sent nothing."),
@@ -38,7 +38,7 @@ PASSING: dict[str, tuple[Reply, str]] = {
     "no HTTP": (Reply(raw=b"220 mail.example.org ESMTP\r\n\r\n"), "Connection error"),
     "nothing": (Reply(raw=b""), "Connection error"),
 }
-# What would be the same again: it is well-formed, and no answer.
+# Permanent failures: the body is well-formed, but it is not an answer.
 STAYING: dict[str, tuple[Reply, str]] = {
     "an array": (raw("[1, 2]", kind=JSON), "[1, 2]"),
     "a string": (raw('"hello"', kind=JSON), '"hello"'),
@@ -128,7 +128,7 @@ def test_the_quoted_answer_is_shortened_and_contains_no_secret(sqlite_url: str, 
         assert "0123456789abcdef" not in stored
 
 
-# Reasons to stop
+# Finish reasons
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_the_quoted_answer_is_shortened_and_contains_no_secret(sqlite_url: str, 
     [("stop", "answered"), ("eos", "answered"), ("content_filter", "filtered"), ("length", "answered"), (None, "answered")],
 )
 def test_every_reason_to_stop_is_handled(sqlite_url: str, tmp_path: Path, finish: str | None, outcome: str) -> None:
-    """004, pitfall 4: "Explicitly handle all `finish_reason` values". One that nobody knows, or none before a stream that was
-    sent to its end, is an answer."""
+    """004, pitfall 4: "Explicitly handle all `finish_reason` values". An unknown reason, or none at the end of a complete stream,
+    counts as an answer."""
     script = tiers(in_order(raw(encode_stream(HI, chunk({}, finish))), HELLO), text("Hi, said so far."))
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         assert talk.say()["outcome"] == outcome
@@ -150,7 +150,7 @@ def test_a_reason_to_call_tools_calls_them(sqlite_url: str, tmp_path: Path) -> N
         assert [effect.tool for effect in talk.effects()] == ["now"]
 
 
-# Others who ask models
+# The assessor
 
 
 @pytest.mark.parametrize("garbled", [raw(encode_stream([1])), raw(HTML), raw(encode_stream(chunk({}, choices=None)))])

@@ -1,4 +1,4 @@
-"""Each provider's own protocol, spoken wrongly, over real HTTP: a failure that says so, or an answer that can be stored."""
+"""Malformed responses in each provider's own protocol, over real HTTP: the call fails or returns an answer that can be stored."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from headway.agents.models.client import ModelFailed, ModelReply, Models
 from headway.agents.transcript import build_user_message
 from tests.model_server import chunk, encode_stream, raw
 
-pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # of the libraries: what they are handed is odd, some models are old
+pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # the libraries warn about odd values and retired models
 
 OPENAI, ANTHROPIC, GOOGLE = "openai-chat:fake-1", "anthropic:claude-sonnet-4-5", "google:gemini-2.5-flash"
 NOW = ToolDefinition(name="now", description="The time.", parameters_json_schema={"type": "object", "properties": {}})
@@ -26,7 +26,7 @@ JSON = "application/json"
 
 
 class Provider(ThreadingHTTPServer):
-    """Sends the same bytes to whoever asks for anything."""
+    """A stub provider that sends the same bytes in response to every request."""
 
     sent = b""
 
@@ -39,7 +39,7 @@ class Door(BaseHTTPRequestHandler):
     server: Provider
 
     def log_message(self, format: str, *args: object) -> None:
-        """In silence."""
+        """Log nothing."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -48,7 +48,7 @@ class Door(BaseHTTPRequestHandler):
 
 
 class Asking:
-    """One model of each provider, asked one question after the other."""
+    """Calls one model of each provider, one request at a time."""
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
@@ -83,12 +83,12 @@ def asking() -> Iterator[Asking]:
 
 
 def events(*documents: Any) -> str:
-    """A stream of Anthropic's."""
+    """Return a stream in Anthropic's format."""
     return "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in documents)
 
 
 def candidate(parts: Any, finish: Any = "STOP", **more: Any) -> str:
-    """An event of a stream of Google's."""
+    """Return one event of a stream in Google's format."""
     content = {"content": {"role": "model", "parts": parts}, "index": 0} | ({"finishReason": finish} if finish else {})
     return f"data: {json.dumps({'candidates': [content], **more})}\n\n"
 
@@ -186,7 +186,7 @@ def test_each_says_in_its_way_how_long_it_wants_to_be_left_alone(
     assert failed.value.retry_after_s == asked
 
 
-# Anything at all
+# Arbitrary values
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -226,7 +226,7 @@ FUZZED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthC
 
 
 def check_that_it_answers_or_fails(asking: Asking, name: str, body: str | bytes, kind: str = "text/event-stream") -> None:
-    """Nothing else comes of it, and an answer can be stored, read again and paid for."""
+    """Assert that the call fails with ModelFailed, or that its answer can be stored, loaded again and priced."""
     try:
         reply = asking.ask(name, body, kind=kind)
     except ModelFailed:

@@ -1,4 +1,4 @@
-"""set_goal and discover_goal: what agents may set in motion beside a conversation."""
+"""set_goal and discover_goal: goals that an agent starts alongside a conversation."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ FOUND = {"description": "Mend the build", "evidence": "It is red since Monday."}
 
 
 def by_wish(call: tuple[str, dict[str, Any]]) -> Any:
-    """The supervisor makes the call and answers; whoever pursues the goal is kept from planning it."""
+    """The supervisor makes the call and answers. The goal's own agent never submits a plan."""
 
     def script(request: Request) -> Reply:
         if "submit_plan" in request.tools:
@@ -28,7 +28,7 @@ def by_wish(call: tuple[str, dict[str, Any]]) -> Any:
 
 
 def told(talk: Talk) -> dict[str, Any]:
-    """What the tool answered."""
+    """Return the last result of a tool."""
     results = [one for request in talk.server.requests for one in request.tool_results]
     answer: dict[str, Any] = json.loads(results[-1].content)
     return answer

@@ -1,4 +1,4 @@
-"""A queued job that is canceled never starts; a running one stops soon, whoever works on it."""
+"""A canceled job that is queued never starts. One that is running stops soon, whichever process runs it."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import calls, error, pause_midway, text
 
 HELLO = text("Hello.")
-SOON_S = 2.0  # a sign of life is given every second
+SOON_S = 2.0  # workers renew their leases every second
 
 
 def test_a_queued_turn_that_was_canceled_never_starts(database_url: str, tmp_path: Path) -> None:

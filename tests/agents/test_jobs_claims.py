@@ -1,5 +1,4 @@
-"""Engines that share a database: each job is worked on by one of them, no family has more at work than it may, and what one
-process cannot finish is never lost."""
+"""Engines that share a database: one engine runs each job, no family exceeds its limit, and lost processes lose no job."""
 
 import asyncio
 import random
@@ -91,7 +90,7 @@ def test_four_processes_work_two_hundred_jobs_off_each_once_and_within_the_limit
 
 
 def test_families_taken_in_different_orders_never_wait_for_each_other_in_a_circle(postgres_url: str) -> None:
-    """Where two lock the families they need in different orders, one of them has to give up after a second, and try again."""
+    """If two engines locked the families in different orders, they would deadlock, and one would be rolled back after a second."""
 
     async def story(databases: list[Database]) -> None:
         limits = EngineLimits(slots=16, per_family=50)
@@ -150,7 +149,7 @@ def test_a_kind_that_only_a_newer_headway_knows_is_left_to_it(ledger: TenantHarn
         await until(lambda: len(noted(ledger)) == 3)
         await engine.stop()
 
-    unknown = ledger.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "from the future", {}))  # it has waited longest
+    unknown = ledger.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "from the future", {}))  # it is first in the queue
     ledger.write(enqueue, [""] * 3)
     with opened(database_url) as database:
         waited(story(build_engine(database, "one", EngineLimits(slots=1))))
@@ -168,7 +167,7 @@ def test_jobs_of_a_dead_process_restart_spread_over_time(ledger: TenantHarness, 
     assert len(delays) == 200
     assert 0 <= delays[0] <= delays[-1] < STAGGER_S * 1000
     quarters = Counter(delay * 4 // (STAGGER_S * 1000) for delay in delays)
-    assert len(quarters) == 4  # that one stays empty happens once in 10^24 times
+    assert len(quarters) == 4  # the chance that a quarter stays empty is 1 in 10^24
     assert max(quarters.values()) < 150
 
 
@@ -248,7 +247,7 @@ def test_a_clean_stop_at_any_moment_leaves_no_job_with_the_stopped_process(ledge
 
 
 def test_a_process_that_was_silent_for_too_long_does_not_take_over_its_own_jobs(ledger: TenantHarness, database_url: str) -> None:
-    """A laptop that slept, say: the process wakes up, and its lease has run out meanwhile."""
+    """For example, a laptop wakes from sleep and the lease of its process has expired."""
 
     async def story(engine: Engine, gate: asyncio.Event) -> None:
         engine.start()
@@ -268,11 +267,11 @@ def test_a_process_that_was_silent_for_too_long_does_not_take_over_its_own_jobs(
 
 
 def test_a_job_owned_by_this_process_without_a_task_is_claimed_again(ledger: TenantHarness, database_url: str) -> None:
-    """It was taken by a commit whose answer got lost."""
+    """The engine claimed it in a commit whose result was lost."""
 
     async def story(engine: Engine, gate: asyncio.Event) -> None:
         engine.start()
-        await until(lambda: len(running(ledger)) == 1)  # it shows signs of life
+        await until(lambda: len(running(ledger)) == 1)  # so the engine holds a lease
         ledger.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "count", {}, owner=engine.owner))
         await until(lambda: len(noted(ledger)) == 1)
         gate.set()
@@ -307,13 +306,13 @@ def test_a_database_that_is_away_for_a_moment_kills_no_job(ledger: TenantHarness
 
 
 def test_a_process_that_runs_alone_forgets_ended_jobs(ledger: TenantHarness, database_url: str) -> None:
-    """Or a process that lives long could not name all of its own any more."""
+    """Otherwise the list of its own jobs would grow without limit in a long-running process."""
     (own,) = ledger.write(enqueue, [""])
 
     async def story(engine: Engine) -> None:
         engine.start(alone=True)
         for _ in range(20_000):
-            engine.adopt(str(uuid4()))  # long gone
+            engine.adopt(str(uuid4()))  # such jobs have ended long ago
         engine.adopt(own.id)
         await engine.ended(own.id)
         assert len(engine.own_jobs or ()) < PRUNE_OWN_JOBS_AT

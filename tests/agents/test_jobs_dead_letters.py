@@ -1,4 +1,4 @@
-"""What died is kept until somebody decides: run it anew with the same context, or drop it."""
+"""A dead letter is kept until an operator retries it with the same context or drops it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -138,7 +138,7 @@ def test_the_next_turn_is_answered_while_one_is_dead(sqlite_url: str, tmp_path: 
         assert talk.say("And now?")["outcome"] == "answered"
 
 
-# What keeps bringing processes down
+# Jobs that crash their process
 
 
 def test_a_job_that_keeps_killing_its_process_is_dead(database_url: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A model call that failed in a way that may pass is tried again later, without holding anything up; but not for ever."""
+"""A model call that failed with a transient error is retried later, a limited number of times, and holds no slot meanwhile."""
 
 import asyncio
 import time
@@ -48,7 +48,7 @@ def check_that_it_passes(database_url: str, tmp_path: Path, failure: Reply) -> N
     with open_talk(database_url, tmp_path, script, retry_delay_s=LONG_S, model_timeout_s="0.5") as talk:
         job = talk.wait(begin_delayed_turn(talk))
         assert (job.owner, job.attempts, job.max_attempts) == ("", 1, 5)
-        assert 44 < seconds_left(talk) < 75  # a quarter more or less
+        assert 44 < seconds_left(talk) < 75  # 60 s with 25 % jitter
         assert len(list_errors(talk)) == 1
         assert talk.turn()["status"] == "running"
         assert (talk.headway.engine.tasks, talk.pool().reserved) == ({}, 0)
@@ -93,7 +93,7 @@ def test_every_wait_is_twice_as_long_as_the_one_before(sqlite_url: str, tmp_path
 
 
 def test_getting_further_is_a_new_beginning(database_url: str, tmp_path: Path) -> None:
-    """Four failures before every answer, and five in a row would be the end."""
+    """Each answer comes after four failures. Five in a row would be too many."""
     bad = [error(503)] * 4
     with open_talk(database_url, tmp_path, in_order(*bad, calls(("now", {})), *bad, calls(("now", {})), *bad, HELLO)) as talk:
         assert talk.say()["outcome"] == "answered"

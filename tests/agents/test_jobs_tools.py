@@ -1,4 +1,4 @@
-"""Tools that are called as jobs of their own: by whoever holds the job, and never blindly again."""
+"""Tools that run as separate jobs: only the owner of the job calls the tool, and a call with an unknown result is not repeated."""
 
 import json
 from pathlib import Path
@@ -60,7 +60,7 @@ def test_a_tool_outside_that_a_clean_stop_interrupted_is_not_called_again(databa
     with open_talk(database_url, home, text("Hello."), sweeping=True) as talk:
         payment = new(talk, "pay", {"amount": 5})
         talk.wait(talk.until(paid.exists))
-        (home / "tools" / "go").touch()  # for the thread, which nobody can stop; its answer is lost
+        (home / "tools" / "go").touch()  # so that the thread ends: it cannot be stopped, and its result is discarded
         talk.wait(talk.headway.stop_agents())
         if job(talk, payment.id).state == "completed":
             pytest.skip("it was faster than the stop")
@@ -82,7 +82,7 @@ def test_a_tool_that_was_not_called_yet_when_its_process_died_is_called(database
         assert json.loads(job(talk, payment.id).result) == "paid"
 
 
-# What may pass
+# Transient failures
 
 
 UNLUCKY = '''
@@ -194,7 +194,7 @@ def test_a_tool_job_canceled_before_it_began_is_never_called(database_url: str, 
         canceled = new(talk, "look", {"luck": 0})
         assert cancel(talk, canceled.id).state == "canceled"
         talk.revive()
-        over(talk, new(talk, "now", {}))  # it comes after the other
+        over(talk, new(talk, "now", {}))  # this job is queued after the canceled one
         assert times(unlucky, "look") == 0
         assert job(talk, canceled.id).state == "canceled"
         with pytest.raises(Conflict, match="has already ended: canceled"):

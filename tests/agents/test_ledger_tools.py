@@ -1,4 +1,4 @@
-"""todo_add, todo_list, todo_update, todo_ready, todo_claim: the ledger's verbs, with the results REST gives."""
+"""todo_add, todo_list, todo_update, todo_ready, todo_claim: the ledger's actions, with the same results as the REST API."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def listed(agent: Agent, **filters: Any) -> list[str]:
 
 
 def outside(agent: Agent, tool: str, **arguments: Any) -> Any:
-    """The same tenant's call from no conversation at all."""
+    """Call a tool for the same tenant, outside any conversation."""
     result = agent.call(tool, arguments, agent.execution._replace(scope=Scope(agent.desk.tenant.id), conversation_uuid=None))
     assert not result.is_error, result
     return result.value
@@ -180,7 +180,7 @@ def test_a_foreign_todo_is_as_unknown_as_a_missing_one(agent: Agent, database: D
     assert listed(agent, status="all") == []
 
 
-# Handing out work
+# Claiming
 
 
 def test_ready_lists_todos_that_can_start_now(agent: Agent) -> None:

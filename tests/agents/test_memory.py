@@ -1,4 +1,4 @@
-"""What agents remember, and who is reminded of it."""
+"""Memory: agents store entries, and agents in the same scope find them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Calling models: by name and tier, with patience for what passes and none for what stays."""
+"""Model calls: by name and tier. Transient failures are retried, permanent ones are not."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def failure(talk: Talk) -> dict[str, str]:
     return told
 
 
-# What passes
+# Transient failures
 
 
 @pytest.mark.parametrize("passing", [error(429), error(500), error(502), error(503), error(529), error(408), drop()])
@@ -98,7 +98,7 @@ def test_a_tool_call_that_broke_off_is_not_made(sqlite_url: str, tmp_path: Path)
         assert talk.effects() == []
 
 
-# How long to wait
+# Backoff
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
@@ -119,7 +119,7 @@ def test_a_provider_that_wants_to_be_left_alone_is_for_a_while(asked: float, wai
     assert compute_backoff_ms(1, Limits(), 0.5, asked) == waited
 
 
-# What stays
+# Permanent failures
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
@@ -182,7 +182,7 @@ def test_a_missing_key_is_named(sqlite_url: str, tmp_path: Path, monkeypatch: py
         assert "ANTHROPIC_API_KEY" in told["error"]
 
 
-@pytest.mark.filterwarnings("ignore:invalid escape sequence")  # of Google's library, when it is compiled
+@pytest.mark.filterwarnings("ignore:invalid escape sequence")  # raised when Google's library is compiled
 @pytest.mark.parametrize(
     ("name", "variables", "model_name"),
     [
@@ -235,7 +235,7 @@ def test_a_model_that_cannot_be_called_raises_an_error_when_used(sqlite_url: str
 def test_a_model_that_cannot_be_built_fails_only_the_calls_that_use_it(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, HELLO, model_cheap="nobody:nothing") as talk:
         models = talk.headway.runtime.models
-        assert set(models.by_name) >= {models.names["strong"]}  # before anybody asked: to load it takes a second
+        assert set(models.by_name) >= {models.names["strong"]}  # loaded in advance, because loading takes a second
         assert talk.say()["outcome"] == "answered"
         with pytest.raises(SettingsError):
             models.find("cheap")

@@ -1,4 +1,4 @@
-"""The plan, the queue and the ledger are one list: whatever changes a row of a turn, every view shows it and hears of it."""
+"""The plan, the queue and the ledger are one list: each change to a row of a turn appears in every view and emits its events."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def queue(agent: Agent) -> list[tuple[int, str, str]]:
 
 
 def rest(agent: Agent) -> dict[str, tuple[int, str]]:
-    """The turn's rows as the ledger's own verbs show them: id and status by subject."""
+    """Return id and status of the turn's rows by subject, as the ledger tools report them."""
     listed = agent("todo_list", status="all", limit=100)["todos"]
     return {todo["subject"]: (todo["id"], todo["status"]) for todo in listed if todo["turn_id"] == agent.turn_id}
 
@@ -81,7 +81,7 @@ def test_canceled_rows_are_not_part_of_the_queue_and_reopening_brings_them_back(
     assert [(description, status) for _, description, status in queue(agent)] == [("look", "current"), ("build", "pending")]
 
 
-# Every door that changes a row of a turn. Each is handed the desk of the agent with a plan "look", "build".
+# Every operation that changes a row of a turn. Each gets an agent whose plan is "look", "build".
 DOORS: dict[str, Callable[[Agent], Any]] = {
     "create_todo": lambda agent: agent.plan("new", "newer"),
     "start_todo": lambda agent: agent("start_todo", todoId=agent.row("look").uuid),

@@ -1,4 +1,4 @@
-"""Tools that users write: what becomes of a function, and what is said of one that cannot be a tool."""
+"""Custom tools: how a Python function becomes a tool, and the error for a function that cannot."""
 
 import asyncio
 import sys
@@ -41,7 +41,7 @@ def weather(city: str, days: Annotated[int, Field(description="how many days ahe
     return f"{city}: sun for {days}"
 
 
-# What becomes of a function
+# From function to tool
 
 
 def test_a_function_with_types_and_a_docstring_is_a_tool(sqlite_agent: Agent) -> None:
@@ -127,7 +127,7 @@ def test_arguments_arrive_as_the_types_they_were_declared_as(sqlite_agent: Agent
 
 def test_defaults_are_not_shared_between_calls(sqlite_agent: Agent) -> None:
     @tool
-    def gather(word: str, words: list[str] = []) -> list[str]:  # noqa: B006  what users write
+    def gather(word: str, words: list[str] = []) -> list[str]:  # noqa: B006  users write this
         """Gather words."""
         words.append(word)
         return words
@@ -191,7 +191,7 @@ def test_any_exception_of_a_function_is_a_result_for_the_model(sqlite_agent: Age
     assert caller.refused("fail", kindly=False) == "fail failed with ZeroDivisionError: oh"
 
 
-# What cannot be a tool
+# Functions that cannot be tools
 
 
 def no_docstring(city: str) -> str:
@@ -268,7 +268,7 @@ def test_names_and_times_that_cannot_be_are_refused(options: dict[str, Any]) -> 
         tool(**options)(by_place)
 
 
-# Folders of them
+# Folders of tools
 
 
 @pytest.fixture

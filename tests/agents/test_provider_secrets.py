@@ -1,4 +1,4 @@
-"""A provider that quotes the key it was sent, wherever it can: nobody hears it again. Every provider that can be had is asked."""
+"""Every supported provider echoes the API key in its responses, wherever it can. The key must not appear in any error message."""
 
 import asyncio
 import json
@@ -15,9 +15,9 @@ from headway.agents.models.client import ModelFailed, Models, build_model
 from headway.agents.transcript import build_user_message
 from headway.ledger.errors import SettingsError
 
-KEY = "canary-of-a-provider"  # without a digit: no pattern for keys finds it
-ELSEWHERE = "ELSEWHERE"  # the address of the one who quotes
-# What each wants to have in the environment. Whose address is fixed is sent elsewhere by its client.
+KEY = "canary-of-a-provider"  # has no digit, so no pattern for keys matches it
+ELSEWHERE = "ELSEWHERE"  # stands for the address of the stub server
+# The environment variables of each provider. If the address cannot be set there, the test changes it in the client.
 GIVEN: dict[str, dict[str, str]] = {
     "alibaba": {"ALIBABA_API_KEY": KEY},
     "anthropic": {"ANTHROPIC_API_KEY": KEY},
@@ -52,7 +52,7 @@ GIVEN: dict[str, dict[str, str]] = {
     "zai": {"ZAI_API_KEY": KEY},
 }
 NAMES = {"openrouter": "openai/gpt-9", "bedrock-mantle": "openai.gpt-9"}
-# These say so before they are asked: their libraries are no part of ours, or they know nobody without a browser.
+# These are rejected when the model is built: their library is not installed, or they need a login in a browser.
 NEED_A_LIBRARY = ("bedrock", "cohere", "groq", "huggingface", "mistral", "typesafe", "xai")
 NEED_A_PERSON = ("openai-codex", "openai-chatgpt")
 SHAPES: tuple[Callable[[str], str], ...] = (
@@ -63,7 +63,7 @@ SHAPES: tuple[Callable[[str], str], ...] = (
 
 
 class Quoting(ThreadingHTTPServer):
-    """Refuses everything and quotes it, in the shapes of its day."""
+    """A stub provider that rejects every request with 401 and echoes it, in the current shape."""
 
     shape: Callable[[str], str]
     asked = 0
@@ -78,7 +78,7 @@ class Quotes(BaseHTTPRequestHandler):
     server: Quoting
 
     def log_message(self, format: str, *args: object) -> None:
-        """In silence."""
+        """Log nothing."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -107,7 +107,7 @@ def quoting() -> Iterator[Quoting]:
 
 
 async def failures(quoting: Quoting, name: str, model: Model) -> list[str]:
-    """What is said of a model when it is asked in every shape."""
+    """Return the error messages of the model, one for each shape of response."""
     models = Models(
         {"strong": name, "mid": name, "cheap": name}, 20, known={name: model}, redact=settings.build_redactor(settings.load())
     )
@@ -120,7 +120,7 @@ async def failures(quoting: Quoting, name: str, model: Model) -> list[str]:
     return said
 
 
-@pytest.mark.filterwarnings("ignore::Warning")  # some providers are retired, and some take fewer settings
+@pytest.mark.filterwarnings("ignore::Warning")  # some providers are deprecated, and some ignore settings
 def test_no_provider_can_quote_its_key_to_us(quoting: Quoting, monkeypatch: pytest.MonkeyPatch) -> None:
     said = {}
     for provider, given in GIVEN.items():
@@ -135,14 +135,14 @@ def test_no_provider_can_quote_its_key_to_us(quoting: Quoting, monkeypatch: pyte
             said[provider] = asyncio.run(failures(quoting, name, model))
 
     assert {provider: one for provider, told in said.items() for one in told if KEY in one} == {}
-    unasked = ("openai-decisions", "system-one")  # they answer no questions of ours, and say so
+    unasked = ("openai-decisions", "system-one")  # these support no chat requests and fail before sending one
     assert [provider for provider, told in said.items() if "HTTP 401" not in told[0]] == list(unasked)
     assert quoting.asked == len(SHAPES) * (len(GIVEN) - len(unasked))
 
 
 def test_no_provider_is_left_out() -> None:
     known = {name.partition(":")[0] for name in get_args(KnownModelName.__value__)}
-    through_a_gateway = {name for name in known if name.startswith("gateway/")}  # the same clients, at another address
+    through_a_gateway = {name for name in known if name.startswith("gateway/")}  # the same clients at another address
     assert known - through_a_gateway - {"test"} <= {*GIVEN, *NEED_A_LIBRARY, *NEED_A_PERSON}
     for provider in (*NEED_A_LIBRARY, *NEED_A_PERSON):
         with pytest.raises(SettingsError, match=r"needs a library: pip install|cannot be used"):

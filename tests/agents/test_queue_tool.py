@@ -1,4 +1,4 @@
-"""manage_todos: the turn's list as a queue with a current item, and the runtime's complete."""
+"""manage_todos: the turn's list as a queue with one current item, and how the runtime completes that item."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def finish_current(agent: Agent, outcome: str | None = None) -> dict[str, Any]:
 
 
 def seen(state: dict[str, Any]) -> list[str]:
-    """The queue in a line each: what it is, and how it stands."""
+    """Return one line per item: its description and status."""
     return [f"{item['description']}: {item['status']}" for item in state["items"]]
 
 
@@ -292,7 +292,7 @@ def test_every_call_emits_the_whole_state_then_the_current_item(agent: Agent, ar
 
 def test_finishing_the_current_item_emits_the_pair_too(agent: Agent) -> None:
     manage(agent, add=["look"])
-    for _ in range(2):  # also when there is nothing left to finish
+    for _ in range(2):  # the second time, nothing is left to finish
         before = len(agent.desk.events())
         state = finish_current(agent)
 

@@ -14,7 +14,7 @@ PATIENCE_S = 30
 
 
 def pursued(home: Path, wish: str, criteria: str = "") -> dict[str, Any]:
-    """The goal as it is once it has ended, with its journal."""
+    """Pursue a goal to its end. Return it with the kinds of its journal entries."""
 
     async def story() -> dict[str, Any]:
         async with temporary_headway(home) as headway:

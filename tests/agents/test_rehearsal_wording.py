@@ -1,4 +1,4 @@
-"""The rehearsal model does the same whatever the runtime's messages, instructions and tool descriptions say."""
+"""The rehearsal model does not depend on the wording of the runtime's messages, instructions and tool descriptions."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ OTHER_WORDS = "Lorem ipsum: 3 items (dolor) sit amet."
 
 
 class Reworded:
-    """Answers as the rehearsal model does when every sentence of the runtime is another one."""
+    """The rehearsal model with every sentence of the runtime replaced. It records each response that differs from the original."""
 
     def __init__(self) -> None:
         self.differences: list[tuple[ModelResponse, ModelResponse]] = []

@@ -1,4 +1,4 @@
-"""A provider that says when to ask again: it is left alone until then, by nobody who holds a slot, and people see for how long."""
+"""A provider that sends Retry-After gets no request until then. The wait holds no slot, and users can see when it ends."""
 
 import time
 from email.utils import formatdate
@@ -88,7 +88,7 @@ def test_the_wait_survives_a_restart(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, in_order(refusal(Retry_After="1800"), HELLO, HELLO)) as talk:
         retry_at = talk.wait(begin_delayed_turn(talk)).retry_at
         talk.revive()
-        run_another_turn(talk)  # by the new process, which leaves this one alone
+        run_another_turn(talk)  # in the new process, which does not touch the delayed turn
         assert talk.turn()["retry_at"] == retry_at
         assert len(talk.server.requests) == 2
         make_due(talk)
@@ -112,7 +112,7 @@ def test_a_wait_that_was_asked_for_counts_as_an_attempt(sqlite_url: str, tmp_pat
 
 
 def test_nothing_waits_inside_a_providers_library(sqlite_url: str, tmp_path: Path) -> None:
-    """It would hold a slot, and ask more often than the settings allow."""
+    """A retry inside the library would hold a slot and exceed the configured number of attempts."""
     script = in_order(refusal(Retry_After="1", x_should_retry="true"), HELLO)
     with open_talk(sqlite_url, tmp_path, script, retry_delay_s=LONG_S) as talk:
         talk.wait(begin_delayed_turn(talk))

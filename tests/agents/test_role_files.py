@@ -1,4 +1,4 @@
-"""Roles that users write as files: new ones, and changes to the built-in ones."""
+"""Role files: users add roles with them, and change the built-in ones."""
 
 from pathlib import Path
 

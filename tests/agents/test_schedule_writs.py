@@ -1,4 +1,4 @@
-"""/schedule: recurring work that an agent writes down, answered in a frame of its own."""
+"""/schedule: recurring work that an agent creates with a writ. The result comes back in a frame."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ NOW = {"tool": {"name": "now", "arguments": {}, "conversation_id": 0}}
 
 
 class Writer:
-    """An agent that writes text in a conversation, or outside of one."""
+    """An agent that writes text, inside or outside a conversation."""
 
     def __init__(self, desk: TenantHarness, role: str = "index", *, talks: bool = True) -> None:
         self.desk = desk
@@ -34,7 +34,7 @@ class Writer:
         return self.desk.database.write(lambda tx: writs.run_text(tx, self.scope, self.role, text)).output
 
     def refused(self, text: str) -> str:
-        """The reason in an answer that has to be a refusal."""
+        """Return the error line of a writ that must be refused."""
         head, line, end = self(text).split("\n")
         assert (head[:10], end) == ("[/schedule", "[END SCHEDULE]")
         assert line.startswith("ERR: ")

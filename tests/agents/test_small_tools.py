@@ -1,4 +1,4 @@
-"""calculate and now: small questions that models answer badly by themselves."""
+"""calculate and now: small questions that models answer poorly without a tool."""
 
 import time
 

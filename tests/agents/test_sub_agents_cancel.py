@@ -1,4 +1,4 @@
-"""Canceling a turn cancels its sub-agents: those at work stop, those that wait never start, and the turn ends once."""
+"""Canceling a turn cancels its sub-agents: running ones stop, queued ones never start, and the turn ends once."""
 
 import asyncio
 import time
@@ -35,7 +35,7 @@ SLOW = slow(15, text("At last."))
 
 
 def deep_and_wide(talk: Talk) -> None:
-    """One waits for a worker of its own, two are at work."""
+    """Start three sub-agents: one waits for its own sub-agent, two are running."""
     talk.server.script = by_role(
         index=by_transcript(spawn_calls("dig", "drill", "later"), await_calls, text("Dug.")),
         researcher=by_task(dig=delegate_call("shovel", "coder"), drill=SLOW, later=SLOW),
@@ -88,7 +88,7 @@ def test_those_that_wait_for_a_slot_never_start(sqlite_url: str, tmp_path: Path)
         talk.wait(begin_and_wait(talk, "researcher"))
         cancel_turn(talk)
         talk.server.release()
-        talk.wait(asyncio.sleep(0.3))  # nothing comes after
+        talk.wait(asyncio.sleep(0.3))  # time in which no further request may arrive
         assert len(list_requests(talk, "researcher")) == 1
         assert set(get_states(talk).values()) == {CANCELED}
 
@@ -113,7 +113,7 @@ def test_a_canceled_sub_agent_leaves_the_turn_and_its_siblings_alone(sqlite_url:
 
 
 def test_a_cancel_waits_for_the_step_a_sub_agent_is_taking(postgres_url: str, tmp_path: Path) -> None:
-    """What that step sets aside for its next call is given back as well."""
+    """The money that this step reserves for its next call is released, too."""
 
     def step(tx: Transaction, child: Run, canceling: ThreadPoolExecutor) -> None:
         job_store.find_locked(tx, talk.tenant_id, child.id)
@@ -122,7 +122,7 @@ def test_a_cancel_waits_for_the_step_a_sub_agent_is_taking(postgres_url: str, tm
         run_store.save(tx, funded)
         canceling.submit(cancel_elsewhere)
         deadline = time.monotonic() + 10
-        while not tx.one("SELECT 1 FROM pg_locks WHERE NOT granted"):  # until it has to wait for us
+        while not tx.one("SELECT 1 FROM pg_locks WHERE NOT granted"):  # until the cancellation waits for our lock
             assert time.monotonic() < deadline
 
     def cancel_elsewhere() -> list[str]:

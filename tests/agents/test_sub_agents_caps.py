@@ -1,4 +1,4 @@
-"""How many sub-agents there may be. Whoever wants more waits for a slot or gets an answer; nothing crashes."""
+"""Limits on the number of sub-agents. At a limit, an agent waits for a slot or gets an error result; nothing crashes."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ FIVE = ("a", "b", "c", "d", "e")
 
 
 def at_work(talk: Talk) -> list[int]:
-    """How many there were, at each change of any."""
+    """Return the number of running sub-agents after each change."""
     working: set[str] = set()
     numbers: list[int] = []
     for told in talk.list_event_data("agent_changed"):
@@ -61,7 +61,7 @@ def test_never_are_more_at_work_than_may_be(sqlite_url: str, tmp_path: Path) -> 
 
 
 def test_children_of_different_parents_do_not_take_each_others_slots(sqlite_url: str, tmp_path: Path) -> None:
-    """A worker that waits has no slot, so what it waits for can never be kept from starting by those like itself."""
+    """A waiting worker holds no slot, so workers of the same kind cannot block the sub-agent it waits for."""
     worker = by_transcript(spawn_calls("x", role="coder"), await_calls, text("A hole."))
     script = by_role(index=by_transcript(spawn_calls(*FIVE), await_calls, text("Dug.")), researcher=worker, coder=text("Done."))
     with open_talk(sqlite_url, tmp_path, script, subagents_per_parent="1") as talk:
@@ -87,7 +87,7 @@ def awaited_known(request: Request) -> Reply:
 
 
 def past_lives(talk: Talk, number: int) -> None:
-    """So many of this turn have been and gone."""
+    """Record `number` ended sub-agents of this turn."""
     parent = talk.run_row()
 
     def lived(tx: Transaction) -> None:

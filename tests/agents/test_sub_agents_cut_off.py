@@ -1,4 +1,4 @@
-"""The result of a sub-agent that the length limit cut off arrives whole: the parts are joined."""
+"""An answer of a sub-agent that was cut off by the length limit is completed: its parts are joined."""
 
 import json
 from pathlib import Path
@@ -119,7 +119,7 @@ def test_a_crash_between_the_parts_loses_nothing(database_url: str, tmp_path: Pa
     """004: "Agent survives … machine restarts without losing in-flight work"."""
 
     async def story() -> None:
-        await begin_and_wait(talk, "researcher", 2)  # the second part is being waited for
+        await begin_and_wait(talk, "researcher", 2)  # the request for the second part is pending
         await crash_process(talk)
 
     with open_talk(database_url, tmp_path, text(""), sweeping=True) as talk:

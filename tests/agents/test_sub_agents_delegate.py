@@ -1,4 +1,4 @@
-"""delegate: the supervisor sleeps while a worker works, hears what came of it, and goes on with the rest of its plan."""
+"""delegate: the supervisor waits for a worker without a slot, gets its result, and continues with its plan."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from tests.model_server import Reply, Request, calls, error, text
 
 
 def delegate_next(request: Request) -> Reply:
-    """The first open item of the plan."""
+    """Delegate the first open item of the plan."""
     return delegate_call("dig", todoId=list_open_ids(request)[0])
 
 
@@ -141,7 +141,7 @@ def test_two_delegations_of_one_answer_are_both_answered(sqlite_url: str, tmp_pa
 
 
 def test_a_sub_agent_of_any_role_never_plans(sqlite_url: str, tmp_path: Path) -> None:
-    """A second supervisor has no turn of its own."""
+    """A sub-agent with the supervisor's role has no turn, and so no plan."""
 
     def index(request: Request) -> Reply:
         if "[DELEGATION CONTEXT]" in request.texts[1]:
@@ -161,7 +161,7 @@ def test_a_sub_agent_of_any_role_never_plans(sqlite_url: str, tmp_path: Path) ->
 
 
 def deep(talk: Talk) -> None:
-    """A worker of a worker is at work, and both who wait for it sleep."""
+    """Start a sub-agent of a sub-agent. Both waiting agents are delayed."""
     talk.server.script = by_role(
         index=by_transcript(plan_call("Dig"), delegate_next, text("Dug.")),
         researcher=by_transcript(delegate_call("shovel", "coder"), text("A hole.")),
@@ -171,7 +171,7 @@ def deep(talk: Talk) -> None:
 
 
 def dug(talk: Talk) -> None:
-    """All of it ended as if nothing had happened, and nothing began twice."""
+    """Assert that the turn ended as if uninterrupted and nothing was started twice."""
     assert wait_for_end(talk)["outcome"] == "drained"
     assert get_states(talk) == {"dig": ("completed", "completed"), "shovel": ("completed", "completed")}
     assert {task: run.depth for task, run in list_sub_agents(talk).items()} == {"dig": 1, "shovel": 2}
@@ -245,7 +245,7 @@ def test_a_worker_may_report_how_it_ended_with_data(database_url: str, tmp_path:
         assert (result["status"], result["summary"], result["data"]) == ("completed", "A hole.", {"depth": 3})
         assert "report_outcome" not in list_requests(talk, "index")[0].tools
         assert "report_outcome" in list_requests(talk, "researcher")[0].tools
-        assert [effect.tool for effect in talk.effects() if effect.tool == "now"] == []  # it had ended
+        assert [effect.tool for effect in talk.effects() if effect.tool == "now"] == []  # the report ended the run before this call
         assert len(talk.server.requests) == 3
 
 

@@ -1,4 +1,4 @@
-"""Sub-agents that fail: their parent hears how, and goes on."""
+"""Sub-agents that fail: the parent gets the reason and continues."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ INDEX = by_transcript(delegate_call("dig"), text("I go on."))
 
 
 def failed(talk: Talk) -> dict[str, Any]:
-    """What its parent heard of it."""
+    """Return the result of the failed sub-agent that its parent got."""
     assert talk.turn()["outcome"] == "answered"
     assert talk.answers() == ["I go on."]
     (heard,) = list_tool_answers(talk.server.requests[-1], "delegate")

@@ -1,5 +1,5 @@
-"""On Postgres agents of one turn take their steps at the same time as others stop them and begin more: nobody waits in a circle,
-and what is counted is counted by one at a time."""
+"""On Postgres, agents of one turn take steps while other transactions cancel them and start more. There are no deadlocks, and
+limits are checked by one transaction at a time."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -28,12 +28,12 @@ from tests.model_server import text
 
 WAITING = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 CALL = ModelCall("strong", "somebody's", 1, 1, 1_000)
-FREE = CALL._replace(cost=0)  # nobody has to wait for the pool
+FREE = CALL._replace(cost=0)  # no cost, so no step waits for the pool
 
 
 @contextmanager
 def waiting(url: str, *works: Callable[[Transaction], Any]) -> Iterator[None]:
-    """Each at work on a thread and a connection of its own, and all of them wait for a lock. When the block ends, they end."""
+    """Run each function on its own thread and connection until it waits for a lock. When the block ends, wait for the threads."""
 
     def run(work: Callable[[Transaction], Any]) -> None:
         with closing(connect(url)) as connection:
@@ -59,7 +59,7 @@ def deadlocks(url: str) -> int:
 
 
 def a_turn_with(talk: Talk, number: int) -> tuple[Run, list[Run]]:
-    """A turn and so many sub-agents of it, all ours to take steps in."""
+    """Start a turn with `number` sub-agents. All their jobs are owned by this process."""
 
     def begin(tx: Transaction) -> tuple[Run, list[Run]]:
         root = turns.start(tx, talk.tenant_id, talk.conversation_id, turns.TurnRequest("Do it."))
@@ -80,7 +80,7 @@ def a_turn_with(talk: Talk, number: int) -> tuple[Run, list[Run]]:
 def says(
     talk: Talk, run: Run, response: ModelResponse, call: ModelCall, limits: Limits | None = None
 ) -> Callable[[Transaction], Any]:
-    """The step of a run that writes this answer down."""
+    """Return a step of the run that stores this answer."""
     runtime = talk.headway.runtime._replace(limits=limits or Limits())
     work: RunContext = talk.database.read(partial(load_context, runtime=runtime, run=run))
     entries = talk.database.read(lambda tx: transcript.load(tx, run))
@@ -92,7 +92,7 @@ def test_a_sub_agent_that_ends_while_its_turn_is_canceled_causes_no_deadlock(pos
         root, (child,) = a_turn_with(talk, 1)
         before = deadlocks(postgres_url)
         ends = says(talk, child, ModelResponse([TextPart("Done.")]), CALL)
-        other.execute("INSERT INTO pools (tenant_id) VALUES (%s)", (talk.tenant_id,))  # whoever books something waits for us
+        other.execute("INSERT INTO pools (tenant_id) VALUES (%s)", (talk.tenant_id,))  # every step with a cost waits for this
         with waiting(postgres_url, ends, lambda tx: turns.cancel(tx, talk.tenant_id, root.turn_id or "")):
             other.rollback()
         assert deadlocks(postgres_url) == before
@@ -105,7 +105,7 @@ def test_two_sub_agents_that_begin_others_at_once_stay_within_the_limits(postgre
         root, children = a_turn_with(talk, 2)
         spawn = ModelResponse([ToolCallPart("spawn_agent", {"task": "more"}, "call")])
         steps = [says(talk, child, spawn, FREE, Limits(breadth=3)) for child in children]
-        other.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOG_LOCK, talk.tenant_id))  # nobody gets to the end of a step
+        other.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOG_LOCK, talk.tenant_id))  # no step can commit
         with waiting(postgres_url, *steps):
             other.rollback()
         begun, _ = talk.database.read(lambda tx: run_store.count_sub_agents(tx, root))

@@ -1,4 +1,4 @@
-"""Sub-agents draw on the same pool as everybody else; one that finds it empty waits, and the operator is asked."""
+"""Sub-agents spend from the tenant's pool. One that finds it empty waits, and the operator gets a notice."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def test_the_cost_of_a_sub_agent_is_on_its_run_and_comes_from_the_shared_pool(da
 
 
 def look_again(talk: Talk) -> None:
-    """The time after which it looks whether there is money has come."""
+    """Wake the waiting sub-agent, as if its delay had passed."""
     child = list_sub_agents(talk)["dig"]
     talk.database.write(lambda tx: jobs.wake(tx, talk.tenant_id, child.id))
     talk.headway.nudge()

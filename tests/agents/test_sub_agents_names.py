@@ -1,4 +1,4 @@
-"""The agent tools under the names that other runtimes gave them."""
+"""The agent tools under the names that other runtimes use."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ tools = ["spawn-agent", "await-agent"]
 
 
 def job_id(request: Request) -> str:
-    """What a program reads that knows only the document."""
+    """Return the id under the only name that the source document defines."""
     return str(json.loads(request.tool_results[0].content)["jobId"])
 
 

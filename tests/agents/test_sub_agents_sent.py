@@ -1,4 +1,4 @@
-"""What a sub-agent is sent: its role, the envelope, its task, what it was given; nothing of anybody else's."""
+"""The messages of a sub-agent: its role, the envelope, its task and context, and nothing from any other agent."""
 
 import json
 from pathlib import Path
@@ -178,7 +178,7 @@ def test_the_text_of_a_sub_agent_is_not_streamed_to_people(sqlite_url: str, tmp_
         assert [one["content"] for one in talk.list_event_data("message")] == ["Dig.", "Dug."]
 
 
-# What no database takes
+# Characters that no database can store
 
 UNSTORABLE = (
     ("delegate", '{"agent": "researcher", "task": "dig BAD"}'),

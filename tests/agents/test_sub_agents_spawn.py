@@ -1,4 +1,4 @@
-"""spawn_agent and those who look after what was spawned: await_agent, check_agent, cancel_agent."""
+"""spawn_agent and the tools for spawned sub-agents: await_agent, check_agent, cancel_agent."""
 
 import asyncio
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_spawned_sub_agents_work_at_the_same_time(database_url: str, tmp_path: P
 
 
 async def watched(talk: Talk) -> list[int]:
-    """When the supervisor took a step, as seen again and again for as long as it sleeps."""
+    """Poll the supervisor's job while it is delayed, and return the time of its last update at each poll."""
     steps: list[int] = []
     await talk.until(lambda: talk.job().state == "delayed")
     while (job := talk.job()).state == "delayed":
@@ -57,7 +57,7 @@ def test_awaiting_with_a_timeout_reports_a_running_sub_agent_without_model_calls
     async def story() -> list[int]:
         await begin_and_wait(talk, "researcher")
         steps = await watched(talk)
-        await talk.until(lambda: len(list_requests(talk, "index")) == 3)  # it has been answered
+        await talk.until(lambda: len(list_requests(talk, "index")) == 3)  # the await call has returned
         return steps
 
     with open_talk(database_url, tmp_path, text("")) as talk:

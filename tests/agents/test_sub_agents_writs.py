@@ -139,7 +139,7 @@ def test_a_crash_while_they_work_begins_nothing_twice(database_url: str, tmp_pat
         )
 
 
-# A worker's own
+# Writs of a worker
 
 
 def test_a_worker_marks_progress_on_the_conversations_todos(database_url: str, tmp_path: Path) -> None:

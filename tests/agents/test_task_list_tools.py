@@ -1,4 +1,4 @@
-"""ListTasks, AddTask, CompleteTask, UncompleteTask, DeleteTask: a conversation's task list, in the contract's words."""
+"""ListTasks, AddTask, CompleteTask, UncompleteTask, DeleteTask: a conversation's task list, in the wording of its specification."""
 
 import asyncio
 import json
@@ -212,7 +212,7 @@ def test_a_list_does_not_grow_without_end(sqlite_agent: Agent) -> None:
     assert len(listed(sqlite_agent)) == 1_000
 
 
-# Whose list
+# Ownership
 
 
 def test_each_conversation_has_its_own_list(sqlite_agent: Agent) -> None:
@@ -253,7 +253,7 @@ def test_a_worker_has_the_task_list_too(sqlite_agent: Agent) -> None:
     assert [task["title"] for task in listed(worker)] == ["look"]
 
 
-# Many at once
+# Concurrency
 
 
 def test_calls_at_the_same_time_lose_nothing(sqlite_agent: Agent) -> None:

@@ -1,4 +1,4 @@
-"""What models send as arguments: null for what they leave out, lists as JSON text, and mistakes, which are named as written."""
+"""Arguments from models: null for omitted values, lists as JSON text, and errors that use the argument names of the caller."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ TOOLS = catalogue.build_toolbox(ExternalAccess(("*",), ("ls",))).tools.values()
 LONG = "x" * 1_001
 NUL = "half \0"
 
-# Something that each kind of required argument accepts.
+# A valid value for each type of required argument.
 SAMPLES: dict[str, Any] = {"string": "1", "integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
 
 
@@ -38,7 +38,7 @@ def sample(schema: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("one", TOOLS, ids=lambda one: one.name)
 def test_null_for_an_optional_argument_means_that_it_is_absent(one: Tool) -> None:
-    """000: "context?: string", "agentType?: string", "order?: number": optional, and models send null for what they leave out."""
+    """000: "context?: string", "agentType?: string", "order?: number": optional, and models send null for omitted values."""
     schema = build_input_schema(one.arguments)
     required = required_arguments(schema)
     optional = {name: None for name in schema["properties"] if name not in required}
@@ -132,7 +132,7 @@ def test_json_text_that_does_not_do_is_refused_like_anything_else(sqlite_agent: 
     assert sqlite_agent.rows() == []
 
 
-# Names
+# Argument names
 
 
 @pytest.mark.parametrize(

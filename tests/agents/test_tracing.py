@@ -1,4 +1,4 @@
-"""What an exporter of OpenTelemetry spans gets to see of agents at work, and that nobody else pays for it."""
+"""OpenTelemetry spans of agents. Without an exporter, tracing costs nothing."""
 
 import json
 import os
@@ -30,7 +30,7 @@ headway.close()
 
 
 def plans_and_looks(request: Request) -> Reply:
-    """Plans one thing, asks for the time, marks it as done, answers."""
+    """Plan one item, calculate, complete the item, answer."""
     results = request.tool_results
     if not results:
         return calls(("create_todo", {"items": [{"title": "look at the clock"}]}))

@@ -1,4 +1,4 @@
-"""Stopping turns: by the one who asked, and by the kill switch."""
+"""Stopping turns: by the user, and by the kill switch."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ NOW = calls(("now", {}))
 
 
 def cancel(talk: Talk) -> None:
-    """What a door does: write it down, then wake up whoever waits."""
+    """Cancel the turn as a surface does: store the cancellation, then interrupt the running job."""
     assert talk.run is not None
     turn_id = talk.run.turn_id or ""
     talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
@@ -126,8 +126,8 @@ def test_a_halted_turn_stops_before_its_next_step_and_continues_afterwards(datab
     with open_talk(database_url, tmp_path, in_order(plan_call("Bake"), halted, complete_next, text("Eat."))) as talk:
         turn = talk.say()
         assert turn["status"] == "running"
-        assert turn["iterations"] == 2  # what the model said was written down,
-        assert talk.database.read(lambda tx: tx.all("SELECT * FROM memory_entries")) == []  # and not acted upon
+        assert turn["iterations"] == 2  # the model's answer was stored,
+        assert talk.database.read(lambda tx: tx.all("SELECT * FROM memory_entries")) == []  # and none of its calls was made
         assert len(talk.effects()) == 1
         talk.revive()
         talk.wait(asyncio.sleep(0.05))

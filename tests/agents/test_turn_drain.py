@@ -1,4 +1,4 @@
-"""The drain gate: an answer does not end a turn whose list has open items."""
+"""The drain gate: an answer does not end a turn while its plan has open items."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Why a model stopped talking, and what comes of it."""
+"""Finish reasons: why a model stopped, and what the runtime does then."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How far a turn may go, and how it ends when it may go no further."""
+"""The limits of a turn, and how it ends when it reaches one."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""`order`: places count from 1 for agents and from 0 in the ledger, and what was asked for is what comes out."""
+"""`order`: positions count from 1 for agents and from 0 in the ledger, and items end up at the requested position."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from headway.actions import views
 from headway.ledger.scope import Selection
 from tests.agents.agent_harness import Agent
 
-# Everybody puts new items at the front, and ends what is already there.
+# Each process puts new items at the front and ends existing ones.
 CROWD = """
 import sys
 from contextlib import suppress
@@ -30,7 +30,7 @@ with DirectDatabase(url) as database:
 
 
 def create(agent: Agent, *items: tuple[str, int | None]) -> list[int]:
-    """Create these, and get the places they were given."""
+    """Create items and return the positions they got."""
     wanted = [{"title": title} | ({} if order is None else {"order": order}) for title, order in items]
     return [one["order"] for one in agent("create_todo", items=wanted)["created"]]
 

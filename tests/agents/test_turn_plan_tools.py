@@ -1,4 +1,4 @@
-"""The turn's plan as a supervisor holds it: create_todo, list_todo, start_todo, complete_todo."""
+"""The tools for the turn's plan: create_todo, list_todo, start_todo, complete_todo."""
 
 import re
 from typing import Any
@@ -14,7 +14,7 @@ NOTHING = {"total": 0, "pending": 0, "inProgress": 0, "completed": 0, "cancelled
 
 
 def one_of_each(agent: Agent) -> dict[str, str]:
-    """A plan with an item in every status; its ids by title."""
+    """Create a plan with one item in each status. Return the ids by title."""
     ids = dict(zip(("waiting", "going", "done", "dropped"), agent.plan("waiting", "going", "done", "dropped"), strict=True))
     agent("start_todo", todoId=ids["going"])
     agent("complete_todo", todoId=ids["done"], outcome="it works")
@@ -33,7 +33,7 @@ def test_a_plan_is_created_in_one_call_and_one_transaction(agent: Agent) -> None
     assert [(one["title"], one["order"]) for one in answer["created"]] == [("look", 1), ("build", 2), ("check", 3)]
     assert answer["totalPending"] == 3
     assert all(set(one) == {"id", "title", "order"} and str(UUID(one["id"])) == one["id"] for one in answer["created"])
-    # One transaction: the pair of events comes once, after everything that was created.
+    # One transaction: the pair of events is emitted once, after all items are created.
     assert agent.kinds()[before:] == ["todo_changed"] * 3 + ["todos_updated", "todos_current"]
     assert len({row.created_at for row in agent.rows()}) == 1
 
@@ -250,7 +250,7 @@ def test_missing_or_wrong_arguments_are_named_and_nothing_ends(
     assert sqlite_agent.titles("pending") == ["look"]
 
 
-# Whose plan
+# Ownership
 
 
 def test_another_turns_item_is_not_found(agent: Agent) -> None:

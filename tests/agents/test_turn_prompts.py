@@ -1,4 +1,4 @@
-"""What a model is told it may do: what its role grants, and nothing else."""
+"""The instructions of a model describe the tools and writs that its role grants, and no others."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ ALL = PLAIN | {"Delegation", "Goals"}
 
 
 def asked(url: str, home: Path, role: str = "", mode: TurnMode = "plan") -> Request:
-    """The first request of a turn, with this file for the role that answers."""
+    """Return the first request of a turn whose role `index` is defined by this file."""
     (home / "agents").mkdir()
     (home / "agents" / "index.toml").write_text(role)
     with open_talk(url, home, text("Hello.")) as talk:

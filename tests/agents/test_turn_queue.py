@@ -1,4 +1,4 @@
-"""Turns in queue mode: each answer is judged against the current item, and the next item comes by itself."""
+"""Turns in queue mode: each answer is assessed against the current item, and the next item follows automatically."""
 
 import json
 from pathlib import Path

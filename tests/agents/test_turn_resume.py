@@ -1,4 +1,4 @@
-"""A turn whose process stopped, wherever it was, is taken over by another and ends as if nothing had happened."""
+"""A turn whose process stopped at any point is taken over by another process and ends as if uninterrupted."""
 
 import asyncio
 import random
@@ -59,7 +59,7 @@ def done(home: Path) -> list[str]:
 
 
 def let_go(talk: Talk) -> None:
-    """Whoever waits in a tool of ours goes on."""
+    """Release the calls that wait in the `pay` tool."""
     tool = talk.headway.toolbox.tools["pay"].on_thread
     assert tool is not None
     tool.args[1].__globals__["GO"].set()  # type: ignore[attr-defined]
@@ -72,7 +72,7 @@ async def crash_at_request(talk: Talk, number: int) -> None:
 
 
 def story(request: Request) -> Reply:
-    """A plan with two items, a tool, a refusal and an answer: the same reply to the same request, however often it is made."""
+    """A plan with two items, tool calls, a refusal and an answer. The same request always gets the same reply."""
     said: list[Reply | Script] = [plan_call("Bake", "Frost"), calls(("remember", {"text": "flour"}), ("now", {})), complete_next]
     said += [text("Done?"), complete_next, text("Enjoy.")]
     reply = said[-1] if "Plan: 0 open" in request.last else said[request.assistant_turns]
@@ -189,12 +189,12 @@ def test_a_clean_stop_hands_its_turns_back_at_once(sqlite_url: str, tmp_path: Pa
 
 
 def take_over(talk: Talk) -> None:
-    """Somebody else drives it from now on."""
+    """Assign the job to another process."""
     assert hand_over(talk, "somebody else")
 
 
 def hand_over(talk: Talk, owner: str) -> bool:
-    """Whether it was still under way."""
+    """Assign the job to `owner` if it is still running. Return whether it was."""
     job = talk.job()
     if job.state != "running":
         return False
@@ -255,7 +255,7 @@ def test_two_processes_that_sweep_drive_a_turn_once(sqlite_url: str, tmp_path: P
 
 
 def test_a_turn_that_changes_hands_again_and_again_ends_as_if_it_had_not(database_url: str, tmp_path: Path) -> None:
-    """Each time somebody else takes over, and the one before may not have noticed and works on for a while."""
+    """At each takeover, the previous process may not notice at once and may continue for a while."""
     chance = random.Random(7)
 
     async def change_hands(number: int) -> int:
@@ -266,14 +266,14 @@ def test_a_turn_that_changes_hands_again_and_again_ends_as_if_it_had_not(databas
                 task.cancel()
             means = talk.headway.runtime._replace(owner=f"process {number}.{change}")
             if not hand_over(talk, means.owner):
-                break  # it has ended
+                break  # the turn has ended
             engine = Engine(means.database, means.owner, build_handlers(means))
             engine.take(talk.job())
             task, taken = engine.tasks[talk.job().id], taken + 1
         await asyncio.wait([task])
         return taken
 
-    # A request that is cut off while it is sent is a breach as well.
+    # A request that is cut off while being sent counts as a breach, too.
     with open_talk(database_url, tmp_path, story, breaches=True, model="openai-chat:gpt-4o") as talk:
         taken = 0
         for number in range(4):
@@ -287,7 +287,7 @@ def test_a_turn_that_changes_hands_again_and_again_ends_as_if_it_had_not(databas
         assert taken > 4
         assert len(talk.database.read(lambda tx: tx.all("SELECT * FROM memory_entries"))) == 4
         assert [effect.state for effect in talk.effects()] == ["succeeded"] * 5 * 4
-        assert len(talk.model_calls()) >= 6 * 4  # an answer that came to one who had lost the turn is paid for, too
+        assert len(talk.model_calls()) >= 6 * 4  # an answer that arrives after a takeover is paid for, too
         assert talk.pool().spent == sum(call.cost for call in talk.model_calls()) > 0
 
 
@@ -306,7 +306,7 @@ def test_a_commit_whose_answer_was_lost_is_not_repeated(postgres_url: str, tmp_p
 
 @pytest.mark.parametrize("after", [b"INSERT INTO effects", b"paid"], ids=["the first", "the one after it"])
 def test_a_tool_whose_start_commit_was_uncertain_is_called_once(postgres_url: str, home: Path, after: bytes) -> None:
-    """Nobody but us could have called it, and we did not."""
+    """Only this process could have called the tool, and it had not."""
     said = in_order(calls(("pay", {"amount": 1}), ("pay", {"amount": 2})), text("Paid."))
     with lose_commit_answer(postgres_url, after) as way, open_talk(way.url, home, said) as talk:
         let_go(talk)

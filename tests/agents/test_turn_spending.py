@@ -1,4 +1,4 @@
-"""What turns cost: written down with each answer, taken from a pool that all of a tenant's agents share."""
+"""The cost of turns: recorded with each answer and paid from a pool that all agents of a tenant share."""
 
 import asyncio
 from pathlib import Path
@@ -22,7 +22,7 @@ ANSWER = text("Late.", usage=USED)
 
 
 def listed() -> int:
-    """What those tokens cost according to the price list."""
+    """Return the cost of these tokens according to the price list."""
     price = calc_price(Usage(input_tokens=USED[0], output_tokens=USED[1]), "gpt-4o", provider_id="openai")
     return int(price.total_price * NANOS_PER_DOLLAR)
 
@@ -155,7 +155,7 @@ def test_an_answer_to_a_dead_process_is_paid_for_once(database_url: str, tmp_pat
         headway = talk.headway
         job = await headway.database.write(lambda tx: headway.begin_turn(tx, talk.tenant_id, talk.conversation_id, "Do it."))
         talk.run = run = talk.database.read(lambda tx: runs.get(tx, talk.tenant_id, job.id))
-        driven = asyncio.create_task(drive(headway.runtime, run))  # by nobody who would notice before it does itself
+        driven = asyncio.create_task(drive(headway.runtime, run))  # outside the engine, so only the run itself can notice the loss
         await talk.wait_for_requests(which)
         if how == "canceled":
             talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, run.turn_id or ""))
@@ -218,7 +218,7 @@ def test_the_cheap_tier_is_paid_from_the_same_pool(sqlite_url: str, tmp_path: Pa
 
 
 def test_impossible_token_counts_do_not_fail_the_turn() -> None:
-    """More tokens from a cache than there were, fewer than none: the price list refuses that."""
+    """The price list rejects negative counts, and more cached tokens than input tokens."""
     known = Prices().cost("openai-chat:gpt-4o", RequestUsage(input_tokens=10, output_tokens=5))
     assert Prices().cost("openai-chat:gpt-4o", RequestUsage(input_tokens=10, output_tokens=5, cache_read_tokens=50)) == known > 0
     assert Prices().cost("openai-chat:gpt-4o", RequestUsage(input_tokens=-1, output_tokens=-5)) == 0

@@ -1,4 +1,4 @@
-"""Calls of repeatable tools inside a turn: retried with backoff while the failure may pass, kept as dead letters afterwards."""
+"""Calls of repeatable tools in a turn: transient failures are retried with backoff, then kept as dead letters."""
 
 import json
 from pathlib import Path
@@ -170,7 +170,7 @@ def test_each_call_of_one_answer_has_all_its_attempts(sqlite_url: str, home: Pat
 
 
 def test_a_sub_agents_call_is_retried_too(sqlite_url: str, home: Path) -> None:
-    """The sub-agent rests between attempts, and its parent keeps waiting for it."""
+    """The sub-agent waits between attempts, and its parent keeps waiting for it."""
     parts = by_role(
         index=by_transcript(delegate_call("dig"), DONE), researcher=by_transcript(calls(look(failures=99)), text("Nothing there."))
     )

@@ -1,4 +1,4 @@
-"""Tool calls of a turn: whatever a model sends, it gets an answer it can act on."""
+"""Tool calls of a turn: whatever a model sends, it gets a result it can act on."""
 
 import json
 from pathlib import Path
@@ -86,12 +86,12 @@ def home(tmp_path: Path) -> Path:
 
 
 def results(talk: Talk) -> list[str]:
-    """What the model was told of its calls, in order."""
+    """Return the tool results that the model got, in order."""
     return [result.content for result in talk.server.requests[-1].tool_results]
 
 
 def one_call(url: str, home: Path, made: Call) -> tuple[str, str]:
-    """(state, result) of one tool call, in a turn that goes on and answers all the same."""
+    """Return (state, result) of one tool call, in a turn that then continues and answers."""
     with open_talk(url, home, in_order(calls(made), DONE)) as talk:
         assert talk.say()["outcome"] == "answered"
         (effect,) = talk.effects()
@@ -137,7 +137,7 @@ def test_no_arguments_are_an_empty_object(sqlite_url: str, home: Path, raw: str)
 
 
 def test_deeply_nested_arguments_do_no_harm(sqlite_url: str, home: Path) -> None:
-    """Just below and above what Python's own reader of JSON puts up with."""
+    """Nesting just below and above the limit of Python's JSON parser."""
     made = [calls(call("remember", raw_arguments='{"text":' + "[" * n + "]" * n + "}")) for n in range(900, 1000, 9)]
     with open_talk(sqlite_url, home, in_order(*made, DONE), max_iterations="20") as talk:
         assert talk.say()["outcome"] == "answered"
@@ -151,7 +151,7 @@ def test_an_unknown_tool_is_answered_with_the_known_ones(sqlite_url: str, home: 
     assert "'bake_cake'" in said
     assert "create_todo" in said
     assert "awaited" in said
-    assert "manage_todos" not in said  # which belongs to the other mode
+    assert "manage_todos" not in said  # it belongs to queue mode
 
 
 @pytest.mark.parametrize("name", ["functions.now", "now()", "remember it all", "x" * 100, "näh"])
@@ -280,7 +280,7 @@ def test_arguments_sent_as_an_object_are_repaired_too() -> None:
 
 
 def test_the_effect_and_the_result_of_a_ledger_tool_are_stored_together(database_url: str, tmp_path: Path) -> None:
-    """The call, the rows, the result and the events of one commit have one moment."""
+    """The call, its rows, its result and its events are stored in one commit, so they have the same timestamp."""
     with open_talk(database_url, tmp_path, in_order(plan_call("Bake"), text("1"), text("2"), text("3"))) as talk:
         talk.say()
         (effect,) = talk.database.read(lambda tx: tx.all("SELECT started_at, ended_at, state FROM effects"))

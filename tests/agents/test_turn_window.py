@@ -1,4 +1,4 @@
-"""What of a turn goes to the model: the newest messages, the list as it is now, and nothing torn apart."""
+"""The window of messages that a model gets: the newest ones and the current list, without separating calls from their results."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ REQUEST = "Bake me a cake."
 
 
 def units(request: Request) -> list[str]:
-    """The roles of the messages as the runtime counts them: results that go back together are one. Without the context."""
+    """Return the roles of the messages as the runtime counts them: consecutive tool results are one. The context is left out."""
     roles: list[str] = []
     for message in request.messages[1:]:
         if message["role"] != "tool" or roles[-1] != "tool":
@@ -38,7 +38,7 @@ def test_a_long_loop_of_parallel_calls_never_sends_a_result_without_its_call(sql
 
 
 def test_a_window_after_refusals_is_as_whole(sqlite_url: str, tmp_path: Path) -> None:
-    """Refusals shift what would be cut: every place of the cut is met."""
+    """Refusals shift the point at which the window is cut, so every position of the cut occurs."""
     replies: list[Reply | Script] = [
         plan_call("Bake", "Frost"),
         PAIR,

@@ -1,4 +1,4 @@
-"""Writs in an agent's text: run when the answer is complete, heard of by the agent, never seen by people."""
+"""Writs in an agent's text: run when the answer is complete, reported back to the agent, and hidden from users."""
 
 from pathlib import Path
 

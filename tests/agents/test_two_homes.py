@@ -1,4 +1,4 @@
-"""The two homes of a todo and of a memory, the conversation and the tenant: an agent chooses one, and sees both."""
+"""A todo or a memory belongs to the conversation or to the tenant: an agent chooses one, and sees both."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Fetching pages: from listed hosts, on public addresses, within limits, and whatever the other side does."""
+"""Fetching pages: from allowed hosts, on public addresses, within limits, and from servers that misbehave."""
 
 import socket
 import ssl
@@ -18,7 +18,7 @@ from headway.ledger.errors import Invalid, OutOfReach
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import build_caller
 
-# Made for these tests, signed by itself: nobody has a reason to trust it.
+# Self-signed for these tests, so no client trusts it.
 CERTIFICATE = """\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgAc3ccAXDJ9J7NjDv
@@ -41,7 +41,7 @@ PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nGr\xc
 
 
 class Site:
-    """A server on this machine that sends exactly what it is told to, a piece at a time, to each who asks."""
+    """A local server that sends exactly the given pieces, one at a time, to every client."""
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -66,7 +66,7 @@ class Site:
         self.pieces = lambda _path: iter(pieces)
 
     def fetch(self, url: str | None = None, **options: Any) -> dict[str, Any]:
-        """As the tool does, except that this one machine's address counts as public."""
+        """Fetch as the tool does, except that 127.0.0.1 counts as a public address."""
         return fetch(url or self.url, ("*",), lambda address: address == "127.0.0.1", **options)
 
 
@@ -87,7 +87,7 @@ def refusal(work: Callable[[], Any]) -> str:
     return str(refused.value)
 
 
-# What comes back
+# Responses
 
 
 def test_a_page_comes_back_as_text_with_where_it_is_from(site: Site) -> None:
@@ -162,7 +162,7 @@ def test_characters_that_no_database_keeps_are_replaced(site: Site) -> None:
     assert site.fetch()["text"] == "a\ufffdb"
 
 
-# Time and nonsense
+# Timeouts and invalid responses
 
 
 def dripping(site: Site, *head: bytes) -> Callable[[str], Iterator[bytes]]:
@@ -216,7 +216,7 @@ def test_a_refused_connection_is_an_error_in_one_sentence(site: Site) -> None:
     assert "could not be fetched" in refusal(lambda: site.fetch(f"http://127.0.0.1:{port}/"))
 
 
-# Who may be asked
+# Allowed hosts and addresses
 
 
 @pytest.mark.parametrize(

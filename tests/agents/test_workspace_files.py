@@ -1,4 +1,4 @@
-"""Files in a workspace: what is written can be read and is listed, and nothing leads outside."""
+"""Files in a workspace: written files can be read and are listed, and no path leads outside."""
 
 import os
 import socket
@@ -124,7 +124,7 @@ def test_writing_over_a_link_replaces_the_link_and_not_its_target(caller: ToolCa
 def test_pipes_sockets_and_folders_are_refused_without_blocking(caller: ToolCaller, workspace: Path, monkeypatch: Any) -> None:
     caller("write_file", path="folder/a", content="x")
     os.mkfifo(workspace / "pipe")
-    monkeypatch.chdir(workspace)  # a socket's path has to be short
+    monkeypatch.chdir(workspace)  # a socket's path must be short
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("socket")
         for path in ("pipe", "socket", "folder", "."):

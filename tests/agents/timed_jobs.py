@@ -1,6 +1,6 @@
-"""Jobs that only record when they ran, to see how an engine schedules any kind of job.
+"""Jobs that record only when they ran, to test how an engine schedules jobs of any kind.
 
-As a script, it is one engine among several, which works until no job is left.
+As a script, this is one of several engines. It runs until no job is left.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class TimedRun(NamedTuple):
     job: str
     family: str
     owner: str
-    began: int  # by the clock that all processes of a machine share
+    began: int  # from a clock that all processes of the machine share
     ended: int
 
 
@@ -79,7 +79,7 @@ def count_unfinished(tx: Transaction) -> int:
 
 
 def count_most_at_once(rows: Iterable[TimedRun]) -> int:
-    """How many of them overlapped at most."""
+    """Return the highest number of jobs that ran at the same time."""
     moments = sorted([(one.began, 1) for one in rows] + [(one.ended, -1) for one in rows])
     now = most = 0
     for _, change in moments:
