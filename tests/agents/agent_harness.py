@@ -39,11 +39,11 @@ class Agent:
         return Execution(self.database, str(self.task_folder), scope, self.role, self.conversation.uuid)
 
     def call(self, tool: str, arguments: dict[str, Any], execution: Execution | None = None) -> Result:
-        async def story() -> Result:
+        async def call_tool() -> Result:
             with use_execution(execution or self.execution):
                 return await catalogue.build_toolbox().call(tool, arguments)
 
-        return asyncio.run(story())
+        return asyncio.run(call_tool())
 
     def __call__(self, tool: str, **arguments: Any) -> Any:
         """Return the result of a call that must succeed."""
@@ -64,15 +64,15 @@ class Agent:
 
     def plan(self, *titles: str) -> list[str]:
         """Add these items to the plan and return their ids."""
-        return [one["id"] for one in self("create_todo", items=[{"title": title} for title in titles])["created"]]
+        return [item["id"] for item in self("create_todo", items=[{"title": title} for title in titles])["created"]]
 
     def rows(self) -> list[Todo]:
         """Return the turn's rows as stored in the ledger."""
         return self.desk.read(todo_store.list_by_turn, self.turn_id)
 
     def row(self, title: str) -> Todo:
-        (found,) = (row for row in self.rows() if row.subject == title)
-        return found
+        (match,) = (row for row in self.rows() if row.subject == title)
+        return match
 
     def titles(self, status: str = "all") -> list[str]:
         return [item["title"] for item in self("list_todo", status=status)["items"]]

@@ -18,11 +18,11 @@ class ToolCaller:
         self.box = Toolbox(tools)
 
     def call(self, tool: str, arguments: dict[str, Any]) -> Result:
-        async def story() -> Result:
+        async def call_tool() -> Result:
             with use_execution(self.execution):
                 return await self.box.call(tool, arguments)
 
-        return asyncio.run(story())
+        return asyncio.run(call_tool())
 
     def __call__(self, tool: str, **arguments: Any) -> Any:
         """Return the result of a call that must succeed."""

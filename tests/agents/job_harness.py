@@ -13,8 +13,8 @@ LONG_S = "60"  # a delay that no test waits for
 
 
 def list_errors(talk: Talk) -> list[str]:
-    found: list[str] = json.loads(talk.job().errors)
-    return found
+    errors: list[str] = json.loads(talk.job().errors)
+    return errors
 
 
 async def wait_for_state(talk: Talk, state: str) -> Job:
@@ -39,9 +39,11 @@ def spoil_transcript(talk: Talk, message: str) -> list[str]:
     """Overwrite every transcript message, so that the run cannot continue. Return the original messages."""
 
     def spoil(tx: Any) -> list[str]:
-        before = [str(one) for (one,) in tx.all("SELECT message FROM transcript WHERE tenant_id = ? ORDER BY n", talk.tenant_id)]
+        original = [
+            str(text) for (text,) in tx.all("SELECT message FROM transcript WHERE tenant_id = ? ORDER BY n", talk.tenant_id)
+        ]
         tx.run("UPDATE transcript SET message = ? WHERE tenant_id = ?", message, talk.tenant_id)
-        return before
+        return original
 
     return talk.database.write(spoil)
 

@@ -65,7 +65,7 @@ def call_on_first(tool: str, **more: Any) -> Script:
 
 
 def list_spawned_ids(request: Request) -> list[str]:
-    return [json.loads(one.content)["run_id"] for one in request.tool_results if one.name == "spawn_agent"]
+    return [json.loads(result.content)["run_id"] for result in request.tool_results if result.name == "spawn_agent"]
 
 
 def raw_call(tool: str, arguments: str) -> Call:
@@ -77,7 +77,7 @@ def raw_call(tool: str, arguments: str) -> Call:
 
 def list_tool_answers(request: Request, tool: str) -> list[dict[str, Any]]:
     """Return the results of a tool so far."""
-    return [json.loads(one.content) for one in request.tool_results if one.name == tool]
+    return [json.loads(result.content) for result in request.tool_results if result.name == tool]
 
 
 def get_first_message(request: Request) -> str:
@@ -121,8 +121,8 @@ def get_states(talk: Talk) -> dict[str, tuple[str, str]]:
 
 
 def get_result(talk: Talk, task: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(list_sub_agents(talk)[task].result or "{}")
-    return found
+    result: dict[str, Any] = json.loads(list_sub_agents(talk)[task].result or "{}")
+    return result
 
 
 def cancel_turn(talk: Talk) -> None:
@@ -137,10 +137,10 @@ def cancel_turn(talk: Talk) -> None:
 
 def hold_replies(talk: Talk, reply: Reply | Script) -> Script:
     """On the first request, hold back all replies of the model server until it is released."""
-    met = count()
+    requests_seen = count()
 
     def script(request: Request) -> Reply:
-        if not next(met):
+        if not next(requests_seen):
             talk.server.hold()
         return to_script(reply)(request)
 

@@ -41,7 +41,7 @@ def test_a_delayed_turn_that_was_canceled_is_not_tried_again(database_url: str, 
 
 
 def test_a_running_turn_canceled_by_another_process_stops_within_a_second(database_url: str, tmp_path: Path) -> None:
-    async def story() -> float:
+    async def scenario() -> float:
         task = await talk.begin()
         await talk.wait_for_requests(2)
         cancel(talk)
@@ -58,7 +58,7 @@ def test_a_running_turn_canceled_by_another_process_stops_within_a_second(databa
             return original(request)
 
         talk.server.script = script
-        assert talk.wait(story()) < SOON_S
+        assert talk.wait(scenario()) < SOON_S
         assert (talk.job().state, talk.turn()["status"]) == ("canceled", "canceled")
         assert talk.headway.engine.tasks == {}
         talk.server.release()

@@ -32,7 +32,7 @@ FREE = CALL._replace(cost=0)  # no cost, so no step waits for the pool
 
 
 @contextmanager
-def waiting(url: str, *works: Callable[[Transaction], Any]) -> Iterator[None]:
+def run_until_blocked(url: str, *works: Callable[[Transaction], Any]) -> Iterator[None]:
     """Run each function on its own thread and connection until it waits for a lock. When the block ends, wait for the threads."""
 
     def run(work: Callable[[Transaction], Any]) -> None:
@@ -50,7 +50,7 @@ def waiting(url: str, *works: Callable[[Transaction], Any]) -> Iterator[None]:
         thread.join()
 
 
-def deadlocks(url: str) -> int:
+def count_deadlocks(url: str) -> int:
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute("SELECT pg_stat_force_next_flush()")
         row = admin.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").fetchone()
@@ -58,7 +58,7 @@ def deadlocks(url: str) -> int:
     return int(row[0])
 
 
-def a_turn_with(talk: Talk, number: int) -> tuple[Run, list[Run]]:
+def start_turn_with(talk: Talk, number: int) -> tuple[Run, list[Run]]:
     """Start a turn with `number` sub-agents. All their jobs are owned by this process."""
 
     def begin(tx: Transaction) -> tuple[Run, list[Run]]:
@@ -77,7 +77,7 @@ def a_turn_with(talk: Talk, number: int) -> tuple[Run, list[Run]]:
     return talk.database.write(begin)
 
 
-def says(
+def build_step(
     talk: Talk, run: Run, response: ModelResponse, call: ModelCall, limits: Limits | None = None
 ) -> Callable[[Transaction], Any]:
     """Return a step of the run that stores this answer."""
@@ -89,27 +89,27 @@ def says(
 
 def test_a_sub_agent_that_ends_while_its_turn_is_canceled_causes_no_deadlock(postgres_url: str, tmp_path: Path) -> None:
     with open_talk(postgres_url, tmp_path, text("Hello.")) as talk, psycopg.connect(postgres_url) as other:
-        root, (child,) = a_turn_with(talk, 1)
-        before = deadlocks(postgres_url)
-        ends = says(talk, child, ModelResponse([TextPart("Done.")]), CALL)
+        root, (child,) = start_turn_with(talk, 1)
+        before = count_deadlocks(postgres_url)
+        ends = build_step(talk, child, ModelResponse([TextPart("Done.")]), CALL)
         other.execute("INSERT INTO pools (tenant_id) VALUES (%s)", (talk.tenant_id,))  # every step with a cost waits for this
-        with waiting(postgres_url, ends, lambda tx: turns.cancel(tx, talk.tenant_id, root.turn_id or "")):
+        with run_until_blocked(postgres_url, ends, lambda tx: turns.cancel(tx, talk.tenant_id, root.turn_id or "")):
             other.rollback()
-        assert deadlocks(postgres_url) == before
-        found = talk.database.read(lambda tx: runs.list_page(tx, talk.tenant_id, root.turn_id, 5))
-        assert {run.id: run.status for run in found} == {root.id: "canceled", child.id: "completed"}
+        assert count_deadlocks(postgres_url) == before
+        rows = talk.database.read(lambda tx: runs.list_page(tx, talk.tenant_id, root.turn_id, 5))
+        assert {run.id: run.status for run in rows} == {root.id: "canceled", child.id: "completed"}
 
 
 def test_two_sub_agents_that_begin_others_at_once_stay_within_the_limits(postgres_url: str, tmp_path: Path) -> None:
     with open_talk(postgres_url, tmp_path, text("Hello.")) as talk, psycopg.connect(postgres_url) as other:
-        root, children = a_turn_with(talk, 2)
+        root, children = start_turn_with(talk, 2)
         spawn = ModelResponse([ToolCallPart("spawn_agent", {"task": "more"}, "call")])
-        steps = [says(talk, child, spawn, FREE, Limits(breadth=3)) for child in children]
+        steps = [build_step(talk, child, spawn, FREE, Limits(breadth=3)) for child in children]
         other.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOG_LOCK, talk.tenant_id))  # no step can commit
-        with waiting(postgres_url, *steps):
+        with run_until_blocked(postgres_url, *steps):
             other.rollback()
-        begun, _ = talk.database.read(lambda tx: run_store.count_sub_agents(tx, root))
-        assert begun == 3
-        results = [told["result"] for told in talk.list_event_data("tool_result")]
+        number, _ = talk.database.read(lambda tx: run_store.count_sub_agents(tx, root))
+        assert number == 3
+        results = [event["result"] for event in talk.list_event_data("tool_result")]
         assert ["run_id" in result for result in results] == [True, False]
         assert "which is the limit" in results[1]["error"]

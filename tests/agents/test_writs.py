@@ -222,18 +222,18 @@ def test_a_number_never_falls_through_to_a_subject(writer: Writer, number: str) 
 
     assert line.startswith("ERR: No todo")
     assert len(line) < 60
-    assert {writer.desk.get(one).status for one in (todo, also)} == {"pending"}
+    assert {writer.desk.get(row).status for row in (todo, also)} == {"pending"}
 
 
 def test_a_subject_matches_exactly_then_in_any_case_then_by_its_beginning(writer: Writer) -> None:
     exact, lower, longer = writer.add("Deploy"), writer.add("deploy"), writer.add("deploy the canary")
 
     writer("/todo start Deploy")
-    assert [writer.desk.get(one).status for one in (exact, lower, longer)] == ["in_progress", "pending", "pending"]
+    assert [writer.desk.get(row).status for row in (exact, lower, longer)] == ["in_progress", "pending", "pending"]
     writer("/todo done deploy the")
     assert writer.desk.get(longer).status == "completed"
     writer("/todo done deploy")
-    assert [writer.desk.get(one).status for one in (exact, lower)] == ["in_progress", "completed"]
+    assert [writer.desk.get(row).status for row in (exact, lower)] == ["in_progress", "completed"]
     writer("/todo done DEPLOY")
     assert writer.desk.get(exact).status == "completed"
 
@@ -245,7 +245,7 @@ def test_several_matches_are_ambiguous_and_nothing_changes(writer: Writer, subje
     first, second = (writer.add(subject) for subject in subjects)
 
     assert writer.lines(f"/todo done {reference}") == [f"ERR: ambiguous: #{first.id}, #{second.id} match; use the id"]
-    assert {writer.desk.get(one).status for one in (first, second)} == {"pending"}
+    assert {writer.desk.get(row).status for row in (first, second)} == {"pending"}
 
 
 def test_open_todos_come_before_ended_ones_and_ended_ones_are_found_too(writer: Writer) -> None:

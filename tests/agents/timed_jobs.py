@@ -48,11 +48,11 @@ async def record_run(database: Database, owner: str, job: Job, during: Callable[
     await during()
 
     def end(tx: Transaction) -> None:
-        held = job_store.find_locked(tx, job.tenant_id, job.id)
-        assert held is not None
-        assert (held.state, held.owner) == ("running", owner)
+        locked = job_store.find_locked(tx, job.tenant_id, job.id)
+        assert locked is not None
+        assert (locked.state, locked.owner) == ("running", owner)
         tx.run("INSERT INTO ran VALUES (?, ?, ?, ?, ?)", job.id, job.family, owner, began, time.monotonic_ns())
-        jobs.complete(tx, held)
+        jobs.complete(tx, locked)
 
     await database.write(end)
 
@@ -80,7 +80,7 @@ def count_unfinished(tx: Transaction) -> int:
 
 def count_most_at_once(rows: Iterable[TimedRun]) -> int:
     """Return the highest number of jobs that ran at the same time."""
-    moments = sorted([(one.began, 1) for one in rows] + [(one.ended, -1) for one in rows])
+    moments = sorted([(run.began, 1) for run in rows] + [(run.ended, -1) for run in rows])
     now = most = 0
     for _, change in moments:
         now += change

@@ -61,8 +61,8 @@ class EffectRow(NamedTuple):
 class WatchedHeadway(Headway):
     """Records the live text it streams."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.streamed: list[dict[str, Any]] = []
 
     def _stream_text(self, run: Run, data: dict[str, Any]) -> None:
@@ -100,17 +100,17 @@ class Talk:
 
     # Talking
 
-    def wait(self, story: Coroutine[Any, Any, T]) -> T:
+    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the event loop until it ends."""
-        return self.loop.run(asyncio.wait_for(story, PATIENCE_S))
+        return self.loop.run(asyncio.wait_for(coroutine, PATIENCE_S))
 
     def say(self, content: str = "Do it.", mode: TurnMode = "plan") -> dict[str, Any]:
         """Send a message and wait until the turn has ended or has stopped here. Return the turn."""
 
-        async def story() -> None:
+        async def run_turn() -> None:
             await self.wait_until_ended(await self.begin(content, mode))
 
-        self.wait(story())
+        self.wait(run_turn())
         return self.turn()
 
     async def begin(self, content: str = "Do it.", mode: TurnMode = "plan") -> "asyncio.Task[None]":
@@ -162,9 +162,9 @@ class Talk:
     def run_row(self) -> Run:
         assert self.run is not None
         run_id = self.run.id
-        found = self.database.read(lambda tx: run_store.find(tx, self.tenant_id, run_id))
-        assert found is not None
-        return found
+        row = self.database.read(lambda tx: run_store.find(tx, self.tenant_id, run_id))
+        assert row is not None
+        return row
 
     def events(self, *kinds: str) -> list[tuple[str, dict[str, Any]]]:
         """Return (kind, data) of the logged events, in order: of all kinds, or of the given ones."""
@@ -223,10 +223,10 @@ class Talk:
 
     def read_streamed_text(self) -> str:
         """Return the live text as a watcher finally sees it. A restart discards the text before it."""
-        shown = ""
-        for whisper in self.headway.streamed:
-            shown = "" if whisper.get("restart") else shown + whisper["text"]
-        return shown
+        text = ""
+        for chunk in self.headway.streamed:
+            text = "" if chunk.get("restart") else text + chunk["text"]
+        return text
 
     @property
     def requests(self) -> list[Request]:
@@ -237,12 +237,12 @@ class Talk:
     def crash(self, task: "asyncio.Task[None]") -> Coroutine[Any, Any, None]:
         """Stop the process that runs the turn, as in a crash, and expire its lease."""
 
-        async def story() -> None:
+        async def stop() -> None:
             task.cancel()
             await asyncio.wait([task])
             self.forget_leases()
 
-        return story()
+        return stop()
 
     def forget_leases(self) -> None:
         self.database.write(lambda tx: tx.run("UPDATE worker_leases SET beat_at = 0"))
@@ -313,7 +313,7 @@ LIVING: list[Headway] = []
 def open_talk(
     url: str,
     home: Path,
-    said: Script | Reply | Model,
+    script: Script | Reply | Model,
     *,
     sweeping: bool = False,
     breaches: bool = False,
@@ -321,11 +321,11 @@ def open_talk(
     **options: str,
 ) -> Iterator[Talk]:
     """`options` are settings by name. With `breaches`, requests may violate the model's API, and the test checks them itself."""
-    name = SCRIPTED if isinstance(said, Model) else STRONG
-    wanted = {"home": str(home), "database_url": url, "model": name, "retry_delay_s": "0.001", "restart_stagger_s": "0", **options}
+    name = SCRIPTED if isinstance(script, Model) else STRONG
+    values = {"home": str(home), "database_url": url, "model": name, "retry_delay_s": "0.001", "restart_stagger_s": "0", **options}
     with (
         pytest.MonkeyPatch.context() as patch,
-        ModelServer(Reply() if isinstance(said, Model) else said) as server,
+        ModelServer(Reply() if isinstance(script, Model) else script) as server,
         SharedDatabase(url) as database,
         asyncio.Runner() as loop,
     ):
@@ -333,7 +333,7 @@ def open_talk(
             patch.setenv(variable, value)
         patch.delenv("SSL_CERT_FILE", raising=False)  # no TLS is used here, and loading all certificates would take
         patch.setenv("SSL_CERT_DIR", str(home))  # longer than the turn
-        headway = WatchedHeadway(settings.load(wanted), {name: said} if isinstance(said, Model) else None)
+        headway = WatchedHeadway(settings.load(values), {name: script} if isinstance(script, Model) else None)
         if tracer:
             headway.tracer = tracer
         talk = Talk(headway, database, server, loop)
@@ -354,10 +354,10 @@ def open_talk(
 
 def in_order(*replies: Reply | Script) -> Script:
     """Give the first reply to the first request, the second to the second, and so on."""
-    asked = count()
+    request_numbers = count()
 
     def script(request: Request) -> Reply:
-        reply = replies[next(asked)]
+        reply = replies[next(request_numbers)]
         return reply if isinstance(reply, Reply) else reply(request)
 
     return script
@@ -367,8 +367,8 @@ def tiers(strong: Script | Reply, cheap: Script | Reply) -> Script:
     """Return a script for two tiers. It needs the option `model_cheap=CHEAP_TIER`."""
 
     def script(request: Request) -> Reply:
-        found = cheap if request.model == CHEAP else strong
-        return found if isinstance(found, Reply) else found(request)
+        part = cheap if request.model == CHEAP else strong
+        return part if isinstance(part, Reply) else part(request)
 
     return script
 
@@ -395,6 +395,6 @@ def complete_next(request: Request) -> Reply:
 
 def get_context(request: Request) -> str:
     """Return the context message, which must be the last message and the only one of its kind."""
-    shown = [text for text in request.texts if text.startswith("[TURN CONTEXT]")]
-    assert shown == [request.last]
+    contexts = [text for text in request.texts if text.startswith("[TURN CONTEXT]")]
+    assert contexts == [request.last]
     return request.last
