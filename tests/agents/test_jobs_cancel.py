@@ -13,7 +13,7 @@ from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import calls, error, pause_midway, text
 
 HELLO = text("Hello.")
-SOON_S = 2.0  # workers renew their leases every second
+SOON_S = 2.0  # a running job notices a cancellation at its next heartbeat, within a second
 
 
 def test_a_queued_turn_that_was_canceled_never_starts(database_url: str, tmp_path: Path) -> None:

@@ -271,7 +271,7 @@ def test_a_job_owned_by_this_process_without_a_task_is_claimed_again(ledger: Ten
 
     async def scenario(engine: Engine, gate: asyncio.Event) -> None:
         engine.start()
-        await wait_until(lambda: len(list_running_owners(ledger)) == 1)  # so the engine holds a lease
+        await wait_until(lambda: len(list_running_owners(ledger)) == 1)  # so the engine has recorded a heartbeat
         ledger.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "count", {}, owner=engine.owner))
         await wait_until(lambda: len(list_recorded_runs(ledger)) == 1)
         gate.set()

@@ -16,7 +16,7 @@ from headway.agents.transcript import build_user_message
 from headway.ledger.errors import SettingsError
 
 KEY = "canary-of-a-provider"  # has no digit, so no pattern for keys matches it
-ELSEWHERE = "ELSEWHERE"  # stands for the address of the stub server
+ELSEWHERE = "ELSEWHERE"  # replaced with the address of the stub server
 # The environment variables of each provider. If the address cannot be set there, the test changes it in the client.
 ENVIRONMENT: dict[str, dict[str, str]] = {
     "alibaba": {"ALIBABA_API_KEY": KEY},

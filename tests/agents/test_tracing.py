@@ -1,4 +1,4 @@
-"""OpenTelemetry spans of agents. Without an exporter, tracing costs nothing."""
+"""OpenTelemetry spans of agents. Without an exporter, no tracing library is loaded."""
 
 import json
 import os
@@ -173,9 +173,9 @@ def test_an_exporter_that_is_not_installed_is_named_with_what_to_do() -> None:
 
 def run_process(command: list[str], folder: Path, **variables: str) -> str:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("HEADWAY_", "OTEL_"))} | variables
-    done = subprocess.run([sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run([sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, timeout=60)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def test_without_an_exporter_no_tracing_library_is_loaded(tmp_path: Path) -> None:
