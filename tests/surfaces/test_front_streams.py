@@ -1,4 +1,4 @@
-"""What the feed tells of a turn, in the words of other protocols, in the cases that a whole conversation seldom meets."""
+"""Encoding the events of a turn for AG-UI and the AI SDK: cases that are rare in a complete conversation."""
 
 import json
 from typing import Any
@@ -96,7 +96,7 @@ def test_words_that_became_the_message_are_not_said_twice() -> None:
 
 
 def test_a_client_that_missed_the_text_gets_the_whole_message() -> None:
-    """A stream that is asked for again with the same Idempotency-Key has no words, only what was said in the end."""
+    """A stream requested again with the same Idempotency-Key has no live text, only the final message."""
     start, content, end = in_ui_stream(message("hello", "user"), message("It is late."))
 
     assert start == {"type": "text-start", "id": "t:1"}

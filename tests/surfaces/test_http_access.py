@@ -1,4 +1,4 @@
-"""Tokens: who comes in, who does not, and what a stranger can learn."""
+"""Bearer tokens: which requests are admitted, and what an unauthenticated client can learn."""
 
 import json
 from collections.abc import Iterator

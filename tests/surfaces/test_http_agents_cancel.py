@@ -1,4 +1,4 @@
-"""Canceling a sub-agent over HTTP: what is refused stops nobody, whoever's it is."""
+"""Canceling an agent over HTTP: a refused cancellation interrupts no run, in any tenant."""
 
 import asyncio
 from pathlib import Path
@@ -21,7 +21,7 @@ def pays_once(messages: list[ModelMessage]) -> ModelResponse:
 
 
 def two_tenants(tx: Transaction) -> tuple[str, str, int]:
-    """Their tokens, and a conversation of the second."""
+    """Create two tenants. Return both tokens and a conversation of the second tenant."""
     one, other = tenants.add(tx, "one"), tenants.add(tx, "other")
     talk = conversations.add(tx, other.id)
     return tenants.create_token(tx, one.id).secret, tenants.create_token(tx, other.id).secret, talk.id

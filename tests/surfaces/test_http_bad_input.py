@@ -1,4 +1,4 @@
-"""What is wrong with a request is said in a problem document, and is never a fault of the server."""
+"""Invalid requests get a 4xx response with a problem document, never a 500."""
 
 import json
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def test_json_is_json_however_it_is_spelt(sqlite_client: Client, kind: str | Non
     assert sqlite_client.post("/v1/todos", content=b'{"subject": "x"}', headers=headers).status_code == 201
 
 
-IN_FOREIGN_WORDS = ("/v1/ag-ui", "/v1/ui-stream")  # protocols of others, which grow
+IN_FOREIGN_WORDS = ("/v1/ag-ui", "/v1/ui-stream")  # third-party protocols, which may add fields
 
 
 def test_an_unknown_field_is_refused_on_every_route_that_takes_a_body(sqlite_client: Client) -> None:

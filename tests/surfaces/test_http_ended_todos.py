@@ -1,4 +1,4 @@
-"""/v1/todos: when a todo ended, said by the caller; and ended todos that are started again."""
+"""/v1/todos: end times given by the caller, and ended todos that are reopened."""
 
 import time
 from typing import Any

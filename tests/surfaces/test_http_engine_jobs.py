@@ -1,4 +1,4 @@
-"""/v1/jobs and /v1/agents: what keeps things running, what died, and who is at work."""
+"""/v1/jobs and /v1/agents: job states, dead letters, retries, and running agents."""
 
 from typing import Any
 from uuid import uuid4
@@ -22,7 +22,7 @@ ADD = {"name": "todo_add", "arguments": {"subject": "buy milk"}, "conversation_i
 
 
 def dead(desk: TenantHarness, payload: dict[str, Any] | None = None) -> str:
-    """The id of a job that died a moment ago."""
+    """Create a job that has failed permanently. Return its id."""
 
     def story(tx: Transaction, tenant_id: int) -> Job:
         return jobs.fail_permanently(tx, jobs.create(tx, tenant_id, "tool", payload or ADD), "the shop was closed")
@@ -59,7 +59,7 @@ def test_dead_letters_are_a_state_like_others(client: Client) -> None:
     wait_until(lambda: states(client, state="completed") == ["completed"], "the third is done")
 
     assert {one["id"] for one in client.ok("GET", "/v1/jobs", params={"state": "dead"})["jobs"]} == {first, second}
-    assert states(client) == ["completed", "dead", "dead"]  # the newest first
+    assert states(client) == ["completed", "dead", "dead"]  # newest first
     assert states(client, limit=1) == ["completed"]
     for state in ("queued", "running", "delayed", "canceled"):
         assert states(client, state=state) == []
@@ -198,7 +198,7 @@ def test_while_halted_nothing_is_retried(client: Client) -> None:
 
 
 def with_a_helper(model: ModelServer) -> None:
-    """A supervisor that spawns a researcher and waits for it; the researcher is held until it is released."""
+    """Script a supervisor that spawns a researcher and waits for it. The researcher's reply is held until `model.release()`."""
 
     def script(request: Request) -> Reply:
         if "[DELEGATION CONTEXT]" in "".join(request.texts):
@@ -215,7 +215,7 @@ def with_a_helper(model: ModelServer) -> None:
 
 
 def helped(client: Client, model: ModelServer) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """The turn, and its two runs while the second one is at work."""
+    """Start a turn with a sub-agent. Return the turn's id, the main run and the sub-agent's run while the sub-agent is running."""
     with_a_helper(model)
     turn_id = say(client, client.conversation())
     wait_until(lambda: len(client.ok("GET", "/v1/agents")["agents"]) == 2, "there are two")

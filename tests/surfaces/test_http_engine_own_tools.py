@@ -1,4 +1,4 @@
-"""/v1/schedules with tools that users wrote themselves, and those that cannot be scheduled."""
+"""/v1/schedules with custom tools, and with tools that cannot be scheduled."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +35,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def gardener(sqlite_url: str, home: Path) -> Iterator[Client]:
-    """A tenant of a server with a tool of its own and a program."""
+    """A tenant on a server with a custom tool and one allowed command."""
     with run_server(sqlite_url, home, environment={"HEADWAY_COMMANDS": "ls"}) as service, service.tenant() as client:
         yield client
 
@@ -46,7 +46,7 @@ def put(client: Client, name: str, arguments: dict[str, Any], **work: Any) -> An
 
 
 def run(client: Client) -> dict[str, Any]:
-    """The job of one run, once it is over."""
+    """Run the schedule once. Return its job when it has ended."""
     job_id = client.ok("POST", "/v1/schedules/it/run")["schedule"]["last_job"]
     job: dict[str, Any] = {}
 
@@ -116,7 +116,7 @@ def test_a_call_that_could_never_run_is_refused_with_the_reason(gardener: Client
 
 
 def test_a_tool_that_the_supervisor_lacks_cannot_be_scheduled(sqlite_url: str, home: Path) -> None:
-    """004: "Workers share `@jarvis/tools` registry": a schedule has the hands of the supervisor."""
+    """004: "Workers share `@jarvis/tools` registry": a schedule may use the supervisor's tools only."""
     roles = home / ".headway" / "agents"
     roles.mkdir()
     (roles / "index.toml").write_text('tools = ["ledger"]', encoding="utf-8")

@@ -1,4 +1,4 @@
-"""/v1/schedules: recurring work, put by name and seen to happen."""
+"""/v1/schedules: creating, changing and running recurring work."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def jobs_of(client: Client) -> list[dict[str, Any]]:
     return found
 
 
-# The documents
+# Create, read, change, delete
 
 
 def test_put_get_list_and_delete(client: Client) -> None:
@@ -96,7 +96,7 @@ def test_watchers_hear_of_changes(sqlite_client: Client) -> None:
     assert heard[0].data["schedule"] == made
 
 
-# What is refused
+# Refusals
 
 BAD: dict[str, dict[str, Any]] = {
     "no time": {"every_s": None},
@@ -167,7 +167,7 @@ def test_unknown_and_foreign_ids_get_the_same_answer(service: Service, client: C
 
 def test_an_unknown_tool_is_not_found(client: Client) -> None:
     said = client.refused("PUT", "/v1/schedules/it", 404, "not_found", json={"every_s": 60, "tool": {"name": "make_coffee"}})
-    assert "now" in said  # it tells which there are
+    assert "now" in said  # the message lists the known tools
 
 
 def test_strangers_hear_that_they_are_strangers(sqlite_service: Service, sqlite_client: Client) -> None:
@@ -223,13 +223,13 @@ def test_a_schedule_of_every_second_runs_repeatedly(chatter: Client, model: Mode
     talk, note = get(chatter, "talk"), get(chatter, "note")
     done = {kind: [job for job in jobs_of(chatter) if job["kind"] == kind] for kind in ("turn", "tool")}
     assert list_messages(chatter, conversation)[:2] == [("user", "How is it going?"), ("assistant", "hello")]
-    assert len(chatter.subjects()) == len(done["tool"])  # each tick was one call
+    assert len(chatter.subjects()) == len(done["tool"])  # one call per tick
     assert len(list_messages(chatter, conversation)) == 2 * len(done["turn"])
     for one, kind in ((talk, "turn"), (note, "tool")):
         assert one["last_job"] == done[kind][0]["id"]
         assert one["last_at"] == done[kind][0]["created_at"] > one["created_at"]
         times = [job["created_at"] for job in done[kind]]
-        assert len(times) - 1 <= max(times) - min(times) + 1  # never twice in one beat
+        assert len(times) - 1 <= max(times) - min(times) + 1  # never two runs for one tick
 
 
 def test_a_turn_that_is_slow_is_not_overtaken(sqlite_chatter: Client, model: ModelServer) -> None:
@@ -257,7 +257,7 @@ def test_run_now_into_a_busy_conversation_is_a_conflict(sqlite_chatter: Client, 
 
 def test_scheduled_work_that_cannot_run_is_a_dead_job_with_the_reason(client: Client) -> None:
     put(client, "nothing", tool={"name": "read_file", "arguments": {"path": "nothing.txt"}})
-    of_old = {"gone": ("a_tool_of_old", {}), "wrong": ("todo_add", {"colour": "red"})}  # what there was has changed since
+    of_old = {"gone": ("a_tool_of_old", {}), "wrong": ("todo_add", {"colour": "red"})}  # valid when stored, no longer valid
     for name, (tool, arguments) in of_old.items():
         work = {"tool": {"name": tool, "arguments": arguments, "conversation_id": 0}}
         client.desk.write(schedules.put, name, Timing(every_ms=3_600_000), work)

@@ -1,4 +1,4 @@
-"""The event streams: what they tell, from where on, and to whom."""
+"""The event streams: their events, their start position, and which tenant receives them."""
 
 from typing import Any
 

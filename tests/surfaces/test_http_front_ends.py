@@ -1,4 +1,4 @@
-"""Chat front ends of others in front of a server: their own clients understand every word, and see what the ledger has."""
+"""Third-party chat front ends against a real server: their official clients parse every event and show the state of the ledger."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ def conversation_of(client: Client, key: str) -> int:
 
 
 def refuses_once(answer: str) -> Any:
-    """A model that answers while its plan is open, and then does what it planned."""
+    """A model script that answers once while its plan is open, so that one answer is refused, and then works through the plan."""
     plan = plan_and_drain("buy milk", answer=answer)
     hasty = [text("Nothing to do, really.")]
     return lambda request: hasty.pop() if hasty and len(request.tool_results) == 1 else plan(request)
@@ -63,7 +63,7 @@ def test_an_ag_ui_client_sees_a_planned_turn(library: str, sqlite_chatter: Clien
 
 @pytest.mark.parametrize("library", AG_UI)
 def test_an_ag_ui_client_continues_its_thread(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
-    """The second request comes with the whole conversation; the ledger has it already."""
+    """The second request repeats the whole conversation, which the ledger already stores."""
     model.script = reply_in_order(calls(("now", {})), text("It is late."), calls(("now", {})), text("Still late."))
     seen = ag_ui(library, sqlite_chatter, "What time is it?", "And now?")
 
@@ -160,7 +160,7 @@ def test_an_ai_sdk_chat_receives_a_failure(library: str, sqlite_chatter: Client,
     assert "no such thing" in seen["error"]
 
 
-# Both, as any program meets them
+# Both protocols, with a plain HTTP client
 
 
 @both

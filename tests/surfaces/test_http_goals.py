@@ -1,4 +1,4 @@
-"""/v1/goals: set, seen, explained, paused and decided about, each by its own tenant alone."""
+"""/v1/goals: creating, reading, explaining, pausing and deciding, visible to the owning tenant only."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ HOSTILE = {
 
 
 def resting(client: Client, description: str = "reach it", **fields: Any) -> Goal:
-    """A goal with a plan, of which nobody in the engine room knows that it could go on."""
+    """Create a paused goal with a plan, which the engine does not pursue."""
 
     def work(tx: Transaction, tenant_id: int) -> Goal:
         return goals.pause(tx, tenant_id, add_begun_goal(tx, tenant_id, description, **fields).id)
@@ -41,7 +41,7 @@ def resting(client: Client, description: str = "reach it", **fields: Any) -> Goa
 
 
 def active(client: Client) -> Goal:
-    """The same, while its pursuer is nowhere to be found."""
+    """Create an active goal with a plan. Its job is delayed, so the engine does not pursue it."""
 
     def work(tx: Transaction, tenant_id: int) -> Goal:
         goal = add_begun_goal(tx, tenant_id)
@@ -73,7 +73,7 @@ def halted(client: Client) -> Iterator[None]:
         client.desk.database.write(halts.unhalt)
 
 
-# Setting one
+# Creating
 
 
 def test_a_goal_is_set_and_begins_at_once(client: Client) -> None:
@@ -167,7 +167,7 @@ def test_hostile_text_comes_back_word_for_word_and_breaks_nothing(sqlite_client:
     assert client.ok("GET", at(goal, "why"))["why"].startswith(f"Goal #{goal.id} was abandoned")
 
 
-# Seeing them
+# Reading
 
 
 def test_pages_the_newest_first(client: Client) -> None:
@@ -260,7 +260,7 @@ def test_why_is_it_not_further(client: Client) -> None:
     client.refused("GET", at(goal, "why"), 422, "invalid", params={"sub_goal_id": "go"})
 
 
-# What people decide
+# Decisions
 
 
 def test_paused_resumed_and_abandoned(client: Client) -> None:
@@ -364,7 +364,7 @@ def test_watchers_hear_of_every_step(sqlite_client: Client) -> None:
     assert set(heard[-1].data["goal"]) == SUMMARY
 
 
-# Others
+# Tenancy, agents and concurrency
 
 
 def test_unknown_and_foreign_ids_get_the_same_answer(service: Service, client: Client) -> None:

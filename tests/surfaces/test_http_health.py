@@ -1,4 +1,4 @@
-"""/healthz, /readyz, /metrics: for whoever keeps the server running."""
+"""/healthz, /readyz and /metrics: the endpoints for operators."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The heartbeat of a stream: it tells the place, and looks whether the reader is still welcome."""
+"""The heartbeat of a stream: each ping carries the position, and the reader's token is checked again."""
 
 import asyncio
 from functools import partial
@@ -13,7 +13,7 @@ from tests.surfaces.in_process_app import open_app
 
 
 async def streams(headway: Headway, count: int) -> None:
-    """Until this many streams are open."""
+    """Wait until exactly `count` streams are open."""
     async with asyncio.timeout(30):
         while headway.feed.open_streams != count:
             await asyncio.sleep(0.005)

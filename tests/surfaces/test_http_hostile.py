@@ -1,4 +1,4 @@
-"""Requests that were made to break something: every one is refused with a 4xx, quickly, and the server goes on."""
+"""Malicious requests: each gets a 4xx response quickly, and the server keeps serving."""
 
 import gzip
 import json
@@ -106,7 +106,7 @@ SMUGGLED = "GET /v1/session HTTP/1.1\r\nHost: x\r\n\r\n"
     ],
 )
 def test_no_second_request_hides_in_the_first(sqlite_client: Client, head: str) -> None:
-    """Whatever a proxy in front of us makes of such a head: here it is one request, or none."""
+    """However a proxy interprets such a head, the server sees one request at most."""
     bearer = f"Authorization: Bearer {sqlite_client.secret}\r\nContent-Type: application/json"
     answer = raw(sqlite_client, f"POST /v1/todos HTTP/1.1\r\nHost: x\r\n{bearer}\r\n{head}\r\n\r\n0\r\n\r\n{SMUGGLED}")
     statuses = [line.split()[1] for line in answer.split(b"\r\n") if line.startswith(b"HTTP/1.1 ")]
@@ -122,7 +122,7 @@ def test_a_header_cannot_be_folded_into_another(sqlite_client: Client) -> None:
 
 
 def raw(client: Client, request: str) -> bytes:
-    """All that is answered to what is sent as it is. Who did not say that it is the last request says so by hanging up."""
+    """Send a request verbatim and return everything received. Without `Connection: close`, shut down the sending side."""
     place = urlsplit(str(client.base_url))
     with socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S) as connection:
         connection.sendall(request.encode())

@@ -1,4 +1,4 @@
-"""Idempotency-Key: the same request gets the same answer, and is done once."""
+"""Idempotency-Key: a repeated request gets the same response and takes effect once."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -38,21 +38,21 @@ def test_the_same_key_and_body_get_the_same_answer_byte_for_byte_and_write_one_r
 
 
 def sub_agent(client: Client) -> str:
-    """One that waits for its turn, in a conversation of its own."""
+    """Create a sub-agent with a delayed job, in a new conversation. Return its run id."""
     parent = client.desk.write(turns.start, client.conversation(), turns.TurnRequest("look", owner="somebody"))
 
     def begin(tx: Transaction) -> str:
         child = runs.begin_child(tx, parent, "coder", "fix it", 10)
         job = job_store.find(tx, child.tenant_id, child.id)
         assert job is not None
-        jobs.delay(tx, job)  # or a server that is quick would have worked it off
+        jobs.delay(tx, job)  # otherwise a fast server could already have run it
         return child.id
 
     return client.desk.database.write(begin)
 
 
 def tool_job(client: Client) -> str:
-    """One that somebody works on."""
+    """Create a job that a worker owns. Return its id."""
     return client.desk.write(jobs.create, "tool", {"name": "now", "arguments": {}}, owner="somebody").id
 
 
@@ -109,7 +109,7 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
             headers = key()
             first, second = (client.post(path, json=bodies[operation.path], headers=headers) for _ in range(2))
             assert first.is_success, (path, first.text)
-            if operation.path in ("/v1/ag-ui", "/v1/ui-stream"):  # what was said live is not said again
+            if operation.path in ("/v1/ag-ui", "/v1/ui-stream"):  # a replay has no live text
                 assert first.status_code == second.status_code
             else:
                 assert told(first) == told(second), path
@@ -193,11 +193,11 @@ def test_a_key_means_the_same_to_every_token_of_a_tenant(client: Client) -> None
 
 
 def at_once(clients: list[Client], body: dict[str, Any], headers: dict[str, str]) -> list[tuple[int, bytes, str | None]]:
-    """What each of them hears when all of them ask at the same moment."""
+    """Send the same request from all clients at the same moment. Return their responses."""
     together = Barrier(len(clients), timeout=PATIENCE_S)
 
     def ask(one: Client) -> tuple[int, bytes, str | None]:
-        assert one.get("/healthz").status_code == 200  # the connection is there
+        assert one.get("/healthz").status_code == 200  # the connection is established
         together.wait()
         return told(one.post("/v1/todos", json=body, headers=headers))
 

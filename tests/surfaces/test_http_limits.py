@@ -1,4 +1,4 @@
-"""Limits, and what every answer carries."""
+"""Rate and size limits, and the headers that every response has."""
 
 import asyncio
 import gzip
@@ -33,7 +33,7 @@ EVERYWHERE = {
 
 
 def answers(service: Service, request: bytes, count: int) -> Iterator[tuple[int, dict[bytes, bytes]]]:
-    """Status and headers of the answers to many requests, all sent before any answer is read."""
+    """Pipeline `count` requests in batches of 100. Yield the status and headers of each response."""
     place = urlsplit(service.url)
     with socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S) as connection:
         for _ in range(count // 100):
@@ -117,7 +117,7 @@ def test_no_answer_allows_cross_origin_reads(sqlite_client: Client) -> None:
 
 
 def exchanged(headers: list[tuple[bytes, bytes]], app: ASGIApp, buckets: RateLimiter) -> list[Message]:
-    """What is sent in answer to a request with these headers."""
+    """Run one request with these headers through the middleware. Return the ASGI messages it sends."""
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -160,7 +160,7 @@ def test_a_request_keeps_its_id_if_it_is_well_formed(sqlite_client: Client) -> N
 
 
 def test_a_body_that_does_not_arrive_is_408(tmp_path: Path) -> None:
-    """The half minute that it may take is over as soon as the first piece is there."""
+    """The test expires the 30-second deadline as soon as the first chunk has arrived."""
 
     async def story() -> list[MutableMapping[str, Any]]:
         async with open_app(tmp_path) as (app, _, token):
@@ -204,7 +204,7 @@ def test_a_head_without_end_is_refused(sqlite_service: Service, beginning: bytes
     place = urlsplit(sqlite_service.url)
     with socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S) as connection:
         connection.sendall(beginning)
-        with pytest.raises(OSError, match=r"reset|pipe"):  # noqa: PT012  it hears of it a little late
+        with pytest.raises(OSError, match=r"reset|pipe"):  # noqa: PT012  the client sees the reset only after some more writes
             for _ in range(1_000):
                 connection.sendall(b"x" * 65536)
     assert httpx.get(f"{sqlite_service.url}/healthz", verify=False).status_code == 200
@@ -216,7 +216,7 @@ def test_a_large_head_is_served(sqlite_client: Client) -> None:
 
 
 def test_spaces_around_a_token_do_not_make_it_another_one() -> None:
-    """Where a token has one request a second: all but the first of these come too soon."""
+    """The limit is one request per second and token, so all but the first of these are refused."""
     buckets = RateLimiter(rate=1)
     bearers = [f"Bearer{spaces}a-token{spaces}".encode() for spaces in (" ", "   ", "     ", "       ")]
     statuses = [exchanged([(b"authorization", bearer)], fine, buckets)[0]["status"] for bearer in bearers]

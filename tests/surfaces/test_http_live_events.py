@@ -1,4 +1,4 @@
-"""Live: nothing missed and nothing repeated, whoever writes, however often a reader comes and goes."""
+"""Live events: each reader gets every event exactly once, with several writers and across reconnects."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -90,7 +90,7 @@ def test_writes_of_another_process_are_streamed(client: Client, service: Service
 
 
 def test_on_postgres_events_of_another_process_arrive_at_once(postgres_service: Service) -> None:
-    """Thirty times the slow look that makes good what was not announced would take a minute."""
+    """If the feed relied on its fallback poll, thirty events would take a minute."""
     with postgres_service.tenant() as client, open_stream(client) as stream:
         began = monotonic()
         for n in range(30):
@@ -101,7 +101,7 @@ def test_on_postgres_events_of_another_process_arrive_at_once(postgres_service: 
 
 
 def tell(desk: TenantHarness, events: int) -> None:
-    """Have many large events written to the log."""
+    """Write many large events to the log."""
     event = build_todo_event(desk.tenant.id, desk.add(description="x" * 1500), "updated")
 
     def emit_many(tx: Transaction) -> None:
@@ -118,11 +118,11 @@ def test_readers_that_do_not_read_cost_no_memory_and_still_get_everything(sqlite
         awake, *asleep = [stack.enter_context(open_stream(sqlite_client)) for _ in range(21)]
         before = process.memory_info().rss
         tell(sqlite_client.desk, 20_000)
-        heard = awake.take(20_001)  # whoever reads is not held up by those who don't
+        heard = awake.take(20_001)  # readers that read are not delayed by those that do not
         grown = process.memory_info().rss - before
         late = asleep[0].take(20_001)
 
-    assert grown < 200 * 2**20, f"{grown / 2**20:.0f} MiB"  # all of it, twenty times over, would be 700
+    assert grown < 200 * 2**20, f"{grown / 2**20:.0f} MiB"  # buffering everything for twenty readers would take 700 MiB
     assert [told.id for told in late] == [told.id for told in heard] == list_logged_ids(sqlite_client)
 
 

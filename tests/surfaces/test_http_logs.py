@@ -1,4 +1,4 @@
-"""Logs: a JSON object a line, with the request's name, and nothing that is nobody's business."""
+"""Logs: one JSON object per line, with the request id and without secrets or content."""
 
 import re
 import resource
@@ -23,7 +23,7 @@ def talkative(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def line_of(service: Service, request_id: str) -> dict[str, Any]:
-    """The one line about a request."""
+    """Wait for the single log line of a request and return it."""
 
     def found() -> list[dict[str, Any]]:
         return [line for line in service.lines() if line.get("request_id") == request_id]
@@ -59,7 +59,7 @@ def test_a_log_that_cannot_be_written_gets_no_traceback_and_logging_resumes(tmp_
         assert client.get("/v1/todos", headers={"X-Request-Id": "unwritten"}).status_code == 200
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, before)
         client.get("/v1/todos", headers={"X-Request-Id": "written"})
-        assert line_of(service, "written")["status"] == 200  # and every line of the log is JSON
+        assert line_of(service, "written")["status"] == 200  # `lines()` parses every line of the log as JSON
 
 
 def test_no_token_cookie_body_or_query_is_ever_logged(talkative: Service) -> None:

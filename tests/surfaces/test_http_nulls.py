@@ -1,4 +1,4 @@
-"""Bodies with null for what is optional: as if it were not there. Where null means something, it still does."""
+"""Null for an optional field means that the field is absent. Null still clears fields that are nullable."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def test_every_optional_field_may_be_null(body: type[BaseModel]) -> None:
     told = body.model_json_schema().get("properties", {})
     for name, default in optional.items():
         assert TypeAdapter(body.model_fields[name].rebuild_annotation()).validate_python(None, strict=True) == default
-        kinds = told[name].get("anyOf", [{"type": "null"}])  # Any, and what the document leaves out on purpose, has no kinds
+        kinds = told[name].get("anyOf", [{"type": "null"}])  # `Any`, and types left out of the document on purpose, have no `anyOf`
         assert {"type": "null"} in kinds
 
 

@@ -1,4 +1,4 @@
-"""A fuzzer that believes every word of the OpenAPI document finds nothing, with every check on."""
+"""A fuzzer generates requests from the OpenAPI document, with every check enabled, and finds no failure."""
 
 import json
 import os
@@ -14,9 +14,9 @@ from tests.surfaces.openapi_routes import list_operations
 from tests.surfaces.server_harness import Client, Service
 
 ROOT = Path(__file__).parents[2]
-KEPT = ROOT / ".hypothesis"  # what characters there are takes seconds to find out
-SHARES = 3  # of the routes, so that no worker has to try all of them
-# 413 refuses what breaks the rules as well as what is only too long; the fuzzer does not count it by itself.
+KEPT = ROOT / ".hypothesis"  # caches the table of Unicode characters, which takes seconds to build
+SHARES = 3  # parts of the route list, so that no test worker fuzzes all routes
+# A body that is both invalid and too large gets 413, a status that the fuzzer does not accept as a rejection by default.
 CONFIG = """
 [checks]
 negative_data_rejection = { expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 415, 422, 428, 429] }
@@ -44,12 +44,12 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422"]
 
 
 def tried(client: Client) -> list[str]:
-    """Every route but the event streams, by name: an answer that never ends is no case."""
+    """List the names of all routes except the event streams, whose responses never end."""
     return [f"{one.method} {one.path}" for one in list_operations(client) if not one.path.endswith("/events")]
 
 
 def fuzz(client: Client, folder: Path, names: list[str], phases: str, *flags: str) -> dict[str, Any]:
-    """What the fuzzer reports of a run against these routes."""
+    """Run the fuzzer against these routes. Return its report."""
     config, report = folder / "schemathesis.toml", folder / "report.json"
     config.write_text(CONFIG)
     command = [str(Path(sys.executable).with_name("schemathesis")), "--config-file", str(config), "run"]
@@ -60,7 +60,7 @@ def fuzz(client: Client, folder: Path, names: list[str], phases: str, *flags: st
     hooks = {"SCHEMATHESIS_HOOKS": "tests.surfaces.fuzzing_hooks", "PYTHONPATH": str(ROOT)}
     env = {**os.environ, **hooks, "HYPOTHESIS_STORAGE_DIRECTORY": str(KEPT)}
     ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr  # it says with which seed
+    assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr  # the output has the seed
     found: dict[str, Any] = json.loads(report.read_text())
     assert (found["failures"], found["errors"]) == ([], [])
     assert {found["phases"][phase]["status"] for phase in phases.split(",")} == {"success"}
@@ -82,7 +82,7 @@ def test_a_fuzzer_that_tries_each_route_often_finds_nothing(
     sqlite_client: Client, tmp_path: Path, proof: Proof, share: int
 ) -> None:
     names = tried(sqlite_client)[share::SHARES]
-    cases = 2_000 if proof.whole else 20  # of each route
+    cases = 2_000 if proof.whole else 20  # per route
     proof.tried("OpenAPI: cases", cases * len(names))
     seed = [] if proof.whole else ["--seed", "1"]
 

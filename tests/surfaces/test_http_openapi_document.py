@@ -1,4 +1,4 @@
-"""The OpenAPI document: everything is in it, and everything in it is there."""
+"""The OpenAPI document lists every route of the API, and every route it lists exists."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from tests.surfaces.in_process_app import open_app
 from tests.surfaces.openapi_routes import get_document, list_operations
 from tests.surfaces.server_harness import Client, Service
 
-# Pages for people, the document itself, and a door with a protocol of its own.
+# Not in the document: the web pages, the document itself, and MCP, which has its own protocol.
 PAGES = ("/", "/c/{conversation_id}", "/board", "/goals", "/goals/{goal_id}", "/operations", "/static/{build}/{name}", "/login")
 NOT_DESCRIBED = {("GET", page) for page in PAGES}
 NOT_DESCRIBED |= {("POST", "/login"), ("POST", "/logout"), ("GET", "/openapi.json")}
@@ -129,7 +129,7 @@ def test_bodies_refuse_unknown_fields(sqlite_client: Client) -> None:
     closed = [document["components"]["schemas"][name] for name in names] + [body for body in bodies if "properties" in body]
 
     assert len(closed) > 5
-    # a row of a batch of changes is judged when its turn comes, not before; the protocols of front ends are not ours
+    # The rows of a batch update are validated one by one when applied, and the front-end protocols are third-party.
     loose = {one["title"] for one in closed if one["additionalProperties"] is not False}
     assert loose == {"LooseRow", "RunAgentInput", "UiMessages"}
 

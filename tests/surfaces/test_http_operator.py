@@ -1,4 +1,4 @@
-"""/v1/halt and /v1/costs: everybody may look, operators may act."""
+"""/v1/halt and /v1/costs: every token may read, only operator tokens may write."""
 
 import json
 import time
@@ -20,7 +20,7 @@ PRICED = "openai-chat:gpt-4o"
 
 
 def operator(client: Client) -> dict[str, str]:
-    """Headers of somebody who may act for the installation."""
+    """Create an operator token. Return the headers that use it."""
     return {"Authorization": f"Bearer {client.desk.write(tenants.create_token, 'operator', operator=True).secret}"}
 
 
@@ -117,7 +117,7 @@ def test_during_a_halt_new_work_is_refused_and_reads_continue(chatter: Client, m
             chatter.ok("GET", path)
         chatter.add("by hand")
     assert model.requests == []
-    turn_id = say(chatter, conversation, headers={"Idempotency-Key": "k"})  # a refusal that may pass is not kept
+    turn_id = say(chatter, conversation, headers={"Idempotency-Key": "k"})  # transient refusals are not stored under the key
     assert wait_for_turn(chatter, turn_id)["outcome"] == "answered"
 
 
@@ -191,7 +191,7 @@ def test_a_turn_waiting_for_money_continues_when_the_limit_is_raised(poor: Clien
     assert [one["turn_id"] for one in told] == [turn_id]
 
     assert poor.ok("PUT", "/v1/costs", json={"limit_usd": 5}, headers=operator(poor))["costs"]["spent_usd"] == 0
-    poor.desk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0"))  # it would look by itself, some seconds later
+    poor.desk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0"))  # retry now, not some seconds later
     assert wait_for_turn(poor, turn_id)["outcome"] == "answered"
     costs = poor.ok("GET", "/v1/costs")["costs"]
     assert costs["spent_usd"] > 0

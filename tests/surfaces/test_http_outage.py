@@ -1,4 +1,4 @@
-"""When Postgres is away for a while: what is said meanwhile, and that everything goes on by itself afterwards."""
+"""A Postgres outage: responses while it lasts, and automatic recovery afterwards."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,14 +21,14 @@ def wire(postgres_url: str) -> Iterator[Wire]:
 
 @pytest.fixture
 def service(wire: Wire, tmp_path: Path) -> Iterator[Service]:
-    """A server whose way to the database can be cut."""
+    """A server whose database connection can be cut."""
     with run_server(wire.url, tmp_path) as made:
         yield made
 
 
 @pytest.fixture
 def client(service: Service, postgres_url: str) -> Iterator[Client]:
-    """A tenant that still reaches the database by another way."""
+    """A tenant whose harness has its own database connection, which is not cut."""
     with DirectDatabase(postgres_url) as database, Client(service.url, TenantHarness(database)) as visitor:
         yield visitor
 

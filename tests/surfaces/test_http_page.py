@@ -1,4 +1,4 @@
-"""The page's files: where they are, how long browsers keep them, under which policy, and what they are made of."""
+"""The files of the web page: their URLs, caching, security policy and content."""
 
 import gzip
 import hashlib
@@ -85,11 +85,11 @@ def test_another_build_is_another_folder(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert first.shell.etag != second.shell.etag
 
 
-# What the files are made of
+# Content of the files
 
 
 def imports(name: str) -> set[str]:
-    """The modules that are loaded with this one; what is imported on demand is not among them."""
+    """Return the modules that this module imports statically."""
     found = re.findall(
         r'^(?:import|export)[^"\n]*(?:\n[^"\n]*)*? from "\./([\w]+\.js)"|^import "\./(\w+\.js)"', SCRIPTS[name], re.M
     )
@@ -97,7 +97,7 @@ def imports(name: str) -> set[str]:
 
 
 def test_the_shell_names_every_module_that_the_first_one_needs() -> None:
-    """Else the browser learns of them one after the other."""
+    """Otherwise the browser discovers and loads them one after the other."""
     needed: set[str] = set()
     to_see = {"start.js"}
     while to_see:

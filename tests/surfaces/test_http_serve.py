@@ -1,4 +1,4 @@
-"""`headway serve`: how it starts, what it says, where it refuses to listen, and how it ends."""
+"""`headway serve`: startup, output, refused addresses and shutdown."""
 
 import json
 import os
@@ -75,7 +75,7 @@ def test_with_a_token_it_listens_on_another_address_and_prints_no_link(headway: 
 
 
 def heard(channel: socket.socket) -> str:
-    """What the operator is sent."""
+    """Receive one notification from the server and return it."""
     connection, _ = channel.accept()
     with connection:
         said = b""

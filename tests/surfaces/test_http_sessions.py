@@ -1,4 +1,4 @@
-"""Local use without ceremony: from the link that `serve` prints to a cookie that only our own page can use."""
+"""Browser sessions: the login link that `serve` prints becomes a cookie that only our own page can use."""
 
 import time
 from collections.abc import Iterator
@@ -18,14 +18,14 @@ from tests.surfaces.server_harness import Client, Service, check_problem, client
 
 @pytest.fixture
 def local(tmp_path: Path) -> Iterator[Service]:
-    """A server that nobody has logged in to."""
+    """A server whose login link has not been used."""
     with run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service:
         yield service
 
 
 @pytest.fixture
 def browser(local: Service) -> Iterator[httpx.Client]:
-    """Somebody who has opened the link."""
+    """A browser that has opened the login link."""
     with httpx.Client(**client_options(local.url)) as visitor:
         assert visitor.get(local.announced["login_url"]).status_code == 303
         yield visitor
@@ -84,7 +84,7 @@ def test_another_secret_opens_nothing_and_leaves_the_link_as_it_was(local: Servi
 
 
 def test_without_a_session_there_is_the_page_and_nothing_else(sqlite_service: Service) -> None:
-    """It asks for one by itself; see tests/browser."""
+    """The page itself asks the user to sign in; see tests/browser."""
     answer = httpx.get(sqlite_service.url, verify=False)
 
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -173,7 +173,7 @@ def test_a_cross_site_page_cannot_use_the_session_to_change_anything(
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """A session that nothing is allowed to change, for all the attempts of a kind."""
+    """One session for all read-only tests of the module. None of their requests may change anything."""
     folder = tmp_path_factory.mktemp("sessions")
     with (
         run_server(f"sqlite:///{folder / 'headway.db'}", folder) as service,

@@ -1,4 +1,4 @@
-"""Whoever does not get on with the head of a request is let go of, and holds up nobody."""
+"""Clients that send the head of a request too slowly are disconnected and delay no other client."""
 
 import asyncio
 import socket
@@ -30,7 +30,7 @@ class Impatient(BoundedProtocol):
 
 
 async def app(scope: dict[str, Any], _receive: Any, send: Any) -> None:
-    """Says something at once, and on one path something more after a while."""
+    """Respond at once. On `/lasting`, send the rest of the body after a delay."""
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"at once", "more_body": True})
     if scope["path"] == "/lasting":
@@ -52,7 +52,7 @@ async def impatient() -> AsyncIterator[int]:
 
 
 async def dripping(port: int, first: bytes, then: bytes) -> bytes:
-    """All that is heard by one who never finishes."""
+    """Send bytes slowly without ever finishing a request. Return everything received."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     heard = asyncio.create_task(reader.read())
     writer.write(first)

@@ -1,4 +1,4 @@
-"""GET /v1/conversations/{id}/timeline and /v1/notices: what a page shows before it listens on."""
+"""GET /v1/conversations/{id}/timeline and /v1/notices: the data that a page loads before it follows the event stream."""
 
 from headway.actions import notices
 from tests.model_server import ModelServer, Reply, Request, calls, pause_midway, text

@@ -1,4 +1,4 @@
-"""/v1/todos: writing down, reading, changing, ending, taking away."""
+"""/v1/todos: creating, reading, changing, claiming and deleting."""
 
 import time
 from typing import Any

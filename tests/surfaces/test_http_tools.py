@@ -1,4 +1,4 @@
-"""/v1/tools and /v1/writs: what agents hold in their hands, for any framework, over the real server."""
+"""/v1/tools and /v1/writs: the agents' tools and writs for any framework, called on a real server."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ UNKNOWN_TURN = "0c0ffee0-0000-4000-8000-000000000000"
 
 
 def call(client: Client, tool: str, arguments: Any = None, **where: Any) -> tuple[Any, bool]:
-    """(result, is_error) of a tool."""
+    """Call a tool. Return its result and whether it is an error."""
     answer = client.ok("POST", f"/v1/tools/{tool}", json={"arguments": arguments or {}, **where})
     assert set(answer) == {"result", "is_error"}
     return answer["result"], answer["is_error"]
@@ -122,11 +122,11 @@ def test_names_with_hyphens_are_understood_and_not_listed(client: Client) -> Non
     added, is_error = call(client, "todo-add", {"subject": "look"})
     assert (added["todo"]["subject"], is_error) == ("look", False)
     assert not any("-" in tool["name"] for tool in client.ok("GET", "/v1/tools")["tools"])
-    for name in ("spawn-agent", "spawn_agent"):  # only agents that run here begin others
+    for name in ("spawn-agent", "spawn_agent"):  # only agents that run in Headway may start others
         client.refused("POST", f"/v1/tools/{name}", 404, "not_found", json={"arguments": {"task": "dig"}})
 
 
-# Refusals that are results
+# Refusals returned as results
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_worker_learns_that_the_plan_belongs_to_the_supervisor(sqlite_client: 
         assert call(sqlite_client, "create_todo", items, turn_id=turn_id, role=role)[1] is False
 
 
-# Refusals of the request
+# Refused requests
 
 
 def test_an_unknown_tool_is_404_and_an_unknown_role_422_with_the_known_ones(sqlite_client: Client) -> None:
@@ -195,7 +195,7 @@ def test_an_unknown_tool_is_404_and_an_unknown_role_422_with_the_known_ones(sqli
         "write_file",
         "delegate",
         "set_goal",
-    ):  # what is for agents alone is unknown here
+    ):  # tools reserved for agents are unknown over HTTP
         assert "create_todo" in sqlite_client.refused("POST", f"/v1/tools/{tool}", 404, "not_found", json={})
     for path, body in (("/v1/tools/todo_list", {}), ("/v1/writs", {"text": "/todo list"})):
         detail = sqlite_client.refused("POST", path, 422, "unknown_role", json={**body, "role": "plumber"})
@@ -222,7 +222,7 @@ def test_an_unknown_tool_is_404_and_an_unknown_role_422_with_the_known_ones(sqli
 def test_a_body_that_does_not_fit_is_400_or_422(sqlite_client: Client, body: bytes) -> None:
     answer = sqlite_client.post("/v1/tools/todo_add", content=body, headers={"Content-Type": "application/json"})
 
-    if answer.status_code == 200:  # the arguments are the tool's business
+    if answer.status_code == 200:  # arguments are validated by the tool, which returns an error result
         assert answer.json()["is_error"] is True
     else:
         assert answer.status_code in (400, 422)
@@ -269,7 +269,7 @@ def test_an_unauthenticated_request_gets_only_401(sqlite_client: Client, method:
     assert sqlite_client.send(stranger).status_code == 401
 
 
-# Once per key
+# Idempotency keys
 
 
 def test_a_call_with_a_key_runs_once_and_repeats_its_answer(client: Client) -> None:
@@ -309,7 +309,7 @@ def test_a_refusal_with_a_key_is_replayed_even_when_it_would_succeed_by_now(sqli
 
 
 def test_a_call_with_a_key_that_changes_files_is_not_repeated_because_a_neighbour_failed(tmp_path: Path) -> None:
-    """What waits for the writer is committed together, and done again when one of it fails."""
+    """Queued writes are committed as one group. If one fails, the others are run again."""
     begun, free = threading.Event(), threading.Event()
 
     def dawdle(_tx: Transaction) -> None:
@@ -341,7 +341,7 @@ def test_a_call_with_a_key_that_changes_files_is_not_repeated_because_a_neighbou
     assert [task["id"] for task in tasks] == ["1"]
 
 
-# Many at once
+# Concurrency
 
 
 def test_calls_at_the_same_time_never_see_each_others_context(client: Client) -> None:
@@ -360,7 +360,7 @@ def test_calls_at_the_same_time_never_see_each_others_context(client: Client) ->
         assert [task["title"] for task in tasks["tasks"]] == [f"{turn_id} {n}" for n in range(5)]
 
 
-# Live
+# Live events
 
 
 def test_a_conversations_stream_has_the_plan_and_then_its_current_item(client: Client) -> None:

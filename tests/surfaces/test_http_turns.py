@@ -1,4 +1,4 @@
-"""Saying something over HTTP: what is accepted, what comes of it, and what is refused."""
+"""Messages over HTTP: which are accepted or refused, and the turns they start."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""A conversation has one running turn; who asks twice gets one answer."""
+"""A conversation has one running turn, and a repeated request joins the same turn."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -183,7 +183,7 @@ def test_having_come_too_early_is_not_held_against_a_key(chatter: Client, model:
 
 
 def test_a_turn_that_failed_is_the_answer_of_its_key(chatter: Client, model: ModelServer) -> None:
-    """The key stands for having asked, and the turn says what came of it."""
+    """The key identifies the turn that the request started, even if that turn failed."""
     conversation, headers = chatter.conversation(), {"Idempotency-Key": key()}
     model.script = reply_in_order(error(400, "no"))
     first = say(chatter, conversation, headers=headers)

@@ -1,4 +1,4 @@
-"""Stopping turns: one of them, all of them, the server that drives them; and changing a plan under way."""
+"""Stopping turns: canceling one, halting all, stopping the server. Also: changing the plan of a running turn."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -110,7 +110,7 @@ def test_a_cancellation_with_a_key_is_the_same_twice(chatter: Client, model: Mod
 
 @contextmanager
 def halted(service: Service, folder: Path) -> Iterator[None]:
-    """By an operator at another terminal."""
+    """Halt the installation from another process, with the command line."""
 
     def headway(*arguments: str) -> None:
         with Program(["--database-url", service.database_url, *arguments], folder) as program:
@@ -207,12 +207,12 @@ def test_a_server_that_is_stopped_hands_its_turns_to_the_next(database_url: str,
                 turn_id = stream.take(1)[0].data["turn_id"]
                 model.wait_for_requests(1)
                 stopped = service.end()
-                rest = list(stream.events())  # ended properly, not cut off
+                rest = list(stream.events())  # raises an error if the stream was cut off
             assert stopped.code == 0
             assert stopped.seconds < 4
             assert [told.event for told in rest] == ["message"]
             assert service.log.read_text() == ""
-            assert owners(client) == [("", "queued")]  # handed back: nobody has to wait for a lease to run out
+            assert owners(client) == [("", "queued")]  # released, so the next server need not wait for the lease to expire
             model.release()
             with run_server(database_url, tmp_path, environment=environment(model)) as restarted:
                 client.base_url = httpx.URL(restarted.url)

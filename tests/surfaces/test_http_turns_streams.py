@@ -1,4 +1,4 @@
-"""Following a turn live: in its own stream, beside others, after hanging up."""
+"""Following a turn live: in its own stream, in the conversation's streams, and after a disconnect."""
 
 from itertools import pairwise
 from typing import Any
@@ -155,7 +155,7 @@ def test_a_turn_continues_without_listeners(chatter: Client, model: ModelServer)
 
 
 def test_text_is_streamed_once_and_events_are_kept(chatter: Client, model: ModelServer) -> None:
-    """Who comes later hears what was said, and not how it was said word by word."""
+    """A later reader gets the stored messages, but not the live text."""
     model.script = plan_and_drain("buy milk", answer=ANSWER)
     conversation = chatter.conversation()
     own = read_turn(chatter, conversation)

@@ -1,4 +1,4 @@
-"""The MCP server as the protocol's own client meets it, on standard input and output and over HTTP."""
+"""The MCP server, tested with the official client over stdio and over HTTP."""
 
 import asyncio
 import json
@@ -50,13 +50,13 @@ async def over_http(client: Client, headers: dict[str, str] | None = None, mode:
 
 
 def in_a_turn(client: Client) -> dict[str, str]:
-    """Headers that name a turn of its own."""
+    """Open a turn in a new conversation. Return the headers that select it."""
     return {"Headway-Turn": client.turn(client.conversation())}
 
 
 @pytest.fixture(params=["stdio", "http"])
 def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Connect:
-    """Both transports in turn, with a turn to plan in."""
+    """Each transport, with a turn whose plan the tools can use."""
     if request.param == "stdio":
         return partial(over_stdio, tmp_path)
     client: Client = request.getfixturevalue("sqlite_client")
@@ -72,7 +72,7 @@ def story(connect: Connect, tell: Callable[[McpClient], Awaitable[None]], **opti
 
 
 async def call(connected: McpClient, tool: str, **arguments: Any) -> Any:
-    """The structured result of a call that has to succeed."""
+    """Call a tool, which must succeed. Return its structured result."""
     result = await connected.call_tool(tool, arguments)
     assert isinstance(result, CallToolResult)
     assert not result.is_error, result
@@ -97,7 +97,7 @@ async def read(connected: McpClient, name: str) -> Any:
 
 
 def test_null_is_absent_and_a_list_may_be_text(connect: Connect) -> None:
-    """000: "context?: string", "order?: number": optional, and clients send null for what they leave out."""
+    """000: "context?: string", "order?: number": optional, and clients send null for omitted fields."""
 
     async def tell(connected: McpClient) -> None:
         items = json.dumps([{"title": "look", "context": None, "order": None}])
@@ -133,7 +133,7 @@ def test_old_and_new_clients_find_the_whole_catalogue_and_it_is_small(connect: C
         assert all(tool.input_schema["additionalProperties"] is False for tool in tools)
         document = json.dumps([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools])
         assert len(document) < 14_000
-        # More than any tokenizer makes of it: every sign is one, and so are every six letters.
+        # An upper bound for any tokenizer: one token per sign and one per six letters.
         assert len(re.findall(r"[A-Za-z]{1,6}|[0-9]{1,3}|[^\sA-Za-z0-9]", document)) <= 3_000
 
     story(connect, tell, mode=mode)
@@ -234,7 +234,7 @@ def test_a_refusal_is_an_error_result_and_an_unknown_tool_an_error(sqlite_client
     story(partial(over_http, sqlite_client, in_a_turn(sqlite_client)), tell)
 
 
-# Standard input and output
+# stdio
 
 
 def test_todos_written_over_stdio_show_on_the_command_line(headway: Shell) -> None:

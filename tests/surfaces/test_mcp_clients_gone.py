@@ -1,4 +1,4 @@
-"""The MCP server on standard input and output, and clients that talk nonsense, hang up or are gone."""
+"""The MCP server over stdio, with clients that send invalid input or disconnect."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def test_bad_lines_and_the_end_of_input_do_no_harm(headway: Shell) -> None:
 
 
 def test_requests_before_the_end_of_input_are_answered(headway: Shell) -> None:
-    """A client that hangs up has to know what was done: all of it is, and all of it is said. What it called off is not."""
+    """Requests sent before the client closes its input are executed and answered, except those it canceled."""
     wanted = {n: {"name": "todo_add", "arguments": {"subject": f"todo {n}"}} for n in range(2, 82)}
     asked = [json.dumps({"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": one}) for n, one in wanted.items()]
     called_off = [json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": n}}) for n in (81, 99)]

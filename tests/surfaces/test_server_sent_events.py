@@ -1,4 +1,4 @@
-"""Events of the feed on the wire: what a frame holds, and that it is built once for all readers."""
+"""Feed events as Server-Sent Events: the content of a frame, which is encoded once for all readers."""
 
 from headway.feed import FeedEvent, build_ping
 from headway.surfaces.http.server_sent_events import encode_events

@@ -1,7 +1,7 @@
-"""Everything that can be named at any door, named by another tenant: it is answered byte for byte like what never was.
+"""On every surface, an id of another tenant gets the same response, byte for byte, as an id that never existed.
 
-Operations, tools and commands are enumerated from the OpenAPI document, the catalogue and the command line itself: one that is new
-and has no row here fails the test.
+Operations, tools and commands are enumerated from the OpenAPI document, the catalogue and the command line. A new one without a row
+in this file fails the test.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ CHANGES_BY_ITSELF = ("date", "x-request-id", "ratelimit-remaining", "content-len
 
 
 def as_if(theirs: Ids, said: str) -> str:
-    """What was said of what never was, as if it had been said of theirs."""
+    """Replace the ids that never existed in a response with the other tenant's ids."""
     for name, never in vars(NEVER).items():
         said = said.replace(str(never), str(getattr(theirs, name)))
     return said
@@ -71,7 +71,7 @@ QUERIES: dict[str, Callable[[Ids], object]] = {
     "lease_token": lambda ids: ids.lease,
     "force": lambda _ids: "true",
 }
-NAMES_NOTHING = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait"}  # within what is the caller's own
+NAMES_NOTHING = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait"}  # filters on the caller's own rows
 HELLO = [{"role": "user", "content": "hello"}]
 BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/todos"): lambda ids: [
@@ -102,7 +102,7 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
         {"every_s": 60, "message": {"conversation_id": ids.conversation, "content": "go"}},
         {"every_s": 60, "tool": {"name": "now", "conversation_id": ids.conversation}},
     ],
-    ("POST", "/v1/tools/{name}"): lambda ids: [],  # each of them below
+    ("POST", "/v1/tools/{name}"): lambda ids: [],  # each tool is tested below
     ("POST", "/v1/writs"): lambda ids: [
         {"text": f"/todo done {ids.todo}"},
         {"text": f"/todo subject {ids.todo}: x\n/todo start {ids.todo}\n/todo cancel {ids.todo}\n/todo describe {ids.todo}: x"},
@@ -111,7 +111,7 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
         {"text": "/todo list", "conversation_id": ids.conversation},
         {"text": "/todo list", "turn_id": ids.turn},
     ],
-    # These name nobody's: a conversation's key is its tenant's own word. What comes of another's is in a test of its own.
+    # These refer to no row by id. Conversation keys are per tenant; a separate test uses another tenant's key.
     ("POST", "/v1/ag-ui"): lambda ids: [],
     ("POST", "/v1/ui-stream"): lambda ids: [],
     ("POST", "/v1/conversations"): lambda ids: [],
@@ -122,7 +122,7 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
 
 
 def requests_of(operation: Operation, ids: Ids) -> Iterator[tuple[str, str, dict[str, Any], Any]]:
-    """Every way in which an operation can name something."""
+    """Yield every request with which an operation can refer to a row: by path, query or body."""
     path = re.sub(r"\{(\w+)\}", lambda found: str(PATHS[found[1]](ids)), operation.path)
     asked = [one["name"] for one in operation.definition.get("parameters", ()) if one["in"] == "query"]
     assert set(asked) <= set(QUERIES) | NAMES_NOTHING, (
@@ -136,7 +136,7 @@ def requests_of(operation: Operation, ids: Ids) -> Iterator[tuple[str, str, dict
 
 
 class Visitor:
-    """Another tenant's program, at the doors of an app in this process that works on nothing but what it began itself."""
+    """A client of another tenant. Its app runs in this process and runs only the jobs that the client started."""
 
     def __init__(self, app: WebApp, desk: TenantHarness, client: httpx.AsyncClient) -> None:
         self.app = app
@@ -228,7 +228,7 @@ TOOLS: dict[str, Callable[[Ids], list[dict[str, Any]]]] = {
 
 
 def calls_of(name: str, ids: Ids, own: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """(where, arguments): in a place of one's own with their ids, and in their place. A key is looked up like an id."""
+    """Yield (scope, arguments): `ids` as arguments in the caller's own scope, and `ids` as the scope. A key is looked up like an id."""
     for arguments in TOOLS[name](ids):
         if any(str(one) in str(arguments) for one in (ids.todo, ids.plan_item)):
             yield own, arguments
@@ -239,7 +239,7 @@ def calls_of(name: str, ids: Ids, own: dict[str, Any]) -> Iterator[tuple[dict[st
 
 def over_rest(name: str, where: dict[str, Any], arguments: dict[str, Any]) -> tuple[Any, ...] | None:
     if isinstance(where.get("conversation"), str):
-        return None  # it takes no keys
+        return None  # REST takes no conversation keys
     return "POST", f"/v1/tools/{name}", None, {"arguments": arguments, **{f"{one}_id": value for one, value in where.items()}}
 
 
@@ -274,7 +274,7 @@ def test_every_tool_answers_the_same_for_foreign_and_unknown_ids(sqlite_url: str
 
 
 def test_anothers_key_is_a_word_like_any_other(sqlite_chat_service: Service, model: ModelServer) -> None:
-    """Front ends name conversations by keys: each tenant has its own."""
+    """Front ends refer to conversations by key, and each tenant has its own keys."""
     model.script = lambda _request: text("hello")
     with sqlite_chat_service.tenant() as owner, sqlite_chat_service.tenant() as visitor:
         owner.conversation(key="shared word", title="a secret")
