@@ -15,15 +15,15 @@ from tests.surfaces.server_harness import Client, Service, check_problem, run_se
 
 @pytest.fixture
 def wire(postgres_url: str) -> Iterator[Wire]:
-    with open_wire(postgres_url) as made:
-        yield made
+    with open_wire(postgres_url) as opened:
+        yield opened
 
 
 @pytest.fixture
 def service(wire: Wire, tmp_path: Path) -> Iterator[Service]:
     """A server whose database connection can be cut."""
-    with run_server(wire.url, tmp_path) as made:
-        yield made
+    with run_server(wire.url, tmp_path) as started:
+        yield started
 
 
 @pytest.fixture
@@ -43,13 +43,13 @@ def test_an_outage_is_503_and_ends_and_no_stream_ends_or_misses_anything(client:
         wire.reconnect()
         wait_until(lambda: client.get("/readyz").status_code == 200, "the server is ready again")
         client.add("after")
-        heard = [stream.changes(3), other.changes(3)]
+        changes = [stream.changes(3), other.changes(3)]
 
     for answer in refused:
         assert "Postgres cannot be reached" in check_problem(answer, 503, "database_unreachable")
         assert int(answer.headers["retry-after"]) > 0
     assert alive.status_code == 200
-    assert heard == [[("created", "before"), ("created", "meanwhile"), ("created", "after")]] * 2
+    assert changes == [[("created", "before"), ("created", "meanwhile"), ("created", "after")]] * 2
     assert client.subjects() == ["before", "meanwhile", "after"]
     assert len(list_logged_ids(client)) == 3
 

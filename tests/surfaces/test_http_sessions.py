@@ -31,7 +31,7 @@ def browser(local: Service) -> Iterator[httpx.Client]:
         yield visitor
 
 
-def origin_of(service: Service) -> dict[str, str]:
+def origin_header(service: Service) -> dict[str, str]:
     return {"Origin": service.url}
 
 
@@ -58,7 +58,7 @@ def test_a_login_link_expires_after_an_hour() -> None:
     times = iter((0, 3599, 3601, 3602))
     link = LoginLink("right", now=lambda: next(times))
 
-    assert [link.redeem(given) for given in ("wrong", "right", "right")] == [False, False, False]
+    assert [link.redeem(secret) for secret in ("wrong", "right", "right")] == [False, False, False]
     assert LoginLink("right").redeem("right")
 
 
@@ -132,7 +132,7 @@ def test_a_cross_site_page_cannot_sign_in(sqlite_client: Client) -> None:
 
 
 def test_our_own_page_speaks_for_the_local_tenant(local: Service, browser: httpx.Client) -> None:
-    for headers in (origin_of(local), {"Sec-Fetch-Site": "same-origin"}):
+    for headers in (origin_header(local), {"Sec-Fetch-Site": "same-origin"}):
         assert browser.post("/v1/todos", json={"subject": "from the page"}, headers=headers).status_code == 201
 
     def subjects(tx: Transaction) -> list[str]:
@@ -218,9 +218,9 @@ def test_a_session_ends_for_good_when_signed_out_and_one_day_by_itself(local: Se
 
     assert session_token().label == "browser session"
     assert 0 < session_token().expires_at - session_token().created_at <= 31 * 24 * 3600 * 1000
-    kept = dict(browser.cookies)
-    out = browser.post("/logout", headers=origin_of(local))
+    cookies = dict(browser.cookies)
+    response = browser.post("/logout", headers=origin_header(local))
 
-    assert (out.status_code, dict(browser.cookies)) == (303, {})
-    check_problem(httpx.get(f"{local.url}/v1/todos", cookies=kept, verify=False), 401, "unauthorized")
+    assert (response.status_code, dict(browser.cookies)) == (303, {})
+    check_problem(httpx.get(f"{local.url}/v1/todos", cookies=cookies, verify=False), 401, "unauthorized")
     assert session_token().revoked_at > 0

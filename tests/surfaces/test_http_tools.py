@@ -25,13 +25,13 @@ def call(client: Client, tool: str, arguments: Any = None, **where: Any) -> tupl
     return answer["result"], answer["is_error"]
 
 
-def run(client: Client, text: str, **where: Any) -> dict[str, str]:
+def run_writs(client: Client, text: str, **where: Any) -> dict[str, str]:
     answer: dict[str, str] = client.ok("POST", "/v1/writs", json={"text": text, **where})
     assert set(answer) == {"output", "visible"}
     return answer
 
 
-def plan(client: Client, turn_id: str, *titles: str) -> list[dict[str, Any]]:
+def create_plan(client: Client, turn_id: str, *titles: str) -> list[dict[str, Any]]:
     result, is_error = call(client, "create_todo", {"items": [{"title": title} for title in titles]}, turn_id=turn_id)
     assert not is_error, result
     created: list[dict[str, Any]] = result["created"]
@@ -60,7 +60,7 @@ def test_the_catalogue_has_every_tool_with_its_schema(sqlite_client: Client) -> 
 
 def test_a_turn_is_planned_and_drained_and_visible_on_every_surface(client: Client) -> None:
     turn_id = client.turn(client.conversation())
-    look, build = plan(client, turn_id, "look", "build")
+    look, build = create_plan(client, turn_id, "look", "build")
     assert (look["order"], build["order"]) == (1, 2)
 
     started, _ = call(client, "start_todo", {"todoId": look["id"]}, turn_id=turn_id)
@@ -100,8 +100,8 @@ def test_ledger_tools_return_the_documents_of_the_http_api(client: Client) -> No
     todo = added["todo"]
     assert (todo["conversation_id"], todo["agent_id"]) == (conversation_id, "ada")
     assert client.ok("GET", f"/v1/todos/{todo['id']}")["todo"] == todo
-    listed, _ = call(client, "todo_list", {}, conversation_id=conversation_id)
-    assert listed == client.ok("GET", "/v1/todos", params={"conversation_id": conversation_id})
+    result, _ = call(client, "todo_list", {}, conversation_id=conversation_id)
+    assert result == client.ok("GET", "/v1/todos", params={"conversation_id": conversation_id})
     claim, _ = call(client, "todo_claim", {}, conversation_id=conversation_id, agent_id="grace")
     assert claim["todo"]["agent_id"] == "grace"
     changed = client.change(todo, status="completed", lease_token=claim["lease"]["token"])
@@ -110,10 +110,10 @@ def test_ledger_tools_return_the_documents_of_the_http_api(client: Client) -> No
 
 def test_the_drop_in_shapes_work_on_the_same_rows(client: Client) -> None:
     turn_id = client.turn(client.conversation())
-    plan(client, turn_id, "look", "build")
+    create_plan(client, turn_id, "look", "build")
     written, _ = call(client, "TodoWrite", {"todos": [{"content": "build", "status": "in_progress"}]}, turn_id=turn_id)
 
-    assert [one["content"] for one in written["canceled"]] == ["look"]
+    assert [item["content"] for item in written["canceled"]] == ["look"]
     assert client.subjects(turn_id=turn_id, status="in_progress") == ["build"]
 
 
@@ -293,7 +293,7 @@ def test_a_call_with_a_key_runs_once_and_repeats_its_answer(client: Client) -> N
 
 def test_a_refusal_with_a_key_is_replayed_even_when_it_would_succeed_by_now(sqlite_client: Client) -> None:
     turn_id = sqlite_client.turn(sqlite_client.conversation())
-    (item,) = plan(sqlite_client, turn_id, "look")
+    (item,) = create_plan(sqlite_client, turn_id, "look")
     (row,) = sqlite_client.ok("GET", "/v1/todos", params={"turn_id": turn_id})["todos"]
     sqlite_client.change(row, status="completed")
     body = {"arguments": {"todoId": item["id"], "outcome": "seen"}, "turn_id": turn_id}
@@ -312,30 +312,30 @@ def test_a_call_with_a_key_that_changes_files_is_not_repeated_because_a_neighbou
     """Queued writes are committed as one group. If one fails, the others are run again."""
     begun, free = threading.Event(), threading.Event()
 
-    def dawdle(_tx: Transaction) -> None:
+    def block(_tx: Transaction) -> None:
         begun.set()
         free.wait(30)
 
-    async def story() -> tuple[list[int], list[Any]]:
+    async def run_scenario() -> tuple[list[int], list[Any]]:
         async with open_app(tmp_path) as (app, client, _token):
             writers = app.headway.database.writers
-            talk = (await client.post("/v1/conversations", json={})).json()["conversation"]["id"]
-            body = {"arguments": {"title": "look"}, "conversation_id": talk}
-            busy = asyncio.create_task(app.headway.database.write(dawdle))
+            conversation_id = (await client.post("/v1/conversations", json={})).json()["conversation"]["id"]
+            body = {"arguments": {"title": "look"}, "conversation_id": conversation_id}
+            busy = asyncio.create_task(app.headway.database.write(block))
             await asyncio.to_thread(begun.wait, 30)
-            asked = [
+            requests = [
                 asyncio.create_task(client.post("/v1/tools/AddTask", json=body, headers={"Idempotency-Key": "a key"})),
                 asyncio.create_task(client.patch("/v1/todos/404", json={"status": "completed"})),
             ]
-            while writers.queue.qsize() < len(asked):
+            while writers.queue.qsize() < len(requests):
                 await asyncio.sleep(0.001)
             free.set()
             await busy
-            answers = [answer.status_code for answer in await asyncio.gather(*asked)]
-            listed = await client.post("/v1/tools/ListTasks", json={"arguments": {}, "conversation_id": talk})
-            return answers, listed.json()["result"]["tasks"]
+            answers = [answer.status_code for answer in await asyncio.gather(*requests)]
+            response = await client.post("/v1/tools/ListTasks", json={"arguments": {}, "conversation_id": conversation_id})
+            return answers, response.json()["result"]["tasks"]
 
-    answers, tasks = asyncio.run(asyncio.wait_for(story(), 60))
+    answers, tasks = asyncio.run(asyncio.wait_for(run_scenario(), 60))
 
     assert answers == [200, 404]
     assert [task["id"] for task in tasks] == ["1"]
@@ -349,7 +349,7 @@ def test_calls_at_the_same_time_never_see_each_others_context(client: Client) ->
 
     def work(turn_id: str) -> None:
         for n in range(5):
-            plan(client, turn_id, f"{turn_id} {n}")
+            create_plan(client, turn_id, f"{turn_id} {n}")
             call(client, "AddTask", {"title": f"{turn_id} {n}"}, turn_id=turn_id)
 
     with ThreadPoolExecutor(len(turns)) as pool:
@@ -366,18 +366,18 @@ def test_calls_at_the_same_time_never_see_each_others_context(client: Client) ->
 def test_a_conversations_stream_has_the_plan_and_then_its_current_item(client: Client) -> None:
     conversation_id = client.conversation()
     turn_id = client.turn(conversation_id)
-    plan(client, turn_id, "look", "build")
+    create_plan(client, turn_id, "look", "build")
     state = call(client, "manage_todos", {"delete": ["look"]}, turn_id=turn_id)[0]["state"]
     with open_stream(client, f"/v1/conversations/{conversation_id}/events", params={"after": 0}) as stream:
-        told = stream.take(7)
+        events = stream.take(7)
 
-    assert [one.event for one in told] == [
+    assert [event.event for event in events] == [
         *("todo_changed", "todo_changed", "todos_updated", "todos_current"),
         *("todo_changed", "todos_updated", "todos_current"),
     ]
-    assert [one.id for one in told] == sorted({one.id for one in told})
-    assert told[-2].data == state
-    assert told[-1].data == {name: state[name] for name in ("current", "remaining", "total")}
+    assert [event.id for event in events] == sorted({event.id for event in events})
+    assert events[-2].data == state
+    assert events[-1].data == {name: state[name] for name in ("current", "remaining", "total")}
 
 
 # Writs
@@ -387,7 +387,7 @@ def test_writs_are_run_in_their_conversation_and_taken_out_of_the_text(client: C
     conversation_id = client.conversation()
     client.add("wide")
     text = "I'll note that.\n/todo add look\nclosely\n/endtodo\n/todo start look\n/todo list\nDone.\n"
-    answer = run(client, text, conversation_id=conversation_id, agent_id="ada")
+    answer = run_writs(client, text, conversation_id=conversation_id, agent_id="ada")
 
     assert answer["visible"] == "I'll note that.\nDone.\n"
     (look, wide) = client.ok("GET", "/v1/todos", params={"conversation_id": conversation_id})["todos"]
@@ -401,14 +401,14 @@ def test_writs_are_run_in_their_conversation_and_taken_out_of_the_text(client: C
 
 
 def test_a_writ_without_its_terminator_commits_nothing(client: Client) -> None:
-    answer = run(client, "/todo add look\nhalf of it")
+    answer = run_writs(client, "/todo add look\nhalf of it")
 
     assert answer == {"output": "[/todo add]\nERR: missing /endtodo terminator\n[END TODO]", "visible": ""}
     assert client.subjects() == []
 
 
 def test_a_text_without_writs_is_all_visible(sqlite_client: Client) -> None:
-    assert run(sqlite_client, "nothing to see\r\n") == {"output": "", "visible": "nothing to see\r\n"}
+    assert run_writs(sqlite_client, "nothing to see\r\n") == {"output": "", "visible": "nothing to see\r\n"}
 
 
 @pytest.mark.parametrize("body", [{}, {"text": 5}, {"text": "x", "turn_id": UNKNOWN_TURN}, {"text": "x" * 200_001}])
