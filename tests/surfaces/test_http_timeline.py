@@ -8,8 +8,8 @@ from tests.surfaces.server_harness import Client, wait_until
 
 
 def get_timeline(client: Client, conversation: int, **query: int) -> dict:  # type: ignore[type-arg]
-    document: dict = client.ok("GET", f"/v1/conversations/{conversation}/timeline", params=query)["timeline"]  # type: ignore[type-arg]
-    return document
+    page: dict = client.ok("GET", f"/v1/conversations/{conversation}/timeline", params=query)["timeline"]  # type: ignore[type-arg]
+    return page
 
 
 def list_kinds(document: dict) -> list[str]:  # type: ignore[type-arg]
