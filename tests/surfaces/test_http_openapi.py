@@ -15,7 +15,7 @@ from tests.surfaces.server_harness import Client, Service
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".hypothesis"  # caches the table of Unicode characters, which takes seconds to build
-SHARES = 3  # parts of the route list, so that no test worker fuzzes all routes
+SHARES = 2  # parts of the route list, so that no test worker fuzzes all routes
 # A body that is both invalid and too large gets 413, a status that the fuzzer does not accept as a rejection by default.
 CONFIG = """
 [checks]
@@ -73,7 +73,7 @@ def fuzz(client: Client, folder: Path, names: list[str], phases: str, *flags: st
 def test_a_fuzzer_over_every_rule_and_linked_routes_finds_nothing(sqlite_client: Client, tmp_path: Path) -> None:
     names = list_fuzzed_routes(sqlite_client)
 
-    report = fuzz(sqlite_client, tmp_path, names, "examples,coverage,stateful", "--max-examples", "8", "--seed", "1")
+    report = fuzz(sqlite_client, tmp_path, names, "examples,coverage,stateful", "--max-examples", "4", "--seed", "1")
 
     assert report["test_cases"]["generated"] >= 1_000
 
@@ -84,7 +84,7 @@ def test_a_fuzzer_that_tries_each_route_often_finds_nothing(
     sqlite_client: Client, tmp_path: Path, proof: Proof, share: int
 ) -> None:
     names = list_fuzzed_routes(sqlite_client)[share::SHARES]
-    cases = 2_000 if proof.whole else 20  # per route
+    cases = 2_000 if proof.whole else 10  # per route
     proof.tried("OpenAPI: cases", cases * len(names))
     seed = [] if proof.whole else ["--seed", "1"]
 
