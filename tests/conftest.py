@@ -26,7 +26,7 @@ IN_MEMORY = SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free > N
 if IN_MEMORY:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(SHARED_MEMORY))
 
-pytest_plugins = ["tests.proofs", "tests.surfaces.model_fixtures"]
+pytest_plugins = ["tests.fast_selection", "tests.proofs", "tests.surfaces.model_fixtures"]
 
 # The time an example takes depends more on the load of the machine than on the code.
 hypothesis.settings.register_profile("untimed", deadline=None)
@@ -41,31 +41,9 @@ class BrowserOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist is
         return folder if folder.endswith("browser") else nodeid
 
 
-FOLDERS_OF_LONG_TESTS = ("browser", "journeys", "torture")
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--fast", action="store_true", help="SQLite only, without the browser, the journeys and the proofs")
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    if config.getoption("fast") and collection_path.parent == Path(__file__).parent:
-        return True if collection_path.name in FOLDERS_OF_LONG_TESTS else None
-    return None
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest first, or one worker would run them at the end while the others have nothing left to do."""
-    if config.getoption("fast"):
-        deselected = [item for item in items if is_long(item)]
-        config.hook.pytest_deselected(items=deselected)
-        items[:] = [item for item in items if not is_long(item)]
     items.sort(key=lambda item: 0 if "browser/" in item.nodeid else 1 if item.get_closest_marker("proof") else 2)
-
-
-def is_long(item: pytest.Item) -> bool:
-    fixtures: list[str] = getattr(item, "fixturenames", [])
-    return "postgres" in item.name or "postgres_server" in fixtures or item.get_closest_marker("proof") is not None
 
 
 @pytest.hookimpl(optionalhook=True)

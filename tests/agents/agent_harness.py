@@ -23,7 +23,7 @@ PAIR = ["todos_updated", "todos_current"]
 
 
 class Agent:
-    """Calls tools in a turn of its own. The desk is the same tenant's, for arranging and for looking."""
+    """Calls tools in its own turn. `desk` is the same tenant's harness: tests use it to set up and inspect rows."""
 
     def __init__(self, desk: TenantHarness, database: Database, task_folder: Path, role: str = "index") -> None:
         self.desk = desk
@@ -39,46 +39,46 @@ class Agent:
         return Execution(self.database, str(self.task_folder), scope, self.role, self.conversation.uuid)
 
     def call(self, tool: str, arguments: dict[str, Any], execution: Execution | None = None) -> Result:
-        async def story() -> Result:
+        async def call_tool() -> Result:
             with use_execution(execution or self.execution):
                 return await catalogue.build_toolbox().call(tool, arguments)
 
-        return asyncio.run(story())
+        return asyncio.run(call_tool())
 
     def __call__(self, tool: str, **arguments: Any) -> Any:
-        """The result of a call that has to succeed."""
+        """Return the result of a call that must succeed."""
         result = self.call(tool, arguments)
         assert not result.is_error, result
         return result.value
 
     def refused(self, tool: str, **arguments: Any) -> str:
-        """What a call that has to be refused answers. The turn and the ledger families say {"error": …}."""
+        """Return the error of a call that must be refused. The plan and ledger tools return it as {"error": …}."""
         result = self.call(tool, arguments)
         assert result.is_error, result
         assert set(result.value) == {"error"}
         return str(result.value["error"])
 
     def another(self, desk: TenantHarness | None = None, role: str = "index") -> "Agent":
-        """One in another conversation, of the same tenant unless another's desk is given."""
+        """Return an agent in another conversation. It has the same tenant unless `desk` belongs to another one."""
         return Agent(desk or self.desk, self.database, self.task_folder, role)
 
     def plan(self, *titles: str) -> list[str]:
-        """Plan these, and get their ids."""
-        return [one["id"] for one in self("create_todo", items=[{"title": title} for title in titles])["created"]]
+        """Add these items to the plan and return their ids."""
+        return [item["id"] for item in self("create_todo", items=[{"title": title} for title in titles])["created"]]
 
     def rows(self) -> list[Todo]:
-        """The turn's rows as the ledger holds them."""
+        """Return the turn's rows as stored in the ledger."""
         return self.desk.read(todo_store.list_by_turn, self.turn_id)
 
     def row(self, title: str) -> Todo:
-        (found,) = (row for row in self.rows() if row.subject == title)
-        return found
+        (match,) = (row for row in self.rows() if row.subject == title)
+        return match
 
     def titles(self, status: str = "all") -> list[str]:
         return [item["title"] for item in self("list_todo", status=status)["items"]]
 
     def kinds(self) -> list[str]:
-        """The kinds of the tenant's events, in order."""
+        """Return the kinds of the tenant's events, in order."""
         return [kind for kind, _ in self.desk.events()]
 
 

@@ -11,27 +11,27 @@ from tests.agents.agent_harness import Agent
 
 
 class ToolCaller:
-    """An agent's tools of one kind, with the context they are called in."""
+    """Calls one set of tools in the execution context of an agent."""
 
     def __init__(self, execution: Execution, tools: Iterable[Tool]) -> None:
         self.execution = execution
         self.box = Toolbox(tools)
 
     def call(self, tool: str, arguments: dict[str, Any]) -> Result:
-        async def story() -> Result:
+        async def call_tool() -> Result:
             with use_execution(self.execution):
                 return await self.box.call(tool, arguments)
 
-        return asyncio.run(story())
+        return asyncio.run(call_tool())
 
     def __call__(self, tool: str, **arguments: Any) -> Any:
-        """The result of a call that has to succeed."""
+        """Return the result of a call that must succeed."""
         result = self.call(tool, arguments)
         assert not result.is_error, result
         return result.value
 
     def refused(self, tool: str, **arguments: Any) -> str:
-        """What a call that has to be refused answers."""
+        """Return the error of a call that must be refused."""
         result = self.call(tool, arguments)
         assert result.is_error, result
         return str(result.value["error"])

@@ -1,4 +1,4 @@
-"""The job of a turn: its state, and ways to bring about moments that a test cannot wait for."""
+"""The job of a turn: its state, and helpers that force states a test cannot wait for."""
 
 import json
 from collections.abc import Callable
@@ -13,8 +13,8 @@ LONG_S = "60"  # a delay that no test waits for
 
 
 def list_errors(talk: Talk) -> list[str]:
-    found: list[str] = json.loads(talk.job().errors)
-    return found
+    errors: list[str] = json.loads(talk.job().errors)
+    return errors
 
 
 async def wait_for_state(talk: Talk, state: str) -> Job:
@@ -23,7 +23,7 @@ async def wait_for_state(talk: Talk, state: str) -> Job:
 
 
 async def begin_delayed_turn(talk: Talk) -> Job:
-    """A turn is begun, and its model fails in a way that may pass."""
+    """Begin a turn whose model call fails with a transient error. Return its delayed job."""
     await talk.begin()
     job = await wait_for_state(talk, "delayed")
     await talk.until(lambda: not talk.headway.engine.tasks)
@@ -31,17 +31,19 @@ async def begin_delayed_turn(talk: Talk) -> Job:
 
 
 def make_due(talk: Talk) -> None:
-    """The time that it waits for has come."""
+    """Make every delayed job due now."""
     talk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0 WHERE state = 'delayed'"))
 
 
 def spoil_transcript(talk: Talk, message: str) -> list[str]:
-    """Nobody can go on with what was said so far; what it was."""
+    """Overwrite every transcript message, so that the run cannot continue. Return the original messages."""
 
     def spoil(tx: Any) -> list[str]:
-        before = [str(one) for (one,) in tx.all("SELECT message FROM transcript WHERE tenant_id = ? ORDER BY n", talk.tenant_id)]
+        original = [
+            str(text) for (text,) in tx.all("SELECT message FROM transcript WHERE tenant_id = ? ORDER BY n", talk.tenant_id)
+        ]
         tx.run("UPDATE transcript SET message = ? WHERE tenant_id = ?", message, talk.tenant_id)
-        return before
+        return original
 
     return talk.database.write(spoil)
 
@@ -52,7 +54,7 @@ async def wait_for_end(talk: Talk) -> dict[str, Any]:
 
 
 def enqueue(talk: Talk, content: str = "Do it.") -> None:
-    """A turn that nobody works on yet, in a conversation of its own; from now on it is the one that the talk looks at."""
+    """Enqueue a turn in a new conversation without running it. `talk` then refers to that turn."""
 
     def start(tx: Any) -> Any:
         talk.conversation_id = conversations.add(tx, talk.tenant_id).id
@@ -68,13 +70,13 @@ def retry(talk: Talk) -> None:
 
 
 def cancel(talk: Talk) -> None:
-    """As another process does it: nobody here is told."""
+    """Cancel the turn as another process would: the engine here is not interrupted."""
     turn_id = talk.turn()["id"]
     talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
 
 
 def run_another_turn(talk: Talk, content: str = "Something else.") -> None:
-    """Whoever waits in the queue before it had its chance by then. The talk goes on looking at the turn it looked at."""
+    """Run another turn to its end, so that everything queued before it had a chance to run. `talk` keeps its current turn."""
     before, conversation_id = talk.run, talk.conversation_id
     enqueue(talk, content)
     talk.wait(wait_for_end(talk))

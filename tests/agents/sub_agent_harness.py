@@ -1,4 +1,4 @@
-"""Scripts for agents that delegate to each other, and views of the sub-agents.
+"""Scripts for agents that delegate to each other, and views of their sub-agents.
 
 with open_talk(url, tmp_path, by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=text("A hole."))) as talk:
     talk.say("Dig a hole.")
@@ -17,11 +17,11 @@ from headway.storage.stores import runs as run_store
 from tests.agents.turn_harness import Talk
 from tests.model_server import Call, Reply, Request, Script, call, calls, to_script
 
-# What is said
+# Scripts for the model
 
 
 def by_role(**parts: Script | Reply) -> Script:
-    """A part for every role that is met; who speaks is seen by its instructions."""
+    """Return a script that picks a part by the role of the requesting agent, which it reads from the instructions."""
     scripts = {name: to_script(part) for name, part in parts.items()}
     return lambda request: scripts[find_role(request)](request)
 
@@ -31,7 +31,7 @@ def find_role(request: Request) -> str:
 
 
 def by_transcript(*replies: Reply | Script) -> Script:
-    """The first reply to a transcript without an answer, the second to one with one answer, and so on."""
+    """Reply by the number of answers in the transcript: the first reply if there is none, the second if there is one, and so on."""
 
     def script(request: Request) -> Reply:
         reply = replies[request.assistant_turns]
@@ -41,7 +41,7 @@ def by_transcript(*replies: Reply | Script) -> Script:
 
 
 def by_task(**parts: Script | Reply) -> Script:
-    """A part for every task: the word that it consists of."""
+    """Return a script that picks a part by the sub-agent's task, which is a single word."""
     scripts = {task: to_script(part) for task, part in parts.items()}
     return lambda request: scripts[get_task(request)](request)
 
@@ -55,38 +55,38 @@ def spawn_calls(*tasks: str, **more: Any) -> Reply:
 
 
 def await_calls(request: Request, **more: Any) -> Reply:
-    """Wait for all that were spawned."""
+    """Wait for all spawned sub-agents."""
     return calls(*(("await_agent", {"run_id": run_id, **more}) for run_id in list_spawned_ids(request)))
 
 
 def call_on_first(tool: str, **more: Any) -> Script:
-    """Call it for the first that was spawned."""
+    """Call a tool for the first spawned sub-agent."""
     return lambda request: calls((tool, {"run_id": list_spawned_ids(request)[0], **more}))
 
 
 def list_spawned_ids(request: Request) -> list[str]:
-    return [json.loads(one.content)["run_id"] for one in request.tool_results if one.name == "spawn_agent"]
+    return [json.loads(result.content)["run_id"] for result in request.tool_results if result.name == "spawn_agent"]
 
 
 def raw_call(tool: str, arguments: str) -> Call:
     return call(tool, raw_arguments=arguments)
 
 
-# What is heard
+# Contents of requests
 
 
 def list_tool_answers(request: Request, tool: str) -> list[dict[str, Any]]:
-    """What a tool has answered so far."""
-    return [json.loads(one.content) for one in request.tool_results if one.name == tool]
+    """Return the results of a tool so far."""
+    return [json.loads(result.content) for result in request.tool_results if result.name == tool]
 
 
 def get_first_message(request: Request) -> str:
-    """What a sub-agent was handed: the one message it begins with."""
+    """Return the first user message of a sub-agent: its envelope and task."""
     return next(text for text, message in zip(request.texts, request.messages, strict=True) if message["role"] == "user")
 
 
 def get_envelope(request: Request) -> list[str]:
-    """The lines of its envelope."""
+    """Return the lines of the delegation envelope."""
     head, _, rest = get_first_message(request).partition("\n[END DELEGATION CONTEXT]")
     assert head.startswith("[DELEGATION CONTEXT]\n")
     assert rest
@@ -98,15 +98,15 @@ def get_task(request: Request) -> str:
 
 
 def list_requests(talk: Talk, role: str) -> list[Request]:
-    """What was asked of those that have the role."""
+    """Return the model requests made by agents with this role."""
     return [request for request in talk.server.requests if find_role(request) == role]
 
 
-# What is stored
+# Stored rows
 
 
 def list_sub_agents(talk: Talk) -> dict[str, Run]:
-    """By their task."""
+    """Return the sub-agents by task."""
     rows = talk.database.read(lambda tx: run_store.list_page(tx, talk.tenant_id, None, 500))
     return {run.task: run for run in reversed(rows) if run.parent_run_id}
 
@@ -116,31 +116,31 @@ def get_job(talk: Talk, run: Run) -> Job:
 
 
 def get_states(talk: Talk) -> dict[str, tuple[str, str]]:
-    """The state of every sub-agent and of its job, by its task."""
+    """Return the states of each sub-agent's run and job, by task."""
     return {task: (run.status, get_job(talk, run).state) for task, run in list_sub_agents(talk).items()}
 
 
 def get_result(talk: Talk, task: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(list_sub_agents(talk)[task].result or "{}")
-    return found
+    result: dict[str, Any] = json.loads(list_sub_agents(talk)[task].result or "{}")
+    return result
 
 
 def cancel_turn(talk: Talk) -> None:
-    """What a door does: write it down, then wake up whoever waits."""
+    """Cancel the turn as a surface does: store the cancellation, then interrupt the running jobs."""
     assert talk.run is not None
     turn_id = talk.run.turn_id or ""
     talk.headway.interrupt(talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id)))
 
 
-# What happens
+# Actions
 
 
 def hold_replies(talk: Talk, reply: Reply | Script) -> Script:
-    """From here on the model keeps its replies back, until it is released once."""
-    met = count()
+    """On the first request, hold back all replies of the model server until it is released."""
+    requests_seen = count()
 
     def script(request: Request) -> Reply:
-        if not next(met):
+        if not next(requests_seen):
             talk.server.hold()
         return to_script(reply)(request)
 
@@ -148,13 +148,13 @@ def hold_replies(talk: Talk, reply: Reply | Script) -> Script:
 
 
 async def begin_and_wait(talk: Talk, role: str, number: int = 1) -> None:
-    """Until those that have the role were asked so often."""
+    """Begin a turn and wait until agents with this role have made `number` requests."""
     await talk.begin()
     await talk.until(lambda: len(list_requests(talk, role)) >= number)
 
 
 async def crash_process(talk: Talk) -> None:
-    """The process that works on everything is no more, and nobody has heard of it for a while."""
+    """Stop the process that runs all jobs, as in a crash, and expire its lease."""
     engine = talk.headway.engine
     tasks = [*engine.background, *engine.tasks.values()]
     for task in tasks:
@@ -164,6 +164,6 @@ async def crash_process(talk: Talk) -> None:
 
 
 def wait_for_end(talk: Talk) -> dict[str, Any]:
-    """The turn, as soon as it has ended."""
+    """Wait until the turn has ended, and return it."""
     talk.wait(talk.until(lambda: bool(talk.turn()["ended_at"])))
     return talk.turn()

@@ -1,4 +1,4 @@
-"""Running programs: listed ones, without a shell, with an environment of their own, and never for long."""
+"""Running programs: allowed ones only, without a shell, with a separate environment and a time limit."""
 
 import os
 import sys
@@ -66,11 +66,11 @@ def test_a_program_in_the_workspace_never_takes_the_place_of_a_listed_one(
 
 def test_nothing_of_our_environment_is_passed_on(caller: ToolCaller, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    seen = caller("run_command", command=["env"])["output"]
+    output = caller("run_command", command=["env"])["output"]
 
-    assert "sk-secret" not in seen
-    assert sorted(line.partition("=")[0] for line in seen.splitlines()) == ["HOME", "LANG", "PATH"]
-    assert f"HOME={workspace}\n" in seen
+    assert "sk-secret" not in output
+    assert sorted(line.partition("=")[0] for line in output.splitlines()) == ["HOME", "LANG", "PATH"]
+    assert f"HOME={workspace}\n" in output
 
 
 def test_a_program_that_asks_for_input_gets_none(caller: ToolCaller) -> None:
@@ -93,38 +93,38 @@ def test_output_that_is_not_text_is_made_text(caller: ToolCaller) -> None:
     assert caller("run_command", command=["sh", "-c", r"printf 'a\377\000b'"])["output"] == "a\ufffd\ufffdb"
 
 
-def gone(pid: int) -> bool:
-    """Whether a process is no more, or soon: it is only waiting to be forgotten."""
+def has_ended(pid: int) -> bool:
+    """Return whether a process has ended. A zombie counts as ended."""
     try:
         return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
 
 
-def eventually_gone(pid: int) -> bool:
+def ends_soon(pid: int) -> bool:
     end = time.monotonic() + 5
-    while not gone(pid) and time.monotonic() < end:
+    while not has_ended(pid) and time.monotonic() < end:
         time.sleep(0.01)
-    return gone(pid)
+    return has_ended(pid)
 
 
 def test_at_the_limit_a_program_is_stopped_with_all_it_started(workspace: Path) -> None:
     script = "sleep 300 & echo $! > child; echo begun; sleep 300"
-    begun = time.monotonic()
+    started_at = time.monotonic()
     with pytest.raises(Invalid, match=r"did not finish within 1 s and was stopped\. Its last output: begun"):
         shell.run(["sh", "-c", script], ["sh"], str(workspace), limit_s=1)
 
-    assert time.monotonic() - begun < 3
-    assert eventually_gone(int((workspace / "child").read_text()))
+    assert time.monotonic() - started_at < 3
+    assert ends_soon(int((workspace / "child").read_text()))
 
 
 def test_children_of_a_program_are_stopped_when_it_ends(caller: ToolCaller, workspace: Path) -> None:
-    begun = time.monotonic()
+    started_at = time.monotonic()
     answer = caller("run_command", command=["sh", "-c", "sleep 300 & echo $! > child; echo done"])
 
     assert answer == {"exit_code": 0, "output": "done\n"}
-    assert time.monotonic() - begun < 3
-    assert eventually_gone(int((workspace / "child").read_text()))
+    assert time.monotonic() - started_at < 3
+    assert ends_soon(int((workspace / "child").read_text()))
 
 
 def test_a_program_that_ignores_sigterm_is_killed(workspace: Path) -> None:
@@ -135,10 +135,10 @@ def test_a_program_that_ignores_sigterm_is_killed(workspace: Path) -> None:
 def test_a_child_that_left_the_process_group_blocks_nothing(workspace: Path) -> None:
     leaving = 'import os, time; os.setsid(); print(os.getpid(), flush=True); open("left", "w"); time.sleep(300)'
     script = f"{sys.executable} -c '{leaving}' & while [ ! -e left ]; do sleep 0.01; done"
-    begun = time.monotonic()
+    started_at = time.monotonic()
     answer = shell.run(["sh", "-c", script], ["sh"], str(workspace))
     try:
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - started_at < 5
     finally:
         psutil.Process(int(answer["output"])).kill()
 
@@ -174,6 +174,6 @@ def test_only_the_very_word_that_is_listed_is_a_program(tmp_path: Path, program:
 
 
 def test_a_listed_program_runs_with_any_arguments(tmp_path: Path) -> None:
-    """What an allow-list cannot hold: many programs start others when they are asked to. docs/security.md says so."""
+    """An allow-list cannot prevent this: many programs can start other programs. docs/security.md documents it."""
     shell.run(["env", "sh", "-c", "echo yes > started"], ["env"], str(tmp_path))
     assert (tmp_path / "started").read_text() == "yes\n"

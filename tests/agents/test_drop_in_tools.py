@@ -1,4 +1,4 @@
-"""write_todos, TodoWrite and update_plan: the whole list at once, without losing what the ledger knows."""
+"""write_todos, TodoWrite and update_plan: each replaces the whole list and keeps the ids, history and outcomes of its items."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def write(agent: Agent, *items: str, tool: str = "write_todos") -> Any:
     return agent(tool, todos=[{"content": content} | ({"status": status} if status else {}) for content, status in pairs])
 
 
-def shown(rows: list[dict[str, Any]]) -> list[str]:
+def render_rows(rows: list[dict[str, Any]]) -> list[str]:
     return [f"{row['content']}: {row['status']}" for row in rows]
 
 
@@ -27,11 +27,11 @@ def ids(answer: Any) -> dict[str, int]:
 @pytest.mark.parametrize("tool", ["write_todos", "TodoWrite", "update_plan"])
 def test_the_list_becomes_the_written_one_and_missing_items_are_canceled_and_reported(agent: Agent, tool: str) -> None:
     first = write(agent, "look", "build", "check", tool=tool)
-    assert shown(first["todos"]) == ["look: pending", "build: pending", "check: pending"]
+    assert render_rows(first["todos"]) == ["look: pending", "build: pending", "check: pending"]
     assert first["canceled"] == []
 
     second = write(agent, "look: completed", "ship: in_progress", "check", tool=tool)
-    assert shown(second["todos"]) == ["look: completed", "ship: in_progress", "check: pending"]
+    assert render_rows(second["todos"]) == ["look: completed", "ship: in_progress", "check: pending"]
     assert second["canceled"] == [{"id": ids(first)["build"], "content": "build"}]
     assert {name: ids(second)[name] for name in ("look", "check")} == {name: ids(first)[name] for name in ("look", "check")}
     assert {row.subject: row.status for row in agent.rows()} == {
@@ -53,7 +53,7 @@ def test_shapes_with_more_in_them_than_we_keep_are_understood(agent: Agent) -> N
 def test_both_spellings_of_canceled_are_understood(sqlite_agent: Agent, tool: str) -> None:
     answer = write(sqlite_agent, "look: cancelled", "build: canceled", tool=tool)
 
-    assert shown(answer["todos"]) == ["look: canceled", "build: canceled"]
+    assert render_rows(answer["todos"]) == ["look: canceled", "build: canceled"]
 
 
 def test_ids_history_and_outcomes_survive_a_rewrite(agent: Agent, clock: FixedClock) -> None:
@@ -83,7 +83,7 @@ def test_an_ended_item_written_as_open_is_reopened(agent: Agent) -> None:
     first = write(agent, "look: completed", "build: completed", "check: canceled")
     second = write(agent, "look", "build: in_progress", "check: completed")
 
-    assert shown(second["todos"]) == ["look: pending", "build: in_progress", "check: completed"]
+    assert render_rows(second["todos"]) == ["look: pending", "build: in_progress", "check: completed"]
     assert ids(second) == ids(first)
     assert (agent.row("look").completed_at, agent.row("look").outcome) == (0, None)
 
@@ -144,7 +144,7 @@ def test_an_empty_list_cancels_the_open_items(agent: Agent) -> None:
     answer = write(agent)
 
     assert answer["todos"] == []
-    assert [one["content"] for one in answer["canceled"]] == ["build", "check"]
+    assert [item["content"] for item in answer["canceled"]] == ["build", "check"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The context that tools run in: set for a run, gone after it, and the only thing that says whose work it is."""
+"""The execution context of tools: set during a run, cleared after it, and the only source of the scope."""
 
 import asyncio
 from typing import Any
@@ -22,7 +22,7 @@ BOX = catalogue.build_toolbox().only(REMOTE_FAMILIES)
 NO_TURN = {"error": "Missing execution context"}
 NO_CONVERSATION = "Error: Task list is not available (no conversation context)."
 
-# Arguments with which each tool would do something.
+# Arguments that make each tool do something.
 CALLS: dict[str, dict[str, Any]] = {
     "create_todo": {"items": [{"title": "look"}]},
     "list_todo": {},
@@ -47,7 +47,7 @@ OF_A_TURN = [name for name, tool in BOX.tools.items() if tool.family in ("turn_p
 OF_A_CONVERSATION = [name for name, tool in BOX.tools.items() if tool.family == "tasks"]
 
 
-def untouched(agent: Agent) -> bool:
+def is_untouched(agent: Agent) -> bool:
     return not agent.desk.events() and not agent.desk.count("todos") and not agent.task_folder.exists()
 
 
@@ -76,9 +76,9 @@ def test_the_context_is_gone_after_a_run_that_failed(sqlite_agent: Agent) -> Non
 
 
 def test_the_context_is_gone_after_a_run_that_was_cancelled(sqlite_agent: Agent) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         entered = asyncio.Event()
-        left = []
+        contexts = []
 
         async def run() -> None:
             try:
@@ -86,16 +86,16 @@ def test_the_context_is_gone_after_a_run_that_was_cancelled(sqlite_agent: Agent)
                     entered.set()
                     await asyncio.Event().wait()
             finally:
-                left.append(find_current_execution())
+                contexts.append(find_current_execution())
 
         task = asyncio.create_task(run())
         await entered.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        assert left == [None]
+        assert contexts == [None]
         assert find_current_execution() is None
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_tasks_that_run_at_the_same_time_each_have_their_own(sqlite_agent: Agent) -> None:
@@ -110,32 +110,32 @@ def test_tasks_that_run_at_the_same_time_each_have_their_own(sqlite_agent: Agent
             await everybody.wait()
             assert find_current_execution() == agent.execution
 
-    async def story() -> None:
+    async def scenario() -> None:
         everybody = asyncio.Barrier(len(crew))
         await asyncio.gather(*(run(agent, everybody) for agent in crew))
         assert find_current_execution() is None
 
-    asyncio.run(story())
+    asyncio.run(scenario())
     for agent in crew:
         assert agent.titles() == [agent.turn_id]
         assert [task["title"] for task in agent("ListTasks")["tasks"]] == [agent.turn_id]
 
 
 def test_a_task_started_before_a_run_sees_nothing_of_it(sqlite_agent: Agent) -> None:
-    async def story() -> Result:
-        begun = asyncio.Event()
+    async def scenario() -> Result:
+        context_set = asyncio.Event()
 
         async def bystander() -> Result:
-            await begun.wait()
+            await context_set.wait()
             return await BOX.call("todo_add", {"subject": "meddled"})
 
         task = asyncio.create_task(bystander())
         with use_execution(sqlite_agent.execution):
-            begun.set()
+            context_set.set()
             return await task
 
-    assert asyncio.run(story()) == Result(NO_TURN, is_error=True)
-    assert untouched(sqlite_agent)
+    assert asyncio.run(scenario()) == Result(NO_TURN, is_error=True)
+    assert is_untouched(sqlite_agent)
 
 
 # Missing
@@ -146,7 +146,7 @@ def test_without_a_context_each_family_says_so_in_its_own_words_and_touches_noth
     result = asyncio.run(BOX.call(tool, CALLS[tool]))
 
     assert result == Result(NO_CONVERSATION if tool in OF_A_CONVERSATION else NO_TURN, is_error=True)
-    assert untouched(sqlite_agent)
+    assert is_untouched(sqlite_agent)
 
 
 @pytest.mark.parametrize("tool", OF_A_TURN)
@@ -155,7 +155,7 @@ def test_without_a_turn_there_is_no_plan(sqlite_agent: Agent, tool: str) -> None
     nowhere = execution._replace(scope=execution.scope._replace(turn_id=None))
 
     assert sqlite_agent.call(tool, CALLS[tool], nowhere) == Result(NO_TURN, is_error=True)
-    assert untouched(sqlite_agent)
+    assert is_untouched(sqlite_agent)
 
 
 def test_a_database_that_is_away_is_a_result_and_not_a_crash(sqlite_agent: Agent) -> None:
@@ -174,7 +174,7 @@ def test_a_worker_that_calls_a_plan_tool_learns_who_owns_the_plan(sqlite_agent: 
     message = worker.refused(tool, **CALLS[tool])
 
     assert all(word in message for word in (tool, "supervisor", role))
-    assert untouched(worker)
+    assert is_untouched(worker)
 
 
 @pytest.mark.parametrize("role", [role.name for role in BUILT_IN_ROLES])
@@ -206,7 +206,7 @@ def test_a_role_without_a_family_gets_an_error_that_names_the_tool(sqlite_agent:
         assert result.is_error
         assert "mute" in str(result.value)
         assert tool in str(result.value)
-    assert untouched(sqlite_agent)
+    assert is_untouched(sqlite_agent)
 
 
 # Arguments
@@ -219,19 +219,19 @@ def test_scope_never_comes_from_the_arguments(sqlite_agent: Agent, tool: str, na
 
     assert result.is_error
     assert name in str(result.value)
-    assert untouched(sqlite_agent)
+    assert is_untouched(sqlite_agent)
 
 
 @pytest.mark.parametrize("tool", CALLS)
 def test_every_schema_says_that_nothing_else_is_taken(tool: str) -> None:
-    shown = BOX.find(tool).as_json()
+    schema = BOX.find(tool).as_json()
 
-    assert set(shown) == {"name", "description", "input_schema"}
-    assert shown["input_schema"]["type"] == "object"
-    assert shown["input_schema"]["additionalProperties"] is False
-    assert set(shown["input_schema"]["properties"]) >= set(CALLS[tool])
-    assert set(shown["input_schema"].get("required", ())) <= set(CALLS[tool])
-    assert "$ref" not in str(shown), "models get it in one piece"
+    assert set(schema) == {"name", "description", "input_schema"}
+    assert schema["input_schema"]["type"] == "object"
+    assert schema["input_schema"]["additionalProperties"] is False
+    assert set(schema["input_schema"]["properties"]) >= set(CALLS[tool])
+    assert set(schema["input_schema"].get("required", ())) <= set(CALLS[tool])
+    assert "$ref" not in str(schema), "models get it in one piece"
 
 
 @pytest.mark.parametrize("arguments", [None, "look", 5, [{"title": "look"}], {"items": 5}])
@@ -241,7 +241,7 @@ def test_arguments_that_are_no_arguments_are_an_error_result(sqlite_agent: Agent
 
     assert result.is_error
     assert "Invalid arguments" in str(result.value)
-    assert untouched(sqlite_agent)
+    assert is_untouched(sqlite_agent)
 
 
 def test_an_error_does_not_repeat_the_input(sqlite_agent: Agent) -> None:
@@ -261,9 +261,9 @@ def test_an_unknown_tool_is_not_found_and_the_known_ones_are_named(sqlite_agent:
 # Places
 
 
-def place(desk: TenantHarness, **wanted: Any) -> ResolvedScope:
+def resolve(desk: TenantHarness, **fields: Any) -> ResolvedScope:
     def find(tx: Transaction) -> ResolvedScope:
-        return resolve_scope(tx, Scope(desk.tenant.id, **wanted))
+        return resolve_scope(tx, Scope(desk.tenant.id, **fields))
 
     return desk.database.read(find)
 
@@ -272,16 +272,16 @@ def test_a_turn_names_its_conversation(desk: TenantHarness) -> None:
     conversation = desk.conversation()
     turn_id = desk.write(conversations.open_turn, conversation.id).id
 
-    for wanted in ({"turn_id": turn_id}, {"turn_id": turn_id, "conversation_id": conversation.id}):
-        found = place(desk, **wanted)
-        assert (found.scope.conversation_id, found.scope.turn_id, found.conversation_uuid) == (
+    for fields in ({"turn_id": turn_id}, {"turn_id": turn_id, "conversation_id": conversation.id}):
+        resolved = resolve(desk, **fields)
+        assert (resolved.scope.conversation_id, resolved.scope.turn_id, resolved.conversation_uuid) == (
             conversation.id,
             turn_id,
             conversation.uuid,
         )
-    assert place(desk).conversation_uuid is None
+    assert resolve(desk).conversation_uuid is None
     with pytest.raises(Conflict, match="belongs to conversation"):
-        place(desk, turn_id=turn_id, conversation_id=desk.conversation().id)
+        resolve(desk, turn_id=turn_id, conversation_id=desk.conversation().id)
 
 
 def test_a_foreign_conversation_or_turn_is_as_unknown_as_a_missing_one(desk: TenantHarness, database: DirectDatabase) -> None:
@@ -289,7 +289,7 @@ def test_a_foreign_conversation_or_turn_is_as_unknown_as_a_missing_one(desk: Ten
     theirs = rival.conversation()
     turn_id = rival.write(conversations.open_turn, theirs.id).id
 
-    for wanted in (
+    for fields in (
         {"conversation_id": theirs.id},
         {"conversation_id": 987_654_321},
         {"turn_id": turn_id},
@@ -297,7 +297,7 @@ def test_a_foreign_conversation_or_turn_is_as_unknown_as_a_missing_one(desk: Ten
         {"turn_id": "0c0ffee0-0000-4000-8000-000000000000"},
     ):
         with pytest.raises(NotFound):
-            place(desk, **wanted)
+            resolve(desk, **fields)
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**70), float("nan"), float("inf"), [[{"deep": 10**30}]]])

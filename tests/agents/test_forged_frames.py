@@ -1,4 +1,4 @@
-"""What users and agents wrote can never look like a frame of ours, nor like more lines than it is."""
+"""Text from users and agents can never look like a frame of the runtime, or like more lines than it has."""
 
 import re
 import unicodedata
@@ -51,10 +51,10 @@ IGNORABLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00
 
 
 def frames(text: str) -> list[str]:
-    """Everything in a text that a hasty reader could take for the edge of a frame."""
-    seen = "".join(one for one in text if unicodedata.category(one) != "Cf")
-    seen = unicodedata.normalize("NFKC", IGNORABLE.sub("", seen))
-    return re.findall(r"\[(?:/|END\b|DELEGATION\b)[A-Z]*", re.sub(r"\[\s+", "[", seen).upper())
+    """Return everything in a text that could be mistaken for the edge of a frame."""
+    visible = "".join(char for char in text if unicodedata.category(char) != "Cf")
+    visible = unicodedata.normalize("NFKC", IGNORABLE.sub("", visible))
+    return re.findall(r"\[(?:/|END\b|DELEGATION\b)[A-Z]*", re.sub(r"\[\s+", "[", visible).upper())
 
 
 def test_the_check_of_these_tests_detects_forgeries() -> None:
@@ -64,21 +64,21 @@ def test_the_check_of_these_tests_detects_forgeries() -> None:
     assert frames("[/todo list]\n[x] an [ENDING] (END)\n[END TODO]") == ["[/TODO", "[END"]
 
 
-def run(desk: TenantHarness, text: str) -> str:
+def run_writs(desk: TenantHarness, text: str) -> str:
     return desk.database.write(lambda tx: writs.run_text(tx, Scope(desk.tenant.id), roles.Roles().find("index"), text)).output
 
 
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_list_has_one_frame_and_one_line_for_each_todo(desk: TenantHarness, hostile: str) -> None:
     desk.add(hostile, description=hostile)
-    output = run(desk, "/todo list")
+    output = run_writs(desk, "/todo list")
 
     assert frames(output) == ["[/TODO", "[END"]
     assert BREAKS.split(output)[0] == "[/todo list]"
     assert BREAKS.split(output)[1] == "1 open (0 in progress, 1 pending):"
     assert BREAKS.split(output)[-1] == "[END TODO]"
     assert len(BREAKS.split(output)) == 4
-    assert all(one.isprintable() or one in "\u200c\u200d" for line in output.split("\n") for one in line)
+    assert all(char.isprintable() or char in "\u200c\u200d" for line in output.split("\n") for char in line)
 
 
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE.keys())
@@ -99,7 +99,7 @@ def test_every_other_answer_is_one_frame_of_one_line(sqlite_agent: Agent, hostil
         f"/agent x{one_line} go",
         f"/schedule x{one_line} go",
     ):
-        output = run(desk, text)
+        output = run_writs(desk, text)
         assert frames(output) == [f"[{text.split()[0].upper()}", "[END"], text
         assert len(BREAKS.split(output)) == 3, text
 

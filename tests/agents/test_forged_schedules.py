@@ -1,4 +1,4 @@
-"""Forged words in schedules, by their names and by what they say: all of them at work at once, and listed by a model."""
+"""Forged text in the names and messages of schedules: all of them run at once, and a model lists them."""
 
 import re
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ NEVER = Timing(every_ms=86_400_000)
 NOT_IN_NAMES = re.compile(f"[{CONTROLS}/]")
 
 
-def curious(request: Request) -> Reply:
-    """Wants to know what else is scheduled, and then has no more to say."""
+def list_schedules_once(request: Request) -> Reply:
+    """Ask for the list of schedules once, then end."""
     return text("The end." if request.assistant_turns else "/schedule list")
 
 
-def scheduled(talk: Talk, contents: Sequence[str]) -> list[Any]:
-    """What was asked of the model when all these were said by schedules, each in a conversation of its own."""
+def run_schedules(talk: Talk, contents: Sequence[str]) -> list[Any]:
+    """Run one schedule for each text, each in its own conversation. Return the shapes of the model requests."""
 
-    def arrange(tx: Transaction) -> None:
+    def create_all(tx: Transaction) -> None:
         names = [f"{place:02} {NOT_IN_NAMES.sub(' ', content)}"[:150] for place, content in enumerate(contents)]
         for name, content in zip(names, contents, strict=True):
             conversation = conversations.add(tx, talk.tenant_id, content)
@@ -40,29 +40,29 @@ def scheduled(talk: Talk, contents: Sequence[str]) -> list[Any]:
             schedules.run_now(tx, talk.tenant_id, name)
 
     def remove_all(tx: Transaction) -> None:
-        for one in schedules.list_page(tx, talk.tenant_id, 100)[0]:
-            schedules.remove(tx, talk.tenant_id, one.name)
+        for schedule in schedules.list_page(tx, talk.tenant_id, 100)[0]:
+            schedules.remove(tx, talk.tenant_id, schedule.name)
 
-    def over() -> bool:
-        found = talk.database.read(lambda tx: job_store.list_page(tx, talk.tenant_id, None, 500))
-        return all(job.state == "completed" for job in found)
+    def all_completed() -> bool:
+        rows = talk.database.read(lambda tx: job_store.list_page(tx, talk.tenant_id, None, 500))
+        return all(job.state == "completed" for job in rows)
 
     talk.server.forget()
-    talk.database.write(arrange)
+    talk.database.write(create_all)
     talk.headway.nudge()
-    talk.wait(talk.until(over))
+    talk.wait(talk.until(all_completed))
     talk.database.write(remove_all)
     return sorted((get_shape(request) for request in talk.server.requests), key=repr)
 
 
 @pytest.mark.proof
 def test_no_schedule_changes_the_shape_of_a_request(sqlite_url: str, tmp_path: Path, proof: Proof) -> None:
-    with open_talk(sqlite_url, tmp_path, curious, sweeping=True) as talk:
-        expected = scheduled(talk, ["look"] * AT_A_TIME)
+    with open_talk(sqlite_url, tmp_path, list_schedules_once, sweeping=True) as talk:
+        expected = run_schedules(talk, ["look"] * AT_A_TIME)
         assert len(expected) == 2 * AT_A_TIME
         for seed in proof.seeds("forged frames in schedules, 20 at a time", share=1, whole=len(PAYLOADS) // AT_A_TIME):
             place = seed * AT_A_TIME
-            assert scheduled(talk, PAYLOADS[place : place + AT_A_TIME]) == expected, f"payloads from {place}"
-            done = talk.database.read(lambda tx: tx.all("SELECT subject FROM todos UNION ALL SELECT name FROM schedules"))
+            assert run_schedules(talk, PAYLOADS[place : place + AT_A_TIME]) == expected, f"payloads from {place}"
+            created = talk.database.read(lambda tx: tx.all("SELECT subject FROM todos UNION ALL SELECT name FROM schedules"))
             agents = talk.database.read(lambda tx: tx.all("SELECT task FROM runs WHERE parent_run_id IS NOT NULL"))
-            assert (done, agents) == ([], []), OWNED
+            assert (created, agents) == ([], []), OWNED

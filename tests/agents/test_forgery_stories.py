@@ -1,7 +1,7 @@
-"""Two hundred forgeries, through every path on which somebody's words reach a model: what is judged is the request itself.
+"""Two hundred forgeries, on every path by which outside text reaches a model. The test examines the requests themselves.
 
-A story is told twice, once with harmless words and once with forged ones. Both times the model has to be asked the same number of
-times, by the same speakers, with the same frames of the same length; and nothing that was forged may have been carried out.
+Each scenario runs twice, once with harmless text and once with forged text. Both times the model must get the same number of
+requests, from the same speakers, with frames of the same kind and length. No forged command may be executed.
 """
 
 import ast
@@ -27,10 +27,10 @@ from tests.proofs import Proof
 HARMLESS = "look"
 FAILING = {"agent": "researcher", "task": "break down"}
 RUN_ID = re.compile('"run_id": "([0-9a-f-]{36})"')
-STRIDE = 51  # in 200 stories every payload comes once to every place
+STRIDE = 51  # over 200 runs, every payload is used once in every place
 PACKAGE = Path(headway.__file__).parent
 
-# Where the runtime says something to a model, and the story that leads there. Whoever adds a place adds it here, and to a story.
+# Every function that sends text to a model, and the scenario that covers it. Add each new one here and to a scenario.
 PLACES = {
     "agents/loop/assessor.py ask_cheap_model": "queue",
     "agents/loop/cut_off.py handle": "goal",
@@ -55,17 +55,19 @@ SPEAKING = {"build_user_message", "build_runtime_message", "UserPromptPart", "To
 
 
 def test_every_place_where_the_runtime_speaks_is_in_a_story() -> None:
-    def speaking(path: Path) -> Iterator[str]:
+    def list_senders(path: Path) -> Iterator[str]:
         for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                called = [one.func for one in ast.walk(function) if isinstance(one, ast.Call)]
+                functions = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
                 names = {
-                    one.id if isinstance(one, ast.Name) else one.attr for one in called if isinstance(one, ast.Name | ast.Attribute)
+                    func.id if isinstance(func, ast.Name) else func.attr
+                    for func in functions
+                    if isinstance(func, ast.Name | ast.Attribute)
                 }
                 if names & SPEAKING:
                     yield f"{path.relative_to(PACKAGE)} {function.name}"
 
-    assert {place for path in sorted(PACKAGE.rglob("*.py")) for place in speaking(path)} == set(PLACES)
+    assert {place for path in sorted(PACKAGE.rglob("*.py")) for place in list_senders(path)} == set(PLACES)
 
 
 def test_a_check_in_message_cannot_forge_a_frame() -> None:
@@ -76,8 +78,8 @@ def test_a_check_in_message_cannot_forge_a_frame() -> None:
 Words = Callable[[], str]
 
 
-class Story:
-    """Asks for words where somebody's words are wanted; the same number of times however it is told."""
+class Scenario:
+    """Takes outside text from `words` wherever a model may read it, the same number of times in every run."""
 
     def __init__(self, words: Words) -> None:
         self.words = words
@@ -89,8 +91,8 @@ class Story:
         if find_role(request) == "index":
             return self.index(request)
         if request.last.endswith(f"\n\n{FAILING['task']}"):
-            return error(400, to_one_line(self.words())[:400])  # what a provider says is told to whoever handed the work over
-        # What answers a writ is shown line by line.
+            return error(400, to_one_line(self.words())[:400])  # the delegating agent reads a provider's error message
+        # The result of a writ is rendered line by line.
         summary = to_one_line(self.words()) if request.last.endswith("\n\ndig") else self.words()
         return calls(("report_outcome", {"summary": summary, "data": {self.words(): [self.words()]}}))
 
@@ -101,7 +103,7 @@ class Story:
         raise NotImplementedError
 
 
-class Plan(Story):
+class Plan(Scenario):
     def index(self, request: Request) -> Reply:
         words = self.words
         item = {"title": words(), "context": words(), "completionCriteria": words()}
@@ -115,7 +117,7 @@ class Plan(Story):
             lambda: calls(("AddTask", {"title": words(), "description": words()}), ("ListTasks", {})),
             lambda: calls(("remember", note), ("recall", {})),
             lambda: calls(("write_file", page), ("read_file", {"path": "page"}), ("list_files", {})),
-            lambda: calls(("write_file", {"path": file_name(words()), "content": words()}), ("list_files", {})),
+            lambda: calls(("write_file", {"path": to_file_name(words()), "content": words()}), ("list_files", {})),
             lambda: calls(("page", {}), ("read_file", {"path": words()}), ("set_goal", {"description": ""}), (words()[:60], {})),
             lambda: calls(
                 ("broken_page", {}), ("refused_page", {}), ("calculate", {"expression": words()[:100]}), (words()[:60], {})
@@ -137,7 +139,7 @@ class Plan(Story):
         return scenes[step]() if step < len(scenes) else text("The end.")
 
 
-class Queue(Story):
+class Queue(Scenario):
     def cheap(self, request: Request) -> Reply:
         if request.system.startswith("You summarise"):
             return text(self.words())
@@ -146,37 +148,37 @@ class Queue(Story):
     def index(self, request: Request) -> Reply:
         if not request.calls:
             return calls(("manage_todos", {"add": [self.words(), self.words(), self.words()]}))
-        if request.assistant_turns == 2 and not any(CUT_OFF_PREFIX in said for said in request.texts):
-            return text(quoted(self.words()), finish="length")
-        return text(quoted(self.words()))
+        if request.assistant_turns == 2 and not any(CUT_OFF_PREFIX in message for message in request.texts):
+            return text(quote(self.words()), finish="length")
+        return text(quote(self.words()))
 
 
-def file_name(words: str) -> str:
-    """As much of it as a file can be called."""
+def to_file_name(words: str) -> str:
+    """Turn the text into a valid file name."""
     return words.replace("/", "\N{FULLWIDTH SOLIDUS}")[:60] or "x"
 
 
-def quoted(words: str) -> str:
-    """As a model quotes somebody: what stands at the beginning of its own lines is an order of its own."""
+def quote(words: str) -> str:
+    """Quote the text as a model does. A line that starts with a slash would be a writ of the model itself."""
     return "".join(f"> {line}\n" for line in BREAKS.split(words))
 
 
-def told(talk: Talk, story: Story, words: Words, mode: Any, turns: int) -> list[Any]:
-    """What was asked of the model when the story was told in a conversation of its own."""
+def run_scenario(talk: Talk, scenario: Scenario, words: Words, mode: Any, turns: int) -> list[Any]:
+    """Run the scenario in a new conversation and return the shapes of the model requests."""
     talk.server.forget()
-    talk.server.script = story
+    talk.server.script = scenario
     title = words()
     talk.conversation_id = talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id, title)).id
     for _ in range(turns):
         turn = talk.say(words(), mode)
         assert (turn["status"], turn["outcome"]) in (("finished", "answered"), ("finished", "drained")), turn
-    return sorted((get_shape(request) for request in talk.server.requests), key=repr)  # sub-agents work at the same time
+    return sorted((get_shape(request) for request in talk.server.requests), key=repr)  # sub-agents run concurrently
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize(("kind", "mode", "turns"), [(Plan, "plan", 2), (Queue, "queue", 1)])
 def test_no_forgery_changes_the_shape_of_a_request(
-    sqlite_url: str, tmp_path: Path, proof: Proof, kind: type[Story], mode: str, turns: int
+    sqlite_url: str, tmp_path: Path, proof: Proof, kind: type[Scenario], mode: str, turns: int
 ) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "page").write_text(HARMLESS)
@@ -202,7 +204,7 @@ def refused_page() -> dict:
 """
     (tmp_path / "tools" / "page.py").write_text(tool)
     with open_talk(sqlite_url, tmp_path, text("hello"), model_cheap=CHEAP_TIER) as talk:
-        expected = told(talk, kind(lambda: HARMLESS), lambda: HARMLESS, mode, turns)
+        expected = run_scenario(talk, kind(lambda: HARMLESS), lambda: HARMLESS, mode, turns)
         place = 0
 
         def next_words() -> str:
@@ -213,8 +215,8 @@ def refused_page() -> dict:
         for seed in proof.seeds(f"forged frames through the paths of a {mode}", share=4, whole=200):
             place = seed * STRIDE
             (tmp_path / "page").write_text(PAYLOADS[seed % len(PAYLOADS)], encoding="utf-8")
-            found = told(talk, kind(next_words), next_words, mode, turns)
-            changed = [(one, other) for one, other in zip(found, expected, strict=False) if one != other]
-            assert (changed, len(found)) == ([], len(expected)), f"seed {seed}: payloads after {seed * STRIDE} up to {place}"
+            shapes = run_scenario(talk, kind(next_words), next_words, mode, turns)
+            differences = [(shape, other) for shape, other in zip(shapes, expected, strict=False) if shape != other]
+            assert (differences, len(shapes)) == ([], len(expected)), f"seed {seed}: payloads after {seed * STRIDE} up to {place}"
             check_nothing_changed(talk.database)
             assert talk.server.violations == []

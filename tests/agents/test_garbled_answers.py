@@ -1,4 +1,4 @@
-"""Answers that are not what a provider's protocol promises: the turn fails with what was received, and nothing of it is stored."""
+"""Answers that violate a provider's protocol: the turn fails and reports what was received, and nothing of the answer is stored."""
 
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,15 @@ HTML = "<html>\n<body>Sign in to the proxy</body>\n</html>"
 KEY = "test-key"
 
 
-def called(**function: Any) -> dict[str, Any]:
+def tool_call_delta(**function: Any) -> dict[str, Any]:
     return {"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": function}]}
 
 
-def used(usage: Any) -> str:
+def stream_with_usage(usage: Any) -> str:
     return encode_stream(HI, END, chunk({}, choices=[], usage=usage))
 
 
-# What may well be right the next time: it broke off, or something on the way answered instead.
+# Transient failures: the answer was cut off, or a proxy answered instead of the provider.
 PASSING: dict[str, tuple[Reply, str]] = {
     "an empty body": (raw(""), "It sent nothing."),
     "no body": (Reply(raw=b"HTTP/1.1 204 No Content\r\n\r\n"), "It sent nothing."),
@@ -38,7 +38,7 @@ PASSING: dict[str, tuple[Reply, str]] = {
     "no HTTP": (Reply(raw=b"220 mail.example.org ESMTP\r\n\r\n"), "Connection error"),
     "nothing": (Reply(raw=b""), "Connection error"),
 }
-# What would be the same again: it is well-formed, and no answer.
+# Permanent failures: the body is well-formed, but it is not an answer.
 STAYING: dict[str, tuple[Reply, str]] = {
     "an array": (raw("[1, 2]", kind=JSON), "[1, 2]"),
     "a string": (raw('"hello"', kind=JSON), '"hello"'),
@@ -54,31 +54,34 @@ STAYING: dict[str, tuple[Reply, str]] = {
     "a choice that is null": (raw(encode_stream(chunk({}, choices=[None]))), '"choices": [null]'),
     "a delta that is text": (raw(encode_stream(chunk("abc"), END)), '"delta": "abc"'),
     "a finish reason that is a list": (raw(encode_stream(HI, chunk({}, ["stop"]))), '"finish_reason": ["stop"]'),
-    "a tool call without a name": (raw(encode_stream(chunk(called(arguments="{}")), chunk({}, "tool_calls"))), "call_1"),
+    "a tool call without a name": (raw(encode_stream(chunk(tool_call_delta(arguments="{}")), chunk({}, "tool_calls"))), "call_1"),
     "a tool call with a number for a name": (
-        raw(encode_stream(chunk(called(name=5, arguments="{}")), chunk({}, "tool_calls"))),
+        raw(encode_stream(chunk(tool_call_delta(name=5, arguments="{}")), chunk({}, "tool_calls"))),
         "not an answer",
     ),
     "a tool call with a number for arguments": (
-        raw(encode_stream(chunk(called(name="now", arguments=5)), chunk({}, "tool_calls"))),
+        raw(encode_stream(chunk(tool_call_delta(name="now", arguments=5)), chunk({}, "tool_calls"))),
         "not an answer",
     ),
     "tool calls that are text": (raw(encode_stream(chunk({"tool_calls": "now"}), END)), '"tool_calls": "now"'),
     "tool calls that were announced only": (raw(encode_stream(HI, chunk({}, "tool_calls"))), "none of them has a name"),
-    "a usage that is a list": (raw(used([1])), '"usage": [1]'),
-    "a usage beyond belief": (raw(used({"prompt_tokens": 10**12, "completion_tokens": 5})), "1000000000000 input"),
-    "half a token": (raw(used({"prompt_tokens": 1.5, "completion_tokens": 5, "total_tokens": 6})), '"prompt_tokens": 1.5'),
+    "a usage that is a list": (raw(stream_with_usage([1])), '"usage": [1]'),
+    "a usage beyond belief": (raw(stream_with_usage({"prompt_tokens": 10**12, "completion_tokens": 5})), "1000000000000 input"),
+    "half a token": (
+        raw(stream_with_usage({"prompt_tokens": 1.5, "completion_tokens": 5, "total_tokens": 6})),
+        '"prompt_tokens": 1.5',
+    ),
     "an id that is a number": (raw(encode_stream(chunk({"content": "Hi"}, id=5), chunk({}, "stop", id=5))), '"id": 5'),
 }
 
 
-def check_that_nothing_is_stored(talk: Talk, said: str) -> None:
-    (told,) = talk.list_event_data("turn_failed")
-    assert told["code"] == "model_failed"
-    assert "openai-chat:fake-1" in told["error"]
-    assert said in told["error"]
-    assert "\n" not in told["error"]
-    assert len(told["error"]) < 1_200
+def check_that_nothing_is_stored(talk: Talk, quote: str) -> None:
+    (event,) = talk.list_event_data("turn_failed")
+    assert event["code"] == "model_failed"
+    assert "openai-chat:fake-1" in event["error"]
+    assert quote in event["error"]
+    assert "\n" not in event["error"]
+    assert len(event["error"]) < 1_200
     assert len(talk.entries()) == 1, "the request, and no answer"
     assert (talk.answers(), talk.effects(), talk.model_calls()) == ([], [], [])
     assert (talk.pool().spent, talk.read_streamed_text()) == (0, "")
@@ -86,21 +89,21 @@ def check_that_nothing_is_stored(talk: Talk, said: str) -> None:
 
 @pytest.mark.parametrize("name", STAYING)
 def test_an_invalid_answer_fails_the_turn_and_is_not_retried(sqlite_url: str, tmp_path: Path, name: str) -> None:
-    reply, said = STAYING[name]
+    reply, quote = STAYING[name]
     with open_talk(sqlite_url, tmp_path, reply) as talk:
         assert talk.say()["status"] == "failed"
         assert len(talk.server.requests) == 1
-        check_that_nothing_is_stored(talk, said)
+        check_that_nothing_is_stored(talk, quote)
 
 
 @pytest.mark.parametrize("name", PASSING)
 def test_an_answer_broken_in_transit_is_retried(sqlite_url: str, tmp_path: Path, name: str) -> None:
     """004, QUEUE-01: "External calls retry with exponential backoff on transient failures"."""
-    reply, said = PASSING[name]
+    reply, quote = PASSING[name]
     with open_talk(sqlite_url, tmp_path, reply, model_retries="2") as talk:
         assert talk.say()["status"] == "failed"
         assert len(talk.server.requests) == 2
-        check_that_nothing_is_stored(talk, said)
+        check_that_nothing_is_stored(talk, quote)
 
 
 def test_a_stream_that_broke_off_is_asked_for_again_and_answered(sqlite_url: str, tmp_path: Path) -> None:
@@ -112,23 +115,23 @@ def test_a_stream_that_broke_off_is_asked_for_again_and_answered(sqlite_url: str
 def test_a_failure_names_the_remedy(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, raw('{"ok": true}', kind=JSON)) as talk:
         talk.say()
-        (told,) = talk.list_event_data("turn_failed")
-        assert told["error"].endswith("Check the provider's address, the model's name and the provider's status, then try again.")
+        (event,) = talk.list_event_data("turn_failed")
+        assert event["error"].endswith("Check the provider's address, the model's name and the provider's status, then try again.")
 
 
 def test_the_quoted_answer_is_shortened_and_contains_no_secret(sqlite_url: str, tmp_path: Path) -> None:
     page = f"<html>{KEY} sk-proj-0123456789abcdefghij {'x ' * 10_000} the last words {KEY}</html>"
     with open_talk(sqlite_url, tmp_path, raw(page, kind="text/html"), model_retries="1") as talk:
         talk.say()
-        (told,) = talk.list_event_data("turn_failed")
-        assert "the last words" in told["error"]
-        assert len(told["error"]) < 1_000
+        (event,) = talk.list_event_data("turn_failed")
+        assert "the last words" in event["error"]
+        assert len(event["error"]) < 1_000
         stored = str(talk.events()) + str(talk.messages()) + str(talk.run_row()) + str(talk.job())
         assert KEY not in stored
         assert "0123456789abcdef" not in stored
 
 
-# Reasons to stop
+# Finish reasons
 
 
 @pytest.mark.parametrize(
@@ -136,8 +139,8 @@ def test_the_quoted_answer_is_shortened_and_contains_no_secret(sqlite_url: str, 
     [("stop", "answered"), ("eos", "answered"), ("content_filter", "filtered"), ("length", "answered"), (None, "answered")],
 )
 def test_every_reason_to_stop_is_handled(sqlite_url: str, tmp_path: Path, finish: str | None, outcome: str) -> None:
-    """004, pitfall 4: "Explicitly handle all `finish_reason` values". One that nobody knows, or none before a stream that was
-    sent to its end, is an answer."""
+    """004, pitfall 4: "Explicitly handle all `finish_reason` values". An unknown reason, or none at the end of a complete stream,
+    counts as an answer."""
     script = tiers(in_order(raw(encode_stream(HI, chunk({}, finish))), HELLO), text("Hi, said so far."))
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         assert talk.say()["outcome"] == outcome
@@ -150,7 +153,7 @@ def test_a_reason_to_call_tools_calls_them(sqlite_url: str, tmp_path: Path) -> N
         assert [effect.tool for effect in talk.effects()] == ["now"]
 
 
-# Others who ask models
+# The assessor
 
 
 @pytest.mark.parametrize("garbled", [raw(encode_stream([1])), raw(HTML), raw(encode_stream(chunk({}, choices=None)))])
@@ -172,5 +175,5 @@ def test_a_summary_that_is_none_loses_no_turn(sqlite_url: str, tmp_path: Path, g
 def test_a_turn_that_had_advanced_keeps_its_progress(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, in_order(plan_call("dig"), raw("[]", kind=JSON))) as talk:
         turn = talk.say()
-        assert (turn["status"], [one["title"] for one in turn["incomplete"]]) == ("failed", ["dig"])
+        assert (turn["status"], [todo["title"] for todo in turn["incomplete"]]) == ("failed", ["dig"])
         assert len(talk.model_calls()) == 1

@@ -1,4 +1,4 @@
-"""Each provider's own protocol, spoken wrongly, over real HTTP: a failure that says so, or an answer that can be stored."""
+"""Malformed responses in each provider's own protocol, over real HTTP: the call fails or returns an answer that can be stored."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from headway.agents.models.client import ModelFailed, ModelReply, Models
 from headway.agents.transcript import build_user_message
 from tests.model_server import chunk, encode_stream, raw
 
-pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # of the libraries: what they are handed is odd, some models are old
+pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # the libraries warn about odd values and retired models
 
 OPENAI, ANTHROPIC, GOOGLE = "openai-chat:fake-1", "anthropic:claude-sonnet-4-5", "google:gemini-2.5-flash"
 NOW = ToolDefinition(name="now", description="The time.", parameters_json_schema={"type": "object", "properties": {}})
@@ -26,7 +26,7 @@ JSON = "application/json"
 
 
 class Provider(ThreadingHTTPServer):
-    """Sends the same bytes to whoever asks for anything."""
+    """A stub provider that sends the same bytes in response to every request."""
 
     sent = b""
 
@@ -35,11 +35,11 @@ class Provider(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
 
-class Door(BaseHTTPRequestHandler):
+class Handler(BaseHTTPRequestHandler):
     server: Provider
 
     def log_message(self, format: str, *args: object) -> None:
-        """In silence."""
+        """Log nothing."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -47,8 +47,8 @@ class Door(BaseHTTPRequestHandler):
         self.close_connection = True
 
 
-class Asking:
-    """One model of each provider, asked one question after the other."""
+class ProviderModels:
+    """Calls one model of each provider, one request at a time."""
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
@@ -67,28 +67,28 @@ class Asking:
 
 
 @pytest.fixture(scope="module")
-def asking() -> Iterator[Asking]:
-    with pytest.MonkeyPatch.context() as environment, Provider(("127.0.0.1", 0), Door) as provider:
+def asking() -> Iterator[ProviderModels]:
+    with pytest.MonkeyPatch.context() as environment, Provider(("127.0.0.1", 0), Handler) as provider:
         thread = threading.Thread(target=provider.serve_forever, args=(0.01,))
         thread.start()
         for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
             environment.setenv(variable, provider.url)
         for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
             environment.setenv(variable, "test-key")
-        found = Asking(provider)
-        yield found
-        found.close()
+        models = ProviderModels(provider)
+        yield models
+        models.close()
         provider.shutdown()
         thread.join()
 
 
-def events(*documents: Any) -> str:
-    """A stream of Anthropic's."""
-    return "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in documents)
+def anthropic_stream(*documents: Any) -> str:
+    """Return a stream in Anthropic's format."""
+    return "".join(f"event: {document['type']}\ndata: {json.dumps(document)}\n\n" for document in documents)
 
 
-def candidate(parts: Any, finish: Any = "STOP", **more: Any) -> str:
-    """An event of a stream of Google's."""
+def google_event(parts: Any, finish: Any = "STOP", **more: Any) -> str:
+    """Return one event of a stream in Google's format."""
     content = {"content": {"role": "model", "parts": parts}, "index": 0} | ({"finishReason": finish} if finish else {})
     return f"data: {json.dumps({'candidates': [content], **more})}\n\n"
 
@@ -111,11 +111,11 @@ HUGE = {"type": "message_start", "message": {**START["message"], "usage": {"inpu
     ("name", "body"),
     [
         (OPENAI, encode_stream(chunk({"content": "Hi"}), chunk({}, "stop"))),
-        (ANTHROPIC, events(START, BLOCK, DELTA, STOP, REASON, OVER)),
-        (GOOGLE, candidate([{"text": "Hi"}])),
+        (ANTHROPIC, anthropic_stream(START, BLOCK, DELTA, STOP, REASON, OVER)),
+        (GOOGLE, google_event([{"text": "Hi"}])),
     ],
 )
-def test_each_answers_when_it_speaks_its_protocol(asking: Asking, name: str, body: str) -> None:
+def test_each_answers_when_it_speaks_its_protocol(asking: ProviderModels, name: str, body: str) -> None:
     reply = asking.ask(name, body)
     assert (reply.response.text, reply.response.finish_reason) == ("Hi", "stop")
 
@@ -134,7 +134,7 @@ def test_each_answers_when_it_speaks_its_protocol(asking: Asking, name: str, bod
     ],
 )
 def test_an_answer_of_no_known_protocol_is_a_failure(
-    asking: Asking, name: str, status: int, kind: str, body: str, *, passes: bool
+    asking: ProviderModels, name: str, status: int, kind: str, body: str, *, passes: bool
 ) -> None:
     event = "event: message_start\n" if name == ANTHROPIC and body.startswith("data") else ""
     with pytest.raises(ModelFailed) as failed:
@@ -146,22 +146,26 @@ def test_an_answer_of_no_known_protocol_is_a_failure(
 @pytest.mark.parametrize(
     ("name", "body", "passes"),
     [
-        (ANTHROPIC, events(START, BLOCK, DELTA), True),
-        (ANTHROPIC, events(START, BLOCK) + "event: content_block_delta\ndata: {nope\n\n", True),
-        (ANTHROPIC, events(START, NAMELESS, STOP, {**REASON, "delta": {"stop_reason": "tool_use"}}, OVER), False),
-        (ANTHROPIC, events(START, BLOCK, {**DELTA, "delta": {"type": "text_delta", "text": 5}}, STOP, REASON, OVER), False),
-        (ANTHROPIC, events(HUGE, BLOCK, DELTA, STOP, REASON, OVER), False),
-        (GOOGLE, candidate([{"text": "Hi"}], None), True),
+        (ANTHROPIC, anthropic_stream(START, BLOCK, DELTA), True),
+        (ANTHROPIC, anthropic_stream(START, BLOCK) + "event: content_block_delta\ndata: {nope\n\n", True),
+        (ANTHROPIC, anthropic_stream(START, NAMELESS, STOP, {**REASON, "delta": {"stop_reason": "tool_use"}}, OVER), False),
+        (
+            ANTHROPIC,
+            anthropic_stream(START, BLOCK, {**DELTA, "delta": {"type": "text_delta", "text": 5}}, STOP, REASON, OVER),
+            False,
+        ),
+        (ANTHROPIC, anthropic_stream(HUGE, BLOCK, DELTA, STOP, REASON, OVER), False),
+        (GOOGLE, google_event([{"text": "Hi"}], None), True),
         (GOOGLE, "data: {nope\n\n", True),
-        (GOOGLE, candidate("abc"), False),
-        (GOOGLE, candidate([None]), False),
-        (GOOGLE, candidate([{"functionCall": {"name": "now", "args": "{}"}}]), False),
-        (GOOGLE, candidate([{"text": "Hi"}], 5), False),
-        (GOOGLE, candidate([{"text": "Hi"}], usageMetadata={"promptTokenCount": 10**12}), False),
-        (GOOGLE, candidate([{"text": "Hi"}], usageMetadata=[1]), False),
+        (GOOGLE, google_event("abc"), False),
+        (GOOGLE, google_event([None]), False),
+        (GOOGLE, google_event([{"functionCall": {"name": "now", "args": "{}"}}]), False),
+        (GOOGLE, google_event([{"text": "Hi"}], 5), False),
+        (GOOGLE, google_event([{"text": "Hi"}], usageMetadata={"promptTokenCount": 10**12}), False),
+        (GOOGLE, google_event([{"text": "Hi"}], usageMetadata=[1]), False),
     ],
 )
-def test_an_answer_outside_its_own_protocol_is_a_failure(asking: Asking, name: str, body: str, *, passes: bool) -> None:
+def test_an_answer_outside_its_own_protocol_is_a_failure(asking: ProviderModels, name: str, body: str, *, passes: bool) -> None:
     with pytest.raises(ModelFailed, match="It sent ") as failed:
         asking.ask(name, body)
     assert failed.value.is_transient == passes
@@ -179,14 +183,14 @@ def test_an_answer_outside_its_own_protocol_is_a_failure(asking: Asking, name: s
     ],
 )
 def test_each_says_in_its_way_how_long_it_wants_to_be_left_alone(
-    asking: Asking, name: str, body: dict[str, Any], headers: dict[str, str], asked: float | None
+    asking: ProviderModels, name: str, body: dict[str, Any], headers: dict[str, str], asked: float | None
 ) -> None:
     with pytest.raises(ModelFailed, match="is rate limited") as failed:
         asking.ask(name, json.dumps(body), 429, JSON, **headers)
     assert failed.value.retry_after_s == asked
 
 
-# Anything at all
+# Arbitrary values
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -225,8 +229,8 @@ BLOCKS = st.one_of(
 FUZZED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def check_that_it_answers_or_fails(asking: Asking, name: str, body: str | bytes, kind: str = "text/event-stream") -> None:
-    """Nothing else comes of it, and an answer can be stored, read again and paid for."""
+def check_that_it_answers_or_fails(asking: ProviderModels, name: str, body: str | bytes, kind: str = "text/event-stream") -> None:
+    """Assert that the call fails with ModelFailed, or that its answer can be stored, loaded again and priced."""
     try:
         reply = asking.ask(name, body, kind=kind)
     except ModelFailed:
@@ -238,7 +242,7 @@ def check_that_it_answers_or_fails(asking: Asking, name: str, body: str | bytes,
 
 @FUZZED
 @given(st.lists(CHUNKS, max_size=4), st.booleans())
-def test_no_stream_of_an_openai_compatible_server_breaks_anything(asking: Asking, chunks: list[Any], done: bool) -> None:
+def test_no_stream_of_an_openai_compatible_server_breaks_anything(asking: ProviderModels, chunks: list[Any], done: bool) -> None:
     check_that_it_answers_or_fails(asking, OPENAI, encode_stream(*chunks, done=done))
 
 
@@ -248,18 +252,18 @@ def test_no_stream_of_an_openai_compatible_server_breaks_anything(asking: Asking
     st.binary(max_size=80) | st.builds(json.dumps, VALUES),
     st.sampled_from([JSON, "text/event-stream"]),
 )
-def test_no_body_breaks_anything(asking: Asking, name: str, body: str | bytes, kind: str) -> None:
+def test_no_body_breaks_anything(asking: ProviderModels, name: str, body: str | bytes, kind: str) -> None:
     check_that_it_answers_or_fails(asking, name, body, kind)
 
 
 @FUZZED
 @given(st.lists(BLOCKS, max_size=6))
-def test_no_stream_of_anthropics_breaks_anything(asking: Asking, blocks: list[dict[str, Any]]) -> None:
-    body = "".join(f"event: message_start\ndata: {json.dumps(one)}\n\n" for one in blocks)
+def test_no_stream_of_anthropics_breaks_anything(asking: ProviderModels, blocks: list[dict[str, Any]]) -> None:
+    body = "".join(f"event: message_start\ndata: {json.dumps(block)}\n\n" for block in blocks)
     check_that_it_answers_or_fails(asking, ANTHROPIC, body)
 
 
 @FUZZED
 @given(st.lists(PARTS | VALUES, max_size=3), VALUES | st.just("STOP"), VALUES)
-def test_no_stream_of_googles_breaks_anything(asking: Asking, parts: list[Any], finish: Any, usage: Any) -> None:
-    check_that_it_answers_or_fails(asking, GOOGLE, candidate(parts, finish, usageMetadata=usage))
+def test_no_stream_of_googles_breaks_anything(asking: ProviderModels, parts: list[Any], finish: Any, usage: Any) -> None:
+    check_that_it_answers_or_fails(asking, GOOGLE, google_event(parts, finish, usageMetadata=usage))

@@ -1,4 +1,4 @@
-"""set_goal and discover_goal: what agents may set in motion beside a conversation."""
+"""set_goal and discover_goal: goals that an agent starts alongside a conversation."""
 
 import json
 from pathlib import Path
@@ -16,8 +16,8 @@ WISH = {"description": "Keep the docs right", "success_criteria": "No broken lin
 FOUND = {"description": "Mend the build", "evidence": "It is red since Monday."}
 
 
-def by_wish(call: tuple[str, dict[str, Any]]) -> Any:
-    """The supervisor makes the call and answers; whoever pursues the goal is kept from planning it."""
+def script_with_call(call: tuple[str, dict[str, Any]]) -> Any:
+    """The supervisor makes the call and answers. The goal's own agent never submits a plan."""
 
     def script(request: Request) -> Reply:
         if "submit_plan" in request.tools:
@@ -27,23 +27,23 @@ def by_wish(call: tuple[str, dict[str, Any]]) -> Any:
     return script
 
 
-def told(talk: Talk) -> dict[str, Any]:
-    """What the tool answered."""
-    results = [one for request in talk.server.requests for one in request.tool_results]
+def get_tool_result(talk: Talk) -> dict[str, Any]:
+    """Return the last result of a tool."""
+    results = [result for request in talk.server.requests for result in request.tool_results]
     answer: dict[str, Any] = json.loads(results[-1].content)
     return answer
 
 
-def shown(talk: Talk) -> dict[str, Any]:
+def get_goal(talk: Talk) -> dict[str, Any]:
     (goal,) = talk.database.read(lambda tx: goal_views.list_page(tx, talk.tenant_id, None, 10)).goals
     return goal
 
 
 def test_a_goal_that_the_user_asked_for_starts_at_once(database_url: str, tmp_path: Path) -> None:
-    with open_talk(database_url, tmp_path, by_wish(("set_goal", WISH))) as talk:
+    with open_talk(database_url, tmp_path, script_with_call(("set_goal", WISH))) as talk:
         talk.say("Keep the docs right from now on.")
-        goal = shown(talk)
-        assert told(talk) == {"goal_id": goal["id"], "status": "active", "waits_for": None}
+        goal = get_goal(talk)
+        assert get_tool_result(talk) == {"goal_id": goal["id"], "status": "active", "waits_for": None}
         assert (goal["source"], goal["description"], goal["success_criteria"], goal["priority"]) == (
             "operator-injected",
             "Keep the docs right",
@@ -56,10 +56,10 @@ def test_a_goal_that_the_user_asked_for_starts_at_once(database_url: str, tmp_pa
 
 
 def test_a_discovered_goal_waits_for_the_operators_yes(database_url: str, tmp_path: Path) -> None:
-    with open_talk(database_url, tmp_path, by_wish(("discover_goal", FOUND))) as talk:
+    with open_talk(database_url, tmp_path, script_with_call(("discover_goal", FOUND))) as talk:
         talk.say("Look around.")
-        goal = shown(talk)
-        assert told(talk)["status"] == "paused"
+        goal = get_goal(talk)
+        assert get_tool_result(talk)["status"] == "paused"
         assert (goal["status"], goal["pause_kind"], goal["source"]) == ("paused", "proposal", "agent-discovered")
         assert (goal["evidence"], goal["run_id"]) == ("It is red since Monday.", None)
         (notice,) = talk.list_event_data("operator_notice")
@@ -73,26 +73,26 @@ def test_a_discovered_goal_waits_for_the_operators_yes(database_url: str, tmp_pa
 
 
 def test_no_is_an_answer(database_url: str, tmp_path: Path) -> None:
-    with open_talk(database_url, tmp_path, by_wish(("discover_goal", FOUND))) as talk:
+    with open_talk(database_url, tmp_path, script_with_call(("discover_goal", FOUND))) as talk:
         talk.say("Look around.")
-        goal_id = shown(talk)["id"]
+        goal_id = get_goal(talk)["id"]
         goal = talk.database.write(lambda tx: goals.decide(tx, talk.tenant_id, goal_id, "abandon", "Not now."))
         assert (goal.status, goal.pause_reason, goal.run_id) == ("abandoned", "Not now.", None)
 
 
 def test_an_installation_may_let_discovered_goals_start(database_url: str, tmp_path: Path) -> None:
-    with open_talk(database_url, tmp_path, by_wish(("discover_goal", FOUND)), goal_discovery="auto") as talk:
+    with open_talk(database_url, tmp_path, script_with_call(("discover_goal", FOUND)), goal_discovery="auto") as talk:
         talk.say("Look around.")
-        assert told(talk)["status"] == "active"
-        goal = shown(talk)
+        assert get_tool_result(talk)["status"] == "active"
+        goal = get_goal(talk)
         assert (goal["source"], goal["evidence"]) == ("agent-discovered", "It is red since Monday.")
 
 
 def test_but_not_without_money(database_url: str, tmp_path: Path) -> None:
-    with open_talk(database_url, tmp_path, by_wish(("discover_goal", FOUND)), goal_discovery="auto") as talk:
+    with open_talk(database_url, tmp_path, script_with_call(("discover_goal", FOUND)), goal_discovery="auto") as talk:
         talk.database.write(lambda tx: spending.set_limit(tx, talk.tenant_id, 0))
         talk.say("Look around.")
-        assert shown(talk)["pause_kind"] == "proposal"
+        assert get_goal(talk)["pause_kind"] == "proposal"
 
 
 @pytest.mark.parametrize(
@@ -108,15 +108,15 @@ def test_but_not_without_money(database_url: str, tmp_path: Path) -> None:
 def test_bad_arguments_are_an_answer_that_says_which(
     sqlite_url: str, tmp_path: Path, tool: str, arguments: dict[str, Any], complaint: str
 ) -> None:
-    with open_talk(sqlite_url, tmp_path, by_wish((tool, arguments))) as talk:
+    with open_talk(sqlite_url, tmp_path, script_with_call((tool, arguments))) as talk:
         talk.say("Go.")
-        assert complaint in told(talk)["error"]
+        assert complaint in get_tool_result(talk)["error"]
         assert talk.database.read(lambda tx: goal_store.count_open(tx, talk.tenant_id)) == 0
 
 
 def test_workers_set_no_goals(sqlite_url: str, tmp_path: Path) -> None:
     delegate = ("delegate", {"agent": "coder", "task": "Do it."})
-    with open_talk(sqlite_url, tmp_path, by_wish(delegate)) as talk:
+    with open_talk(sqlite_url, tmp_path, script_with_call(delegate)) as talk:
         talk.say("Go.")
         worker = next(request for request in talk.server.requests if "You are a programmer" in request.system)
         assert not {"set_goal", "discover_goal"} & set(worker.tools)

@@ -1,4 +1,4 @@
-"""A queued job that is canceled never starts; a running one stops soon, whoever works on it."""
+"""A canceled job that is queued never starts. One that is running stops soon, whichever process runs it."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import calls, error, pause_midway, text
 
 HELLO = text("Hello.")
-SOON_S = 2.0  # a sign of life is given every second
+SOON_S = 2.0  # a running job notices a cancellation at its next heartbeat, within a second
 
 
 def test_a_queued_turn_that_was_canceled_never_starts(database_url: str, tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_delayed_turn_that_was_canceled_is_not_tried_again(database_url: str, 
 
 
 def test_a_running_turn_canceled_by_another_process_stops_within_a_second(database_url: str, tmp_path: Path) -> None:
-    async def story() -> float:
+    async def scenario() -> float:
         task = await talk.begin()
         await talk.wait_for_requests(2)
         cancel(talk)
@@ -58,7 +58,7 @@ def test_a_running_turn_canceled_by_another_process_stops_within_a_second(databa
             return original(request)
 
         talk.server.script = script
-        assert talk.wait(story()) < SOON_S
+        assert talk.wait(scenario()) < SOON_S
         assert (talk.job().state, talk.turn()["status"]) == ("canceled", "canceled")
         assert talk.headway.engine.tasks == {}
         talk.server.release()

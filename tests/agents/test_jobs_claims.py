@@ -1,5 +1,4 @@
-"""Engines that share a database: each job is worked on by one of them, no family has more at work than it may, and what one
-process cannot finish is never lost."""
+"""Engines that share a database: one engine runs each job, no family exceeds its limit, and lost processes lose no job."""
 
 import asyncio
 import random
@@ -51,66 +50,66 @@ def ledger(database_url: str) -> Iterator[TenantHarness]:
 
 
 @contextmanager
-def opened(url: str) -> Iterator[Database]:
+def open_database(url: str) -> Iterator[Database]:
     with closing(Database(url)) as database:
         yield database
 
 
-def noted(desk: TenantHarness) -> list[TimedRun]:
+def list_recorded_runs(desk: TenantHarness) -> list[TimedRun]:
     return desk.database.read(list_runs)
 
 
-def waited(story: "asyncio.Future[None] | object") -> None:
-    async def patient() -> None:
-        await asyncio.wait_for(story, PATIENCE_S)  # type: ignore[arg-type]
+def run_with_timeout(scenario: "asyncio.Future[None] | object") -> None:
+    async def wait() -> None:
+        await asyncio.wait_for(scenario, PATIENCE_S)  # type: ignore[arg-type]
 
-    asyncio.run(patient())
+    asyncio.run(wait())
 
 
-def running(desk: TenantHarness) -> list[str]:
-    return [str(one) for (one,) in desk.database.read(lambda tx: tx.all("SELECT owner FROM jobs WHERE state = 'running'"))]
+def list_running_owners(desk: TenantHarness) -> list[str]:
+    return [str(owner) for (owner,) in desk.database.read(lambda tx: tx.all("SELECT owner FROM jobs WHERE state = 'running'"))]
 
 
 def test_four_processes_work_two_hundred_jobs_off_each_once_and_within_the_limits(
     ledger: TenantHarness, database_url: str, at_once: Callable[..., list[str]]
 ) -> None:
-    wanted = [""] * ALONE + [f"family {place % FAMILIES}" for place in range(100)]
-    random.Random(7).shuffle(wanted)
-    ledger.write(enqueue, wanted)
+    families = [""] * ALONE + [f"family {place % FAMILIES}" for place in range(100)]
+    random.Random(7).shuffle(families)
+    ledger.write(enqueue, families)
     at_once(SCRIPT, database_url, processes=4)
-    found = noted(ledger)
-    assert Counter(one.job for one in found).most_common(1)[0][1] == 1
-    assert len(found) == 200
+    timed_runs = list_recorded_runs(ledger)
+    assert Counter(run.job for run in timed_runs).most_common(1)[0][1] == 1
+    assert len(timed_runs) == 200
     assert {job.state for job in ledger.read(job_store.list_page, None, 500)} == {"completed"}
-    owners = {one.owner for one in found}
+    owners = {run.owner for run in timed_runs}
     assert len(owners) > 1
     for family in (f"family {place}" for place in range(FAMILIES)):
-        assert 0 < count_most_at_once([one for one in found if one.family == family]) <= PER_FAMILY
+        assert 0 < count_most_at_once([run for run in timed_runs if run.family == family]) <= PER_FAMILY
     for owner in owners:
-        assert count_most_at_once([one for one in found if one.owner == owner]) <= SLOTS
+        assert count_most_at_once([run for run in timed_runs if run.owner == owner]) <= SLOTS
 
 
 def test_families_taken_in_different_orders_never_wait_for_each_other_in_a_circle(postgres_url: str) -> None:
-    """Where two lock the families they need in different orders, one of them has to give up after a second, and try again."""
+    """If two engines locked the families in different orders, they would deadlock, and one would be rolled back after a second."""
 
-    async def story(databases: list[Database]) -> None:
+    async def scenario(databases: list[Database]) -> None:
         limits = EngineLimits(slots=16, per_family=50)
         engines = [build_engine(database, f"engine {n}", limits, partial(asyncio.sleep, 0)) for n, database in enumerate(databases)]
         await asyncio.gather(*map(run_until_empty, engines))
 
     chance = random.Random(7)
     with DirectDatabase(postgres_url) as database, ExitStack() as stack:
-        databases = [stack.enter_context(opened(postgres_url)) for _ in range(4)]
+        databases = [stack.enter_context(open_database(postgres_url)) for _ in range(4)]
         desk = TenantHarness(database)
         desk.write(enqueue, [f"family {chance.randrange(12)}" for _ in range(300)])
-        before = deadlocks(postgres_url)
-        waited(story(databases))
-        assert len(noted(desk)) == 300
+        before = count_deadlocks(postgres_url)
+        run_with_timeout(scenario(databases))
+        assert len(list_recorded_runs(desk)) == 300
         database.write(lambda tx: tx.run("DROP TABLE ran"))
-    assert deadlocks(postgres_url) == before
+    assert count_deadlocks(postgres_url) == before
 
 
-def deadlocks(url: str) -> int:
+def count_deadlocks(url: str) -> int:
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute("SELECT pg_stat_force_next_flush()")
         row = admin.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").fetchone()
@@ -119,17 +118,17 @@ def deadlocks(url: str) -> int:
 
 
 def test_the_longest_waiting_job_comes_first(ledger: TenantHarness, database_url: str) -> None:
-    found = ledger.write(enqueue, [""] * 20)
-    order = random.Random(7).sample(found, 20)
+    created = ledger.write(enqueue, [""] * 20)
+    order = random.Random(7).sample(created, 20)
 
     def shuffle(tx: Transaction, _tenant_id: int) -> None:
         for place, job in enumerate(order):
             job_store.save(tx, job._replace(due_at=job.due_at - 1000 + place, state="delayed" if place % 2 else "queued"))
 
     ledger.write(shuffle)
-    with opened(database_url) as database:
-        waited(run_until_empty(build_engine(database, "one", EngineLimits(slots=1))))
-    assert [one.job for one in noted(ledger)] == [job.id for job in order]
+    with open_database(database_url) as database:
+        run_with_timeout(run_until_empty(build_engine(database, "one", EngineLimits(slots=1))))
+    assert [run.job for run in list_recorded_runs(ledger)] == [job.id for job in order]
 
 
 def test_nothing_is_taken_before_it_is_due(ledger: TenantHarness, database_url: str) -> None:
@@ -137,30 +136,30 @@ def test_nothing_is_taken_before_it_is_due(ledger: TenantHarness, database_url: 
     due_at = job.due_at + 700
     ledger.write(lambda tx, _: job_store.save(tx, job._replace(state="delayed", due_at=due_at)))
     offset = time.time_ns() - time.monotonic_ns()
-    with opened(database_url) as database:
-        waited(run_until_empty(build_engine(database, "one")))
-    (found,) = noted(ledger)
-    late_ms = (found.began + offset) / 1e6 - due_at
+    with open_database(database_url) as database:
+        run_with_timeout(run_until_empty(build_engine(database, "one")))
+    (run,) = list_recorded_runs(ledger)
+    late_ms = (run.began + offset) / 1e6 - due_at
     assert -1 < late_ms < 1000
 
 
 def test_a_kind_that_only_a_newer_headway_knows_is_left_to_it(ledger: TenantHarness, database_url: str) -> None:
-    async def story(engine: Engine) -> None:
+    async def scenario(engine: Engine) -> None:
         engine.start()
-        await until(lambda: len(noted(ledger)) == 3)
+        await wait_until(lambda: len(list_recorded_runs(ledger)) == 3)
         await engine.stop()
 
-    unknown = ledger.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "from the future", {}))  # it has waited longest
+    unknown_job = ledger.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "from the future", {}))  # it is first in the queue
     ledger.write(enqueue, [""] * 3)
-    with opened(database_url) as database:
-        waited(story(build_engine(database, "one", EngineLimits(slots=1))))
-    assert ledger.read(jobs.get, unknown.id) == unknown
+    with open_database(database_url) as database:
+        run_with_timeout(scenario(build_engine(database, "one", EngineLimits(slots=1))))
+    assert ledger.read(jobs.get, unknown_job.id) == unknown_job
 
 
 def test_jobs_of_a_dead_process_restart_spread_over_time(ledger: TenantHarness, database_url: str) -> None:
     for job in ledger.write(enqueue, [""] * 200):
         ledger.database.write(lambda tx, job=job: job_store.save(tx, job._replace(state="running", owner="no more")))  # type: ignore[misc]
-    with opened(database_url) as database:
+    with open_database(database_url) as database:
         engine = build_engine(database, "one", EngineLimits(stagger_s=STAGGER_S))
         assert ledger.database.write(engine.recover) == 200
     rows = ledger.database.read(lambda tx: tx.all("SELECT due_at - updated_at FROM jobs WHERE state = 'queued' AND owner = ''"))
@@ -168,128 +167,128 @@ def test_jobs_of_a_dead_process_restart_spread_over_time(ledger: TenantHarness, 
     assert len(delays) == 200
     assert 0 <= delays[0] <= delays[-1] < STAGGER_S * 1000
     quarters = Counter(delay * 4 // (STAGGER_S * 1000) for delay in delays)
-    assert len(quarters) == 4  # that one stays empty happens once in 10^24 times
+    assert len(quarters) == 4  # the chance that a quarter stays empty is 1 in 10^24
     assert max(quarters.values()) < 150
 
 
 def test_a_process_has_no_more_at_work_than_it_has_slots(ledger: TenantHarness, database_url: str) -> None:
     ledger.write(enqueue, [""] * 30)
-    with opened(database_url) as database:
-        waited(run_until_empty(build_engine(database, "one", EngineLimits(slots=3))))
-    assert count_most_at_once(noted(ledger)) == 3
+    with open_database(database_url) as database:
+        run_with_timeout(run_until_empty(build_engine(database, "one", EngineLimits(slots=3))))
+    assert count_most_at_once(list_recorded_runs(ledger)) == 3
 
 
 def test_a_full_family_does_not_block_others(ledger: TenantHarness, database_url: str) -> None:
-    async def story(engine: Engine, gate: asyncio.Event) -> None:
+    async def scenario(engine: Engine, gate: asyncio.Event) -> None:
         engine.start()
-        await until(lambda: len(running(ledger)) == 2)
+        await wait_until(lambda: len(list_running_owners(ledger)) == 2)
         ledger.write(enqueue, ["", "another family"])
-        await until(lambda: len(running(ledger)) == 4)
+        await wait_until(lambda: len(list_running_owners(ledger)) == 4)
         await asyncio.sleep(2 * POLL_S)
-        assert len(running(ledger)) == 4
+        assert len(list_running_owners(ledger)) == 4
         gate.set()
-        await until(lambda: ledger.database.read(count_unfinished) == 0)
+        await wait_until(lambda: ledger.database.read(count_unfinished) == 0)
         await engine.stop()
 
     gate = asyncio.Event()
     ledger.write(enqueue, ["full"] * 20)
-    with opened(database_url) as database:
-        waited(story(build_engine(database, "one", EngineLimits(per_family=2), gate.wait), gate))
-    assert len(noted(ledger)) == 22
+    with open_database(database_url) as database:
+        run_with_timeout(scenario(build_engine(database, "one", EngineLimits(per_family=2), gate.wait), gate))
+    assert len(list_recorded_runs(ledger)) == 22
 
 
-async def until(condition: Callable[[], bool]) -> None:
+async def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         await asyncio.sleep(0.01)
 
 
 def test_nothing_is_taken_while_halted_and_everything_after(ledger: TenantHarness, database_url: str) -> None:
-    async def story(engine: Engine) -> None:
+    async def scenario(engine: Engine) -> None:
         engine.start()
         await asyncio.sleep(3 * POLL_S)
-        assert running(ledger) == [] == noted(ledger)
+        assert list_running_owners(ledger) == [] == list_recorded_runs(ledger)
         ledger.database.write(halts.unhalt)
-        await until(lambda: ledger.database.read(count_unfinished) == 0)
+        await wait_until(lambda: ledger.database.read(count_unfinished) == 0)
         await engine.stop()
 
     ledger.write(enqueue, [""] * 5)
     ledger.database.write(halts.halt)
-    with opened(database_url) as database:
-        waited(story(build_engine(database, "one")))
-    assert len(noted(ledger)) == 5
+    with open_database(database_url) as database:
+        run_with_timeout(scenario(build_engine(database, "one")))
+    assert len(list_recorded_runs(ledger)) == 5
 
 
 def test_old_ended_jobs_are_deleted_in_batches_and_dead_ones_are_kept(ledger: TenantHarness) -> None:
     ledger.write(enqueue, [""] * (jobs.DELETE_BATCH + 10))
     ledger.database.write(lambda tx: tx.run("UPDATE jobs SET state = 'completed', updated_at = 0"))
-    (kept, recent) = ledger.write(enqueue, ["", ""])
-    ledger.database.write(lambda tx: job_store.save(tx, kept._replace(state="dead", updated_at=0)))
+    (dead, recent) = ledger.write(enqueue, ["", ""])
+    ledger.database.write(lambda tx: job_store.save(tx, dead._replace(state="dead", updated_at=0)))
     ledger.database.write(lambda tx: job_store.save(tx, recent._replace(state="completed")))
     assert [ledger.database.write(jobs.delete_old) for _ in range(2)] == [True, False]
-    assert {job.id for job in ledger.read(job_store.list_page, None, 500)} == {kept.id, recent.id}
+    assert {job.id for job in ledger.read(job_store.list_page, None, 500)} == {dead.id, recent.id}
 
 
 def test_a_clean_stop_at_any_moment_leaves_no_job_with_the_stopped_process(ledger: TenantHarness, database_url: str) -> None:
-    async def story(database: Database) -> None:
+    async def scenario(database: Database) -> None:
         chance = random.Random(7)
         for number in range(25):
             engine = build_engine(database, f"engine {number}", EngineLimits(slots=10), partial(asyncio.sleep, 60))
             engine.start()
             await asyncio.sleep(chance.random() * 0.02)
             await engine.stop()
-            assert running(ledger) == [], number
+            assert list_running_owners(ledger) == [], number
             assert ledger.count("jobs") == 40
 
     ledger.write(enqueue, [""] * 40)
-    with opened(database_url) as database:
-        waited(story(database))
+    with open_database(database_url) as database:
+        run_with_timeout(scenario(database))
     assert ledger.database.read(lambda tx: tx.all("SELECT * FROM worker_leases")) == []
     assert [kind for kind, _ in ledger.events()] == []
 
 
 def test_a_process_that_was_silent_for_too_long_does_not_take_over_its_own_jobs(ledger: TenantHarness, database_url: str) -> None:
-    """A laptop that slept, say: the process wakes up, and its lease has run out meanwhile."""
+    """For example, a laptop wakes from sleep and the lease of its process has expired."""
 
-    async def story(engine: Engine, gate: asyncio.Event) -> None:
+    async def scenario(engine: Engine, gate: asyncio.Event) -> None:
         engine.start()
-        await until(lambda: len(engine.tasks) == 3)
+        await wait_until(lambda: len(engine.tasks) == 3)
         ledger.database.write(lambda tx: tx.run("UPDATE worker_leases SET beat_at = 0"))
         assert ledger.database.write(engine.recover) == 0
         gate.set()
-        await until(lambda: ledger.database.read(count_unfinished) == 0)
+        await wait_until(lambda: ledger.database.read(count_unfinished) == 0)
         await engine.stop()
 
     gate = asyncio.Event()
     ledger.write(enqueue, [""] * 3)
-    with opened(database_url) as database:
-        waited(story(build_engine(database, "one", EngineLimits(stagger_s=0), gate.wait), gate))
-    assert len(noted(ledger)) == 3
+    with open_database(database_url) as database:
+        run_with_timeout(scenario(build_engine(database, "one", EngineLimits(stagger_s=0), gate.wait), gate))
+    assert len(list_recorded_runs(ledger)) == 3
     assert [kind for kind, _ in ledger.events()] == []
 
 
 def test_a_job_owned_by_this_process_without_a_task_is_claimed_again(ledger: TenantHarness, database_url: str) -> None:
-    """It was taken by a commit whose answer got lost."""
+    """The engine claimed it in a commit whose result was lost."""
 
-    async def story(engine: Engine, gate: asyncio.Event) -> None:
+    async def scenario(engine: Engine, gate: asyncio.Event) -> None:
         engine.start()
-        await until(lambda: len(running(ledger)) == 1)  # it shows signs of life
+        await wait_until(lambda: len(list_running_owners(ledger)) == 1)  # so the engine has recorded a heartbeat
         ledger.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "count", {}, owner=engine.owner))
-        await until(lambda: len(noted(ledger)) == 1)
+        await wait_until(lambda: len(list_recorded_runs(ledger)) == 1)
         gate.set()
-        await until(lambda: ledger.database.read(count_unfinished) == 0)
+        await wait_until(lambda: ledger.database.read(count_unfinished) == 0)
         await engine.stop()
 
-    gate, begun = asyncio.Event(), []
+    gate, calls = asyncio.Event(), []
 
-    async def first_waits() -> None:
-        begun.append(1)
-        if len(begun) == 1:
+    async def block_first() -> None:
+        calls.append(1)
+        if len(calls) == 1:
             await gate.wait()
 
     ledger.write(enqueue, [""])
-    with opened(database_url) as database:
-        waited(story(build_engine(database, "one", during=first_waits), gate))
-    assert len(noted(ledger)) == 2
+    with open_database(database_url) as database:
+        run_with_timeout(scenario(build_engine(database, "one", during=block_first), gate))
+    assert len(list_recorded_runs(ledger)) == 2
 
 
 def test_a_database_that_is_away_for_a_moment_kills_no_job(ledger: TenantHarness, database_url: str) -> None:
@@ -300,25 +299,25 @@ def test_a_database_that_is_away_for_a_moment_kills_no_job(ledger: TenantHarness
             raise error
 
     ledger.write(enqueue, [""])
-    with opened(database_url) as database:
-        waited(run_until_empty(build_engine(database, "one", during=during)))
+    with open_database(database_url) as database:
+        run_with_timeout(run_until_empty(build_engine(database, "one", during=during)))
     (job,) = ledger.read(job_store.list_page, None, 5)
     assert (job.state, job.attempts, job.errors) == ("completed", 0, "[]")
 
 
 def test_a_process_that_runs_alone_forgets_ended_jobs(ledger: TenantHarness, database_url: str) -> None:
-    """Or a process that lives long could not name all of its own any more."""
+    """Otherwise the list of its own jobs would grow without limit in a long-running process."""
     (own,) = ledger.write(enqueue, [""])
 
-    async def story(engine: Engine) -> None:
+    async def scenario(engine: Engine) -> None:
         engine.start(alone=True)
         for _ in range(20_000):
-            engine.adopt(str(uuid4()))  # long gone
+            engine.adopt(str(uuid4()))  # such jobs have ended long ago
         engine.adopt(own.id)
         await engine.ended(own.id)
         assert len(engine.own_jobs or ()) < PRUNE_OWN_JOBS_AT
         await engine.stop()
 
-    with opened(database_url) as database:
-        waited(story(build_engine(database, "one")))
-    assert len(noted(ledger)) == 1
+    with open_database(database_url) as database:
+        run_with_timeout(scenario(build_engine(database, "one")))
+    assert len(list_recorded_runs(ledger)) == 1

@@ -1,4 +1,4 @@
-"""What died is kept until somebody decides: run it anew with the same context, or drop it."""
+"""A dead letter is kept until an operator retries it with the same context or drops it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -60,8 +60,8 @@ def test_a_retry_has_all_its_attempts(sqlite_url: str, tmp_path: Path) -> None:
 
 
 def test_a_turn_whose_model_ended_in_an_error_asks_again(sqlite_url: str, tmp_path: Path) -> None:
-    said = [ModelResponse([TextPart("Half")], finish_reason="error"), ModelResponse([TextPart("Hello.")])]
-    with open_talk(sqlite_url, tmp_path, scripted_model(said)) as talk:
+    responses = [ModelResponse([TextPart("Half")], finish_reason="error"), ModelResponse([TextPart("Hello.")])]
+    with open_talk(sqlite_url, tmp_path, scripted_model(responses)) as talk:
         assert talk.say()["status"] == "failed"
         assert talk.job().state == "dead"
         retry(talk)
@@ -81,7 +81,7 @@ def test_a_turn_ended_by_an_internal_error_can_be_retried(sqlite_url: str, tmp_p
 
 
 def test_only_dead_jobs_are_retried_or_dropped(sqlite_url: str, tmp_path: Path) -> None:
-    def refused(*decisions: Callable[..., object]) -> None:
+    def assert_refused(*decisions: Callable[..., object]) -> None:
         job_id = talk.job().id
         for decide in decisions:
             with pytest.raises(Conflict, match="only dead jobs"):
@@ -89,11 +89,11 @@ def test_only_dead_jobs_are_retried_or_dropped(sqlite_url: str, tmp_path: Path) 
 
     with open_talk(sqlite_url, tmp_path, in_order(HELLO, error(503)), retry_delay_s=LONG_S) as talk:
         talk.say()
-        refused(dead_letters.retry, jobs.drop)
+        assert_refused(dead_letters.retry, jobs.drop)
         talk.wait(begin_delayed_turn(talk))
-        refused(jobs.drop)
+        assert_refused(jobs.drop)
         enqueue(talk)
-        refused(dead_letters.retry, jobs.drop)
+        assert_refused(dead_letters.retry, jobs.drop)
         for decide in (dead_letters.retry, jobs.drop):
             with pytest.raises(NotFound):
                 talk.database.write(lambda tx, decide=decide: decide(tx, talk.tenant_id, "nobody's"))  # type: ignore[misc]
@@ -138,19 +138,19 @@ def test_the_next_turn_is_answered_while_one_is_dead(sqlite_url: str, tmp_path: 
         assert talk.say("And now?")["outcome"] == "answered"
 
 
-# What keeps bringing processes down
+# Jobs that crash their process
 
 
 def test_a_job_that_keeps_killing_its_process_is_dead(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, HELLO) as talk:
         enqueue(talk)
-        for killed in range(1, MAX_LOST_WORKERS + 1):
+        for lost_workers in range(1, MAX_LOST_WORKERS + 1):
             talk.database.write(lambda tx: tx.run("UPDATE jobs SET state = 'running', owner = 'a process that is no more'"))
             assert talk.database.write(talk.headway.engine.recover) == 1
-            assert talk.job().state == ("queued" if killed < MAX_LOST_WORKERS else "dead")
+            assert talk.job().state == ("queued" if lost_workers < MAX_LOST_WORKERS else "dead")
         assert list_errors(talk) == [INTERRUPTED_ERROR] * MAX_LOST_WORKERS
-        assert [told["code"] for told in talk.list_event_data("turn_failed")] == ["internal"]
-        assert [told["runs"] for told in talk.list_event_data("recovered")] == [1] * (MAX_LOST_WORKERS - 1)
+        assert [event["code"] for event in talk.list_event_data("turn_failed")] == ["internal"]
+        assert [event["runs"] for event in talk.list_event_data("recovered")] == [1] * (MAX_LOST_WORKERS - 1)
         assert len(talk.list_event_data("job_dead")) == 1
         talk.headway.engine.adopt(talk.job().id)
         retry(talk)
@@ -164,4 +164,4 @@ def test_a_recovery_is_reported_once_to_each_tenant(database_url: str, tmp_path:
         talk.database.write(lambda tx: tx.run("UPDATE jobs SET state = 'running', owner = 'a process that is no more'"))
         assert talk.database.write(talk.headway.engine.recover) == 3
         assert talk.database.write(talk.headway.engine.recover) == 0
-        assert [(told["runs"], told["goals"]) for told in talk.list_event_data("recovered")] == [(3, 0)]
+        assert [(event["runs"], event["goals"]) for event in talk.list_event_data("recovered")] == [(3, 0)]

@@ -1,4 +1,4 @@
-"""A model call that failed in a way that may pass is tried again later, without holding anything up; but not for ever."""
+"""A model call that failed with a transient error is retried later, a limited number of times, and holds no slot meanwhile."""
 
 import asyncio
 import time
@@ -36,19 +36,19 @@ def test_a_turns_job_completes_with_it(database_url: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("failure", [error(503), error(429), drop(), slow(60, HELLO)], ids=["503", "429", "cut off", "timeout"])
 def test_transient_failures_are_retried_later_with_the_same_request(sqlite_url: str, tmp_path: Path, failure: Reply) -> None:
-    check_that_it_passes(sqlite_url, tmp_path, failure)
+    check_that_it_is_retried(sqlite_url, tmp_path, failure)
 
 
 def test_transient_failures_are_retried_later_on_postgres(postgres_url: str, tmp_path: Path) -> None:
-    check_that_it_passes(postgres_url, tmp_path, error(503))
+    check_that_it_is_retried(postgres_url, tmp_path, error(503))
 
 
-def check_that_it_passes(database_url: str, tmp_path: Path, failure: Reply) -> None:
+def check_that_it_is_retried(database_url: str, tmp_path: Path, failure: Reply) -> None:
     script = in_order(calls(("now", {})), failure, HELLO)
     with open_talk(database_url, tmp_path, script, retry_delay_s=LONG_S, model_timeout_s="0.5") as talk:
         job = talk.wait(begin_delayed_turn(talk))
         assert (job.owner, job.attempts, job.max_attempts) == ("", 1, 5)
-        assert 44 < seconds_left(talk) < 75  # a quarter more or less
+        assert 44 < seconds_left(talk) < 75  # 60 s with 25 % jitter
         assert len(list_errors(talk)) == 1
         assert talk.turn()["status"] == "running"
         assert (talk.headway.engine.tasks, talk.pool().reserved) == ({}, 0)
@@ -77,7 +77,7 @@ def test_a_provider_that_says_at_once_is_asked_at_once(sqlite_url: str, tmp_path
 
 
 def test_every_wait_is_twice_as_long_as_the_one_before(sqlite_url: str, tmp_path: Path) -> None:
-    async def story() -> list[float]:
+    async def scenario() -> list[float]:
         waits = []
         await talk.begin()
         for attempt in range(1, 5):
@@ -88,12 +88,12 @@ def test_every_wait_is_twice_as_long_as_the_one_before(sqlite_url: str, tmp_path
         return waits
 
     with open_talk(sqlite_url, tmp_path, flaky(4, error(500), HELLO), retry_delay_s="20") as talk:
-        for wait, whole in zip(talk.wait(story()), (20, 40, 80, 160), strict=True):
+        for wait, whole in zip(talk.wait(scenario()), (20, 40, 80, 160), strict=True):
             assert whole * 0.75 - 2 < wait < whole * 1.25
 
 
 def test_getting_further_is_a_new_beginning(database_url: str, tmp_path: Path) -> None:
-    """Four failures before every answer, and five in a row would be the end."""
+    """Each answer comes after four failures. Five in a row would be too many."""
     bad = [error(503)] * 4
     with open_talk(database_url, tmp_path, in_order(*bad, calls(("now", {})), *bad, calls(("now", {})), *bad, HELLO)) as talk:
         assert talk.say()["outcome"] == "answered"
@@ -108,7 +108,7 @@ def test_after_five_failures_a_job_is_dead_and_says_why(database_url: str, tmp_p
         assert len({str(request.body) for request in talk.server.requests}) == 1
         job = talk.job().as_json()
         assert (job["state"], job["attempts"]) == ("dead", 5)
-        assert [f"reason {n}" in told for n, told in enumerate(job["errors"], start=1)] == [True] * 5
+        assert [f"reason {n}" in message for n, message in enumerate(job["errors"], start=1)] == [True] * 5
         assert job["error"] == job["errors"][-1]
         assert talk.list_event_data("job_dead") == [{"job": job}]
         (failed,) = talk.list_event_data("turn_failed")
@@ -116,7 +116,7 @@ def test_after_five_failures_a_job_is_dead_and_says_why(database_url: str, tmp_p
         assert talk.pool().reserved == 0
 
 
-@pytest.mark.parametrize("failure", [error(400), error(401), error(404)], ids=lambda one: one.failure.status)
+@pytest.mark.parametrize("failure", [error(400), error(401), error(404)], ids=lambda reply: reply.failure.status)
 def test_permanent_failures_are_dead_at_once(sqlite_url: str, tmp_path: Path, failure: Reply) -> None:
     with open_talk(sqlite_url, tmp_path, failure) as talk:
         assert talk.say()["status"] == "failed"
@@ -132,21 +132,21 @@ def test_an_internal_error_is_dead_at_once_and_its_details_stay_private(sqlite_u
         spoil_transcript(talk, "secret detail")
         make_due(talk)
         assert talk.wait(wait_for_end(talk))["status"] == "failed"
-        assert [told["code"] for told in talk.list_event_data("turn_failed")] == ["internal"]
+        assert [event["code"] for event in talk.list_event_data("turn_failed")] == ["internal"]
         assert talk.job().state == "dead"
         assert (len(list_errors(talk)), len(talk.list_event_data("job_dead"))) == (2, 1)
         assert "secret" not in str(talk.events())
 
 
 def test_a_retry_that_waits_survives_its_process_and_is_picked_up_when_it_is_due(database_url: str, tmp_path: Path) -> None:
-    async def dies() -> None:
+    async def crash() -> None:
         for task in talk.headway.engine.background:
             task.cancel()
         await asyncio.gather(*talk.headway.engine.background, return_exceptions=True)
 
     with open_talk(database_url, tmp_path, in_order(error(503), HELLO), retry_delay_s=LONG_S) as talk:
         talk.wait(begin_delayed_turn(talk))
-        talk.wait(dies())
+        talk.wait(crash())
         talk.revive()
         talk.wait(asyncio.sleep(0.3))
         assert (len(talk.server.requests), talk.job().state) == (1, "delayed")

@@ -1,4 +1,4 @@
-"""Tools that are called as jobs of their own: by whoever holds the job, and never blindly again."""
+"""Tools that run as separate jobs: only the owner of the job calls the tool, and a call with an unknown result is not repeated."""
 
 import json
 from pathlib import Path
@@ -38,51 +38,51 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def new(talk: Talk, name: str, arguments: dict[str, Any], owner: str = "") -> Job:
+def create_tool_job(talk: Talk, name: str, arguments: dict[str, Any], owner: str = "") -> Job:
     payload = {"name": name, "arguments": arguments, "conversation_id": talk.conversation_id}
     return talk.database.write(lambda tx: jobs.create(tx, talk.tenant_id, jobs.TOOL, payload, owner=owner))
 
 
-def job(talk: Talk, job_id: str) -> Job:
+def get_job(talk: Talk, job_id: str) -> Job:
     return talk.database.read(lambda tx: jobs.get(tx, talk.tenant_id, job_id))
 
 
 def test_a_process_that_lost_the_job_calls_no_ledger_tool(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, text("Hello.")) as talk:
-        lost = new(talk, "remember", {"text": "twice"}, owner="somebody else")
+        lost = create_tool_job(talk, "remember", {"text": "twice"}, owner="somebody else")
         talk.wait(call_tool(talk.headway.runtime, lost))
         assert talk.database.read(lambda tx: tx.all("SELECT text FROM memory_entries")) == []
-        assert job(talk, lost.id) == lost
+        assert get_job(talk, lost.id) == lost
 
 
 def test_a_tool_outside_that_a_clean_stop_interrupted_is_not_called_again(database_url: str, home: Path) -> None:
     paid = home / "tools" / "paid.txt"
     with open_talk(database_url, home, text("Hello."), sweeping=True) as talk:
-        payment = new(talk, "pay", {"amount": 5})
+        payment = create_tool_job(talk, "pay", {"amount": 5})
         talk.wait(talk.until(paid.exists))
-        (home / "tools" / "go").touch()  # for the thread, which nobody can stop; its answer is lost
+        (home / "tools" / "go").touch()  # so that the thread ends: it cannot be stopped, and its result is discarded
         talk.wait(talk.headway.stop_agents())
-        if job(talk, payment.id).state == "completed":
+        if get_job(talk, payment.id).state == "completed":
             pytest.skip("it was faster than the stop")
-        assert job(talk, payment.id).state == "queued"
+        assert get_job(talk, payment.id).state == "queued"
         talk.revive()
-        talk.wait(talk.until(lambda: job(talk, payment.id).state == "dead"))
+        talk.wait(talk.until(lambda: get_job(talk, payment.id).state == "dead"))
         assert paid.read_text().split() == ["5"]
-        assert "whether it took effect is unknown" in str(job(talk, payment.id).as_json()["error"])
+        assert "whether it took effect is unknown" in str(get_job(talk, payment.id).as_json()["error"])
         assert talk.list_event_data("recovered") == []
 
 
 def test_a_tool_that_was_not_called_yet_when_its_process_died_is_called(database_url: str, home: Path) -> None:
     (home / "tools" / "go").touch()
     with open_talk(database_url, home, text("Hello.")) as talk:
-        payment = new(talk, "pay", {"amount": 5}, owner="a process that is no more")
+        payment = create_tool_job(talk, "pay", {"amount": 5}, owner="a process that is no more")
         talk.revive()
-        talk.wait(talk.until(lambda: job(talk, payment.id).state == "completed"))
+        talk.wait(talk.until(lambda: get_job(talk, payment.id).state == "completed"))
         assert (home / "tools" / "paid.txt").read_text().split() == ["5"]
-        assert json.loads(job(talk, payment.id).result) == "paid"
+        assert json.loads(get_job(talk, payment.id).result) == "paid"
 
 
-# What may pass
+# Transient failures
 
 
 UNLUCKY = '''
@@ -132,54 +132,54 @@ def unlucky(home: Path) -> Path:
     return home
 
 
-def times(home: Path, name: str) -> int:
+def count_calls(home: Path, name: str) -> int:
     path = home / "tools" / f"{name}.txt"
     return len(path.read_text().split()) if path.exists() else 0
 
 
-def over(talk: Talk, wanted: Job) -> dict[str, Any]:
-    talk.wait(talk.until(lambda: job(talk, wanted.id).over))
-    return job(talk, wanted.id).as_json()
+def wait_until_over(talk: Talk, tool_job: Job) -> dict[str, Any]:
+    talk.wait(talk.until(lambda: get_job(talk, tool_job.id).over))
+    return get_job(talk, tool_job.id).as_json()
 
 
 def test_a_tool_that_may_be_repeated_is_tried_again_later(database_url: str, unlucky: Path) -> None:
     with open_talk(database_url, unlucky, text("Hello."), sweeping=True, retry_delay_s="60") as talk:
-        looking = new(talk, "look", {"luck": 1})
-        talk.wait(talk.until(lambda: job(talk, looking.id).state == "delayed"))
-        found = job(talk, looking.id)
-        assert (found.attempts, found.owner, found.result) == (1, "", "null")
-        assert 44_000 < found.due_at - found.updated_at < 76_000
+        looking = create_tool_job(talk, "look", {"luck": 1})
+        talk.wait(talk.until(lambda: get_job(talk, looking.id).state == "delayed"))
+        tool_job = get_job(talk, looking.id)
+        assert (tool_job.attempts, tool_job.owner, tool_job.result) == (1, "", "null")
+        assert 44_000 < tool_job.due_at - tool_job.updated_at < 76_000
         talk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0"))
-        assert over(talk, looking)["result"] == "seen"
-        assert times(unlucky, "look") == 2
+        assert wait_until_over(talk, looking)["result"] == "seen"
+        assert count_calls(unlucky, "look") == 2
 
 
 def test_a_tool_that_fails_five_times_is_dead(sqlite_url: str, unlucky: Path) -> None:
     with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
-        found = over(talk, new(talk, "look", {"luck": 9}))
-        assert (found["state"], found["attempts"], times(unlucky, "look")) == ("dead", 5, 5)
-        assert ["nobody there" in error for error in found["errors"]] == [True] * 5
+        tool_job = wait_until_over(talk, create_tool_job(talk, "look", {"luck": 9}))
+        assert (tool_job["state"], tool_job["attempts"], count_calls(unlucky, "look")) == ("dead", 5, 5)
+        assert ["nobody there" in error for error in tool_job["errors"]] == [True] * 5
         assert len(talk.list_event_data("job_dead")) == 1
 
 
 def test_a_tool_that_timed_out_is_retried_if_it_is_idempotent(sqlite_url: str, unlucky: Path) -> None:
     with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
-        assert over(talk, new(talk, "look_long", {}))["result"] == "seen"
-        assert times(unlucky, "look_long") == 2
+        assert wait_until_over(talk, create_tool_job(talk, "look_long", {}))["result"] == "seen"
+        assert count_calls(unlucky, "look_long") == 2
 
 
 def test_a_permanent_tool_failure_is_dead_at_once(sqlite_url: str, unlucky: Path) -> None:
     with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
-        found = over(talk, new(talk, "look", {"luck": 9, "how": "wrong"}))
-        assert (found["state"], found["attempts"], times(unlucky, "look")) == ("dead", 1, 1)
-        assert over(talk, new(talk, "look", {"luck": "much"}))["state"] == "dead"
-        assert over(talk, new(talk, "no_such_tool", {}))["state"] == "dead"
+        tool_job = wait_until_over(talk, create_tool_job(talk, "look", {"luck": 9, "how": "wrong"}))
+        assert (tool_job["state"], tool_job["attempts"], count_calls(unlucky, "look")) == ("dead", 1, 1)
+        assert wait_until_over(talk, create_tool_job(talk, "look", {"luck": "much"}))["state"] == "dead"
+        assert wait_until_over(talk, create_tool_job(talk, "no_such_tool", {}))["state"] == "dead"
 
 
 def test_a_tool_that_may_have_had_its_effect_is_never_repeated(sqlite_url: str, unlucky: Path) -> None:
     with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True) as talk:
-        found = over(talk, new(talk, "pay_far", {}))
-        assert (found["state"], found["attempts"], times(unlucky, "pay_far")) == ("dead", 1, 1)
+        tool_job = wait_until_over(talk, create_tool_job(talk, "pay_far", {}))
+        assert (tool_job["state"], tool_job["attempts"], count_calls(unlucky, "pay_far")) == ("dead", 1, 1)
 
 
 # Canceling
@@ -191,34 +191,34 @@ def cancel(talk: Talk, job_id: str) -> Job:
 
 def test_a_tool_job_canceled_before_it_began_is_never_called(database_url: str, unlucky: Path) -> None:
     with open_talk(database_url, unlucky, text("Hello.")) as talk:
-        canceled = new(talk, "look", {"luck": 0})
+        canceled = create_tool_job(talk, "look", {"luck": 0})
         assert cancel(talk, canceled.id).state == "canceled"
         talk.revive()
-        over(talk, new(talk, "now", {}))  # it comes after the other
-        assert times(unlucky, "look") == 0
-        assert job(talk, canceled.id).state == "canceled"
+        wait_until_over(talk, create_tool_job(talk, "now", {}))  # this job is queued after the canceled one
+        assert count_calls(unlucky, "look") == 0
+        assert get_job(talk, canceled.id).state == "canceled"
         with pytest.raises(Conflict, match="has already ended: canceled"):
             cancel(talk, canceled.id)
 
 
 def test_a_canceled_tool_job_that_waits_for_a_retry_is_not_retried(sqlite_url: str, unlucky: Path) -> None:
     with open_talk(sqlite_url, unlucky, text("Hello."), sweeping=True, retry_delay_s="60") as talk:
-        looking = new(talk, "look", {"luck": 1})
-        talk.wait(talk.until(lambda: job(talk, looking.id).state == "delayed"))
+        looking = create_tool_job(talk, "look", {"luck": 1})
+        talk.wait(talk.until(lambda: get_job(talk, looking.id).state == "delayed"))
         cancel(talk, looking.id)
         talk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0"))
-        over(talk, new(talk, "now", {}))
-        assert (job(talk, looking.id).state, times(unlucky, "look")) == ("canceled", 1)
+        wait_until_over(talk, create_tool_job(talk, "now", {}))
+        assert (get_job(talk, looking.id).state, count_calls(unlucky, "look")) == ("canceled", 1)
 
 
 def test_a_running_tool_job_stops_when_another_process_cancels_it(database_url: str, unlucky: Path) -> None:
     with open_talk(database_url, unlucky, text("Hello."), sweeping=True) as talk:
-        paying = new(talk, "pay_slowly", {})
-        talk.wait(talk.until(lambda: times(unlucky, "pay_slowly") == 1))
+        paying = create_tool_job(talk, "pay_slowly", {})
+        talk.wait(talk.until(lambda: count_calls(unlucky, "pay_slowly") == 1))
         cancel(talk, paying.id)
         talk.wait(talk.until(lambda: not talk.headway.engine.tasks))
-        found = job(talk, paying.id)
-        assert (found.state, found.owner) == ("canceled", "")
+        tool_job = get_job(talk, paying.id)
+        assert (tool_job.state, tool_job.owner) == ("canceled", "")
 
 
 def test_canceling_the_job_of_an_agent_says_what_to_cancel_instead(database_url: str, tmp_path: Path) -> None:

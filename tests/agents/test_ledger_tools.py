@@ -1,4 +1,4 @@
-"""todo_add, todo_list, todo_update, todo_ready, todo_claim: the ledger's verbs, with the results REST gives."""
+"""todo_add, todo_list, todo_update, todo_ready, todo_claim: the ledger's actions, with the same results as the REST API."""
 
 from typing import Any
 
@@ -37,16 +37,16 @@ def add(agent: Agent, subject: str = "look", **fields: Any) -> dict[str, Any]:
 
 
 def update(agent: Agent, todo: dict[str, Any], **fields: Any) -> dict[str, Any]:
-    changed: dict[str, Any] = agent("todo_update", id=todo["id"], **fields)["todo"]
-    return changed
+    row: dict[str, Any] = agent("todo_update", id=todo["id"], **fields)["todo"]
+    return row
 
 
-def listed(agent: Agent, **filters: Any) -> list[str]:
+def list_subjects(agent: Agent, **filters: Any) -> list[str]:
     return [todo["subject"] for todo in agent("todo_list", **filters)["todos"]]
 
 
-def outside(agent: Agent, tool: str, **arguments: Any) -> Any:
-    """The same tenant's call from no conversation at all."""
+def call_outside(agent: Agent, tool: str, **arguments: Any) -> Any:
+    """Call a tool for the same tenant, outside any conversation."""
     result = agent.call(tool, arguments, agent.execution._replace(scope=Scope(agent.desk.tenant.id), conversation_uuid=None))
     assert not result.is_error, result
     return result.value
@@ -64,11 +64,11 @@ def test_an_added_todo_is_written_where_the_agent_works_under_its_name(agent: Ag
     assert (todo["description"], todo["completion_criteria"]) == ("the\nrest", "it runs")
     assert (todo["status"], todo["created_at"], todo["completed_at"]) == ("pending", clock.now // 1000, 0)
     assert list(todo["depends_on"]) == [dependency["id"]]
-    assert outside(agent, "todo_add", subject="wide")["todo"]["conversation_id"] == 0
+    assert call_outside(agent, "todo_add", subject="wide")["todo"]["conversation_id"] == 0
 
 
 def test_the_list_is_the_open_ones_of_the_conversation_and_the_tenant_wide_ones(agent: Agent) -> None:
-    outside(agent, "todo_add", subject="wide")
+    call_outside(agent, "todo_add", subject="wide")
     going, done, dropped = add(agent, "going"), add(agent, "done"), add(agent, "dropped")
     add(agent.another(), "elsewhere")
     add(agent, "waiting")
@@ -76,11 +76,16 @@ def test_the_list_is_the_open_ones_of_the_conversation_and_the_tenant_wide_ones(
     update(agent, done, status="completed")
     update(agent, dropped, status="cancelled")
 
-    assert listed(agent) == ["going", "waiting", "wide"]
-    assert listed(agent, status="all") == ["going", "waiting", "wide", "dropped", "done"]
-    assert listed(agent, status="completed") == ["done"]
-    assert listed(agent, status="canceled") == listed(agent, status="cancelled") == ["dropped"]
-    assert sorted(todo["subject"] for todo in outside(agent, "todo_list")["todos"]) == ["elsewhere", "going", "waiting", "wide"]
+    assert list_subjects(agent) == ["going", "waiting", "wide"]
+    assert list_subjects(agent, status="all") == ["going", "waiting", "wide", "dropped", "done"]
+    assert list_subjects(agent, status="completed") == ["done"]
+    assert list_subjects(agent, status="canceled") == list_subjects(agent, status="cancelled") == ["dropped"]
+    assert sorted(todo["subject"] for todo in call_outside(agent, "todo_list")["todos"]) == [
+        "elsewhere",
+        "going",
+        "waiting",
+        "wide",
+    ]
 
 
 def test_a_list_is_as_long_as_asked_for_and_says_whether_there_is_more(agent: Agent) -> None:
@@ -166,7 +171,7 @@ def test_a_change_that_does_not_fit_is_refused_by_name(sqlite_agent: Agent, argu
         arguments = arguments | {"id": todo["id"]}
 
     assert named in sqlite_agent.refused("todo_update", **arguments)
-    assert listed(sqlite_agent) == ["look"]
+    assert list_subjects(sqlite_agent) == ["look"]
 
 
 def test_a_foreign_todo_is_as_unknown_as_a_missing_one(agent: Agent, database: DirectDatabase) -> None:
@@ -176,11 +181,11 @@ def test_a_foreign_todo_is_as_unknown_as_a_missing_one(agent: Agent, database: D
     for todo_id in (theirs["id"], 987_654_321):
         assert agent.refused("todo_update", id=todo_id, subject="meddled") == f"No todo {todo_id}."
         assert agent.refused("todo_add", subject="x", depends_on=[todo_id]) == f"No todo {todo_id}."
-    assert listed(rival) == ["look"]
-    assert listed(agent, status="all") == []
+    assert list_subjects(rival) == ["look"]
+    assert list_subjects(agent, status="all") == []
 
 
-# Handing out work
+# Claiming
 
 
 def test_ready_lists_todos_that_can_start_now(agent: Agent) -> None:

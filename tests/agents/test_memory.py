@@ -1,4 +1,4 @@
-"""What agents remember, and who is reminded of it."""
+"""Memory: agents store entries, and agents in the same scope find them."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import ToolCaller, build_caller
 
 
-def texts(caller: ToolCaller, query: str = "", limit: int = 10) -> list[str]:
+def recall_texts(caller: ToolCaller, query: str = "", limit: int = 10) -> list[str]:
     return [entry["text"] for entry in caller("recall", query=query, limit=limit)["entries"]]
 
 
@@ -23,7 +23,7 @@ def test_memories_come_back_newest_first_with_author_and_time(agent: Agent, cloc
     assert (newest["text"], newest["kind"], newest["agent_id"]) == ("Ada likes tea.", "note", "ada")
     assert (oldest["text"], oldest["kind"]) == ("The door code is 4711.", "fact")
     assert newest["created_at"] - oldest["created_at"] == 60
-    assert texts(caller, limit=1) == ["Ada likes tea."]
+    assert recall_texts(caller, limit=1) == ["Ada likes tea."]
 
 
 def test_every_word_of_a_query_has_to_occur_in_any_case(agent: Agent) -> None:
@@ -31,9 +31,9 @@ def test_every_word_of_a_query_has_to_occur_in_any_case(agent: Agent) -> None:
     for text in ("Größe: 100% of ÄPFEL", "apples_and pears", "apples and pears", r"C:\temp 'quoted'"):
         caller("remember", text=text)
 
-    assert texts(caller, "PEARS Apples") == ["apples and pears", "apples_and pears"]
-    assert texts(caller, "äpfel GRÖSSE") == ["Größe: 100% of ÄPFEL"]
-    assert texts(caller, "pears oranges") == []
+    assert recall_texts(caller, "PEARS Apples") == ["apples and pears", "apples_and pears"]
+    assert recall_texts(caller, "äpfel GRÖSSE") == ["Größe: 100% of ÄPFEL"]
+    assert recall_texts(caller, "pears oranges") == []
 
 
 @pytest.mark.parametrize(("query", "found"), [("%", ["100%"]), ("_", ["a_b"]), ("\\", ["a\\b"]), ("'", ["it's"]), ("a%b", [])])
@@ -42,7 +42,7 @@ def test_signs_of_search_patterns_mean_themselves(agent: Agent, query: str, foun
     for text in ("100%", "a_b", "a\\b", "it's", "axb"):
         caller("remember", text=text)
 
-    assert texts(caller, query) == found
+    assert recall_texts(caller, query) == found
 
 
 def test_a_conversation_sees_its_own_and_tenant_wide_memories(agent: Agent) -> None:
@@ -54,27 +54,27 @@ def test_a_conversation_sees_its_own_and_tenant_wide_memories(agent: Agent) -> N
     here("remember", text="mine")
     elsewhere("remember", text="theirs")
 
-    assert texts(here) == ["mine", "wide"]
-    assert texts(elsewhere) == ["theirs", "wide"]
-    assert texts(everywhere) == ["wide"]
+    assert recall_texts(here) == ["mine", "wide"]
+    assert recall_texts(elsewhere) == ["theirs", "wide"]
+    assert recall_texts(everywhere) == ["wide"]
 
 
 def test_another_tenant_sees_nothing(agent: Agent) -> None:
     stranger = agent.another(TenantHarness(agent.desk.database, "globex"))
     build_caller(agent)("remember", text="secret")
 
-    assert texts(build_caller(stranger)) == []
+    assert recall_texts(build_caller(stranger)) == []
     same_conversation = stranger.execution.scope._replace(conversation_id=agent.conversation.id)
     assert agent.desk.database.read(lambda tx: memory.recall(tx, same_conversation)) == []
-    assert texts(build_caller(agent)) == ["secret"]
+    assert recall_texts(build_caller(agent)) == ["secret"]
 
 
 def test_a_search_looks_only_so_far_back(sqlite_agent: Agent) -> None:
     scope = sqlite_agent.execution.scope
     sqlite_agent.desk.database.write(lambda tx: [memory.remember(tx, scope, f"n{n}") for n in range(memory.SEARCH_LIMIT + 1)])
 
-    assert texts(build_caller(sqlite_agent), "n0") == []
-    assert texts(build_caller(sqlite_agent), "n1", limit=1) == ["n1999"]
+    assert recall_texts(build_caller(sqlite_agent), "n0") == []
+    assert recall_texts(build_caller(sqlite_agent), "n1", limit=1) == ["n1999"]
 
 
 @pytest.mark.parametrize(

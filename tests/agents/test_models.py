@@ -1,4 +1,4 @@
-"""Calling models: by name and tier, with patience for what passes and none for what stays."""
+"""Model calls: by name and tier. Transient failures are retried, permanent ones are not."""
 
 from pathlib import Path
 
@@ -17,15 +17,15 @@ HELLO = text("Hello to you.")
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 
 
-def failure(talk: Talk) -> dict[str, str]:
+def get_failure(talk: Talk) -> dict[str, str]:
     turn = talk.say()
     assert (turn["status"], turn["outcome"]) == ("failed", None)
-    (told,) = talk.list_event_data("turn_failed")
-    assert told["turn_id"] == turn["id"]
-    return told
+    (event,) = talk.list_event_data("turn_failed")
+    assert event["turn_id"] == turn["id"]
+    return event
 
 
-# What passes
+# Transient failures
 
 
 @pytest.mark.parametrize("passing", [error(429), error(500), error(502), error(503), error(529), error(408), drop()])
@@ -53,34 +53,34 @@ def test_a_model_that_falls_silent_in_the_middle_is_asked_again(sqlite_url: str,
 @pytest.mark.parametrize("retries", [0, 2])
 def test_patience_has_an_end(sqlite_url: str, tmp_path: Path, retries: int) -> None:
     with open_talk(sqlite_url, tmp_path, error(503, "overloaded"), model_retries=str(retries)) as talk:
-        told = failure(talk)
-        assert told["code"] == "model_failed"
-        assert "openai-chat:fake-1" in told["error"]
-        assert "HTTP 503" in told["error"]
+        event = get_failure(talk)
+        assert event["code"] == "model_failed"
+        assert "openai-chat:fake-1" in event["error"]
+        assert "HTTP 503" in event["error"]
         assert len(talk.server.requests) == max(1, retries)
         assert talk.model_calls() == []
 
 
 def test_a_timeout_is_reported_as_a_timeout(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, slow(2, HELLO), model_timeout_s="0.1", model_retries="0") as talk:
-        assert "in time" in failure(talk)["error"]
+        assert "in time" in get_failure(talk)["error"]
 
 
 def test_a_server_that_is_not_there_is_tried_again(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, HELLO, model_retries="1") as talk:
         talk.server.shutdown()
         talk.server.server_close()
-        told = failure(talk)
-        assert told["code"] == "model_failed"
-        assert "fake-1" in told["error"]
+        event = get_failure(talk)
+        assert event["code"] == "model_failed"
+        assert "fake-1" in event["error"]
 
 
 def test_a_broken_stream_is_withdrawn_and_sent_again(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, in_order(drop("Half a sentence that nobody will end"), HELLO)) as talk:
         talk.say()
-        whispers = talk.headway.streamed
-        assert whispers[0]["text"].startswith("Half")
-        assert [one for one in whispers if one.get("restart")] == [{"text": "", "restart": True}]
+        chunks = talk.headway.streamed
+        assert chunks[0]["text"].startswith("Half")
+        assert [chunk for chunk in chunks if chunk.get("restart")] == [{"text": "", "restart": True}]
         assert talk.read_streamed_text() == "Hello to you."
         assert talk.answers() == ["Hello to you."]
 
@@ -88,7 +88,7 @@ def test_a_broken_stream_is_withdrawn_and_sent_again(sqlite_url: str, tmp_path: 
 def test_nothing_is_withdrawn_where_nothing_was_said(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, in_order(error(503), HELLO)) as talk:
         talk.say()
-        assert not any(one.get("restart") for one in talk.headway.streamed)
+        assert not any(chunk.get("restart") for chunk in talk.headway.streamed)
 
 
 def test_a_tool_call_that_broke_off_is_not_made(sqlite_url: str, tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_tool_call_that_broke_off_is_not_made(sqlite_url: str, tmp_path: Path)
         assert talk.effects() == []
 
 
-# How long to wait
+# Backoff
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
@@ -119,42 +119,42 @@ def test_a_provider_that_wants_to_be_left_alone_is_for_a_while(asked: float, wai
     assert compute_backoff_ms(1, Limits(), 0.5, asked) == waited
 
 
-# What stays
+# Permanent failures
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
 def test_permanent_failures_are_not_retried(sqlite_url: str, tmp_path: Path, status: int) -> None:
     with open_talk(sqlite_url, tmp_path, error(status, "made up")) as talk:
-        told = failure(talk)
-        assert f"HTTP {status}" in told["error"]
-        assert "made up" in told["error"]
+        event = get_failure(talk)
+        assert f"HTTP {status}" in event["error"]
+        assert "made up" in event["error"]
         assert len(talk.server.requests) == 1
 
 
 def test_a_quota_that_is_used_up_is_not_tried_again(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, error(429, "You exceeded your current quota", code="insufficient_quota")) as talk:
-        assert "quota" in failure(talk)["error"]
+        assert "quota" in get_failure(talk)["error"]
         assert len(talk.server.requests) == 1
 
 
 def test_no_failure_repeats_the_key(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_talk(sqlite_url, tmp_path, error(401, f"Incorrect API key provided: {KEY}. Find yours at our site.")) as talk:
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
-        told = failure(talk)
-        assert "Incorrect API key provided" in told["error"]
+        event = get_failure(talk)
+        assert "Incorrect API key provided" in event["error"]
         stored = str(talk.events()) + str(talk.messages()) + str(talk.run_row())
         assert KEY not in stored
         assert KEY[-8:] not in stored
 
 
 def test_a_short_key_is_not_repeated_either_and_words_are(sqlite_url: str, tmp_path: Path) -> None:
-    said = "authentication_error: test-key is not a key for claude-sonnet-4-5-20250929, internationalization_failed"
-    with open_talk(sqlite_url, tmp_path, error(401, said), model="openai-chat:claude-sonnet-4-5-20250929") as talk:
-        told = failure(talk)["error"]
-        assert "test-key" not in told
-        assert "authentication_error" in told
-        assert "internationalization_failed" in told
-        assert "claude-sonnet-4-5-20250929" in told
+    message = "authentication_error: test-key is not a key for claude-sonnet-4-5-20250929, internationalization_failed"
+    with open_talk(sqlite_url, tmp_path, error(401, message), model="openai-chat:claude-sonnet-4-5-20250929") as talk:
+        error_text = get_failure(talk)["error"]
+        assert "test-key" not in error_text
+        assert "authentication_error" in error_text
+        assert "internationalization_failed" in error_text
+        assert "claude-sonnet-4-5-20250929" in error_text
 
 
 # Names
@@ -168,21 +168,21 @@ def test_a_name_that_means_nothing_fails_the_turn_with_a_clear_sentence(
     sqlite_url: str, tmp_path: Path, name: str, said: str
 ) -> None:
     with open_talk(sqlite_url, tmp_path, error(404, "no such model"), model=name) as talk:
-        told = failure(talk)
-        assert said in told["error"]
-        assert told["code"] in ("settings_error", "model_failed")
-        assert "\n" not in told["error"]
+        event = get_failure(talk)
+        assert said in event["error"]
+        assert event["code"] in ("settings_error", "model_failed")
+        assert "\n" not in event["error"]
 
 
 def test_a_missing_key_is_named(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_talk(sqlite_url, tmp_path, HELLO, model="anthropic:claude-sonnet-4-5") as talk:
         monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-        told = failure(talk)
-        assert told["code"] == "settings_error"
-        assert "ANTHROPIC_API_KEY" in told["error"]
+        event = get_failure(talk)
+        assert event["code"] == "settings_error"
+        assert "ANTHROPIC_API_KEY" in event["error"]
 
 
-@pytest.mark.filterwarnings("ignore:invalid escape sequence")  # of Google's library, when it is compiled
+@pytest.mark.filterwarnings("ignore:invalid escape sequence")  # raised when Google's library is compiled
 @pytest.mark.parametrize(
     ("name", "variables", "model_name"),
     [
@@ -221,7 +221,7 @@ def test_the_cheap_tier_summarises_and_the_strong_one_works(sqlite_url: str, tmp
 def test_text_comes_as_it_is_said(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, HELLO) as talk:
         talk.say()
-        assert [whisper["text"] for whisper in talk.headway.streamed] == ["Hello", " to", " you."]
+        assert [chunk["text"] for chunk in talk.headway.streamed] == ["Hello", " to", " you."]
 
 
 def test_a_model_that_cannot_be_called_raises_an_error_when_used(sqlite_url: str, tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_a_model_that_cannot_be_called_raises_an_error_when_used(sqlite_url: str
 def test_a_model_that_cannot_be_built_fails_only_the_calls_that_use_it(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, HELLO, model_cheap="nobody:nothing") as talk:
         models = talk.headway.runtime.models
-        assert set(models.by_name) >= {models.names["strong"]}  # before anybody asked: to load it takes a second
+        assert set(models.by_name) >= {models.names["strong"]}  # loaded in advance, because loading takes a second
         assert talk.say()["outcome"] == "answered"
         with pytest.raises(SettingsError):
             models.find("cheap")

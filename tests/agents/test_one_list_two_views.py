@@ -1,4 +1,4 @@
-"""The plan, the queue and the ledger are one list: whatever changes a row of a turn, every view shows it and hears of it."""
+"""The plan, the queue and the ledger are one list: each change to a row of a turn appears in every view and emits its events."""
 
 import json
 from collections.abc import Callable
@@ -16,33 +16,33 @@ from headway.testing import TenantHarness
 from tests.agents.agent_harness import PAIR, Agent
 
 
-def queue(agent: Agent) -> list[tuple[int, str, str]]:
+def list_queue(agent: Agent) -> list[tuple[int, str, str]]:
     return [(item["id"], item["description"], item["status"]) for item in agent("manage_todos")["state"]["items"]]
 
 
-def rest(agent: Agent) -> dict[str, tuple[int, str]]:
-    """The turn's rows as the ledger's own verbs show them: id and status by subject."""
-    listed = agent("todo_list", status="all", limit=100)["todos"]
-    return {todo["subject"]: (todo["id"], todo["status"]) for todo in listed if todo["turn_id"] == agent.turn_id}
+def list_by_subject(agent: Agent) -> dict[str, tuple[int, str]]:
+    """Return id and status of the turn's rows by subject, as the ledger tools report them."""
+    rows = agent("todo_list", status="all", limit=100)["todos"]
+    return {todo["subject"]: (todo["id"], todo["status"]) for todo in rows if todo["turn_id"] == agent.turn_id}
 
 
 def test_rows_added_in_one_view_show_in_the_others(agent: Agent) -> None:
     agent.plan("planned")
     agent("manage_todos", add=["queued"])
     agent.desk.add("posted", turn_id=agent.turn_id)
-    agent("write_todos", todos=[{"content": one} for one in ("planned", "queued", "posted", "written")])
+    agent("write_todos", todos=[{"content": content} for content in ("planned", "queued", "posted", "written")])
 
     titles = ["planned", "queued", "posted", "written"]
     assert agent.titles() == titles
-    assert [(description, status) for _, description, status in queue(agent)] == [
+    assert [(description, status) for _, description, status in list_queue(agent)] == [
         ("planned", "current"),
         ("queued", "pending"),
         ("posted", "pending"),
         ("written", "pending"),
     ]
     ids = {row.subject: row.id for row in agent.rows()}
-    assert {description: todo_id for todo_id, description, _ in queue(agent)} == ids
-    assert rest(agent) == {title: (ids[title], "pending") for title in titles}
+    assert {description: todo_id for todo_id, description, _ in list_queue(agent)} == ids
+    assert list_by_subject(agent) == {title: (ids[title], "pending") for title in titles}
     assert agent.desk.subjects(Selection(turn_id=agent.turn_id)) == titles
 
 
@@ -52,12 +52,12 @@ def test_rows_ended_in_one_view_have_ended_in_the_others(agent: Agent) -> None:
     agent("manage_todos", delete=["by queue"])
     agent("todo_update", id=agent.row("by hand").id, status="completed", outcome="done by hand")
 
-    assert [(description, status) for _, description, status in queue(agent)] == [
+    assert [(description, status) for _, description, status in list_queue(agent)] == [
         ("by plan", "done"),
         ("by hand", "done"),
         ("left", "current"),
     ]
-    assert {title: status for title, (_, status) in rest(agent).items()} == {
+    assert {title: status for title, (_, status) in list_by_subject(agent).items()} == {
         "by plan": "completed",
         "by queue": "canceled",
         "by hand": "completed",
@@ -75,14 +75,14 @@ def test_rows_ended_in_one_view_have_ended_in_the_others(agent: Agent) -> None:
 def test_canceled_rows_are_not_part_of_the_queue_and_reopening_brings_them_back(agent: Agent) -> None:
     agent("manage_todos", add=["look", "build"])
     agent("manage_todos", delete=["look"])
-    assert [description for _, description, _ in queue(agent)] == ["build"]
+    assert [description for _, description, _ in list_queue(agent)] == ["build"]
 
     agent.desk.change(agent.row("look"), status="pending")
-    assert [(description, status) for _, description, status in queue(agent)] == [("look", "current"), ("build", "pending")]
+    assert [(description, status) for _, description, status in list_queue(agent)] == [("look", "current"), ("build", "pending")]
 
 
-# Every door that changes a row of a turn. Each is handed the desk of the agent with a plan "look", "build".
-DOORS: dict[str, Callable[[Agent], Any]] = {
+# Every operation that changes a row of a turn. Each gets an agent whose plan is "look", "build".
+OPERATIONS: dict[str, Callable[[Agent], Any]] = {
     "create_todo": lambda agent: agent.plan("new", "newer"),
     "start_todo": lambda agent: agent("start_todo", todoId=agent.row("look").uuid),
     "complete_todo": lambda agent: agent("complete_todo", todoId=agent.row("look").uuid, outcome="seen"),
@@ -101,7 +101,7 @@ DOORS: dict[str, Callable[[Agent], Any]] = {
 }
 
 
-@pytest.mark.parametrize("door", DOORS.values(), ids=DOORS.keys())
+@pytest.mark.parametrize("door", OPERATIONS.values(), ids=OPERATIONS.keys())
 def test_changing_a_row_of_a_turn_on_any_surface_emits_the_pair_once_at_the_end(agent: Agent, door: Callable[[Agent], Any]) -> None:
     agent.plan("look", "build")
     before = len(agent.desk.events())
@@ -121,9 +121,9 @@ def test_an_import_of_a_plan_emits_the_pair(agent: Agent) -> None:
     rival = TenantHarness(agent.desk.database, "rival")
     rival.database.write(lambda tx: import_export.import_json(tx, Scope(rival.tenant.id), exported.text))
 
-    told = rival.events()
-    assert [kind for kind, _ in told] == ["todo_changed", "todo_changed", *PAIR]
-    assert [item["description"] for item in json.loads(told[-2][1])["items"]] == ["look", "build"]
+    events = rival.events()
+    assert [kind for kind, _ in events] == ["todo_changed", "todo_changed", *PAIR]
+    assert [item["description"] for item in json.loads(events[-2][1])["items"]] == ["look", "build"]
 
 
 def test_a_row_with_one_dependency_less_is_emitted(agent: Agent) -> None:
@@ -165,8 +165,8 @@ def test_two_turns_changed_in_one_transaction_are_each_emitted_once(agent: Agent
     before = len(agent.desk.events())
 
     def work(tx: Transaction) -> None:
-        for one in (agent, other, agent):
-            turn_plan.create(tx, Scope(one.desk.tenant.id), one.turn_id, [PlanItem("look")])
+        for owner in (agent, other, agent):
+            turn_plan.create(tx, Scope(owner.desk.tenant.id), owner.turn_id, [PlanItem("look")])
         todos.change(tx, agent.desk.tenant.id, todos.add(tx, agent.desk.tenant.id, Draft("wide")).id, Change(subject="wider"))
 
     agent.desk.database.write(work)

@@ -1,4 +1,4 @@
-"""Tools that users write: what becomes of a function, and what is said of one that cannot be a tool."""
+"""Custom tools: how a Python function becomes a tool, and the error for a function that cannot."""
 
 import asyncio
 import sys
@@ -20,14 +20,14 @@ from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import ToolCaller
 
 
-def made(function: Any) -> Tool:
-    found = find_tool(function)
-    assert found is not None
-    return found
+def build_tool(function: Any) -> Tool:
+    custom_tool = find_tool(function)
+    assert custom_tool is not None
+    return custom_tool
 
 
-def calling(agent: Agent, *functions: Any) -> ToolCaller:
-    return ToolCaller(agent.execution, map(made, functions))
+def build_tool_caller(agent: Agent, *functions: Any) -> ToolCaller:
+    return ToolCaller(agent.execution, map(build_tool, functions))
 
 
 class Point(BaseModel):
@@ -41,11 +41,11 @@ def weather(city: str, days: Annotated[int, Field(description="how many days ahe
     return f"{city}: sun for {days}"
 
 
-# What becomes of a function
+# From function to tool
 
 
 def test_a_function_with_types_and_a_docstring_is_a_tool(sqlite_agent: Agent) -> None:
-    assert made(weather).as_json() == {
+    assert build_tool(weather).as_json() == {
         "name": "weather",
         "description": "The weather in a city.",
         "input_schema": {
@@ -58,9 +58,9 @@ def test_a_function_with_types_and_a_docstring_is_a_tool(sqlite_agent: Agent) ->
             "additionalProperties": False,
         },
     }
-    assert made(weather).family == "own"
-    assert calling(sqlite_agent, weather)("weather", city="Rome") == "Rome: sun for 1"
-    assert calling(sqlite_agent, weather)("weather", city="Rome", days="3") == "Rome: sun for 3"
+    assert build_tool(weather).family == "own"
+    assert build_tool_caller(sqlite_agent, weather)("weather", city="Rome") == "Rome: sun for 1"
+    assert build_tool_caller(sqlite_agent, weather)("weather", city="Rome", days="3") == "Rome: sun for 3"
 
 
 def test_a_tool_can_still_be_called_as_a_function() -> None:
@@ -72,16 +72,16 @@ def test_options_set_the_name_and_the_permissions_of_a_tool() -> None:
     def send(to: str) -> None:
         """Send it."""
 
-    assert (made(send).name, made(send).idempotent, made(send).timeout_s) == ("send-mail", True, 5)
-    assert (made(weather).idempotent, made(weather).timeout_s) == (False, 60)
+    assert (build_tool(send).name, build_tool(send).idempotent, build_tool(send).timeout_s) == ("send-mail", True, 5)
+    assert (build_tool(weather).idempotent, build_tool(weather).timeout_s) == (False, 60)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"city": 1}, {"city": "Rome", "days": 8}, {"city": "Rome", "extra": 1}])
 def test_arguments_that_do_not_fit_are_refused_by_their_names(sqlite_agent: Agent, arguments: dict[str, Any]) -> None:
-    said = calling(sqlite_agent, weather).refused("weather", **arguments)
+    message = build_tool_caller(sqlite_agent, weather).refused("weather", **arguments)
 
-    assert said.startswith("Invalid arguments: ")
-    assert "argument_" not in said
+    assert message.startswith("Invalid arguments: ")
+    assert "argument_" not in message
 
 
 def test_an_async_function_is_awaited(sqlite_agent: Agent) -> None:
@@ -91,7 +91,7 @@ def test_an_async_function_is_awaited(sqlite_agent: Agent) -> None:
         await asyncio.sleep(seconds)
         return {"waited": seconds}
 
-    assert calling(sqlite_agent, wait)("wait", seconds=0) == {"waited": 0}
+    assert build_tool_caller(sqlite_agent, wait)("wait", seconds=0) == {"waited": 0}
 
 
 def test_the_execution_parameter_is_injected_and_no_model_can_send_it(sqlite_agent: Agent) -> None:
@@ -100,8 +100,8 @@ def test_the_execution_parameter_is_injected_and_no_model_can_send_it(sqlite_age
         """Who calls."""
         return f"{greeting} {execution.scope.agent_id}"
 
-    caller = calling(sqlite_agent, who)
-    assert list(made(who).as_json()["input_schema"]["properties"]) == ["greeting"]
+    caller = build_tool_caller(sqlite_agent, who)
+    assert list(build_tool(who).as_json()["input_schema"]["properties"]) == ["greeting"]
     assert caller("who") == "hello ada"
     assert caller.refused("who", execution={"role": "index"})
 
@@ -113,7 +113,7 @@ def test_parameters_may_have_any_name(sqlite_agent: Agent) -> None:
         return [json, copy, model_config, _private, schema, self]
 
     values = {"json": "j", "copy": 1, "model_config": "m", "_private": 2}
-    assert calling(sqlite_agent, odd)("odd", **values) == ["j", 1, "m", 2, "s", 1]
+    assert build_tool_caller(sqlite_agent, odd)("odd", **values) == ["j", 1, "m", 2, "s", 1]
 
 
 def test_arguments_arrive_as_the_types_they_were_declared_as(sqlite_agent: Agent) -> None:
@@ -122,17 +122,17 @@ def test_arguments_arrive_as_the_types_they_were_declared_as(sqlite_agent: Agent
         """How far it is."""
         return sum(point.x + point.y for point in points) + sum((names or {}).values())
 
-    assert calling(sqlite_agent, far)("far", points=[{"x": 1, "y": 2}, {"x": 3}], names={"a": 4}) == 10
+    assert build_tool_caller(sqlite_agent, far)("far", points=[{"x": 1, "y": 2}, {"x": 3}], names={"a": 4}) == 10
 
 
 def test_defaults_are_not_shared_between_calls(sqlite_agent: Agent) -> None:
     @tool
-    def gather(word: str, words: list[str] = []) -> list[str]:  # noqa: B006  what users write
+    def gather(word: str, words: list[str] = []) -> list[str]:  # noqa: B006  users write this
         """Gather words."""
         words.append(word)
         return words
 
-    caller = calling(sqlite_agent, gather)
+    caller = build_tool_caller(sqlite_agent, gather)
     assert [caller("gather", word="a"), caller("gather", word="b")] == [["a"], ["b"]]
 
 
@@ -163,7 +163,7 @@ def test_results_become_json(sqlite_agent: Agent, result: Any, answer: Any) -> N
         """Give it."""
         return result
 
-    assert calling(sqlite_agent, give)("give") == answer
+    assert build_tool_caller(sqlite_agent, give)("give") == answer
 
 
 ENDLESS: list[Any] = []
@@ -177,7 +177,7 @@ def test_a_result_that_is_no_json_is_an_error_that_says_it_was_run(sqlite_agent:
         """Give it."""
         return result
 
-    assert calling(sqlite_agent, give).refused("give").startswith("give ran, but its result")
+    assert build_tool_caller(sqlite_agent, give).refused("give").startswith("give ran, but its result")
 
 
 def test_any_exception_of_a_function_is_a_result_for_the_model(sqlite_agent: Agent) -> None:
@@ -186,12 +186,12 @@ def test_any_exception_of_a_function_is_a_result_for_the_model(sqlite_agent: Age
         """Fail."""
         raise Invalid("Not on Sundays.") if kindly else ZeroDivisionError("oh")
 
-    caller = calling(sqlite_agent, fail)
+    caller = build_tool_caller(sqlite_agent, fail)
     assert caller.refused("fail", kindly=True) == "Not on Sundays."
     assert caller.refused("fail", kindly=False) == "fail failed with ZeroDivisionError: oh"
 
 
-# What cannot be a tool
+# Functions that cannot be tools
 
 
 def no_docstring(city: str) -> str:
@@ -268,7 +268,7 @@ def test_names_and_times_that_cannot_be_are_refused(options: dict[str, Any]) -> 
         tool(**options)(by_place)
 
 
-# Folders of them
+# Folders of tools
 
 
 @pytest.fixture
@@ -277,21 +277,21 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "tools"
 
 
-def written(folder: Path, name: str, source: str) -> None:
+def write_source(folder: Path, name: str, source: str) -> None:
     (folder / name).write_text("from headway.agents.tools.custom import tool\n" + dedent(source))
 
 
-def greet(name: str) -> str:
+def greeting_source(name: str) -> str:
     return f'@tool\ndef {name}(who: str) -> str:\n    """Greet."""\n    return "{name} " + who\n'
 
 
 def test_all_files_of_a_folder_are_loaded_in_order(sqlite_agent: Agent, folder: Path) -> None:
-    written(folder, "b.py", greet("zulu") + greet("alpha"))
-    written(folder, "a.py", greet("hello"))
+    write_source(folder, "b.py", greeting_source("zulu") + greeting_source("alpha"))
+    write_source(folder, "a.py", greeting_source("hello"))
     (folder / "notes.txt").write_text("no code")
     tools = load(folder, BUILTIN_NAMES)
 
-    assert [one.name for one in tools] == ["hello", "zulu", "alpha"]
+    assert [loaded.name for loaded in tools] == ["hello", "zulu", "alpha"]
     assert ToolCaller(sqlite_agent.execution, tools)("zulu", who="Ada") == "zulu Ada"
 
 
@@ -324,16 +324,16 @@ def test_types_of_a_file_are_found_even_where_annotations_are_text(sqlite_agent:
 
 def test_a_file_called_like_a_library_does_not_take_its_place(folder: Path) -> None:
     library = sys.modules["json"]
-    written(folder, "json.py", greet("hello"))
+    write_source(folder, "json.py", greeting_source("hello"))
 
-    assert [one.name for one in load(folder)] == ["hello"]
+    assert [loaded.name for loaded in load(folder)] == ["hello"]
     assert sys.modules["json"] is library
 
 
 def test_tools_that_a_file_imports_are_not_registered_again(folder: Path) -> None:
-    written(folder, "a.py", "from tests.agents.test_own_tools import weather\n" + greet("hello") + "again = hello\n")
+    write_source(folder, "a.py", "from tests.agents.test_own_tools import weather\n" + greeting_source("hello") + "again = hello\n")
 
-    assert [one.name for one in load(folder)] == ["hello"]
+    assert [loaded.name for loaded in load(folder)] == ["hello"]
 
 
 @pytest.mark.parametrize(
@@ -349,15 +349,15 @@ def test_tools_that_a_file_imports_are_not_registered_again(folder: Path) -> Non
     ],
 )
 def test_a_file_that_fails_is_named_with_the_reason_in_one_line(folder: Path, source: str, reason: str) -> None:
-    written(folder, "broken.py", source)
+    write_source(folder, "broken.py", source)
     before = set(sys.modules)
     with pytest.raises(SettingsError) as refused:
         load(folder)
 
-    said = str(refused.value)
-    assert said.startswith(f"{folder / 'broken.py'} cannot be loaded: {reason}")
-    assert said.isprintable()
-    assert len(said) < 800
+    message = str(refused.value)
+    assert message.startswith(f"{folder / 'broken.py'} cannot be loaded: {reason}")
+    assert message.isprintable()
+    assert len(message) < 800
     assert set(sys.modules) - before == set()
 
 
@@ -368,13 +368,13 @@ def test_a_file_that_is_not_utf8_is_named(folder: Path) -> None:
 
 
 def test_names_are_taken_once(folder: Path) -> None:
-    written(folder, "a.py", greet("hello"))
-    written(folder, "b.py", greet("hello"))
+    write_source(folder, "a.py", greeting_source("hello"))
+    write_source(folder, "b.py", greeting_source("hello"))
     with pytest.raises(SettingsError, match=r"b\.py: the tool hello is already defined in .*a\.py"):
         load(folder)
 
 
 def test_a_built_in_tool_is_not_replaced(folder: Path) -> None:
-    written(folder, "a.py", greet("read_file"))
+    write_source(folder, "a.py", greeting_source("read_file"))
     with pytest.raises(SettingsError, match=r"a\.py: read_file is the name of a built-in tool"):
         load(folder, BUILTIN_NAMES)

@@ -1,4 +1,4 @@
-"""A provider that quotes the key it was sent, wherever it can: nobody hears it again. Every provider that can be had is asked."""
+"""Every supported provider echoes the API key in its responses, wherever it can. The key must not appear in any error message."""
 
 import asyncio
 import json
@@ -15,10 +15,10 @@ from headway.agents.models.client import ModelFailed, Models, build_model
 from headway.agents.transcript import build_user_message
 from headway.ledger.errors import SettingsError
 
-KEY = "canary-of-a-provider"  # without a digit: no pattern for keys finds it
-ELSEWHERE = "ELSEWHERE"  # the address of the one who quotes
-# What each wants to have in the environment. Whose address is fixed is sent elsewhere by its client.
-GIVEN: dict[str, dict[str, str]] = {
+KEY = "canary-of-a-provider"  # has no digit, so no pattern for keys matches it
+ELSEWHERE = "ELSEWHERE"  # replaced with the address of the stub server
+# The environment variables of each provider. If the address cannot be set there, the test changes it in the client.
+ENVIRONMENT: dict[str, dict[str, str]] = {
     "alibaba": {"ALIBABA_API_KEY": KEY},
     "anthropic": {"ANTHROPIC_API_KEY": KEY},
     "azure": {"AZURE_OPENAI_API_KEY": KEY, "AZURE_OPENAI_ENDPOINT": ELSEWHERE, "OPENAI_API_VERSION": "2024-06-01"},
@@ -52,7 +52,7 @@ GIVEN: dict[str, dict[str, str]] = {
     "zai": {"ZAI_API_KEY": KEY},
 }
 NAMES = {"openrouter": "openai/gpt-9", "bedrock-mantle": "openai.gpt-9"}
-# These say so before they are asked: their libraries are no part of ours, or they know nobody without a browser.
+# These are rejected when the model is built: their library is not installed, or they need a login in a browser.
 NEED_A_LIBRARY = ("bedrock", "cohere", "groq", "huggingface", "mistral", "typesafe", "xai")
 NEED_A_PERSON = ("openai-codex", "openai-chatgpt")
 SHAPES: tuple[Callable[[str], str], ...] = (
@@ -62,8 +62,8 @@ SHAPES: tuple[Callable[[str], str], ...] = (
 )
 
 
-class Quoting(ThreadingHTTPServer):
-    """Refuses everything and quotes it, in the shapes of its day."""
+class EchoServer(ThreadingHTTPServer):
+    """A stub provider that rejects every request with 401 and echoes it, in the current shape."""
 
     shape: Callable[[str], str]
     asked = 0
@@ -73,12 +73,12 @@ class Quoting(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
 
-class Quotes(BaseHTTPRequestHandler):
+class EchoHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: Quoting
+    server: EchoServer
 
     def log_message(self, format: str, *args: object) -> None:
-        """In silence."""
+        """Log nothing."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -97,8 +97,8 @@ class Quotes(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def quoting() -> Iterator[Quoting]:
-    with Quoting(("127.0.0.1", 0), Quotes) as server:
+def quoting() -> Iterator[EchoServer]:
+    with EchoServer(("127.0.0.1", 0), EchoHandler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield server
@@ -106,44 +106,44 @@ def quoting() -> Iterator[Quoting]:
         thread.join()
 
 
-async def failures(quoting: Quoting, name: str, model: Model) -> list[str]:
-    """What is said of a model when it is asked in every shape."""
+async def list_failures(quoting: EchoServer, name: str, model: Model) -> list[str]:
+    """Return the error messages of the model, one for each shape of response."""
     models = Models(
         {"strong": name, "mid": name, "cheap": name}, 20, known={name: model}, redact=settings.build_redactor(settings.load())
     )
-    said = []
+    messages = []
     for quoting.shape in SHAPES:
         with pytest.raises(ModelFailed) as refused:
             await models.ask("strong", [build_user_message("hello")], ModelRequestParameters())
-        said.append(str(refused.value))
+        messages.append(str(refused.value))
     await models.close()
-    return said
+    return messages
 
 
-@pytest.mark.filterwarnings("ignore::Warning")  # some providers are retired, and some take fewer settings
-def test_no_provider_can_quote_its_key_to_us(quoting: Quoting, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = {}
-    for provider, given in GIVEN.items():
+@pytest.mark.filterwarnings("ignore::Warning")  # some providers are deprecated, and some ignore settings
+def test_no_provider_can_quote_its_key_to_us(quoting: EchoServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = {}
+    for provider, variables in ENVIRONMENT.items():
         with monkeypatch.context() as environment:
-            for variable, value in given.items():
+            for variable, value in variables.items():
                 environment.setenv(variable, value.replace(ELSEWHERE, quoting.url))
             name = f"{provider}:{NAMES.get(provider, 'some-model')}"
             model = build_model(name)
             client = getattr(model, "client", None)
             if client is not None and hasattr(client, "base_url"):
                 client.base_url = quoting.url
-            said[provider] = asyncio.run(failures(quoting, name, model))
+            messages[provider] = asyncio.run(list_failures(quoting, name, model))
 
-    assert {provider: one for provider, told in said.items() for one in told if KEY in one} == {}
-    unasked = ("openai-decisions", "system-one")  # they answer no questions of ours, and say so
-    assert [provider for provider, told in said.items() if "HTTP 401" not in told[0]] == list(unasked)
-    assert quoting.asked == len(SHAPES) * (len(GIVEN) - len(unasked))
+    assert {provider: text for provider, texts in messages.items() for text in texts if KEY in text} == {}
+    unasked = ("openai-decisions", "system-one")  # these support no chat requests and fail before sending one
+    assert [provider for provider, texts in messages.items() if "HTTP 401" not in texts[0]] == list(unasked)
+    assert quoting.asked == len(SHAPES) * (len(ENVIRONMENT) - len(unasked))
 
 
 def test_no_provider_is_left_out() -> None:
-    known = {name.partition(":")[0] for name in get_args(KnownModelName.__value__)}
-    through_a_gateway = {name for name in known if name.startswith("gateway/")}  # the same clients, at another address
-    assert known - through_a_gateway - {"test"} <= {*GIVEN, *NEED_A_LIBRARY, *NEED_A_PERSON}
+    providers = {name.partition(":")[0] for name in get_args(KnownModelName.__value__)}
+    through_a_gateway = {name for name in providers if name.startswith("gateway/")}  # the same clients at another address
+    assert providers - through_a_gateway - {"test"} <= {*ENVIRONMENT, *NEED_A_LIBRARY, *NEED_A_PERSON}
     for provider in (*NEED_A_LIBRARY, *NEED_A_PERSON):
         with pytest.raises(SettingsError, match=r"needs a library: pip install|cannot be used"):
             build_model(f"{provider}:some-model")

@@ -1,4 +1,4 @@
-"""manage_todos: the turn's list as a queue with a current item, and the runtime's complete."""
+"""manage_todos: the turn's list as a queue with one current item, and how the runtime completes that item."""
 
 import json
 from pathlib import Path
@@ -34,8 +34,8 @@ def finish_current(agent: Agent, outcome: str | None = None) -> dict[str, Any]:
     return agent.desk.database.write(work)
 
 
-def seen(state: dict[str, Any]) -> list[str]:
-    """The queue in a line each: what it is, and how it stands."""
+def render_items(state: dict[str, Any]) -> list[str]:
+    """Return one line per item: its description and status."""
     return [f"{item['description']}: {item['status']}" for item in state["items"]]
 
 
@@ -65,11 +65,11 @@ def test_the_schema_names_add_and_delete_and_nothing_else() -> None:
 def test_later_items_go_to_the_end_and_the_current_item_stays(agent: Agent) -> None:
     manage(agent, add=["look"])
 
-    assert seen(manage(agent, add=["build", "check"])) == ["look: current", "build: pending", "check: pending"]
+    assert render_items(manage(agent, add=["build", "check"])) == ["look: current", "build: pending", "check: pending"]
 
 
 def test_descriptions_are_trimmed_and_empty_ones_dropped(agent: Agent) -> None:
-    assert seen(manage(agent, add=["  look\n", "", " \t ", "build"])) == ["look: current", "build: pending"]
+    assert render_items(manage(agent, add=["  look\n", "", " \t ", "build"])) == ["look: current", "build: pending"]
 
 
 def test_adding_after_all_is_done_makes_the_new_one_current(agent: Agent) -> None:
@@ -77,7 +77,7 @@ def test_adding_after_all_is_done_makes_the_new_one_current(agent: Agent) -> Non
     finish_current(agent)
     state = manage(agent, add=["build"])
 
-    assert seen(state) == ["look: done", "build: current"]
+    assert render_items(state) == ["look: done", "build: current"]
     assert (state["total"], state["remaining"], state["current"]["description"]) == (2, 1, "build")
 
 
@@ -143,7 +143,7 @@ def test_an_item_is_deleted_by_its_id_or_its_exact_description(agent: Agent, nam
     look, _build = manage(agent, add=["look", "build"])["items"]
     state = manage(agent, delete=[named(look)])
 
-    assert seen(state) == ["build: current"]
+    assert render_items(state) == ["build: current"]
     assert (state["total"], state["remaining"]) == (1, 1)
 
 
@@ -157,13 +157,13 @@ def test_nothing_else_matches(sqlite_agent: Agent, matcher: Any) -> None:
 def test_a_description_names_all_items_that_say_it(agent: Agent) -> None:
     manage(agent, add=["look", "build", "look"])
 
-    assert seen(manage(agent, delete=["look"])) == ["build: current"]
+    assert render_items(manage(agent, delete=["look"])) == ["build: current"]
 
 
 def test_deleting_the_current_one_activates_the_next(agent: Agent) -> None:
     current = manage(agent, add=["look", "build", "check"])["current"]
 
-    assert seen(manage(agent, delete=[current["id"]])) == ["build: current", "check: pending"]
+    assert render_items(manage(agent, delete=[current["id"]])) == ["build: current", "check: pending"]
 
 
 def test_deleting_the_last_one_leaves_none_current(agent: Agent) -> None:
@@ -176,14 +176,14 @@ def test_deleting_the_last_one_leaves_none_current(agent: Agent) -> None:
 def test_add_runs_before_delete(agent: Agent) -> None:
     manage(agent, add=["look"])
 
-    assert seen(manage(agent, add=["build", "check"], delete=["look", "build"])) == ["check: current"]
+    assert render_items(manage(agent, add=["build", "check"], delete=["look", "build"])) == ["check: current"]
 
 
 def test_deleting_cancels_an_open_row_and_leaves_a_completed_one(agent: Agent) -> None:
     manage(agent, add=["look", "build"])
     finish_current(agent, "seen")
 
-    assert seen(manage(agent, delete=["look", "build"])) == ["look: done"]
+    assert render_items(manage(agent, delete=["look", "build"])) == ["look: done"]
     assert [(row.subject, row.status, row.outcome) for row in agent.rows()] == [
         ("look", "completed", "seen"),
         ("build", "canceled", None),
@@ -199,26 +199,26 @@ def test_a_done_item_is_deleted_from_the_queue_by_its_id(agent: Agent, named: An
     before = len(agent.desk.events())
     state = manage(agent, delete=[named(look)])
 
-    assert seen(state) == ["build: current"]
+    assert render_items(state) == ["build: current"]
     assert (state["total"], state["remaining"]) == (1, 1)
     assert agent.kinds()[before:] == PAIR
     assert [(row.subject, row.status, row.outcome) for row in agent.rows()] == [
         ("look", "completed", "seen"),
         ("build", "pending", None),
     ]
-    shown = agent("list_todo", status="all")
-    assert [(item["title"], item["status"]) for item in shown["items"]] == [("look", "completed"), ("build", "pending")]
-    assert shown["summary"]["completed"] == 1
+    plan = agent("list_todo", status="all")
+    assert [(item["title"], item["status"]) for item in plan["items"]] == [("look", "completed"), ("build", "pending")]
+    assert plan["summary"]["completed"] == 1
 
 
 def test_an_item_that_is_reopened_is_back_in_the_queue(agent: Agent) -> None:
     look = manage(agent, add=["look"])["current"]
     finish_current(agent)
-    assert seen(manage(agent, delete=[look["id"]])) == []
+    assert render_items(manage(agent, delete=[look["id"]])) == []
 
     agent.desk.change(agent.row("look"), status="pending")
-    assert seen(manage(agent)) == ["look: current"]
-    assert seen(finish_current(agent)) == ["look: done"]
+    assert render_items(manage(agent)) == ["look: current"]
+    assert render_items(finish_current(agent)) == ["look: done"]
 
 
 # Progress
@@ -229,10 +229,10 @@ def test_the_current_item_is_finished_and_the_next_becomes_current(agent: Agent,
     clock.advance(5)
     state = finish_current(agent, "seen")
 
-    assert seen(state) == ["look: done", "build: current"]
+    assert render_items(state) == ["look: done", "build: current"]
     assert (state["total"], state["remaining"]) == (2, 1)
     assert (agent.row("look").completed_at, agent.row("look").outcome) == (clock.now, "seen")
-    assert seen(finish_current(agent)) == ["look: done", "build: done"]
+    assert render_items(finish_current(agent)) == ["look: done", "build: done"]
 
 
 def test_finishing_with_nothing_left_changes_nothing(agent: Agent) -> None:
@@ -250,8 +250,8 @@ def test_the_item_in_progress_is_the_current_one_at_any_position(agent: Agent) -
     agent.desk.change(agent.row("build"), status="in_progress")
     agent.desk.change(agent.row("check"), status="in_progress")
 
-    assert seen(manage(agent)) == ["look: pending", "build: current", "check: pending"]
-    assert seen(finish_current(agent)) == ["look: pending", "build: done", "check: current"]
+    assert render_items(manage(agent)) == ["look: pending", "build: current", "check: pending"]
+    assert render_items(finish_current(agent)) == ["look: pending", "build: done", "check: current"]
 
 
 def test_another_process_sees_the_same_queue(agent: Agent, database_url: str, tmp_path: Path, clock: FixedClock) -> None:
@@ -282,17 +282,17 @@ def test_every_call_emits_the_whole_state_then_the_current_item(agent: Agent, ar
     before = len(agent.desk.events())
     state = manage(agent, **arguments)
 
-    told = agent.desk.events()[before:]
-    assert [kind for kind, _ in told if kind != "todo_changed"] == PAIR
-    assert [kind for kind, _ in told][-2:] == PAIR
-    updated, current = (json.loads(data) for _, data in told[-2:])
+    events = agent.desk.events()[before:]
+    assert [kind for kind, _ in events if kind != "todo_changed"] == PAIR
+    assert [kind for kind, _ in events][-2:] == PAIR
+    updated, current = (json.loads(data) for _, data in events[-2:])
     assert updated == state
     assert current == {name: state[name] for name in ("current", "remaining", "total")}
 
 
 def test_finishing_the_current_item_emits_the_pair_too(agent: Agent) -> None:
     manage(agent, add=["look"])
-    for _ in range(2):  # also when there is nothing left to finish
+    for _ in range(2):  # the second time, nothing is left to finish
         before = len(agent.desk.events())
         state = finish_current(agent)
 
@@ -303,12 +303,12 @@ def test_finishing_the_current_item_emits_the_pair_too(agent: Agent) -> None:
 def test_a_listener_that_fails_never_fails_the_tool(
     desk: TenantHarness, database_url: str, tmp_path: Path, clock: FixedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def stumble(_tenants: frozenset[int]) -> None:
+    def fail(_tenants: frozenset[int]) -> None:
         raise RuntimeError("the wire is cut")
 
-    with open_agent(desk, database_url, tmp_path, clock, stumble) as agent:
-        assert seen(manage(agent, add=["look"])) == ["look: current"]
-        assert seen(manage(agent)) == ["look: current"]
+    with open_agent(desk, database_url, tmp_path, clock, fail) as agent:
+        assert render_items(manage(agent, add=["look"])) == ["look: current"]
+        assert render_items(manage(agent)) == ["look: current"]
         assert agent.kinds()[-2:] == PAIR
     assert "the wire is cut" in caplog.text
 
@@ -326,7 +326,7 @@ def test_several_verbs_in_one_transaction_emit_the_pair_once(agent: Agent) -> No
 
     agent.desk.database.write(work)
     assert agent.kinds()[before:] == ["todo_changed"] * 3 + PAIR
-    assert seen(json.loads(agent.desk.events()[-2][1])) == ["look: done", "check: current"]
+    assert render_items(json.loads(agent.desk.events()[-2][1])) == ["look: done", "check: current"]
 
 
 def test_a_queue_grows_no_larger_than_a_plan_over_several_calls(sqlite_agent: Agent) -> None:

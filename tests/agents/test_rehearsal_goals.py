@@ -13,10 +13,10 @@ from headway.testing import temporary_headway
 PATIENCE_S = 30
 
 
-def pursued(home: Path, wish: str, criteria: str = "") -> dict[str, Any]:
-    """The goal as it is once it has ended, with its journal."""
+def pursue_goal(home: Path, wish: str, criteria: str = "") -> dict[str, Any]:
+    """Pursue a goal to its end. Return it with the kinds of its journal entries."""
 
-    async def story() -> dict[str, Any]:
+    async def pursue() -> dict[str, Any]:
         async with temporary_headway(home) as headway:
             await headway.agents_ready()
             tenant = await headway.database.write(tenants.ensure_local)
@@ -25,47 +25,47 @@ def pursued(home: Path, wish: str, criteria: str = "") -> dict[str, Any]:
             headway.engine.adopt(goal.run_id)
             await asyncio.wait_for(headway.engine.ended(goal.run_id), PATIENCE_S)
             entries = await headway.database.read(lambda tx: goal_views.list_entries(tx, tenant.id, goal.id, 500))
-            shown = await headway.database.read(lambda tx: goal_views.show(tx, tenant.id, goal.id))
-            return {**shown, "journal": [entry.kind for entry in entries]}
+            view = await headway.database.read(lambda tx: goal_views.show(tx, tenant.id, goal.id))
+            return {**view, "journal": [entry.kind for entry in entries]}
 
-    return asyncio.run(story())
+    return asyncio.run(pursue())
 
 
-def files(home: Path) -> dict[str, str]:
+def read_files(home: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in (home / "workspace").rglob("*") if path.is_file()}
 
 
 def test_a_goal_is_planned_worked_on_side_by_side_and_completed(tmp_path: Path) -> None:
     wish = "Calculate 12*7 and save the result to answer.txt, write a.txt: hello, then list the files"
-    goal = pursued(tmp_path, wish, "All files are there")
+    goal = pursue_goal(tmp_path, wish, "All files are there")
     assert goal["status"] == "completed"
-    assert [one["mode"] for one in goal["sub_goals"]] == ["agent", "agent", "inline"]
-    assert goal["sub_goals"][2]["depends_on"] == [one["id"] for one in goal["sub_goals"][:2]]
-    assert {one["status"] for one in goal["sub_goals"]} == {"completed"}
-    assert files(tmp_path) == {"answer.txt": "84", "a.txt": "hello"}
+    assert [sub_goal["mode"] for sub_goal in goal["sub_goals"]] == ["agent", "agent", "inline"]
+    assert goal["sub_goals"][2]["depends_on"] == [sub_goal["id"] for sub_goal in goal["sub_goals"][:2]]
+    assert {sub_goal["status"] for sub_goal in goal["sub_goals"]} == {"completed"}
+    assert read_files(tmp_path) == {"answer.txt": "84", "a.txt": "hello"}
 
 
 def test_a_goal_without_a_matching_rule_becomes_a_brief_and_a_checklist(tmp_path: Path) -> None:
-    assert pursued(tmp_path, "Prepare the launch of our newsletter")["status"] == "completed"
-    written = files(tmp_path)
+    assert pursue_goal(tmp_path, "Prepare the launch of our newsletter")["status"] == "completed"
+    written = read_files(tmp_path)
     assert set(written) == {"prepare-launch-newsletter-brief.md", "prepare-launch-newsletter-checklist.md"}
     assert "Prepare the launch of our newsletter" in written["prepare-launch-newsletter-brief.md"]
 
 
 def test_an_impossible_step_is_planned_around_and_recorded(tmp_path: Path) -> None:
-    goal = pursued(tmp_path, "Write a.txt: hello; read missing.txt; list the files")
+    goal = pursue_goal(tmp_path, "Write a.txt: hello; read missing.txt; list the files")
     assert goal["status"] == "completed"
-    assert [one["status"] for one in goal["sub_goals"]] == ["completed", "failed", "completed", "completed"]
+    assert [sub_goal["status"] for sub_goal in goal["sub_goals"]] == ["completed", "failed", "completed", "completed"]
     assert goal["journal"].count("replanned") == 1
-    assert "missing.txt" in files(tmp_path)["not-done.md"]
+    assert "missing.txt" in read_files(tmp_path)["not-done.md"]
 
 
 def test_the_rehearsal_gives_up_rather_than_pretending(tmp_path: Path) -> None:
-    goal = pursued(tmp_path, "Read missing.txt; read gone.txt", "Both were read")
+    goal = pursue_goal(tmp_path, "Read missing.txt; read gone.txt", "Both were read")
     assert goal["status"] == "abandoned"
     assert "rehearsal model" in goal["pause_reason"]
 
 
 @pytest.mark.parametrize("wish", ["x", "?", "- a\n- b\n- c", "[GOAL]\nx\n[END GOAL]", "Write a.txt: [END GOAL]\n- #1 [failed] y"])
 def test_a_goal_with_any_text_ends(tmp_path: Path, wish: str) -> None:
-    assert pursued(tmp_path, wish)["status"] in ("completed", "abandoned")
+    assert pursue_goal(tmp_path, wish)["status"] in ("completed", "abandoned")

@@ -1,4 +1,4 @@
-"""The rehearsal model does the same whatever the runtime's messages, instructions and tool descriptions say."""
+"""The rehearsal model does not depend on the wording of the runtime's messages, instructions and tool descriptions."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ OTHER_WORDS = "Lorem ipsum: 3 items (dolor) sit amet."
 
 
 class Reworded:
-    """Answers as the rehearsal model does when every sentence of the runtime is another one."""
+    """The rehearsal model with every sentence of the runtime replaced. It records each response that differs from the original."""
 
     def __init__(self) -> None:
         self.differences: list[tuple[ModelResponse, ModelResponse]] = []
@@ -67,17 +67,17 @@ GOAL = NewGoal("Write a.txt: hello; write b.txt: bye; read missing.txt; list the
 
 @pytest.mark.parametrize("mode", ["plan", "queue"])
 def test_a_turn_takes_the_same_course_in_other_words(tmp_path: Path, mode: TurnMode) -> None:
-    async def story(home: Path, model: LocalModel | None) -> list[tuple[str, str]]:
+    async def scenario(home: Path, model: LocalModel | None) -> list[tuple[str, str]]:
         async with temporary_headway(home, model) as headway:
             tenant = await headway.database.write(tenants.ensure_local)
             conversation = await headway.database.write(lambda tx: conversations.add(tx, tenant.id))
             turn = await headway.run_turn(tenant.id, conversation.id, REQUEST, mode)
-            said = await headway.database.read(lambda tx: turns.list_messages(tx, tenant.id, conversation.id, 100))
-            return [("outcome", turn["outcome"]), *((one.role, one.content) for one in said)]
+            messages = await headway.database.read(lambda tx: turns.list_messages(tx, tenant.id, conversation.id, 100))
+            return [("outcome", turn["outcome"]), *((message.role, message.content) for message in messages)]
 
     reworded = Reworded()
-    plain = asyncio.run(story(tmp_path / "plain", None))
-    other = asyncio.run(story(tmp_path / "other", LocalModel("reworded", reworded.answer)))
+    plain = asyncio.run(scenario(tmp_path / "plain", None))
+    other = asyncio.run(scenario(tmp_path / "other", LocalModel("reworded", reworded.answer)))
 
     assert other == plain
     assert reworded.differences == []
@@ -85,7 +85,7 @@ def test_a_turn_takes_the_same_course_in_other_words(tmp_path: Path, mode: TurnM
 
 
 def test_a_goal_takes_the_same_course_in_other_words(tmp_path: Path) -> None:
-    async def story() -> dict[str, Any]:
+    async def scenario() -> dict[str, Any]:
         async with temporary_headway(tmp_path, LocalModel("reworded", reworded.answer)) as headway:
             await headway.agents_ready()
             tenant = await headway.database.write(tenants.ensure_local)
@@ -96,10 +96,10 @@ def test_a_goal_takes_the_same_course_in_other_words(tmp_path: Path) -> None:
             return await headway.database.read(lambda tx: goal_views.show(tx, tenant.id, goal.id))
 
     reworded = Reworded()
-    goal = asyncio.run(story())
+    goal = asyncio.run(scenario())
 
     assert reworded.differences == []
-    assert [one["status"] for one in goal["sub_goals"]] == ["completed", "completed", "failed", "completed", "completed"]
+    assert [sub_goal["status"] for sub_goal in goal["sub_goals"]] == ["completed", "completed", "failed", "completed", "completed"]
     assert reworded.count > 10
 
 

@@ -1,4 +1,4 @@
-"""A provider that says when to ask again: it is left alone until then, by nobody who holds a slot, and people see for how long."""
+"""A provider that sends Retry-After gets no request until then. The wait holds no slot, and users can see when it ends."""
 
 import time
 from email.utils import formatdate
@@ -43,8 +43,8 @@ def test_retry_after_is_obeyed_in_both_forms_up_to_an_hour(
     sqlite_url: str, tmp_path: Path, headers: dict[str, str], waited: int
 ) -> None:
     """004, QUEUE-01: "External calls retry with exponential backoff on transient failures"."""
-    told = {name: value.replace("DATE", in_ten_minutes()) for name, value in headers.items()}
-    with open_talk(sqlite_url, tmp_path, in_order(refusal(**told), HELLO)) as talk:
+    sent = {name: value.replace("DATE", in_ten_minutes()) for name, value in headers.items()}
+    with open_talk(sqlite_url, tmp_path, in_order(refusal(**sent), HELLO)) as talk:
         talk.wait(begin_delayed_turn(talk))
         assert waited - 5 < seconds_left(talk) <= waited
         make_due(talk)
@@ -74,9 +74,9 @@ def test_a_waiting_turn_holds_no_slot_and_shows_until_when(database_url: str, tm
         assert 1_790 < turn["retry_at"] - time.time() <= 1_800
         run = talk.run_row()
         assert talk.database.read(lambda tx: runs.show(tx, run))["retry_at"] == turn["retry_at"]
-        (told,) = talk.list_event_data("turn_delayed")
-        assert (told["turn_id"], told["retry_at"]) == (turn["id"], turn["retry_at"])
-        assert told["reason"] == "The model openai-chat:fake-1 is rate limited (HTTP 429): slow down."
+        (event,) = talk.list_event_data("turn_delayed")
+        assert (event["turn_id"], event["retry_at"]) == (turn["id"], turn["retry_at"])
+        assert event["reason"] == "The model openai-chat:fake-1 is rate limited (HTTP 429): slow down."
         assert (talk.headway.engine.tasks, talk.pool().reserved) == ({}, 0)
         run_another_turn(talk)
         make_due(talk)
@@ -88,7 +88,7 @@ def test_the_wait_survives_a_restart(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, in_order(refusal(Retry_After="1800"), HELLO, HELLO)) as talk:
         retry_at = talk.wait(begin_delayed_turn(talk)).retry_at
         talk.revive()
-        run_another_turn(talk)  # by the new process, which leaves this one alone
+        run_another_turn(talk)  # in the new process, which does not touch the delayed turn
         assert talk.turn()["retry_at"] == retry_at
         assert len(talk.server.requests) == 2
         make_due(talk)
@@ -107,12 +107,12 @@ def test_a_wait_that_was_asked_for_counts_as_an_attempt(sqlite_url: str, tmp_pat
     with open_talk(sqlite_url, tmp_path, refusal(Retry_After="0"), model_retries="3") as talk:
         assert talk.say()["status"] == "failed"
         assert len(talk.server.requests) == len(list_errors(talk)) == 3
-        (told,) = talk.list_event_data("turn_failed")
-        assert (told["code"], "rate limited" in told["error"]) == ("model_failed", True)
+        (event,) = talk.list_event_data("turn_failed")
+        assert (event["code"], "rate limited" in event["error"]) == ("model_failed", True)
 
 
 def test_nothing_waits_inside_a_providers_library(sqlite_url: str, tmp_path: Path) -> None:
-    """It would hold a slot, and ask more often than the settings allow."""
+    """A retry inside the library would hold a slot and exceed the configured number of attempts."""
     script = in_order(refusal(Retry_After="1", x_should_retry="true"), HELLO)
     with open_talk(sqlite_url, tmp_path, script, retry_delay_s=LONG_S) as talk:
         talk.wait(begin_delayed_turn(talk))
@@ -124,11 +124,11 @@ def test_retry_after_is_honoured_for_the_assessor_too(sqlite_url: str, tmp_path:
     judge = in_order(refusal(Retry_After="1800"), text('{"ok": true}'))
     with open_talk(sqlite_url, tmp_path, tiers(strong, judge), model_cheap=CHEAP_TIER) as talk:
 
-        async def story() -> None:
+        async def scenario() -> None:
             await talk.begin(mode="queue")
             await talk.until(lambda: bool(talk.turn()["retry_at"]))
 
-        talk.wait(story())
+        talk.wait(scenario())
         assert 1_790 < seconds_left(talk) <= 1_800
         make_due(talk)
         assert talk.wait(wait_for_end(talk))["outcome"] == "drained"

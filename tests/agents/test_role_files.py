@@ -1,4 +1,4 @@
-"""Roles that users write as files: new ones, and changes to the built-in ones."""
+"""Role files: users add roles with them, and change the built-in ones."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from headway.ledger.errors import SettingsError
 TOOLS = ("read_file", "calculate", "todo_add")
 
 
-def written(folder: Path, source: str, name: str = "poet.toml") -> tuple[Role, ...]:
+def load_role_file(folder: Path, source: str, name: str = "poet.toml") -> tuple[Role, ...]:
     (folder / name).write_text(source, encoding="utf-8")
     return load(folder, TOOLS)
 
@@ -27,14 +27,14 @@ def test_a_file_describes_a_role(tmp_path: Path) -> None:
     """
     role = Role("poet laureate", "Writes verses.", frozenset({"tasks", "read_file"}), frozenset(), "You are a poet.", "cheap")
 
-    assert written(tmp_path, source) == (role,)
+    assert load_role_file(tmp_path, source) == (role,)
     assert role.grants("tasks", "AddTask")
     assert role.grants("builtin", "read_file")
     assert not role.grants("builtin", "write_file")
 
 
 def test_a_new_role_starts_as_a_worker_named_after_its_file(tmp_path: Path) -> None:
-    (role,) = written(tmp_path, 'prompt = "You are a poet."')
+    (role,) = load_role_file(tmp_path, 'prompt = "You are a poet."')
     coder = Roles().find("coder")
 
     assert role.name == "poet"
@@ -44,31 +44,31 @@ def test_a_new_role_starts_as_a_worker_named_after_its_file(tmp_path: Path) -> N
 def test_a_built_in_role_keeps_the_fields_that_a_file_omits(tmp_path: Path) -> None:
     coder = Roles().find("coder")
 
-    assert written(tmp_path, 'tier = "strong"', "coder.toml") == (coder._replace(tier="strong"),)
+    assert load_role_file(tmp_path, 'tier = "strong"', "coder.toml") == (coder._replace(tier="strong"),)
     assert Roles(load(tmp_path, TOOLS)).find("coder").tier == "strong"
 
 
 def test_the_supervisor_goes_by_both_of_its_names(tmp_path: Path) -> None:
-    (role,) = written(tmp_path, 'tier = "cheap"', "supervisor.toml")
+    (role,) = load_role_file(tmp_path, 'tier = "cheap"', "supervisor.toml")
 
     assert role == Roles().find("index")._replace(tier="cheap")
     assert Roles([role]).find("supervisor").tier == "cheap"
 
 
 def test_a_list_that_is_empty_takes_everything_away(tmp_path: Path) -> None:
-    (role,) = written(tmp_path, "tools = []\nwrits = []", "coder.toml")
+    (role,) = load_role_file(tmp_path, "tools = []\nwrits = []", "coder.toml")
 
     assert (role.tools, role.writs) == (frozenset(), frozenset())
 
 
 def test_an_empty_file_is_a_role_and_a_missing_folder_holds_none(tmp_path: Path) -> None:
-    assert [role.name for role in written(tmp_path, "")] == ["poet"]
+    assert [role.name for role in load_role_file(tmp_path, "")] == ["poet"]
     assert load(tmp_path / "missing", TOOLS) == ()
 
 
 def test_files_are_read_in_order_and_others_are_left_alone(tmp_path: Path) -> None:
-    written(tmp_path, "", "b.toml")
-    written(tmp_path, "", "a.toml")
+    load_role_file(tmp_path, "", "b.toml")
+    load_role_file(tmp_path, "", "a.toml")
     (tmp_path / "notes.md").write_text("no role")
 
     assert [role.name for role in load(tmp_path, TOOLS)] == ["a", "b"]
@@ -97,7 +97,7 @@ def test_files_are_read_in_order_and_others_are_left_alone(tmp_path: Path) -> No
 )
 def test_a_file_that_is_wrong_is_named_with_what_is_allowed(tmp_path: Path, source: str, said: str) -> None:
     with pytest.raises(SettingsError) as refused:
-        written(tmp_path, source)
+        load_role_file(tmp_path, source)
     assert str(refused.value).startswith(f"{tmp_path / 'poet.toml'}: {said}")
     assert str(refused.value).isprintable()
 
@@ -115,6 +115,6 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_two_files_cannot_describe_the_same_role(tmp_path: Path) -> None:
-    written(tmp_path, "", "index.toml")
+    load_role_file(tmp_path, "", "index.toml")
     with pytest.raises(SettingsError, match=r"supervisor\.toml: another file already defines the role index"):
-        written(tmp_path, "", "supervisor.toml")
+        load_role_file(tmp_path, "", "supervisor.toml")

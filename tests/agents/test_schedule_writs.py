@@ -1,4 +1,4 @@
-"""/schedule: recurring work that an agent writes down, answered in a frame of its own."""
+"""/schedule: recurring work that an agent creates with a writ. The result comes back in a frame."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ NOW = {"tool": {"name": "now", "arguments": {}, "conversation_id": 0}}
 
 
 class Writer:
-    """An agent that writes text in a conversation, or outside of one."""
+    """An agent that writes text, inside or outside a conversation."""
 
     def __init__(self, desk: TenantHarness, role: str = "index", *, talks: bool = True) -> None:
         self.desk = desk
@@ -34,13 +34,13 @@ class Writer:
         return self.desk.database.write(lambda tx: writs.run_text(tx, self.scope, self.role, text)).output
 
     def refused(self, text: str) -> str:
-        """The reason in an answer that has to be a refusal."""
+        """Return the error line of a writ that must be refused."""
         head, line, end = self(text).split("\n")
         assert (head[:10], end) == ("[/schedule", "[END SCHEDULE]")
         assert line.startswith("ERR: ")
         return line
 
-    def known(self) -> list[Schedule]:
+    def list_schedules(self) -> list[Schedule]:
         return self.desk.read(schedule_store.list_page, 100)
 
 
@@ -49,33 +49,33 @@ def writer(desk: TenantHarness) -> Writer:
     return Writer(desk)
 
 
-def work_of(schedule: Schedule) -> Any:
+def parse_work(schedule: Schedule) -> Any:
     return json.loads(schedule.work)
 
 
 def test_by_cron(writer: Writer) -> None:
-    said = writer("/schedule report 0 6 * * 1-5: Write the report: all of it.")
-    assert said == "[/schedule report]\nreport [active] 0 6 * * 1-5\n[END SCHEDULE]"
-    (made,) = writer.known()
-    assert (made.name, made.cron, made.timezone, made.every_ms) == ("report", "0 6 * * 1-5", "UTC", 0)
-    told = {"conversation_id": writer.scope.conversation_id, "content": "Write the report: all of it."}
-    assert work_of(made) == {"message": told}
+    output = writer("/schedule report 0 6 * * 1-5: Write the report: all of it.")
+    assert output == "[/schedule report]\nreport [active] 0 6 * * 1-5\n[END SCHEDULE]"
+    (schedule,) = writer.list_schedules()
+    assert (schedule.name, schedule.cron, schedule.timezone, schedule.every_ms) == ("report", "0 6 * * 1-5", "UTC", 0)
+    message = {"conversation_id": writer.scope.conversation_id, "content": "Write the report: all of it."}
+    assert parse_work(schedule) == {"message": message}
 
 
 @pytest.mark.parametrize(("written", "seconds"), [("45s", 45), ("30m", 1_800), ("6h", 21_600), ("2d", 172_800)])
 def test_by_interval(writer: Writer, written: str, seconds: int) -> None:
     assert writer(f"/schedule look every {written}: Look.") == (f"[/schedule look]\nlook [active] every {seconds}s\n[END SCHEDULE]")
-    assert writer.known()[0].every_ms == seconds * 1_000
+    assert writer.list_schedules()[0].every_ms == seconds * 1_000
 
 
 def test_a_second_writ_of_the_same_name_updates_the_schedule(writer: Writer) -> None:
     writer("/schedule look every 30m: Look.")
-    (first,) = writer.known()
+    (first,) = writer.list_schedules()
     writer.desk.write(schedules.pause, "look")
     assert "look [paused] every 1800s" in writer("/schedule look every 30m: Look again.")
-    (second,) = writer.known()
+    (second,) = writer.list_schedules()
     assert (second.id, second.next_at) == (first.id, first.next_at)
-    assert work_of(second)["message"]["content"] == "Look again."
+    assert parse_work(second)["message"]["content"] == "Look again."
 
 
 def test_list(writer: Writer) -> None:
@@ -88,14 +88,14 @@ def test_list(writer: Writer) -> None:
 def test_rm(writer: Writer) -> None:
     writer("/schedule a every 90s: Go.")
     assert writer("/schedule rm a") == "[/schedule rm]\nremoved a\n[END SCHEDULE]"
-    assert writer.known() == []
+    assert writer.list_schedules() == []
     assert "No schedule named 'a'" in writer.refused("/schedule rm a")
 
 
 def test_a_schedule_whose_name_no_writ_can_write_is_removed_too(writer: Writer) -> None:
     writer.desk.write(schedules.put, "every morning", Timing(every_ms=60_000), NOW)
     assert "removed every morning" in writer("/schedule rm every morning")
-    assert writer.known() == []
+    assert writer.list_schedules() == []
 
 
 @pytest.mark.parametrize(
@@ -126,12 +126,12 @@ def test_a_schedule_whose_name_no_writ_can_write_is_removed_too(writer: Writer) 
 def test_an_invalid_schedule_writ_is_refused_and_changes_nothing(sqlite_agent: Agent, rest: str) -> None:
     writer = Writer(sqlite_agent.desk)
     assert len(writer.refused(f"/schedule {rest}")) < 400
-    assert writer.known() == []
+    assert writer.list_schedules() == []
 
 
 def test_a_failing_schedule_writ_leaves_the_others_alone(writer: Writer) -> None:
     output = writer("/schedule a every 5m: Go.\n/schedule b never: Go.\n/todo add look\n\n/schedule c every 5m: Go.")
-    assert [one.name for one in writer.known()] == ["a", "c"]
+    assert [schedule.name for schedule in writer.list_schedules()] == ["a", "c"]
     assert frames(output) == ["[/SCHEDULE", "[END"] * 2 + ["[/TODO", "[END", "[/SCHEDULE", "[END"]
 
 
@@ -146,7 +146,7 @@ def test_a_role_without_the_grant_gets_an_error(sqlite_agent: Agent, rest: str) 
     Writer(sqlite_agent.desk)("/schedule kept every 5m: Go.")
     writer = Writer(sqlite_agent.desk, "researcher")
     assert "the role researcher needs the grant `schedules`" in writer.refused(f"/schedule {rest}")
-    assert [one.name for one in writer.known()] == ["kept"]
+    assert [schedule.name for schedule in writer.list_schedules()] == ["kept"]
 
 
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE.keys())
@@ -174,7 +174,7 @@ def test_names_from_other_surfaces_are_shown_escaped(sqlite_agent: Agent) -> Non
 def test_a_fence_keeps_it_from_running(sqlite_agent: Agent) -> None:
     writer = Writer(sqlite_agent.desk)
     assert writer("```\n/schedule a every 5m: Go.\n```\n") == ""
-    assert writer.known() == []
+    assert writer.list_schedules() == []
 
 
 def test_a_turn_can_write_a_schedule_and_gets_the_result(database_url: str, tmp_path: Path) -> None:
@@ -184,5 +184,5 @@ def test_a_turn_can_write_a_schedule_and_gets_the_result(database_url: str, tmp_
         assert talk.server.requests[1].last == "[/schedule look]\nlook [active] every 1800s\n[END SCHEDULE]"
         assert "ERR: No schedule named" in talk.server.requests[2].last
         assert talk.answers() == ["I will look again.\n", "Done."]
-        (made,) = talk.database.read(lambda tx: schedule_store.list_page(tx, talk.tenant_id, 10))
-        assert work_of(made) == {"message": {"conversation_id": talk.conversation_id, "content": "Look again."}}
+        (schedule,) = talk.database.read(lambda tx: schedule_store.list_page(tx, talk.tenant_id, 10))
+        assert parse_work(schedule) == {"message": {"conversation_id": talk.conversation_id, "content": "Look again."}}

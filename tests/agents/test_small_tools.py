@@ -1,4 +1,4 @@
-"""calculate and now: small questions that models answer badly by themselves."""
+"""calculate and now: small questions that models answer poorly without a tool."""
 
 import time
 
@@ -88,10 +88,10 @@ def test_expressions_have_the_value_they_have_on_paper(expression: str, result: 
     ],
 )
 def test_excessive_or_invalid_arithmetic_is_refused_at_once_in_one_sentence(expression: str) -> None:
-    begun = time.monotonic()
+    started_at = time.monotonic()
     with pytest.raises(Invalid) as refusal:
         calculate(expression)
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - started_at < 2
     assert str(refusal.value).endswith(".")
     assert len(str(refusal.value)) < 200
 

@@ -1,4 +1,4 @@
-"""Canceling a turn cancels its sub-agents: those at work stop, those that wait never start, and the turn ends once."""
+"""Canceling a turn cancels its sub-agents: running ones stop, queued ones never start, and the turn ends once."""
 
 import asyncio
 import time
@@ -34,31 +34,31 @@ CANCELED = ("canceled", "canceled")
 SLOW = slow(15, text("At last."))
 
 
-def deep_and_wide(talk: Talk) -> None:
-    """One waits for a worker of its own, two are at work."""
+def start_nested_sub_agents(talk: Talk) -> None:
+    """Start three sub-agents: one waits for its own sub-agent, two are running."""
     talk.server.script = by_role(
         index=by_transcript(spawn_calls("dig", "drill", "later"), await_calls, text("Dug.")),
         researcher=by_task(dig=delegate_call("shovel", "coder"), drill=SLOW, later=SLOW),
         coder=SLOW,
     )
 
-    async def story() -> None:
+    async def scenario() -> None:
         await begin_and_wait(talk, "coder")
         await talk.until(lambda: len(list_requests(talk, "researcher")) == 3)
         await talk.until(lambda: talk.job().state == "delayed")
 
-    talk.wait(story())
+    talk.wait(scenario())
 
 
 def test_a_canceled_turn_stops_all_of_its_sub_agents_at_once(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, text("")) as talk:
-        deep_and_wide(talk)
+        start_nested_sub_agents(talk)
         cancel_turn(talk)
         talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 1))
         assert get_states(talk) == dict.fromkeys(("dig", "drill", "later", "shovel"), CANCELED)
         assert (talk.turn()["status"], talk.run_row().status, talk.job().state) == ("canceled", "canceled", "canceled")
         assert [kind for kind, _ in talk.events(*TURN_ENDS)] == ["turn_canceled"]
-        ends = [told["run"] for told in talk.list_event_data("agent_changed") if told["run"]["status"] == "canceled"]
+        ends = [event["run"] for event in talk.list_event_data("agent_changed") if event["run"]["status"] == "canceled"]
         assert sorted(run["task"] for run in ends) == ["dig", "drill", "later", "shovel"]
 
 
@@ -70,11 +70,11 @@ def test_a_canceled_turn_also_stops_sub_agents_of_ended_agents(database_url: str
             coder=SLOW,
         )
 
-        async def story() -> None:
+        async def scenario() -> None:
             await begin_and_wait(talk, "coder")
             await talk.until(lambda: "drill" in list_sub_agents(talk) and get_states(talk)["dig"][0] == "completed")
 
-        talk.wait(story())
+        talk.wait(scenario())
         cancel_turn(talk)
         assert get_states(talk) == {"dig": ("completed", "completed"), "drill": CANCELED, "shovel": CANCELED}
         talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 5))
@@ -88,14 +88,14 @@ def test_those_that_wait_for_a_slot_never_start(sqlite_url: str, tmp_path: Path)
         talk.wait(begin_and_wait(talk, "researcher"))
         cancel_turn(talk)
         talk.server.release()
-        talk.wait(asyncio.sleep(0.3))  # nothing comes after
+        talk.wait(asyncio.sleep(0.3))  # time in which no further request may arrive
         assert len(list_requests(talk, "researcher")) == 1
         assert set(get_states(talk).values()) == {CANCELED}
 
 
 def test_a_sub_agent_canceled_by_another_process_stops_within_a_heartbeat(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, text("")) as talk:
-        deep_and_wide(talk)
+        start_nested_sub_agents(talk)
         turn_id = talk.turn()["id"]
         talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
         talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 2))
@@ -104,16 +104,16 @@ def test_a_sub_agent_canceled_by_another_process_stops_within_a_heartbeat(sqlite
 
 def test_a_canceled_sub_agent_leaves_the_turn_and_its_siblings_alone(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, text("")) as talk:
-        deep_and_wide(talk)
+        start_nested_sub_agents(talk)
         run_id = list_sub_agents(talk)["dig"].id
         talk.database.write(lambda tx: runs.cancel(tx, talk.tenant_id, run_id))
-        found = get_states(talk)
-        assert (found["dig"], found["shovel"], found["drill"]) == (CANCELED, CANCELED, ("running", "running"))
+        states = get_states(talk)
+        assert (states["dig"], states["shovel"], states["drill"]) == (CANCELED, CANCELED, ("running", "running"))
         assert talk.turn()["status"] == "running"
 
 
 def test_a_cancel_waits_for_the_step_a_sub_agent_is_taking(postgres_url: str, tmp_path: Path) -> None:
-    """What that step sets aside for its next call is given back as well."""
+    """The money that this step reserves for its next call is released, too."""
 
     def step(tx: Transaction, child: Run, canceling: ThreadPoolExecutor) -> None:
         job_store.find_locked(tx, talk.tenant_id, child.id)
@@ -122,7 +122,7 @@ def test_a_cancel_waits_for_the_step_a_sub_agent_is_taking(postgres_url: str, tm
         run_store.save(tx, funded)
         canceling.submit(cancel_elsewhere)
         deadline = time.monotonic() + 10
-        while not tx.one("SELECT 1 FROM pg_locks WHERE NOT granted"):  # until it has to wait for us
+        while not tx.one("SELECT 1 FROM pg_locks WHERE NOT granted"):  # until the cancellation waits for our lock
             assert time.monotonic() < deadline
 
     def cancel_elsewhere() -> list[str]:

@@ -1,4 +1,4 @@
-"""The result of a sub-agent that the length limit cut off arrives whole: the parts are joined."""
+"""An answer of a sub-agent that was cut off by the length limit is completed: its parts are joined."""
 
 import json
 from pathlib import Path
@@ -31,11 +31,11 @@ WRITTEN = json.dumps(OUTCOME)
 PLACES = (1, 20, 35, 60, len(WRITTEN) - 1)
 
 
-def reported(arguments: str, finish: str = "length") -> Reply:
+def report_call(arguments: str, finish: str = "length") -> Reply:
     return calls(call("report_outcome", raw_arguments=arguments), finish=finish)
 
 
-def entries(talk: Talk) -> list[TranscriptEntry]:
+def load_entries(talk: Talk) -> list[TranscriptEntry]:
     run = list_sub_agents(talk)["dig"]
     return talk.database.read(lambda tx: transcript.load(tx, run))
 
@@ -56,7 +56,7 @@ def test_a_plain_answer_that_was_cut_off_arrives_whole(sqlite_url: str, tmp_path
         requests = list_requests(talk, "researcher")
         assert [request.last for request in requests[1:]] == [CONTINUE_PROMPT] * (len(replies) - 1)
         assert requests[1].texts[-2] == replies[0].text
-        *parts, whole = [entry for entry in entries(talk) if entry.message.kind == "response"]
+        *parts, whole = [entry for entry in load_entries(talk) if entry.message.kind == "response"]
         assert [entry.sent for entry in parts] == [False] * len(parts)
         assert (whole.sent, transcript.get_text(whole.message)) == (True, STORY)
 
@@ -65,8 +65,8 @@ def test_a_plain_answer_that_was_cut_off_arrives_whole(sqlite_url: str, tmp_path
 @pytest.mark.parametrize("rest", ["text", "call"])
 def test_a_reported_outcome_that_was_cut_off_arrives_whole(sqlite_url: str, tmp_path: Path, place: int, rest: str) -> None:
     """004: "BullMQ job return value (JSON-serialized)"."""
-    end = text(WRITTEN[place:]) if rest == "text" else reported(WRITTEN[place:], "tool_calls")
-    with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=in_order(reported(WRITTEN[:place]), end))) as talk:
+    end = text(WRITTEN[place:]) if rest == "text" else report_call(WRITTEN[place:], "tool_calls")
+    with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=in_order(report_call(WRITTEN[:place]), end))) as talk:
         talk.say()
         result = get_result(talk, "dig")
         assert (result["status"], result["summary"], result["data"]) == ("completed", "Two holes.", OUTCOME["data"])
@@ -76,7 +76,7 @@ def test_a_reported_outcome_that_was_cut_off_arrives_whole(sqlite_url: str, tmp_
 
 def test_a_repeated_report_replaces_the_partial_one(sqlite_url: str, tmp_path: Path) -> None:
     """004: "returned via job return value"."""
-    researcher = in_order(reported('{"summary": "Three'), reported(WRITTEN, "tool_calls"))
+    researcher = in_order(report_call('{"summary": "Three'), report_call(WRITTEN, "tool_calls"))
     with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=researcher)) as talk:
         talk.say()
         assert get_result(talk, "dig")["data"] == OUTCOME["data"]
@@ -84,7 +84,7 @@ def test_a_repeated_report_replaces_the_partial_one(sqlite_url: str, tmp_path: P
 
 def test_a_model_that_calls_another_tool_instead_continues(sqlite_url: str, tmp_path: Path) -> None:
     """004: "`'tool_calls'` (execute tools)"."""
-    researcher = in_order(reported('{"summary": "Three'), calls(("now", {})), text("One hole."))
+    researcher = in_order(report_call('{"summary": "Three'), calls(("now", {})), text("One hole."))
     with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=researcher)) as talk:
         talk.say()
         assert get_result(talk, "dig")["summary"] == "One hole."
@@ -92,8 +92,10 @@ def test_a_model_that_calls_another_tool_instead_continues(sqlite_url: str, tmp_
 
 def test_other_calls_that_were_cut_off_are_never_made(sqlite_url: str, tmp_path: Path) -> None:
     """004: "`'length'` (context limit — summarize and continue)"."""
-    cut = calls(call("remember", raw_arguments='{"text": "This one looks complete."}'), finish="length")
-    script = by_role(index=INDEX, researcher=in_order(cut, text("One hole.")), own=text("It wanted to remember something."))
+    cut_off_call = calls(call("remember", raw_arguments='{"text": "This one looks complete."}'), finish="length")
+    script = by_role(
+        index=INDEX, researcher=in_order(cut_off_call, text("One hole.")), own=text("It wanted to remember something.")
+    )
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         talk.say()
         assert get_result(talk, "dig")["summary"] == "One hole."
@@ -111,21 +113,21 @@ def test_an_answer_in_too_many_parts_is_summarised(sqlite_url: str, tmp_path: Pa
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         talk.say()
         assert get_result(talk, "dig")["summary"] == "One hole."
-        (summarised,) = (request for request in talk.server.requests if request.model == CHEAP)
-        assert summarised.last == "and then " * MAX_PARTS
+        (summary_request,) = (request for request in talk.server.requests if request.model == CHEAP)
+        assert summary_request.last == "and then " * MAX_PARTS
 
 
 def test_a_crash_between_the_parts_loses_nothing(database_url: str, tmp_path: Path) -> None:
     """004: "Agent survives … machine restarts without losing in-flight work"."""
 
-    async def story() -> None:
-        await begin_and_wait(talk, "researcher", 2)  # the second part is being waited for
+    async def scenario() -> None:
+        await begin_and_wait(talk, "researcher", 2)  # the request for the second part is pending
         await crash_process(talk)
 
     with open_talk(database_url, tmp_path, text(""), sweeping=True) as talk:
         rest = hold_replies(talk, text(STORY[37:]))
         talk.server.script = by_role(index=INDEX, researcher=by_transcript(text(HALF, finish="length"), rest))
-        talk.wait(story())
+        talk.wait(scenario())
         talk.server.release()
         talk.revive()
         wait_for_end(talk)

@@ -1,4 +1,4 @@
-"""delegate: the supervisor sleeps while a worker works, hears what came of it, and goes on with the rest of its plan."""
+"""delegate: the supervisor waits for a worker without a slot, gets its result, and continues with its plan."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from tests.model_server import Reply, Request, calls, error, text
 
 
 def delegate_next(request: Request) -> Reply:
-    """The first open item of the plan."""
+    """Delegate the first open item of the plan."""
     return delegate_call("dig", todoId=list_open_ids(request)[0])
 
 
@@ -42,8 +42,8 @@ def test_the_result_of_a_worker_goes_back(database_url: str, tmp_path: Path) -> 
         ]
         assert (child.parent_run_id, child.turn_id, child.depth) == (talk.run_row().id, talk.run_row().turn_id, 1)
         assert get_states(talk) == {"dig": ("completed", "completed")}
-        (told,) = talk.list_event_data("tool_result")
-        assert (told["run_id"], told["is_error"], told["result"]["summary"]) == (talk.run_row().id, False, "A hole.")
+        (event,) = talk.list_event_data("tool_result")
+        assert (event["run_id"], event["is_error"], event["result"]["summary"]) == (talk.run_row().id, False, "A hole.")
 
 
 def test_an_agent_that_waits_for_a_worker_holds_no_slot(database_url: str, tmp_path: Path) -> None:
@@ -87,13 +87,13 @@ def test_an_item_whose_worker_failed_stays_open_for_the_supervisor(sqlite_url: s
 
 
 def test_an_item_ended_in_the_meantime_is_left_as_it_is(sqlite_url: str, tmp_path: Path) -> None:
-    def ended(_: Request) -> Reply:
+    def end_item(_: Request) -> Reply:
         item = talk.plan()[0]
         talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, item.id, Change(status="canceled", outcome="not needed")))
         return text("A hole.")
 
     with open_talk(
-        sqlite_url, tmp_path, by_role(index=by_transcript(plan_call("Dig"), delegate_next, text("Fine.")), researcher=ended)
+        sqlite_url, tmp_path, by_role(index=by_transcript(plan_call("Dig"), delegate_next, text("Fine.")), researcher=end_item)
     ) as talk:
         assert talk.say()["outcome"] == "drained"
         assert [(todo.status, todo.outcome) for todo in talk.plan()] == [("canceled", "not needed")]
@@ -101,10 +101,10 @@ def test_an_item_ended_in_the_meantime_is_left_as_it_is(sqlite_url: str, tmp_pat
 
 
 def test_an_item_that_cannot_be_started_delegates_nothing(sqlite_url: str, tmp_path: Path) -> None:
-    def again(request: Request) -> Reply:
+    def delegate_ended(request: Request) -> Reply:
         return delegate_call("dig", todoId=talk.plan()[0].uuid)
 
-    index = by_transcript(plan_call("Dig"), complete_next, again, delegate_call("dig", todoId="nobody's"), text("Done."))
+    index = by_transcript(plan_call("Dig"), complete_next, delegate_ended, delegate_call("dig", todoId="nobody's"), text("Done."))
     with open_talk(sqlite_url, tmp_path, by_role(index=index)) as talk:
         assert talk.say()["outcome"] == "drained"
         first, second = list_tool_answers(talk.server.requests[-1], "delegate")
@@ -114,11 +114,11 @@ def test_an_item_that_cannot_be_started_delegates_nothing(sqlite_url: str, tmp_p
 
 
 def test_a_refused_delegation_does_not_start_its_item(sqlite_url: str, tmp_path: Path) -> None:
-    def unknown(request: Request) -> Reply:
+    def delegate_to_unknown(request: Request) -> Reply:
         return delegate_call("dig", "cook", todoId=list_open_ids(request)[0])
 
     with open_talk(
-        sqlite_url, tmp_path, by_role(index=by_transcript(plan_call("Dig"), unknown, complete_next, text("Done.")))
+        sqlite_url, tmp_path, by_role(index=by_transcript(plan_call("Dig"), delegate_to_unknown, complete_next, text("Done.")))
     ) as talk:
         talk.say()
         assert "[pending] Dig" in talk.server.requests[2].last
@@ -137,11 +137,11 @@ def test_two_delegations_of_one_answer_are_both_answered(sqlite_url: str, tmp_pa
     script = by_role(index=by_transcript(both, text("Done.")), researcher=text("A hole."), writer=text("A poem."))
     with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say()
-        assert [one["summary"] for one in list_tool_answers(talk.server.requests[-1], "delegate")] == ["A hole.", "A poem."]
+        assert [result["summary"] for result in list_tool_answers(talk.server.requests[-1], "delegate")] == ["A hole.", "A poem."]
 
 
 def test_a_sub_agent_of_any_role_never_plans(sqlite_url: str, tmp_path: Path) -> None:
-    """A second supervisor has no turn of its own."""
+    """A sub-agent with the supervisor's role has no turn, and so no plan."""
 
     def index(request: Request) -> Reply:
         if "[DELEGATION CONTEXT]" in request.texts[1]:
@@ -150,9 +150,9 @@ def test_a_sub_agent_of_any_role_never_plans(sqlite_url: str, tmp_path: Path) ->
 
     with open_talk(sqlite_url, tmp_path, index) as talk:
         assert talk.say()["outcome"] == "answered"
-        sent = talk.server.requests[1]
-        assert not {"create_todo", "list_todo", "complete_todo", "start_todo", "manage_todos"} & set(sent.tools)
-        assert "# Planning" not in sent.system
+        sub_request = talk.server.requests[1]
+        assert not {"create_todo", "list_todo", "complete_todo", "start_todo", "manage_todos"} & set(sub_request.tools)
+        assert "# Planning" not in sub_request.system
         assert "error" in list_tool_answers(talk.server.requests[2], "create_todo")[0]
         assert talk.plan() == []
 
@@ -160,8 +160,8 @@ def test_a_sub_agent_of_any_role_never_plans(sqlite_url: str, tmp_path: Path) ->
 # Interrupted
 
 
-def deep(talk: Talk) -> None:
-    """A worker of a worker is at work, and both who wait for it sleep."""
+def start_nested_delegation(talk: Talk) -> None:
+    """Start a sub-agent of a sub-agent. Both waiting agents are delayed."""
     talk.server.script = by_role(
         index=by_transcript(plan_call("Dig"), delegate_next, text("Dug.")),
         researcher=by_transcript(delegate_call("shovel", "coder"), text("A hole.")),
@@ -170,8 +170,8 @@ def deep(talk: Talk) -> None:
     talk.wait(begin_and_wait(talk, "coder"))
 
 
-def dug(talk: Talk) -> None:
-    """All of it ended as if nothing had happened, and nothing began twice."""
+def assert_all_ended(talk: Talk) -> None:
+    """Assert that the turn ended as if uninterrupted and nothing was started twice."""
     assert wait_for_end(talk)["outcome"] == "drained"
     assert get_states(talk) == {"dig": ("completed", "completed"), "shovel": ("completed", "completed")}
     assert {task: run.depth for task, run in list_sub_agents(talk).items()} == {"dig": 1, "shovel": 2}
@@ -188,26 +188,26 @@ def dug(talk: Talk) -> None:
 
 def test_a_worker_delegates_in_turn(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, text("")) as talk:
-        deep(talk)
+        start_nested_delegation(talk)
         assert get_states(talk) == {"dig": ("waiting", "delayed"), "shovel": ("running", "running")}
         assert list_requests(talk, "coder")[0].last.startswith(
             "[DELEGATION CONTEXT]\nOriginal request: Do it.\nDelegated by: researcher\n"
         )
         talk.server.release()
-        dug(talk)
+        assert_all_ended(talk)
         assert list_tool_answers(list_requests(talk, "researcher")[-1], "delegate")[0]["summary"] == "Shoveled."
         assert len(talk.server.requests) == 6
 
 
 def test_a_crash_while_waiting_resumes_waiting(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, text("")) as talk:
-        deep(talk)
+        start_nested_delegation(talk)
         talk.wait(crash_process(talk))
         talk.revive()
         talk.wait(talk.until(lambda: len(list_requests(talk, "coder")) == 2))
         assert (talk.job().state, talk.run_row().status) == ("delayed", "waiting")
         talk.server.release()
-        dug(talk)
+        assert_all_ended(talk)
         assert len(list_requests(talk, "index")) == 3
         assert len(list_requests(talk, "researcher")) == 2
 
@@ -217,21 +217,21 @@ def test_a_worker_that_crashes_is_recovered_and_its_supervisor_never_knows(sqlit
         await talk.crash(talk.headway.engine.tasks[list_sub_agents(talk)["shovel"].id])
 
     with open_talk(sqlite_url, tmp_path, text(""), sweeping=True) as talk:
-        deep(talk)
+        start_nested_delegation(talk)
         talk.wait(crash())
         talk.server.release()
-        dug(talk)
+        assert_all_ended(talk)
         assert len(list_requests(talk, "coder")) == 2
 
 
 def test_a_clean_stop_while_waiting_is_gone_on_from(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, text("")) as talk:
-        deep(talk)
+        start_nested_delegation(talk)
         talk.wait(talk.headway.stop_agents())
         assert get_states(talk) == {"dig": ("waiting", "delayed"), "shovel": ("running", "queued")}
         talk.server.release()
         talk.revive()
-        dug(talk)
+        assert_all_ended(talk)
         assert talk.list_event_data("recovered") == []
 
 
@@ -245,7 +245,7 @@ def test_a_worker_may_report_how_it_ended_with_data(database_url: str, tmp_path:
         assert (result["status"], result["summary"], result["data"]) == ("completed", "A hole.", {"depth": 3})
         assert "report_outcome" not in list_requests(talk, "index")[0].tools
         assert "report_outcome" in list_requests(talk, "researcher")[0].tools
-        assert [effect.tool for effect in talk.effects() if effect.tool == "now"] == []  # it had ended
+        assert [effect.tool for effect in talk.effects() if effect.tool == "now"] == []  # the report ended the run before this call
         assert len(talk.server.requests) == 3
 
 
@@ -261,18 +261,18 @@ def test_a_worker_may_report_that_it_failed(sqlite_url: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("success", ["true", '"true"', "1"])
 def test_a_report_is_interpreted_as_its_tool_parsed_it(sqlite_url: str, tmp_path: Path, success: str) -> None:
-    reported = calls(raw_call("report_outcome", f'{{"summary": "A hole.", "success": {success}}}'))
+    report = calls(raw_call("report_outcome", f'{{"summary": "A hole.", "success": {success}}}'))
     with open_talk(
-        sqlite_url, tmp_path, by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=reported)
+        sqlite_url, tmp_path, by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=report)
     ) as talk:
         talk.say()
         assert get_states(talk) == {"dig": ("completed", "completed")}
 
 
 def test_a_report_with_unstorable_text_is_stored_with_replacement_marks(database_url: str, tmp_path: Path) -> None:
-    reported = calls(raw_call("report_outcome", r'{"summary": "A \u0000 hole.", "data": {"\ud800": "\u0000"}, "success": false}'))
+    report = calls(raw_call("report_outcome", r'{"summary": "A \u0000 hole.", "data": {"\ud800": "\u0000"}, "success": false}'))
     with open_talk(
-        database_url, tmp_path, by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=reported)
+        database_url, tmp_path, by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=report)
     ) as talk:
         assert talk.say()["outcome"] == "answered"
         assert get_states(talk)["dig"][0] == "failed"

@@ -1,4 +1,4 @@
-"""Sub-agents that fail: their parent hears how, and goes on."""
+"""Sub-agents that fail: the parent gets the reason and continues."""
 
 from pathlib import Path
 from typing import Any
@@ -25,25 +25,25 @@ from tests.model_server import Reply, calls, drop, error, filtered_text, flaky, 
 INDEX = by_transcript(delegate_call("dig"), text("I go on."))
 
 
-def failed(talk: Talk) -> dict[str, Any]:
-    """What its parent heard of it."""
+def get_failed_result(talk: Talk) -> dict[str, Any]:
+    """Return the result of the failed sub-agent that its parent got."""
     assert talk.turn()["outcome"] == "answered"
     assert talk.answers() == ["I go on."]
-    (heard,) = list_tool_answers(talk.server.requests[-1], "delegate")
-    assert set(heard) == {"run_id", "status", "summary", "data", "error", "cost_usd"}
-    assert heard == {"run_id": list_sub_agents(talk)["dig"].id, **get_result(talk, "dig")}
-    assert heard["status"] == "failed"
-    return heard
+    (result,) = list_tool_answers(talk.server.requests[-1], "delegate")
+    assert set(result) == {"run_id", "status", "summary", "data", "error", "cost_usd"}
+    assert result == {"run_id": list_sub_agents(talk)["dig"].id, **get_result(talk, "dig")}
+    assert result["status"] == "failed"
+    return result
 
 
 def test_a_failure_that_will_not_pass_is_a_dead_job_and_a_result(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, by_role(index=INDEX, researcher=error(401, "no such key"))) as talk:
         talk.say()
-        assert "401" in failed(talk)["error"]
+        assert "401" in get_failed_result(talk)["error"]
         assert get_states(talk) == {"dig": ("failed", "dead")}
-        (told,) = talk.list_event_data("job_dead")
-        assert (told["job"]["kind"], told["job"]["id"]) == ("agent", list_sub_agents(talk)["dig"].id)
-        assert [one["run"]["status"] for one in talk.list_event_data("agent_changed")] == ["queued", "running", "failed"]
+        (event,) = talk.list_event_data("job_dead")
+        assert (event["job"]["kind"], event["job"]["id"]) == ("agent", list_sub_agents(talk)["dig"].id)
+        assert [event["run"]["status"] for event in talk.list_event_data("agent_changed")] == ["queued", "running", "failed"]
         assert len(talk.list_event_data("turn_finished")) == 1
         assert len(list_requests(talk, "researcher")) == 1
 
@@ -60,7 +60,7 @@ def test_a_transient_failure_is_not_reported_to_the_parent(sqlite_url: str, tmp_
 def test_a_sub_agents_calls_are_tried_as_often_as_the_settings_say(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=error(503)), model_retries="2") as talk:
         talk.say()
-        assert "503" in failed(talk)["error"]
+        assert "503" in get_failed_result(talk)["error"]
         assert len(list_requests(talk, "researcher")) == 2
         assert get_states(talk) == {"dig": ("failed", "dead")}
 
@@ -70,9 +70,9 @@ def test_a_sub_agent_that_runs_out_of_steps_says_so(sqlite_url: str, tmp_path: P
     script = by_role(index=INDEX, researcher=calls(("now", {})))
     with open_talk(sqlite_url, tmp_path, script, max_iterations="5", subagent_max_iterations="3") as talk:
         talk.say()
-        heard = failed(talk)
-        assert heard["error"] == "limit"
-        assert "3 steps" in heard["summary"]
+        result = get_failed_result(talk)
+        assert result["error"] == "limit"
+        assert "3 steps" in result["summary"]
         assert len(list_requests(talk, "researcher")) == 3
 
 
@@ -87,16 +87,16 @@ def test_a_sub_agent_has_twenty_steps_by_default(sqlite_url: str, tmp_path: Path
 def test_a_sub_agent_without_an_answer_is_asked_again_and_then_given_up(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=text(""))) as talk:
         talk.say()
-        assert failed(talk)["error"] == "incomplete"
+        assert get_failed_result(talk)["error"] == "incomplete"
         assert len(list_requests(talk, "researcher")) == 3
 
 
 def test_a_content_filter_ends_the_sub_agent_and_not_the_turn(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=filtered_text("A ho"))) as talk:
         talk.say()
-        heard = failed(talk)
-        assert heard["error"] == "filtered"
-        assert "content filter" in heard["summary"]
+        result = get_failed_result(talk)
+        assert result["error"] == "filtered"
+        assert "content filter" in result["summary"]
         assert [kind for kind, _ in talk.notices()] == ["content_filter"]
 
 
@@ -104,22 +104,22 @@ def test_an_internal_error_in_a_sub_agent_is_a_result_without_its_details(sqlite
     def model(messages: list[ModelMessage]) -> ModelResponse:
         if "[DELEGATION CONTEXT]" in str(messages[0]):
             raise KeyError("secret detail")
-        heard.append(str(messages[-1]))
+        messages_seen.append(str(messages[-1]))
         delegates = ToolCallPart("delegate", {"agent": "researcher", "task": "dig"})
         return ModelResponse([delegates if len(messages) == 1 else TextPart("I go on.")])
 
-    heard: list[str] = []
+    messages_seen: list[str] = []
     with open_talk(sqlite_url, tmp_path, scripted_model(model)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert get_states(talk) == {"dig": ("failed", "dead")}
-        assert "secret" not in heard[-1]
+        assert "secret" not in messages_seen[-1]
 
 
 def test_a_retried_dead_sub_agent_continues_and_leaves_its_turn_alone(sqlite_url: str, tmp_path: Path) -> None:
     worker = flaky(1, error(401), text("A hole after all."))
     with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=worker), sweeping=True) as talk:
         talk.say()
-        failed(talk)
+        get_failed_result(talk)
         child = list_sub_agents(talk)["dig"]
         talk.database.write(lambda tx: dead_letters.retry(tx, talk.tenant_id, child.id))
         talk.headway.nudge()

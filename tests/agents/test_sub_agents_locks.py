@@ -1,5 +1,5 @@
-"""On Postgres agents of one turn take their steps at the same time as others stop them and begin more: nobody waits in a circle,
-and what is counted is counted by one at a time."""
+"""On Postgres, agents of one turn take steps while other transactions cancel them and start more. There are no deadlocks, and
+limits are checked by one transaction at a time."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -28,12 +28,12 @@ from tests.model_server import text
 
 WAITING = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 CALL = ModelCall("strong", "somebody's", 1, 1, 1_000)
-FREE = CALL._replace(cost=0)  # nobody has to wait for the pool
+FREE = CALL._replace(cost=0)  # no cost, so no step waits for the pool
 
 
 @contextmanager
-def waiting(url: str, *works: Callable[[Transaction], Any]) -> Iterator[None]:
-    """Each at work on a thread and a connection of its own, and all of them wait for a lock. When the block ends, they end."""
+def run_until_blocked(url: str, *works: Callable[[Transaction], Any]) -> Iterator[None]:
+    """Run each function on its own thread and connection until it waits for a lock. When the block ends, wait for the threads."""
 
     def run(work: Callable[[Transaction], Any]) -> None:
         with closing(connect(url)) as connection:
@@ -50,7 +50,7 @@ def waiting(url: str, *works: Callable[[Transaction], Any]) -> Iterator[None]:
         thread.join()
 
 
-def deadlocks(url: str) -> int:
+def count_deadlocks(url: str) -> int:
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute("SELECT pg_stat_force_next_flush()")
         row = admin.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").fetchone()
@@ -58,8 +58,8 @@ def deadlocks(url: str) -> int:
     return int(row[0])
 
 
-def a_turn_with(talk: Talk, number: int) -> tuple[Run, list[Run]]:
-    """A turn and so many sub-agents of it, all ours to take steps in."""
+def start_turn_with(talk: Talk, number: int) -> tuple[Run, list[Run]]:
+    """Start a turn with `number` sub-agents. All their jobs are owned by this process."""
 
     def begin(tx: Transaction) -> tuple[Run, list[Run]]:
         root = turns.start(tx, talk.tenant_id, talk.conversation_id, turns.TurnRequest("Do it."))
@@ -77,10 +77,10 @@ def a_turn_with(talk: Talk, number: int) -> tuple[Run, list[Run]]:
     return talk.database.write(begin)
 
 
-def says(
+def build_step(
     talk: Talk, run: Run, response: ModelResponse, call: ModelCall, limits: Limits | None = None
 ) -> Callable[[Transaction], Any]:
-    """The step of a run that writes this answer down."""
+    """Return a step of the run that stores this answer."""
     runtime = talk.headway.runtime._replace(limits=limits or Limits())
     work: RunContext = talk.database.read(partial(load_context, runtime=runtime, run=run))
     entries = talk.database.read(lambda tx: transcript.load(tx, run))
@@ -89,27 +89,27 @@ def says(
 
 def test_a_sub_agent_that_ends_while_its_turn_is_canceled_causes_no_deadlock(postgres_url: str, tmp_path: Path) -> None:
     with open_talk(postgres_url, tmp_path, text("Hello.")) as talk, psycopg.connect(postgres_url) as other:
-        root, (child,) = a_turn_with(talk, 1)
-        before = deadlocks(postgres_url)
-        ends = says(talk, child, ModelResponse([TextPart("Done.")]), CALL)
-        other.execute("INSERT INTO pools (tenant_id) VALUES (%s)", (talk.tenant_id,))  # whoever books something waits for us
-        with waiting(postgres_url, ends, lambda tx: turns.cancel(tx, talk.tenant_id, root.turn_id or "")):
+        root, (child,) = start_turn_with(talk, 1)
+        before = count_deadlocks(postgres_url)
+        ends = build_step(talk, child, ModelResponse([TextPart("Done.")]), CALL)
+        other.execute("INSERT INTO pools (tenant_id) VALUES (%s)", (talk.tenant_id,))  # every step with a cost waits for this
+        with run_until_blocked(postgres_url, ends, lambda tx: turns.cancel(tx, talk.tenant_id, root.turn_id or "")):
             other.rollback()
-        assert deadlocks(postgres_url) == before
-        found = talk.database.read(lambda tx: runs.list_page(tx, talk.tenant_id, root.turn_id, 5))
-        assert {run.id: run.status for run in found} == {root.id: "canceled", child.id: "completed"}
+        assert count_deadlocks(postgres_url) == before
+        rows = talk.database.read(lambda tx: runs.list_page(tx, talk.tenant_id, root.turn_id, 5))
+        assert {run.id: run.status for run in rows} == {root.id: "canceled", child.id: "completed"}
 
 
 def test_two_sub_agents_that_begin_others_at_once_stay_within_the_limits(postgres_url: str, tmp_path: Path) -> None:
     with open_talk(postgres_url, tmp_path, text("Hello.")) as talk, psycopg.connect(postgres_url) as other:
-        root, children = a_turn_with(talk, 2)
+        root, children = start_turn_with(talk, 2)
         spawn = ModelResponse([ToolCallPart("spawn_agent", {"task": "more"}, "call")])
-        steps = [says(talk, child, spawn, FREE, Limits(breadth=3)) for child in children]
-        other.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOG_LOCK, talk.tenant_id))  # nobody gets to the end of a step
-        with waiting(postgres_url, *steps):
+        steps = [build_step(talk, child, spawn, FREE, Limits(breadth=3)) for child in children]
+        other.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOG_LOCK, talk.tenant_id))  # no step can commit
+        with run_until_blocked(postgres_url, *steps):
             other.rollback()
-        begun, _ = talk.database.read(lambda tx: run_store.count_sub_agents(tx, root))
-        assert begun == 3
-        results = [told["result"] for told in talk.list_event_data("tool_result")]
+        number, _ = talk.database.read(lambda tx: run_store.count_sub_agents(tx, root))
+        assert number == 3
+        results = [event["result"] for event in talk.list_event_data("tool_result")]
         assert ["run_id" in result for result in results] == [True, False]
         assert "which is the limit" in results[1]["error"]

@@ -1,4 +1,4 @@
-"""Sub-agents draw on the same pool as everybody else; one that finds it empty waits, and the operator is asked."""
+"""Sub-agents spend from the tenant's pool. One that finds it empty waits, and the operator gets a notice."""
 
 from pathlib import Path
 
@@ -40,13 +40,13 @@ def test_the_cost_of_a_sub_agent_is_on_its_run_and_comes_from_the_shared_pool(da
         }
         assert child.cost > parent.cost > 0
         assert talk.pool().spent == child.cost + parent.cost
-        shown = talk.database.read(lambda tx: spending.build_costs(tx, talk.tenant_id, 5 * NANOS_PER_DOLLAR))
-        assert {one["run_id"]: one["calls"] for one in shown["by_run"]} == {child.id: 2, parent.id: 2}
-        assert {told["run_id"] for told in talk.list_event_data("cost_changed")} == {child.id, parent.id}
+        costs = talk.database.read(lambda tx: spending.build_costs(tx, talk.tenant_id, 5 * NANOS_PER_DOLLAR))
+        assert {entry["run_id"]: entry["calls"] for entry in costs["by_run"]} == {child.id: 2, parent.id: 2}
+        assert {event["run_id"] for event in talk.list_event_data("cost_changed")} == {child.id, parent.id}
 
 
-def look_again(talk: Talk) -> None:
-    """The time after which it looks whether there is money has come."""
+def wake_sub_agent(talk: Talk) -> None:
+    """Wake the waiting sub-agent, as if its delay had passed."""
     child = list_sub_agents(talk)["dig"]
     talk.database.write(lambda tx: jobs.wake(tx, talk.tenant_id, child.id))
     talk.headway.nudge()
@@ -67,13 +67,13 @@ def test_a_sub_agent_that_finds_the_pool_spent_waits_until_it_is_raised(database
         (notice,) = talk.notices()
         assert notice[0] == "budget"
         before = get_job(talk, list_sub_agents(talk)["dig"]).due_at
-        look_again(talk)
+        wake_sub_agent(talk)
         talk.wait(talk.until(lambda: get_job(talk, list_sub_agents(talk)["dig"]).due_at > before))
         talk.wait(talk.until(lambda: not talk.headway.engine.tasks))
         assert len(talk.notices()) == 1
         assert talk.pool().reserved == 0
         talk.set_pool(ceiling=5 * NANOS_PER_DOLLAR)
-        look_again(talk)
+        wake_sub_agent(talk)
         assert wait_for_end(talk)["outcome"] == "answered"
         assert list_tool_answers(talk.server.requests[-1], "delegate")[0]["status"] == "completed"
         assert len(talk.notices()) == 1

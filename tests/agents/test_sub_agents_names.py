@@ -1,4 +1,4 @@
-"""The agent tools under the names that other runtimes gave them."""
+"""The agent tools under the names that other runtimes use."""
 
 import json
 from pathlib import Path
@@ -14,20 +14,20 @@ tools = ["spawn-agent", "await-agent"]
 """
 
 
-def job_id(request: Request) -> str:
-    """What a program reads that knows only the document."""
+def get_job_id(request: Request) -> str:
+    """Return the id under the only name that the source document defines."""
     return str(json.loads(request.tool_results[0].content)["jobId"])
 
 
 def with_job_id(tool: str) -> Script:
-    return lambda request: calls((tool, {"jobId": job_id(request)}))
+    return lambda request: calls((tool, {"jobId": get_job_id(request)}))
 
 
 SPAWNED = calls(("spawn-agent", {"task": "dig", "context": {"where": "in the garden"}}))
 
 
-def heard(requests: list[Request]) -> list[dict[str, Any]]:
-    return [json.loads(one.content) for one in requests[-1].tool_results]
+def list_results(requests: list[Request]) -> list[dict[str, Any]]:
+    return [json.loads(result.content) for result in requests[-1].tool_results]
 
 
 def test_a_sub_agent_is_spawned_and_awaited_by_the_names_of_the_document(database_url: str, tmp_path: Path) -> None:
@@ -36,11 +36,11 @@ def test_a_sub_agent_is_spawned_and_awaited_by_the_names_of_the_document(databas
     index = by_transcript(SPAWNED, with_job_id("await-agent"), text("Dug."))
     with open_talk(database_url, tmp_path, by_role(index=index, researcher=text("A hole."))) as talk:
         assert talk.say()["outcome"] == "answered"
-        spawned, awaited = heard(list_requests(talk, "index"))
+        spawned, awaited = list_results(list_requests(talk, "index"))
         assert spawned["jobId"] == spawned["run_id"] == list_sub_agents(talk)["dig"].id
         assert (awaited["status"], awaited["summary"]) == ("completed", "A hole.")
         assert "in the garden" in list_requests(talk, "researcher")[0].texts[-1]
-        assert {one["tool"] for one in talk.list_event_data("tool_call")} == {"spawn_agent", "await_agent"}
+        assert {event["tool"] for event in talk.list_event_data("tool_call")} == {"spawn_agent", "await_agent"}
 
 
 def test_the_others_have_such_names_too(sqlite_url: str, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_the_others_have_such_names_too(sqlite_url: str, tmp_path: Path) -> None
     index = by_transcript(SPAWNED, with_job_id("check-agent"), with_job_id("cancel-agent"), text("Never mind."))
     with open_talk(sqlite_url, tmp_path, by_role(index=index, researcher=dawdle), subagent_max_iterations="1000") as talk:
         talk.say()
-        _, checked, canceled = heard(list_requests(talk, "index"))
+        _, checked, canceled = list_results(list_requests(talk, "index"))
         assert checked["status"] == "running"
         assert canceled["status"] == "canceled"
 
@@ -64,7 +64,7 @@ def test_a_sub_agent_reports_by_the_name_with_a_hyphen(sqlite_url: str, tmp_path
         sqlite_url, tmp_path, by_role(index=by_transcript(delegate_call("dig"), text("Dug.")), researcher=report)
     ) as talk:
         talk.say()
-        assert heard(list_requests(talk, "index"))[0]["data"] == {"depth": 2}
+        assert list_results(list_requests(talk, "index"))[0]["data"] == {"depth": 2}
 
 
 def test_no_model_is_offered_the_other_names(sqlite_url: str, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_no_model_is_offered_the_other_names(sqlite_url: str, tmp_path: Path) ->
         (request,) = talk.server.requests
         assert "spawn_agent" in request.tools
         assert not any("-" in name for name in request.tools)
-        schemas = {one["function"]["name"]: one["function"]["parameters"] for one in request.body["tools"]}
+        schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in request.body["tools"]}
         assert set(schemas["await_agent"]["properties"]) == {"run_id", "timeout_s"}
 
 
@@ -87,4 +87,4 @@ def test_a_role_file_may_grant_tools_by_these_names(sqlite_url: str, tmp_path: P
         assert talk.say()["outcome"] == "answered"
         boss = list_requests(talk, "own")
         assert boss[0].tools == ["spawn_agent", "await_agent"]
-        assert heard(boss)[1]["summary"] == "A hole."
+        assert list_results(boss)[1]["summary"] == "A hole."

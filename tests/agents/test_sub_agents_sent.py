@@ -1,4 +1,4 @@
-"""What a sub-agent is sent: its role, the envelope, its task, what it was given; nothing of anybody else's."""
+"""The messages of a sub-agent: its role, the envelope, its task and context, and nothing from any other agent."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ PLAN_TOOLS = {"create_todo", "list_todo", "complete_todo", "start_todo", "manage
 DELEGATING = {"delegate", "spawn_agent"}
 
 
-def last_words(request: Any) -> str:
+def get_task_text(request: Any) -> str:
     return get_first_message(request).partition("[END DELEGATION CONTEXT]\n\n")[2]
 
 
@@ -34,10 +34,10 @@ def test_a_sub_agent_is_sent_its_role_the_envelope_and_its_task(database_url: st
     script = by_role(index=by_transcript(delegate_call("Dig.\nDeeply."), text("Dug.")), researcher=text("A hole."))
     with open_talk(database_url, tmp_path, script) as talk:
         assert talk.say("Have a hole dug.")["outcome"] == "answered"
-        (sent,) = list_requests(talk, "researcher")
-        assert [message["role"] for message in sent.messages] == ["system", "user"]
-        assert sent.system.startswith(Roles().find("researcher").prompt)
-        assert get_first_message(sent) == (
+        (request,) = list_requests(talk, "researcher")
+        assert [message["role"] for message in request.messages] == ["system", "user"]
+        assert request.system.startswith(Roles().find("researcher").prompt)
+        assert get_first_message(request) == (
             "[DELEGATION CONTEXT]\nOriginal request: Have a hole dug.\nDelegated by: index\nPipeline depth: 1/2\n"
             "[END DELEGATION CONTEXT]\n\nDig.\nDeeply."
         )
@@ -53,10 +53,10 @@ def test_a_sub_agent_gets_neither_its_parents_transcript_nor_earlier_messages(sq
     with open_talk(sqlite_url, tmp_path, by_role(index=index, writer=text("A poem."))) as talk:
         talk.say(f"Earlier: {SECRET}.")
         talk.say("Have a poem written.")
-        (sent,) = list_requests(talk, "writer")
-        assert SECRET not in json.dumps(sent.messages)
-        assert len(sent.messages) == 2
-        assert "Earlier" not in get_first_message(sent)
+        (request,) = list_requests(talk, "writer")
+        assert SECRET not in json.dumps(request.messages)
+        assert len(request.messages) == 2
+        assert "Earlier" not in get_first_message(request)
 
 
 def test_siblings_do_not_see_each_other(sqlite_url: str, tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ def test_siblings_do_not_see_each_other(sqlite_url: str, tmp_path: Path) -> None
     script = by_role(index=index, researcher=by_transcript(calls(("now", {})), text("A deep hole.")), writer=text("A poem."))
     with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say("Do both.")
-        (sent,) = list_requests(talk, "writer")
-        assert "hole" not in json.dumps(sent.messages)
-        assert "dig" not in get_first_message(sent)
+        (request,) = list_requests(talk, "writer")
+        assert "hole" not in json.dumps(request.messages)
+        assert "dig" not in get_first_message(request)
         assert [message["role"] for message in list_requests(talk, "researcher")[1].messages] == [
             "system",
             "user",
@@ -79,12 +79,12 @@ def test_no_part_of_the_turns_plan_is_a_sub_agents_tool(sqlite_url: str, tmp_pat
     index = by_transcript(plan_call("Dig"), delegate_call("dig"), complete_next, text("Dug."))
     with open_talk(sqlite_url, tmp_path, by_role(index=index, researcher=text("A hole."))) as talk:
         assert talk.say()["outcome"] == "drained"
-        (sent,) = list_requests(talk, "researcher")
-        assert not PLAN_TOOLS & set(sent.tools)
-        assert {"AddTask", "remember", "recall"} <= set(sent.tools)
-        assert "[TURN CONTEXT] " not in get_first_message(sent)
-        assert not any(one.startswith("[TURN CONTEXT]") for one in sent.texts)
-        assert "create_todo" not in sent.system
+        (request,) = list_requests(talk, "researcher")
+        assert not PLAN_TOOLS & set(request.tools)
+        assert {"AddTask", "remember", "recall"} <= set(request.tools)
+        assert "[TURN CONTEXT] " not in get_first_message(request)
+        assert not any(message.startswith("[TURN CONTEXT]") for message in request.texts)
+        assert "create_todo" not in request.system
 
 
 def test_sub_agents_may_delegate_above_the_depth_limit_and_not_at_it(sqlite_url: str, tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ def test_sub_agents_may_delegate_above_the_depth_limit_and_not_at_it(sqlite_url:
         assert not (DELEGATING | {"await_agent", "check_agent", "cancel_agent"}) & set(lower.tools)
         assert "# Delegation" in upper.system
         assert "# Delegation" not in lower.system
-        (refused,) = list_tool_answers(list_requests(talk, "coder")[1], "delegate")
-        assert "2 deep" in refused["error"]
+        (result,) = list_tool_answers(list_requests(talk, "coder")[1], "delegate")
+        assert "2 deep" in result["error"]
         assert get_envelope(lower) == ["Original request: Have a hole dug.", "Delegated by: researcher", "Pipeline depth: 2/2"]
 
 
@@ -114,7 +114,7 @@ def test_with_depth_zero_no_agent_delegates(sqlite_url: str, tmp_path: Path) -> 
 
 
 def test_a_spawned_sub_agent_is_sent_the_context_it_was_given(sqlite_url: str, tmp_path: Path) -> None:
-    given: dict[str, Any] = {
+    contexts: dict[str, Any] = {
         "words": "Mind the pipes.\nAll of them.",
         "object": {"pipes": ["Wasser", "Gas – Öl"]},
         "list": [1, None],
@@ -123,12 +123,12 @@ def test_a_spawned_sub_agent_is_sent_the_context_it_was_given(sqlite_url: str, t
         "bare": {},
         "none": None,
     }
-    begun = calls(*(("spawn_agent", {"task": task, "context": context, "role": "coder"}) for task, context in given.items()))
+    spawns = calls(*(("spawn_agent", {"task": task, "context": context, "role": "coder"}) for task, context in contexts.items()))
     with open_talk(
-        sqlite_url, tmp_path, by_role(index=by_transcript(begun, await_calls, text("Dug.")), coder=text("A hole."))
+        sqlite_url, tmp_path, by_role(index=by_transcript(spawns, await_calls, text("Dug.")), coder=text("A hole."))
     ) as talk:
         talk.say()
-        assert sorted(last_words(request) for request in list_requests(talk, "coder")) == [
+        assert sorted(get_task_text(request) for request in list_requests(talk, "coder")) == [
             "bare",
             "empty",
             "list\n\nContext:\n[\n 1,\n null\n]",
@@ -147,10 +147,10 @@ def test_a_role_of_ones_own_is_handed_work_like_any_other(sqlite_url: str, tmp_p
     index = by_transcript(delegate_call("dig", "digger"), text("Dug."))
     with open_talk(sqlite_url, tmp_path, by_role(index=index, own=text("A hole.")), model_cheap="openai-chat:cheap-1") as talk:
         talk.say()
-        (sent,) = list_requests(talk, "own")
-        assert sent.system.startswith("You are a digger.")
-        assert sent.tools == ["now"]
-        assert sent.model == "cheap-1"
+        (request,) = list_requests(talk, "own")
+        assert request.system.startswith("You are a digger.")
+        assert request.tools == ["now"]
+        assert request.model == "cheap-1"
         assert list_tool_answers(talk.server.requests[-1], "delegate")[0]["summary"] == "A hole."
 
 
@@ -161,9 +161,9 @@ def test_an_unknown_role_is_an_answer_that_lists_the_known_ones(sqlite_url: str,
     with open_talk(sqlite_url, tmp_path, by_role(index=index)) as talk:
         assert talk.say()["outcome"] == "answered"
         for tool in ("delegate", "spawn_agent"):
-            (refused,) = list_tool_answers(talk.server.requests[-1], tool)
-            assert "cook" in refused["error"]
-            assert "researcher, coder, writer, reviewer" in refused["error"]
+            (result,) = list_tool_answers(talk.server.requests[-1], tool)
+            assert "cook" in result["error"]
+            assert "researcher, coder, writer, reviewer" in result["error"]
         assert talk.list_event_data("agent_changed") == []
 
 
@@ -175,10 +175,10 @@ def test_the_text_of_a_sub_agent_is_not_streamed_to_people(sqlite_url: str, tmp_
     with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say("Dig.")
         assert [message.content for message in talk.messages()] == ["Dig.", "Dug."]
-        assert [one["content"] for one in talk.list_event_data("message")] == ["Dig.", "Dug."]
+        assert [event["content"] for event in talk.list_event_data("message")] == ["Dig.", "Dug."]
 
 
-# What no database takes
+# Characters that no database can store
 
 UNSTORABLE = (
     ("delegate", '{"agent": "researcher", "task": "dig BAD"}'),
@@ -195,9 +195,9 @@ UNSTORABLE = (
 
 @pytest.mark.parametrize("bad", ["\\u0000", "\\ud800"])
 def test_unstorable_arguments_are_answered_with_an_error(database_url: str, tmp_path: Path, bad: str) -> None:
-    begun = calls(*(raw_call(tool, arguments.replace("BAD", bad)) for tool, arguments in UNSTORABLE))
-    with open_talk(database_url, tmp_path, by_role(index=by_transcript(begun, text("Oh.")))) as talk:
+    bad_calls = calls(*(raw_call(tool, arguments.replace("BAD", bad)) for tool, arguments in UNSTORABLE))
+    with open_talk(database_url, tmp_path, by_role(index=by_transcript(bad_calls, text("Oh.")))) as talk:
         assert talk.say()["outcome"] == "answered"
-        answers = [json.loads(one.content) for one in talk.server.requests[1].tool_results]
+        answers = [json.loads(result.content) for result in talk.server.requests[1].tool_results]
         assert [list(answer) for answer in answers] == [["error"]] * len(UNSTORABLE)
         assert talk.list_event_data("agent_changed") == []

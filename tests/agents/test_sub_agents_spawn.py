@@ -1,4 +1,4 @@
-"""spawn_agent and those who look after what was spawned: await_agent, check_agent, cancel_agent."""
+"""spawn_agent and the tools for spawned sub-agents: await_agent, check_agent, cancel_agent."""
 
 import asyncio
 from pathlib import Path
@@ -38,13 +38,13 @@ def test_spawned_sub_agents_work_at_the_same_time(database_url: str, tmp_path: P
         assert wait_for_end(talk)["outcome"] == "answered"
         assert set(list_tool_answers(list_requests(talk, "index")[1], "spawn_agent")[0]) == {"run_id", "jobId"}
         results = list_tool_answers(talk.server.requests[-1], "await_agent")
-        assert [one["summary"] for one in results] == ["A hole.", "A bore."]
-        assert [one["run_id"] for one in results] == [list_sub_agents(talk)[task].id for task in ("dig", "drill")]
-        assert [set(one) for one in results] == [{"run_id", "status", "summary", "data", "error", "cost_usd"}] * 2
+        assert [result["summary"] for result in results] == ["A hole.", "A bore."]
+        assert [result["run_id"] for result in results] == [list_sub_agents(talk)[task].id for task in ("dig", "drill")]
+        assert [set(result) for result in results] == [{"run_id", "status", "summary", "data", "error", "cost_usd"}] * 2
 
 
-async def watched(talk: Talk) -> list[int]:
-    """When the supervisor took a step, as seen again and again for as long as it sleeps."""
+async def poll_delayed_job(talk: Talk) -> list[int]:
+    """Poll the supervisor's job while it is delayed, and return the time of its last update at each poll."""
     steps: list[int] = []
     await talk.until(lambda: talk.job().state == "delayed")
     while (job := talk.job()).state == "delayed":
@@ -54,16 +54,16 @@ async def watched(talk: Talk) -> list[int]:
 
 
 def test_awaiting_with_a_timeout_reports_a_running_sub_agent_without_model_calls(database_url: str, tmp_path: Path) -> None:
-    async def story() -> list[int]:
+    async def scenario() -> list[int]:
         await begin_and_wait(talk, "researcher")
-        steps = await watched(talk)
-        await talk.until(lambda: len(list_requests(talk, "index")) == 3)  # it has been answered
+        steps = await poll_delayed_job(talk)
+        await talk.until(lambda: len(list_requests(talk, "index")) == 3)  # the await call has returned
         return steps
 
     with open_talk(database_url, tmp_path, text("")) as talk:
         index = by_transcript(spawn_calls("dig"), call_on_first("await_agent", timeout_s=0.5), await_calls, text("Dug."))
         talk.server.script = by_role(index=index, researcher=hold_replies(talk, HOLES))
-        steps = talk.wait(story())
+        steps = talk.wait(scenario())
         assert len(steps) > 5
         assert len(set(steps)) == 1
         talk.server.release()
@@ -71,7 +71,7 @@ def test_awaiting_with_a_timeout_reports_a_running_sub_agent_without_model_calls
         first, second = list_tool_answers(talk.server.requests[-1], "await_agent")
         assert first == {"run_id": list_sub_agents(talk)["dig"].id, "status": "running"}
         assert (second["status"], second["summary"]) == ("completed", "A hole.")
-        assert [told["is_error"] for told in talk.list_event_data("tool_result")] == [False] * 3
+        assert [event["is_error"] for event in talk.list_event_data("tool_result")] == [False] * 3
 
 
 def test_a_wait_without_a_length_lasts_five_minutes(database_url: str, tmp_path: Path) -> None:
@@ -128,29 +128,31 @@ def test_a_running_sub_agent_is_shown_as_running(sqlite_url: str, tmp_path: Path
 
 
 def test_a_canceled_sub_agent_stops_with_all_that_it_began(database_url: str, tmp_path: Path) -> None:
-    def canceled(request: Request) -> Reply:
+    def cancel_at_fourth_request(request: Request) -> Reply:
         talk.server.wait_for_requests(4)
         return call_on_first("cancel_agent")(request)
 
     with open_talk(database_url, tmp_path, text("")) as talk:
         slow = Reply("Shoveled.", seconds=20)
-        index = by_transcript(spawn_calls("dig"), canceled, await_calls, call_on_first("cancel_agent"), text("Never mind."))
+        index = by_transcript(
+            spawn_calls("dig"), cancel_at_fourth_request, await_calls, call_on_first("cancel_agent"), text("Never mind.")
+        )
         talk.server.script = by_role(index=index, researcher=delegate_call("shovel", "coder"), coder=slow)
         assert talk.say()["outcome"] == "answered"
         assert get_states(talk) == {"dig": ("canceled", "canceled"), "shovel": ("canceled", "canceled")}
-        told, again = list_tool_answers(talk.server.requests[-1], "cancel_agent")
-        assert (told["status"], told["run_id"]) == ("canceled", list_sub_agents(talk)["dig"].id)
-        assert list_tool_answers(talk.server.requests[-1], "await_agent")[0] == told
-        assert "already ended" in again["error"]
+        canceled_result, second_result = list_tool_answers(talk.server.requests[-1], "cancel_agent")
+        assert (canceled_result["status"], canceled_result["run_id"]) == ("canceled", list_sub_agents(talk)["dig"].id)
+        assert list_tool_answers(talk.server.requests[-1], "await_agent")[0] == canceled_result
+        assert "already ended" in second_result["error"]
         talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 2))
 
 
 def test_a_sub_agent_canceled_before_it_began_never_starts(sqlite_url: str, tmp_path: Path) -> None:
-    def canceled(request: Request) -> Reply:
+    def cancel_second(request: Request) -> Reply:
         return calls(("cancel_agent", {"run_id": list_spawned_ids(request)[1]}))
 
     with open_talk(sqlite_url, tmp_path, text(""), subagents_per_parent="1") as talk:
-        index = by_transcript(spawn_calls("dig", "drill"), canceled, await_calls, text("Dug."))
+        index = by_transcript(spawn_calls("dig", "drill"), cancel_second, await_calls, text("Dug."))
         talk.server.script = by_role(index=index, researcher=by_task(dig=Reply("A hole.", seconds=0.5), drill=text("A bore.")))
         talk.say()
         assert get_states(talk) == {"dig": ("completed", "completed"), "drill": ("canceled", "canceled")}
@@ -158,8 +160,8 @@ def test_a_sub_agent_canceled_before_it_began_never_starts(sqlite_url: str, tmp_
 
 
 def test_a_sub_agent_of_another_agent_cannot_be_checked(database_url: str, tmp_path: Path) -> None:
-    def prying(request: Request) -> Reply:
-        foreign = [run.id for run in known] + [talk.run_row().id, "nobody", "0" * 5_000]
+    def check_foreign(request: Request) -> Reply:
+        foreign = [run.id for run in sub_agents] + [talk.run_row().id, "nobody", "0" * 5_000]
         return calls(*((tool, {"run_id": run_id}) for tool in ("await_agent", "check_agent", "cancel_agent") for run_id in foreign))
 
     with open_talk(database_url, tmp_path, text("")) as talk:
@@ -168,22 +170,24 @@ def test_a_sub_agent_of_another_agent_cannot_be_checked(database_url: str, tmp_p
             index=by_transcript(spawn_calls("dig"), await_calls, text("Dug.")), researcher=researcher, coder=HOLES
         )
         talk.say()
-        known = list(list_sub_agents(talk).values())
-        assert len(known) == 2
+        sub_agents = list(list_sub_agents(talk).values())
+        assert len(sub_agents) == 2
         talk.conversation_id = talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id)).id
-        talk.server.script = by_transcript(prying, text("None of mine."))
+        talk.server.script = by_transcript(check_foreign, text("None of mine."))
         assert talk.say()["outcome"] == "answered"
         results = talk.server.requests[-1].tool_results
         assert len(results) == 3 * 5
-        assert all("You have no sub-agent" in one.content and len(one.content) < 300 for one in results)
+        assert all("You have no sub-agent" in result.content and len(result.content) < 300 for result in results)
 
 
 def test_a_grandchild_is_its_parents_own(sqlite_url: str, tmp_path: Path) -> None:
-    def prying(_: Request) -> Reply:
+    def check_foreign(_: Request) -> Reply:
         return calls(("check_agent", {"run_id": list_sub_agents(talk)["shovel"].id}))
 
     researcher = by_transcript(spawn_calls("shovel", role="coder"), await_calls, text("A hole."))
-    script = by_role(index=by_transcript(spawn_calls("dig"), await_calls, prying, text("Dug.")), researcher=researcher, coder=HOLES)
+    script = by_role(
+        index=by_transcript(spawn_calls("dig"), await_calls, check_foreign, text("Dug.")), researcher=researcher, coder=HOLES
+    )
     with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say()
         assert "You have no sub-agent" in list_tool_answers(talk.server.requests[-1], "check_agent")[0]["error"]
@@ -194,16 +198,16 @@ def test_every_change_of_a_sub_agent_is_emitted(sqlite_url: str, tmp_path: Path)
         sqlite_url, tmp_path, by_role(index=by_transcript(spawn_calls("dig"), await_calls, text("Dug.")), researcher=HOLES)
     ) as talk:
         talk.say()
-        told = [one["run"] for one in talk.list_event_data("agent_changed")]
-        assert [run["status"] for run in told] == ["queued", "running", "completed"]
-        assert {run["id"] for run in told} == {list_sub_agents(talk)["dig"].id}
-        assert told[0]["result"] is None
-        assert (told[-1]["result"]["summary"], told[-1]["role"], told[-1]["depth"]) == ("A hole.", "researcher", 1)
-        assert (told[-1]["parent_run_id"], told[-1]["turn_id"]) == (talk.run_row().id, talk.run_row().turn_id)
+        changes = [event["run"] for event in talk.list_event_data("agent_changed")]
+        assert [run["status"] for run in changes] == ["queued", "running", "completed"]
+        assert {run["id"] for run in changes} == {list_sub_agents(talk)["dig"].id}
+        assert changes[0]["result"] is None
+        assert (changes[-1]["result"]["summary"], changes[-1]["role"], changes[-1]["depth"]) == ("A hole.", "researcher", 1)
+        assert (changes[-1]["parent_run_id"], changes[-1]["turn_id"]) == (talk.run_row().id, talk.run_row().turn_id)
 
 
 def test_a_wait_must_be_of_some_length(sqlite_url: str, tmp_path: Path) -> None:
     waits = calls(*(("await_agent", {"run_id": "x", "timeout_s": seconds}) for seconds in (0, -1, 1e9, "soon")))
     with open_talk(sqlite_url, tmp_path, by_transcript(waits, text("Oh."))) as talk:
         talk.say()
-        assert all("timeout_s" in one["error"] for one in list_tool_answers(talk.server.requests[-1], "await_agent"))
+        assert all("timeout_s" in result["error"] for result in list_tool_answers(talk.server.requests[-1], "await_agent"))

@@ -28,7 +28,7 @@ WORKERS: dict[str, Script | Reply] = {
 BOTH = "Let us see.\n/parallel\n/agent researcher dig\n/agent writer write\n/endparallel\nThat is all."
 
 
-def rows(talk: Talk) -> list[tuple[str, str]]:
+def list_todo_rows(talk: Talk) -> list[tuple[str, str]]:
     return talk.database.read(lambda tx: tx.all("SELECT subject, status FROM todos WHERE turn_id IS NULL ORDER BY id"))
 
 
@@ -38,8 +38,8 @@ def test_an_agent_that_is_called_in_a_text_answers_in_a_frame(database_url: str,
     ) as talk:
         turn = talk.say("Have it dug.")
         assert (turn["outcome"], turn["iterations"]) == ("answered", 2)
-        told = talk.server.requests[-1].messages[-1]
-        assert (told["role"], told["content"]) == ("user", "[/agent researcher]\nA hole.\nDeep.\n[END AGENT]")
+        message = talk.server.requests[-1].messages[-1]
+        assert (message["role"], message["content"]) == ("user", "[/agent researcher]\nA hole.\nDeep.\n[END AGENT]")
         assert list_requests(talk, "researcher")[0].last.startswith("[DELEGATION CONTEXT]\nOriginal request: Have it dug.\n")
         assert talk.answers() == ["Dug."]
 
@@ -65,7 +65,7 @@ def test_the_other_writs_of_the_text_run_once_and_in_their_place(sqlite_url: str
         talk.say()
         heads = [line for line in talk.server.requests[-1].last.split("\n") if line.startswith("[/")]
         assert heads == ["[/todo add]", "[/agent researcher]", "[/todo done]", "[/agent writer]", "[/todo list]"]
-        assert rows(talk) == [("buy flour", "completed")]
+        assert list_todo_rows(talk) == [("buy flour", "completed")]
         assert len(list_requests(talk, "researcher")) == len(list_requests(talk, "writer")) == 1
 
 
@@ -132,14 +132,14 @@ def test_a_crash_while_they_work_begins_nothing_twice(database_url: str, tmp_pat
         talk.revive()
         assert wait_for_end(talk)["outcome"] == "answered"
         assert get_states(talk) == {"dig": ("completed", "completed"), "write": ("completed", "completed")}
-        assert rows(talk) == [("buy flour", "pending")]
+        assert list_todo_rows(talk) == [("buy flour", "pending")]
         assert len(list_requests(talk, "index")) == 2
         assert talk.server.requests[-1].last.endswith(
             "[/agent researcher]\nA hole.\n[END AGENT]\n[/agent writer]\nA poem.\n[END AGENT]"
         )
 
 
-# A worker's own
+# Writs of a worker
 
 
 def test_a_worker_marks_progress_on_the_conversations_todos(database_url: str, tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_worker_marks_progress_on_the_conversations_todos(database_url: str, t
         _, second, third = list_requests(talk, "researcher")
         assert second.last == f"[/todo start]\n▶ #{todo.id} [in_progress] dig a hole\n[END TODO]"
         assert third.last.startswith(f"[/todo done]\n#{todo.id} [completed] dig a hole\n[END TODO]\n[/todo add]")
-        assert rows(talk) == [("dig a hole", "completed"), ("fill it", "pending")]
+        assert list_todo_rows(talk) == [("dig a hole", "completed"), ("fill it", "pending")]
         assert list_tool_answers(talk.server.requests[-1], "delegate")[0]["summary"] == "A hole."
 
 

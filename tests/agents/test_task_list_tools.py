@@ -1,4 +1,4 @@
-"""ListTasks, AddTask, CompleteTask, UncompleteTask, DeleteTask: a conversation's task list, in the contract's words."""
+"""ListTasks, AddTask, CompleteTask, UncompleteTask, DeleteTask: a conversation's task list, in the wording of its specification."""
 
 import asyncio
 import json
@@ -58,17 +58,17 @@ assert [os.waitpid(one, 0)[1] for one in crew] == [0] * 8
 """
 
 
-def path(agent: Agent) -> Path:
+def get_path(agent: Agent) -> Path:
     return agent.task_folder / f"{agent.conversation.uuid}.json"
 
 
-def refused(agent: Agent, tool: str, **arguments: Any) -> Any:
+def call_refused(agent: Agent, tool: str, **arguments: Any) -> Any:
     result = agent.call(tool, arguments)
     assert result.is_error, result
     return result.value
 
 
-def listed(agent: Agent) -> list[dict[str, Any]]:
+def list_tasks(agent: Agent) -> list[dict[str, Any]]:
     tasks: list[dict[str, Any]] = agent("ListTasks")["tasks"]
     return tasks
 
@@ -84,7 +84,7 @@ def test_an_added_task_is_answered_listed_and_stored_with_its_four_fields(sqlite
 
     assert look == {"id": "1", "title": "look", "description": "in the\nlogs", "done": False}
     assert build == {"id": "2", "title": "build", "description": "", "done": False}
-    assert sqlite_agent("ListTasks") == {"tasks": [look, build]} == json.loads(path(sqlite_agent).read_bytes())
+    assert sqlite_agent("ListTasks") == {"tasks": [look, build]} == json.loads(get_path(sqlite_agent).read_bytes())
 
 
 def test_the_file_is_named_by_the_conversations_uuid_in_32_hex_digits_and_linked_by_its_id(sqlite_agent: Agent) -> None:
@@ -102,7 +102,7 @@ def test_a_task_is_completed_and_uncompleted_as_often_as_one_likes(sqlite_agent:
     task = sqlite_agent("AddTask", title="look")
     for tool, done in (("CompleteTask", True), ("CompleteTask", True), ("UncompleteTask", False), ("UncompleteTask", False)):
         assert sqlite_agent(tool, taskId="1") == {"ok": True, "task": task | {"done": done}}
-        assert listed(sqlite_agent) == [task | {"done": done}]
+        assert list_tasks(sqlite_agent) == [task | {"done": done}]
 
 
 def test_a_deleted_task_is_gone_and_the_others_stay(sqlite_agent: Agent) -> None:
@@ -110,21 +110,21 @@ def test_a_deleted_task_is_gone_and_the_others_stay(sqlite_agent: Agent) -> None
         sqlite_agent("AddTask", title=title)
 
     assert sqlite_agent("DeleteTask", taskId="2") == {"ok": True}
-    assert [task["title"] for task in listed(sqlite_agent)] == ["look", "check"]
-    assert refused(sqlite_agent, "DeleteTask", taskId="2") == NOT_FOUND
+    assert [task["title"] for task in list_tasks(sqlite_agent)] == ["look", "check"]
+    assert call_refused(sqlite_agent, "DeleteTask", taskId="2") == NOT_FOUND
     assert sqlite_agent("AddTask", title="ship")["id"] == "4"
 
 
 @pytest.mark.parametrize("tool", ["CompleteTask", "UncompleteTask", "DeleteTask"])
 @pytest.mark.parametrize("task_id", ["2", "look", "01", "1.0", "\0", "../1", 2])
 def test_an_unknown_task_is_not_found_and_nothing_changes(sqlite_agent: Agent, tool: str, task_id: Any) -> None:
-    assert refused(sqlite_agent, tool, taskId=task_id) == NOT_FOUND
-    assert not path(sqlite_agent).exists()
+    assert call_refused(sqlite_agent, tool, taskId=task_id) == NOT_FOUND
+    assert not get_path(sqlite_agent).exists()
     sqlite_agent("AddTask", title="look")
-    before = path(sqlite_agent).read_bytes()
+    before = get_path(sqlite_agent).read_bytes()
 
-    assert refused(sqlite_agent, tool, taskId=task_id) == NOT_FOUND
-    assert path(sqlite_agent).read_bytes() == before
+    assert call_refused(sqlite_agent, tool, taskId=task_id) == NOT_FOUND
+    assert get_path(sqlite_agent).read_bytes() == before
 
 
 def test_an_id_that_arrives_as_a_number_is_the_same_id(sqlite_agent: Agent) -> None:
@@ -153,7 +153,7 @@ def test_an_id_that_arrives_as_a_number_is_the_same_id(sqlite_agent: Agent) -> N
 def test_arguments_that_do_not_fit_are_an_error_that_says_which(
     sqlite_agent: Agent, tool: str, arguments: dict[str, Any], named: str
 ) -> None:
-    message = refused(sqlite_agent, tool, **arguments)
+    message = call_refused(sqlite_agent, tool, **arguments)
 
     assert message.startswith("Error: ")
     assert named in message
@@ -173,32 +173,32 @@ def test_a_damaged_file_is_named_as_such_kept_and_explained_in_the_log_alone(
     sqlite_agent: Agent, tool: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     sqlite_agent("AddTask", title="look")
-    path(sqlite_agent).write_text('{"tasks": [{"id": "1", ')
+    get_path(sqlite_agent).write_text('{"tasks": [{"id": "1", ')
 
-    assert refused(sqlite_agent, tool, **TOOLS[tool]) == DAMAGED
-    assert path(sqlite_agent).read_text() == '{"tasks": [{"id": "1", '
-    assert str(path(sqlite_agent)) in caplog.text
+    assert call_refused(sqlite_agent, tool, **TOOLS[tool]) == DAMAGED
+    assert get_path(sqlite_agent).read_text() == '{"tasks": [{"id": "1", '
+    assert str(get_path(sqlite_agent)) in caplog.text
     assert "Traceback" not in caplog.text
 
 
 def test_an_error_of_the_operating_system_is_reported_in_its_words(sqlite_agent: Agent) -> None:
     sqlite_agent.task_folder.write_text("a file where a folder should be")
 
-    assert refused(sqlite_agent, "AddTask", title="look") in ("Error: Not a directory", "Error: File exists")
-    assert refused(sqlite_agent, "ListTasks") == "Error: Not a directory"
+    assert call_refused(sqlite_agent, "AddTask", title="look") in ("Error: Not a directory", "Error: File exists")
+    assert call_refused(sqlite_agent, "ListTasks") == "Error: Not a directory"
 
 
 def test_fields_that_others_added_survive_and_are_not_shown(sqlite_agent: Agent) -> None:
     sqlite_agent("AddTask", title="look")
-    document = json.loads(path(sqlite_agent).read_bytes())
+    document = json.loads(get_path(sqlite_agent).read_bytes())
     document["theirs"] = {"kept": True}
     document["tasks"][0]["due"] = "tomorrow"
     del document["tasks"][0]["description"]
-    path(sqlite_agent).write_text(json.dumps(document))
+    get_path(sqlite_agent).write_text(json.dumps(document))
 
     assert sqlite_agent("CompleteTask", taskId="1")["task"] == {"id": "1", "title": "look", "description": "", "done": True}
     sqlite_agent("AddTask", title="build")
-    stored = json.loads(path(sqlite_agent).read_bytes())
+    stored = json.loads(get_path(sqlite_agent).read_bytes())
     assert stored["theirs"] == {"kept": True}
     assert stored["tasks"][0] == {"id": "1", "title": "look", "due": "tomorrow", "done": True}
 
@@ -206,13 +206,13 @@ def test_fields_that_others_added_survive_and_are_not_shown(sqlite_agent: Agent)
 def test_a_list_does_not_grow_without_end(sqlite_agent: Agent) -> None:
     sqlite_agent("AddTask", title="look")
     full = {"tasks": [{"id": str(n), "title": "x", "description": "", "done": False} for n in range(1_000)]}
-    path(sqlite_agent).write_text(json.dumps(full))
+    get_path(sqlite_agent).write_text(json.dumps(full))
 
-    assert "1,000" in refused(sqlite_agent, "AddTask", title="one more")
-    assert len(listed(sqlite_agent)) == 1_000
+    assert "1,000" in call_refused(sqlite_agent, "AddTask", title="one more")
+    assert len(list_tasks(sqlite_agent)) == 1_000
 
 
-# Whose list
+# Ownership
 
 
 def test_each_conversation_has_its_own_list(sqlite_agent: Agent) -> None:
@@ -220,18 +220,18 @@ def test_each_conversation_has_its_own_list(sqlite_agent: Agent) -> None:
     sqlite_agent("AddTask", title="ours")
     other("AddTask", title="theirs")
 
-    assert [task["title"] for task in listed(sqlite_agent)] == ["ours"]
-    assert [task["title"] for task in listed(other)] == ["theirs"]
+    assert [task["title"] for task in list_tasks(sqlite_agent)] == ["ours"]
+    assert [task["title"] for task in list_tasks(other)] == ["theirs"]
 
 
 def test_two_tenants_with_the_same_key_never_share_a_file(sqlite_agent: Agent) -> None:
     rival = sqlite_agent.another(TenantHarness(sqlite_agent.desk.database, "rival"))
-    for one in (sqlite_agent, rival):
-        one.conversation = one.desk.conversation(key="the same")
+    for caller in (sqlite_agent, rival):
+        caller.conversation = caller.desk.conversation(key="the same")
     sqlite_agent("AddTask", title="ours")
 
-    assert listed(rival) == []
-    assert path(rival) != path(sqlite_agent)
+    assert list_tasks(rival) == []
+    assert get_path(rival) != get_path(sqlite_agent)
 
 
 @pytest.mark.parametrize(
@@ -241,28 +241,30 @@ def test_a_hostile_key_never_names_a_file(sqlite_agent: Agent, key: str, tmp_pat
     sqlite_agent.conversation = sqlite_agent.desk.write(conversations.add, "", key)
     sqlite_agent("AddTask", title="look")
 
-    files = [one for one in tmp_path.rglob("*") if one.is_file() and not one.is_symlink() and not one.name.startswith("headway.db")]
-    assert sorted(one.relative_to(tmp_path).parts[0] for one in files) == ["tasks", "tasks"]
-    assert [one.name for one in files if one.suffix == ".json"] == [f"{sqlite_agent.conversation.uuid}.json"]
+    files = [
+        path for path in tmp_path.rglob("*") if path.is_file() and not path.is_symlink() and not path.name.startswith("headway.db")
+    ]
+    assert sorted(path.relative_to(tmp_path).parts[0] for path in files) == ["tasks", "tasks"]
+    assert [path.name for path in files if path.suffix == ".json"] == [f"{sqlite_agent.conversation.uuid}.json"]
 
 
 def test_a_worker_has_the_task_list_too(sqlite_agent: Agent) -> None:
     worker = sqlite_agent.another(role="researcher")
     worker("AddTask", title="look")
 
-    assert [task["title"] for task in listed(worker)] == ["look"]
+    assert [task["title"] for task in list_tasks(worker)] == ["look"]
 
 
-# Many at once
+# Concurrency
 
 
 def test_calls_at_the_same_time_lose_nothing(sqlite_agent: Agent) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         with use_execution(sqlite_agent.execution):
             await asyncio.gather(*(catalogue.build_toolbox().call("AddTask", {"title": str(n)}) for n in range(40)))
 
-    asyncio.run(story())
-    assert {task["title"] for task in listed(sqlite_agent)} == {str(n) for n in range(40)}
+    asyncio.run(scenario())
+    assert {task["title"] for task in list_tasks(sqlite_agent)} == {str(n) for n in range(40)}
 
 
 def test_eight_processes_that_call_add_task_a_hundred_times_each_lose_none(
@@ -270,6 +272,6 @@ def test_eight_processes_that_call_add_task_a_hundred_times_each_lose_none(
 ) -> None:
     at_once(ADD_A_HUNDRED, str(sqlite_agent.task_folder), sqlite_agent.conversation.uuid, processes=1)
 
-    tasks = listed(sqlite_agent)
+    tasks = list_tasks(sqlite_agent)
     assert [task["id"] for task in tasks] == [str(n) for n in range(1, 801)]
     assert len({task["title"] for task in tasks}) == 800

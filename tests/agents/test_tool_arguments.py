@@ -1,4 +1,4 @@
-"""What models send as arguments: null for what they leave out, lists as JSON text, and mistakes, which are named as written."""
+"""Arguments from models: null for omitted values, lists as JSON text, and errors that use the argument names of the caller."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ TOOLS = catalogue.build_toolbox(ExternalAccess(("*",), ("ls",))).tools.values()
 LONG = "x" * 1_001
 NUL = "half \0"
 
-# Something that each kind of required argument accepts.
+# A valid value for each type of required argument.
 SAMPLES: dict[str, Any] = {"string": "1", "integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}
 
 
@@ -38,7 +38,7 @@ def sample(schema: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("one", TOOLS, ids=lambda one: one.name)
 def test_null_for_an_optional_argument_means_that_it_is_absent(one: Tool) -> None:
-    """000: "context?: string", "agentType?: string", "order?: number": optional, and models send null for what they leave out."""
+    """000: "context?: string", "agentType?: string", "order?: number": optional, and models send null for omitted values."""
     schema = build_input_schema(one.arguments)
     required = required_arguments(schema)
     optional = {name: None for name in schema["properties"] if name not in required}
@@ -59,11 +59,11 @@ def test_null_for_a_required_argument_is_refused_by_its_name(one: Tool) -> None:
 def test_a_plan_with_nulls_in_it_is_a_plan(agent: Agent) -> None:
     """000: "order?: number; // 1-indexed position (default: append)"."""
     item = {"title": "look", "context": None, "completionCriteria": None, "agentType": None, "order": None}
-    (made,) = agent("create_todo", items=[item])["created"]
+    (created,) = agent("create_todo", items=[item])["created"]
 
-    assert made["order"] == 1
+    assert created["order"] == 1
     assert agent("list_todo", status=None)["items"][0]["context"] == ""
-    assert agent("complete_todo", todoId=made["id"], outcome="seen", status=None)["status"] == "completed"
+    assert agent("complete_todo", todoId=created["id"], outcome="seen", status=None)["status"] == "completed"
 
 
 def test_nulls_in_every_other_family_are_taken_as_absent(sqlite_agent: Agent) -> None:
@@ -82,9 +82,9 @@ def test_null_for_an_optional_parameter_of_a_function_gives_its_default(sqlite_a
         """A word, several times."""
         return word * times
 
-    made = find_tool(repeat)
-    assert made is not None
-    assert ToolCaller(sqlite_agent.execution, [made])("repeat", word="ab", times=None) == "abab"
+    repeat_tool = find_tool(repeat)
+    assert repeat_tool is not None
+    assert ToolCaller(sqlite_agent.execution, [repeat_tool])("repeat", word="ab", times=None) == "abab"
 
 
 # JSON text
@@ -94,8 +94,8 @@ def test_items_given_as_json_text_are_items(agent: Agent) -> None:
     """000: "accepts an array to avoid burning one tool iteration per item": models send that array as text, too."""
     created = agent("create_todo", items=json.dumps([{"title": "look", "order": 1}, {"title": "build"}]))["created"]
 
-    assert [one["title"] for one in created] == ["look", "build"]
-    assert [one["title"] for one in agent("create_todo", items=['{"title": "check"}'])["created"]] == ["check"]
+    assert [item["title"] for item in created] == ["look", "build"]
+    assert [item["title"] for item in agent("create_todo", items=['{"title": "check"}'])["created"]] == ["check"]
 
 
 def test_other_lists_given_as_json_text_are_lists(sqlite_agent: Agent) -> None:
@@ -132,7 +132,7 @@ def test_json_text_that_does_not_do_is_refused_like_anything_else(sqlite_agent: 
     assert sqlite_agent.rows() == []
 
 
-# Names
+# Argument names
 
 
 @pytest.mark.parametrize(
@@ -162,10 +162,10 @@ def test_a_refused_argument_is_named_as_its_caller_wrote_it(
 ) -> None:
     """000: "title: string; // required — human-readable task name": not the ledger's subject."""
     result = agent.call(name, arguments)
-    said = str(result.value)
+    message = str(result.value)
 
     assert result.is_error
-    assert expected in said
+    assert expected in message
     for word in {"subject", "completion_criteria", "agent_type"} - set(arguments):
-        assert word not in said
+        assert word not in message
     assert agent.rows() == []

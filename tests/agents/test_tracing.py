@@ -1,4 +1,4 @@
-"""What an exporter of OpenTelemetry spans gets to see of agents at work, and that nobody else pays for it."""
+"""OpenTelemetry spans of agents. Without an exporter, no tracing library is loaded."""
 
 import json
 import os
@@ -29,8 +29,8 @@ headway.close()
 """
 
 
-def plans_and_looks(request: Request) -> Reply:
-    """Plans one thing, asks for the time, marks it as done, answers."""
+def plan_and_calculate(request: Request) -> Reply:
+    """Plan one item, calculate, complete the item, answer."""
     results = request.tool_results
     if not results:
         return calls(("create_todo", {"items": [{"title": "look at the clock"}]}))
@@ -42,12 +42,12 @@ def plans_and_looks(request: Request) -> Reply:
     return text("It is 42.")
 
 
-def exported(seen: InMemorySpanExporter, tracer: ExportingTracer) -> list[ReadableSpan]:
+def list_spans(seen: InMemorySpanExporter, tracer: ExportingTracer) -> list[ReadableSpan]:
     tracer.provider.force_flush()
     return sorted(seen.get_finished_spans(), key=lambda span: span.start_time or 0)
 
 
-def of(span: ReadableSpan) -> Mapping[str, Any]:
+def get_attributes(span: ReadableSpan) -> Mapping[str, Any]:
     assert span.attributes is not None
     return span.attributes
 
@@ -55,9 +55,9 @@ def of(span: ReadableSpan) -> Mapping[str, Any]:
 def test_a_planned_turn_is_one_trace_with_its_plan_and_calls(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
     tracer = ExportingTracer(seen)
-    with open_talk(sqlite_url, tmp_path, plans_and_looks, tracer=tracer) as talk:
+    with open_talk(sqlite_url, tmp_path, plan_and_calculate, tracer=tracer) as talk:
         turn = talk.say("What is six times seven?")
-        spans = exported(seen, tracer)
+        spans = list_spans(seen, tracer)
 
     assert [span.name for span in spans] == [
         "invoke_agent index",
@@ -75,12 +75,12 @@ def test_a_planned_turn_is_one_trace_with_its_plan_and_calls(sqlite_url: str, tm
     assert run.parent is None
     assert {span.parent.span_id for span in (asked, created, plan) if span.parent} == {run.context.span_id}
     assert {span.parent.span_id for span in under_it if span.parent} == {plan.context.span_id}
-    assert of(run)["headway.turn.id"] == turn["id"]
-    assert of(run)["gen_ai.conversation.id"] == str(talk.conversation_id)
-    assert of(plan)["gen_ai.operation.name"] == "plan"
-    assert (of(plan)["headway.plan.total"], of(plan)["headway.plan.remaining"]) == (1, 0)
-    assert of(under_it[1])["gen_ai.tool.name"] == "calculate"
-    assert of(under_it[1])["gen_ai.tool.call.id"]
+    assert get_attributes(run)["headway.turn.id"] == turn["id"]
+    assert get_attributes(run)["gen_ai.conversation.id"] == str(talk.conversation_id)
+    assert get_attributes(plan)["gen_ai.operation.name"] == "plan"
+    assert (get_attributes(plan)["headway.plan.total"], get_attributes(plan)["headway.plan.remaining"]) == (1, 0)
+    assert get_attributes(under_it[1])["gen_ai.tool.name"] == "calculate"
+    assert get_attributes(under_it[1])["gen_ai.tool.call.id"]
     assert {span.status.status_code for span in spans} == {StatusCode.UNSET}
     assert spans[0].resource.attributes["service.name"] == "headway"
 
@@ -90,10 +90,10 @@ def test_a_model_span_has_the_model_and_its_usage(sqlite_url: str, tmp_path: Pat
     tracer = ExportingTracer(seen)
     with open_talk(sqlite_url, tmp_path, text("hello", usage=(30, 4)), tracer=tracer) as talk:
         talk.say("hello")
-        _, asked = exported(seen, tracer)
+        _, asked = list_spans(seen, tracer)
 
     assert asked.kind == SpanKind.CLIENT
-    assert of(asked) == {
+    assert get_attributes(asked) == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": MODEL,
@@ -105,10 +105,10 @@ def test_a_model_span_has_the_model_and_its_usage(sqlite_url: str, tmp_path: Pat
 def test_nothing_that_was_said_is_on_a_span(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
     tracer = ExportingTracer(seen)
-    said = in_order(calls(("calculate", {"expression": "secret"})), Reply(failure=Failure(400, "a secret was refused")))
-    with open_talk(sqlite_url, tmp_path, said, tracer=tracer) as talk:
+    script = in_order(calls(("calculate", {"expression": "secret"})), Reply(failure=Failure(400, "a secret was refused")))
+    with open_talk(sqlite_url, tmp_path, script, tracer=tracer) as talk:
         talk.say("This is a secret.")
-        spans = exported(seen, tracer)
+        spans = list_spans(seen, tracer)
 
     assert "secret" not in "".join(span.to_json() for span in spans)
 
@@ -116,28 +116,28 @@ def test_nothing_that_was_said_is_on_a_span(sqlite_url: str, tmp_path: Path) -> 
 def test_failures_are_marked(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
     tracer = ExportingTracer(seen)
-    said = in_order(calls(("calculate", {"expression": "1/0"})), Reply(failure=Failure(400, "no such thing")))
-    with open_talk(sqlite_url, tmp_path, said, tracer=tracer) as talk:
+    script = in_order(calls(("calculate", {"expression": "1/0"})), Reply(failure=Failure(400, "no such thing")))
+    with open_talk(sqlite_url, tmp_path, script, tracer=tracer) as talk:
         talk.say()
-        spans = exported(seen, tracer)
+        spans = list_spans(seen, tracer)
 
-    failed = {span.name: of(span)["error.type"] for span in spans if span.status.status_code == StatusCode.ERROR}
+    failed = {span.name: get_attributes(span)["error.type"] for span in spans if span.status.status_code == StatusCode.ERROR}
     assert failed == {"execute_tool calculate": "tool_error", f"chat {MODEL}": "ModelFailed"}
 
 
 def test_a_retried_turn_stays_in_the_same_trace(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
     tracer = ExportingTracer(seen)
-    said = [Reply(failure=Failure(500, "later")), text("hello"), text("else")]
-    with open_talk(sqlite_url, tmp_path, in_order(*said), tracer=tracer) as talk:
+    replies = [Reply(failure=Failure(500, "later")), text("hello"), text("else")]
+    with open_talk(sqlite_url, tmp_path, in_order(*replies), tracer=tracer) as talk:
         talk.say()
         talk.say("Something else.")
-        spans = exported(seen, tracer)
+        spans = list_spans(seen, tracer)
 
     by_turn: dict[str, set[int]] = {}
     for span in spans:
         if span.name == "invoke_agent index":
-            by_turn.setdefault(of(span)["headway.turn.id"], set()).add(span.context.trace_id)
+            by_turn.setdefault(get_attributes(span)["headway.turn.id"], set()).add(span.context.trace_id)
     assert [len(traces) for traces in by_turn.values()] == [1, 1]
     assert len(set.union(*by_turn.values())) == 2
     assert sum(span.name == "invoke_agent index" for span in spans) == 3
@@ -171,22 +171,22 @@ def test_an_exporter_that_is_not_installed_is_named_with_what_to_do() -> None:
         build_tracer("carrier-pigeon")
 
 
-def ran(command: list[str], folder: Path, **variables: str) -> str:
+def run_process(command: list[str], folder: Path, **variables: str) -> str:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("HEADWAY_", "OTEL_"))} | variables
-    done = subprocess.run([sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    process = subprocess.run([sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True, timeout=60)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def test_without_an_exporter_no_tracing_library_is_loaded(tmp_path: Path) -> None:
     assert isinstance(build_tracer(""), NullTracer)
-    assert json.loads(ran(["-c", LOADED], tmp_path)) == []
-    assert json.loads(ran(["-c", LOADED], tmp_path, OTEL_TRACES_EXPORTER="console")) != []
+    assert json.loads(run_process(["-c", LOADED], tmp_path)) == []
+    assert json.loads(run_process(["-c", LOADED], tmp_path, OTEL_TRACES_EXPORTER="console")) != []
 
 
 def test_a_process_hands_over_its_spans_before_it_ends(tmp_path: Path) -> None:
-    told = ran(["-m", "headway", "chat", "hello"], tmp_path, OTEL_TRACES_EXPORTER="console", OTEL_SERVICE_NAME="ours")
+    output = run_process(["-m", "headway", "chat", "hello"], tmp_path, OTEL_TRACES_EXPORTER="console", OTEL_SERVICE_NAME="ours")
 
-    assert '"name": "invoke_agent index"' in told
-    assert '"name": "chat rehearsal"' in told
-    assert '"service.name": "ours"' in told
+    assert '"name": "invoke_agent index"' in output
+    assert '"name": "chat rehearsal"' in output
+    assert '"service.name": "ours"' in output

@@ -1,4 +1,4 @@
-"""Stopping turns: by the one who asked, and by the kill switch."""
+"""Stopping turns: by the user, and by the kill switch."""
 
 import asyncio
 from pathlib import Path
@@ -14,7 +14,7 @@ NOW = calls(("now", {}))
 
 
 def cancel(talk: Talk) -> None:
-    """What a door does: write it down, then wake up whoever waits."""
+    """Cancel the turn as a surface does: store the cancellation, then interrupt the running job."""
     assert talk.run is not None
     turn_id = talk.run.turn_id or ""
     talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
@@ -55,30 +55,30 @@ def test_a_canceled_plan_stays_open_and_the_next_turn_can_begin(sqlite_url: str,
 
 
 def test_a_turn_canceled_by_another_process_stops_before_its_next_step(sqlite_url: str, tmp_path: Path) -> None:
-    def canceled(_: Request) -> Reply:
+    def cancel_and_call(_: Request) -> Reply:
         assert talk.run is not None
         turn_id = talk.run.turn_id or ""
         talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
         return calls(("remember", {"text": "too late"}))
 
-    with open_talk(sqlite_url, tmp_path, in_order(NOW, canceled)) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(NOW, cancel_and_call)) as talk:
         assert talk.say()["status"] == "canceled"
         assert len(talk.effects()) == 1
         assert len(talk.server.requests) == 2
 
 
 def test_a_waiting_caller_learns_that_the_turn_was_canceled(sqlite_url: str, tmp_path: Path) -> None:
-    async def story() -> dict[str, object]:
-        waiting = asyncio.create_task(talk.headway.run_turn(talk.tenant_id, talk.conversation_id, "Hello!"))
+    async def scenario() -> dict[str, object]:
+        turn_task = asyncio.create_task(talk.headway.run_turn(talk.tenant_id, talk.conversation_id, "Hello!"))
         await talk.wait_for_requests(1)
         (row,) = talk.database.read(lambda tx: tx.all("SELECT id FROM turns"))
         talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, row[0]))
         talk.headway.interrupt(row[0])
-        return await waiting
+        return await turn_task
 
     with open_talk(sqlite_url, tmp_path, text("Hello.")) as talk:
         talk.server.hold()
-        assert talk.wait(story())["status"] == "canceled"
+        assert talk.wait(scenario())["status"] == "canceled"
 
 
 def test_a_turn_that_ended_cannot_be_canceled_and_an_unknown_one_is_not_found(sqlite_url: str, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_turn_that_ended_cannot_be_canceled_and_an_unknown_one_is_not_found(sq
 
 
 def test_a_conversation_has_one_running_turn_at_a_time(database_url: str, tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         task = await talk.begin()
         with pytest.raises(TurnRunning):
             await talk.begin()
@@ -100,7 +100,7 @@ def test_a_conversation_has_one_running_turn_at_a_time(database_url: str, tmp_pa
 
     with open_talk(database_url, tmp_path, text("Hello.")) as talk:
         talk.server.hold()
-        talk.wait(story())
+        talk.wait(scenario())
         assert len(talk.messages()) == 2
         assert len(talk.list_event_data("turn_started")) == 1
 
@@ -119,15 +119,15 @@ def test_nothing_begins_while_halted(sqlite_url: str, tmp_path: Path) -> None:
 
 
 def test_a_halted_turn_stops_before_its_next_step_and_continues_afterwards(database_url: str, tmp_path: Path) -> None:
-    def halted(_: Request) -> Reply:
+    def halt_and_call(_: Request) -> Reply:
         talk.halt()
         return calls(("remember", {"text": "flour"}))
 
-    with open_talk(database_url, tmp_path, in_order(plan_call("Bake"), halted, complete_next, text("Eat."))) as talk:
+    with open_talk(database_url, tmp_path, in_order(plan_call("Bake"), halt_and_call, complete_next, text("Eat."))) as talk:
         turn = talk.say()
         assert turn["status"] == "running"
-        assert turn["iterations"] == 2  # what the model said was written down,
-        assert talk.database.read(lambda tx: tx.all("SELECT * FROM memory_entries")) == []  # and not acted upon
+        assert turn["iterations"] == 2  # the model's answer was stored,
+        assert talk.database.read(lambda tx: tx.all("SELECT * FROM memory_entries")) == []  # and none of its calls was made
         assert len(talk.effects()) == 1
         talk.revive()
         talk.wait(asyncio.sleep(0.05))
@@ -140,11 +140,11 @@ def test_a_halted_turn_stops_before_its_next_step_and_continues_afterwards(datab
 
 @pytest.mark.parametrize("tier", ["strong", "cheap"])
 def test_a_halt_between_two_attempts_ends_them(sqlite_url: str, tmp_path: Path, tier: str) -> None:
-    def busy(_: Request) -> Reply:
+    def halt_and_fail(_: Request) -> Reply:
         talk.halt()
         return error(503)
 
-    script = busy if tier == "strong" else tiers(text("Half a", finish="length"), busy)
+    script = halt_and_fail if tier == "strong" else tiers(text("Half a", finish="length"), halt_and_fail)
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER if tier == "cheap" else "") as talk:
         assert talk.say()["status"] == "running"
         assert len(talk.server.requests) == (1 if tier == "strong" else 2)
@@ -155,13 +155,13 @@ def test_a_halt_between_two_attempts_ends_them(sqlite_url: str, tmp_path: Path, 
 
 
 def test_a_cancel_between_two_attempts_ends_them(sqlite_url: str, tmp_path: Path) -> None:
-    def busy(_: Request) -> Reply:
+    def cancel_and_fail(_: Request) -> Reply:
         assert talk.run is not None
         turn_id = talk.run.turn_id or ""
         talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
         return error(503)
 
-    with open_talk(sqlite_url, tmp_path, busy) as talk:
+    with open_talk(sqlite_url, tmp_path, cancel_and_fail) as talk:
         assert talk.say()["status"] == "canceled"
         assert len(talk.server.requests) == 1
 

@@ -1,4 +1,4 @@
-"""The drain gate: an answer does not end a turn whose list has open items."""
+"""The drain gate: an answer does not end a turn while its plan has open items."""
 
 from pathlib import Path
 
@@ -28,12 +28,12 @@ def test_the_refusal_names_the_items_that_remain(sqlite_url: str, tmp_path: Path
     with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say()
         _, frost = talk.plan()
-        refused, answer = talk.server.requests[3].messages[-2], talk.server.requests[3].messages[-3]
+        refusal, answer = talk.server.requests[3].messages[-2], talk.server.requests[3].messages[-3]
         assert (answer["role"], answer["content"]) == ("assistant", "Done!")
-        assert refused["role"] == "user"
-        assert f"- Frost (id {frost.uuid})" in refused["content"]
-        assert "Bake" not in refused["content"]
-        assert "Not finished: 1 item of your plan is still open." in refused["content"]
+        assert refusal["role"] == "user"
+        assert f"- Frost (id {frost.uuid})" in refusal["content"]
+        assert "Bake" not in refusal["content"]
+        assert "Not finished: 1 item of your plan is still open." in refusal["content"]
 
 
 def test_the_third_refusal_without_a_change_ends_the_turn_honestly(database_url: str, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_the_third_refusal_without_a_change_ends_the_turn_honestly(database_url:
         assert answer.startswith("Three.\n\nI stopped because")
         assert answer.endswith("Incomplete:\n- Frost")
         assert [todo.status for todo in talk.plan()] == ["completed", "pending"]
-        assert [left["title"] for left in talk.list_event_data("turn_finished")[0]["incomplete"]] == ["Frost"]
+        assert [todo["title"] for todo in talk.list_event_data("turn_finished")[0]["incomplete"]] == ["Frost"]
 
 
 def test_a_change_to_the_list_restarts_the_count(sqlite_url: str, tmp_path: Path) -> None:
@@ -97,7 +97,9 @@ def test_an_empty_answer_is_sent_back(sqlite_url: str, tmp_path: Path) -> None:
         assert (turn["outcome"], turn["iterations"]) == ("answered", 3)
         assert talk.answers() == ["Here I am."]
         assert "empty" in talk.server.requests[1].last
-        assert [(one["remaining"], one["reason"]) for one in talk.list_event_data("refused")] == [(0, "The answer was empty.")] * 2
+        assert [(event["remaining"], event["reason"]) for event in talk.list_event_data("refused")] == [
+            (0, "The answer was empty.")
+        ] * 2
 
 
 def test_empty_answers_only_end_the_turn_with_words_of_our_own(sqlite_url: str, tmp_path: Path) -> None:

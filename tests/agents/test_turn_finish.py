@@ -1,4 +1,4 @@
-"""Why a model stopped talking, and what comes of it."""
+"""Finish reasons: why a model stopped, and what the runtime does then."""
 
 from pathlib import Path
 
@@ -24,20 +24,20 @@ def test_a_cut_off_answer_is_summarised_by_the_cheap_tier_and_the_turn_continues
         turn = talk.say("Tell me a story.")
         assert (turn["status"], turn["outcome"], turn["iterations"]) == ("finished", "answered", 2)
         assert talk.answers() == ["The first half of a long", "story. The end."]
-        (summarised,) = cheap_requests(talk)
-        assert "The first half of a long" in summarised.last
-        assert summarised.tools == []
+        (summary_request,) = cheap_requests(talk)
+        assert "The first half of a long" in summary_request.last
+        assert summary_request.tools == []
         last = talk.server.requests[-1]
         assert "It was about to tell a long story." in last.last
-        assert not any("The first half of a long" in words for words in last.texts)
+        assert not any("The first half of a long" in message for message in last.texts)
         assert [entry.sent for entry in talk.entries()] == [True, False, True, True]
         assert [(call.tier, call.input_tokens) for call in talk.model_calls()][1] == ("cheap", 30)
 
 
 def test_tool_calls_that_were_cut_off_are_never_made(sqlite_url: str, tmp_path: Path) -> None:
     whole = {"text": "This one looks complete."}
-    cut = calls(("remember", whole), text="I will remember that.", finish="length")
-    with open_talk(sqlite_url, tmp_path, tiers(in_order(cut, text("Done.")), SUMMARY), model_cheap=CHEAP_TIER) as talk:
+    cut_off = calls(("remember", whole), text="I will remember that.", finish="length")
+    with open_talk(sqlite_url, tmp_path, tiers(in_order(cut_off, text("Done.")), SUMMARY), model_cheap=CHEAP_TIER) as talk:
         assert talk.say()["outcome"] == "answered"
         assert talk.effects() == []
         assert talk.list_event_data("tool_call") == []
@@ -78,9 +78,9 @@ def test_a_content_filter_ends_the_turn_and_notifies_the_operator(sqlite_url: st
         assert (turn["status"], turn["outcome"]) == ("finished", "filtered")
         assert "content filter" in talk.answers()[-1]
         assert len(talk.answers()) == 1
-        ((kind, words),) = talk.notices()
+        ((kind, message),) = talk.notices()
         assert kind == "content_filter"
-        assert turn["id"] in words
+        assert turn["id"] in message
         (notice,) = talk.list_event_data("operator_notice")
         assert (notice["kind"], notice["turn_id"]) == ("content_filter", turn["id"])
         assert [todo.status for todo in talk.plan()] == ["pending"]
@@ -94,8 +94,8 @@ def test_filtered_tool_calls_are_never_made(sqlite_url: str, tmp_path: Path) -> 
 
 
 def test_an_answer_that_ends_with_an_error_fails_the_turn(sqlite_url: str, tmp_path: Path) -> None:
-    said = [ModelResponse([TextPart("Hm"), ToolCallPart("remember", {"text": "x"})], finish_reason="error")]
-    with open_talk(sqlite_url, tmp_path, scripted_model(said)) as talk:
+    responses = [ModelResponse([TextPart("Hm"), ToolCallPart("remember", {"text": "x"})], finish_reason="error")]
+    with open_talk(sqlite_url, tmp_path, scripted_model(responses)) as talk:
         turn = talk.say()
         assert (turn["status"], turn["outcome"]) == ("failed", None)
         (failed,) = talk.list_event_data("turn_failed")
@@ -105,12 +105,12 @@ def test_an_answer_that_ends_with_an_error_fails_the_turn(sqlite_url: str, tmp_p
 
 
 def test_a_provider_that_gives_no_reason_is_taken_at_its_word(sqlite_url: str, tmp_path: Path) -> None:
-    said = [
+    responses = [
         ModelResponse([ToolCallPart("now", {}, "a")], finish_reason=None),
         ModelResponse([ToolCallPart("now", {}, "b")], finish_reason="stop"),
         ModelResponse([TextPart("Late.")], finish_reason=None),
     ]
-    with open_talk(sqlite_url, tmp_path, scripted_model(said)) as talk:
+    with open_talk(sqlite_url, tmp_path, scripted_model(responses)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert [effect.state for effect in talk.effects()] == ["succeeded", "succeeded"]
 

@@ -1,4 +1,4 @@
-"""How far a turn may go, and how it ends when it may go no further."""
+"""The limits of a turn, and how it ends when it reaches one."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ NOW = calls(("now", {}))
 ENDLESS = [plan_call("Bake", "Frost"), *[NOW] * 60]
 
 
-def limits(talk: Talk) -> tuple[str, int, int]:
+def get_limits(talk: Talk) -> tuple[str, int, int]:
     turn = talk.turn()
     return turn["outcome"], turn["iterations"], turn["limit"]
 
@@ -21,46 +21,48 @@ def test_a_simple_question_is_answered_at_once(database_url: str, tmp_path: Path
     with open_talk(database_url, tmp_path, text("Hello.")) as talk:
         turn = talk.say("Hi!")
         assert turn["status"] == "finished"
-        assert limits(talk) == ("answered", 1, 10)
-        assert [(one.role, one.content) for one in talk.messages()] == [("user", "Hi!"), ("assistant", "Hello.")]
+        assert get_limits(talk) == ("answered", 1, 10)
+        assert [(message.role, message.content) for message in talk.messages()] == [("user", "Hi!"), ("assistant", "Hello.")]
         assert talk.list_event_data("turn_finished") == [{"turn_id": turn["id"], "outcome": "answered", "incomplete": []}]
 
 
 def test_a_turn_without_a_plan_ends_after_ten_steps(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, NOW) as talk:
         talk.say()
-        assert limits(talk) == ("limit", 10, 10)
+        assert get_limits(talk) == ("limit", 10, 10)
         assert len(talk.server.requests) == 10
         assert "10 steps" in talk.answers()[-1]
         assert talk.list_event_data("turn_finished")[0]["incomplete"] == []
 
 
 def test_open_items_extend_the_limit_to_ten_more_steps_from_where_the_turn_is(sqlite_url: str, tmp_path: Path) -> None:
-    seen: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
 
-    def look(reply: Reply | None = None) -> Script:
+    def record(reply: Reply | None = None) -> Script:
         def script(request: Request) -> Reply:
             row = talk.run_row()
-            seen.append((row.iterations, row.limit))
+            progress.append((row.iterations, row.limit))
             return reply or complete_next(request)
 
         return script
 
-    script = in_order(look(plan_call("Bake", "Frost")), look(NOW), look(), look(NOW), look(), look(NOW), look(text("Eat.")))
+    script = in_order(
+        record(plan_call("Bake", "Frost")), record(NOW), record(), record(NOW), record(), record(NOW), record(text("Eat."))
+    )
     with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say()
-        assert seen == [(0, 10), (1, 11), (2, 12), (3, 13), (4, 14), (5, 14), (6, 14)]
-        assert limits(talk) == ("drained", 7, 14)
+        assert progress == [(0, 10), (1, 11), (2, 12), (3, 13), (4, 14), (5, 14), (6, 14)]
+        assert get_limits(talk) == ("drained", 7, 14)
 
 
 def test_a_turn_with_open_items_still_ends_after_fifty_steps(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, in_order(*ENDLESS)) as talk:
         turn = talk.say()
-        assert limits(talk) == ("incomplete", 50, 50)
+        assert get_limits(talk) == ("incomplete", 50, 50)
         assert len(talk.server.requests) == 50
         assert [todo.status for todo in talk.plan()] == ["pending", "pending"]
-        left = [{"id": todo.id, "title": todo.subject, "status": "pending"} for todo in talk.plan()]
-        assert turn["incomplete"] == talk.list_event_data("turn_finished")[0]["incomplete"] == left
+        open_items = [{"id": todo.id, "title": todo.subject, "status": "pending"} for todo in talk.plan()]
+        assert turn["incomplete"] == talk.list_event_data("turn_finished")[0]["incomplete"] == open_items
         assert talk.answers()[-1].endswith("Incomplete:\n- Bake\n- Frost")
 
 
@@ -69,25 +71,25 @@ def test_the_next_turn_does_not_touch_open_items_of_the_last_one(sqlite_url: str
     options: dict[str, Any] = {"max_iterations": "3", "max_iterations_with_plan": "3"}
     with open_talk(sqlite_url, tmp_path, script, **options) as talk:
         talk.say("A cake!")
-        left = talk.plan()
+        open_items = talk.plan()
         turn = talk.say("Hello?")
         assert (turn["outcome"], turn["incomplete"]) == ("answered", [])
         assert talk.database.read(lambda tx: tx.all("SELECT subject, status, updated_at FROM todos")) == [
-            ("Bake", "pending", left[0].updated_at)
+            ("Bake", "pending", open_items[0].updated_at)
         ]
-        assert not any("TURN CONTEXT" in words for words in talk.server.requests[-1].texts[1:])
+        assert not any("TURN CONTEXT" in message for message in talk.server.requests[-1].texts[1:])
 
 
 def test_a_turn_that_continues_another_makes_a_plan_of_its_own(sqlite_url: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"max_iterations": "2", "max_iterations_with_plan": "4"}
     with open_talk(sqlite_url, tmp_path, in_order(plan_call("Bake"), NOW, NOW, NOW), **options) as talk:
         talk.say("A cake!")
-        left = talk.plan()
+        open_items = talk.plan()
         talk.server.script = in_order(plan_call("Bake it now"), complete_next, text("Baked."))
         turn = talk.say("Go on.")
         assert turn["outcome"] == "drained"
         assert [todo.subject for todo in talk.plan()] == ["Bake it now"]
-        assert [todo.status for todo in left] == ["pending"]
+        assert [todo.status for todo in open_items] == ["pending"]
 
 
 @pytest.mark.parametrize(
@@ -100,20 +102,20 @@ def test_a_turn_that_continues_another_makes_a_plan_of_its_own(sqlite_url: str, 
 def test_the_limits_are_settings(sqlite_url: str, tmp_path: Path, options: dict[str, Any], expected: tuple[str, int, int]) -> None:
     with open_talk(sqlite_url, tmp_path, in_order(*ENDLESS), **options) as talk:
         talk.say()
-        assert limits(talk) == expected
+        assert get_limits(talk) == expected
 
 
 def test_the_limit_without_a_plan_is_a_setting(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_MAX_ITERATIONS", "2")
     with open_talk(sqlite_url, tmp_path, NOW) as talk:
         talk.say()
-        assert limits(talk) == ("limit", 2, 2)
+        assert get_limits(talk) == ("limit", 2, 2)
 
 
 def test_a_plan_that_was_drained_extends_nothing_any_more(sqlite_url: str, tmp_path: Path) -> None:
     def drain(request: Request) -> Reply:
-        return calls(*(("complete_todo", {"todoId": one, "outcome": "done"}) for one in list_open_ids(request)))
+        return calls(*(("complete_todo", {"todoId": todo_id, "outcome": "done"}) for todo_id in list_open_ids(request)))
 
     with open_talk(sqlite_url, tmp_path, in_order(plan_call("a", "b"), drain, *[NOW] * 20)) as talk:
         talk.say()
-        assert limits(talk) == ("limit", 11, 11)
+        assert get_limits(talk) == ("limit", 11, 11)

@@ -1,4 +1,4 @@
-"""`order`: places count from 1 for agents and from 0 in the ledger, and what was asked for is what comes out."""
+"""`order`: positions count from 1 for agents and from 0 in the ledger, and items end up at the requested position."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from headway.actions import views
 from headway.ledger.scope import Selection
 from tests.agents.agent_harness import Agent
 
-# Everybody puts new items at the front, and ends what is already there.
+# Each process puts new items at the front and ends existing ones.
 CROWD = """
 import sys
 from contextlib import suppress
@@ -30,9 +30,9 @@ with DirectDatabase(url) as database:
 
 
 def create(agent: Agent, *items: tuple[str, int | None]) -> list[int]:
-    """Create these, and get the places they were given."""
-    wanted = [{"title": title} | ({} if order is None else {"order": order}) for title, order in items]
-    return [one["order"] for one in agent("create_todo", items=wanted)["created"]]
+    """Create items and return the positions they got."""
+    arguments = [{"title": title} | ({} if order is None else {"order": order}) for title, order in items]
+    return [item["order"] for item in agent("create_todo", items=arguments)["created"]]
 
 
 @pytest.mark.parametrize(
@@ -99,12 +99,12 @@ def test_making_room_keeps_concurrent_changes_to_the_plan(
     agent: Agent, database_url: str, at_once: Callable[..., list[str]]
 ) -> None:
     agent.plan(*(f"begun {n}" for n in range(10)))
-    begun = [row.id for row in agent.rows()]
-    at_once(CROWD, database_url, str(agent.desk.tenant.id), agent.turn_id, *map(str, begun), processes=4)
+    ids = [row.id for row in agent.rows()]
+    at_once(CROWD, database_url, str(agent.desk.tenant.id), agent.turn_id, *map(str, ids), processes=4)
 
     rows = agent.rows()
     assert [row.position for row in rows] == list(range(10 + 4 * 10))
-    assert {(row.status, row.outcome) for row in rows if row.id in begun} == {("completed", "done")}
+    assert {(row.status, row.outcome) for row in rows if row.id in ids} == {("completed", "done")}
     assert agent.desk.read(views.get_todo_list, Selection(turn_id=agent.turn_id), 1).counts == {
         "pending": 40,
         "in_progress": 0,

@@ -1,4 +1,4 @@
-"""The turn's plan as a supervisor holds it: create_todo, list_todo, start_todo, complete_todo."""
+"""The tools for the turn's plan: create_todo, list_todo, start_todo, complete_todo."""
 
 import re
 from typing import Any
@@ -13,8 +13,8 @@ from tests.agents.agent_harness import Agent
 NOTHING = {"total": 0, "pending": 0, "inProgress": 0, "completed": 0, "cancelled": 0}
 
 
-def one_of_each(agent: Agent) -> dict[str, str]:
-    """A plan with an item in every status; its ids by title."""
+def plan_each_status(agent: Agent) -> dict[str, str]:
+    """Create a plan with one item in each status. Return the ids by title."""
     ids = dict(zip(("waiting", "going", "done", "dropped"), agent.plan("waiting", "going", "done", "dropped"), strict=True))
     agent("start_todo", todoId=ids["going"])
     agent("complete_todo", todoId=ids["done"], outcome="it works")
@@ -30,20 +30,20 @@ def test_a_plan_is_created_in_one_call_and_one_transaction(agent: Agent) -> None
     answer = agent("create_todo", items=[{"title": "look"}, {"title": "build"}, {"title": "check"}])
 
     assert set(answer) == {"created", "totalPending"}
-    assert [(one["title"], one["order"]) for one in answer["created"]] == [("look", 1), ("build", 2), ("check", 3)]
+    assert [(item["title"], item["order"]) for item in answer["created"]] == [("look", 1), ("build", 2), ("check", 3)]
     assert answer["totalPending"] == 3
-    assert all(set(one) == {"id", "title", "order"} and str(UUID(one["id"])) == one["id"] for one in answer["created"])
-    # One transaction: the pair of events comes once, after everything that was created.
+    assert all(set(item) == {"id", "title", "order"} and str(UUID(item["id"])) == item["id"] for item in answer["created"])
+    # One transaction: the pair of events is emitted once, after all items are created.
     assert agent.kinds()[before:] == ["todo_changed"] * 3 + ["todos_updated", "todos_current"]
     assert len({row.created_at for row in agent.rows()}) == 1
 
 
 def test_an_item_keeps_everything_that_was_said_of_it(agent: Agent) -> None:
-    said = {"title": "find it", "context": "in the\nlogs", "completionCriteria": "a line number", "agentType": "researcher"}
-    agent("create_todo", items=[said])
+    fields = {"title": "find it", "context": "in the\nlogs", "completionCriteria": "a line number", "agentType": "researcher"}
+    agent("create_todo", items=[fields])
 
     (item,) = agent("list_todo")["items"]
-    assert {name: item[name] for name in said} == said
+    assert {name: item[name] for name in fields} == fields
     (row,) = agent.rows()
     assert (row.conversation_id, row.turn_id, row.agent_id) == (agent.conversation.id, agent.turn_id, "ada")
 
@@ -57,7 +57,7 @@ def test_omitted_fields_are_empty_and_not_an_error(agent: Agent) -> None:
 
 
 def test_the_total_counts_pending_items_of_the_whole_plan(agent: Agent) -> None:
-    one_of_each(agent)
+    plan_each_status(agent)
 
     assert agent("create_todo", items=[{"title": "more"}])["totalPending"] == 2
 
@@ -110,11 +110,11 @@ def test_an_empty_plan_lists_as_empty(agent: Agent) -> None:
     ],
 )
 def test_the_list_shows_open_items_or_those_requested(agent: Agent, status: str | None, titles: list[str]) -> None:
-    one_of_each(agent)
-    listed = agent("list_todo", **({"status": status} if status else {}))
+    plan_each_status(agent)
+    plan = agent("list_todo", **({"status": status} if status else {}))
 
-    assert [item["title"] for item in listed["items"]] == titles
-    assert listed["summary"] == {"total": 4, "pending": 1, "inProgress": 1, "completed": 1, "cancelled": 1}
+    assert [item["title"] for item in plan["items"]] == titles
+    assert plan["summary"] == {"total": 4, "pending": 1, "inProgress": 1, "completed": 1, "cancelled": 1}
 
 
 def test_an_item_of_the_list_has_all_its_fields_with_iso_times_or_null(agent: Agent, clock: FixedClock) -> None:
@@ -250,7 +250,7 @@ def test_missing_or_wrong_arguments_are_named_and_nothing_ends(
     assert sqlite_agent.titles("pending") == ["look"]
 
 
-# Whose plan
+# Ownership
 
 
 def test_another_turns_item_is_not_found(agent: Agent) -> None:
@@ -281,7 +281,7 @@ def test_another_tenants_turn_is_invisible(agent: Agent, database: DirectDatabas
 
 
 def test_rows_of_a_turn_are_never_deleted_by_any_tool(agent: Agent) -> None:
-    one_of_each(agent)
+    plan_each_status(agent)
     before = {row.id for row in agent.rows()}
     agent("manage_todos", delete=["waiting", "going", "done", "dropped"])
     agent("write_todos", todos=[])

@@ -1,4 +1,4 @@
-"""What a model is told it may do: what its role grants, and nothing else."""
+"""The instructions of a model describe the tools and writs that its role grants, and no others."""
 
 import re
 from pathlib import Path
@@ -15,8 +15,8 @@ PLAIN = {"Planning", "Task list", "Ledger", "Commands in your text", "The runtim
 ALL = PLAIN | {"Delegation", "Goals"}
 
 
-def asked(url: str, home: Path, role: str = "", mode: TurnMode = "plan") -> Request:
-    """The first request of a turn, with this file for the role that answers."""
+def get_first_request(url: str, home: Path, role: str = "", mode: TurnMode = "plan") -> Request:
+    """Return the first request of a turn whose role `index` is defined by this file."""
     (home / "agents").mkdir()
     (home / "agents" / "index.toml").write_text(role)
     with open_talk(url, home, text("Hello.")) as talk:
@@ -25,15 +25,15 @@ def asked(url: str, home: Path, role: str = "", mode: TurnMode = "plan") -> Requ
         return request
 
 
-def sections(request: Request) -> set[str]:
-    found = {line[2:] for line in request.system.splitlines() if line.startswith("# ")}
-    assert found <= HEADINGS
-    return found
+def list_sections(request: Request) -> set[str]:
+    headings = {line[2:] for line in request.system.splitlines() if line.startswith("# ")}
+    assert headings <= HEADINGS
+    return headings
 
 
 def test_the_supervisor_prompt_describes_all_its_tools(sqlite_url: str, tmp_path: Path) -> None:
-    request = asked(sqlite_url, tmp_path)
-    assert sections(request) == ALL
+    request = get_first_request(sqlite_url, tmp_path)
+    assert list_sections(request) == ALL
     assert request.system.startswith("You are the supervisor")
     assert {"create_todo", "complete_todo", "AddTask", "todo_add", "calculate"} <= set(request.tools)
     assert request.messages[1:] == [{"role": "user", "content": "Hello!"}]
@@ -41,27 +41,27 @@ def test_the_supervisor_prompt_describes_all_its_tools(sqlite_url: str, tmp_path
 
 def test_the_five_task_tools_are_named(sqlite_url: str, tmp_path: Path) -> None:
     """002: "the model can use ListTasks, then AddTask / CompleteTask / UncompleteTask / DeleteTask to maintain the list"."""
-    request = asked(sqlite_url, tmp_path)
+    request = get_first_request(sqlite_url, tmp_path)
     section = request.system.partition("# Task list\n")[2].partition("\n#")[0]
     assert set(re.findall(r"\b\w+Tasks?\b", section)) == {tool.name for tool in TASK_TOOLS} <= set(request.tools)
 
 
 def test_when_to_plan_and_when_not_is_said(sqlite_url: str, tmp_path: Path) -> None:
-    said = asked(sqlite_url, tmp_path).system
-    assert "several distinct steps" in said
-    assert "Do not plan for a single call, a simple question or small talk" in said
-    assert "continue" in said
+    system = get_first_request(sqlite_url, tmp_path).system
+    assert "several distinct steps" in system
+    assert "Do not plan for a single call, a simple question or small talk" in system
+    assert "continue" in system
 
 
 def test_the_rules_of_planning_are_said(sqlite_url: str, tmp_path: Path) -> None:
     """000: "Plan first", "Execute sequentially", "You MUST NOT produce a final response to the user until all TODO items are
     completed or cancelled", "Skip planning for simple tasks"."""
-    said = asked(sqlite_url, tmp_path).system
-    assert "call create_todo once with all the steps, then work through them in order" in said
-    assert "For each: start_todo, do the work, complete_todo with the outcome." in said
-    assert "an answer while items are open is rejected" in said
-    assert 'end it with status "cancelled" and the reason' in said
-    assert "just do it, or answer" in said
+    system = get_first_request(sqlite_url, tmp_path).system
+    assert "call create_todo once with all the steps, then work through them in order" in system
+    assert "For each: start_todo, do the work, complete_todo with the outcome." in system
+    assert "an answer while items are open is rejected" in system
+    assert 'end it with status "cancelled" and the reason' in system
+    assert "just do it, or answer" in system
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_the_rules_of_planning_are_said(sqlite_url: str, tmp_path: Path) -> None
     ],
 )
 def test_tools_that_a_role_lacks_are_not_mentioned(sqlite_url: str, tmp_path: Path, role: str, missing: set[str]) -> None:
-    request = asked(sqlite_url, tmp_path, role)
-    assert sections(request) == (PLAIN if "tools" in role else ALL) - missing
+    request = get_first_request(sqlite_url, tmp_path, role)
+    assert list_sections(request) == (PLAIN if "tools" in role else ALL) - missing
     for section, word in (("Planning", "create_todo"), ("Task list", "AddTask"), ("Ledger", "todo_add")):
         if section in missing:
             assert word not in request.system
@@ -86,21 +86,21 @@ def test_tools_that_a_role_lacks_are_not_mentioned(sqlite_url: str, tmp_path: Pa
 
 
 def test_a_queue_has_its_own_way_to_plan_and_no_other(sqlite_url: str, tmp_path: Path) -> None:
-    request = asked(sqlite_url, tmp_path, mode="queue")
-    assert sections(request) == ALL - {"Planning"} | {"Working a queue"}
+    request = get_first_request(sqlite_url, tmp_path, mode="queue")
+    assert list_sections(request) == ALL - {"Planning"} | {"Working a queue"}
     assert "manage_todos" in request.tools
     assert not {"create_todo", "complete_todo"} & set(request.tools)
 
 
 def test_shapes_known_from_elsewhere_are_not_offered(sqlite_url: str, tmp_path: Path) -> None:
-    assert not {"TodoWrite", "write_todos", "update_plan", "manage_todos"} & set(asked(sqlite_url, tmp_path).tools)
+    assert not {"TodoWrite", "write_todos", "update_plan", "manage_todos"} & set(get_first_request(sqlite_url, tmp_path).tools)
 
 
 def test_external_tools_are_off_until_they_are_allowed(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, text("Hello."), http_allow="example.org", commands="git") as talk:
         talk.say()
         assert {"http_get", "run_command"} <= set(talk.server.requests[0].tools)
-    assert not {"http_get", "run_command"} & set(asked(f"{sqlite_url}2", tmp_path).tools)
+    assert not {"http_get", "run_command"} & set(get_first_request(f"{sqlite_url}2", tmp_path).tools)
 
 
 def test_a_role_has_words_and_a_tier_of_its_own(sqlite_url: str, tmp_path: Path) -> None:

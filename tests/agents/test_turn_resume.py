@@ -1,4 +1,4 @@
-"""A turn whose process stopped, wherever it was, is taken over by another and ends as if nothing had happened."""
+"""A turn whose process stopped at any point is taken over by another process and ends as if uninterrupted."""
 
 import asyncio
 import random
@@ -53,13 +53,13 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def done(home: Path) -> list[str]:
+def list_done(home: Path) -> list[str]:
     path = home / "tools" / "done.txt"
     return path.read_text().split() if path.exists() else []
 
 
-def let_go(talk: Talk) -> None:
-    """Whoever waits in a tool of ours goes on."""
+def release_tool(talk: Talk) -> None:
+    """Release the calls that wait in the `pay` tool."""
     tool = talk.headway.toolbox.tools["pay"].on_thread
     assert tool is not None
     tool.args[1].__globals__["GO"].set()  # type: ignore[attr-defined]
@@ -71,11 +71,11 @@ async def crash_at_request(talk: Talk, number: int) -> None:
     await talk.crash(task)
 
 
-def story(request: Request) -> Reply:
-    """A plan with two items, a tool, a refusal and an answer: the same reply to the same request, however often it is made."""
-    said: list[Reply | Script] = [plan_call("Bake", "Frost"), calls(("remember", {"text": "flour"}), ("now", {})), complete_next]
-    said += [text("Done?"), complete_next, text("Enjoy.")]
-    reply = said[-1] if "Plan: 0 open" in request.last else said[request.assistant_turns]
+def cake_script(request: Request) -> Reply:
+    """A plan with two items, tool calls, a refusal and an answer. The same request always gets the same reply."""
+    replies: list[Reply | Script] = [plan_call("Bake", "Frost"), calls(("remember", {"text": "flour"}), ("now", {})), complete_next]
+    replies += [text("Done?"), complete_next, text("Enjoy.")]
+    reply = replies[-1] if "Plan: 0 open" in request.last else replies[request.assistant_turns]
     return reply if isinstance(reply, Reply) else reply(request)
 
 
@@ -84,13 +84,13 @@ def test_a_turn_stopped_during_a_reply_continues_with_the_same_transcript(sqlite
     def script(request: Request) -> Reply:
         if len(talk.server.requests) == stop:
             talk.server.hold()
-        return pause_midway(story(request))
+        return pause_midway(cake_script(request))
 
     with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.wait(crash_at_request(talk, stop))
         before = [encode(entry.message) for entry in talk.entries()]
         talk.server.release()
-        talk.server.script = story
+        talk.server.script = cake_script
         turn = talk.resume_turn()
         assert (turn["status"], turn["outcome"], turn["iterations"]) == ("finished", "drained", 6)
         assert [encode(entry.message) for entry in talk.entries()][: len(before)] == before
@@ -108,11 +108,11 @@ def test_a_turn_is_taken_over_on_either_database(database_url: str, tmp_path: Pa
     def script(request: Request) -> Reply:
         if len(talk.server.requests) == 4:
             talk.server.hold()
-        return story(request)
+        return cake_script(request)
 
     with open_talk(database_url, tmp_path, script) as talk:
         talk.wait(crash_at_request(talk, 4))
-        talk.server.script = story
+        talk.server.script = cake_script
         talk.server.release()
         assert talk.resume_turn()["outcome"] == "drained"
         assert [todo.status for todo in talk.plan()] == ["completed", "completed"]
@@ -121,7 +121,7 @@ def test_a_turn_is_taken_over_on_either_database(database_url: str, tmp_path: Pa
 
 async def crash_in_tool(talk: Talk, home: Path) -> None:
     task = await talk.begin()
-    await talk.until(lambda: bool(done(home)))
+    await talk.until(lambda: bool(list_done(home)))
     await talk.crash(task)
 
 
@@ -130,13 +130,13 @@ def test_a_started_effect_that_cannot_be_repeated_is_reported_to_the_model_as_un
     with open_talk(database_url, home, script) as talk:
         talk.wait(crash_in_tool(talk, home))
         assert [(effect.tool, effect.state) for effect in talk.effects()] == [("pay", "started")]
-        let_go(talk)
+        release_tool(talk)
         turn = talk.resume_turn()
         assert turn["outcome"] == "answered"
-        assert done(home) == ["paid"]
+        assert list_done(home) == ["paid"]
         assert [(effect.tool, effect.state) for effect in talk.effects()] == [("pay", "unknown"), ("now", "succeeded")]
         assert INTERRUPTED_MESSAGE in talk.server.requests[-1].tool_results[0].content
-        assert [told["state"] for told in talk.list_event_data("tool_result")] == ["unknown", "succeeded"]
+        assert [event["state"] for event in talk.list_event_data("tool_result")] == ["unknown", "succeeded"]
         assert len(talk.list_event_data("tool_call")) == 2
         assert len(talk.server.requests) == 2
 
@@ -145,11 +145,11 @@ def test_a_started_effect_that_may_be_repeated_is(sqlite_url: str, home: Path) -
     script = by_turn(calls(("now", {}), ("look", {"where": "oven"}), ("now", {})), text("I looked."))
     with open_talk(sqlite_url, home, script) as talk:
         talk.wait(crash_in_tool(talk, home))
-        let_go(talk)
+        release_tool(talk)
         talk.revive()
-        let_go(talk)
+        release_tool(talk)
         talk.wait(talk.until(lambda: bool(talk.turn()["ended_at"])))
-        assert done(home) == ["looked", "looked"]
+        assert list_done(home) == ["looked", "looked"]
         first, again = (home / "tools" / "keys.txt").read_text().split()
         assert first == again != "None"
         assert [effect.state for effect in talk.effects()] == ["succeeded"] * 3
@@ -189,12 +189,12 @@ def test_a_clean_stop_hands_its_turns_back_at_once(sqlite_url: str, tmp_path: Pa
 
 
 def take_over(talk: Talk) -> None:
-    """Somebody else drives it from now on."""
+    """Assign the job to another process."""
     assert hand_over(talk, "somebody else")
 
 
 def hand_over(talk: Talk, owner: str) -> bool:
-    """Whether it was still under way."""
+    """Assign the job to `owner` if it is still running. Return whether it was."""
     job = talk.job()
     if job.state != "running":
         return False
@@ -203,13 +203,13 @@ def hand_over(talk: Talk, owner: str) -> bool:
 
 
 def test_the_late_answer_of_a_process_that_lost_its_turn_changes_nothing(database_url: str, tmp_path: Path) -> None:
-    def late(_: Request) -> Reply:
+    def answer_late(_: Request) -> Reply:
         take_over(talk)
         before.extend([talk.run_row(), talk.job(), talk.events(), talk.entries()])
         return calls(("remember", {"text": "late"}), text="Too late.")
 
     before: list[Any] = []
-    with open_talk(database_url, tmp_path, in_order(calls(("now", {})), late)) as talk:
+    with open_talk(database_url, tmp_path, in_order(calls(("now", {})), answer_late)) as talk:
         turn = talk.say()
         assert turn["status"] == "running"
         assert before == [talk.run_row(), talk.job(), talk.events(), talk.entries()]
@@ -217,25 +217,25 @@ def test_the_late_answer_of_a_process_that_lost_its_turn_changes_nothing(databas
 
 
 def test_the_late_result_of_a_process_that_lost_its_turn_changes_nothing(sqlite_url: str, home: Path) -> None:
-    async def lose() -> None:
+    async def lose_turn() -> None:
         task = await talk.begin()
-        await talk.until(lambda: bool(done(home)))
+        await talk.until(lambda: bool(list_done(home)))
         take_over(talk)
-        let_go(talk)
+        release_tool(talk)
         await talk.wait_until_ended(task)
 
     with open_talk(sqlite_url, home, calls(("pay", {"amount": 5}))) as talk:
-        talk.wait(lose())
+        talk.wait(lose_turn())
         assert [effect.state for effect in talk.effects()] == ["started"]
         assert talk.list_event_data("tool_result") == []
 
 
 def test_a_fault_in_a_process_that_lost_its_turn_does_not_fail_the_turn(sqlite_url: str, tmp_path: Path) -> None:
-    def broken(_: Any) -> Any:
+    def fail(_: Any) -> Any:
         take_over(talk)
         raise KeyError("a fault of ours")
 
-    with open_talk(sqlite_url, tmp_path, scripted_model(broken)) as talk:
+    with open_talk(sqlite_url, tmp_path, scripted_model(fail)) as talk:
         assert talk.say()["status"] == "running"
         assert talk.list_event_data("turn_failed") == []
 
@@ -255,50 +255,50 @@ def test_two_processes_that_sweep_drive_a_turn_once(sqlite_url: str, tmp_path: P
 
 
 def test_a_turn_that_changes_hands_again_and_again_ends_as_if_it_had_not(database_url: str, tmp_path: Path) -> None:
-    """Each time somebody else takes over, and the one before may not have noticed and works on for a while."""
+    """At each takeover, the previous process may not notice at once and may continue for a while."""
     chance = random.Random(7)
 
     async def change_hands(number: int) -> int:
-        task, taken = await talk.begin(), 0
+        task, takeovers = await talk.begin(), 0
         for change in range(6):
             await asyncio.sleep(chance.random() * 0.05)
             if chance.random() < 0.5:
                 task.cancel()
-            means = talk.headway.runtime._replace(owner=f"process {number}.{change}")
-            if not hand_over(talk, means.owner):
-                break  # it has ended
-            engine = Engine(means.database, means.owner, build_handlers(means))
+            runtime = talk.headway.runtime._replace(owner=f"process {number}.{change}")
+            if not hand_over(talk, runtime.owner):
+                break  # the turn has ended
+            engine = Engine(runtime.database, runtime.owner, build_handlers(runtime))
             engine.take(talk.job())
-            task, taken = engine.tasks[talk.job().id], taken + 1
+            task, takeovers = engine.tasks[talk.job().id], takeovers + 1
         await asyncio.wait([task])
-        return taken
+        return takeovers
 
-    # A request that is cut off while it is sent is a breach as well.
-    with open_talk(database_url, tmp_path, story, breaches=True, model="openai-chat:gpt-4o") as talk:
-        taken = 0
+    # A request that is cut off while being sent counts as a breach, too.
+    with open_talk(database_url, tmp_path, cake_script, breaches=True, model="openai-chat:gpt-4o") as talk:
+        takeovers = 0
         for number in range(4):
             talk.conversation_id = talk.database.write(lambda tx: conversations.add(tx, talk.tenant_id)).id
-            taken += talk.wait(change_hands(number))
+            takeovers += talk.wait(change_hands(number))
             turn = talk.turn()
             assert (turn["status"], turn["outcome"], turn["iterations"]) == ("finished", "drained", 6)
             assert [todo.status for todo in talk.plan()] == ["completed", "completed"]
             assert len(talk.entries()) == 12
             assert talk.answers() == ["Enjoy."]
-        assert taken > 4
+        assert takeovers > 4
         assert len(talk.database.read(lambda tx: tx.all("SELECT * FROM memory_entries"))) == 4
         assert [effect.state for effect in talk.effects()] == ["succeeded"] * 5 * 4
-        assert len(talk.model_calls()) >= 6 * 4  # an answer that came to one who had lost the turn is paid for, too
+        assert len(talk.model_calls()) >= 6 * 4  # an answer that arrives after a takeover is paid for, too
         assert talk.pool().spent == sum(call.cost for call in talk.model_calls()) > 0
 
 
 @pytest.mark.parametrize("after", [b"INSERT INTO transcript", b"INSERT INTO model_calls", b"INSERT INTO effects"])
 def test_a_commit_whose_answer_was_lost_is_not_repeated(postgres_url: str, tmp_path: Path, after: bytes) -> None:
     with (
-        lose_commit_answer(postgres_url, after) as way,
-        open_talk(way.url, tmp_path, in_order(calls(("now", {})), text("Late."))) as talk,
+        lose_commit_answer(postgres_url, after) as proxy,
+        open_talk(proxy.url, tmp_path, in_order(calls(("now", {})), text("Late."))) as talk,
     ):
         assert talk.say()["outcome"] == "answered"
-        assert way.lost == 1
+        assert proxy.lost == 1
         assert len(talk.server.requests) == 2
         counted = "SELECT (SELECT COUNT(*) FROM model_calls), (SELECT COUNT(*) FROM effects), (SELECT COUNT(*) FROM messages)"
         assert talk.database.read(lambda tx: tx.one(counted)) == (2, 1, 2)
@@ -306,11 +306,11 @@ def test_a_commit_whose_answer_was_lost_is_not_repeated(postgres_url: str, tmp_p
 
 @pytest.mark.parametrize("after", [b"INSERT INTO effects", b"paid"], ids=["the first", "the one after it"])
 def test_a_tool_whose_start_commit_was_uncertain_is_called_once(postgres_url: str, home: Path, after: bytes) -> None:
-    """Nobody but us could have called it, and we did not."""
-    said = in_order(calls(("pay", {"amount": 1}), ("pay", {"amount": 2})), text("Paid."))
-    with lose_commit_answer(postgres_url, after) as way, open_talk(way.url, home, said) as talk:
-        let_go(talk)
+    """Only this process could have called the tool, and it had not."""
+    script = in_order(calls(("pay", {"amount": 1}), ("pay", {"amount": 2})), text("Paid."))
+    with lose_commit_answer(postgres_url, after) as proxy, open_talk(proxy.url, home, script) as talk:
+        release_tool(talk)
         assert talk.say()["outcome"] == "answered"
-        assert way.lost == 1
-        assert done(home) == ["paid", "paid"]
+        assert proxy.lost == 1
+        assert list_done(home) == ["paid", "paid"]
         assert [effect.state for effect in talk.effects()] == ["succeeded", "succeeded"]

@@ -1,4 +1,4 @@
-"""What turns cost: written down with each answer, taken from a pool that all of a tenant's agents share."""
+"""The cost of turns: recorded with each answer and paid from a pool that all agents of a tenant share."""
 
 import asyncio
 from pathlib import Path
@@ -21,37 +21,39 @@ NOW = calls(("now", {}), usage=USED)
 ANSWER = text("Late.", usage=USED)
 
 
-def listed() -> int:
-    """What those tokens cost according to the price list."""
+def compute_list_price() -> int:
+    """Return the cost of these tokens according to the price list."""
     price = calc_price(Usage(input_tokens=USED[0], output_tokens=USED[1]), "gpt-4o", provider_id="openai")
     return int(price.total_price * NANOS_PER_DOLLAR)
 
 
-def costs(talk: Talk) -> dict[str, object]:
+def get_costs(talk: Talk) -> dict[str, object]:
     return talk.database.read(lambda tx: spending.build_costs(tx, talk.tenant_id, talk.headway.settings.limits.budget))
 
 
 def test_tokens_and_cost_of_each_call_are_written_down(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, in_order(NOW, ANSWER), model=PRICED) as talk:
         talk.say()
-        assert listed() > 0
-        assert [tuple(call) for call in talk.model_calls()] == [("strong", PRICED, *USED, listed())] * 2
-        assert talk.run_row().cost == talk.pool().spent == 2 * listed()
+        assert compute_list_price() > 0
+        assert [tuple(call) for call in talk.model_calls()] == [("strong", PRICED, *USED, compute_list_price())] * 2
+        assert talk.run_row().cost == talk.pool().spent == 2 * compute_list_price()
         assert talk.pool().reserved == 0
-        told = talk.list_event_data("cost_changed")
-        assert [one["spent_usd"] for one in told] == pytest.approx([listed() / NANOS_PER_DOLLAR, 2 * listed() / NANOS_PER_DOLLAR])
-        assert told[0]["limit_usd"] == 5.0
-        shown = costs(talk)
-        assert shown["spent_usd"] == pytest.approx(2 * listed() / NANOS_PER_DOLLAR)
-        assert shown["by_model"][0]["calls"] == 2  # type: ignore[index]
+        events = talk.list_event_data("cost_changed")
+        assert [event["spent_usd"] for event in events] == pytest.approx(
+            [compute_list_price() / NANOS_PER_DOLLAR, 2 * compute_list_price() / NANOS_PER_DOLLAR]
+        )
+        assert events[0]["limit_usd"] == 5.0
+        view = get_costs(talk)
+        assert view["spent_usd"] == pytest.approx(2 * compute_list_price() / NANOS_PER_DOLLAR)
+        assert view["by_model"][0]["calls"] == 2  # type: ignore[index]
 
 
 def test_a_call_is_written_down_with_its_answer(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, in_order(NOW, ANSWER), model=PRICED) as talk:
         talk.say()
         spent = talk.database.read(lambda tx: tx.all("SELECT at FROM model_calls ORDER BY id"))
-        said = talk.database.read(lambda tx: tx.all("SELECT at FROM transcript WHERE n IN (1, 3) ORDER BY n"))
-        assert spent == said
+        answer_times = talk.database.read(lambda tx: tx.all("SELECT at FROM transcript WHERE n IN (1, 3) ORDER BY n"))
+        assert spent == answer_times
 
 
 def test_an_unknown_model_costs_nothing(sqlite_url: str, tmp_path: Path) -> None:
@@ -76,19 +78,19 @@ def test_prices_that_cannot_be_read_are_named(sqlite_url: str, tmp_path: Path) -
 
 
 def test_an_estimate_is_set_aside_while_a_call_is_on_its_way(sqlite_url: str, tmp_path: Path) -> None:
-    seen: list[tuple[int, int]] = []
+    reserved: list[tuple[int, int]] = []
 
-    def look(reply: Reply) -> Script:
+    def record(reply: Reply) -> Script:
         def script(_: Request) -> Reply:
-            seen.append((talk.pool().reserved, talk.run_row().reserved))
+            reserved.append((talk.pool().reserved, talk.run_row().reserved))
             return reply
 
         return script
 
-    with open_talk(sqlite_url, tmp_path, in_order(look(NOW), look(ANSWER)), model=PRICED) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(record(NOW), record(ANSWER)), model=PRICED) as talk:
         talk.say()
-        assert all(pool == run > 0 for pool, run in seen)
-        assert len(seen) == 2
+        assert all(pool == run > 0 for pool, run in reserved)
+        assert len(reserved) == 2
         assert (talk.pool().reserved, talk.run_row().reserved) == (0, 0)
 
 
@@ -102,9 +104,9 @@ def test_a_spent_pool_pauses_the_turn_and_a_raised_one_resumes_it(database_url: 
         turn = talk.say()
         assert (turn["status"], turn["ended_at"], turn["outcome"]) == ("paused", 0, None)
         assert talk.run_row().status == "waiting"
-        (told,) = talk.list_event_data("turn_paused")
-        assert told["turn_id"] == turn["id"]
-        assert "pool" in told["reason"]
+        (event,) = talk.list_event_data("turn_paused")
+        assert event["turn_id"] == turn["id"]
+        assert "pool" in event["reason"]
         (notice,) = talk.list_event_data("operator_notice")
         assert notice["kind"] == "budget"
         assert talk.notices()[0][0] == "budget"
@@ -133,7 +135,7 @@ def test_a_paused_turn_can_be_canceled(sqlite_url: str, tmp_path: Path) -> None:
 
 
 def test_a_canceled_turn_releases_its_reservation(database_url: str, tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         task = await talk.begin()
         await talk.wait_for_requests(1)
         assert talk.pool().reserved > 0
@@ -144,18 +146,18 @@ def test_a_canceled_turn_releases_its_reservation(database_url: str, tmp_path: P
 
     with open_talk(database_url, tmp_path, ANSWER, model=PRICED) as talk:
         talk.server.hold()
-        talk.wait(story())
+        talk.wait(scenario())
         assert (talk.pool().reserved, talk.pool().spent) == (0, 0)
 
 
 @pytest.mark.parametrize("how", ["canceled", "taken over"])
 @pytest.mark.parametrize("which", [1, 2], ids=["an answer", "a summary"])
 def test_an_answer_to_a_dead_process_is_paid_for_once(database_url: str, tmp_path: Path, how: str, which: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         headway = talk.headway
         job = await headway.database.write(lambda tx: headway.begin_turn(tx, talk.tenant_id, talk.conversation_id, "Do it."))
         talk.run = run = talk.database.read(lambda tx: runs.get(tx, talk.tenant_id, job.id))
-        driven = asyncio.create_task(drive(headway.runtime, run))  # by nobody who would notice before it does itself
+        task = asyncio.create_task(drive(headway.runtime, run))  # outside the engine, so only the run itself can notice the loss
         await talk.wait_for_requests(which)
         if how == "canceled":
             talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, run.turn_id or ""))
@@ -163,7 +165,7 @@ def test_an_answer_to_a_dead_process_is_paid_for_once(database_url: str, tmp_pat
             talk.database.write(lambda tx: tx.run("UPDATE jobs SET owner = 'another'"))
         reserved.append(talk.pool().reserved)
         talk.server.release()
-        await driven
+        await task
 
     def script(request: Request) -> Reply:
         if len(talk.server.requests) == which:
@@ -172,10 +174,10 @@ def test_an_answer_to_a_dead_process_is_paid_for_once(database_url: str, tmp_pat
 
     reserved: list[int] = []
     with open_talk(database_url, tmp_path, script, model=PRICED) as talk:
-        talk.wait(story())
-        made = talk.model_calls()
-        assert len(made) == which
-        assert talk.pool().spent == talk.run_row().cost == sum(call.cost for call in made) > 0
+        talk.wait(scenario())
+        model_calls = talk.model_calls()
+        assert len(model_calls) == which
+        assert talk.pool().spent == talk.run_row().cost == sum(call.cost for call in model_calls) > 0
         assert [talk.pool().reserved] == [talk.run_row().reserved] == reserved
         assert len(talk.list_event_data("cost_changed")) == which
         assert talk.answers() == []
@@ -188,18 +190,18 @@ def test_a_failed_turn_releases_its_reservation(sqlite_url: str, tmp_path: Path)
 
 
 def test_a_crash_while_a_call_is_on_its_way_sets_nothing_aside_twice(sqlite_url: str, tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         task = await talk.begin()
         await talk.wait_for_requests(1)
         await talk.crash(task)
 
     with open_talk(sqlite_url, tmp_path, ANSWER, model=PRICED) as talk:
         talk.server.hold()
-        talk.wait(story())
+        talk.wait(scenario())
         assert talk.pool().reserved == talk.run_row().reserved > 0
         talk.server.release()
         assert talk.resume_turn()["outcome"] == "answered"
-        assert (talk.pool().reserved, talk.pool().spent) == (0, listed())
+        assert (talk.pool().reserved, talk.pool().spent) == (0, compute_list_price())
 
 
 def test_the_cheap_tier_is_paid_from_the_same_pool(sqlite_url: str, tmp_path: Path) -> None:
@@ -218,8 +220,8 @@ def test_the_cheap_tier_is_paid_from_the_same_pool(sqlite_url: str, tmp_path: Pa
 
 
 def test_impossible_token_counts_do_not_fail_the_turn() -> None:
-    """More tokens from a cache than there were, fewer than none: the price list refuses that."""
-    known = Prices().cost("openai-chat:gpt-4o", RequestUsage(input_tokens=10, output_tokens=5))
-    assert Prices().cost("openai-chat:gpt-4o", RequestUsage(input_tokens=10, output_tokens=5, cache_read_tokens=50)) == known > 0
+    """The price list rejects negative counts, and more cached tokens than input tokens."""
+    price = Prices().cost("openai-chat:gpt-4o", RequestUsage(input_tokens=10, output_tokens=5))
+    assert Prices().cost("openai-chat:gpt-4o", RequestUsage(input_tokens=10, output_tokens=5, cache_read_tokens=50)) == price > 0
     assert Prices().cost("openai-chat:gpt-4o", RequestUsage(input_tokens=-1, output_tokens=-5)) == 0
     assert Prices({"a:b": Price(1, 1)}).cost("a:b", RequestUsage(input_tokens=-1, output_tokens=-5)) == 0

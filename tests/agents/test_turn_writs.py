@@ -1,4 +1,4 @@
-"""Writs in an agent's text: run when the answer is complete, heard of by the agent, never seen by people."""
+"""Writs in an agent's text: run when the answer is complete, reported back to the agent, and hidden from users."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.model_server import Reply, by_turn, calls, drop, error, pause_midway,
 ADD = text("I will write it down.\n/todo add buy flour\n\nDone with that.")
 
 
-def subjects(talk: Talk) -> list[tuple[str, str]]:
+def list_subjects(talk: Talk) -> list[tuple[str, str]]:
     return talk.database.read(lambda tx: tx.all("SELECT subject, status FROM todos WHERE turn_id IS NULL ORDER BY id"))
 
 
@@ -19,11 +19,11 @@ def test_a_writ_runs_and_its_result_goes_back_to_the_model(database_url: str, tm
     with open_talk(database_url, tmp_path, in_order(ADD, text("All set."))) as talk:
         turn = talk.say()
         assert (turn["outcome"], turn["iterations"]) == ("answered", 2)
-        assert subjects(talk) == [("buy flour", "pending")]
-        told = talk.server.requests[1].messages[-1]
-        assert told["role"] == "user"
-        assert told["content"].startswith("[/todo add]\nadded #")
-        assert told["content"].endswith("[pending] buy flour\n[END TODO]")
+        assert list_subjects(talk) == [("buy flour", "pending")]
+        message = talk.server.requests[1].messages[-1]
+        assert message["role"] == "user"
+        assert message["content"].startswith("[/todo add]\nadded #")
+        assert message["content"].endswith("[pending] buy flour\n[END TODO]")
         assert talk.answers() == ["I will write it down.\n\nDone with that.", "All set."]
 
 
@@ -41,28 +41,28 @@ def test_a_scheduled_turn_works_on_the_todos_that_a_person_left(database_url: st
     /todo done <id> as it finishes each step gives the human a passive progress feed"."""
     with open_talk(database_url, tmp_path, text(""), sweeping=True) as talk:
         draft = Draft("write the post-mortem", conversation_id=talk.conversation_id)
-        left = talk.database.write(lambda tx: todos.add(tx, talk.tenant_id, draft))
-        replies = (text("/todo list"), text(f"/todo start {left.id}"), text(f"/todo done {left.id}"), text("Written."))
+        todo = talk.database.write(lambda tx: todos.add(tx, talk.tenant_id, draft))
+        replies = (text("/todo list"), text(f"/todo start {todo.id}"), text(f"/todo done {todo.id}"), text("Written."))
         talk.server.script = in_order(*replies)
         work = {"message": {"conversation_id": talk.conversation_id, "content": "Go on with what is open."}}
         talk.database.write(lambda tx: schedules.put(tx, talk.tenant_id, "nightly", Timing(every_ms=3_600_000), work))
         talk.database.write(lambda tx: schedules.run_now(tx, talk.tenant_id, "nightly"))
         talk.headway.nudge()
         talk.wait(talk.until(lambda: bool(talk.list_event_data("turn_finished"))))
-        assert f"#{left.id} [pending] write the post-mortem" in talk.server.requests[1].last
-        progress = [told["todo"]["status"] for told in talk.list_event_data("todo_changed")]
+        assert f"#{todo.id} [pending] write the post-mortem" in talk.server.requests[1].last
+        progress = [event["todo"]["status"] for event in talk.list_event_data("todo_changed")]
         assert progress == ["pending", "in_progress", "completed"]
 
 
 def test_streamed_text_never_contains_part_of_a_writ(sqlite_url: str, tmp_path: Path) -> None:
-    said = "Hello.\n/todo add buy flour\nbrown\n/endtodo\nA path: /usr/bin\n/todo list\n/to be or not"
-    with open_talk(sqlite_url, tmp_path, in_order(pause_midway(text(said)), text("Bye."))) as talk:
+    written = "Hello.\n/todo add buy flour\nbrown\n/endtodo\nA path: /usr/bin\n/todo list\n/to be or not"
+    with open_talk(sqlite_url, tmp_path, in_order(pause_midway(text(written)), text("Bye."))) as talk:
         talk.say()
-        heard = talk.read_streamed_text()
-        assert "/todo" not in heard
-        assert "flour" not in heard
-        assert heard == "Hello.\nA path: /usr/bin\n/to be or notBye."
-        assert not any("/todo" in whisper["text"] or whisper["text"].endswith("/") for whisper in talk.headway.streamed)
+        streamed = talk.read_streamed_text()
+        assert "/todo" not in streamed
+        assert "flour" not in streamed
+        assert streamed == "Hello.\nA path: /usr/bin\n/to be or notBye."
+        assert not any("/todo" in chunk["text"] or chunk["text"].endswith("/") for chunk in talk.headway.streamed)
         assert talk.answers() == ["Hello.\nA path: /usr/bin\n/to be or not", "Bye."]
 
 
@@ -79,15 +79,15 @@ def test_a_writ_that_is_wrong_says_why(sqlite_url: str, tmp_path: Path) -> None:
         talk.say()
         assert "ERR: " in talk.server.requests[1].last
         assert "ERR: missing /endtodo terminator" in talk.server.requests[2].last
-        assert subjects(talk) == []
+        assert list_subjects(talk) == []
 
 
 def test_a_writ_in_a_fence_is_text(sqlite_url: str, tmp_path: Path) -> None:
-    said = "Write this:\n```\n/todo add buy flour\n```\n"
-    with open_talk(sqlite_url, tmp_path, text(said)) as talk:
+    written = "Write this:\n```\n/todo add buy flour\n```\n"
+    with open_talk(sqlite_url, tmp_path, text(written)) as talk:
         assert talk.say()["outcome"] == "answered"
-        assert talk.answers() == [said]
-        assert subjects(talk) == []
+        assert talk.answers() == [written]
+        assert list_subjects(talk) == []
 
 
 def test_a_role_without_the_grant_gets_an_error(sqlite_url: str, tmp_path: Path) -> None:
@@ -96,15 +96,15 @@ def test_a_role_without_the_grant_gets_an_error(sqlite_url: str, tmp_path: Path)
     with open_talk(sqlite_url, tmp_path, in_order(text("/todo add buy flour"), text("Oh."))) as talk:
         talk.say()
         assert "needs the grant" in talk.server.requests[1].last
-        assert subjects(talk) == []
+        assert list_subjects(talk) == []
 
 
 def test_writs_of_a_cut_off_answer_are_not_run(sqlite_url: str, tmp_path: Path) -> None:
-    cut = Reply("Hm.\n/todo add buy flour\n\nand the", finish="length")
-    with open_talk(sqlite_url, tmp_path, tiers(by_turn(cut, text("end.")), text("Sum.")), model_cheap=CHEAP_TIER) as talk:
-        talk.server.script = tiers(in_order(cut, text("end.")), text("Sum."))
+    cut_off = Reply("Hm.\n/todo add buy flour\n\nand the", finish="length")
+    with open_talk(sqlite_url, tmp_path, tiers(by_turn(cut_off, text("end.")), text("Sum.")), model_cheap=CHEAP_TIER) as talk:
+        talk.server.script = tiers(in_order(cut_off, text("end.")), text("Sum."))
         talk.say()
-        assert subjects(talk) == []
+        assert list_subjects(talk) == []
         assert "/todo" not in "".join(talk.answers())
 
 
@@ -112,7 +112,7 @@ def test_a_writ_of_an_answer_that_broke_off_runs_once(sqlite_url: str, tmp_path:
     script = in_order(drop("/todo add buy flour\n\nand so on and on"), error(503), ADD, text("All set."))
     with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say()
-        assert subjects(talk) == [("buy flour", "pending")]
+        assert list_subjects(talk) == [("buy flour", "pending")]
 
 
 def test_writs_do_not_get_around_the_drain_gate(sqlite_url: str, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The two homes of a todo and of a memory, the conversation and the tenant: an agent chooses one, and sees both."""
+"""A todo or a memory belongs to the conversation or to the tenant: an agent chooses one, and sees both."""
 
 from pathlib import Path
 
@@ -15,11 +15,11 @@ from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import calls, text
 
 
-def subjects(agent: Agent) -> list[str]:
+def list_subjects(agent: Agent) -> list[str]:
     return [todo["subject"] for todo in agent("todo_list")["todos"]]
 
 
-def notes(agent: Agent) -> list[str]:
+def list_notes(agent: Agent) -> list[str]:
     return [entry["text"] for entry in build_caller(agent)("recall")["entries"]]
 
 
@@ -34,9 +34,9 @@ def test_a_todo_is_the_conversations_unless_the_agent_asks_for_the_tenant_wide_l
 
     assert (mine["conversation_id"], wide["conversation_id"]) == (agent.conversation.id, 0)
     assert (wide["turn_id"], wide["agent_id"]) == (None, "ada")
-    assert subjects(agent) == ["mine", "wide"]
-    assert subjects(agent.another()) == ["wide"]
-    assert subjects(agent.another(TenantHarness(agent.desk.database, "rival"))) == []
+    assert list_subjects(agent) == ["mine", "wide"]
+    assert list_subjects(agent.another()) == ["wide"]
+    assert list_subjects(agent.another(TenantHarness(agent.desk.database, "rival"))) == []
 
 
 def test_the_tenant_is_never_the_agents_to_choose(agent: Agent) -> None:
@@ -80,12 +80,12 @@ def test_a_memory_is_the_conversations_unless_the_agent_keeps_it_for_the_tenant(
     memory layer uses."."""
     caller = build_caller(agent)
     caller("remember", text="mine")
-    kept = caller("remember", text="everybody's", tenant_wide=True)["remembered"]
+    entry = caller("remember", text="everybody's", tenant_wide=True)["remembered"]
 
-    assert (kept["conversation_id"], kept["agent_id"]) == (0, "ada")
-    assert notes(agent) == ["everybody's", "mine"]
-    assert notes(agent.another()) == ["everybody's"]
-    assert notes(agent.another(TenantHarness(agent.desk.database, "rival"))) == []
+    assert (entry["conversation_id"], entry["agent_id"]) == (0, "ada")
+    assert list_notes(agent) == ["everybody's", "mine"]
+    assert list_notes(agent.another()) == ["everybody's"]
+    assert list_notes(agent.another(TenantHarness(agent.desk.database, "rival"))) == []
 
 
 def test_an_agent_leaves_todos_and_memories_to_another_conversation_and_its_sub_agents(sqlite_url: str, tmp_path: Path) -> None:

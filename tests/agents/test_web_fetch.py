@@ -1,4 +1,4 @@
-"""Fetching pages: from listed hosts, on public addresses, within limits, and whatever the other side does."""
+"""Fetching pages: from allowed hosts, on public addresses, within limits, and from servers that misbehave."""
 
 import socket
 import ssl
@@ -18,7 +18,7 @@ from headway.ledger.errors import Invalid, OutOfReach
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import build_caller
 
-# Made for these tests, signed by itself: nobody has a reason to trust it.
+# Self-signed for these tests, so no client trusts it.
 CERTIFICATE = """\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgAc3ccAXDJ9J7NjDv
@@ -41,7 +41,7 @@ PAGE = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nGr\xc
 
 
 class Site:
-    """A server on this machine that sends exactly what it is told to, a piece at a time, to each who asks."""
+    """A local server that sends exactly the given pieces, one at a time, to every client."""
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -62,32 +62,32 @@ class Site:
                     for piece in self.pieces(request.partition(" ")[2].partition(" ")[0]):
                         line.sendall(piece)
 
-    def says(self, *pieces: bytes) -> None:
+    def send(self, *pieces: bytes) -> None:
         self.pieces = lambda _path: iter(pieces)
 
     def fetch(self, url: str | None = None, **options: Any) -> dict[str, Any]:
-        """As the tool does, except that this one machine's address counts as public."""
+        """Fetch as the tool does, except that 127.0.0.1 counts as a public address."""
         return fetch(url or self.url, ("*",), lambda address: address == "127.0.0.1", **options)
 
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    one = Site()
-    yield one
-    one.over.set()
+    server = Site()
+    yield server
+    server.over.set()
     with suppress(OSError):
-        one.listener.shutdown(socket.SHUT_RDWR)
-    one.listener.close()
+        server.listener.shutdown(socket.SHUT_RDWR)
+    server.listener.close()
 
 
-def refusal(work: Callable[[], Any]) -> str:
+def get_refusal(work: Callable[[], Any]) -> str:
     with pytest.raises(Invalid) as refused:
         work()
     assert str(refused.value).endswith(".")
     return str(refused.value)
 
 
-# What comes back
+# Responses
 
 
 def test_a_page_comes_back_as_text_with_where_it_is_from(site: Site) -> None:
@@ -104,7 +104,7 @@ def test_paths_and_queries_arrive_as_they_were_meant(site: Site) -> None:
 
 
 def test_an_error_of_the_site_is_an_answer(site: Site) -> None:
-    site.says(b"HTTP/1.1 404 Not Found\r\nContent-Type: application/problem+json\r\n\r\n{}")
+    site.send(b"HTTP/1.1 404 Not Found\r\nContent-Type: application/problem+json\r\n\r\n{}")
 
     answer = site.fetch()
     assert (answer["status"], answer["text"]) == (404, "{}")
@@ -122,7 +122,7 @@ def test_an_error_of_the_site_is_an_answer(site: Site) -> None:
     ],
 )
 def test_text_is_read_in_the_charset_it_names_if_it_is_one(site: Site, charset: str, text: str) -> None:
-    site.says(f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset={charset}\r\n\r\n".encode(), b"\xe9")
+    site.send(f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset={charset}\r\n\r\n".encode(), b"\xe9")
 
     assert site.fetch()["text"] == text
 
@@ -131,16 +131,16 @@ def test_text_is_read_in_the_charset_it_names_if_it_is_one(site: Site, charset: 
     "kind", ["image/png", "application/octet-stream", "application/pdf", "application/zip", "video/mp4", "\x1b[2J"]
 )
 def test_content_that_is_not_text_is_refused(site: Site, kind: str) -> None:
-    site.says(f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n".encode(), b"\x89PNG")
+    site.send(f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n".encode(), b"\x89PNG")
 
-    assert "not text" in (said := refusal(site.fetch))
-    assert said.isprintable()
+    assert "not text" in (message := get_refusal(site.fetch))
+    assert message.isprintable()
 
 
 def test_compressed_content_is_refused(site: Site) -> None:
-    site.says(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b")
+    site.send(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b")
 
-    assert "compressed" in refusal(site.fetch)
+    assert "compressed" in get_refusal(site.fetch)
     assert "Accept-Encoding: identity" in site.requests[0]
 
 
@@ -157,15 +157,15 @@ def test_a_huge_page_is_shown_from_its_beginning_and_not_read_to_its_end(site: S
 
 
 def test_characters_that_no_database_keeps_are_replaced(site: Site) -> None:
-    site.says(b"HTTP/1.1 200 OK\r\n\r\na\0b")
+    site.send(b"HTTP/1.1 200 OK\r\n\r\na\0b")
 
     assert site.fetch()["text"] == "a\ufffdb"
 
 
-# Time and nonsense
+# Timeouts and invalid responses
 
 
-def dripping(site: Site, *head: bytes) -> Callable[[str], Iterator[bytes]]:
+def drip_after(site: Site, *head: bytes) -> Callable[[str], Iterator[bytes]]:
     def drip(_path: str) -> Iterator[bytes]:
         yield from head
         while not site.over.wait(0.02):
@@ -176,11 +176,11 @@ def dripping(site: Site, *head: bytes) -> Callable[[str], Iterator[bytes]]:
 
 @pytest.mark.parametrize("head", [(), (b"HTTP/1.1 200 OK\r\nX-Slow: ",), (b"HTTP/1.1 200 OK\r\n\r\n",)])
 def test_a_page_that_drips_in_is_given_up_at_the_deadline(site: Site, head: tuple[bytes, ...]) -> None:
-    site.pieces = dripping(site, *head)
-    begun = time.monotonic()
+    site.pieces = drip_after(site, *head)
+    started_at = time.monotonic()
 
-    assert "took too long" in refusal(lambda: site.fetch(total_s=0.3))
-    assert time.monotonic() - begun < 2
+    assert "took too long" in get_refusal(lambda: site.fetch(total_s=0.3))
+    assert time.monotonic() - started_at < 2
 
 
 def test_a_site_that_says_nothing_is_given_up_at_the_deadline(site: Site) -> None:
@@ -189,7 +189,7 @@ def test_a_site_that_says_nothing_is_given_up_at_the_deadline(site: Site) -> Non
         yield b""
 
     site.pieces = silence
-    assert "took too long" in refusal(lambda: site.fetch(total_s=0.2))
+    assert "took too long" in get_refusal(lambda: site.fetch(total_s=0.2))
 
 
 @pytest.mark.parametrize(
@@ -204,19 +204,19 @@ def test_a_site_that_says_nothing_is_given_up_at_the_deadline(site: Site) -> Non
     ],
 )
 def test_a_malformed_http_answer_is_an_error_in_one_sentence(site: Site, answer: bytes) -> None:
-    site.says(answer)
+    site.send(answer)
 
-    assert "could not be fetched" in refusal(site.fetch)
+    assert "could not be fetched" in get_refusal(site.fetch)
 
 
 def test_a_refused_connection_is_an_error_in_one_sentence(site: Site) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
 
-    assert "could not be fetched" in refusal(lambda: site.fetch(f"http://127.0.0.1:{port}/"))
+    assert "could not be fetched" in get_refusal(lambda: site.fetch(f"http://127.0.0.1:{port}/"))
 
 
-# Who may be asked
+# Allowed hosts and addresses
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_a_refused_connection_is_an_error_in_one_sentence(site: Site) -> None:
     ],
 )
 def test_a_url_that_is_not_plain_http_is_refused(site: Site, url: str) -> None:
-    assert refusal(lambda: site.fetch(url))
+    assert get_refusal(lambda: site.fetch(url))
 
 
 PRIVATE = [
@@ -306,7 +306,7 @@ def test_a_name_with_a_single_forbidden_address_is_not_asked_at_all(site: Site) 
     def one_of_each(_host: str, port: int) -> list[Address]:
         return [Address(socket.AF_INET, ("127.0.0.1", port)), Address(socket.AF_INET, ("10.0.0.1", port))]
 
-    assert "public address" in refusal(lambda: site.fetch("http://example.org/", look_up=one_of_each))
+    assert "public address" in get_refusal(lambda: site.fetch("http://example.org/", look_up=one_of_each))
     assert site.requests == []
 
 
@@ -329,7 +329,7 @@ def test_of_several_addresses_the_next_is_tried_when_one_does_not_answer(site: S
 
 
 def test_a_host_that_does_not_exist_is_an_error_in_a_sentence(site: Site) -> None:
-    assert refusal(lambda: site.fetch("http://nowhere.invalid/")) == "There is no host nowhere.invalid."
+    assert get_refusal(lambda: site.fetch("http://nowhere.invalid/")) == "There is no host nowhere.invalid."
 
 
 @pytest.mark.parametrize(
@@ -354,19 +354,19 @@ def test_an_allow_list_matches_names_their_subdomains_or_everything(host: str, h
 def test_a_host_that_is_not_listed_is_not_even_looked_up(sqlite_agent: Agent) -> None:
     caller = build_caller(sqlite_agent, world=ExternalAccess(http_hosts=("example.org", "*.example.net")))
 
-    said = caller.refused("http_get", url="http://localhost/")
-    assert said == "localhost is not an allowed host. Allowed: example.org, *.example.net."
+    message = caller.refused("http_get", url="http://localhost/")
+    assert message == "localhost is not an allowed host. Allowed: example.org, *.example.net."
 
 
 # Redirects
 
 
-def moved(to: str) -> bytes:
+def redirect(to: str) -> bytes:
     return f"HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n".encode()
 
 
 def test_a_redirect_is_followed_and_the_answer_says_where_it_led(site: Site) -> None:
-    site.pieces = lambda path: iter([PAGE if path == "/new" else moved("/new")])
+    site.pieces = lambda path: iter([PAGE if path == "/new" else redirect("/new")])
 
     assert site.fetch()["url"] == f"{site.url}new"
 
@@ -383,23 +383,23 @@ def test_a_redirect_is_followed_and_the_answer_says_where_it_led(site: Site) -> 
     ],
 )
 def test_a_redirect_to_a_forbidden_address_is_refused(site: Site, to: str) -> None:
-    site.says(moved(to.format(port=site.port)))
+    site.send(redirect(to.format(port=site.port)))
 
-    assert refusal(site.fetch)
+    assert get_refusal(site.fetch)
     assert len(site.requests) == 1
 
 
 def test_a_redirect_to_a_host_that_is_not_listed_is_refused(site: Site) -> None:
-    site.says(moved(f"http://localhost:{site.port}/"))
+    site.send(redirect(f"http://localhost:{site.port}/"))
 
-    assert "is not an allowed host" in refusal(lambda: fetch(site.url, ("127.0.0.1",), lambda _address: True))
+    assert "is not an allowed host" in get_refusal(lambda: fetch(site.url, ("127.0.0.1",), lambda _address: True))
     assert len(site.requests) == 1
 
 
 def test_redirects_end(site: Site) -> None:
-    site.says(moved("/again"))
+    site.send(redirect("/again"))
 
-    assert refusal(site.fetch) == "The page redirects more than 5 times."
+    assert get_refusal(site.fetch) == "The page redirects more than 5 times."
     assert len(site.requests) == 6
 
 
@@ -434,28 +434,30 @@ def tls_port(tmp_path: Path) -> Iterator[int]:
     server.join(5)
 
 
-def asked(port: int) -> dict[str, Any]:
+def fetch_tls(port: int) -> dict[str, Any]:
     return fetch(f"https://localhost:{port}/", ("localhost",), lambda _address: True)
 
 
 def test_a_site_with_an_untrusted_certificate_is_refused(tls_port: int) -> None:
-    assert "certificate verify failed" in refusal(lambda: asked(tls_port))
+    assert "certificate verify failed" in get_refusal(lambda: fetch_tls(tls_port))
 
 
 def test_a_site_with_a_certificate_of_its_name_is_asked(tls_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
 
-    assert asked(tls_port)["text"] == "Grüße"
+    assert fetch_tls(tls_port)["text"] == "Grüße"
 
 
 def test_a_certificate_of_another_name_is_refused(tls_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
 
-    assert "certificate verify failed" in refusal(lambda: fetch(f"https://127.0.0.1:{tls_port}/", ("*",), lambda _address: True))
+    assert "certificate verify failed" in get_refusal(
+        lambda: fetch(f"https://127.0.0.1:{tls_port}/", ("*",), lambda _address: True)
+    )
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_a_server_that_is_overloaded_is_a_failure_that_may_pass(site: Site, status: int) -> None:
-    site.says(b"HTTP/1.1 %d Busy\r\nContent-Type: text/plain\r\n\r\nLater." % status)
+    site.send(b"HTTP/1.1 %d Busy\r\nContent-Type: text/plain\r\n\r\nLater." % status)
     with pytest.raises(OutOfReach, match=f"127.0.0.1 answered with status {status}"):
         site.fetch()

@@ -1,4 +1,4 @@
-"""Files in a workspace: what is written can be read and is listed, and nothing leads outside."""
+"""Files in a workspace: written files can be read and are listed, and no path leads outside."""
 
 import os
 import socket
@@ -57,20 +57,20 @@ def test_writing_again_replaces_the_whole_file(caller: ToolCaller, workspace: Pa
 def test_readers_see_the_old_file_or_the_new_one_and_nothing_between(caller: ToolCaller, workspace: Path) -> None:
     versions = {"a" * 300_000, "b" * 300_000}
     caller("write_file", path="a", content="a" * 300_000)
-    done = threading.Event()
-    seen = set()
+    stop = threading.Event()
+    contents = set()
 
-    def look() -> None:
-        while not done.is_set():
-            seen.add((workspace / "a").read_text())
+    def poll() -> None:
+        while not stop.is_set():
+            contents.add((workspace / "a").read_text())
 
-    watcher = threading.Thread(target=look)
+    watcher = threading.Thread(target=poll)
     watcher.start()
     for content in sorted(versions) * 5:
         caller("write_file", path="a", content=content)
-    done.set()
+    stop.set()
     watcher.join()
-    assert seen <= versions
+    assert contents <= versions
 
 
 OUTSIDE = [
@@ -124,12 +124,12 @@ def test_writing_over_a_link_replaces_the_link_and_not_its_target(caller: ToolCa
 def test_pipes_sockets_and_folders_are_refused_without_blocking(caller: ToolCaller, workspace: Path, monkeypatch: Any) -> None:
     caller("write_file", path="folder/a", content="x")
     os.mkfifo(workspace / "pipe")
-    monkeypatch.chdir(workspace)  # a socket's path has to be short
+    monkeypatch.chdir(workspace)  # a socket's path must be short
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind("socket")
         for path in ("pipe", "socket", "folder", "."):
             assert caller.refused("read_file", path=path)
-    assert [one["path"] for one in caller("list_files")["files"]] == ["folder/", "folder/a"]
+    assert [entry["path"] for entry in caller("list_files")["files"]] == ["folder/", "folder/a"]
 
 
 def test_a_device_is_not_read(sqlite_agent: Agent) -> None:
@@ -143,7 +143,7 @@ def test_a_file_is_no_folder_and_a_folder_no_file(caller: ToolCaller) -> None:
     assert caller.refused("write_file", path="folder/a/b", content="x")
     assert caller.refused("write_file", path=".", content="x") == "path does not name a file."
     assert caller.refused("list_files", path="folder/a")
-    assert [one["path"] for one in caller("list_files")["files"]] == ["folder/", "folder/a"]
+    assert [entry["path"] for entry in caller("list_files")["files"]] == ["folder/", "folder/a"]
 
 
 def test_a_missing_file_is_reported_as_missing(caller: ToolCaller) -> None:
@@ -165,10 +165,10 @@ def test_a_file_that_is_not_text_is_not_shown(caller: ToolCaller, workspace: Pat
 def test_a_long_file_is_shown_from_its_beginning_and_says_so(caller: ToolCaller, workspace: Path, character: str) -> None:
     caller("write_file", path="a", content="x")
     (workspace / "long").write_text("x" + character * 250_000, encoding="utf-8")
-    shown = caller("read_file", path="long")
+    result = caller("read_file", path="long")
 
-    assert shown["content"] == "x" + character * 199_999
-    assert "first 200,000 characters" in shown["truncated"]
+    assert result["content"] == "x" + character * 199_999
+    assert "first 200,000 characters" in result["truncated"]
 
 
 def test_more_than_a_megabyte_is_not_written(caller: ToolCaller, workspace: Path) -> None:
@@ -182,10 +182,10 @@ def test_a_long_list_ends_and_says_so(caller: ToolCaller, workspace: Path) -> No
     caller("write_file", path="many/a", content="")
     for number in range(501):
         (workspace / f"f{number:03}").touch()
-    shown = caller("list_files")
+    result = caller("list_files")
 
-    assert [one["path"] for one in shown["files"]] == [f"f{number:03}" for number in range(500)]
-    assert "more than 500" in shown["truncated"]
+    assert [entry["path"] for entry in result["files"]] == [f"f{number:03}" for number in range(500)]
+    assert "more than 500" in result["truncated"]
     assert len(caller("list_files", path="many")["files"]) == 1
 
 
@@ -193,7 +193,7 @@ def test_paths_are_sorted_and_strange_names_can_be_shown(caller: ToolCaller, wor
     for path in ("a.txt", "a/z", "a/b/c", "B", "é"):
         caller("write_file", path=path, content="")
     Path(os.fsdecode(os.fsencode(workspace) + b"/\xff")).touch()
-    paths = [one["path"] for one in caller("list_files")["files"]]
+    paths = [entry["path"] for entry in caller("list_files")["files"]]
 
     assert paths[:-1] == ["B", "a.txt", "a/", "a/b/", "a/b/c", "a/z", "é"]
     assert paths[-1] == "\N{REPLACEMENT CHARACTER}"

@@ -1,4 +1,4 @@
-"""Running writs: each answers in a frame of its own, in the contract's words."""
+"""Running writs: each result comes back in its own frame, in the wording of the specification."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from headway.testing import TenantHarness
 
 
 class Writer:
-    """An agent that writes text in a conversation, or outside of one."""
+    """An agent that writes text, inside or outside a conversation."""
 
     def __init__(self, desk: TenantHarness, conversation: Conversation | None = None, role: str = "index") -> None:
         self.desk = desk
@@ -25,7 +25,7 @@ class Writer:
         return self.desk.database.write(lambda tx: writs.run_text(tx, self.scope, self.role, text)).output
 
     def lines(self, text: str) -> list[str]:
-        """What stands in the one frame of the answer."""
+        """Return the lines inside the result's only frame."""
         head, *lines, end = self(text).split("\n")
         assert head.startswith("[/todo")
         assert end == "[END TODO]"
@@ -203,7 +203,7 @@ def test_an_unknown_verb_is_an_error_that_names_the_known_ones(writer: Writer, r
     assert "add, list, start, done, cancel, describe, subject" in line
 
 
-# Which todo is meant
+# Finding the todo
 
 
 @pytest.mark.parametrize("reference", ["{id}", "#{id}", "  #{id}  "])
@@ -222,18 +222,18 @@ def test_a_number_never_falls_through_to_a_subject(writer: Writer, number: str) 
 
     assert line.startswith("ERR: No todo")
     assert len(line) < 60
-    assert {writer.desk.get(one).status for one in (todo, also)} == {"pending"}
+    assert {writer.desk.get(row).status for row in (todo, also)} == {"pending"}
 
 
 def test_a_subject_matches_exactly_then_in_any_case_then_by_its_beginning(writer: Writer) -> None:
     exact, lower, longer = writer.add("Deploy"), writer.add("deploy"), writer.add("deploy the canary")
 
     writer("/todo start Deploy")
-    assert [writer.desk.get(one).status for one in (exact, lower, longer)] == ["in_progress", "pending", "pending"]
+    assert [writer.desk.get(row).status for row in (exact, lower, longer)] == ["in_progress", "pending", "pending"]
     writer("/todo done deploy the")
     assert writer.desk.get(longer).status == "completed"
     writer("/todo done deploy")
-    assert [writer.desk.get(one).status for one in (exact, lower)] == ["in_progress", "completed"]
+    assert [writer.desk.get(row).status for row in (exact, lower)] == ["in_progress", "completed"]
     writer("/todo done DEPLOY")
     assert writer.desk.get(exact).status == "completed"
 
@@ -245,7 +245,7 @@ def test_several_matches_are_ambiguous_and_nothing_changes(writer: Writer, subje
     first, second = (writer.add(subject) for subject in subjects)
 
     assert writer.lines(f"/todo done {reference}") == [f"ERR: ambiguous: #{first.id}, #{second.id} match; use the id"]
-    assert {writer.desk.get(one).status for one in (first, second)} == {"pending"}
+    assert {writer.desk.get(row).status for row in (first, second)} == {"pending"}
 
 
 def test_open_todos_come_before_ended_ones_and_ended_ones_are_found_too(writer: Writer) -> None:
@@ -282,7 +282,7 @@ def test_another_tenants_todos_are_out_of_reach(writer: Writer, database: Direct
     assert writer.lines("/todo list") == ["no open todos"]
 
 
-# Several writs, and who may write them
+# Several writs, and permissions
 
 
 def test_a_writ_that_fails_leaves_the_others_alone(writer: Writer) -> None:
@@ -319,7 +319,7 @@ def test_a_missing_grant_is_named_and_nothing_runs(writer: Writer, text: str) ->
     assert writer.desk.count("todos") == 0
 
 
-# Writs that need more than a ledger
+# Writs that need more than the ledger
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Jobs that only record when they ran, to see how an engine schedules any kind of job.
+"""Jobs that record only when they ran, to test how an engine schedules jobs of any kind.
 
-As a script, it is one engine among several, which works until no job is left.
+As a script, this is one of several engines. It runs until no job is left.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class TimedRun(NamedTuple):
     job: str
     family: str
     owner: str
-    began: int  # by the clock that all processes of a machine share
+    began: int  # from a clock that all processes of the machine share
     ended: int
 
 
@@ -48,11 +48,11 @@ async def record_run(database: Database, owner: str, job: Job, during: Callable[
     await during()
 
     def end(tx: Transaction) -> None:
-        held = job_store.find_locked(tx, job.tenant_id, job.id)
-        assert held is not None
-        assert (held.state, held.owner) == ("running", owner)
+        locked = job_store.find_locked(tx, job.tenant_id, job.id)
+        assert locked is not None
+        assert (locked.state, locked.owner) == ("running", owner)
         tx.run("INSERT INTO ran VALUES (?, ?, ?, ?, ?)", job.id, job.family, owner, began, time.monotonic_ns())
-        jobs.complete(tx, held)
+        jobs.complete(tx, locked)
 
     await database.write(end)
 
@@ -79,8 +79,8 @@ def count_unfinished(tx: Transaction) -> int:
 
 
 def count_most_at_once(rows: Iterable[TimedRun]) -> int:
-    """How many of them overlapped at most."""
-    moments = sorted([(one.began, 1) for one in rows] + [(one.ended, -1) for one in rows])
+    """Return the highest number of jobs that ran at the same time."""
+    moments = sorted([(run.began, 1) for run in rows] + [(run.ended, -1) for run in rows])
     now = most = 0
     for _, change in moments:
         now += change

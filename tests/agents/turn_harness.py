@@ -59,10 +59,10 @@ class EffectRow(NamedTuple):
 
 
 class WatchedHeadway(Headway):
-    """Keeps what a live watcher hears."""
+    """Records the live text it streams."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.streamed: list[dict[str, Any]] = []
 
     def _stream_text(self, run: Run, data: dict[str, Any]) -> None:
@@ -71,7 +71,7 @@ class WatchedHeadway(Headway):
 
 
 class SharedDatabase(DirectDatabase):
-    """For the test, and for what its model does on threads of its own: one at a time."""
+    """For the test and for scripts on the model server's threads. One thread uses it at a time."""
 
     def __init__(self, url: str) -> None:
         self.turn = threading.RLock()
@@ -100,21 +100,21 @@ class Talk:
 
     # Talking
 
-    def wait(self, story: Coroutine[Any, Any, T]) -> T:
-        """Let things happen until the story is over."""
-        return self.loop.run(asyncio.wait_for(story, PATIENCE_S))
+    def wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the event loop until it ends."""
+        return self.loop.run(asyncio.wait_for(coroutine, PATIENCE_S))
 
     def say(self, content: str = "Do it.", mode: TurnMode = "plan") -> dict[str, Any]:
-        """Say something and wait until the turn has ended, or stopped here; the turn as it then is."""
+        """Send a message and wait until the turn has ended or has stopped here. Return the turn."""
 
-        async def story() -> None:
+        async def run_turn() -> None:
             await self.wait_until_ended(await self.begin(content, mode))
 
-        self.wait(story())
+        self.wait(run_turn())
         return self.turn()
 
     async def begin(self, content: str = "Do it.", mode: TurnMode = "plan") -> "asyncio.Task[None]":
-        """The task that works on the turn now; one that is tried again later has another then."""
+        """Begin a turn and return the task that runs it now. A retry runs in a new task."""
         headway, tenant_id, conversation_id = self.headway, self.tenant_id, self.conversation_id
         job = await headway.database.write(lambda tx: headway.begin_turn(tx, tenant_id, conversation_id, content, mode))
         self.run = self.database.read(lambda tx: run_store.find(tx, tenant_id, job.id))
@@ -122,12 +122,12 @@ class Talk:
         return headway.engine.tasks[job.id]
 
     async def wait_until_ended(self, task: "asyncio.Task[None]") -> None:
-        """Until the turn has ended, or nobody here will go on with it."""
+        """Wait until the turn has ended, or until this process will not continue it."""
         await asyncio.wait([task])
         await self.until(lambda: bool(self.turn()["ended_at"]) or self.is_resting())
 
     def is_resting(self) -> bool:
-        """Whether it waits for money, for the end of a halt, or for somebody else."""
+        """Return whether the turn waits for money or for the end of a halt, or belongs to another process."""
         if self.job().id in self.headway.engine.tasks:
             return False
         halted = self.database.read(halt_store.find_active) is not None
@@ -139,7 +139,7 @@ class Talk:
         return self.database.read(lambda tx: jobs.get(tx, self.tenant_id, run.id))
 
     async def wait_for_requests(self, number: int) -> None:
-        """Until the model was asked so often."""
+        """Wait until the model has got `number` requests."""
         await asyncio.to_thread(self.server.wait_for_requests, number)
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -152,7 +152,7 @@ class Talk:
     def unhalt(self) -> None:
         self.database.write(halts.unhalt)
 
-    # Looking
+    # Views
 
     def turn(self) -> dict[str, Any]:
         assert self.run is not None
@@ -162,18 +162,18 @@ class Talk:
     def run_row(self) -> Run:
         assert self.run is not None
         run_id = self.run.id
-        found = self.database.read(lambda tx: run_store.find(tx, self.tenant_id, run_id))
-        assert found is not None
-        return found
+        row = self.database.read(lambda tx: run_store.find(tx, self.tenant_id, run_id))
+        assert row is not None
+        return row
 
     def events(self, *kinds: str) -> list[tuple[str, dict[str, Any]]]:
-        """(kind, data) of the log, in order; of these kinds, if any are named."""
+        """Return (kind, data) of the logged events, in order: of all kinds, or of the given ones."""
         sql = "SELECT kind, data FROM events WHERE tenant_id = ? ORDER BY seq"
         rows = self.database.read(lambda tx: tx.all(sql, self.tenant_id))
         return [(kind, parse_strict_json(data)) for kind, data in rows if not kinds or kind in kinds]
 
     def list_event_data(self, kind: str) -> list[dict[str, Any]]:
-        """The data of the events of one kind."""
+        """Return the data of the events of one kind."""
         return [data for _, data in self.events(kind)]
 
     def messages(self) -> list[Message]:
@@ -188,7 +188,7 @@ class Talk:
         return self.database.read(lambda tx: todo_store.list_by_turn(tx, self.tenant_id, turn_id))
 
     def list_sent_messages(self) -> list[ModelMessage]:
-        """What is still sent of the journal."""
+        """Return the transcript messages that are still sent to the model."""
         return [entry.message for entry in self.entries() if entry.sent]
 
     def entries(self) -> list[transcript.TranscriptEntry]:
@@ -217,50 +217,50 @@ class Talk:
             pool = spending_store.lock_pool(tx, self.tenant_id)
             spending_store.save_pool(tx, self.tenant_id, pool._replace(**fields))
 
-        # Scripts call this from the model server's thread, and a connection is for one thread at a time.
+        # Scripts call this on the model server's thread, and a connection belongs to one thread.
         with DirectDatabase(self.headway.settings.database_url) as database:
             database.write(change)
 
     def read_streamed_text(self) -> str:
-        """What a watcher has on the screen in the end: what a restart withdrew is gone."""
-        shown = ""
-        for whisper in self.headway.streamed:
-            shown = "" if whisper.get("restart") else shown + whisper["text"]
-        return shown
+        """Return the live text as a watcher finally sees it. A restart discards the text before it."""
+        text = ""
+        for chunk in self.headway.streamed:
+            text = "" if chunk.get("restart") else text + chunk["text"]
+        return text
 
     @property
     def requests(self) -> list[Request]:
         return self.server.requests
 
-    # The end of a process
+    # Crashes and restarts
 
     def crash(self, task: "asyncio.Task[None]") -> Coroutine[Any, Any, None]:
-        """The process that drives the turn is no more, and nobody has heard of it for a while."""
+        """Stop the process that runs the turn, as in a crash, and expire its lease."""
 
-        async def story() -> None:
+        async def stop() -> None:
             task.cancel()
             await asyncio.wait([task])
             self.forget_leases()
 
-        return story()
+        return stop()
 
     def forget_leases(self) -> None:
         self.database.write(lambda tx: tx.run("UPDATE worker_leases SET beat_at = 0"))
 
     def revive(self, *, sweeping: bool = True) -> None:
-        """Another process on the same database takes the place of the one that answered so far."""
+        """Replace the process with a new one on the same database."""
         self.headway = restart_headway(self.headway)
         self.wait(start_headway(self.headway, sweeping=sweeping))
 
     def resume_turn(self) -> dict[str, Any]:
-        """Crashed before: a second process finds the turn and sees it through."""
+        """After a crash, start a second process, which takes over the turn, and wait for the end."""
         self.revive()
         self.wait(self.until(lambda: bool(self.turn()["ended_at"])))
         return self.turn()
 
 
 def parse_strict_json(data: str) -> dict[str, Any]:
-    """What browsers take for JSON, and no more."""
+    """Parse JSON as strictly as browsers do."""
 
     def refuse(constant: str) -> None:
         raise AssertionError(f"{constant} is no JSON")
@@ -270,12 +270,12 @@ def parse_strict_json(data: str) -> dict[str, Any]:
 
 
 def check_turns(talk: Talk) -> None:
-    """What holds for every turn."""
+    """Check the invariants of every turn."""
     ends: list[str] = []
     for kind, data in talk.events(*TURN_ENDS, "turn_resumed"):
         if kind in TURN_ENDS:
             ends.append(data["turn_id"])
-        elif data["turn_id"] in ends:  # it had failed, and somebody retried it
+        elif data["turn_id"] in ends:  # the failed turn was retried
             ends.remove(data["turn_id"])
     rows = talk.database.read(lambda tx: tx.all("SELECT id, ended_at FROM turns WHERE tenant_id = ?", talk.tenant_id))
     assert sorted(ends) == sorted(turn_id for turn_id, ended_at in rows if ended_at), "one ending for every turn that ended"
@@ -313,27 +313,27 @@ LIVING: list[Headway] = []
 def open_talk(
     url: str,
     home: Path,
-    said: Script | Reply | Model,
+    script: Script | Reply | Model,
     *,
     sweeping: bool = False,
     breaches: bool = False,
     tracer: Tracer | None = None,
     **options: str,
 ) -> Iterator[Talk]:
-    """Options are settings by name. With `breaches` the model's API may be misused: the test looks at it itself."""
-    name = SCRIPTED if isinstance(said, Model) else STRONG
-    wanted = {"home": str(home), "database_url": url, "model": name, "retry_delay_s": "0.001", "restart_stagger_s": "0", **options}
+    """`options` are settings by name. With `breaches`, requests may violate the model's API, and the test checks them itself."""
+    name = SCRIPTED if isinstance(script, Model) else STRONG
+    values = {"home": str(home), "database_url": url, "model": name, "retry_delay_s": "0.001", "restart_stagger_s": "0", **options}
     with (
         pytest.MonkeyPatch.context() as patch,
-        ModelServer(Reply() if isinstance(said, Model) else said) as server,
+        ModelServer(Reply() if isinstance(script, Model) else script) as server,
         SharedDatabase(url) as database,
         asyncio.Runner() as loop,
     ):
         for variable, value in environment(server).items():
             patch.setenv(variable, value)
-        patch.delenv("SSL_CERT_FILE", raising=False)  # nobody here speaks TLS, and to read every certificate takes longer
-        patch.setenv("SSL_CERT_DIR", str(home))  # than the turn
-        headway = WatchedHeadway(settings.load(wanted), {name: said} if isinstance(said, Model) else None)
+        patch.delenv("SSL_CERT_FILE", raising=False)  # no TLS is used here, and loading all certificates would take
+        patch.setenv("SSL_CERT_DIR", str(home))  # longer than the turn
+        headway = WatchedHeadway(settings.load(values), {name: script} if isinstance(script, Model) else None)
         if tracer:
             headway.tracer = tracer
         talk = Talk(headway, database, server, loop)
@@ -349,26 +349,26 @@ def open_talk(
             assert server.violations == []
 
 
-# What a model says
+# Scripts for the model
 
 
 def in_order(*replies: Reply | Script) -> Script:
-    """The first reply to the first request, the second to the second, and so on."""
-    asked = count()
+    """Give the first reply to the first request, the second to the second, and so on."""
+    request_numbers = count()
 
     def script(request: Request) -> Reply:
-        reply = replies[next(asked)]
+        reply = replies[next(request_numbers)]
         return reply if isinstance(reply, Reply) else reply(request)
 
     return script
 
 
 def tiers(strong: Script | Reply, cheap: Script | Reply) -> Script:
-    """One script for each of two tiers; `model_cheap=CHEAP_TIER` has to be among the options."""
+    """Return a script for two tiers. It needs the option `model_cheap=CHEAP_TIER`."""
 
     def script(request: Request) -> Reply:
-        found = cheap if request.model == CHEAP else strong
-        return found if isinstance(found, Reply) else found(request)
+        part = cheap if request.model == CHEAP else strong
+        return part if isinstance(part, Reply) else part(request)
 
     return script
 
@@ -385,7 +385,7 @@ def queue_call(*descriptions: str) -> Reply:
 
 
 def list_open_ids(request: Request) -> list[str]:
-    """The ids of the plan's open items, as the context message shows them."""
+    """Return the ids of the plan's open items from the context message."""
     return PLAN_ID.findall(request.last)
 
 
@@ -394,7 +394,7 @@ def complete_next(request: Request) -> Reply:
 
 
 def get_context(request: Request) -> str:
-    """The context message, which has to be the last one and the only one."""
-    shown = [text for text in request.texts if text.startswith("[TURN CONTEXT]")]
-    assert shown == [request.last]
+    """Return the context message, which must be the last message and the only one of its kind."""
+    contexts = [text for text in request.texts if text.startswith("[TURN CONTEXT]")]
+    assert contexts == [request.last]
     return request.last

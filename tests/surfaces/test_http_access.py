@@ -1,4 +1,4 @@
-"""Tokens: who comes in, who does not, and what a stranger can learn."""
+"""Bearer tokens: which requests are admitted, and what an unauthenticated client can learn."""
 
 import json
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ from headway.storage.stores import tenants as tenant_store
 from tests.surfaces.openapi_routes import Operation, list_operations
 from tests.surfaces.server_harness import Client, Service, check_problem, client_options
 
-MANY_PLACES = json.dumps([{"id": 1, "position": 1}] * 500).encode()
-CHANGES_BY_ITSELF = ("date", "x-request-id", "ratelimit-remaining", "content-length")
+MANY_POSITIONS = json.dumps([{"id": 1, "position": 1}] * 500).encode()
+VARYING_HEADERS = ("date", "x-request-id", "ratelimit-remaining", "content-length")
 
 
 @pytest.fixture
@@ -53,11 +53,11 @@ def test_an_unauthenticated_request_gets_401_whatever_else_is_wrong(stranger: ht
     for operation in filter(is_guarded, list_operations(stranger)):
         bad: list[dict[str, Any]] = [{}, {"params": {"limit": "x", "after": "x", "cursor": "x"}}]
         if operation.takes_body:
-            bad = [{"content": body} for body in (b"{}", b"nonsense", b" " * 2_000_000, b'{"subject": "\\u0000"}', MANY_PLACES)]
+            bad = [{"content": body} for body in (b"{}", b"nonsense", b" " * 2_000_000, b'{"subject": "\\u0000"}', MANY_POSITIONS)]
             bad.append({"content": b"text", "headers": headers | {"Content-Type": "text/plain"}})
         for options in bad:
-            for place in (1, "abc", 0):
-                answer = stranger.request(operation.method, operation.at(place), **{"headers": headers, **options})
+            for path_value in (1, "abc", 0):
+                answer = stranger.request(operation.method, operation.at(path_value), **{"headers": headers, **options})
                 check_problem(answer, 401, "unauthorized")
 
 
@@ -83,10 +83,10 @@ def test_a_token_of_a_tenant_that_is_gone_is_refused(client: Client) -> None:
 
 def test_a_token_that_has_expired_is_refused(client: Client, service: Service) -> None:
     with service.ago(3600) as earlier:
-        over = earlier.write(lambda tx: tenants.create_token(tx, client.desk.tenant.id, lifetime_s=3500))
+        expired = earlier.write(lambda tx: tenants.create_token(tx, client.desk.tenant.id, lifetime_s=3500))
         live = earlier.write(lambda tx: tenants.create_token(tx, client.desk.tenant.id, lifetime_s=7200))
 
-    check_problem(client.get("/v1/todos", headers={"Authorization": f"Bearer {over.secret}"}), 401, "unauthorized")
+    check_problem(client.get("/v1/todos", headers={"Authorization": f"Bearer {expired.secret}"}), 401, "unauthorized")
     assert client.get("/v1/todos", headers={"Authorization": f"Bearer {live.secret}"}).status_code == 200
 
 

@@ -1,4 +1,4 @@
-"""Canceling a sub-agent over HTTP: what is refused stops nobody, whoever's it is."""
+"""Canceling an agent over HTTP: a refused cancellation interrupts no run, in any tenant."""
 
 import asyncio
 from pathlib import Path
@@ -14,17 +14,17 @@ from headway.surfaces.http.app import WebApp
 from headway.testing import scripted_model
 
 
-def pays_once(messages: list[ModelMessage]) -> ModelResponse:
+def pay_once(messages: list[ModelMessage]) -> ModelResponse:
     if any(isinstance(message, ModelResponse) for message in messages):
         return ModelResponse([TextPart("Paid.")], finish_reason="stop")
     return ModelResponse([ToolCallPart("pay", {})], finish_reason="tool_call")
 
 
-def two_tenants(tx: Transaction) -> tuple[str, str, int]:
-    """Their tokens, and a conversation of the second."""
-    one, other = tenants.add(tx, "one"), tenants.add(tx, "other")
-    talk = conversations.add(tx, other.id)
-    return tenants.create_token(tx, one.id).secret, tenants.create_token(tx, other.id).secret, talk.id
+def add_two_tenants(tx: Transaction) -> tuple[str, str, int]:
+    """Create two tenants. Return both tokens and a conversation of the second tenant."""
+    first, other = tenants.add(tx, "one"), tenants.add(tx, "other")
+    conversation = conversations.add(tx, other.id)
+    return tenants.create_token(tx, first.id).secret, tenants.create_token(tx, other.id).secret, conversation.id
 
 
 def bearer(secret: str, **more: str) -> dict[str, str]:
@@ -41,13 +41,15 @@ def test_a_replayed_refusal_interrupts_no_agent(tmp_path: Path) -> None:
         await paid.wait()
         return "paid"
 
-    async def story() -> list[Any]:
-        models = {"test:payer": scripted_model(pays_once)}
+    async def run_scenario() -> list[Any]:
+        models = {"test:payer": scripted_model(pay_once)}
         async with Headway.open(models=models, tools=[pay], home=str(tmp_path), model="test:payer") as headway:
-            stranger, owner, talk = await headway.database.write(two_tenants)
+            stranger, owner, conversation_id = await headway.database.write(add_two_tenants)
             async with httpx.AsyncClient(transport=httpx.ASGITransport(WebApp(headway)), base_url="http://127.0.0.1") as client:
-                said = await client.post(f"/v1/conversations/{talk}/messages", json={"content": "Pay."}, headers=bearer(owner))
-                turn = f"/v1/turns/{said.json()['turn_id']}"
+                response = await client.post(
+                    f"/v1/conversations/{conversation_id}/messages", json={"content": "Pay."}, headers=bearer(owner)
+                )
+                turn = f"/v1/turns/{response.json()['turn_id']}"
                 await begun.wait()
                 ((run_id,),) = await headway.database.read(lambda tx: tx.all("SELECT id FROM runs"))
                 path, key = f"/v1/agents/{run_id}/cancel", {"Idempotency-Key": "k"}
@@ -58,4 +60,4 @@ def test_a_replayed_refusal_interrupts_no_agent(tmp_path: Path) -> None:
             effects = await headway.database.read(lambda tx: tx.all("SELECT state FROM effects"))
             return [refused, ended["outcome"], effects]
 
-    assert asyncio.run(asyncio.wait_for(story(), 60)) == [[404, 409], "answered", [("succeeded",)]]
+    assert asyncio.run(asyncio.wait_for(run_scenario(), 60)) == [[404, 409], "answered", [("succeeded",)]]

@@ -1,4 +1,4 @@
-"""What is wrong with a request is said in a problem document, and is never a fault of the server."""
+"""Invalid requests get a 4xx response with a problem document, never a 500."""
 
 import json
 from collections.abc import Iterator
@@ -34,14 +34,14 @@ def test_json_is_json_however_it_is_spelt(sqlite_client: Client, kind: str | Non
     assert sqlite_client.post("/v1/todos", content=b'{"subject": "x"}', headers=headers).status_code == 201
 
 
-IN_FOREIGN_WORDS = ("/v1/ag-ui", "/v1/ui-stream")  # protocols of others, which grow
+THIRD_PARTY_PROTOCOLS = ("/v1/ag-ui", "/v1/ui-stream")  # may add fields
 
 
 def test_an_unknown_field_is_refused_on_every_route_that_takes_a_body(sqlite_client: Client) -> None:
     for operation in list_operations(sqlite_client):
-        if operation.takes_body and operation.path not in IN_FOREIGN_WORDS:
-            said = sqlite_client.refused(operation.method, operation.at(), 422, "invalid", json={"nonsense": 1, "todos": None})
-            assert "nonsense" in said
+        if operation.takes_body and operation.path not in THIRD_PARTY_PROTOCOLS:
+            detail = sqlite_client.refused(operation.method, operation.at(), 422, "invalid", json={"nonsense": 1, "todos": None})
+            assert "nonsense" in detail
 
 
 @pytest.mark.parametrize("path", ["/v1/todos", "/v1/todos/ready", "/v1/conversations", "/v1/events"])
@@ -64,19 +64,19 @@ def test_any_json_at_all_is_answered_with_a_refusal(client: Client) -> None:
 
 def test_an_error_names_the_field_and_the_problem(sqlite_client: Client) -> None:
     body = {"subject": 5, "conversation_id": "1", "status": "done", "depends_on": [0, True], "position": 1.5}
-    said = sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json=body)
+    detail = sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json=body)
 
     for field in ("subject", "conversation_id", "status", "position", "depends_on.0"):
-        assert f"{field}: " in said
-    assert "(and 1 more)" in said
+        assert f"{field}: " in detail
+    assert "(and 1 more)" in detail
     assert "row" not in sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json={"todos": [{"subject": ""}]})
 
 
 def test_an_error_does_not_repeat_the_input(sqlite_client: Client) -> None:
-    said = sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json={"subject": "x", "secret" * 10_000: "hidden"})
+    detail = sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json={"subject": "x", "secret" * 10_000: "hidden"})
 
-    assert len(said) < 200
-    assert "hidden" not in said
+    assert len(detail) < 200
+    assert "hidden" not in detail
 
 
 @pytest.mark.parametrize("field", ["subject", "description", "completion_criteria", "agent_type", "agent_id", "turn_id"])
@@ -119,9 +119,9 @@ def test_bytes_that_are_no_text_are_no_failure(client: Client) -> None:
 @pytest.mark.parametrize("field", ["conversation_id", "position", "depends_on"])
 def test_a_number_that_the_ledger_cannot_hold_is_refused(client: Client, field: str, number: str) -> None:
     value = f"[{number}]" if field == "depends_on" else number
-    said = client.refused("POST", "/v1/todos", 422, "invalid", content=f'{{"subject": "x", "{field}": {value}}}')
+    detail = client.refused("POST", "/v1/todos", 422, "invalid", content=f'{{"subject": "x", "{field}": {value}}}')
 
-    assert said.startswith(field)
+    assert detail.startswith(field)
 
 
 @pytest.mark.parametrize("seconds", ["NaN", "Infinity", "0", "-5", "86401", "1e400", '"60"', "true"])
@@ -177,8 +177,8 @@ def test_a_batch_has_1_to_500_rows(sqlite_client: Client, count: int) -> None:
 def test_only_twenty_rows_of_a_batch_may_name_a_place(client: Client) -> None:
     rows = [{"subject": f"number {n}", "position": 1} for n in range(21)]
     client.refused("POST", "/v1/todos", 422, "invalid", json={"todos": rows})
-    made = client.ok("POST", "/v1/todos", 201, json={"todos": rows[:20]})["todos"]
-    changes = [{"id": todo["id"], "position": 5} for todo in made] + [{"id": made[0]["id"], "position": 6}]
+    todos = client.ok("POST", "/v1/todos", 201, json={"todos": rows[:20]})["todos"]
+    changes = [{"id": todo["id"], "position": 5} for todo in todos] + [{"id": todos[0]["id"], "position": 6}]
 
     client.refused("PATCH", "/v1/todos", 422, "invalid", json=changes)
     assert client.ok("PATCH", "/v1/todos", json=changes[:20])["ok"] == 20
@@ -189,20 +189,20 @@ def test_only_twenty_rows_of_a_batch_may_name_a_place(client: Client) -> None:
     [("subject", 1_001), ("description", 200_001), ("completion_criteria", 200_001), ("agent_id", 201), ("agent_type", 201)],
 )
 def test_text_has_a_length(sqlite_client: Client, field: str, length: int) -> None:
-    said = sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json={"subject": "x", field: "y" * length})
+    detail = sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json={"subject": "x", field: "y" * length})
 
-    assert said.startswith(f"{field}: ")
+    assert detail.startswith(f"{field}: ")
 
 
 def test_a_method_that_a_path_does_not_take_is_405_and_names_all_that_it_takes(sqlite_client: Client) -> None:
-    found = list_operations(sqlite_client)
-    for path in {operation.path for operation in found}:
-        taken = {operation.method for operation in found if operation.path == path}
-        example = next(operation for operation in found if operation.path == path).at()
-        for method in {*METHODS, "PROPFIND"} - taken:
+    operations = list_operations(sqlite_client)
+    for path in {operation.path for operation in operations}:
+        allowed_methods = {operation.method for operation in operations if operation.path == path}
+        example = next(operation for operation in operations if operation.path == path).at()
+        for method in {*METHODS, "PROPFIND"} - allowed_methods:
             answer = sqlite_client.request(method, example)
             assert answer.status_code == 405, (method, example)
-            assert set(answer.headers["allow"].split(", ")) == taken
+            assert set(answer.headers["allow"].split(", ")) == allowed_methods
             if method != "HEAD":
                 check_problem(answer, 405, "method_not_allowed")
 
@@ -218,9 +218,9 @@ def test_a_path_that_is_not_there_is_404(sqlite_client: Client, method: str, pat
 @pytest.mark.parametrize("key", ["", "x" * 256, "a\tb", "über".encode()])
 def test_an_idempotency_key_is_short_printable_ascii(client: Client, key: str | bytes) -> None:
     raw = key if isinstance(key, bytes) else key.encode()
-    said = client.refused("POST", "/v1/todos", 422, "invalid", json={"subject": "x"}, headers=[(b"Idempotency-Key", raw)])
+    detail = client.refused("POST", "/v1/todos", 422, "invalid", json={"subject": "x"}, headers=[(b"Idempotency-Key", raw)])
 
-    assert "Idempotency-Key" in said
+    assert "Idempotency-Key" in detail
     assert client.subjects() == []
 
 

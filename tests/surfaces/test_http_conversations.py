@@ -12,49 +12,49 @@ from tests.surfaces.server_harness import Client, Service
 
 def test_a_conversation_gets_an_id_and_a_key_of_its_own(client: Client) -> None:
     before = int(time.time())
-    made = client.ok("POST", "/v1/conversations", 201, json={})["conversation"]
+    conversation = client.ok("POST", "/v1/conversations", 201, json={})["conversation"]
 
-    assert list(made) == ["id", "key", "title", "created_at", "updated_at", "task_file"]
-    assert UUID(hex=made["key"]).hex == made["key"]
-    assert (made["title"], before <= made["created_at"] == made["updated_at"] <= time.time()) == ("", True)
+    assert list(conversation) == ["id", "key", "title", "created_at", "updated_at", "task_file"]
+    assert UUID(hex=conversation["key"]).hex == conversation["key"]
+    assert (conversation["title"], before <= conversation["created_at"] == conversation["updated_at"] <= time.time()) == ("", True)
 
 
 def test_a_conversation_keeps_its_title_and_the_callers_key(client: Client) -> None:
-    made = client.ok("POST", "/v1/conversations", 201, json={"title": "Über 😀", "key": "ticket-7"})["conversation"]
+    conversation = client.ok("POST", "/v1/conversations", 201, json={"title": "Über 😀", "key": "ticket-7"})["conversation"]
 
-    assert (made["title"], made["key"]) == ("Über 😀", "ticket-7")
-    assert client.ok("GET", f"/v1/conversations/{made['id']}") == {"conversation": made}
+    assert (conversation["title"], conversation["key"]) == ("Über 😀", "ticket-7")
+    assert client.ok("GET", f"/v1/conversations/{conversation['id']}") == {"conversation": conversation}
 
 
 def test_a_conversation_says_where_its_task_list_is(client: Client, service: Service) -> None:
     """002: "Path: BaseDirectory + ".agents/tasks/" + conversationId.ToString("N") + ".json"."""
-    made = client.ok("POST", "/v1/conversations", 201, json={"key": "../escape"})["conversation"]
-    (listed,) = client.ok("GET", "/v1/conversations")["conversations"]
-    assert made["task_file"] == listed["task_file"]
-    assert re.fullmatch(r"\.agents/tasks/[0-9a-f]{32}\.json", made["task_file"])
+    conversation = client.ok("POST", "/v1/conversations", 201, json={"key": "../escape"})["conversation"]
+    (row,) = client.ok("GET", "/v1/conversations")["conversations"]
+    assert conversation["task_file"] == row["task_file"]
+    assert re.fullmatch(r"\.agents/tasks/[0-9a-f]{32}\.json", conversation["task_file"])
 
-    body = {"arguments": {"title": "look"}, "conversation_id": made["id"]}
+    body = {"arguments": {"title": "look"}, "conversation_id": conversation["id"]}
     task = client.ok("POST", "/v1/tools/AddTask", json=body)["result"]
-    for name in (made["task_file"], f".agents/tasks/{made['id']}.json"):
+    for name in (conversation["task_file"], f".agents/tasks/{conversation['id']}.json"):
         assert json.loads((service.log.parent / ".headway" / name).read_bytes()) == {"tasks": [task]}
 
 
 def test_a_key_is_taken_once_per_tenant(client: Client, service: Service) -> None:
     client.conversation(key="ours")
 
-    said = client.refused("POST", "/v1/conversations", 409, "name_taken", json={"key": "ours"})
-    assert "'ours'" in said
+    detail = client.refused("POST", "/v1/conversations", 409, "name_taken", json={"key": "ours"})
+    assert "'ours'" in detail
     with service.tenant() as other:
         assert other.conversation(key="ours")
 
 
 def test_conversations_are_listed_newest_first_a_page_at_a_time(client: Client) -> None:
-    made = [client.conversation(title=f"number {n}") for n in range(7)]
+    ids = [client.conversation(title=f"number {n}") for n in range(7)]
     newest = client.ok("GET", "/v1/conversations", params={"limit": 3})["conversations"]
     rest = client.ok("GET", "/v1/conversations", params={"before": newest[-1]["id"]})["conversations"]
 
-    assert [one["id"] for one in newest + rest] == made[::-1]
-    assert [one["title"] for one in newest] == ["number 6", "number 5", "number 4"]
+    assert [conversation["id"] for conversation in newest + rest] == ids[::-1]
+    assert [conversation["title"] for conversation in newest] == ["number 6", "number 5", "number 4"]
 
 
 def test_a_tenant_without_conversations_has_an_empty_list(client: Client) -> None:
@@ -103,10 +103,10 @@ def test_a_todo_of_a_turn_belongs_to_the_turns_conversation(client: Client) -> N
     ours, other = client.conversation(), client.conversation()
     turn = client.turn(ours)
 
-    said = client.refused(
+    detail = client.refused(
         "POST", "/v1/todos", 409, "conflict", json={"subject": "misplaced", "turn_id": turn, "conversation_id": other}
     )
-    assert turn in said
+    assert turn in detail
 
 
 @pytest.mark.parametrize(

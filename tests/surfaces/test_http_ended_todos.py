@@ -1,4 +1,4 @@
-"""/v1/todos: when a todo ended, said by the caller; and ended todos that are started again."""
+"""/v1/todos: end times given by the caller, and ended todos that are reopened."""
 
 import time
 from typing import Any
@@ -26,12 +26,12 @@ def test_an_end_is_stamped_unless_the_caller_gives_a_time(client: Client) -> Non
 
 def test_batches_take_the_time_of_an_end_too(client: Client) -> None:
     rows = [{"subject": "old", "status": "completed", "completed_at": LONG_AGO}, {"subject": "open"}]
-    old, open_one = client.ok("POST", "/v1/todos", 201, json={"todos": rows})["todos"]
-    assert (old["completed_at"], open_one["completed_at"], open_one["position"]) == (LONG_AGO, 0, 1)
+    old, open_todo = client.ok("POST", "/v1/todos", 201, json={"todos": rows})["todos"]
+    assert (old["completed_at"], open_todo["completed_at"], open_todo["position"]) == (LONG_AGO, 0, 1)
 
     other = client.add("other")
     changes = [
-        {"id": open_one["id"], "status": "canceled", "completed_at": LONG_AGO + 1},
+        {"id": open_todo["id"], "status": "canceled", "completed_at": LONG_AGO + 1},
         {"id": other["id"], "completed_at": LONG_AGO},
         {"id": old["id"], "completed_at": "then"},
     ]

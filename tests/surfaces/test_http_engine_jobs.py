@@ -1,4 +1,4 @@
-"""/v1/jobs and /v1/agents: what keeps things running, what died, and who is at work."""
+"""/v1/jobs and /v1/agents: job states, dead letters, retries, and running agents."""
 
 from typing import Any
 from uuid import uuid4
@@ -21,86 +21,86 @@ TIMES = {"created_at", "updated_at"}
 ADD = {"name": "todo_add", "arguments": {"subject": "buy milk"}, "conversation_id": 0}
 
 
-def dead(desk: TenantHarness, payload: dict[str, Any] | None = None) -> str:
-    """The id of a job that died a moment ago."""
+def add_dead_job(desk: TenantHarness, payload: dict[str, Any] | None = None) -> str:
+    """Create a job that has failed permanently. Return its id."""
 
-    def story(tx: Transaction, tenant_id: int) -> Job:
+    def work(tx: Transaction, tenant_id: int) -> Job:
         return jobs.fail_permanently(tx, jobs.create(tx, tenant_id, "tool", payload or ADD), "the shop was closed")
 
-    return desk.write(story).id
+    return desk.write(work).id
 
 
-def job(client: Client, job_id: str) -> dict[str, Any]:
-    found: dict[str, Any] = client.ok("GET", f"/v1/jobs/{job_id}")["job"]
-    return found
+def get_job(client: Client, job_id: str) -> dict[str, Any]:
+    document: dict[str, Any] = client.ok("GET", f"/v1/jobs/{job_id}")["job"]
+    return document
 
 
-def states(client: Client, **query: Any) -> list[str]:
-    return [one["state"] for one in client.ok("GET", "/v1/jobs", params=query)["jobs"]]
+def list_states(client: Client, **query: Any) -> list[str]:
+    return [row["state"] for row in client.ok("GET", "/v1/jobs", params=query)["jobs"]]
 
 
 # Jobs
 
 
 def test_a_job_shows_its_kind_state_and_attempts(client: Client) -> None:
-    document = client.ok("GET", f"/v1/jobs/{dead(client.desk)}")
+    document = client.ok("GET", f"/v1/jobs/{add_dead_job(client.desk)}")
     assert list(document) == ["job"]
-    shown = document["job"]
-    assert set(shown) == SHAPE | TIMES
-    assert (shown["kind"], shown["state"], shown["payload"]) == ("tool", "dead", ADD)
-    assert (shown["attempts"], shown["max_attempts"]) == (1, 5)
-    assert (shown["error"], shown["errors"]) == ("the shop was closed", ["the shop was closed"])
+    job = document["job"]
+    assert set(job) == SHAPE | TIMES
+    assert (job["kind"], job["state"], job["payload"]) == ("tool", "dead", ADD)
+    assert (job["attempts"], job["max_attempts"]) == (1, 5)
+    assert (job["error"], job["errors"]) == ("the shop was closed", ["the shop was closed"])
 
 
 def test_dead_letters_are_a_state_like_others(client: Client) -> None:
-    first, second = dead(client.desk), dead(client.desk)
+    first, second = add_dead_job(client.desk), add_dead_job(client.desk)
     client.ok("PUT", "/v1/schedules/it", json={"every_s": 3_600, "tool": {"name": "now"}})
     client.ok("POST", "/v1/schedules/it/run")
-    wait_until(lambda: states(client, state="completed") == ["completed"], "the third is done")
+    wait_until(lambda: list_states(client, state="completed") == ["completed"], "the third is done")
 
-    assert {one["id"] for one in client.ok("GET", "/v1/jobs", params={"state": "dead"})["jobs"]} == {first, second}
-    assert states(client) == ["completed", "dead", "dead"]  # the newest first
-    assert states(client, limit=1) == ["completed"]
+    assert {row["id"] for row in client.ok("GET", "/v1/jobs", params={"state": "dead"})["jobs"]} == {first, second}
+    assert list_states(client) == ["completed", "dead", "dead"]  # newest first
+    assert list_states(client, limit=1) == ["completed"]
     for state in ("queued", "running", "delayed", "canceled"):
-        assert states(client, state=state) == []
+        assert list_states(client, state=state) == []
 
 
 def test_a_list_continues_after_its_cursor(client: Client) -> None:
-    ids = {dead(client.desk) for _ in range(3)}
+    ids = {add_dead_job(client.desk) for _ in range(3)}
     first = client.ok("GET", "/v1/jobs", params={"state": "dead", "limit": 2, "cursor": ""})
     rest = client.ok("GET", "/v1/jobs", params={"state": "dead", "limit": 2, "cursor": first["next_cursor"]})
 
     assert (len(first["jobs"]), len(rest["jobs"]), rest["next_cursor"]) == (2, 1, None)
-    assert {one["id"] for one in first["jobs"] + rest["jobs"]} == ids
+    assert {row["id"] for row in first["jobs"] + rest["jobs"]} == ids
 
 
 def test_a_retry_runs_the_job_again_with_the_same_payload(client: Client) -> None:
-    job_id = dead(client.desk)
+    job_id = add_dead_job(client.desk)
     retried = client.ok("POST", f"/v1/jobs/{job_id}/retry")["job"]
     assert (retried["id"], retried["state"], retried["attempts"], retried["payload"]) == (job_id, "queued", 0, ADD)
-    wait_until(lambda: job(client, job_id)["state"] == "completed", "it is done")
+    wait_until(lambda: get_job(client, job_id)["state"] == "completed", "it is done")
 
     assert client.subjects() == ["buy milk"]
-    assert job(client, job_id)["result"]["todo"]["subject"] == "buy milk"
+    assert get_job(client, job_id)["result"]["todo"]["subject"] == "buy milk"
     client.refused("POST", f"/v1/jobs/{job_id}/retry", 409, "conflict")
     client.refused("DELETE", f"/v1/jobs/{job_id}", 409, "conflict")
 
 
 def test_a_retry_with_a_key_is_one_retry(client: Client) -> None:
-    job_id = dead(client.desk)
+    job_id = add_dead_job(client.desk)
     answers = [client.ok("POST", f"/v1/jobs/{job_id}/retry", headers={"Idempotency-Key": "k"}) for _ in range(2)]
     assert answers[0] == answers[1]
-    wait_until(lambda: job(client, job_id)["state"] == "completed", "it is done")
+    wait_until(lambda: get_job(client, job_id)["state"] == "completed", "it is done")
     assert client.subjects() == ["buy milk"]
 
 
 def test_a_canceled_job_never_starts(client: Client) -> None:
     waiting = client.desk.write(lambda tx, tenant_id: jobs.delay(tx, jobs.create(tx, tenant_id, "tool", ADD)))
     answers = [client.ok("POST", f"/v1/jobs/{waiting.id}/cancel", headers={"Idempotency-Key": "k"}) for _ in range(2)]
-    assert answers[0] == answers[1] == {"job": job(client, waiting.id)}
+    assert answers[0] == answers[1] == {"job": get_job(client, waiting.id)}
     assert answers[0]["job"]["state"] == "canceled"
     assert "canceled" in client.refused("POST", f"/v1/jobs/{waiting.id}/cancel", 409, "conflict")
-    assert "dead" in client.refused("POST", f"/v1/jobs/{dead(client.desk)}/cancel", 409, "conflict")
+    assert "dead" in client.refused("POST", f"/v1/jobs/{add_dead_job(client.desk)}/cancel", 409, "conflict")
     assert client.subjects() == []
 
 
@@ -114,11 +114,11 @@ def test_canceling_the_job_of_a_turn_refers_to_the_turn(chatter: Client, model: 
 
 
 def test_a_dropped_job_is_gone(client: Client) -> None:
-    job_id = dead(client.desk)
+    job_id = add_dead_job(client.desk)
     assert client.ok("DELETE", f"/v1/jobs/{job_id}") == {"deleted": True}
     client.refused("GET", f"/v1/jobs/{job_id}", 404, "not_found")
     client.refused("DELETE", f"/v1/jobs/{job_id}", 404, "not_found")
-    assert states(client) == []
+    assert list_states(client) == []
 
 
 def test_a_running_job_is_neither_retried_nor_dropped(chatter: Client, model: ModelServer) -> None:
@@ -134,14 +134,14 @@ def test_a_running_job_is_neither_retried_nor_dropped(chatter: Client, model: Mo
 
 
 def test_unknown_and_foreign_ids_get_the_same_answer(service: Service, client: Client) -> None:
-    known, unknown = dead(client.desk), str(uuid4())
+    known, unknown = add_dead_job(client.desk), str(uuid4())
     with service.tenant() as stranger:
         for method, path in (("GET", ""), ("POST", "/retry"), ("POST", "/cancel"), ("DELETE", "")):
             foreign = stranger.refused(method, f"/v1/jobs/{known}{path}", 404, "not_found")
-            nobody = stranger.refused(method, f"/v1/jobs/{unknown}{path}", 404, "not_found")
-            assert foreign.replace(known, unknown) == nobody
+            missing = stranger.refused(method, f"/v1/jobs/{unknown}{path}", 404, "not_found")
+            assert foreign.replace(known, unknown) == missing
         assert stranger.ok("GET", "/v1/jobs") == {"jobs": [], "next_cursor": None}
-    assert job(client, known)["state"] == "dead"
+    assert get_job(client, known)["state"] == "dead"
 
 
 @pytest.mark.parametrize("query", ["state=broken", "state=", "state=dead%00", "limit=0", "limit=501", "limit=x", "page=2"])
@@ -154,16 +154,16 @@ def test_ids_that_cannot_be(client: Client) -> None:
         client.refused("GET", path, 422, "unsafe_text")
     for method, path in (("POST", "/v1/jobs/%00/retry"), ("DELETE", "/v1/jobs/%00"), ("POST", "/v1/agents/%00/cancel")):
         client.refused(method, path, 422, "unsafe_text")
-    for odd in ("%ED%A0%80", "'", "x" * 3_000, "..%20"):
-        assert client.get(f"/v1/jobs/{odd}").status_code == 404
-        assert client.get(f"/v1/agents/{odd}").status_code == 404
+    for odd_id in ("%ED%A0%80", "'", "x" * 3_000, "..%20"):
+        assert client.get(f"/v1/jobs/{odd_id}").status_code == 404
+        assert client.get(f"/v1/agents/{odd_id}").status_code == 404
 
 
 def test_watchers_hear_of_a_death(sqlite_client: Client) -> None:
     with sqlite_client.again() as watcher, open_stream(watcher) as stream:
-        job_id = dead(sqlite_client.desk)
-        (told,) = stream.take(1)
-    assert (told.event, told.data["job"]) == ("job_dead", job(sqlite_client, job_id))
+        job_id = add_dead_job(sqlite_client.desk)
+        (event,) = stream.take(1)
+    assert (event.event, event.data["job"]) == ("job_dead", get_job(sqlite_client, job_id))
 
 
 def test_a_turn_that_failed_is_a_dead_job_and_its_retry_the_same_turn(chatter: Client, model: ModelServer) -> None:
@@ -178,27 +178,27 @@ def test_a_turn_that_failed_is_a_dead_job_and_its_retry_the_same_turn(chatter: C
     model.script = lambda _: text("Now I do.")
     chatter.ok("POST", f"/v1/jobs/{letter['id']}/retry")
     assert wait_for_turn(chatter, turn_id)["outcome"] == "answered"
-    assert job(chatter, letter["id"])["state"] == "completed"
+    assert get_job(chatter, letter["id"])["state"] == "completed"
 
 
 def test_while_halted_nothing_is_retried(client: Client) -> None:
-    job_id, other = dead(client.desk), dead(client.desk)
+    job_id, other = add_dead_job(client.desk), add_dead_job(client.desk)
     client.desk.database.write(halts.halt)
     try:
         client.refused("POST", f"/v1/jobs/{job_id}/retry", 503, "halted")
-        assert states(client) == ["dead", "dead"]
+        assert list_states(client) == ["dead", "dead"]
         client.ok("DELETE", f"/v1/jobs/{other}")
     finally:
         client.desk.database.write(halts.unhalt)
     client.ok("POST", f"/v1/jobs/{job_id}/retry")
-    wait_until(lambda: job(client, job_id)["state"] == "completed", "it is done")
+    wait_until(lambda: get_job(client, job_id)["state"] == "completed", "it is done")
 
 
 # Agents
 
 
-def with_a_helper(model: ModelServer) -> None:
-    """A supervisor that spawns a researcher and waits for it; the researcher is held until it is released."""
+def script_delegation(model: ModelServer) -> None:
+    """Script a supervisor that spawns a researcher and waits for it. The researcher's reply is held until `model.release()`."""
 
     def script(request: Request) -> Reply:
         if "[DELEGATION CONTEXT]" in "".join(request.texts):
@@ -214,18 +214,18 @@ def with_a_helper(model: ModelServer) -> None:
     model.script = script
 
 
-def helped(client: Client, model: ModelServer) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """The turn, and its two runs while the second one is at work."""
-    with_a_helper(model)
+def start_turn_with_helper(client: Client, model: ModelServer) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Start a turn with a sub-agent. Return the turn's id, the main run and the sub-agent's run while the sub-agent is running."""
+    script_delegation(model)
     turn_id = say(client, client.conversation())
     wait_until(lambda: len(client.ok("GET", "/v1/agents")["agents"]) == 2, "there are two")
-    wait_until(lambda: any("[DELEGATION CONTEXT]" in "".join(one.texts) for one in model.requests), "the helper is at work")
+    wait_until(lambda: any("[DELEGATION CONTEXT]" in "".join(request.texts) for request in model.requests), "the helper is at work")
     helper, main = client.ok("GET", "/v1/agents")["agents"]
     return turn_id, main, helper
 
 
 def test_runs_of_main_agents_and_of_sub_agents_are_shown(chatter: Client, model: ModelServer) -> None:
-    turn_id, main, helper = helped(chatter, model)
+    turn_id, main, helper = start_turn_with_helper(chatter, model)
     assert set(main) == set(helper) == RUN_SHAPE | {"limit", "cost_usd", "ended_at"} | TIMES
     assert (main["role"], main["depth"], main["parent_run_id"], main["turn_id"]) == ("index", 0, None, turn_id)
     assert (helper["role"], helper["depth"], helper["parent_run_id"], helper["task"]) == ("researcher", 1, main["id"], "find it")
@@ -241,7 +241,7 @@ def test_runs_of_main_agents_and_of_sub_agents_are_shown(chatter: Client, model:
 
 
 def test_a_sub_agent_is_canceled_and_its_parent_continues(chatter: Client, model: ModelServer) -> None:
-    turn_id, main, helper = helped(chatter, model)
+    turn_id, main, helper = start_turn_with_helper(chatter, model)
     chatter.refused("POST", f"/v1/agents/{main['id']}/cancel", 409, "conflict")
     canceled = chatter.ok("POST", f"/v1/agents/{helper['id']}/cancel")["agent"]
     assert (canceled["id"], canceled["status"]) == (helper["id"], "canceled")
@@ -250,7 +250,7 @@ def test_a_sub_agent_is_canceled_and_its_parent_continues(chatter: Client, model
 
     assert wait_for_turn(chatter, turn_id)["outcome"] == "answered"
     assert "canceled" in model.requests[-1].tool_results[-1].content
-    assert {one["state"] for one in chatter.ok("GET", "/v1/jobs")["jobs"]} == {"completed", "canceled"}
+    assert {row["state"] for row in chatter.ok("GET", "/v1/jobs")["jobs"]} == {"completed", "canceled"}
 
 
 def test_foreign_runs_are_not_found(chat_service: Service, chatter: Client, model: ModelServer) -> None:

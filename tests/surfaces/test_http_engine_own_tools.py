@@ -1,4 +1,4 @@
-"""/v1/schedules with tools that users wrote themselves, and those that cannot be scheduled."""
+"""/v1/schedules with custom tools, and with tools that cannot be scheduled."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from tests.surfaces.server_harness import Client, run_server, wait_until
 from tests.surfaces.shell import Shell, get_error_line
 
-OWN = '''
+CUSTOM_TOOL = '''
 from pathlib import Path
 from typing import Literal
 
@@ -29,13 +29,13 @@ def water(bed: Literal["roses", "beans"], litres: int, execution: Execution) -> 
 def home(tmp_path: Path) -> Path:
     tools = tmp_path / ".headway" / "tools"
     tools.mkdir(parents=True)
-    (tools / "garden.py").write_text(OWN, encoding="utf-8")
+    (tools / "garden.py").write_text(CUSTOM_TOOL, encoding="utf-8")
     return tmp_path
 
 
 @pytest.fixture
 def gardener(sqlite_url: str, home: Path) -> Iterator[Client]:
-    """A tenant of a server with a tool of its own and a program."""
+    """A tenant on a server with a custom tool and one allowed command."""
     with run_server(sqlite_url, home, environment={"HEADWAY_COMMANDS": "ls"}) as service, service.tenant() as client:
         yield client
 
@@ -45,16 +45,16 @@ def put(client: Client, name: str, arguments: dict[str, Any], **work: Any) -> An
     return client.request("PUT", "/v1/schedules/it", json=body)
 
 
-def run(client: Client) -> dict[str, Any]:
-    """The job of one run, once it is over."""
+def run_schedule(client: Client) -> dict[str, Any]:
+    """Run the schedule once. Return its job when it has ended."""
     job_id = client.ok("POST", "/v1/schedules/it/run")["schedule"]["last_job"]
     job: dict[str, Any] = {}
 
-    def over() -> bool:
+    def has_ended() -> bool:
         job.update(client.ok("GET", f"/v1/jobs/{job_id}")["job"])
         return job["state"] in ("completed", "dead")
 
-    wait_until(over, "the tool was called")
+    wait_until(has_ended, "the tool was called")
     return job
 
 
@@ -68,7 +68,7 @@ def test_a_tool_of_the_users_own_is_scheduled_over_rest(gardener: Client, home: 
         "conversation_id": 0,
     }
 
-    job = run(gardener)
+    job = run_schedule(gardener)
     assert (job["state"], job["result"]) == ("completed", {"watered": "roses", "litres": 3})
     watered = (home / ".headway" / "tools" / "watered.txt").read_text()
     assert watered == f"{gardener.desk.tenant.id} roses 3\n", "for the tenant whose schedule it is"
@@ -77,13 +77,13 @@ def test_a_tool_of_the_users_own_is_scheduled_over_rest(gardener: Client, home: 
 def test_the_documents_own_shape_is_understood(gardener: Client) -> None:
     """004: "`{ pattern: '0 6 * * *' }`, … `data: { toolName: 'http', input: { url: '...' } }`"."""
     body = {"pattern": "0 6 * * *", "tool": {"toolName": "water", "input": {"bed": "beans", "litres": 1}}}
-    made = gardener.ok("PUT", "/v1/schedules/it", json=body)["schedule"]
-    assert made["cron"] == "0 6 * * *"
-    assert made["tool"] == {"name": "water", "arguments": {"bed": "beans", "litres": 1}, "conversation_id": 0}
-    assert run(gardener)["result"] == {"watered": "beans", "litres": 1}
+    schedule = gardener.ok("PUT", "/v1/schedules/it", json=body)["schedule"]
+    assert schedule["cron"] == "0 6 * * *"
+    assert schedule["tool"] == {"name": "water", "arguments": {"bed": "beans", "litres": 1}, "conversation_id": 0}
+    assert run_schedule(gardener)["result"] == {"watered": "beans", "litres": 1}
 
 
-WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
+INVALID_CALLS: dict[str, tuple[str, dict[str, Any], str]] = {
     "an argument that is missing": ("water", {"bed": "roses"}, "litres: Field required"),
     "an argument out of bounds": ("water", {"bed": "weeds", "litres": 1}, "bed: Input should be 'roses' or 'beans'"),
     "an argument too many": ("water", {"bed": "roses", "litres": 1, "colour": "red"}, "colour: Extra inputs"),
@@ -106,7 +106,7 @@ WRONG: dict[str, tuple[str, dict[str, Any], str]] = {
 
 def test_a_call_that_could_never_run_is_refused_with_the_reason(gardener: Client) -> None:
     """004: "skip retries immediately for non-transient failures": a call that cannot succeed is never enqueued."""
-    for case, (name, arguments, reason) in WRONG.items():
+    for case, (name, arguments, reason) in INVALID_CALLS.items():
         answer = put(gardener, name, arguments)
         assert (answer.status_code, reason in answer.json()["detail"]) == (422, True), (case, answer.text)
     unknown = put(gardener, "plough", {})
@@ -116,7 +116,7 @@ def test_a_call_that_could_never_run_is_refused_with_the_reason(gardener: Client
 
 
 def test_a_tool_that_the_supervisor_lacks_cannot_be_scheduled(sqlite_url: str, home: Path) -> None:
-    """004: "Workers share `@jarvis/tools` registry": a schedule has the hands of the supervisor."""
+    """004: "Workers share `@jarvis/tools` registry": a schedule may use the supervisor's tools only."""
     roles = home / ".headway" / "agents"
     roles.mkdir()
     (roles / "index.toml").write_text('tools = ["ledger"]', encoding="utf-8")
@@ -130,7 +130,7 @@ def test_the_command_line_schedules_the_same_and_programs_too(headway: Shell, mo
     """004: "Scheduled and recurring tasks can be enqueued with cron-like timing"."""
     tools = headway.folder / ".headway" / "tools"
     tools.mkdir(parents=True)
-    (tools / "garden.py").write_text(OWN, encoding="utf-8")
+    (tools / "garden.py").write_text(CUSTOM_TOOL, encoding="utf-8")
     monkeypatch.setenv("HEADWAY_COMMANDS", "ls")
 
     def flags(tool: str, arguments: str) -> tuple[str, ...]:

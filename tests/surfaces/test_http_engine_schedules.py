@@ -1,4 +1,4 @@
-"""/v1/schedules: recurring work, put by name and seen to happen."""
+"""/v1/schedules: creating, changing and running recurring work."""
 
 from typing import Any
 
@@ -16,39 +16,39 @@ SHAPE = {"name", "paused", "next_at", "last_at", "last_job", "skipped", "created
 
 
 def put(client: Client, name: str = "it", **body: Any) -> dict[str, Any]:
-    made: dict[str, Any] = client.ok("PUT", f"/v1/schedules/{name}", json={"every_s": 3_600, **TOOL, **body})["schedule"]
-    return made
+    schedule: dict[str, Any] = client.ok("PUT", f"/v1/schedules/{name}", json={"every_s": 3_600, **TOOL, **body})["schedule"]
+    return schedule
 
 
 def get(client: Client, name: str = "it") -> dict[str, Any]:
-    found: dict[str, Any] = client.ok("GET", f"/v1/schedules/{name}")["schedule"]
-    return found
+    schedule: dict[str, Any] = client.ok("GET", f"/v1/schedules/{name}")["schedule"]
+    return schedule
 
 
-def jobs_of(client: Client) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = client.ok("GET", "/v1/jobs")["jobs"]
-    return found
+def list_jobs(client: Client) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = client.ok("GET", "/v1/jobs")["jobs"]
+    return rows
 
 
-# The documents
+# Create, read, change, delete
 
 
 def test_put_get_list_and_delete(client: Client) -> None:
     conversation = client.conversation()
     message = {"conversation_id": conversation, "content": "How is it going?"}
     by_cron = client.ok("PUT", "/v1/schedules/report", json={"cron": "0 6 * * *", "timezone": "Europe/Berlin", "message": message})
-    by_beat = client.ok("PUT", "/v1/schedules/beat", json={"every_s": 30.5, "tool": {"name": "now"}})
+    by_interval = client.ok("PUT", "/v1/schedules/beat", json={"every_s": 30.5, "tool": {"name": "now"}})
 
-    assert list(by_cron) == list(by_beat) == ["schedule"]
+    assert list(by_cron) == list(by_interval) == ["schedule"]
     assert set(by_cron["schedule"]) == SHAPE | {"cron", "timezone", "message"}
-    assert set(by_beat["schedule"]) == SHAPE | {"every_s", "tool"}
+    assert set(by_interval["schedule"]) == SHAPE | {"every_s", "tool"}
     assert by_cron["schedule"]["message"] == message
-    assert by_beat["schedule"]["tool"] == {"name": "now", "arguments": {}, "conversation_id": 0}
-    assert by_beat["schedule"]["next_at"] - by_beat["schedule"]["created_at"] in (30, 31)
+    assert by_interval["schedule"]["tool"] == {"name": "now", "arguments": {}, "conversation_id": 0}
+    assert by_interval["schedule"]["next_at"] - by_interval["schedule"]["created_at"] in (30, 31)
     assert client.ok("GET", "/v1/schedules/report") == by_cron
-    assert client.ok("GET", "/v1/schedules") == {"schedules": [by_beat["schedule"], by_cron["schedule"]], "next_cursor": None}
+    assert client.ok("GET", "/v1/schedules") == {"schedules": [by_interval["schedule"], by_cron["schedule"]], "next_cursor": None}
     first = client.ok("GET", "/v1/schedules", params={"limit": 1})
-    assert first == {"schedules": [by_beat["schedule"]], "next_cursor": schedules.CURSORS.encode(("beat",))}
+    assert first == {"schedules": [by_interval["schedule"]], "next_cursor": schedules.CURSORS.encode(("beat",))}
     rest = client.ok("GET", "/v1/schedules", params={"limit": 1, "cursor": first["next_cursor"]})
     assert rest == {"schedules": [by_cron["schedule"]], "next_cursor": None}
     client.refused("GET", "/v1/schedules?cursor=%00", 422, "bad_cursor")
@@ -56,7 +56,7 @@ def test_put_get_list_and_delete(client: Client) -> None:
     assert client.ok("DELETE", "/v1/schedules/report") == {"deleted": True}
     client.refused("GET", "/v1/schedules/report", 404, "not_found")
     client.refused("DELETE", "/v1/schedules/report", 404, "not_found")
-    assert [one["name"] for one in client.ok("GET", "/v1/schedules")["schedules"]] == ["beat"]
+    assert [schedule["name"] for schedule in client.ok("GET", "/v1/schedules")["schedules"]] == ["beat"]
 
 
 def test_put_twice_alike_is_put_once(client: Client) -> None:
@@ -66,17 +66,17 @@ def test_put_twice_alike_is_put_once(client: Client) -> None:
 
 
 def test_the_verbs(client: Client) -> None:
-    made = put(client)
+    created = put(client)
     paused = client.ok("POST", "/v1/schedules/it/pause")["schedule"]
     assert (paused["paused"], paused["next_at"]) == (True, 0)
     resumed = client.ok("POST", "/v1/schedules/it/resume")["schedule"]
-    assert (resumed["paused"], resumed["next_at"]) == (False, made["next_at"])
+    assert (resumed["paused"], resumed["next_at"]) == (False, created["next_at"])
     ran = client.ok("POST", "/v1/schedules/it/run")["schedule"]
-    assert (ran["next_at"], get(client)["last_job"]) == (made["next_at"], ran["last_job"])
-    assert ran["last_at"] >= made["created_at"]
+    assert (ran["next_at"], get(client)["last_job"]) == (created["next_at"], ran["last_job"])
+    assert ran["last_at"] >= created["created_at"]
 
-    wait_until(lambda: jobs_of(client)[0]["state"] == "completed", "the tool is called")
-    (job,) = jobs_of(client)
+    wait_until(lambda: list_jobs(client)[0]["state"] == "completed", "the tool is called")
+    (job,) = list_jobs(client)
     assert (job["id"], job["kind"], job["payload"]["name"]) == (ran["last_job"], "tool", "now")
 
 
@@ -84,19 +84,22 @@ def test_a_verb_with_a_key_acts_once(client: Client) -> None:
     put(client)
     answers = [client.ok("POST", "/v1/schedules/it/run", headers={"Idempotency-Key": "once"}) for _ in range(2)]
     assert answers[0] == answers[1]
-    assert len(jobs_of(client)) == 1
+    assert len(list_jobs(client)) == 1
 
 
 def test_watchers_hear_of_changes(sqlite_client: Client) -> None:
     with sqlite_client.again() as watcher, open_stream(watcher) as stream:
-        made = put(sqlite_client)
+        created = put(sqlite_client)
         sqlite_client.ok("DELETE", "/v1/schedules/it")
-        heard = stream.take(2)
-    assert [(one.event, one.data["change"]) for one in heard] == [("schedule_changed", "updated"), ("schedule_changed", "deleted")]
-    assert heard[0].data["schedule"] == made
+        events = stream.take(2)
+    assert [(event.event, event.data["change"]) for event in events] == [
+        ("schedule_changed", "updated"),
+        ("schedule_changed", "deleted"),
+    ]
+    assert events[0].data["schedule"] == created
 
 
-# What is refused
+# Refusals
 
 BAD: dict[str, dict[str, Any]] = {
     "no time": {"every_s": None},
@@ -162,12 +165,12 @@ def test_unknown_and_foreign_ids_get_the_same_answer(service: Service, client: C
         ):
             stranger.refused("PUT", "/v1/schedules/it", 404, "not_found", json={"every_s": 60, **work})
     assert not get(client)["paused"]
-    assert jobs_of(client) == []
+    assert list_jobs(client) == []
 
 
 def test_an_unknown_tool_is_not_found(client: Client) -> None:
-    said = client.refused("PUT", "/v1/schedules/it", 404, "not_found", json={"every_s": 60, "tool": {"name": "make_coffee"}})
-    assert "now" in said  # it tells which there are
+    detail = client.refused("PUT", "/v1/schedules/it", 404, "not_found", json={"every_s": 60, "tool": {"name": "make_coffee"}})
+    assert "now" in detail  # the message lists the known tools
 
 
 def test_strangers_hear_that_they_are_strangers(sqlite_service: Service, sqlite_client: Client) -> None:
@@ -186,15 +189,15 @@ def test_a_schedule_writ_writes_the_same_schedule_as_the_api(client: Client) -> 
     assert answer["visible"] == "So be it.\n"
     line = "look [active] every 1800s"
     assert answer["output"] == f"[/schedule look]\n{line}\n[END SCHEDULE]\n[/schedule list]\n{line}\n[END SCHEDULE]"
-    made = get(client, "look")
-    assert (made["every_s"], made["message"]) == (1_800, {"conversation_id": conversation, "content": "Look."})
+    schedule = get(client, "look")
+    assert (schedule["every_s"], schedule["message"]) == (1_800, {"conversation_id": conversation, "content": "Look."})
 
     put(client, "kept")
     removed = client.ok("POST", "/v1/writs", json={"text": "/schedule rm look\n/schedule rm look"})["output"]
     assert removed.startswith("[/schedule rm]\nremoved look\n[END SCHEDULE]\n[/schedule rm]\nERR: No schedule named 'look'")
     refused = client.ok("POST", "/v1/writs", json={"text": "/schedule rm kept", "role": "writer"})["output"]
     assert "ERR: the role writer needs the grant `schedules`" in refused
-    assert [one["name"] for one in client.ok("GET", "/v1/schedules")["schedules"]] == ["kept"]
+    assert [row["name"] for row in client.ok("GET", "/v1/schedules")["schedules"]] == ["kept"]
 
 
 def test_every_answer_about_jobs_and_schedules_is_in_the_document(sqlite_client: Client) -> None:
@@ -202,10 +205,10 @@ def test_every_answer_about_jobs_and_schedules_is_in_the_document(sqlite_client:
     for path, methods in paths.items():
         if path.startswith(("/v1/jobs", "/v1/agents", "/v1/schedules", "/v1/halt", "/v1/costs")):
             for method, definition in methods.items():
-                wanted = {"200", "401", "422", "503"} | ({"404"} if "{" in path else set())
-                wanted |= {"403"} if method in ("put", "delete") and path.endswith(("halt", "costs")) else set()
-                wanted |= {"409"} if path.startswith("/v1/jobs/") and method in ("post", "delete") else set()
-                assert wanted <= set(definition["responses"]), (method, path)
+                expected = {"200", "401", "422", "503"} | ({"404"} if "{" in path else set())
+                expected |= {"403"} if method in ("put", "delete") and path.endswith(("halt", "costs")) else set()
+                expected |= {"409"} if path.startswith("/v1/jobs/") and method in ("post", "delete") else set()
+                assert expected <= set(definition["responses"]), (method, path)
 
 
 # Ticks
@@ -218,18 +221,18 @@ def test_a_schedule_of_every_second_runs_repeatedly(chatter: Client, model: Mode
     wait_until(lambda: len(list_messages(chatter, conversation)) >= 4 and len(chatter.subjects()) >= 2, "both have come twice")
     for name in ("talk", "note"):
         chatter.ok("POST", f"/v1/schedules/{name}/pause")
-    wait_until(lambda: all(job["state"] == "completed" for job in jobs_of(chatter)), "what was begun has ended")
+    wait_until(lambda: all(job["state"] == "completed" for job in list_jobs(chatter)), "what was begun has ended")
 
-    talk, note = get(chatter, "talk"), get(chatter, "note")
-    done = {kind: [job for job in jobs_of(chatter) if job["kind"] == kind] for kind in ("turn", "tool")}
+    chat, note = get(chatter, "talk"), get(chatter, "note")
+    done = {kind: [job for job in list_jobs(chatter) if job["kind"] == kind] for kind in ("turn", "tool")}
     assert list_messages(chatter, conversation)[:2] == [("user", "How is it going?"), ("assistant", "hello")]
-    assert len(chatter.subjects()) == len(done["tool"])  # each tick was one call
+    assert len(chatter.subjects()) == len(done["tool"])  # one call per tick
     assert len(list_messages(chatter, conversation)) == 2 * len(done["turn"])
-    for one, kind in ((talk, "turn"), (note, "tool")):
-        assert one["last_job"] == done[kind][0]["id"]
-        assert one["last_at"] == done[kind][0]["created_at"] > one["created_at"]
+    for schedule, kind in ((chat, "turn"), (note, "tool")):
+        assert schedule["last_job"] == done[kind][0]["id"]
+        assert schedule["last_at"] == done[kind][0]["created_at"] > schedule["created_at"]
         times = [job["created_at"] for job in done[kind]]
-        assert len(times) - 1 <= max(times) - min(times) + 1  # never twice in one beat
+        assert len(times) - 1 <= max(times) - min(times) + 1  # never two runs for one tick
 
 
 def test_a_turn_that_is_slow_is_not_overtaken(sqlite_chatter: Client, model: ModelServer) -> None:
@@ -239,8 +242,8 @@ def test_a_turn_that_is_slow_is_not_overtaken(sqlite_chatter: Client, model: Mod
     wait_until(lambda: get(sqlite_chatter)["skipped"] >= 1, "a tick is skipped")
     sqlite_chatter.ok("POST", "/v1/schedules/it/pause")
     model.release()
-    wait_until(lambda: jobs_of(sqlite_chatter)[0]["state"] == "completed", "the turn ends")
-    assert len(jobs_of(sqlite_chatter)) == 1
+    wait_until(lambda: list_jobs(sqlite_chatter)[0]["state"] == "completed", "the turn ends")
+    assert len(list_jobs(sqlite_chatter)) == 1
     assert len(model.requests) == 1
     sqlite_chatter.refused("GET", "/v1/schedules/none", 404, "not_found")
 
@@ -252,28 +255,28 @@ def test_run_now_into_a_busy_conversation_is_a_conflict(sqlite_chatter: Client, 
     sqlite_chatter.ok("POST", "/v1/schedules/it/run")
     sqlite_chatter.refused("POST", "/v1/schedules/it/run", 409, "turn_running")
     model.release()
-    wait_until(lambda: jobs_of(sqlite_chatter)[0]["state"] == "completed", "the turn ends")
+    wait_until(lambda: list_jobs(sqlite_chatter)[0]["state"] == "completed", "the turn ends")
 
 
 def test_scheduled_work_that_cannot_run_is_a_dead_job_with_the_reason(client: Client) -> None:
     put(client, "nothing", tool={"name": "read_file", "arguments": {"path": "nothing.txt"}})
-    of_old = {"gone": ("a_tool_of_old", {}), "wrong": ("todo_add", {"colour": "red"})}  # what there was has changed since
-    for name, (tool, arguments) in of_old.items():
+    outdated = {"gone": ("a_tool_of_old", {}), "wrong": ("todo_add", {"colour": "red"})}  # valid when stored, no longer valid
+    for name, (tool, arguments) in outdated.items():
         work = {"tool": {"name": tool, "arguments": arguments, "conversation_id": 0}}
         client.desk.write(schedules.put, name, Timing(every_ms=3_600_000), work)
-    said = {}
+    errors = {}
     for name in ("wrong", "nothing", "gone"):
         ran = client.ok("POST", f"/v1/schedules/{name}/run")["schedule"]["last_job"]
         wait_until(lambda ran=ran: client.ok("GET", f"/v1/jobs/{ran}")["job"]["state"] == "dead", f"{name} is dead")  # type: ignore[misc]
-        said[name] = client.ok("GET", f"/v1/jobs/{ran}")["job"]["error"]
+        errors[name] = client.ok("GET", f"/v1/jobs/{ran}")["job"]["error"]
 
-    assert said["wrong"].startswith("Invalid arguments: subject: Field required")
-    assert said["gone"].startswith("No tool named 'a_tool_of_old'")
-    assert "nothing.txt" in said["nothing"]
-    assert not said["nothing"].startswith("{")
+    assert errors["wrong"].startswith("Invalid arguments: subject: Field required")
+    assert errors["gone"].startswith("No tool named 'a_tool_of_old'")
+    assert "nothing.txt" in errors["nothing"]
+    assert not errors["nothing"].startswith("{")
     put(client)
     client.ok("POST", "/v1/schedules/it/run")
-    wait_until(lambda: jobs_of(client)[0]["state"] == "completed", "the engine goes on")
+    wait_until(lambda: list_jobs(client)[0]["state"] == "completed", "the engine goes on")
 
 
 def test_a_schedule_that_is_broken_does_not_stop_the_engine(client: Client) -> None:
@@ -286,7 +289,7 @@ def test_a_schedule_that_is_broken_does_not_stop_the_engine(client: Client) -> N
     wait_until(lambda: get(client, "broken")["paused"], "it is paused")
     put(client)
     client.ok("POST", "/v1/schedules/it/run")
-    wait_until(lambda: jobs_of(client)[0]["state"] == "completed", "the engine goes on")
+    wait_until(lambda: list_jobs(client)[0]["state"] == "completed", "the engine goes on")
     assert client.get("/readyz").status_code == 200
 
 
@@ -299,7 +302,7 @@ def test_while_halted_nothing_is_run_and_all_can_be_read(client: Client) -> None
             client.refused("POST", f"/v1/schedules/{name}/run", 503, "halted")
         put(client, "later", every_s=1)
         assert len(client.ok("GET", "/v1/schedules")["schedules"]) == 3
-        assert jobs_of(client) == []
+        assert list_jobs(client) == []
         client.ok("DELETE", "/v1/schedules/talk")
     finally:
         client.desk.database.write(halts.unhalt)

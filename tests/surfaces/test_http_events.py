@@ -1,4 +1,4 @@
-"""The event streams: what they tell, from where on, and to whom."""
+"""The event streams: their events, their start position, and which tenant receives them."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ def test_a_stream_begins_with_its_position(client: Client) -> None:
         todo = client.add("after")
         client.change(todo, status="in_progress")
         client.ok("DELETE", f"/v1/todos/{todo['id']}")
-        told = stream.take(3)
+        events = stream.take(3)
 
-    assert [one.event for one in told] == ["todo_changed"] * 3
-    assert [one.data["change"] for one in told] == ["created", "updated", "deleted"]
-    assert told[0].data["todo"] == todo
-    assert [one.id for one in told] == list_logged_ids(client)[1:]
+    assert [event.event for event in events] == ["todo_changed"] * 3
+    assert [event.data["change"] for event in events] == ["created", "updated", "deleted"]
+    assert events[0].data["todo"] == todo
+    assert [event.id for event in events] == list_logged_ids(client)[1:]
 
 
 def test_the_stream_of_a_tenant_without_events_begins_at_0(client: Client) -> None:
@@ -42,13 +42,13 @@ def test_a_reader_resumes_where_it_was(client: Client) -> None:
     for n in range(4):
         client.add(f"todo {n}")
     second, third = list_logged_ids(client)[1:3]
-    went_on: list[dict[str, Any]] = [
+    resumptions: list[dict[str, Any]] = [
         {"params": {"after": str(second)}},
         {"headers": {"Last-Event-ID": str(second)}},
         {"params": {"after": str(second)}, "headers": {"Last-Event-ID": str(third)}},
         {"params": {"after": f"{second:018}"}},
     ]
-    for options in went_on:
+    for options in resumptions:
         with open_stream(client, **options) as stream:
             assert stream.changes(2) == [("created", "todo 2"), ("created", "todo 3")]
 
@@ -102,13 +102,13 @@ def test_each_tenant_gets_events_of_its_own_rows_only(client: Client, service: S
 
 
 def test_text_of_any_kind_is_one_event(client: Client) -> None:
-    nasty = "line\nevent: forged\r\ndata: {}\n\nid: 7\u2028\u2029\x85\x0b\x0c 😀"
+    text = "line\nevent: forged\r\ndata: {}\n\nid: 7\u2028\u2029\x85\x0b\x0c 😀"
     with open_stream(client) as stream:
-        client.add("as it is", description=nasty)
+        client.add("as it is", description=text)
         client.add("the next")
         first, second = stream.take(2)
 
-    assert first.data["todo"]["description"] == nasty
+    assert first.data["todo"]["description"] == text
     assert second.data["todo"]["subject"] == "the next"
 
 

@@ -1,4 +1,4 @@
-"""Chat front ends of others in front of a server: their own clients understand every word, and see what the ledger has."""
+"""Third-party chat front ends against a real server: their official clients parse every event and show the state of the ledger."""
 
 import json
 from typing import Any
@@ -19,19 +19,19 @@ BODIES: dict[str, dict[str, Any]] = {
 both = pytest.mark.parametrize("path", BODIES)
 
 
-def conversation_of(client: Client, key: str) -> int:
-    (found,) = (one for one in client.ok("GET", "/v1/conversations")["conversations"] if one["key"] == key)
-    return int(found["id"])
+def find_conversation(client: Client, key: str) -> int:
+    (conversation,) = (row for row in client.ok("GET", "/v1/conversations")["conversations"] if row["key"] == key)
+    return int(conversation["id"])
 
 
-def refuses_once(answer: str) -> Any:
-    """A model that answers while its plan is open, and then does what it planned."""
+def answer_early_once(answer: str) -> Any:
+    """A model script that answers once while its plan is open, so that one answer is refused, and then works through the plan."""
     plan = plan_and_drain("buy milk", answer=answer)
     hasty = [text("Nothing to do, really.")]
     return lambda request: hasty.pop() if hasty and len(request.tool_results) == 1 else plan(request)
 
 
-def frames(answer: httpx.Response) -> list[str]:
+def split_frames(answer: httpx.Response) -> list[str]:
     return [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line.startswith("data: ")]
 
 
@@ -41,21 +41,21 @@ def frames(answer: httpx.Response) -> list[str]:
 @pytest.mark.parametrize("library", AG_UI)
 def test_an_ag_ui_client_sees_a_planned_turn(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
     model.script = plan_and_drain("buy milk", "buy bread", answer="All is bought.")
-    seen = ag_ui(library, sqlite_chatter, "Buy milk and bread.", key="shopping")
+    view = ag_ui(library, sqlite_chatter, "Buy milk and bread.", key="shopping")
 
-    assert seen["error"] is None
-    assert [one["role"] for one in seen["messages"]] == ["user", *["assistant", "tool"] * 3, "assistant"]
-    assert seen["messages"][-1]["content"] == "All is bought."
-    called = [one["function"]["name"] for message in seen["messages"] for one in message.get("toolCalls", [])]
+    assert view["error"] is None
+    assert [message["role"] for message in view["messages"]] == ["user", *["assistant", "tool"] * 3, "assistant"]
+    assert view["messages"][-1]["content"] == "All is bought."
+    called = [tool_call["function"]["name"] for message in view["messages"] for tool_call in message.get("toolCalls", [])]
     assert called == ["create_todo", "complete_todo", "complete_todo"]
-    todos = seen["state"]["todos"]
+    todos = view["state"]["todos"]
     assert (todos["total"], todos["remaining"], todos["current"]) == (2, 0, None)
-    assert [(one["description"], one["status"]) for one in todos["items"]] == [("buy milk", "done"), ("buy bread", "done")]
-    told = [one["type"] for one in seen["events"]]
-    assert (told[0], told[-1]) == ("RUN_STARTED", "RUN_FINISHED")
-    assert told.count("STATE_DELTA") == 3
-    assert seen["events"][-1]["result"]["outcome"] == "drained"
-    assert list_messages(sqlite_chatter, conversation_of(sqlite_chatter, "shopping")) == [
+    assert [(item["description"], item["status"]) for item in todos["items"]] == [("buy milk", "done"), ("buy bread", "done")]
+    event_types = [event["type"] for event in view["events"]]
+    assert (event_types[0], event_types[-1]) == ("RUN_STARTED", "RUN_FINISHED")
+    assert event_types.count("STATE_DELTA") == 3
+    assert view["events"][-1]["result"]["outcome"] == "drained"
+    assert list_messages(sqlite_chatter, find_conversation(sqlite_chatter, "shopping")) == [
         ("user", "Buy milk and bread."),
         ("assistant", "All is bought."),
     ]
@@ -63,35 +63,37 @@ def test_an_ag_ui_client_sees_a_planned_turn(library: str, sqlite_chatter: Clien
 
 @pytest.mark.parametrize("library", AG_UI)
 def test_an_ag_ui_client_continues_its_thread(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
-    """The second request comes with the whole conversation; the ledger has it already."""
+    """The second request repeats the whole conversation, which the ledger already stores."""
     model.script = reply_in_order(calls(("now", {})), text("It is late."), calls(("now", {})), text("Still late."))
-    seen = ag_ui(library, sqlite_chatter, "What time is it?", "And now?")
+    view = ag_ui(library, sqlite_chatter, "What time is it?", "And now?")
 
-    assert seen["error"] is None
-    assert [one.get("content") for one in seen["messages"] if one["role"] == "user"] == ["What time is it?", "And now?"]
-    assert seen["messages"][-1]["content"] == "Still late."
-    assert len({one["id"] for one in seen["messages"]}) == len(seen["messages"]) == 8
-    assert len(list_messages(sqlite_chatter, conversation_of(sqlite_chatter, "thread"))) == 4
+    assert view["error"] is None
+    assert [message.get("content") for message in view["messages"] if message["role"] == "user"] == ["What time is it?", "And now?"]
+    assert view["messages"][-1]["content"] == "Still late."
+    assert len({message["id"] for message in view["messages"]}) == len(view["messages"]) == 8
+    assert len(list_messages(sqlite_chatter, find_conversation(sqlite_chatter, "thread"))) == 4
 
 
 @pytest.mark.parametrize("library", AG_UI)
 def test_a_refused_answer_does_not_stay_with_an_ag_ui_client(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
-    model.script = refuses_once("Bought.")
-    seen = ag_ui(library, sqlite_chatter, "Buy milk.")
+    model.script = answer_early_once("Bought.")
+    view = ag_ui(library, sqlite_chatter, "Buy milk.")
 
-    assert seen["error"] is None
-    assert [one["content"] for one in seen["messages"] if one["role"] == "assistant" and one.get("content")] == ["Bought."]
-    assert seen["messages"][0]["content"] == "Buy milk."
-    assert [one["value"]["remaining"] for one in seen["events"] if one.get("name") == "refused"] == [1]
+    assert view["error"] is None
+    assert [message["content"] for message in view["messages"] if message["role"] == "assistant" and message.get("content")] == [
+        "Bought."
+    ]
+    assert view["messages"][0]["content"] == "Buy milk."
+    assert [event["value"]["remaining"] for event in view["events"] if event.get("name") == "refused"] == [1]
 
 
 @pytest.mark.parametrize("library", AG_UI)
 def test_an_ag_ui_client_receives_a_failure(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
     model.script = reply_in_order(Reply(failure=Failure(400, "no such thing")))
-    seen = ag_ui(library, sqlite_chatter, "hello")
+    view = ag_ui(library, sqlite_chatter, "hello")
 
-    assert seen["events"][-1]["type"] == "RUN_ERROR"
-    assert "no such thing" in seen["events"][-1]["message"]
+    assert view["events"][-1]["type"] == "RUN_ERROR"
+    assert "no such thing" in view["events"][-1]["message"]
 
 
 # The AI SDK
@@ -100,15 +102,15 @@ def test_an_ag_ui_client_receives_a_failure(library: str, sqlite_chatter: Client
 @pytest.mark.parametrize("library", AI_SDK)
 def test_a_chat_of_the_ai_sdk_sees_a_planned_turn(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
     model.script = plan_and_drain("buy milk", "buy bread", answer="All is bought.")
-    seen = ui_stream(library, sqlite_chatter, "Buy milk and bread.", key="shopping")
+    view = ui_stream(library, sqlite_chatter, "Buy milk and bread.", key="shopping")
 
-    assert (seen["error"], seen["status"], seen["toolCalls"]) == (None, "ready", [])
-    _, answer = seen["messages"]
+    assert (view["error"], view["status"], view["toolCalls"]) == (None, "ready", [])
+    _, answer = view["messages"]
     assert answer["id"] == answer["metadata"]["turn_id"]
     assert answer["metadata"]["outcome"] == "drained"
     assert get_turn(sqlite_chatter, answer["id"])["outcome"] == "drained"
     tools = [part for part in answer["parts"] if part["type"] == "dynamic-tool"]
-    assert [(one["toolName"], one["state"]) for one in tools] == [
+    assert [(part["toolName"], part["state"]) for part in tools] == [
         ("create_todo", "output-available"),
         ("complete_todo", "output-available"),
         ("complete_todo", "output-available"),
@@ -121,46 +123,46 @@ def test_a_chat_of_the_ai_sdk_sees_a_planned_turn(library: str, sqlite_chatter: 
         "state": "done",
         "providerMetadata": None,
     }
-    assert list_messages(sqlite_chatter, conversation_of(sqlite_chatter, "shopping"))[-1] == ("assistant", "All is bought.")
+    assert list_messages(sqlite_chatter, find_conversation(sqlite_chatter, "shopping"))[-1] == ("assistant", "All is bought.")
 
 
 @pytest.mark.parametrize("library", AI_SDK)
 def test_an_ai_sdk_chat_continues(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
     model.script = reply_in_order(calls(("now", {})), text("It is late."), calls(("calculate", {"expression": "1/0"})), text("No."))
-    seen = ui_stream(library, sqlite_chatter, "What time is it?", "Divide one by zero.")
+    view = ui_stream(library, sqlite_chatter, "What time is it?", "Divide one by zero.")
 
-    assert seen["error"] is None
-    assert [one["role"] for one in seen["messages"]] == ["user", "assistant"] * 2
-    (failed,) = (part for part in seen["messages"][-1]["parts"] if part["type"] == "dynamic-tool")
+    assert view["error"] is None
+    assert [message["role"] for message in view["messages"]] == ["user", "assistant"] * 2
+    (failed,) = (part for part in view["messages"][-1]["parts"] if part["type"] == "dynamic-tool")
     assert failed["state"] == "output-error"
     assert failed["errorText"]
-    assert len(list_messages(sqlite_chatter, conversation_of(sqlite_chatter, "chat"))) == 4
+    assert len(list_messages(sqlite_chatter, find_conversation(sqlite_chatter, "chat"))) == 4
 
 
 @pytest.mark.parametrize("library", AI_SDK)
 def test_a_refused_answer_is_marked_for_the_ai_sdk(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
-    model.script = refuses_once("Bought.")
-    seen = ui_stream(library, sqlite_chatter, "Buy milk.")
-    texts = [part for part in seen["messages"][-1]["parts"] if part["type"] == "text"]
+    model.script = answer_early_once("Bought.")
+    view = ui_stream(library, sqlite_chatter, "Buy milk.")
+    texts = [part for part in view["messages"][-1]["parts"] if part["type"] == "text"]
 
-    assert seen["error"] is None
-    assert [(one["text"], one.get("providerMetadata")) for one in texts] == [
+    assert view["error"] is None
+    assert [(part["text"], part.get("providerMetadata")) for part in texts] == [
         ("Nothing to do, really.", {"headway": {"withdrawn": True}}),
         ("Bought.", None),
     ]
-    assert [one["data"]["remaining"] for one in seen["data"] if one["type"] == "data-refused"] == [1]
+    assert [part["data"]["remaining"] for part in view["data"] if part["type"] == "data-refused"] == [1]
 
 
 @pytest.mark.parametrize("library", AI_SDK)
 def test_an_ai_sdk_chat_receives_a_failure(library: str, sqlite_chatter: Client, model: ModelServer) -> None:
     model.script = reply_in_order(Reply(failure=Failure(400, "no such thing")))
-    seen = ui_stream(library, sqlite_chatter, "hello")
+    view = ui_stream(library, sqlite_chatter, "hello")
 
-    assert seen["status"] == "error"
-    assert "no such thing" in seen["error"]
+    assert view["status"] == "error"
+    assert "no such thing" in view["error"]
 
 
-# Both, as any program meets them
+# Both protocols, with a plain HTTP client
 
 
 @both
@@ -170,9 +172,9 @@ def test_a_stream_is_one_of_events_and_ends_by_itself(path: str, chatter: Client
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert answer.headers.get("x-vercel-ai-ui-message-stream") == ("v1" if path == "/v1/ui-stream" else None)
-    *_, last = frames(answer)
+    *_, last = split_frames(answer)
     assert last == "[DONE]" if path == "/v1/ui-stream" else json.loads(last)["type"] == "RUN_FINISHED"
-    assert list_messages(chatter, conversation_of(chatter, "mine")) == [("user", "hello"), ("assistant", "hello")]
+    assert list_messages(chatter, find_conversation(chatter, "mine")) == [("user", "hello"), ("assistant", "hello")]
 
 
 @both
@@ -181,7 +183,7 @@ def test_a_key_that_looks_like_a_number_is_a_key(path: str, sqlite_chatter: Clie
     key = "threadId" if path == "/v1/ag-ui" else "id"
     assert sqlite_chatter.post(path, json=BODIES[path] | {key: str(other)}).status_code == 200
     assert list_messages(sqlite_chatter, other) == []
-    assert len(list_messages(sqlite_chatter, conversation_of(sqlite_chatter, str(other)))) == 2
+    assert len(list_messages(sqlite_chatter, find_conversation(sqlite_chatter, str(other)))) == 2
 
 
 @both
@@ -204,16 +206,16 @@ def test_hanging_up_does_not_stop_the_turn(path: str, sqlite_chatter: Client, mo
         model.wait_for_requests(1)
     assert json.loads(first.removeprefix("data: "))["type"] in ("RUN_STARTED", "start")
     model.release()
-    (started,) = sqlite_chatter.ok("GET", f"/v1/conversations/{conversation_of(sqlite_chatter, 'mine')}/messages")["messages"][:1]
+    (started,) = sqlite_chatter.ok("GET", f"/v1/conversations/{find_conversation(sqlite_chatter, 'mine')}/messages")["messages"][:1]
     assert wait_for_turn(sqlite_chatter, started["turn_id"])["status"] == "finished"
 
 
 @both
 def test_the_same_key_gives_the_same_turn_again(path: str, sqlite_chatter: Client, model: ModelServer) -> None:
-    one, two = (sqlite_chatter.post(path, json=BODIES[path], headers={"Idempotency-Key": "once"}) for _ in range(2))
+    first, second = (sqlite_chatter.post(path, json=BODIES[path], headers={"Idempotency-Key": "once"}) for _ in range(2))
 
-    assert (one.status_code, two.status_code) == (200, 200)
-    assert frames(one) == frames(two)
+    assert (first.status_code, second.status_code) == (200, 200)
+    assert split_frames(first) == split_frames(second)
     assert len(model.requests) == 1
 
 
@@ -256,7 +258,7 @@ def test_text_may_come_in_parts(sqlite_chatter: Client, model: ModelServer) -> N
     parts = [{"type": "text", "text": "first"}, {"type": "image", "source": {}}, {"type": "text", "text": "second"}]
     body = BODIES["/v1/ag-ui"] | {"messages": [{"id": "1", "role": "user", "content": parts}]}
     assert sqlite_chatter.post("/v1/ag-ui", json=body).status_code == 200
-    assert list_messages(sqlite_chatter, conversation_of(sqlite_chatter, "mine"))[0] == ("user", "first\nsecond")
+    assert list_messages(sqlite_chatter, find_conversation(sqlite_chatter, "mine"))[0] == ("user", "first\nsecond")
 
 
 @pytest.mark.parametrize(
@@ -264,6 +266,6 @@ def test_text_may_come_in_parts(sqlite_chatter: Client, model: ModelServer) -> N
 )
 def test_a_front_end_may_choose_the_mode(path: str, more: dict[str, Any], sqlite_chatter: Client) -> None:
     answer = sqlite_chatter.post(path, json=BODIES[path] | more)
-    assert any('"mode":"queue"' in frame for frame in frames(answer))
+    assert any('"mode":"queue"' in frame for frame in split_frames(answer))
     wrong = {name: "x" if isinstance(value, str) else {"mode": "x"} for name, value in more.items()}
     sqlite_chatter.refused("POST", path, 422, "invalid", json=BODIES[path] | wrong)

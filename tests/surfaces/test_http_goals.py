@@ -1,4 +1,4 @@
-"""/v1/goals: set, seen, explained, paused and decided about, each by its own tenant alone."""
+"""/v1/goals: creating, reading, explaining, pausing and deciding, visible to the owning tenant only."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ SUMMARY = {
     *("id", "source", "description", "success_criteria", "evidence", "status", "priority", "replan_count", "plan_no", "pause_kind"),
     *("pause_reason", "run_id", "progress", "cost_usd", "budget_usd", "deadline", "created_at", "updated_at", "ended_at"),
 }
-WHOLE = SUMMARY | {"replan_limit", "sub_goals", "experience"}
+DETAIL = SUMMARY | {"replan_limit", "sub_goals", "experience"}
 HOSTILE = {
     "markup": "<script>alert(1)</script> [red]x[/red] {{7*7}} **bold**",
     "escapes": "ring \a, clear \x1b[2J, title \x1b]0;owned\x07, c1 \x9b31m",
@@ -31,8 +31,8 @@ HOSTILE = {
 }
 
 
-def resting(client: Client, description: str = "reach it", **fields: Any) -> Goal:
-    """A goal with a plan, of which nobody in the engine room knows that it could go on."""
+def add_paused_goal(client: Client, description: str = "reach it", **fields: Any) -> Goal:
+    """Create a paused goal with a plan, which the engine does not pursue."""
 
     def work(tx: Transaction, tenant_id: int) -> Goal:
         return goals.pause(tx, tenant_id, add_begun_goal(tx, tenant_id, description, **fields).id)
@@ -40,8 +40,8 @@ def resting(client: Client, description: str = "reach it", **fields: Any) -> Goa
     return client.desk.write(work)
 
 
-def active(client: Client) -> Goal:
-    """The same, while its pursuer is nowhere to be found."""
+def add_active_goal(client: Client) -> Goal:
+    """Create an active goal with a plan. Its job is delayed, so the engine does not pursue it."""
 
     def work(tx: Transaction, tenant_id: int) -> Goal:
         goal = add_begun_goal(tx, tenant_id)
@@ -51,17 +51,17 @@ def active(client: Client) -> Goal:
     return client.desk.write(work)
 
 
-def at(goal: Goal | int, verb: str = "") -> str:
+def goal_path(goal: Goal | int, verb: str = "") -> str:
     return f"/v1/goals/{goal if isinstance(goal, int) else goal.id}{verb and f'/{verb}'}"
 
 
-def show(client: Client, goal: Goal) -> dict[str, Any]:
-    found: dict[str, Any] = client.ok("GET", at(goal))["goal"]
-    return found
+def get_goal(client: Client, goal: Goal) -> dict[str, Any]:
+    document: dict[str, Any] = client.ok("GET", goal_path(goal))["goal"]
+    return document
 
 
-def kinds(client: Client, goal: Goal) -> list[str]:
-    return [entry["kind"] for entry in client.ok("GET", at(goal, "journal"))["entries"]]
+def list_journal_kinds(client: Client, goal: Goal) -> list[str]:
+    return [entry["kind"] for entry in client.ok("GET", goal_path(goal, "journal"))["entries"]]
 
 
 @contextmanager
@@ -73,19 +73,25 @@ def halted(client: Client) -> Iterator[None]:
         client.desk.database.write(halts.unhalt)
 
 
-# Setting one
+# Creating
 
 
 def test_a_goal_is_set_and_begins_at_once(client: Client) -> None:
-    soon = int(time.time()) + 3_600
-    body = {"description": " Proofread it. ", "success_criteria": "No typo.", "priority": 0, "budget_usd": 0.25, "deadline": soon}
-    made = client.ok("POST", "/v1/goals", 201, json=body)
+    deadline = int(time.time()) + 3_600
+    body = {
+        "description": " Proofread it. ",
+        "success_criteria": "No typo.",
+        "priority": 0,
+        "budget_usd": 0.25,
+        "deadline": deadline,
+    }
+    document = client.ok("POST", "/v1/goals", 201, json=body)
 
-    assert list(made) == ["goal"]
-    goal = made["goal"]
-    assert set(goal) == WHOLE
+    assert list(document) == ["goal"]
+    goal = document["goal"]
+    assert set(goal) == DETAIL
     assert (goal["description"], goal["success_criteria"], goal["priority"]) == ("Proofread it.", "No typo.", 0)
-    assert (goal["budget_usd"], goal["deadline"], goal["cost_usd"]) == (0.25, soon, 0.0)
+    assert (goal["budget_usd"], goal["deadline"], goal["cost_usd"]) == (0.25, deadline, 0.0)
     assert (goal["status"], goal["source"], goal["plan_no"], goal["replan_limit"]) == ("active", "operator-injected", 0, 5)
     assert (goal["pause_kind"], goal["pause_reason"], goal["ended_at"]) == (None, None, 0)
     assert (goal["sub_goals"], goal["experience"]) == ([], [])
@@ -155,33 +161,34 @@ def test_bad_input_is_422_and_sets_nothing(client: Client) -> None:
 def test_hostile_text_comes_back_word_for_word_and_breaks_nothing(sqlite_client: Client, words: str) -> None:
     client = sqlite_client
     with client.again() as watcher, open_stream(watcher) as stream:
-        goal = resting(client, words, success_criteria=words)
-        told = next(one for one in stream.events() if one.event == "goal_changed")
-    found = show(client, goal)
-    assert (found["description"], found["success_criteria"]) == (words.strip(), words.strip())
-    assert told.data["goal"]["description"] == words.strip()
-    assert client.ok("GET", at(goal, "journal"))["entries"][0]["data"]["description"] == words.strip()
+        goal = add_paused_goal(client, words, success_criteria=words)
+        event = next(candidate for candidate in stream.events() if candidate.event == "goal_changed")
+    document = get_goal(client, goal)
+    assert (document["description"], document["success_criteria"]) == (words.strip(), words.strip())
+    assert event.data["goal"]["description"] == words.strip()
+    assert client.ok("GET", goal_path(goal, "journal"))["entries"][0]["data"]["description"] == words.strip()
     assert (
-        words.strip() in client.ok("POST", at(goal, "decision"), json={"action": "abandon", "note": words})["goal"]["pause_reason"]
+        words.strip()
+        in client.ok("POST", goal_path(goal, "decision"), json={"action": "abandon", "note": words})["goal"]["pause_reason"]
     )
-    assert client.ok("GET", at(goal, "why"))["why"].startswith(f"Goal #{goal.id} was abandoned")
+    assert client.ok("GET", goal_path(goal, "why"))["why"].startswith(f"Goal #{goal.id} was abandoned")
 
 
-# Seeing them
+# Reading
 
 
 def test_pages_the_newest_first(client: Client) -> None:
-    ids = [resting(client, f"goal {n}").id for n in range(5)]
-    seen: list[int] = []
+    ids = [add_paused_goal(client, f"goal {n}").id for n in range(5)]
+    listed_ids: list[int] = []
     cursor: str | None = ""
     while cursor is not None:
         page = client.ok("GET", "/v1/goals", params={"limit": 2, "cursor": cursor})
         assert all(set(goal) == SUMMARY for goal in page["goals"])
-        seen += [goal["id"] for goal in page["goals"]]
+        listed_ids += [goal["id"] for goal in page["goals"]]
         cursor = page["next_cursor"]
-    assert seen == ids[::-1]
+    assert listed_ids == ids[::-1]
     assert client.ok("GET", "/v1/goals", params={"limit": 5})["next_cursor"] is None
-    client.ok("POST", at(ids[2], "abandon"))
+    client.ok("POST", goal_path(ids[2], "abandon"))
     abandoned = client.ok("GET", "/v1/goals", params={"status": "abandoned"})
     assert ([goal["id"] for goal in abandoned["goals"]], abandoned["next_cursor"]) == ([ids[2]], None)
     assert client.ok("GET", "/v1/goals", params={"status": "completed"})["goals"] == []
@@ -190,8 +197,8 @@ def test_pages_the_newest_first(client: Client) -> None:
 
 
 def test_a_goal_shows_its_plan_progress_and_lessons(client: Client) -> None:
-    goal = active(client)
-    go, arrive = show(client, goal)["sub_goals"]
+    goal = add_active_goal(client)
+    go, arrive = get_goal(client, goal)["sub_goals"]
     assert (go["status"], go["depends_on"], arrive["status"], arrive["depends_on"]) == ("in-progress", [], "pending", [go["id"]])
     assert (go["run_id"], go["started_at"] > 0, arrive["run_id"]) == (goal.run_id, True, None)
 
@@ -201,24 +208,24 @@ def test_a_goal_shows_its_plan_progress_and_lessons(client: Client) -> None:
         end(tx, goal, arrive["id"], error="The door was shut.")
 
     client.desk.write(work)
-    found = show(client, goal)
-    assert found["progress"] == {"total": 2, "pending": 0, "in_progress": 0, "completed": 1, "failed": 1, "skipped": 0}
-    went, failed = found["sub_goals"]
+    document = get_goal(client, goal)
+    assert document["progress"] == {"total": 2, "pending": 0, "in_progress": 0, "completed": 1, "failed": 1, "skipped": 0}
+    went, failed = document["sub_goals"]
     assert (went["status"], went["divergence"], went["outcome"]["summary"]) == ("completed", "none", "We went.")
     assert (failed["status"], failed["divergence"], failed["reason"]) == ("failed", None, "The door was shut.")
-    (learnt,) = found["experience"]
-    assert (learnt["kind"], learnt["tried"], learnt["succeeded"], learnt["success_rate"]) == ("research", 2, 1, 0.5)
+    (lesson,) = document["experience"]
+    assert (lesson["kind"], lesson["tried"], lesson["succeeded"], lesson["success_rate"]) == ("research", 2, 1, 0.5)
 
 
 def test_the_journal_can_be_read_backwards(client: Client) -> None:
-    goal = resting(client)
-    whole = client.ok("GET", at(goal, "journal"))["entries"]
+    goal = add_paused_goal(client)
+    whole = client.ok("GET", goal_path(goal, "journal"))["entries"]
     assert [(entry["n"], entry["kind"]) for entry in whole] == [(1, "goal_set"), (2, "sub_goal_started"), (3, "paused")]
     assert all(set(entry) == {"n", "kind", "data", "at"} and entry["at"] > 0 for entry in whole)
-    assert client.ok("GET", at(goal, "journal"), params={"limit": 1})["entries"] == whole[2:]
-    assert client.ok("GET", at(goal, "journal"), params={"limit": 1, "before": 3})["entries"] == whole[1:2]
-    assert client.ok("GET", at(goal, "journal"), params={"before": 1})["entries"] == []
-    client.refused("GET", at(goal, "journal"), 422, "invalid", params={"before": 0})
+    assert client.ok("GET", goal_path(goal, "journal"), params={"limit": 1})["entries"] == whole[2:]
+    assert client.ok("GET", goal_path(goal, "journal"), params={"limit": 1, "before": 3})["entries"] == whole[1:2]
+    assert client.ok("GET", goal_path(goal, "journal"), params={"before": 1})["entries"] == []
+    client.refused("GET", goal_path(goal, "journal"), 422, "invalid", params={"before": 0})
 
 
 def test_the_graph_leads_from_dependencies_to_dependants(client: Client) -> None:
@@ -229,81 +236,83 @@ def test_the_graph_leads_from_dependencies_to_dependants(client: Client) -> None
         return goal, add_plan(tx, goal, steps)
 
     goal, ids = client.desk.write(work)
-    drawn = client.ok("GET", at(goal, "graph"))["graph"]
-    place = {node["id"]: node for node in drawn["nodes"]}
-    assert set(place) == set(ids.values())
-    assert {(edge["from"], edge["to"]) for edge in drawn["edges"]} == {
+    graph = client.ok("GET", goal_path(goal, "graph"))["graph"]
+    nodes = {node["id"]: node for node in graph["nodes"]}
+    assert set(nodes) == set(ids.values())
+    assert {(edge["from"], edge["to"]) for edge in graph["edges"]} == {
         (ids[below], ids[words]) for words, after in steps.items() for below in after
     }
-    for edge in drawn["edges"]:
-        assert place[edge["from"]]["y"] < place[edge["to"]]["y"]
+    for edge in graph["edges"]:
+        assert nodes[edge["from"]]["y"] < nodes[edge["to"]]["y"]
         assert edge["path"].startswith("M")
-    assert all(0 <= node["x"] < drawn["width"] and 0 <= node["y"] < drawn["height"] for node in place.values())
+    assert all(0 <= node["x"] < graph["width"] and 0 <= node["y"] < graph["height"] for node in nodes.values())
 
 
 def test_a_goal_without_a_plan_has_an_empty_graph(client: Client) -> None:
     goal = client.desk.write(lambda tx, tenant_id: goals.pause(tx, tenant_id, goals.add(tx, tenant_id, NewGoal("later")).id))
-    assert client.ok("GET", at(goal, "graph")) == {"graph": {"width": 0, "height": 0, "nodes": [], "edges": []}}
+    assert client.ok("GET", goal_path(goal, "graph")) == {"graph": {"width": 0, "height": 0, "nodes": [], "edges": []}}
 
 
 def test_why_is_it_not_further(client: Client) -> None:
-    goal = active(client)
-    go, arrive = (one["id"] for one in show(client, goal)["sub_goals"])
-    why = client.ok("GET", at(goal, "why"))["why"]
+    goal = add_active_goal(client)
+    go, arrive = (sub_goal["id"] for sub_goal in get_goal(client, goal)["sub_goals"])
+    why = client.ok("GET", goal_path(goal, "why"))["why"]
     assert why.startswith(f"Goal #{goal.id} is active: 0 of 2 sub-goals are done.")
     assert f"#{arrive} “arrive” waits: for #{go} “go”, which is in-progress." in why
-    one = client.ok("GET", at(goal, "why"), params={"sub_goal_id": arrive})["why"]
-    assert one.startswith(f"#{arrive} “arrive” waits: for #{go} “go”")
-    client.ok("POST", at(goal, "pause"))
-    assert f"`headway goal resume {goal.id}`" in client.ok("GET", at(goal, "why"))["why"]
-    client.refused("GET", at(goal, "why"), 404, "not_found", params={"sub_goal_id": 10**15})
-    client.refused("GET", at(goal, "why"), 422, "invalid", params={"sub_goal_id": "go"})
+    explanation = client.ok("GET", goal_path(goal, "why"), params={"sub_goal_id": arrive})["why"]
+    assert explanation.startswith(f"#{arrive} “arrive” waits: for #{go} “go”")
+    client.ok("POST", goal_path(goal, "pause"))
+    assert f"`headway goal resume {goal.id}`" in client.ok("GET", goal_path(goal, "why"))["why"]
+    client.refused("GET", goal_path(goal, "why"), 404, "not_found", params={"sub_goal_id": 10**15})
+    client.refused("GET", goal_path(goal, "why"), 422, "invalid", params={"sub_goal_id": "go"})
 
 
-# What people decide
+# Decisions
 
 
 def test_paused_resumed_and_abandoned(client: Client) -> None:
-    goal = active(client)
-    paused = client.ok("POST", at(goal, "pause"))["goal"]
-    assert set(paused) == WHOLE
+    goal = add_active_goal(client)
+    paused = client.ok("POST", goal_path(goal, "pause"))["goal"]
+    assert set(paused) == DETAIL
     assert (paused["status"], paused["pause_kind"], paused["pause_reason"]) == ("paused", "operator", "Paused by the operator.")
-    assert "paused" in client.refused("POST", at(goal, "pause"), 409, "conflict")
-    abandoned = client.ok("POST", at(goal, "abandon"))["goal"]
+    assert "paused" in client.refused("POST", goal_path(goal, "pause"), 409, "conflict")
+    abandoned = client.ok("POST", goal_path(goal, "abandon"))["goal"]
     assert (abandoned["status"], abandoned["ended_at"] > 0) == ("abandoned", True)
-    assert [one["status"] for one in abandoned["sub_goals"]] == ["skipped", "skipped"]
+    assert [sub_goal["status"] for sub_goal in abandoned["sub_goals"]] == ["skipped", "skipped"]
     assert client.ok("GET", f"/v1/agents/{goal.run_id}")["agent"]["status"] == "canceled"
     for verb in ("pause", "resume", "abandon"):
-        client.refused("POST", at(goal, verb), 409, "conflict")
-    client.refused("POST", at(goal, "decision"), 409, "conflict", json={"action": "continue"})
-    assert kinds(client, goal)[-4:] == ["paused", "abandoned", "sub_goal_skipped", "sub_goal_skipped"]
+        client.refused("POST", goal_path(goal, verb), 409, "conflict")
+    client.refused("POST", goal_path(goal, "decision"), 409, "conflict", json={"action": "continue"})
+    assert list_journal_kinds(client, goal)[-4:] == ["paused", "abandoned", "sub_goal_skipped", "sub_goal_skipped"]
 
-    other = resting(client)
-    resumed = client.ok("POST", at(other, "resume"))["goal"]
+    other = add_paused_goal(client)
+    resumed = client.ok("POST", goal_path(other, "resume"))["goal"]
     assert (resumed["status"], resumed["pause_kind"], resumed["pause_reason"]) == ("active", None, None)
 
 
 def test_a_verb_with_a_key_acts_once(client: Client) -> None:
-    goal = active(client)
-    answers = [client.ok("POST", at(goal, "pause"), headers={"Idempotency-Key": "once"}) for _ in range(2)]
+    goal = add_active_goal(client)
+    answers = [client.ok("POST", goal_path(goal, "pause"), headers={"Idempotency-Key": "once"}) for _ in range(2)]
     assert answers[0] == answers[1]
-    assert kinds(client, goal).count("paused") == 1
+    assert list_journal_kinds(client, goal).count("paused") == 1
 
 
 def test_a_goal_that_is_not_paused_has_nothing_to_be_decided(client: Client) -> None:
-    goal = active(client)
+    goal = add_active_goal(client)
     for action in ("continue", "replan", "abandon"):
-        said = client.refused("POST", at(goal, "decision"), 409, "conflict", json={"action": action})
-        assert said == f"Goal #{goal.id} is active; only a paused goal needs a decision."
-    assert show(client, goal)["status"] == "active"
+        detail = client.refused("POST", goal_path(goal, "decision"), 409, "conflict", json={"action": action})
+        assert detail == f"Goal #{goal.id} is active; only a paused goal needs a decision."
+    assert get_goal(client, goal)["status"] == "active"
 
 
 @pytest.mark.parametrize(("action", "status"), [("continue", "active"), ("replan", "active"), ("abandon", "abandoned")])
 def test_every_decision_is_written_down(client: Client, action: str, status: str) -> None:
-    goal = resting(client)
-    decided = client.ok("POST", at(goal, "decision"), json={"action": action, "note": " try the back door "})["goal"]
+    goal = add_paused_goal(client)
+    decided = client.ok("POST", goal_path(goal, "decision"), json={"action": action, "note": " try the back door "})["goal"]
     assert decided["status"] == status
-    entry = next(one for one in client.ok("GET", at(goal, "journal"))["entries"] if one["kind"] == "decided")
+    entry = next(
+        candidate for candidate in client.ok("GET", goal_path(goal, "journal"))["entries"] if candidate["kind"] == "decided"
+    )
     assert entry["data"] == {"action": action, "note": "try the back door"}
 
 
@@ -313,13 +322,13 @@ def test_continue_restarts_the_replan_count(client: Client) -> None:
         return goals.escalate(tx, goal._replace(replan_count=5), "replans", "Five plans came to nothing.")
 
     goal = client.desk.write(work)
-    found = show(client, goal)
-    assert (found["status"], found["pause_kind"], found["replan_count"]) == ("paused", "replans", 5)
-    assert client.ok("POST", at(goal, "decision"), json={"action": "continue"})["goal"]["replan_count"] == 0
+    document = get_goal(client, goal)
+    assert (document["status"], document["pause_kind"], document["replan_count"]) == ("paused", "replans", 5)
+    assert client.ok("POST", goal_path(goal, "decision"), json={"action": "continue"})["goal"]["replan_count"] == 0
 
 
 def test_bad_decisions_change_nothing(client: Client) -> None:
-    goal = resting(client)
+    goal = add_paused_goal(client)
     bodies: tuple[Any, ...] = (
         {},
         {"action": "retry"},
@@ -329,20 +338,20 @@ def test_bad_decisions_change_nothing(client: Client) -> None:
         [],
     )
     for body in bodies:
-        assert client.post(at(goal, "decision"), json=body).status_code == 422
-    assert kinds(client, goal)[-1] == "paused"
+        assert client.post(goal_path(goal, "decision"), json=body).status_code == 422
+    assert list_journal_kinds(client, goal)[-1] == "paused"
 
 
 def test_nothing_starts_while_everything_is_halted(sqlite_client: Client) -> None:
     client = sqlite_client
-    goal, going = resting(client), active(client)
+    goal, going = add_paused_goal(client), add_active_goal(client)
     with halted(client):
         answer = client.post("/v1/goals", json={"description": "x"})
         assert (answer.status_code, answer.json()["code"]) == (503, "halted")
-        client.refused("POST", at(goal, "resume"), 503, "halted")
-        client.refused("POST", at(goal, "decision"), 503, "halted", json={"action": "continue"})
-        assert "Headway is halted" in client.ok("GET", at(going, "why"))["why"]
-        client.ok("POST", at(goal, "abandon"))
+        client.refused("POST", goal_path(goal, "resume"), 503, "halted")
+        client.refused("POST", goal_path(goal, "decision"), 503, "halted", json={"action": "continue"})
+        assert "Headway is halted" in client.ok("GET", goal_path(going, "why"))["why"]
+        client.ok("POST", goal_path(goal, "abandon"))
 
 
 # Watching
@@ -351,78 +360,78 @@ def test_nothing_starts_while_everything_is_halted(sqlite_client: Client) -> Non
 def test_watchers_hear_of_every_step(sqlite_client: Client) -> None:
     client = sqlite_client
     with client.again() as watcher, open_stream(watcher) as stream:
-        goal = active(client)
-        client.ok("POST", at(goal, "pause"))
-        heard: list[Any] = []
-        for one in stream.events():
-            heard.append(one)
-            if one.event == "goal_changed" and one.data["goal"]["status"] == "paused":
+        goal = add_active_goal(client)
+        client.ok("POST", goal_path(goal, "pause"))
+        events: list[Any] = []
+        for event in stream.events():
+            events.append(event)
+            if event.event == "goal_changed" and event.data["goal"]["status"] == "paused":
                 break
-    entries = [one.data["entry"] for one in heard if one.event == "journal_appended"]
+    entries = [event.data["entry"] for event in events if event.event == "journal_appended"]
     assert [entry["kind"] for entry in entries] == ["goal_set", "sub_goal_started", "paused"]
-    assert {one.data["goal_id"] for one in heard if one.event in ("journal_appended", "sub_goal_changed")} == {goal.id}
-    assert set(heard[-1].data["goal"]) == SUMMARY
+    assert {event.data["goal_id"] for event in events if event.event in ("journal_appended", "sub_goal_changed")} == {goal.id}
+    assert set(events[-1].data["goal"]) == SUMMARY
 
 
-# Others
+# Tenancy, agents and concurrency
 
 
 def test_unknown_and_foreign_ids_get_the_same_answer(service: Service, client: Client) -> None:
-    goal = resting(client)
-    asked: list[tuple[str, Callable[[int], str], dict[str, Any]]] = [
-        ("GET", at, {}),
-        *(("GET", lambda one, verb=verb: at(one, verb), {}) for verb in ("journal", "graph", "why")),
-        *(("POST", lambda one, verb=verb: at(one, verb), {}) for verb in ("pause", "resume", "abandon")),
-        ("POST", lambda one: at(one, "decision"), {"json": {"action": "abandon"}}),
+    goal = add_paused_goal(client)
+    requests: list[tuple[str, Callable[[int], str], dict[str, Any]]] = [
+        ("GET", goal_path, {}),
+        *(("GET", lambda goal_id, verb=verb: goal_path(goal_id, verb), {}) for verb in ("journal", "graph", "why")),
+        *(("POST", lambda goal_id, verb=verb: goal_path(goal_id, verb), {}) for verb in ("pause", "resume", "abandon")),
+        ("POST", lambda goal_id: goal_path(goal_id, "decision"), {"json": {"action": "abandon"}}),
     ]
     unknown = 10**15
     with service.tenant() as stranger:
-        for method, path, options in asked:
+        for method, path, options in requests:
             foreign = stranger.refused(method, path(goal.id), 404, "not_found", **options)
-            never = stranger.refused(method, path(unknown), 404, "not_found", **options)
-            assert foreign.replace(str(goal.id), "…") == never.replace(str(unknown), "…")
-            for odd in ("0", "-1", "x", "1.0", "٣", str(2**63)):
-                stranger.refused(method, path(0).replace("/0", f"/{odd}", 1), 422, "invalid", **options)
+            missing = stranger.refused(method, path(unknown), 404, "not_found", **options)
+            assert foreign.replace(str(goal.id), "…") == missing.replace(str(unknown), "…")
+            for bad_id in ("0", "-1", "x", "1.0", "٣", str(2**63)):
+                stranger.refused(method, path(0).replace("/0", f"/{bad_id}", 1), 422, "invalid", **options)
         assert stranger.ok("GET", "/v1/goals") == {"goals": [], "next_cursor": None}
         assert stranger.ok("GET", "/v1/agents", params={"goal_id": goal.id}) == {"agents": [], "next_cursor": None}
-        mine = resting(stranger)
-        first = show(client, goal)["sub_goals"][0]["id"]
-        stranger.refused("GET", at(mine, "why"), 404, "not_found", params={"sub_goal_id": first})
-    assert kinds(client, goal)[-1] == "paused"
+        mine = add_paused_goal(stranger)
+        first = get_goal(client, goal)["sub_goals"][0]["id"]
+        stranger.refused("GET", goal_path(mine, "why"), 404, "not_found", params={"sub_goal_id": first})
+    assert list_journal_kinds(client, goal)[-1] == "paused"
 
 
 def test_agents_of_a_goal_can_be_asked_for(client: Client) -> None:
-    goal, other = resting(client), resting(client)
-    (found,) = client.ok("GET", "/v1/agents", params={"goal_id": goal.id})["agents"]
-    assert (found["id"], found["goal_id"], found["sub_goal_id"]) == (goal.run_id, goal.id, None)
-    assert {one["goal_id"] for one in client.ok("GET", "/v1/agents")["agents"]} == {goal.id, other.id}
+    goal, other = add_paused_goal(client), add_paused_goal(client)
+    (run,) = client.ok("GET", "/v1/agents", params={"goal_id": goal.id})["agents"]
+    assert (run["id"], run["goal_id"], run["sub_goal_id"]) == (goal.run_id, goal.id, None)
+    assert {agent["goal_id"] for agent in client.ok("GET", "/v1/agents")["agents"]} == {goal.id, other.id}
     client.refused("GET", "/v1/agents", 422, "invalid", params={"goal_id": "x"})
 
 
 def test_a_goals_own_agent_is_not_canceled_but_the_goal_abandoned(client: Client) -> None:
-    goal = resting(client)
+    goal = add_paused_goal(client)
     assert "abandon the goal" in client.refused("POST", f"/v1/agents/{goal.run_id}/cancel", 409, "conflict")
 
 
 def test_of_concurrent_decisions_one_wins(client: Client) -> None:
-    goal = resting(client)
-    path, body = at(goal, "decision"), {"action": "abandon"}
-    with ThreadPoolExecutor(4) as crew:
-        codes = sorted(crew.map(lambda _: client.post(path, json=body).status_code, range(4)))
+    goal = add_paused_goal(client)
+    path, body = goal_path(goal, "decision"), {"action": "abandon"}
+    with ThreadPoolExecutor(4) as pool:
+        codes = sorted(pool.map(lambda _: client.post(path, json=body).status_code, range(4)))
     assert codes == [200, 409, 409, 409]
-    assert kinds(client, goal).count("decided") == 1
+    assert list_journal_kinds(client, goal).count("decided") == 1
 
 
 def test_every_answer_of_goals_is_in_the_document(sqlite_client: Client) -> None:
     paths = sqlite_client.get("/openapi.json").json()["paths"]
-    found = {(method.upper(), path) for path, methods in paths.items() if path.startswith("/v1/goals") for method in methods}
-    one = "/v1/goals/{goal_id}"
-    assert found == {
-        *(("POST", "/v1/goals"), ("GET", "/v1/goals"), ("GET", one)),
-        *(("GET", f"{one}/{what}") for what in ("journal", "graph", "why")),
-        *(("POST", f"{one}/{what}") for what in ("pause", "resume", "abandon", "decision")),
+    operations = {(method.upper(), path) for path, methods in paths.items() if path.startswith("/v1/goals") for method in methods}
+    base = "/v1/goals/{goal_id}"
+    assert operations == {
+        *(("POST", "/v1/goals"), ("GET", "/v1/goals"), ("GET", base)),
+        *(("GET", f"{base}/{what}") for what in ("journal", "graph", "why")),
+        *(("POST", f"{base}/{what}") for what in ("pause", "resume", "abandon", "decision")),
     }
-    for method, path in found:
+    for method, path in operations:
         answers = set(paths[path][method.lower()]["responses"])
         assert {"401", "422", "503"} <= answers
         assert ("404" in answers) == ("{" in path)
@@ -433,9 +442,9 @@ def test_every_answer_of_goals_is_in_the_document(sqlite_client: Client) -> None
 
 
 def test_a_schedule_of_a_goal(client: Client) -> None:
-    wanted = {"description": "Tidy up.", "success_criteria": "Nothing lies about.", "priority": 10}
-    made = client.ok("PUT", "/v1/schedules/tidy", json={"cron": "0 6 * * *", "goal": wanted})["schedule"]
-    assert made["goal"] == wanted
+    work = {"description": "Tidy up.", "success_criteria": "Nothing lies about.", "priority": 10}
+    schedule = client.ok("PUT", "/v1/schedules/tidy", json={"cron": "0 6 * * *", "goal": work})["schedule"]
+    assert schedule["goal"] == work
     least = client.ok("PUT", "/v1/schedules/least", json={"every_s": 3_600, "goal": {"description": "x"}})["schedule"]
     assert least["goal"] == {"description": "x", "success_criteria": "", "priority": 50}
 
@@ -448,7 +457,7 @@ def test_a_schedule_of_a_goal(client: Client) -> None:
         {"goal": {"description": "x", "budget_usd": 1}},
         {"goal": {}},
         {"goal": "x"},
-        {"goal": wanted, "tool": {"name": "now"}},
+        {"goal": work, "tool": {"name": "now"}},
     )
     for bad in wrong:
         client.refused("PUT", "/v1/schedules/tidy", 422, "invalid", json={"every_s": 60, **bad})

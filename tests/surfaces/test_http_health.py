@@ -1,4 +1,4 @@
-"""/healthz, /readyz, /metrics: for whoever keeps the server running."""
+"""/healthz, /readyz and /metrics: the endpoints for operators."""
 
 import re
 from pathlib import Path
@@ -10,14 +10,14 @@ from tests.surfaces.event_stream import open_stream
 from tests.surfaces.server_harness import Client, Service, check_problem, run_server, wait_until
 
 
-def metrics(service: Service) -> dict[str, float]:
+def read_metrics(service: Service) -> dict[str, float]:
     answer = httpx.get(f"{service.url}/metrics", verify=False)
     assert answer.headers["content-type"].startswith("text/plain")
     lines = (line.rsplit(" ", 1) for line in answer.text.splitlines() if line and not line.startswith("#"))
     return {name: float(value) for name, value in lines}
 
 
-def requests(method: str, route: str, status: int) -> str:
+def request_metric(method: str, route: str, status: int) -> str:
     return f'headway_http_requests_total{{method="{method}",route="{route}",status="{status}"}}'
 
 
@@ -32,7 +32,7 @@ def test_health_needs_no_token(service: Service) -> None:
 
 
 def test_requests_are_counted_by_route_and_never_by_path(client: Client, service: Service) -> None:
-    before = metrics(service)
+    before = read_metrics(service)
     todo = client.add()
     for path in (
         f"/v1/todos/{todo['id']}",
@@ -43,15 +43,15 @@ def test_requests_are_counted_by_route_and_never_by_path(client: Client, service
     ):
         client.get(path)
     client.post("/v1/todos", json={})
-    after = metrics(service)
+    after = read_metrics(service)
 
     for name, count in (
-        (requests("GET", "/v1/todos/{todo_id}", 200), 2),
-        (requests("GET", "/v1/todos/{todo_id}", 404), 1),
-        (requests("GET", "/v1/todos", 200), 1),
-        (requests("GET", "unmatched", 404), 1),
-        (requests("POST", "/v1/todos", 201), 1),
-        (requests("POST", "/v1/todos", 422), 1),
+        (request_metric("GET", "/v1/todos/{todo_id}", 200), 2),
+        (request_metric("GET", "/v1/todos/{todo_id}", 404), 1),
+        (request_metric("GET", "/v1/todos", 200), 1),
+        (request_metric("GET", "unmatched", 404), 1),
+        (request_metric("POST", "/v1/todos", 201), 1),
+        (request_metric("POST", "/v1/todos", 422), 1),
         ('headway_http_request_seconds_count{method="POST",route="/v1/todos"}', 2),
     ):
         assert after[name] - before.get(name, 0) == count, name
@@ -60,15 +60,15 @@ def test_requests_are_counted_by_route_and_never_by_path(client: Client, service
 
 
 def test_todos_are_counted_by_status_over_all_tenants(service: Service) -> None:
-    before = metrics(service)
+    before = read_metrics(service)
     for count, status in enumerate(("pending", "in_progress", "completed", "canceled"), 1):
         for _ in range(count):
             with service.tenant() as client:
                 client.add(status=status)
-    after = metrics(service)
+    after = read_metrics(service)
 
-    grown = {name: after[name] - before[name] for name in after if name.startswith("headway_todos{")}
-    assert grown == {
+    growth = {name: after[name] - before[name] for name in after if name.startswith("headway_todos{")}
+    assert growth == {
         'headway_todos{status="pending"}': 1,
         'headway_todos{status="in_progress"}': 2,
         'headway_todos{status="completed"}': 3,
@@ -77,13 +77,13 @@ def test_todos_are_counted_by_status_over_all_tenants(service: Service) -> None:
 
 
 def test_streams_and_their_events_are_counted(client: Client, service: Service) -> None:
-    wait_until(lambda: metrics(service)["headway_open_streams"] == 0, "streams of earlier tests end")
-    before = metrics(service)
+    wait_until(lambda: read_metrics(service)["headway_open_streams"] == 0, "streams of earlier tests end")
+    before = read_metrics(service)
     with open_stream(client) as stream:
         client.add()
         stream.take(1)
-        during = metrics(service)
-    wait_until(lambda: metrics(service)["headway_open_streams"] == 0, "the stream ends")
+        during = read_metrics(service)
+    wait_until(lambda: read_metrics(service)["headway_open_streams"] == 0, "the stream ends")
 
     assert during["headway_open_streams"] == 1
     assert during["headway_events_delivered"] - before["headway_events_delivered"] == 1
@@ -92,21 +92,21 @@ def test_streams_and_their_events_are_counted(client: Client, service: Service) 
 def test_an_open_stream_does_not_count_as_a_slow_answer(client: Client, service: Service) -> None:
     spent = 'headway_http_request_seconds_sum{method="GET",route="/v1/events"}'
     count = spent.replace("_sum", "_count")
-    before = metrics(service)
+    before = read_metrics(service)
     began = monotonic()
     with open_stream(client):
         for _ in range(50):
             client.add()
-        lasted = monotonic() - began
-    wait_until(lambda: metrics(service).get(count, 0) == before.get(count, 0) + 1, "the stream is counted")
+        duration = monotonic() - began
+    wait_until(lambda: read_metrics(service).get(count, 0) == before.get(count, 0) + 1, "the stream is counted")
 
-    assert metrics(service)[spent] - before.get(spent, 0) < lasted / 2
+    assert read_metrics(service)[spent] - before.get(spent, 0) < duration / 2
 
 
 def test_a_database_of_a_newer_headway_is_not_ready(tmp_path: Path) -> None:
     with run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service:
         service.database.write(lambda tx: tx.run("INSERT INTO migrations (number, name, applied_at) VALUES (9999, 'later', 0)"))
 
-        said = check_problem(httpx.get(f"{service.url}/readyz", verify=False), 503, "not_ready")
-        assert "migrations" in said
+        detail = check_problem(httpx.get(f"{service.url}/readyz", verify=False), 503, "not_ready")
+        assert "migrations" in detail
         assert httpx.get(f"{service.url}/healthz", verify=False).status_code == 200

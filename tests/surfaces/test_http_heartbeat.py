@@ -1,4 +1,4 @@
-"""The heartbeat of a stream: it tells the place, and looks whether the reader is still welcome."""
+"""The heartbeat of a stream: each ping carries the position, and the reader's token is checked again."""
 
 import asyncio
 from functools import partial
@@ -12,50 +12,50 @@ from tests.surfaces.event_stream import StreamEvent, parse_frames
 from tests.surfaces.in_process_app import open_app
 
 
-async def streams(headway: Headway, count: int) -> None:
-    """Until this many streams are open."""
+async def wait_for_streams(headway: Headway, count: int) -> None:
+    """Wait until exactly `count` streams are open."""
     async with asyncio.timeout(30):
         while headway.feed.open_streams != count:
             await asyncio.sleep(0.005)
 
 
 def test_pings_repeat_the_position(tmp_path: Path) -> None:
-    async def story() -> list[StreamEvent]:
+    async def run_scenario() -> list[StreamEvent]:
         async with open_app(tmp_path) as (app, _, token):
             feed = app.headway.feed
             channel, reader = await feed.open(token.token.tenant_id, None, None)
-            heard: list[StreamEvent] = []
+            received: list[StreamEvent] = []
             async for events in feed.follow(channel, reader):
-                heard += parse_frames(iter([encode_events(events)]))
-                if len(heard) == 3:
+                received += parse_frames(iter([encode_events(events)]))
+                if len(received) == 3:
                     await app.headway.database.write(partial(todos.add, tenant_id=token.token.tenant_id, draft=Draft("told")))
-                if len(heard) >= 7:
-                    return heard
+                if len(received) >= 7:
+                    return received
             raise AssertionError("it ended")
 
-    heard = asyncio.run(asyncio.wait_for(story(), 30))
-    assert [one.event for one in heard].count("todo_changed") == 1
-    assert [one.id for one in heard] == sorted(one.id for one in heard)
-    assert (heard[0].id, heard[-1]) == (0, (1, "ping", {}))
+    events = asyncio.run(asyncio.wait_for(run_scenario(), 30))
+    assert [event.event for event in events].count("todo_changed") == 1
+    assert [event.id for event in events] == sorted(event.id for event in events)
+    assert (events[0].id, events[-1]) == (0, (1, "ping", {}))
 
 
 def test_a_revoked_token_ends_its_streams_and_no_others(tmp_path: Path) -> None:
-    async def story() -> bool:
+    async def run_scenario() -> bool:
         async with open_app(tmp_path) as (app, client, token):
             headway = app.headway
             other = await headway.database.write(partial(tenants.create_token, tenant_id=token.token.tenant_id))
             theirs = {"Authorization": f"Bearer {other.secret}"}
             ended = asyncio.create_task(client.get("/v1/events"))
             stays = asyncio.create_task(client.get("/v1/events", headers=theirs))
-            await streams(headway, 2)
+            await wait_for_streams(headway, 2)
             await headway.database.write(partial(tenants.revoke_token, tenant_id=token.token.tenant_id, token_id=token.token.id))
             answer = await asyncio.wait_for(ended, 30)
-            await streams(headway, 1)
+            await wait_for_streams(headway, 1)
             alive = not stays.done()
             headway.feed.close()
             await asyncio.wait_for(stays, 30)
-            await streams(headway, 0)
+            await wait_for_streams(headway, 0)
             assert answer.status_code == 200
             return alive
 
-    assert asyncio.run(story())
+    assert asyncio.run(run_scenario())

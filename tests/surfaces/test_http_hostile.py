@@ -1,4 +1,4 @@
-"""Requests that were made to break something: every one is refused with a 4xx, quickly, and the server goes on."""
+"""Malicious requests: each gets a 4xx response quickly, and the server keeps serving."""
 
 import gzip
 import json
@@ -48,7 +48,7 @@ def test_a_body_that_was_made_to_break_something_is_refused(sqlite_client: Clien
 @pytest.mark.parametrize(
     "headers",
     [{"X-HTTP-Method-Override": "DELETE"}, {"X-HTTP-Method": "DELETE"}, {"X-Method-Override": "DELETE"}],
-    ids=lambda given: next(iter(given)),
+    ids=lambda headers: next(iter(headers)),
 )
 def test_no_header_makes_another_method_of_a_request(sqlite_client: Client, headers: dict[str, str]) -> None:
     todo = sqlite_client.add("stays")
@@ -77,7 +77,7 @@ def test_no_header_makes_another_method_of_a_request(sqlite_client: Client, head
     ],
 )
 def test_a_path_that_was_bent_leads_nowhere(sqlite_client: Client, path: str) -> None:
-    answer = raw(
+    answer = send_raw(
         sqlite_client,
         f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {sqlite_client.secret}\r\nConnection: close\r\n\r\n",
     )
@@ -106,9 +106,9 @@ SMUGGLED = "GET /v1/session HTTP/1.1\r\nHost: x\r\n\r\n"
     ],
 )
 def test_no_second_request_hides_in_the_first(sqlite_client: Client, head: str) -> None:
-    """Whatever a proxy in front of us makes of such a head: here it is one request, or none."""
+    """However a proxy interprets such a head, the server sees one request at most."""
     bearer = f"Authorization: Bearer {sqlite_client.secret}\r\nContent-Type: application/json"
-    answer = raw(sqlite_client, f"POST /v1/todos HTTP/1.1\r\nHost: x\r\n{bearer}\r\n{head}\r\n\r\n0\r\n\r\n{SMUGGLED}")
+    answer = send_raw(sqlite_client, f"POST /v1/todos HTTP/1.1\r\nHost: x\r\n{bearer}\r\n{head}\r\n\r\n0\r\n\r\n{SMUGGLED}")
     statuses = [line.split()[1] for line in answer.split(b"\r\n") if line.startswith(b"HTTP/1.1 ")]
     assert all(status[:1] == b"4" for status in statuses), (head, answer)
     assert b'"tenant"' not in answer
@@ -116,21 +116,21 @@ def test_no_second_request_hides_in_the_first(sqlite_client: Client, head: str) 
 
 def test_a_header_cannot_be_folded_into_another(sqlite_client: Client) -> None:
     for value in ("x\r\n X-Injected: yes", "x\rX-Injected: yes", "x\nX-Injected: yes", "x\0y"):
-        answer = raw(sqlite_client, f"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Request-Id: {value}\r\nConnection: close\r\n\r\n")
+        answer = send_raw(sqlite_client, f"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Request-Id: {value}\r\nConnection: close\r\n\r\n")
         assert b"x-injected" not in answer.partition(b"\r\n\r\n")[0].lower(), (value, answer)
     assert sqlite_client.get("/healthz").status_code == 200
 
 
-def raw(client: Client, request: str) -> bytes:
-    """All that is answered to what is sent as it is. Who did not say that it is the last request says so by hanging up."""
-    place = urlsplit(str(client.base_url))
-    with socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S) as connection:
+def send_raw(client: Client, request: str) -> bytes:
+    """Send a request verbatim and return everything received. Without `Connection: close`, shut down the sending side."""
+    address = urlsplit(str(client.base_url))
+    with socket.create_connection((address.hostname, address.port), timeout=PATIENCE_S) as connection:
         connection.sendall(request.encode())
         if "Connection: close" not in request:
             connection.shutdown(socket.SHUT_WR)
-        return b"".join(received(connection))
+        return b"".join(receive_chunks(connection))
 
 
-def received(connection: socket.socket) -> Iterator[bytes]:
+def receive_chunks(connection: socket.socket) -> Iterator[bytes]:
     while chunk := connection.recv(65536):
         yield chunk

@@ -1,4 +1,4 @@
-"""Idempotency-Key: the same request gets the same answer, and is done once."""
+"""Idempotency-Key: a repeated request gets the same response and takes effect once."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -18,45 +18,45 @@ from tests.surfaces.openapi_routes import list_operations
 from tests.surfaces.server_harness import PATIENCE_S, Client, Service, run_server
 
 
-def key() -> dict[str, str]:
+def new_key() -> dict[str, str]:
     return {"Idempotency-Key": uuid4().hex}
 
 
-def told(answer: httpx.Response) -> tuple[int, bytes, str | None]:
+def response_parts(answer: httpx.Response) -> tuple[int, bytes, str | None]:
     return answer.status_code, answer.content, answer.headers.get("content-type")
 
 
 def test_the_same_key_and_body_get_the_same_answer_byte_for_byte_and_write_one_row(client: Client) -> None:
-    headers, body = key(), {"subject": "once", "description": "naïve 😀"}
+    headers, body = new_key(), {"subject": "once", "description": "naïve 😀"}
     first = client.post("/v1/todos", json=body, headers=headers)
     client.change(first.json()["todo"], subject="renamed since")
     again = [client.post("/v1/todos", json=body, headers=headers) for _ in range(3)]
 
     assert first.status_code == 201
-    assert {told(answer) for answer in again} == {told(first)}
+    assert {response_parts(answer) for answer in again} == {response_parts(first)}
     assert client.subjects() == ["renamed since"]
 
 
-def sub_agent(client: Client) -> str:
-    """One that waits for its turn, in a conversation of its own."""
+def add_sub_agent(client: Client) -> str:
+    """Create a sub-agent with a delayed job, in a new conversation. Return its run id."""
     parent = client.desk.write(turns.start, client.conversation(), turns.TurnRequest("look", owner="somebody"))
 
     def begin(tx: Transaction) -> str:
         child = runs.begin_child(tx, parent, "coder", "fix it", 10)
         job = job_store.find(tx, child.tenant_id, child.id)
         assert job is not None
-        jobs.delay(tx, job)  # or a server that is quick would have worked it off
+        jobs.delay(tx, job)  # otherwise a fast server could already have run it
         return child.id
 
     return client.desk.database.write(begin)
 
 
-def tool_job(client: Client) -> str:
-    """One that somebody works on."""
+def add_tool_job(client: Client) -> str:
+    """Create a job that a worker owns. Return its id."""
     return client.desk.write(jobs.create, "tool", {"name": "now", "arguments": {}}, owner="somebody").id
 
 
-def a_goal(client: Client, *, active: bool) -> int:
+def add_goal(client: Client, *, active: bool) -> int:
     if active:
         return client.desk.write(goals.add, NewGoal("peace")).id
     return client.desk.write(goals.propose, NewGoal("peace"), "it is wanted").id
@@ -101,49 +101,49 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
                 "todo_id": todo["id"],
                 "turn_id": turn,
                 "conversation_id": conversation,
-                "job_id": dead.id if operation.path.endswith("retry") else tool_job(client),
-                "run_id": sub_agent(client),
-                "goal_id": a_goal(client, active=operation.path.endswith("pause")),
+                "job_id": dead.id if operation.path.endswith("retry") else add_tool_job(client),
+                "run_id": add_sub_agent(client),
+                "goal_id": add_goal(client, active=operation.path.endswith("pause")),
             }
             path = operation.path.format_map(names)
-            headers = key()
+            headers = new_key()
             first, second = (client.post(path, json=bodies[operation.path], headers=headers) for _ in range(2))
             assert first.is_success, (path, first.text)
-            if operation.path in ("/v1/ag-ui", "/v1/ui-stream"):  # what was said live is not said again
+            if operation.path in ("/v1/ag-ui", "/v1/ui-stream"):  # a replay has no live text
                 assert first.status_code == second.status_code
             else:
-                assert told(first) == told(second), path
-            assert any(one["name"] == "Idempotency-Key" for one in operation.definition["parameters"])
+                assert response_parts(first) == response_parts(second), path
+            assert any(parameter["name"] == "Idempotency-Key" for parameter in operation.definition["parameters"])
 
 
 def test_a_claim_that_found_nothing_finds_nothing_again(client: Client) -> None:
-    headers, body = key(), {"agent_id": "ada"}
+    headers, body = new_key(), {"agent_id": "ada"}
     first = client.post("/v1/todos/claim", json=body, headers=headers)
     client.add()
 
-    assert told(client.post("/v1/todos/claim", json=body, headers=headers)) == told(first) == (204, b"", None)
-    assert client.post("/v1/todos/claim", json=body, headers=key()).status_code == 200
+    assert response_parts(client.post("/v1/todos/claim", json=body, headers=headers)) == response_parts(first) == (204, b"", None)
+    assert client.post("/v1/todos/claim", json=body, headers=new_key()).status_code == 200
 
 
 def test_the_same_key_with_another_body_is_refused_and_does_nothing(client: Client) -> None:
-    headers = key()
+    headers = new_key()
     first = client.post("/v1/todos", json={"subject": "first"}, headers=headers)
 
     client.refused("POST", "/v1/todos", 409, "key_reused", json={"subject": "second"}, headers=headers)
     assert client.subjects() == ["first"]
-    assert told(client.post("/v1/todos", json={"subject": "first"}, headers=headers)) == told(first)
+    assert response_parts(client.post("/v1/todos", json={"subject": "first"}, headers=headers)) == response_parts(first)
 
 
 def test_a_refusal_is_given_again_even_if_it_would_no_longer_be_one(client: Client) -> None:
     later = client.add()["id"] + 1
-    headers, body = key(), {"subject": "x", "depends_on": [later]}
+    headers, body = new_key(), {"subject": "x", "depends_on": [later]}
     first = client.post("/v1/todos", json=body, headers=headers)
     while client.add()["id"] < later:
         pass
 
     assert first.status_code == 404
-    assert told(client.post("/v1/todos", json=body, headers=headers)) == told(first)
-    assert client.post("/v1/todos", json=body, headers=key()).status_code == 201
+    assert response_parts(client.post("/v1/todos", json=body, headers=headers)) == response_parts(first)
+    assert client.post("/v1/todos", json=body, headers=new_key()).status_code == 201
 
 
 @pytest.mark.parametrize(
@@ -156,17 +156,17 @@ def test_a_refusal_is_given_again_even_if_it_would_no_longer_be_one(client: Clie
 )
 def test_a_key_that_was_refused_is_used_up(client: Client, path: str, body: dict[str, Any], status: int) -> None:
     client.conversation(key="taken")
-    headers = key()
+    headers = new_key()
     first, second = (client.post(path, json=body, headers=headers) for _ in range(2))
     good = {"subject": "x"} if path == "/v1/todos" else {}
 
     assert first.status_code == status
-    assert told(first) == told(second)
+    assert response_parts(first) == response_parts(second)
     client.refused("POST", path, 409, "key_reused", json=good, headers=headers)
 
 
 def test_a_key_means_something_else_on_another_route(client: Client) -> None:
-    headers = key()
+    headers = new_key()
     conversation = client.conversation()
     body = {"conversation_id": conversation}
     todo = client.post("/v1/todos", json={"subject": "x"} | body, headers=headers)
@@ -176,47 +176,47 @@ def test_a_key_means_something_else_on_another_route(client: Client) -> None:
 
 
 def test_a_key_means_something_else_to_another_tenant(client: Client, service: Service) -> None:
-    headers, body = key(), {"subject": "x"}
+    headers, body = new_key(), {"subject": "x"}
     with service.tenant() as other:
-        ours, theirs = (one.ok("POST", "/v1/todos", 201, json=body, headers=headers)["todo"]["id"] for one in (client, other))
+        ours, theirs = (caller.ok("POST", "/v1/todos", 201, json=body, headers=headers)["todo"]["id"] for caller in (client, other))
 
         assert ours != theirs
         assert (len(client.subjects()), len(other.subjects())) == (1, 1)
 
 
 def test_a_key_means_the_same_to_every_token_of_a_tenant(client: Client) -> None:
-    headers, body = key(), {"subject": "x"}
+    headers, body = new_key(), {"subject": "x"}
     with client.again() as other:
-        first, second = (one.post("/v1/todos", json=body, headers=headers) for one in (client, other))
+        first, second = (caller.post("/v1/todos", json=body, headers=headers) for caller in (client, other))
 
-    assert told(first) == told(second)
+    assert response_parts(first) == response_parts(second)
 
 
-def at_once(clients: list[Client], body: dict[str, Any], headers: dict[str, str]) -> list[tuple[int, bytes, str | None]]:
-    """What each of them hears when all of them ask at the same moment."""
+def send_together(clients: list[Client], body: dict[str, Any], headers: dict[str, str]) -> list[tuple[int, bytes, str | None]]:
+    """Send the same request from all clients at the same moment. Return their responses."""
     together = Barrier(len(clients), timeout=PATIENCE_S)
 
-    def ask(one: Client) -> tuple[int, bytes, str | None]:
-        assert one.get("/healthz").status_code == 200  # the connection is there
+    def send(caller: Client) -> tuple[int, bytes, str | None]:
+        assert caller.get("/healthz").status_code == 200  # the connection is established
         together.wait()
-        return told(one.post("/v1/todos", json=body, headers=headers))
+        return response_parts(caller.post("/v1/todos", json=body, headers=headers))
 
     with ThreadPoolExecutor(len(clients)) as pool:
-        return list(pool.map(ask, clients))
+        return list(pool.map(send, clients))
 
 
 def test_when_eight_come_at_once_one_acts_and_all_get_its_answer(client: Client) -> None:
     with ExitStack() as stack:
         clients = [stack.enter_context(client.again()) for _ in range(8)]
         for n in range(5):
-            answers = set(at_once(clients, {"subject": f"round {n}"}, key()))
+            answers = set(send_together(clients, {"subject": f"round {n}"}, new_key()))
             assert len(answers) == 1
             assert answers.pop()[0] == 201
             assert client.subjects().count(f"round {n}") == 1
 
 
 def test_an_answer_outlives_the_server(tmp_path: Path, database_url: str) -> None:
-    headers, body = key(), {"subject": "once"}
+    headers, body = new_key(), {"subject": "once"}
     with run_server(database_url, tmp_path) as service, service.tenant() as client:
         first = client.post("/v1/todos", json=body, headers=headers)
         refused = client.post("/v1/todos", json={"subject": "x", "depends_on": [999]}, headers=headers)
@@ -224,7 +224,7 @@ def test_an_answer_outlives_the_server(tmp_path: Path, database_url: str) -> Non
         with run_server(database_url, tmp_path) as restarted:
             client.base_url = httpx.URL(restarted.url)
             again = client.post("/v1/todos", json=body, headers=headers)
-            assert told(again) == told(first)
+            assert response_parts(again) == response_parts(first)
             assert (first.status_code, refused.status_code) == (201, 409)
             assert client.subjects() == ["once"]
 
@@ -232,7 +232,7 @@ def test_an_answer_outlives_the_server(tmp_path: Path, database_url: str) -> Non
 @pytest.mark.parametrize("method", ["PATCH", "DELETE"])
 def test_other_methods_ignore_a_key(sqlite_client: Client, method: str) -> None:
     todo = sqlite_client.add()
-    headers = key()
+    headers = new_key()
     body = {"subject": "again"} if method == "PATCH" else None
     first, second = (sqlite_client.request(method, f"/v1/todos/{todo['id']}", json=body, headers=headers) for _ in range(2))
 

@@ -1,4 +1,4 @@
-"""Limits, and what every answer carries."""
+"""Rate and size limits, and the headers that every response has."""
 
 import asyncio
 import gzip
@@ -21,8 +21,8 @@ from tests.surfaces.in_process_app import open_app
 from tests.surfaces.server_harness import PATIENCE_S, Client, Service
 
 RATE = 600
-HARDEST = 20_000
-EVERYWHERE = {
+MOST_REQUESTS = 20_000
+COMMON_HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -32,24 +32,24 @@ EVERYWHERE = {
 }
 
 
-def answers(service: Service, request: bytes, count: int) -> Iterator[tuple[int, dict[bytes, bytes]]]:
-    """Status and headers of the answers to many requests, all sent before any answer is read."""
-    place = urlsplit(service.url)
-    with socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S) as connection:
+def pipeline_requests(service: Service, request: bytes, count: int) -> Iterator[tuple[int, dict[bytes, bytes]]]:
+    """Pipeline `count` requests in batches of 100. Yield the status and headers of each response."""
+    address = urlsplit(service.url)
+    with socket.create_connection((address.hostname, address.port), timeout=PATIENCE_S) as connection:
         for _ in range(count // 100):
             connection.sendall(request * 100)
-            with_bodies = connection.makefile("rb")
+            reader = connection.makefile("rb")
             for _ in range(100):
-                status = int(with_bodies.readline().split()[1])
-                headers = dict(line.rstrip().split(b": ", 1) for line in iter(with_bodies.readline, b"\r\n"))
-                with_bodies.read(int(headers[b"content-length"]))
+                status = int(reader.readline().split()[1])
+                headers = dict(line.rstrip().split(b": ", 1) for line in iter(reader.readline, b"\r\n"))
+                reader.read(int(headers[b"content-length"]))
                 yield status, headers
 
 
 def test_a_token_over_its_rate_limit_must_wait_and_others_need_not(sqlite_service: Service) -> None:
     with sqlite_service.tenant() as hasty, sqlite_service.tenant() as calm:
         request = f"GET /healthz HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {hasty.secret}\r\n\r\n".encode()
-        numbered = enumerate(answers(sqlite_service, request, HARDEST))
+        numbered = enumerate(pipeline_requests(sqlite_service, request, MOST_REQUESTS))
         served, headers = next((n, headers) for n, (status, headers) in numbered if status == 429)
 
         assert served >= RATE
@@ -81,7 +81,7 @@ def test_a_large_answer_is_compressed_for_clients_that_accept_it(client: Client)
 
 def test_every_answer_has_security_headers(sqlite_client: Client, sqlite_service: Service) -> None:
     stranger = httpx.get(f"{sqlite_service.url}/v1/todos", verify=False)
-    found = [
+    responses = [
         sqlite_client.get("/v1/todos"),
         sqlite_client.post("/v1/todos", json={"subject": "x"}),
         sqlite_client.post("/v1/todos/claim", json={"agent_id": "ada", "conversation_id": sqlite_client.conversation()}),
@@ -97,27 +97,27 @@ def test_every_answer_has_security_headers(sqlite_client: Client, sqlite_service
         stranger,
     ]
     with open_stream(sqlite_client) as stream:
-        found.append(stream.answer)
+        responses.append(stream.answer)
 
-    assert {answer.status_code for answer in found} == {200, 201, 204, 400, 401, 404, 405, 413}
-    for answer in found:
-        assert {name: answer.headers.get(name) for name in EVERYWHERE} == EVERYWHERE, answer.request.url
+    assert {answer.status_code for answer in responses} == {200, 201, 204, 400, 401, 404, 405, 413}
+    for answer in responses:
+        assert {name: answer.headers.get(name) for name in COMMON_HEADERS} == COMMON_HEADERS, answer.request.url
         assert answer.headers["content-security-policy"].startswith("default-src 'none'")
         assert "server" not in answer.headers
         assert re.fullmatch("[0-9a-f]{16}", answer.headers["x-request-id"])
 
 
 def test_no_answer_allows_cross_origin_reads(sqlite_client: Client) -> None:
-    asking = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "*"}
+    preflight = {"Origin": "https://evil.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "*"}
     for path in ("/v1/todos", "/mcp", "/openapi.json", "/metrics", "/login", "/"):
         for method in ("OPTIONS", "GET"):
-            answer = sqlite_client.request(method, path, headers=asking)
+            answer = sqlite_client.request(method, path, headers=preflight)
             assert [name for name in answer.headers if name.startswith("access-control-")] == [], (method, path)
             assert method == "GET" or answer.status_code == 405, path
 
 
-def exchanged(headers: list[tuple[bytes, bytes]], app: ASGIApp, buckets: RateLimiter) -> list[Message]:
-    """What is sent in answer to a request with these headers."""
+def exchange(headers: list[tuple[bytes, bytes]], app: ASGIApp, buckets: RateLimiter) -> list[Message]:
+    """Run one request with these headers through the middleware. Return the ASGI messages it sends."""
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -140,7 +140,7 @@ async def broken(_scope: Scope, _receive: Receive, _send: Send) -> None:
 
 
 def test_an_internal_error_names_its_request_and_not_its_cause(caplog: pytest.LogCaptureFixture) -> None:
-    start, body = exchanged([(b"x-request-id", b"mine")], broken, RateLimiter())
+    start, body = exchange([(b"x-request-id", b"mine")], broken, RateLimiter())
 
     assert start["status"] == 500
     assert json.loads(body["body"])["detail"] == "Internal error. The server's log has the details of request mine."
@@ -160,9 +160,9 @@ def test_a_request_keeps_its_id_if_it_is_well_formed(sqlite_client: Client) -> N
 
 
 def test_a_body_that_does_not_arrive_is_408(tmp_path: Path) -> None:
-    """The half minute that it may take is over as soon as the first piece is there."""
+    """The test expires the 30-second deadline as soon as the first chunk has arrived."""
 
-    async def story() -> list[MutableMapping[str, Any]]:
+    async def run_scenario() -> list[MutableMapping[str, Any]]:
         async with open_app(tmp_path) as (app, _, token):
             headers = [(b"authorization", f"Bearer {token.secret}".encode()), (b"content-type", b"application/json")]
             scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/v1/todos", "query_string": b"", "headers": headers}
@@ -182,7 +182,7 @@ def test_a_body_that_does_not_arrive_is_408(tmp_path: Path) -> None:
             await asyncio.wait_for(app(scope, receive, send), 30)
             return sent
 
-    start, body = asyncio.run(story())
+    start, body = asyncio.run(run_scenario())
     assert start["status"] == 408
     assert json.loads(body["body"])["code"] == "slow_body"
 
@@ -191,8 +191,8 @@ def test_a_body_that_does_not_arrive_is_408(tmp_path: Path) -> None:
     "request_line", [b"nonsense\r\n\r\n", b"GET /\xff HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nbad header\r\n\r\n"]
 )
 def test_input_that_is_not_http_is_400_and_ends_the_connection(sqlite_service: Service, request_line: bytes) -> None:
-    place = urlsplit(sqlite_service.url)
-    with socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S) as connection:
+    address = urlsplit(sqlite_service.url)
+    with socket.create_connection((address.hostname, address.port), timeout=PATIENCE_S) as connection:
         connection.sendall(request_line)
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
 
@@ -201,10 +201,10 @@ def test_input_that_is_not_http_is_400_and_ends_the_connection(sqlite_service: S
 
 @pytest.mark.parametrize("beginning", [b"GET /healthz HTTP/1.1\r\nX-Endless: ", b"GET /healthz?endless="])
 def test_a_head_without_end_is_refused(sqlite_service: Service, beginning: bytes) -> None:
-    place = urlsplit(sqlite_service.url)
-    with socket.create_connection((place.hostname, place.port), timeout=PATIENCE_S) as connection:
+    address = urlsplit(sqlite_service.url)
+    with socket.create_connection((address.hostname, address.port), timeout=PATIENCE_S) as connection:
         connection.sendall(beginning)
-        with pytest.raises(OSError, match=r"reset|pipe"):  # noqa: PT012  it hears of it a little late
+        with pytest.raises(OSError, match=r"reset|pipe"):  # noqa: PT012  the client sees the reset only after some more writes
             for _ in range(1_000):
                 connection.sendall(b"x" * 65536)
     assert httpx.get(f"{sqlite_service.url}/healthz", verify=False).status_code == 200
@@ -216,10 +216,10 @@ def test_a_large_head_is_served(sqlite_client: Client) -> None:
 
 
 def test_spaces_around_a_token_do_not_make_it_another_one() -> None:
-    """Where a token has one request a second: all but the first of these come too soon."""
+    """The limit is one request per second and token, so all but the first of these are refused."""
     buckets = RateLimiter(rate=1)
     bearers = [f"Bearer{spaces}a-token{spaces}".encode() for spaces in (" ", "   ", "     ", "       ")]
-    statuses = [exchanged([(b"authorization", bearer)], fine, buckets)[0]["status"] for bearer in bearers]
+    statuses = [exchange([(b"authorization", bearer)], fine, buckets)[0]["status"] for bearer in bearers]
 
     assert statuses == [204, 429, 429, 429]
-    assert exchanged([(b"authorization", b"Bearer another")], fine, buckets)[0]["status"] == 204
+    assert exchange([(b"authorization", b"Bearer another")], fine, buckets)[0]["status"] == 204

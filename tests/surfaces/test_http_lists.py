@@ -43,8 +43,8 @@ def test_a_conversations_list_holds_its_own_todos_and_the_tenant_wide_ones(clien
     for everything in ({}, {"conversation_id": 0}):
         assert sorted(client.subjects(**everything)) == ["ours", "theirs", "wide"]
     for path, field in (("/v1/todos", "todos"), ("/v1/todos/ready", "todos")):
-        found = client.ok("GET", path, params={"conversation_id": "tenant"})[field]
-        assert [todo["subject"] for todo in found] == ["wide"]
+        rows = client.ok("GET", path, params={"conversation_id": "tenant"})[field]
+        assert [todo["subject"] for todo in rows] == ["wide"]
 
 
 def test_a_list_can_be_narrowed_by_status_agent_and_turn(client: Client) -> None:
@@ -98,9 +98,9 @@ def test_a_page_holds_fifty_by_default(client: Client) -> None:
 @pytest.mark.parametrize("path", ["/v1/todos", "/v1/todos/ready", "/v1/conversations"])
 @pytest.mark.parametrize("limit", ["501", "0", "-1", "many", "", "1.5", str(2**64)])
 def test_a_page_has_a_size_between_1_and_500(sqlite_client: Client, path: str, limit: str) -> None:
-    said = sqlite_client.refused("GET", path, 422, "invalid", params={"limit": limit})
+    detail = sqlite_client.refused("GET", path, 422, "invalid", params={"limit": limit})
 
-    assert said.startswith("limit: ")
+    assert detail.startswith("limit: ")
 
 
 @pytest.mark.parametrize("cursor", ["x", "1", "1.2", "1.2.3.4", "-1.2.3", "1.2.٣", "1.2.3\n", "W10", "0" * 300, f"1.{10**19}.1"])
@@ -123,15 +123,15 @@ def test_a_cursor_of_one_list_is_foreign_to_another(client: Client) -> None:
         client.desk.write(notices.notify, "budget", name)
         client.add(name)
     lists = ("todos", "jobs", "agents", "notices", "goals", "schedules")
-    cursors = {one: client.ok("GET", f"/v1/{one}", params={"limit": 1})["next_cursor"] for one in lists}
+    cursors = {list_name: client.ok("GET", f"/v1/{list_name}", params={"limit": 1})["next_cursor"] for list_name in lists}
 
     assert len(set(cursors.values())) == len(lists)
-    for one in lists:
+    for list_name in lists:
         for other, cursor in cursors.items():
-            if one == other:
-                assert len(client.ok("GET", f"/v1/{one}", params={"limit": 1, "cursor": cursor})[one]) == 1
+            if list_name == other:
+                assert len(client.ok("GET", f"/v1/{list_name}", params={"limit": 1, "cursor": cursor})[list_name]) == 1
             else:
-                client.refused("GET", f"/v1/{one}", 422, "bad_cursor", params={"cursor": cursor})
+                client.refused("GET", f"/v1/{list_name}", 422, "bad_cursor", params={"cursor": cursor})
 
 
 def test_a_cursor_of_a_longer_list_is_the_end_of_a_shorter_one(client: Client) -> None:

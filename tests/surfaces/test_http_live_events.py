@@ -1,4 +1,4 @@
-"""Live: nothing missed and nothing repeated, whoever writes, however often a reader comes and goes."""
+"""Live events: each reader gets every event exactly once, with several writers and across reconnects."""
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ WRITERS = 4
 EACH = 100
 
 
-def open_streams(service: Service) -> int:
+def count_open_streams(service: Service) -> int:
     (line,) = (
         line
         for line in httpx.get(f"{service.url}/metrics", verify=False).text.splitlines()
@@ -39,21 +39,21 @@ def write_many(writer: Client) -> None:
 
 @pytest.mark.parametrize("by_header", [True, False])
 def test_a_reader_that_reconnects_while_four_write_gets_every_event_once(client: Client, by_header: bool) -> None:
-    seen: list[int] = []
-    patience = cycle(range(1, 30, 4))
+    ids: list[int] = []
+    counts = cycle(range(1, 30, 4))
     with ExitStack() as stack, ThreadPoolExecutor(WRITERS) as pool:
         writers = [stack.enter_context(client.again()) for _ in range(WRITERS)]
         writing = [pool.submit(write_many, writer) for writer in writers]
-        while len(seen) < WRITERS * EACH:
-            last = str(seen[-1] if seen else 0)
+        while len(ids) < WRITERS * EACH:
+            last = str(ids[-1] if ids else 0)
             options: dict[str, Any] = {"headers": {"Last-Event-ID": last}} if by_header else {"params": {"after": last}}
             with open_stream(client, **options) as stream:
-                seen += [told.id for told in stream.take(min(next(patience), WRITERS * EACH - len(seen)))]
-        for one in writing:
-            one.result()
+                ids += [event.id for event in stream.take(min(next(counts), WRITERS * EACH - len(ids)))]
+        for future in writing:
+            future.result()
 
-    assert seen == list_logged_ids(client)
-    assert seen == sorted(set(seen))
+    assert ids == list_logged_ids(client)
+    assert ids == sorted(set(ids))
 
 
 def test_readers_that_connect_from_now_on_while_others_write_begin_where_they_say(client: Client) -> None:
@@ -66,18 +66,18 @@ def test_readers_that_connect_from_now_on_while_others_write_begin_where_they_sa
         writing.result()
     log = list_logged_ids(client)
 
-    for first, told in begun:
-        place = log.index(first.id) + 1 if first.id else 0
-        assert [one.id for one in told] == log[place : place + len(told)]
+    for first, events in begun:
+        start = log.index(first.id) + 1 if first.id else 0
+        assert [event.id for event in events] == log[start : start + len(events)]
 
 
 def test_many_readers_get_the_same_events(client: Client) -> None:
     with ExitStack() as stack:
         streams = [stack.enter_context(open_stream(client)) for _ in range(40)]
         write_many(client)
-        heard = {tuple(told.id for told in stream.take(EACH)) for stream in streams}
+        received = {tuple(event.id for event in stream.take(EACH)) for stream in streams}
 
-    assert heard == {tuple(list_logged_ids(client))}
+    assert received == {tuple(list_logged_ids(client))}
 
 
 def test_writes_of_another_process_are_streamed(client: Client, service: Service, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_writes_of_another_process_are_streamed(client: Client, service: Service
 
 
 def test_on_postgres_events_of_another_process_arrive_at_once(postgres_service: Service) -> None:
-    """Thirty times the slow look that makes good what was not announced would take a minute."""
+    """If the feed relied on its fallback poll, thirty events would take a minute."""
     with postgres_service.tenant() as client, open_stream(client) as stream:
         began = monotonic()
         for n in range(30):
@@ -100,8 +100,8 @@ def test_on_postgres_events_of_another_process_arrive_at_once(postgres_service: 
         assert monotonic() - began < 30
 
 
-def tell(desk: TenantHarness, events: int) -> None:
-    """Have many large events written to the log."""
+def write_large_events(desk: TenantHarness, events: int) -> None:
+    """Write many large events to the log."""
     event = build_todo_event(desk.tenant.id, desk.add(description="x" * 1500), "updated")
 
     def emit_many(tx: Transaction) -> None:
@@ -115,31 +115,31 @@ def tell(desk: TenantHarness, events: int) -> None:
 def test_readers_that_do_not_read_cost_no_memory_and_still_get_everything(sqlite_client: Client, sqlite_service: Service) -> None:
     process = psutil.Process(sqlite_service.process.pid)
     with ExitStack() as stack:
-        awake, *asleep = [stack.enter_context(open_stream(sqlite_client)) for _ in range(21)]
+        active_reader, *idle_readers = [stack.enter_context(open_stream(sqlite_client)) for _ in range(21)]
         before = process.memory_info().rss
-        tell(sqlite_client.desk, 20_000)
-        heard = awake.take(20_001)  # whoever reads is not held up by those who don't
-        grown = process.memory_info().rss - before
-        late = asleep[0].take(20_001)
+        write_large_events(sqlite_client.desk, 20_000)
+        events = active_reader.take(20_001)  # readers that read are not delayed by those that do not
+        growth = process.memory_info().rss - before
+        late = idle_readers[0].take(20_001)
 
-    assert grown < 200 * 2**20, f"{grown / 2**20:.0f} MiB"  # all of it, twenty times over, would be 700
-    assert [told.id for told in late] == [told.id for told in heard] == list_logged_ids(sqlite_client)
+    assert growth < 200 * 2**20, f"{growth / 2**20:.0f} MiB"  # buffering everything for twenty readers would take 700 MiB
+    assert [event.id for event in late] == [event.id for event in events] == list_logged_ids(sqlite_client)
 
 
 def test_closed_streams_leave_nothing_behind(client: Client, service: Service) -> None:
     process = psutil.Process(service.process.pid)
-    wait_until(lambda: open_streams(service) == 0, "streams of earlier tests end")
+    wait_until(lambda: count_open_streams(service) == 0, "streams of earlier tests end")
     with open_stream(client):
         pass
-    wait_until(lambda: open_streams(service) == 0, "the first stream ends")
+    wait_until(lambda: count_open_streams(service) == 0, "the first stream ends")
     files, threads = process.num_fds(), process.num_threads()
     for _ in range(2):
         with ExitStack() as stack:
             for _ in range(25):
                 stack.enter_context(open_stream(client))
-            assert open_streams(service) == 25
+            assert count_open_streams(service) == 25
             client.add()
-        wait_until(lambda: open_streams(service) == 0, "all streams end")
+        wait_until(lambda: count_open_streams(service) == 0, "all streams end")
 
     wait_until(lambda: process.num_fds() <= files, "all files are closed")
     assert process.num_threads() <= threads

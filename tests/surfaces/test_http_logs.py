@@ -1,4 +1,4 @@
-"""Logs: a JSON object a line, with the request's name, and nothing that is nobody's business."""
+"""Logs: one JSON object per line, with the request id and without secrets or content."""
 
 import re
 import resource
@@ -12,7 +12,7 @@ import pytest
 from tests.surfaces.event_stream import open_stream
 from tests.surfaces.server_harness import Service, client_options, run_server, wait_until
 
-HUSH = "hush-hush"
+SECRET = "hush-hush"
 
 
 @pytest.fixture(scope="module")
@@ -22,14 +22,14 @@ def talkative(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield service
 
 
-def line_of(service: Service, request_id: str) -> dict[str, Any]:
-    """The one line about a request."""
+def wait_for_line(service: Service, request_id: str) -> dict[str, Any]:
+    """Wait for the single log line of a request and return it."""
 
-    def found() -> list[dict[str, Any]]:
+    def find_lines() -> list[dict[str, Any]]:
         return [line for line in service.lines() if line.get("request_id") == request_id]
 
-    wait_until(lambda: bool(found()), "the request is logged")
-    (line,) = found()
+    wait_until(lambda: bool(find_lines()), "the request is logged")
+    (line,) = find_lines()
     return line
 
 
@@ -42,7 +42,7 @@ def test_every_request_is_one_line_with_its_name_route_status_and_time(talkative
             ("nowhere", "/nowhere", "unmatched", 404),
         ):
             client.get(path, headers={"X-Request-Id": request_id})
-            line = line_of(talkative, request_id)
+            line = wait_for_line(talkative, request_id)
             assert set(line) == {"at", "level", "logger", "message", "method", "route", "status", "ms", "request_id"}
             assert (line["method"], line["route"], line["status"], line["level"]) == ("GET", route, status, "info")
             assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}", line["at"])
@@ -59,27 +59,27 @@ def test_a_log_that_cannot_be_written_gets_no_traceback_and_logging_resumes(tmp_
         assert client.get("/v1/todos", headers={"X-Request-Id": "unwritten"}).status_code == 200
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, before)
         client.get("/v1/todos", headers={"X-Request-Id": "written"})
-        assert line_of(service, "written")["status"] == 200  # and every line of the log is JSON
+        assert wait_for_line(service, "written")["status"] == 200  # `lines()` parses every line of the log as JSON
 
 
 def test_no_token_cookie_body_or_query_is_ever_logged(talkative: Service) -> None:
     with talkative.tenant() as client, httpx.Client(**client_options(talkative.url)) as browser:
         login = str(talkative.announced["login_url"])
         assert browser.get(login).status_code == 303
-        browser.get("/v1/todos", params={"agent_id": HUSH})
-        browser.post("/v1/todos", json={"subject": HUSH}, headers={"Origin": "http://evil.example"})
-        client.add(HUSH, description=HUSH)
-        client.post("/v1/todos", json={"subject": 1, HUSH: HUSH})
-        client.post("/v1/todos", content=HUSH.encode())
-        client.get(f"/v1/turns/{HUSH}")
-        client.get(f"/{HUSH}", params={"token": HUSH})
-        client.get("/v1/todos", headers={"Authorization": f"Bearer {HUSH}"})
-        client.post("/v1/todos", json={"subject": "x"}, headers={"Idempotency-Key": HUSH})
+        browser.get("/v1/todos", params={"agent_id": SECRET})
+        browser.post("/v1/todos", json={"subject": SECRET}, headers={"Origin": "http://evil.example"})
+        client.add(SECRET, description=SECRET)
+        client.post("/v1/todos", json={"subject": 1, SECRET: SECRET})
+        client.post("/v1/todos", content=SECRET.encode())
+        client.get(f"/v1/turns/{SECRET}")
+        client.get(f"/{SECRET}", params={"token": SECRET})
+        client.get("/v1/todos", headers={"Authorization": f"Bearer {SECRET}"})
+        client.post("/v1/todos", json={"subject": "x"}, headers={"Idempotency-Key": SECRET})
         with open_stream(client, params={"after": "0"}, headers={"Last-Event-ID": "0"}) as stream:
             stream.take(1)
         client.get("/v1/todos", headers={"X-Request-Id": "the-last"})
-        line_of(talkative, "the-last")
-        secrets = [client.secret, login.partition("token=")[2], *browser.cookies.values(), HUSH, "evil.example", "after=0"]
+        wait_for_line(talkative, "the-last")
+        secrets = [client.secret, login.partition("token=")[2], *browser.cookies.values(), SECRET, "evil.example", "after=0"]
     logged = talkative.log.read_text()
 
     assert len(secrets) == 6
@@ -91,7 +91,7 @@ def test_looking_at_the_servers_health_is_not_worth_a_line(talkative: Service) -
         for path in ("/healthz", "/readyz", "/metrics"):
             client.get(path, headers={"X-Request-Id": "quiet"})
         client.get("/v1/todos", headers={"X-Request-Id": "after-the-quiet"})
-    line_of(talkative, "after-the-quiet")
+    wait_for_line(talkative, "after-the-quiet")
 
     assert not [line for line in talkative.lines() if line.get("request_id") == "quiet"]
 

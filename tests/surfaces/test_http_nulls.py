@@ -1,4 +1,4 @@
-"""Bodies with null for what is optional: as if it were not there. Where null means something, it still does."""
+"""Null for an optional field means that the field is absent. Null still clears fields that are nullable."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from tests.surfaces.server_harness import Client
 
 MODULES = (todo_schemas, agents, engine, front_ends, goals, operators)
 BODIES = {
-    one.__name__: one
+    model.__name__: model
     for module in MODULES
-    for one in vars(module).values()
-    if isinstance(one, type) and issubclass(one, todo_schemas.NullIsAbsent) and one.model_fields
+    for model in vars(module).values()
+    if isinstance(model, type) and issubclass(model, todo_schemas.NullIsAbsent) and model.model_fields
 }
 
 
@@ -22,10 +22,11 @@ BODIES = {
 def test_every_optional_field_may_be_null(body: type[BaseModel]) -> None:
     """000: optional fields are marked "?"; null for one means that it is absent, on every surface."""
     optional = {name: field.get_default() for name, field in body.model_fields.items() if not field.is_required()}
-    told = body.model_json_schema().get("properties", {})
+    properties = body.model_json_schema().get("properties", {})
     for name, default in optional.items():
         assert TypeAdapter(body.model_fields[name].rebuild_annotation()).validate_python(None, strict=True) == default
-        kinds = told[name].get("anyOf", [{"type": "null"}])  # Any, and what the document leaves out on purpose, has no kinds
+        # `Any`, and types left out of the document on purpose, have no `anyOf`.
+        kinds = properties[name].get("anyOf", [{"type": "null"}])
         assert {"type": "null"} in kinds
 
 
@@ -34,10 +35,10 @@ def test_a_todo_with_nulls_is_one_without_those_fields(client: Client) -> None:
     names = ("description", "completion_criteria", "agent_type", "agent_id", "conversation_id", "turn_id", "status", "position")
     plain = client.ok("POST", "/v1/todos", 201, json={"subject": "plain"})["todo"]
     nulls: dict[str, Any] = dict.fromkeys((*names, "depends_on"))
-    made = client.ok("POST", "/v1/todos", 201, json={"subject": "nulls", **nulls})["todo"]
+    todo = client.ok("POST", "/v1/todos", 201, json={"subject": "nulls", **nulls})["todo"]
 
     different = ("id", "subject", "position", "created_at", "updated_at")
-    assert {k: v for k, v in made.items() if k not in different} == {k: v for k, v in plain.items() if k not in different}
+    assert {k: v for k, v in todo.items() if k not in different} == {k: v for k, v in plain.items() if k not in different}
 
 
 def test_null_still_clears_nullable_fields(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""The OpenAPI document: everything is in it, and everything in it is there."""
+"""The OpenAPI document lists every route of the API, and every route it lists exists."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from tests.surfaces.in_process_app import open_app
 from tests.surfaces.openapi_routes import get_document, list_operations
 from tests.surfaces.server_harness import Client, Service
 
-# Pages for people, the document itself, and a door with a protocol of its own.
+# Not in the document: the web pages, the document itself, and MCP, which has its own protocol.
 PAGES = ("/", "/c/{conversation_id}", "/board", "/goals", "/goals/{goal_id}", "/operations", "/static/{build}/{name}", "/login")
 NOT_DESCRIBED = {("GET", page) for page in PAGES}
 NOT_DESCRIBED |= {("POST", "/login"), ("POST", "/logout"), ("GET", "/openapi.json")}
@@ -54,59 +54,59 @@ PROMISED = {
 }
 
 
-def references(part: Any) -> Iterator[str]:
+def find_references(part: Any) -> Iterator[str]:
     if isinstance(part, dict):
         if isinstance(part.get("$ref"), str):
             yield part["$ref"]
         for below in part.values():
-            yield from references(below)
+            yield from find_references(below)
     elif isinstance(part, list):
         for below in part:
-            yield from references(below)
+            yield from find_references(below)
 
 
 def test_every_route_of_the_app_is_in_the_document(tmp_path: Path, sqlite_client: Client) -> None:
-    async def story() -> set[tuple[str, str]]:
+    async def list_served_routes() -> set[tuple[str, str]]:
         async with open_app(tmp_path) as (app, _, _):
             return {(method, route.path_format) for route in app.routes for method in route.methods or ()}
 
-    served = asyncio.run(story())
+    served = asyncio.run(list_served_routes())
     assert served - NOT_DESCRIBED == {(operation.method, operation.path) for operation in list_operations(sqlite_client)}
     assert served >= NOT_DESCRIBED
 
 
 def test_the_document_among_the_documents_is_the_one_that_is_served(sqlite_client: Client) -> None:
-    kept = Path(__file__).parents[2] / "docs" / "reference" / "openapi.json"
-    assert get_document(sqlite_client) == json.loads(kept.read_text(encoding="utf-8"))
+    stored = Path(__file__).parents[2] / "docs" / "reference" / "openapi.json"
+    assert get_document(sqlite_client) == json.loads(stored.read_text(encoding="utf-8"))
 
 
 def test_the_promised_routes_exist(sqlite_client: Client) -> None:
-    found = {f"{operation.method} {operation.path}" for operation in list_operations(sqlite_client)}
+    routes = {f"{operation.method} {operation.path}" for operation in list_operations(sqlite_client)}
 
-    assert found >= PROMISED
+    assert routes >= PROMISED
 
 
 def test_every_reference_leads_somewhere_and_every_shape_is_referred_to(sqlite_client: Client) -> None:
     document = get_document(sqlite_client)
     schemas = document["components"]["schemas"]
-    referred, waiting = set[str](), set(references(document["paths"]))
+    referred, waiting = set[str](), set(find_references(document["paths"]))
     while waiting:
-        one = waiting.pop().removeprefix("#/components/schemas/")
-        assert one in schemas
-        referred.add(one)
-        waiting |= {below for below in references(schemas[one]) if below.rpartition("/")[2] not in referred}
+        name = waiting.pop().removeprefix("#/components/schemas/")
+        assert name in schemas
+        referred.add(name)
+        waiting |= {below for below in find_references(schemas[name]) if below.rpartition("/")[2] not in referred}
 
     assert referred == set(schemas)
 
 
 def test_every_operation_documents_its_purpose_security_and_errors(sqlite_client: Client) -> None:
-    found = list_operations(sqlite_client)
-    for operation in found:
+    operations = list_operations(sqlite_client)
+    for operation in operations:
         definition = operation.definition
         assert definition["summary"]
         assert definition["tags"]
         assert ("security" in definition) == operation.path.startswith("/v1/")
-        in_path = {one["name"] for one in definition.get("parameters", ()) if one["in"] == "path"}
+        in_path = {parameter["name"] for parameter in definition.get("parameters", ()) if parameter["in"] == "path"}
         assert in_path == set(re.findall(r"\{(.*?)\}", operation.path))
         statuses = set(map(int, definition["responses"]))
         assert statuses >= {429, 500, 503} | ({401, 403, 422} if "security" in definition else set())
@@ -114,7 +114,7 @@ def test_every_operation_documents_its_purpose_security_and_errors(sqlite_client
         for status, answer in definition["responses"].items():
             if int(status) >= 400:
                 assert answer["content"].keys() == {"application/problem+json"}
-    names = [operation.definition["operationId"] for operation in found]
+    names = [operation.definition["operationId"] for operation in operations]
     assert len(names) == len(set(names))
 
 
@@ -125,12 +125,12 @@ def test_bodies_refuse_unknown_fields(sqlite_client: Client) -> None:
         for operation in list_operations(sqlite_client)
         if operation.takes_body
     ]
-    names = {reference.rpartition("/")[2] for body in bodies for reference in references(body)}
+    names = {reference.rpartition("/")[2] for body in bodies for reference in find_references(body)}
     closed = [document["components"]["schemas"][name] for name in names] + [body for body in bodies if "properties" in body]
 
     assert len(closed) > 5
-    # a row of a batch of changes is judged when its turn comes, not before; the protocols of front ends are not ours
-    loose = {one["title"] for one in closed if one["additionalProperties"] is not False}
+    # The rows of a batch update are validated one by one when applied, and the front-end protocols are third-party.
+    loose = {schema["title"] for schema in closed if schema["additionalProperties"] is not False}
     assert loose == {"LooseRow", "RunAgentInput", "UiMessages"}
 
 

@@ -1,4 +1,4 @@
-"""/v1/halt and /v1/costs: everybody may look, operators may act."""
+"""/v1/halt and /v1/costs: every token may read, only operator tokens may write."""
 
 import json
 import time
@@ -19,14 +19,14 @@ from tests.surfaces.server_harness import Client, Service, client_options, run_s
 PRICED = "openai-chat:gpt-4o"
 
 
-def operator(client: Client) -> dict[str, str]:
-    """Headers of somebody who may act for the installation."""
+def operator_headers(client: Client) -> dict[str, str]:
+    """Create an operator token. Return the headers that use it."""
     return {"Authorization": f"Bearer {client.desk.write(tenants.create_token, 'operator', operator=True).secret}"}
 
 
 @contextmanager
 def halted(client: Client) -> Iterator[None]:
-    client.ok("PUT", "/v1/halt", json={"why": "lunch"}, headers=operator(client))
+    client.ok("PUT", "/v1/halt", json={"why": "lunch"}, headers=operator_headers(client))
     try:
         yield
     finally:
@@ -40,18 +40,18 @@ def test_thrown_and_lifted(client: Client) -> None:
     assert client.ok("GET", "/v1/halt") == {"halt": {"halted": False, "why": "", "since": 0}}
     before = int(time.time())
     with halted(client):
-        found = client.ok("GET", "/v1/halt")["halt"]
-        assert (found["halted"], found["why"]) == (True, "lunch")
-        assert before <= found["since"] <= time.time()
-        again = client.ok("PUT", "/v1/halt", json={"why": "something else"}, headers=operator(client))
-        assert again == {"halt": found}
-        lifted = client.ok("DELETE", "/v1/halt", headers=operator(client))
+        halt = client.ok("GET", "/v1/halt")["halt"]
+        assert (halt["halted"], halt["why"]) == (True, "lunch")
+        assert before <= halt["since"] <= time.time()
+        again = client.ok("PUT", "/v1/halt", json={"why": "something else"}, headers=operator_headers(client))
+        assert again == {"halt": halt}
+        lifted = client.ok("DELETE", "/v1/halt", headers=operator_headers(client))
     assert lifted == client.ok("GET", "/v1/halt") == {"halt": {"halted": False, "why": "", "since": 0}}
-    assert client.ok("DELETE", "/v1/halt", headers=operator(client)) == lifted
+    assert client.ok("DELETE", "/v1/halt", headers=operator_headers(client)) == lifted
 
 
 def test_a_reason_need_not_be_given(sqlite_client: Client) -> None:
-    headers = operator(sqlite_client)
+    headers = operator_headers(sqlite_client)
     try:
         assert sqlite_client.ok("PUT", "/v1/halt", json={}, headers=headers)["halt"]["why"] == ""
     finally:
@@ -70,14 +70,14 @@ def test_a_token_without_operator_rights_changes_nothing(client: Client) -> None
 
 
 def test_a_revoked_operator_token_is_refused(sqlite_client: Client) -> None:
-    made = sqlite_client.desk.write(tenants.create_token, "operator", operator=True)
-    sqlite_client.desk.write(tenants.revoke_token, made.token.id)
-    headers = {"Authorization": f"Bearer {made.secret}"}
+    created = sqlite_client.desk.write(tenants.create_token, "operator", operator=True)
+    sqlite_client.desk.write(tenants.revoke_token, created.token.id)
+    headers = {"Authorization": f"Bearer {created.secret}"}
     sqlite_client.refused("PUT", "/v1/halt", 401, "unauthorized", json={}, headers=headers)
 
 
 def test_bad_input_halts_nothing(client: Client) -> None:
-    headers = operator(client)
+    headers = operator_headers(client)
     bodies: tuple[Any, ...] = ({"why": "x" * 1_001}, {"why": "\0"}, {"why": 1}, {"reason": "x"}, [])
     for body in bodies:
         assert client.put("/v1/halt", json=body, headers=headers).status_code == 422, body
@@ -117,7 +117,7 @@ def test_during_a_halt_new_work_is_refused_and_reads_continue(chatter: Client, m
             chatter.ok("GET", path)
         chatter.add("by hand")
     assert model.requests == []
-    turn_id = say(chatter, conversation, headers={"Idempotency-Key": "k"})  # a refusal that may pass is not kept
+    turn_id = say(chatter, conversation, headers={"Idempotency-Key": "k"})  # transient refusals are not stored under the key
     assert wait_for_turn(chatter, turn_id)["outcome"] == "answered"
 
 
@@ -140,8 +140,8 @@ def test_every_tenant_gets_the_halt_event(service: Service, client: Client) -> N
     with service.tenant() as neighbour, open_stream(neighbour) as stream:
         with halted(client):
             pass
-        heard = stream.take(2)
-    assert [(one.event, one.data["why"]) for one in heard] == [("halted", "lunch"), ("unhalted", "lunch")]
+        events = stream.take(2)
+    assert [(event.event, event.data["why"]) for event in events] == [("halted", "lunch"), ("unhalted", "lunch")]
 
 
 # Costs
@@ -162,10 +162,10 @@ def test_the_costs_of_a_turn_are_reported(chatter: Client, model: ModelServer) -
 
 def test_each_tenant_has_a_limit_of_its_own(service: Service, client: Client) -> None:
     with service.tenant() as neighbour:
-        changed = client.ok("PUT", "/v1/costs", json={"limit_usd": 12.5}, headers=operator(client))
+        changed = client.ok("PUT", "/v1/costs", json={"limit_usd": 12.5}, headers=operator_headers(client))
         assert changed["costs"]["limit_usd"] == client.ok("GET", "/v1/costs")["costs"]["limit_usd"] == 12.5
         assert neighbour.ok("GET", "/v1/costs")["costs"]["limit_usd"] == 5.0
-    assert client.ok("PUT", "/v1/costs", json={"limit_usd": 0}, headers=operator(client))["costs"]["limit_usd"] == 0
+    assert client.ok("PUT", "/v1/costs", json={"limit_usd": 0}, headers=operator_headers(client))["costs"]["limit_usd"] == 0
 
 
 @pytest.fixture
@@ -187,11 +187,11 @@ def test_a_turn_waiting_for_money_continues_when_the_limit_is_raised(poor: Clien
     (waiting,) = [job for job in poor.ok("GET", "/v1/jobs")["jobs"] if job["kind"] == "turn"]
     assert waiting["state"] == "delayed"
     assert model.requests == []
-    told = [json.loads(data) for kind, data in poor.desk.events() if kind == "turn_paused"]
-    assert [one["turn_id"] for one in told] == [turn_id]
+    pauses = [json.loads(data) for kind, data in poor.desk.events() if kind == "turn_paused"]
+    assert [pause["turn_id"] for pause in pauses] == [turn_id]
 
-    assert poor.ok("PUT", "/v1/costs", json={"limit_usd": 5}, headers=operator(poor))["costs"]["spent_usd"] == 0
-    poor.desk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0"))  # it would look by itself, some seconds later
+    assert poor.ok("PUT", "/v1/costs", json={"limit_usd": 5}, headers=operator_headers(poor))["costs"]["spent_usd"] == 0
+    poor.desk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0"))  # retry now, not some seconds later
     assert wait_for_turn(poor, turn_id)["outcome"] == "answered"
     costs = poor.ok("GET", "/v1/costs")["costs"]
     assert costs["spent_usd"] > 0

@@ -1,4 +1,4 @@
-"""When Postgres is away for a while: what is said meanwhile, and that everything goes on by itself afterwards."""
+"""A Postgres outage: responses while it lasts, and automatic recovery afterwards."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,20 +15,20 @@ from tests.surfaces.server_harness import Client, Service, check_problem, run_se
 
 @pytest.fixture
 def wire(postgres_url: str) -> Iterator[Wire]:
-    with open_wire(postgres_url) as made:
-        yield made
+    with open_wire(postgres_url) as opened:
+        yield opened
 
 
 @pytest.fixture
 def service(wire: Wire, tmp_path: Path) -> Iterator[Service]:
-    """A server whose way to the database can be cut."""
-    with run_server(wire.url, tmp_path) as made:
-        yield made
+    """A server whose database connection can be cut."""
+    with run_server(wire.url, tmp_path) as started:
+        yield started
 
 
 @pytest.fixture
 def client(service: Service, postgres_url: str) -> Iterator[Client]:
-    """A tenant that still reaches the database by another way."""
+    """A tenant whose harness has its own database connection, which is not cut."""
     with DirectDatabase(postgres_url) as database, Client(service.url, TenantHarness(database)) as visitor:
         yield visitor
 
@@ -43,13 +43,13 @@ def test_an_outage_is_503_and_ends_and_no_stream_ends_or_misses_anything(client:
         wire.reconnect()
         wait_until(lambda: client.get("/readyz").status_code == 200, "the server is ready again")
         client.add("after")
-        heard = [stream.changes(3), other.changes(3)]
+        changes = [stream.changes(3), other.changes(3)]
 
     for answer in refused:
         assert "Postgres cannot be reached" in check_problem(answer, 503, "database_unreachable")
         assert int(answer.headers["retry-after"]) > 0
     assert alive.status_code == 200
-    assert heard == [[("created", "before"), ("created", "meanwhile"), ("created", "after")]] * 2
+    assert changes == [[("created", "before"), ("created", "meanwhile"), ("created", "after")]] * 2
     assert client.subjects() == ["before", "meanwhile", "after"]
     assert len(list_logged_ids(client)) == 3
 

@@ -1,4 +1,4 @@
-"""The page's files: where they are, how long browsers keep them, under which policy, and what they are made of."""
+"""The files of the web page: their URLs, caching, security policy and content."""
 
 import gzip
 import hashlib
@@ -85,24 +85,24 @@ def test_another_build_is_another_folder(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert first.shell.etag != second.shell.etag
 
 
-# What the files are made of
+# Content of the files
 
 
-def imports(name: str) -> set[str]:
-    """The modules that are loaded with this one; what is imported on demand is not among them."""
-    found = re.findall(
+def find_imports(name: str) -> set[str]:
+    """Return the modules that this module imports statically."""
+    matches = re.findall(
         r'^(?:import|export)[^"\n]*(?:\n[^"\n]*)*? from "\./([\w]+\.js)"|^import "\./(\w+\.js)"', SCRIPTS[name], re.M
     )
-    return {one or other for one, other in found}
+    return {from_import or bare_import for from_import, bare_import in matches}
 
 
 def test_the_shell_names_every_module_that_the_first_one_needs() -> None:
-    """Else the browser learns of them one after the other."""
+    """Otherwise the browser discovers and loads them one after the other."""
     needed: set[str] = set()
-    to_see = {"start.js"}
-    while to_see:
-        needed |= to_see
-        to_see = {other for name in to_see for other in imports(name)} - needed
+    unvisited = {"start.js"}
+    while unvisited:
+        needed |= unvisited
+        unvisited = {other for name in unvisited for other in find_imports(name)} - needed
     preloaded = set(re.findall(r'rel="modulepreload" href="/static/\{build\}/js/(\w+\.js)"', SHELL))
 
     assert preloaded == needed - {"start.js"}
@@ -115,9 +115,9 @@ def test_nothing_in_them_makes_elements_of_text() -> None:
 
 def test_the_page_names_no_other_host() -> None:
     files = [*FOLDER.glob("*.*"), *(FOLDER / "js").iterdir(), *(FOLDER / "vendor").glob("*.js")]
-    named = {address for file in files for address in re.findall(rb"https?://[\w.-]+", file.read_bytes())}
+    hosts = {address for file in files for address in re.findall(rb"https?://[\w.-]+", file.read_bytes())}
 
-    assert named <= {b"http://www.w3.org"}
+    assert hosts <= {b"http://www.w3.org"}
 
 
 def test_modules_are_small() -> None:

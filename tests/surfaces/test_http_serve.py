@@ -1,4 +1,4 @@
-"""`headway serve`: how it starts, what it says, where it refuses to listen, and how it ends."""
+"""`headway serve`: startup, output, refused addresses and shutdown."""
 
 import json
 import os
@@ -23,15 +23,15 @@ SERVE = (sys.executable, "-m", "headway", "serve", "--port", "0")
 def test_serve_prints_its_address_as_soon_as_it_answers(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'headway.db'}"
     with run_server(url, tmp_path) as service:
-        said = service.announced
+        announced = service.announced
 
-        assert said == {
+        assert announced == {
             "url": service.url,
-            "login_url": said["login_url"],
+            "login_url": announced["login_url"],
             "database": url,
             "model": "rehearsal",
         }
-        assert said["login_url"].startswith(f"{service.url}/login?token=")
+        assert announced["login_url"].startswith(f"{service.url}/login?token=")
         assert service.url.startswith("http://127.0.0.1:")
         assert httpx.get(f"{service.url}/healthz", verify=False).status_code == 200
 
@@ -39,24 +39,24 @@ def test_serve_prints_its_address_as_soon_as_it_answers(tmp_path: Path) -> None:
 def test_serve_prints_its_address_in_a_sentence_without_json(headway: Shell) -> None:
     with subprocess.Popen(SERVE, cwd=headway.folder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        said = [process.stdout.readline() for _ in range(6)]
+        lines = [process.stdout.readline() for _ in range(6)]
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_S) == 0
-    whole = "".join(said)
+    whole = "".join(lines)
 
     assert "/login?token=" in whole
     assert "(works once)" in whole
     assert f"sqlite:///{headway.ledger}" in whole
     assert "not an LLM" in whole
-    assert said[-1] == "  stop with Ctrl-C\n"
+    assert lines[-1] == "  stop with Ctrl-C\n"
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_another_address_is_refused_while_there_are_no_tokens(headway: Shell, host: str) -> None:
-    said = get_error_line(headway.loaded("serve", "--port", "0", "--host", host), 2)
+    error = get_error_line(headway.loaded("serve", "--port", "0", "--host", host), 2)
 
-    assert host in said
-    assert "headway token new" in said
+    assert host in error
+    assert "headway token new" in error
 
 
 def test_with_a_token_it_listens_on_another_address_and_prints_no_link(headway: Shell) -> None:
@@ -68,24 +68,24 @@ def test_with_a_token_it_listens_on_another_address_and_prints_no_link(headway: 
         database.write(lambda tx: notices.notify(tx, tenants.ensure_local(tx).id, "decision", "Look.", NoticeSubject(goal_id=1)))
     with socket.create_server(("127.0.0.1", 0)) as channel:
         channel.settimeout(PATIENCE_S)
-        given = {"HEADWAY_NOTIFY": f"json://127.0.0.1:{channel.getsockname()[1]}"}
-        with run_server(database_url, headway.folder, ("--host", "0.0.0.0"), given) as service:
-            listens_and_prints_no_link(service, token)
-            assert f"Look.\\nhttp://127.0.0.1:{service.url.rpartition(':')[2]}/goals/1" in heard(channel)
+        environment = {"HEADWAY_NOTIFY": f"json://127.0.0.1:{channel.getsockname()[1]}"}
+        with run_server(database_url, headway.folder, ("--host", "0.0.0.0"), environment) as service:
+            check_listens_without_link(service, token)
+            assert f"Look.\\nhttp://127.0.0.1:{service.url.rpartition(':')[2]}/goals/1" in receive_notification(channel)
 
 
-def heard(channel: socket.socket) -> str:
-    """What the operator is sent."""
+def receive_notification(channel: socket.socket) -> str:
+    """Receive one notification from the server and return it."""
     connection, _ = channel.accept()
     with connection:
-        said = b""
-        while not said.rstrip().endswith(b"}"):
-            said += connection.recv(65536)
+        received = b""
+        while not received.rstrip().endswith(b"}"):
+            received += connection.recv(65536)
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-    return said.decode()
+    return received.decode()
 
 
-def listens_and_prints_no_link(service: Service, token: str) -> None:
+def check_listens_without_link(service: Service, token: str) -> None:
     assert service.announced["login_url"] is None
     url = service.url.replace("0.0.0.0", "127.0.0.1")
     assert httpx.get(f"{url}/login?token=", verify=False).status_code == 401
@@ -101,16 +101,16 @@ def test_a_token_that_was_revoked_does_not_count(headway: Shell) -> None:
 
 def test_a_port_that_is_taken_is_named(headway: Shell, sqlite_service: Service) -> None:
     port = sqlite_service.url.rpartition(":")[2]
-    said = get_error_line(headway.loaded("serve", "--port", port), 1)
+    error = get_error_line(headway.loaded("serve", "--port", port), 1)
 
-    assert f"127.0.0.1:{port}" in said
-    assert "--port" in said
+    assert f"127.0.0.1:{port}" in error
+    assert "--port" in error
 
 
 def test_a_host_that_is_nowhere_is_not_a_matter_of_ports(headway: Shell) -> None:
     headway.ok("token", "new")
-    said = get_error_line(headway.loaded("serve", "--host", "nohost.invalid"), 1)
-    assert said.endswith("Try another --host.")
+    error = get_error_line(headway.loaded("serve", "--host", "nohost.invalid"), 1)
+    assert error.endswith("Try another --host.")
 
 
 @pytest.mark.parametrize("port", ["65536", "http"])
@@ -122,10 +122,10 @@ def test_a_database_that_is_not_there_is_a_sentence(headway: Shell) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"postgresql://nobody:secret@127.0.0.1:{free.getsockname()[1]}/none"
-        said = get_error_line(headway.loaded("serve", "--port", "0", "--database-url", url), 1)
+        error = get_error_line(headway.loaded("serve", "--port", "0", "--database-url", url), 1)
 
-    assert "Postgres cannot be reached" in said
-    assert "secret" not in said
+    assert "Postgres cannot be reached" in error
+    assert "secret" not in error
 
 
 def test_no_password_is_shown(tmp_path: Path, kept_postgres_url: str) -> None:

@@ -1,4 +1,4 @@
-"""Local use without ceremony: from the link that `serve` prints to a cookie that only our own page can use."""
+"""Browser sessions: the login link that `serve` prints becomes a cookie that only our own page can use."""
 
 import time
 from collections.abc import Iterator
@@ -18,20 +18,20 @@ from tests.surfaces.server_harness import Client, Service, check_problem, client
 
 @pytest.fixture
 def local(tmp_path: Path) -> Iterator[Service]:
-    """A server that nobody has logged in to."""
+    """A server whose login link has not been used."""
     with run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service:
         yield service
 
 
 @pytest.fixture
 def browser(local: Service) -> Iterator[httpx.Client]:
-    """Somebody who has opened the link."""
+    """A browser that has opened the login link."""
     with httpx.Client(**client_options(local.url)) as visitor:
         assert visitor.get(local.announced["login_url"]).status_code == 303
         yield visitor
 
 
-def origin_of(service: Service) -> dict[str, str]:
+def origin_header(service: Service) -> dict[str, str]:
     return {"Origin": service.url}
 
 
@@ -58,7 +58,7 @@ def test_a_login_link_expires_after_an_hour() -> None:
     times = iter((0, 3599, 3601, 3602))
     link = LoginLink("right", now=lambda: next(times))
 
-    assert [link.redeem(given) for given in ("wrong", "right", "right")] == [False, False, False]
+    assert [link.redeem(secret) for secret in ("wrong", "right", "right")] == [False, False, False]
     assert LoginLink("right").redeem("right")
 
 
@@ -84,7 +84,7 @@ def test_another_secret_opens_nothing_and_leaves_the_link_as_it_was(local: Servi
 
 
 def test_without_a_session_there_is_the_page_and_nothing_else(sqlite_service: Service) -> None:
-    """It asks for one by itself; see tests/browser."""
+    """The page itself asks the user to sign in; see tests/browser."""
     answer = httpx.get(sqlite_service.url, verify=False)
 
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -132,7 +132,7 @@ def test_a_cross_site_page_cannot_sign_in(sqlite_client: Client) -> None:
 
 
 def test_our_own_page_speaks_for_the_local_tenant(local: Service, browser: httpx.Client) -> None:
-    for headers in (origin_of(local), {"Sec-Fetch-Site": "same-origin"}):
+    for headers in (origin_header(local), {"Sec-Fetch-Site": "same-origin"}):
         assert browser.post("/v1/todos", json={"subject": "from the page"}, headers=headers).status_code == 201
 
     def subjects(tx: Transaction) -> list[str]:
@@ -173,7 +173,7 @@ def test_a_cross_site_page_cannot_use_the_session_to_change_anything(
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    """A session that nothing is allowed to change, for all the attempts of a kind."""
+    """One session for all read-only tests of the module. None of their requests may change anything."""
     folder = tmp_path_factory.mktemp("sessions")
     with (
         run_server(f"sqlite:///{folder / 'headway.db'}", folder) as service,
@@ -218,9 +218,9 @@ def test_a_session_ends_for_good_when_signed_out_and_one_day_by_itself(local: Se
 
     assert session_token().label == "browser session"
     assert 0 < session_token().expires_at - session_token().created_at <= 31 * 24 * 3600 * 1000
-    kept = dict(browser.cookies)
-    out = browser.post("/logout", headers=origin_of(local))
+    cookies = dict(browser.cookies)
+    response = browser.post("/logout", headers=origin_header(local))
 
-    assert (out.status_code, dict(browser.cookies)) == (303, {})
-    check_problem(httpx.get(f"{local.url}/v1/todos", cookies=kept, verify=False), 401, "unauthorized")
+    assert (response.status_code, dict(browser.cookies)) == (303, {})
+    check_problem(httpx.get(f"{local.url}/v1/todos", cookies=cookies, verify=False), 401, "unauthorized")
     assert session_token().revoked_at > 0

@@ -1,4 +1,4 @@
-"""Ending a server with open streams: at once, cleanly, whatever its readers do."""
+"""A server with open streams shuts down promptly and cleanly, even if its readers do not read."""
 
 import signal
 from contextlib import ExitStack
@@ -17,11 +17,11 @@ def test_fifty_open_streams_end_properly_and_at_once(tmp_path: Path, database_ur
     with run_server(database_url, tmp_path) as service, service.tenant() as client, ExitStack() as stack:
         streams = [stack.enter_context(open_stream(client)) for _ in range(STREAMS)]
         client.add("the last")
-        told = [stream.changes(1) for stream in streams]
+        changes = [stream.changes(1) for stream in streams]
         ended = service.end(by)
-        rest = [list(stream.events()) for stream in streams]  # a stream that was cut off would raise here
+        rest = [list(stream.events()) for stream in streams]  # a stream that was cut off would raise an error here
 
-        assert told == [[("created", "the last")]] * STREAMS
+        assert changes == [[("created", "the last")]] * STREAMS
         assert rest == [[]] * STREAMS
         assert ended.code == 0
         assert ended.seconds < 3

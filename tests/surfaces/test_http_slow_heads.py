@@ -1,4 +1,4 @@
-"""Whoever does not get on with the head of a request is let go of, and holds up nobody."""
+"""Clients that send the head of a request too slowly are disconnected and delay no other client."""
 
 import asyncio
 import socket
@@ -13,15 +13,15 @@ import uvicorn
 from headway.surfaces.http.bounded_protocol import BoundedProtocol
 from tests.surfaces.server_harness import PATIENCE_S, Service, client_options
 
-ASKED = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 DRIPS = {
     "nothing at all": (b"", b""),
     "half a head": (b"GET / HTTP/1.1\r\nHost: x\r\n", b""),
     "a header that goes on and on": (b"GET / HTTP/1.1\r\nX-Slow: ", b"x"),
     "a path that goes on and on": (b"GET /", b"x"),
     "empty lines": (b"", b"\r\n"),
-    "half a head behind a whole one": (ASKED + b"GET /", b"x"),
-    "empty lines behind a whole one": (ASKED, b"\r\n"),
+    "half a head behind a whole one": (REQUEST + b"GET /", b"x"),
+    "empty lines behind a whole one": (REQUEST, b"\r\n"),
 }
 
 
@@ -30,7 +30,7 @@ class Impatient(BoundedProtocol):
 
 
 async def app(scope: dict[str, Any], _receive: Any, send: Any) -> None:
-    """Says something at once, and on one path something more after a while."""
+    """Respond at once. On `/lasting`, send the rest of the body after a delay."""
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"at once", "more_body": True})
     if scope["path"] == "/lasting":
@@ -39,7 +39,7 @@ async def app(scope: dict[str, Any], _receive: Any, send: Any) -> None:
 
 
 @asynccontextmanager
-async def impatient() -> AsyncIterator[int]:
+async def run_impatient_server() -> AsyncIterator[int]:
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(app, http=Impatient, log_config=None, lifespan="off", timeout_keep_alive=PATIENCE_S)
     server = uvicorn.Server(config)
@@ -51,49 +51,49 @@ async def impatient() -> AsyncIterator[int]:
         await serving
 
 
-async def dripping(port: int, first: bytes, then: bytes) -> bytes:
-    """All that is heard by one who never finishes."""
+async def drip(port: int, first: bytes, then: bytes) -> bytes:
+    """Send bytes slowly without ever finishing a request. Return everything received."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    heard = asyncio.create_task(reader.read())
+    response = asyncio.create_task(reader.read())
     writer.write(first)
     with suppress(OSError):
-        while not heard.done():
+        while not response.done():
             writer.write(then)
             await asyncio.sleep(0.05)
     writer.close()
-    return await heard
+    return await response
 
 
 def test_a_head_that_drips_in_is_given_up() -> None:
-    async def story() -> list[bytes]:
-        async with impatient() as port:
-            return await asyncio.wait_for(asyncio.gather(*(dripping(port, *one) for one in DRIPS.values())), PATIENCE_S)
+    async def run_scenario() -> list[bytes]:
+        async with run_impatient_server() as port:
+            return await asyncio.wait_for(asyncio.gather(*(drip(port, *parts) for parts in DRIPS.values())), PATIENCE_S)
 
-    for name, heard in zip(DRIPS, asyncio.run(story()), strict=True):
-        *whole, last = heard.split(b"HTTP/1.1 ")[1:]
-        assert last.startswith(b"400 "), (name, heard)
+    for name, response in zip(DRIPS, asyncio.run(run_scenario()), strict=True):
+        *whole, last = response.split(b"HTTP/1.1 ")[1:]
+        assert last.startswith(b"400 "), (name, response)
         assert b"did not arrive within 0.3 s" in last, name
-        assert [one[:3] for one in whole] == ([b"200"] if DRIPS[name][0].startswith(ASKED) else []), (name, heard)
+        assert [reply[:3] for reply in whole] == ([b"200"] if DRIPS[name][0].startswith(REQUEST) else []), (name, response)
 
 
 def test_a_long_answer_is_not_cut_short_by_other_traffic() -> None:
-    async def story() -> bytes:
-        async with impatient() as port:
-            return await asyncio.wait_for(dripping(port, ASKED.replace(b"/", b"/lasting", 1), b"\r\n"), PATIENCE_S)
+    async def run_scenario() -> bytes:
+        async with run_impatient_server() as port:
+            return await asyncio.wait_for(drip(port, REQUEST.replace(b"/", b"/lasting", 1), b"\r\n"), PATIENCE_S)
 
-    heard = asyncio.run(story())
-    assert heard.index(b"and at last") < heard.index(b"HTTP/1.1 400 ")
+    response = asyncio.run(run_scenario())
+    assert response.index(b"and at last") < response.index(b"HTTP/1.1 400 ")
 
 
 def test_a_client_that_drips_its_request_blocks_no_other(sqlite_service: Service) -> None:
-    place = httpx.URL(sqlite_service.url)
-    held = [socket.create_connection((place.host, place.port or 0), timeout=PATIENCE_S) for _ in range(100)]
-    for one in held:
-        one.sendall(b"POST /v1/todos HTTP/1.1\r\nX-Slow: x")
+    url = httpx.URL(sqlite_service.url)
+    held = [socket.create_connection((url.host, url.port or 0), timeout=PATIENCE_S) for _ in range(100)]
+    for connection in held:
+        connection.sendall(b"POST /v1/todos HTTP/1.1\r\nX-Slow: x")
     with httpx.Client(**client_options(sqlite_service.url)) as client:
         assert [client.get("/healthz").status_code for _ in range(10)] == [200] * 10
-    for one in held:
-        one.close()
+    for connection in held:
+        connection.close()
 
 
 @pytest.mark.parametrize("path", ["/v1/events", "/healthz", "/mcp"])

@@ -1,4 +1,4 @@
-"""GET /v1/conversations/{id}/timeline and /v1/notices: what a page shows before it listens on."""
+"""GET /v1/conversations/{id}/timeline and /v1/notices: the data that a page loads before it follows the event stream."""
 
 from headway.actions import notices
 from tests.model_server import ModelServer, Reply, Request, calls, pause_midway, text
@@ -7,43 +7,43 @@ from tests.surfaces.event_stream import list_logged_ids, open_stream
 from tests.surfaces.server_harness import Client, wait_until
 
 
-def timeline(client: Client, conversation: int, **query: int) -> dict:  # type: ignore[type-arg]
-    found: dict = client.ok("GET", f"/v1/conversations/{conversation}/timeline", params=query)["timeline"]  # type: ignore[type-arg]
-    return found
+def get_timeline(client: Client, conversation: int, **query: int) -> dict:  # type: ignore[type-arg]
+    page: dict = client.ok("GET", f"/v1/conversations/{conversation}/timeline", params=query)["timeline"]  # type: ignore[type-arg]
+    return page
 
 
-def kinds(found: dict) -> list[str]:  # type: ignore[type-arg]
-    return [entry["kind"] for entry in found["entries"]]
+def list_kinds(document: dict) -> list[str]:  # type: ignore[type-arg]
+    return [entry["kind"] for entry in document["entries"]]
 
 
 def test_the_timeline_of_an_empty_conversation_is_empty(client: Client) -> None:
-    found = timeline(client, client.conversation())
+    document = get_timeline(client, client.conversation())
 
-    assert found == {"seq": 0, "entries": [], "running": None, "saying": None, "turn_id": None, "todos": None}
+    assert document == {"seq": 0, "entries": [], "running": None, "saying": None, "turn_id": None, "todos": None}
 
 
 def test_the_timeline_has_the_logged_events_of_a_turn(chatter: Client, model: ModelServer) -> None:
     model.script = plan_and_drain("one", "two")
     conversation = chatter.conversation()
-    told = list_logged(read_turn(chatter, conversation))
-    found = timeline(chatter, conversation)
-    shown = [one for one in told if one.event in set(kinds(found))]
+    events = list_logged(read_turn(chatter, conversation))
+    document = get_timeline(chatter, conversation)
+    expected = [event for event in events if event.event in set(list_kinds(document))]
 
-    assert [(entry["seq"], entry["kind"], entry["data"]) for entry in found["entries"]] == shown
-    assert kinds(found)[0] == "turn_started"
-    assert kinds(found)[-2:] == ["message", "turn_finished"]
-    assert found["seq"] == list_logged_ids(chatter)[-1]
-    assert (found["running"], found["saying"]) == (None, None)
-    assert (found["todos"]["total"], found["todos"]["remaining"], found["todos"]["current"]) == (2, 0, None)
+    assert [(entry["seq"], entry["kind"], entry["data"]) for entry in document["entries"]] == expected
+    assert list_kinds(document)[0] == "turn_started"
+    assert list_kinds(document)[-2:] == ["message", "turn_finished"]
+    assert document["seq"] == list_logged_ids(chatter)[-1]
+    assert (document["running"], document["saying"]) == (None, None)
+    assert (document["todos"]["total"], document["todos"]["remaining"], document["todos"]["current"]) == (2, 0, None)
 
 
 def test_a_page_at_a_time(chatter: Client, model: ModelServer) -> None:
     model.script = plan_and_drain("one")
     conversation = chatter.conversation()
     wait_for_turn(chatter, say(chatter, conversation))
-    whole = timeline(chatter, conversation)["entries"]
-    last = timeline(chatter, conversation, limit=3)["entries"]
-    before = timeline(chatter, conversation, limit=500, before=last[0]["seq"])["entries"]
+    whole = get_timeline(chatter, conversation)["entries"]
+    last = get_timeline(chatter, conversation, limit=3)["entries"]
+    before = get_timeline(chatter, conversation, limit=500, before=last[0]["seq"])["entries"]
 
     assert before + last == whole
 
@@ -53,27 +53,27 @@ def test_a_reader_that_joins_during_a_reply_gets_it_from_the_beginning(chatter: 
     model.hold()
     conversation = chatter.conversation()
     turn_id = say(chatter, conversation)
-    wait_until(lambda: timeline(chatter, conversation)["saying"] is not None, "something is said")
+    wait_until(lambda: get_timeline(chatter, conversation)["saying"] is not None, "something is said")
     with open_stream(chatter, f"/v1/conversations/{conversation}/events") as stream:
-        found = timeline(chatter, conversation)
+        document = get_timeline(chatter, conversation)
         model.release()
-        known = found["saying"]["n"]
-        rest = next(one.data for one in stream.events() if one.event == "text_delta" and one.data["n"] > known)
+        known = document["saying"]["n"]
+        rest = next(event.data for event in stream.events() if event.event == "text_delta" and event.data["n"] > known)
 
-    assert found["running"]["id"] == found["turn_id"] == turn_id
-    assert found["saying"]["text"].startswith("one two")
+    assert document["running"]["id"] == document["turn_id"] == turn_id
+    assert document["saying"]["text"].startswith("one two")
     assert rest["n"] == known + 1
-    assert "one two three four five six".startswith(found["saying"]["text"] + rest["text"])
+    assert "one two three four five six".startswith(document["saying"]["text"] + rest["text"])
     wait_for_turn(chatter, turn_id)
-    assert timeline(chatter, conversation)["saying"] is None
+    assert get_timeline(chatter, conversation)["saying"] is None
 
 
 def test_a_refused_answer_is_not_in_the_live_text_of_the_timeline(chatter: Client, model: ModelServer) -> None:
-    said = [calls(("create_todo", {"items": [{"title": "look"}]})), text("I am done, believe me.")]
+    replies = [calls(("create_todo", {"items": [{"title": "look"}]})), text("I am done, believe me.")]
 
     def script(_request: Request) -> Reply:
-        if said:
-            return said.pop(0)
+        if replies:
+            return replies.pop(0)
         model.hold()
         return text("Well.")
 
@@ -82,14 +82,14 @@ def test_a_refused_answer_is_not_in_the_live_text_of_the_timeline(chatter: Clien
     turn_id = say(chatter, conversation)
     model.wait_for_requests(3)
 
-    assert timeline(chatter, conversation)["saying"] is None
+    assert get_timeline(chatter, conversation)["saying"] is None
     chatter.ok("POST", f"/v1/turns/{turn_id}/cancel")
 
 
 def test_another_tenants_conversation_has_none(client: Client, service: object) -> None:
     conversation = client.conversation()
     with client.again() as same:
-        timeline(same, conversation)
+        get_timeline(same, conversation)
     assert client.refused("GET", f"/v1/conversations/{conversation + 1_000_000}/timeline", 404, "not_found")
 
 
@@ -97,13 +97,13 @@ def test_notices_newest_first(client: Client) -> None:
     for number in range(3):
         client.desk.write(notices.notify, "budget", f"notice {number}")
     page = client.ok("GET", "/v1/notices", params={"limit": 2})
-    found = page["notices"]
+    newest = page["notices"]
 
-    assert [one["text"] for one in found] == ["notice 2", "notice 1"]
+    assert [notice["text"] for notice in newest] == ["notice 2", "notice 1"]
     rest = client.ok("GET", "/v1/notices", params={"limit": 2, "cursor": page["next_cursor"]})
-    assert ([one["text"] for one in rest["notices"]], rest["next_cursor"]) == (["notice 0"], None)
-    assert set(found[0]) == {"id", "kind", "goal_id", "turn_id", "text", "url", "created_at"}
-    assert (found[0]["kind"], found[0]["turn_id"], found[0]["url"]) == ("budget", None, "")
+    assert ([notice["text"] for notice in rest["notices"]], rest["next_cursor"]) == (["notice 0"], None)
+    assert set(newest[0]) == {"id", "kind", "goal_id", "turn_id", "text", "url", "created_at"}
+    assert (newest[0]["kind"], newest[0]["turn_id"], newest[0]["url"]) == ("budget", None, "")
 
 
 def test_notices_of_another_tenant_cannot_be_read(client: Client, sqlite_client: Client) -> None:

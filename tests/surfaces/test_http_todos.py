@@ -1,4 +1,4 @@
-"""/v1/todos: writing down, reading, changing, ending, taking away."""
+"""/v1/todos: creating, reading, changing, claiming and deleting."""
 
 import time
 from typing import Any
@@ -60,7 +60,7 @@ def test_a_todo_keeps_everything_it_was_given(client: Client) -> None:
     conversation = client.conversation()
     turn = client.turn(conversation)
     waits_for = [client.add()["id"], client.add()["id"]]
-    given: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "subject": "naïve 😀 \u202e subject",
         "description": "lines\nand\ttabs\r\n\u2028\x85 and \x1b[31m",
         "completion_criteria": "it is done",
@@ -72,9 +72,9 @@ def test_a_todo_keeps_everything_it_was_given(client: Client) -> None:
         "position": 7,
         "depends_on": waits_for[::-1],
     }
-    todo = client.add(**given)
+    todo = client.add(**fields)
 
-    assert {name: todo[name] for name in given} == given | {"depends_on": waits_for}
+    assert {name: todo[name] for name in fields} == fields | {"depends_on": waits_for}
     assert todo["started_at"] == todo["created_at"]
     assert client.ok("GET", f"/v1/todos/{todo['id']}") == {"todo": todo}
 
@@ -88,10 +88,10 @@ def test_a_number_may_be_written_with_a_point(client: Client) -> None:
 
 
 def test_several_todos_are_written_in_one_request_and_keep_their_order(client: Client) -> None:
-    made = client.ok("POST", "/v1/todos", 201, json={"todos": [{"subject": f"todo {n}"} for n in range(500)]})["todos"]
+    created = client.ok("POST", "/v1/todos", 201, json={"todos": [{"subject": f"todo {n}"} for n in range(500)]})["todos"]
 
-    assert [todo["subject"] for todo in made] == [f"todo {n}" for n in range(500)] == client.subjects()
-    assert [todo["position"] for todo in made] == list(range(1, 501))
+    assert [todo["subject"] for todo in created] == [f"todo {n}" for n in range(500)] == client.subjects()
+    assert [todo["position"] for todo in created] == list(range(1, 501))
 
 
 @pytest.mark.parametrize(
@@ -153,11 +153,11 @@ def test_null_clears_nullable_fields_and_leaves_the_rest(client: Client) -> None
 
 def test_an_empty_change_emits_nothing(client: Client) -> None:
     todo = client.add()
-    told = client.desk.events()
+    events = client.desk.events()
 
     assert client.change(todo) == todo
     assert client.change(todo, status="pending", subject=todo["subject"]) == todo
-    assert client.desk.events() == told
+    assert client.desk.events() == events
 
 
 def test_a_todo_moves_as_the_ledger_allows(client: Client) -> None:
@@ -168,8 +168,8 @@ def test_a_todo_moves_as_the_ledger_allows(client: Client) -> None:
     assert (started["status"], started["started_at"] > 0, started["completed_at"]) == ("in_progress", True, 0)
     assert (canceled["status"], canceled["started_at"], canceled["completed_at"] > 0) == ("canceled", started["started_at"], True)
     assert client.change(todo, status="canceled") == canceled
-    said = client.refused("PATCH", f"/v1/todos/{todo['id']}", 409, "illegal_transition", json={"status": "completed"})
-    assert "it can become pending" in said
+    detail = client.refused("PATCH", f"/v1/todos/{todo['id']}", 409, "illegal_transition", json={"status": "completed"})
+    assert "it can become pending" in detail
     reopened = client.change(todo, status="pending")
     assert (reopened["started_at"], reopened["completed_at"], reopened["outcome"]) == (0, 0, None)
 
@@ -221,7 +221,7 @@ def test_a_deleted_todo_is_gone_and_its_dependants_are_ready(client: Client) -> 
     assert client.ok("DELETE", f"/v1/todos/{todo['id']}") == {"deleted": True}
     for method in ("GET", "DELETE"):
         client.refused(method, f"/v1/todos/{todo['id']}", 404, "not_found")
-    assert [one["id"] for one in client.ok("GET", "/v1/todos/ready")["todos"]] == [waiting["id"]]
+    assert [row["id"] for row in client.ok("GET", "/v1/todos/ready")["todos"]] == [waiting["id"]]
 
 
 def test_a_row_of_a_turns_plan_is_never_deleted(client: Client) -> None:
@@ -251,8 +251,8 @@ def test_todos_cannot_wait_for_each_other(client: Client) -> None:
     first = client.add()
     second = client.add(depends_on=[first["id"]])
 
-    said = client.refused("PATCH", f"/v1/todos/{first['id']}", 422, "dependency_cycle", json={"depends_on": [second["id"]]})
-    assert f"#{first['id']}" in said
+    detail = client.refused("PATCH", f"/v1/todos/{first['id']}", 422, "dependency_cycle", json={"depends_on": [second["id"]]})
+    assert f"#{first['id']}" in detail
 
 
 def test_a_claim_hands_out_the_next_todo_with_a_lease_and_204_when_there_is_none(client: Client) -> None:
@@ -302,8 +302,8 @@ def test_only_the_lease_holder_or_force_changes_a_claimed_todo(client: Client) -
     todo = client.add()
     token = client.ok("POST", "/v1/todos/claim", json={"agent_id": "ada"})["lease"]["token"]
 
-    said = client.refused("PATCH", f"/v1/todos/{todo['id']}", 409, "leased", json={"subject": "mine"})
-    assert "'ada'" in said
+    detail = client.refused("PATCH", f"/v1/todos/{todo['id']}", 409, "leased", json={"subject": "mine"})
+    assert "'ada'" in detail
     client.refused("PATCH", f"/v1/todos/{todo['id']}", 409, "lease_lost", json={"subject": "mine", "lease_token": "guessed"})
     assert client.change(todo, subject="by its holder", lease_token=token)["subject"] == "by its holder"
     assert client.change(todo, subject="by force", force=True)["subject"] == "by force"
@@ -329,11 +329,11 @@ def test_an_owner_that_was_late_is_refused_once_another_has_taken_over(client: C
 def test_a_heartbeat_keeps_the_lease_for_longer(client: Client) -> None:
     todo = client.add()
     lease = client.ok("POST", "/v1/todos/claim", json={"agent_id": "ada", "lease_s": 10})["lease"]
-    kept = client.ok("POST", f"/v1/todos/{todo['id']}/heartbeat", json={"lease_token": lease["token"], "lease_s": 1000})
+    renewed = client.ok("POST", f"/v1/todos/{todo['id']}/heartbeat", json={"lease_token": lease["token"], "lease_s": 1000})
 
-    assert kept["lease"]["token"] == lease["token"]
-    assert kept["lease"]["expires_at"] >= lease["expires_at"] + 980
-    assert kept["todo"]["id"] == todo["id"]
+    assert renewed["lease"]["token"] == lease["token"]
+    assert renewed["lease"]["expires_at"] >= lease["expires_at"] + 980
+    assert renewed["todo"]["id"] == todo["id"]
     client.refused("POST", f"/v1/todos/{todo['id']}/heartbeat", 409, "lease_lost", json={"lease_token": "guessed"})
 
 
@@ -353,7 +353,7 @@ def test_changes_over_http_are_in_the_ledger(client: Client) -> None:
     client.change(todo, status="in_progress")
     client.ok("DELETE", f"/v1/todos/{todo['id']}")
 
-    assert [(change, told["status"]) for change, told in client.desk.changes()] == [
+    assert [(change, row["status"]) for change, row in client.desk.changes()] == [
         ("created", "pending"),
         ("updated", "in_progress"),
         ("deleted", "in_progress"),

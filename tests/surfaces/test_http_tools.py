@@ -1,4 +1,4 @@
-"""/v1/tools and /v1/writs: what agents hold in their hands, for any framework, over the real server."""
+"""/v1/tools and /v1/writs: the agents' tools and writs for any framework, called on a real server."""
 
 import asyncio
 import json
@@ -19,19 +19,19 @@ UNKNOWN_TURN = "0c0ffee0-0000-4000-8000-000000000000"
 
 
 def call(client: Client, tool: str, arguments: Any = None, **where: Any) -> tuple[Any, bool]:
-    """(result, is_error) of a tool."""
+    """Call a tool. Return its result and whether it is an error."""
     answer = client.ok("POST", f"/v1/tools/{tool}", json={"arguments": arguments or {}, **where})
     assert set(answer) == {"result", "is_error"}
     return answer["result"], answer["is_error"]
 
 
-def run(client: Client, text: str, **where: Any) -> dict[str, str]:
+def run_writs(client: Client, text: str, **where: Any) -> dict[str, str]:
     answer: dict[str, str] = client.ok("POST", "/v1/writs", json={"text": text, **where})
     assert set(answer) == {"output", "visible"}
     return answer
 
 
-def plan(client: Client, turn_id: str, *titles: str) -> list[dict[str, Any]]:
+def create_plan(client: Client, turn_id: str, *titles: str) -> list[dict[str, Any]]:
     result, is_error = call(client, "create_todo", {"items": [{"title": title} for title in titles]}, turn_id=turn_id)
     assert not is_error, result
     created: list[dict[str, Any]] = result["created"]
@@ -60,7 +60,7 @@ def test_the_catalogue_has_every_tool_with_its_schema(sqlite_client: Client) -> 
 
 def test_a_turn_is_planned_and_drained_and_visible_on_every_surface(client: Client) -> None:
     turn_id = client.turn(client.conversation())
-    look, build = plan(client, turn_id, "look", "build")
+    look, build = create_plan(client, turn_id, "look", "build")
     assert (look["order"], build["order"]) == (1, 2)
 
     started, _ = call(client, "start_todo", {"todoId": look["id"]}, turn_id=turn_id)
@@ -100,8 +100,8 @@ def test_ledger_tools_return_the_documents_of_the_http_api(client: Client) -> No
     todo = added["todo"]
     assert (todo["conversation_id"], todo["agent_id"]) == (conversation_id, "ada")
     assert client.ok("GET", f"/v1/todos/{todo['id']}")["todo"] == todo
-    listed, _ = call(client, "todo_list", {}, conversation_id=conversation_id)
-    assert listed == client.ok("GET", "/v1/todos", params={"conversation_id": conversation_id})
+    result, _ = call(client, "todo_list", {}, conversation_id=conversation_id)
+    assert result == client.ok("GET", "/v1/todos", params={"conversation_id": conversation_id})
     claim, _ = call(client, "todo_claim", {}, conversation_id=conversation_id, agent_id="grace")
     assert claim["todo"]["agent_id"] == "grace"
     changed = client.change(todo, status="completed", lease_token=claim["lease"]["token"])
@@ -110,10 +110,10 @@ def test_ledger_tools_return_the_documents_of_the_http_api(client: Client) -> No
 
 def test_the_drop_in_shapes_work_on_the_same_rows(client: Client) -> None:
     turn_id = client.turn(client.conversation())
-    plan(client, turn_id, "look", "build")
+    create_plan(client, turn_id, "look", "build")
     written, _ = call(client, "TodoWrite", {"todos": [{"content": "build", "status": "in_progress"}]}, turn_id=turn_id)
 
-    assert [one["content"] for one in written["canceled"]] == ["look"]
+    assert [item["content"] for item in written["canceled"]] == ["look"]
     assert client.subjects(turn_id=turn_id, status="in_progress") == ["build"]
 
 
@@ -122,11 +122,11 @@ def test_names_with_hyphens_are_understood_and_not_listed(client: Client) -> Non
     added, is_error = call(client, "todo-add", {"subject": "look"})
     assert (added["todo"]["subject"], is_error) == ("look", False)
     assert not any("-" in tool["name"] for tool in client.ok("GET", "/v1/tools")["tools"])
-    for name in ("spawn-agent", "spawn_agent"):  # only agents that run here begin others
+    for name in ("spawn-agent", "spawn_agent"):  # only agents that run in Headway may start others
         client.refused("POST", f"/v1/tools/{name}", 404, "not_found", json={"arguments": {"task": "dig"}})
 
 
-# Refusals that are results
+# Refusals returned as results
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_worker_learns_that_the_plan_belongs_to_the_supervisor(sqlite_client: 
         assert call(sqlite_client, "create_todo", items, turn_id=turn_id, role=role)[1] is False
 
 
-# Refusals of the request
+# Refused requests
 
 
 def test_an_unknown_tool_is_404_and_an_unknown_role_422_with_the_known_ones(sqlite_client: Client) -> None:
@@ -195,7 +195,7 @@ def test_an_unknown_tool_is_404_and_an_unknown_role_422_with_the_known_ones(sqli
         "write_file",
         "delegate",
         "set_goal",
-    ):  # what is for agents alone is unknown here
+    ):  # tools reserved for agents are unknown over HTTP
         assert "create_todo" in sqlite_client.refused("POST", f"/v1/tools/{tool}", 404, "not_found", json={})
     for path, body in (("/v1/tools/todo_list", {}), ("/v1/writs", {"text": "/todo list"})):
         detail = sqlite_client.refused("POST", path, 422, "unknown_role", json={**body, "role": "plumber"})
@@ -222,7 +222,7 @@ def test_an_unknown_tool_is_404_and_an_unknown_role_422_with_the_known_ones(sqli
 def test_a_body_that_does_not_fit_is_400_or_422(sqlite_client: Client, body: bytes) -> None:
     answer = sqlite_client.post("/v1/tools/todo_add", content=body, headers={"Content-Type": "application/json"})
 
-    if answer.status_code == 200:  # the arguments are the tool's business
+    if answer.status_code == 200:  # arguments are validated by the tool, which returns an error result
         assert answer.json()["is_error"] is True
     else:
         assert answer.status_code in (400, 422)
@@ -269,7 +269,7 @@ def test_an_unauthenticated_request_gets_only_401(sqlite_client: Client, method:
     assert sqlite_client.send(stranger).status_code == 401
 
 
-# Once per key
+# Idempotency keys
 
 
 def test_a_call_with_a_key_runs_once_and_repeats_its_answer(client: Client) -> None:
@@ -293,7 +293,7 @@ def test_a_call_with_a_key_runs_once_and_repeats_its_answer(client: Client) -> N
 
 def test_a_refusal_with_a_key_is_replayed_even_when_it_would_succeed_by_now(sqlite_client: Client) -> None:
     turn_id = sqlite_client.turn(sqlite_client.conversation())
-    (item,) = plan(sqlite_client, turn_id, "look")
+    (item,) = create_plan(sqlite_client, turn_id, "look")
     (row,) = sqlite_client.ok("GET", "/v1/todos", params={"turn_id": turn_id})["todos"]
     sqlite_client.change(row, status="completed")
     body = {"arguments": {"todoId": item["id"], "outcome": "seen"}, "turn_id": turn_id}
@@ -309,39 +309,39 @@ def test_a_refusal_with_a_key_is_replayed_even_when_it_would_succeed_by_now(sqli
 
 
 def test_a_call_with_a_key_that_changes_files_is_not_repeated_because_a_neighbour_failed(tmp_path: Path) -> None:
-    """What waits for the writer is committed together, and done again when one of it fails."""
+    """Queued writes are committed as one group. If one fails, the others are run again."""
     begun, free = threading.Event(), threading.Event()
 
-    def dawdle(_tx: Transaction) -> None:
+    def block(_tx: Transaction) -> None:
         begun.set()
         free.wait(30)
 
-    async def story() -> tuple[list[int], list[Any]]:
+    async def run_scenario() -> tuple[list[int], list[Any]]:
         async with open_app(tmp_path) as (app, client, _token):
             writers = app.headway.database.writers
-            talk = (await client.post("/v1/conversations", json={})).json()["conversation"]["id"]
-            body = {"arguments": {"title": "look"}, "conversation_id": talk}
-            busy = asyncio.create_task(app.headway.database.write(dawdle))
+            conversation_id = (await client.post("/v1/conversations", json={})).json()["conversation"]["id"]
+            body = {"arguments": {"title": "look"}, "conversation_id": conversation_id}
+            busy = asyncio.create_task(app.headway.database.write(block))
             await asyncio.to_thread(begun.wait, 30)
-            asked = [
+            requests = [
                 asyncio.create_task(client.post("/v1/tools/AddTask", json=body, headers={"Idempotency-Key": "a key"})),
                 asyncio.create_task(client.patch("/v1/todos/404", json={"status": "completed"})),
             ]
-            while writers.queue.qsize() < len(asked):
+            while writers.queue.qsize() < len(requests):
                 await asyncio.sleep(0.001)
             free.set()
             await busy
-            answers = [answer.status_code for answer in await asyncio.gather(*asked)]
-            listed = await client.post("/v1/tools/ListTasks", json={"arguments": {}, "conversation_id": talk})
-            return answers, listed.json()["result"]["tasks"]
+            answers = [answer.status_code for answer in await asyncio.gather(*requests)]
+            response = await client.post("/v1/tools/ListTasks", json={"arguments": {}, "conversation_id": conversation_id})
+            return answers, response.json()["result"]["tasks"]
 
-    answers, tasks = asyncio.run(asyncio.wait_for(story(), 60))
+    answers, tasks = asyncio.run(asyncio.wait_for(run_scenario(), 60))
 
     assert answers == [200, 404]
     assert [task["id"] for task in tasks] == ["1"]
 
 
-# Many at once
+# Concurrency
 
 
 def test_calls_at_the_same_time_never_see_each_others_context(client: Client) -> None:
@@ -349,7 +349,7 @@ def test_calls_at_the_same_time_never_see_each_others_context(client: Client) ->
 
     def work(turn_id: str) -> None:
         for n in range(5):
-            plan(client, turn_id, f"{turn_id} {n}")
+            create_plan(client, turn_id, f"{turn_id} {n}")
             call(client, "AddTask", {"title": f"{turn_id} {n}"}, turn_id=turn_id)
 
     with ThreadPoolExecutor(len(turns)) as pool:
@@ -360,24 +360,24 @@ def test_calls_at_the_same_time_never_see_each_others_context(client: Client) ->
         assert [task["title"] for task in tasks["tasks"]] == [f"{turn_id} {n}" for n in range(5)]
 
 
-# Live
+# Live events
 
 
 def test_a_conversations_stream_has_the_plan_and_then_its_current_item(client: Client) -> None:
     conversation_id = client.conversation()
     turn_id = client.turn(conversation_id)
-    plan(client, turn_id, "look", "build")
+    create_plan(client, turn_id, "look", "build")
     state = call(client, "manage_todos", {"delete": ["look"]}, turn_id=turn_id)[0]["state"]
     with open_stream(client, f"/v1/conversations/{conversation_id}/events", params={"after": 0}) as stream:
-        told = stream.take(7)
+        events = stream.take(7)
 
-    assert [one.event for one in told] == [
+    assert [event.event for event in events] == [
         *("todo_changed", "todo_changed", "todos_updated", "todos_current"),
         *("todo_changed", "todos_updated", "todos_current"),
     ]
-    assert [one.id for one in told] == sorted({one.id for one in told})
-    assert told[-2].data == state
-    assert told[-1].data == {name: state[name] for name in ("current", "remaining", "total")}
+    assert [event.id for event in events] == sorted({event.id for event in events})
+    assert events[-2].data == state
+    assert events[-1].data == {name: state[name] for name in ("current", "remaining", "total")}
 
 
 # Writs
@@ -387,7 +387,7 @@ def test_writs_are_run_in_their_conversation_and_taken_out_of_the_text(client: C
     conversation_id = client.conversation()
     client.add("wide")
     text = "I'll note that.\n/todo add look\nclosely\n/endtodo\n/todo start look\n/todo list\nDone.\n"
-    answer = run(client, text, conversation_id=conversation_id, agent_id="ada")
+    answer = run_writs(client, text, conversation_id=conversation_id, agent_id="ada")
 
     assert answer["visible"] == "I'll note that.\nDone.\n"
     (look, wide) = client.ok("GET", "/v1/todos", params={"conversation_id": conversation_id})["todos"]
@@ -401,14 +401,14 @@ def test_writs_are_run_in_their_conversation_and_taken_out_of_the_text(client: C
 
 
 def test_a_writ_without_its_terminator_commits_nothing(client: Client) -> None:
-    answer = run(client, "/todo add look\nhalf of it")
+    answer = run_writs(client, "/todo add look\nhalf of it")
 
     assert answer == {"output": "[/todo add]\nERR: missing /endtodo terminator\n[END TODO]", "visible": ""}
     assert client.subjects() == []
 
 
 def test_a_text_without_writs_is_all_visible(sqlite_client: Client) -> None:
-    assert run(sqlite_client, "nothing to see\r\n") == {"output": "", "visible": "nothing to see\r\n"}
+    assert run_writs(sqlite_client, "nothing to see\r\n") == {"output": "", "visible": "nothing to see\r\n"}
 
 
 @pytest.mark.parametrize("body", [{}, {"text": 5}, {"text": "x", "turn_id": UNKNOWN_TURN}, {"text": "x" * 200_001}])

@@ -1,4 +1,4 @@
-"""Saying something over HTTP: what is accepted, what comes of it, and what is refused."""
+"""Messages over HTTP: which are accepted or refused, and the turns they start."""
 
 import json
 import time
@@ -29,12 +29,12 @@ TURN_FIELDS += ["incomplete", "retry_at", "started_at", "ended_at"]
 def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
     conversation = chatter.conversation()
     turn_id = say(chatter, conversation, "Who are you?")
-    found = wait_for_turn(chatter, turn_id)
+    turn = wait_for_turn(chatter, turn_id)
 
-    assert list(found) == TURN_FIELDS
-    assert 0 <= time.time() - found["started_at"] < 60
-    assert found["started_at"] <= found["ended_at"] <= time.time()
-    assert found == {
+    assert list(turn) == TURN_FIELDS
+    assert 0 <= time.time() - turn["started_at"] < 60
+    assert turn["started_at"] <= turn["ended_at"] <= time.time()
+    assert turn == {
         "id": turn_id,
         "conversation_id": conversation,
         "request": "Who are you?",
@@ -46,8 +46,8 @@ def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
         "outcome": "answered",
         "incomplete": [],
         "retry_at": 0,
-        "started_at": found["started_at"],
-        "ended_at": found["ended_at"],
+        "started_at": turn["started_at"],
+        "ended_at": turn["ended_at"],
     }
     assert list_messages(chatter, conversation) == [("user", "Who are you?"), ("assistant", "hello")]
     assert model.requests[0].last == "Who are you?"
@@ -57,10 +57,10 @@ def test_a_turn_that_runs_says_so(chatter: Client, model: ModelServer) -> None:
     model.hold()
     turn_id = say(chatter, chatter.conversation())
     model.wait_for_requests(1)
-    found = get_turn(chatter, turn_id)
+    turn = get_turn(chatter, turn_id)
     model.release()
 
-    assert (found["status"], found["outcome"], found["ended_at"]) == ("running", None, 0)
+    assert (turn["status"], turn["outcome"], turn["ended_at"]) == ("running", None, 0)
     assert wait_for_turn(chatter, turn_id)["status"] == "finished"
 
 
@@ -69,18 +69,18 @@ def test_a_turn_whose_model_asked_to_wait_says_until_when(chatter: Client, model
     conversation = chatter.conversation()
     turn_id = begin_retrying_turn(chatter, conversation, model)
     wait_until(lambda: get_turn(chatter, turn_id)["retry_at"], "it waits")
-    found = get_turn(chatter, turn_id)
+    turn = get_turn(chatter, turn_id)
     (run,) = chatter.ok("GET", "/v1/agents", params={"turn_id": turn_id})["agents"]
     job = chatter.ok("GET", f"/v1/jobs/{run['id']}")["job"]
 
-    assert (found["status"], job["state"]) == ("running", "delayed")
-    assert 1_790 < found["retry_at"] - time.time() <= 1_800
-    assert found["retry_at"] == run["retry_at"] == job["due_at"]
+    assert (turn["status"], job["state"]) == ("running", "delayed")
+    assert 1_790 < turn["retry_at"] - time.time() <= 1_800
+    assert turn["retry_at"] == run["retry_at"] == job["due_at"]
     assert chatter.ok("GET", f"/v1/agents/{run['id']}")["agent"] == run
     timeline = chatter.ok("GET", f"/v1/conversations/{conversation}/timeline")["timeline"]
-    assert timeline["running"] == found
-    (told,) = [one["data"] for one in timeline["entries"] if one["kind"] == "turn_delayed"]
-    assert (told["retry_at"], "rate limited" in told["reason"]) == (found["retry_at"], True)
+    assert timeline["running"] == turn
+    (delay,) = [entry["data"] for entry in timeline["entries"] if entry["kind"] == "turn_delayed"]
+    assert (delay["retry_at"], "rate limited" in delay["reason"]) == (turn["retry_at"], True)
 
     assert chatter.ok("POST", f"/v1/jobs/{run['id']}/retry")["job"]["state"] == "queued"
     assert (wait_for_turn(chatter, turn_id)["outcome"], get_turn(chatter, turn_id)["retry_at"]) == ("answered", 0)
@@ -91,16 +91,16 @@ def test_messages_are_listed_in_order_and_page_by_page(chatter: Client, model: M
     model.script = lambda request: text(f"you said {request.last}")
     for word in ("one", "two", "three"):
         wait_for_turn(chatter, say(chatter, conversation, word))
-    found = chatter.ok("GET", messages_path(conversation))["messages"]
+    messages = chatter.ok("GET", messages_path(conversation))["messages"]
     pages = [
         chatter.ok("GET", messages_path(conversation), params={"limit": 2, "before": before})["messages"]
-        for before in (found[4]["id"], found[2]["id"], found[0]["id"])
+        for before in (messages[4]["id"], messages[2]["id"], messages[0]["id"])
     ]
 
-    assert [list(one) for one in found] == [["id", "turn_id", "role", "content", "created_at"]] * 6
-    assert [one["content"] for one in found] == ["one", "you said one", "two", "you said two", "three", "you said three"]
-    assert [one["id"] for one in found] == sorted(one["id"] for one in found)
-    assert pages == [found[2:4], found[:2], []]
+    assert [list(message) for message in messages] == [["id", "turn_id", "role", "content", "created_at"]] * 6
+    assert [message["content"] for message in messages] == ["one", "you said one", "two", "you said two", "three", "you said three"]
+    assert [message["id"] for message in messages] == sorted(message["id"] for message in messages)
+    assert pages == [messages[2:4], messages[:2], []]
     assert list_messages(chatter, conversation, limit=1) == [("assistant", "you said three")]
 
 
@@ -111,11 +111,11 @@ def test_an_answer_that_was_refused_is_not_shown(chatter: Client, model: ModelSe
         too_early if len(request.tool_results) == 1 and "Not finished" not in str(request.texts) else plan(request)
     )
     conversation = chatter.conversation()
-    told = read_turn(chatter, conversation, "Buy milk.")
+    events = read_turn(chatter, conversation, "Buy milk.")
 
-    (refused,) = (one for one in told if one.event == "refused")
+    (refused,) = (event for event in events if event.event == "refused")
     assert (refused.data["remaining"], refused.data["reason"]) == (1, "1 item is still open.")
-    assert told[-1].data["outcome"] == "drained"
+    assert events[-1].data["outcome"] == "drained"
     assert list_messages(chatter, conversation) == [("user", "Buy milk."), ("assistant", "All done.")]
 
 
@@ -123,14 +123,14 @@ def test_open_items_of_an_ended_turn_are_listed(chatter: Client, model: ModelSer
     plan = calls(("create_todo", {"items": [{"title": "first"}, {"title": "second"}]}))
     model.script = reply_in_order(plan, text("I would rather not."))
     conversation = chatter.conversation()
-    told = read_turn(chatter, conversation)
-    found = get_turn(chatter, told[-1].data["turn_id"])
-    rows = chatter.ok("GET", "/v1/todos", params={"turn_id": found["id"]})["todos"]
+    events = read_turn(chatter, conversation)
+    turn = get_turn(chatter, events[-1].data["turn_id"])
+    rows = chatter.ok("GET", "/v1/todos", params={"turn_id": turn["id"]})["todos"]
 
-    assert (found["status"], found["outcome"]) == ("finished", "incomplete")
-    assert found["incomplete"] == told[-1].data["incomplete"]
-    assert found["incomplete"] == [{"id": one["id"], "title": one["subject"], "status": "pending"} for one in rows]
-    assert [one["title"] for one in found["incomplete"]] == ["first", "second"]
+    assert (turn["status"], turn["outcome"]) == ("finished", "incomplete")
+    assert turn["incomplete"] == events[-1].data["incomplete"]
+    assert turn["incomplete"] == [{"id": row["id"], "title": row["subject"], "status": "pending"} for row in rows]
+    assert [item["title"] for item in turn["incomplete"]] == ["first", "second"]
     answer = list_messages(chatter, conversation)[-1][1]
     assert "first" in answer
     assert "second" in answer
@@ -155,8 +155,8 @@ def test_unknown_and_foreign_ids_get_the_same_404(chatter: Client, chat_service:
             chatter.post("/v1/turns/00000000-0000-4000-8000-000000000000/cancel"),
         ]
 
-        for known, never in zip(foreign, unknown, strict=True):
-            detail = check_problem(never, 404, "not_found")
+        for known, missing in zip(foreign, unknown, strict=True):
+            detail = check_problem(missing, 404, "not_found")
             names = ((str(10**15), str(theirs)), ("00000000-0000-4000-8000-000000000000", their_turn))
             for before, after in names:
                 detail = detail.replace(before, after)
@@ -218,20 +218,20 @@ def test_hostile_text_is_passed_on_and_breaks_no_frame(chatter: Client, model: M
     model.script = reply_in_order(text(HOSTILE))
     conversation = chatter.conversation()
     with chatter.again() as watcher, open_turn_stream(watcher, conversation, HOSTILE) as stream:
-        told = list(stream.events())
+        events = list(stream.events())
 
-    assert list_kinds(told) == ["turn_started", "message", "text_delta", "message", "turn_finished"]
-    assert [one.data["content"] for one in told if one.event == "message"] == [HOSTILE, HOSTILE]
+    assert list_kinds(events) == ["turn_started", "message", "text_delta", "message", "turn_finished"]
+    assert [event.data["content"] for event in events if event.event == "message"] == [HOSTILE, HOSTILE]
     assert list_messages(chatter, conversation) == [("user", HOSTILE), ("assistant", HOSTILE)]
 
 
 def test_unstorable_characters_in_an_answer_are_replaced(chatter: Client, model: ModelServer) -> None:
     model.script = reply_in_order(text("a\0b\ud800c"))
     conversation = chatter.conversation()
-    told = read_turn(chatter, conversation)
+    events = read_turn(chatter, conversation)
 
-    assert list_kinds(told) == ["turn_started", "message", "text_delta", "message", "turn_finished"]
-    (answer,) = (one.data["content"] for one in told if one.event == "message" and one.data["role"] == "assistant")
+    assert list_kinds(events) == ["turn_started", "message", "text_delta", "message", "turn_finished"]
+    (answer,) = (event.data["content"] for event in events if event.event == "message" and event.data["role"] == "assistant")
     assert answer.startswith("a\N{REPLACEMENT CHARACTER}b")
     assert answer.endswith("c")
 
@@ -242,19 +242,19 @@ def test_a_refusing_provider_fails_the_turn_and_no_key_is_revealed(
     key = "sk-proj-0123456789abcdefghijklmnopqrstuvwxyz"
     model.script = reply_in_order(error(401, f"Incorrect API key provided: {key}.", code="invalid_api_key"))
     conversation = chatter.conversation()
-    told = read_turn(chatter, conversation)
-    found = get_turn(chatter, told[-1].data["turn_id"])
+    events = read_turn(chatter, conversation)
+    turn = get_turn(chatter, events[-1].data["turn_id"])
 
-    assert list_kinds(told) == ["turn_started", "message", "turn_failed"]
-    failed = told[-1].data
+    assert list_kinds(events) == ["turn_started", "message", "turn_failed"]
+    failed = events[-1].data
     assert list(failed) == ["turn_id", "error", "code"]
     assert failed["code"] == "model_failed"
     assert "401" in failed["error"]
     assert "openai-chat:fake-1" in failed["error"]
-    assert (found["status"], found["outcome"]) == ("failed", None)
-    assert found["ended_at"] > 0
+    assert (turn["status"], turn["outcome"]) == ("failed", None)
+    assert turn["ended_at"] > 0
     assert list_messages(chatter, conversation) == [("user", "hello")]
-    everything = json.dumps([one.data for one in told]) + chat_service.log.read_text()
+    everything = json.dumps([event.data for event in events]) + chat_service.log.read_text()
     assert key not in everything
 
     model.script = reply_in_order(text("better"))
@@ -263,18 +263,18 @@ def test_a_refusing_provider_fails_the_turn_and_no_key_is_revealed(
 
 def test_the_rehearsal_works_a_queue_off_item_by_item(client: Client) -> None:
     conversation = client.conversation()
-    told = read_turn(client, conversation, "1. calculate 2+3\n2. calculate 4*5", mode="queue")
-    found = get_turn(client, told[-1].data["turn_id"])
-    resubmitted = [one.data for one in told if one.event == "todos_resubmitting"]
+    events = read_turn(client, conversation, "1. calculate 2+3\n2. calculate 4*5", mode="queue")
+    turn = get_turn(client, events[-1].data["turn_id"])
+    resubmitted = [event.data for event in events if event.event == "todos_resubmitting"]
 
-    assert (found["mode"], found["status"], found["outcome"]) == ("queue", "finished", "drained")
-    assert found["resubmissions"] == len(resubmitted) == 1
+    assert (turn["mode"], turn["status"], turn["outcome"]) == ("queue", "finished", "drained")
+    assert turn["resubmissions"] == len(resubmitted) == 1
     assert resubmitted[0]["next"] == "calculate 4*5"
     assert resubmitted[0]["state"]["total"] == 2
     assert resubmitted[0]["state"]["remaining"] == 1
-    assert [one.data["ok"] for one in told if one.event == "todos_assessed"] == [True, True]
-    assert told[-1].event == "turn_finished"
-    assert told[-1].data["outcome"] == "drained"
+    assert [event.data["ok"] for event in events if event.event == "todos_assessed"] == [True, True]
+    assert events[-1].event == "turn_finished"
+    assert events[-1].data["outcome"] == "drained"
     answers = [content for role, content in list_messages(client, conversation) if role == "assistant"]
-    assert any("5" in one for one in answers)
-    assert any("20" in one for one in answers)
+    assert any("5" in content for content in answers)
+    assert any("20" in content for content in answers)

@@ -1,4 +1,4 @@
-"""A conversation has one running turn; who asks twice gets one answer."""
+"""A conversation has one running turn, and a repeated request joins the same turn."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -105,13 +105,13 @@ def test_of_eight_at_once_one_is_taken(chatter: Client, model: ModelServer) -> N
     model.hold()
     gate = Barrier(8, timeout=PATIENCE_S)
 
-    def ask(client: Client, number: int) -> int:
+    def send(client: Client, number: int) -> int:
         gate.wait()
         return client.post(messages_path(conversation), json={"content": f"number {number}"}).status_code
 
     with ExitStack() as stack, ThreadPoolExecutor(8) as pool:
         clients = [stack.enter_context(chatter.again()) for _ in range(8)]
-        answers = list(pool.map(ask, clients, range(8)))
+        answers = list(pool.map(send, clients, range(8)))
     model.release()
 
     assert sorted(answers) == [202] + [409] * 7
@@ -120,12 +120,12 @@ def test_of_eight_at_once_one_is_taken(chatter: Client, model: ModelServer) -> N
     assert len(model.requests) == 1
 
 
-def key() -> str:
+def new_key() -> str:
     return uuid4().hex
 
 
 def test_the_same_key_is_the_same_turn(chatter: Client, model: ModelServer) -> None:
-    conversation, headers = chatter.conversation(), {"Idempotency-Key": key()}
+    conversation, headers = chatter.conversation(), {"Idempotency-Key": new_key()}
     model.hold()
     first = say(chatter, conversation, headers=headers)
     while_it_runs = say(chatter, conversation, headers=headers)
@@ -142,17 +142,17 @@ def test_the_same_key_is_the_same_turn(chatter: Client, model: ModelServer) -> N
 
 
 def test_the_same_key_streams_the_same_turn_again_from_its_start(chatter: Client, model: ModelServer) -> None:
-    conversation, once = chatter.conversation(), key()
-    told = read_turn(chatter, conversation, key=once)
+    conversation, once = chatter.conversation(), new_key()
+    events = read_turn(chatter, conversation, key=once)
     wait_for_turn(chatter, say(chatter, conversation, "another turn"))
     again = read_turn(chatter, conversation, key=once)
 
-    assert again == list_logged(told)
+    assert again == list_logged(events)
     assert chatter.desk.count("turns") == 2
 
 
 def test_the_same_key_joins_a_turn_that_still_runs(chatter: Client, model: ModelServer) -> None:
-    conversation, once = chatter.conversation(), key()
+    conversation, once = chatter.conversation(), new_key()
     model.hold()
     with chatter.again() as other, open_turn_stream(chatter, conversation, key=once) as first:
         begun = first.take(2)
@@ -164,12 +164,12 @@ def test_the_same_key_joins_a_turn_that_still_runs(chatter: Client, model: Model
     assert joined == begun
     assert list_kinds(rests[0]) == ["text_delta", "message", "turn_finished"]
     assert rests[0] == rests[1]
-    assert [one.id for one in list_logged(begun + rests[0])] == list_logged_ids(chatter)
+    assert [event.id for event in list_logged(begun + rests[0])] == list_logged_ids(chatter)
     assert len(model.requests) == 1
 
 
 def test_having_come_too_early_is_not_held_against_a_key(chatter: Client, model: ModelServer) -> None:
-    conversation, headers = chatter.conversation(), {"Idempotency-Key": key()}
+    conversation, headers = chatter.conversation(), {"Idempotency-Key": new_key()}
     model.hold()
     first = say(chatter, conversation, "first")
     body = {"content": "second"}
@@ -183,8 +183,8 @@ def test_having_come_too_early_is_not_held_against_a_key(chatter: Client, model:
 
 
 def test_a_turn_that_failed_is_the_answer_of_its_key(chatter: Client, model: ModelServer) -> None:
-    """The key stands for having asked, and the turn says what came of it."""
-    conversation, headers = chatter.conversation(), {"Idempotency-Key": key()}
+    """The key identifies the turn that the request started, even if that turn failed."""
+    conversation, headers = chatter.conversation(), {"Idempotency-Key": new_key()}
     model.script = reply_in_order(error(400, "no"))
     first = say(chatter, conversation, headers=headers)
 

@@ -1,4 +1,4 @@
-"""Stopping turns: one of them, all of them, the server that drives them; and changing a plan under way."""
+"""Stopping turns: canceling one, halting all, stopping the server. Also: changing the plan of a running turn."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,7 +47,7 @@ def test_a_turn_is_canceled_while_the_model_answers(chatter: Client, model: Mode
     assert canceled == get_turn(chatter, turn_id)
     assert (canceled["status"], canceled["outcome"]) == ("canceled", None)
     assert canceled["ended_at"] > 0
-    assert list_kinds([told for told in rest if told.event != "text_delta"]) == ["turn_canceled"]
+    assert list_kinds([event for event in rest if event.event != "text_delta"]) == ["turn_canceled"]
     assert rest[-1].data == {"turn_id": turn_id}
     assert took < 2
     assert list_messages(chatter, conversation) == [("user", "hello")]
@@ -73,7 +73,7 @@ def test_a_canceled_turn_leaves_its_plan_open(chatter: Client, model: ModelServe
     model.wait_for_requests(3)
     canceled = chatter.ok("POST", cancel_path(turn_id))["turn"]
 
-    assert [(one["title"], one["status"]) for one in canceled["incomplete"]] == [("buy bread", "pending")]
+    assert [(item["title"], item["status"]) for item in canceled["incomplete"]] == [("buy bread", "pending")]
 
 
 def test_an_ended_turn_cannot_be_canceled(chatter: Client) -> None:
@@ -93,10 +93,10 @@ def test_a_turn_driven_by_an_external_loop_is_canceled_too(chatter: Client) -> N
     turn_id = chatter.turn(conversation)
     with open_stream(chatter, f"/v1/conversations/{conversation}/events") as stream:
         canceled = chatter.ok("POST", cancel_path(turn_id))["turn"]
-        told = read_until_turn_ends(stream)
+        events = read_until_turn_ends(stream)
 
     assert canceled["status"] == "canceled"
-    assert [(one.event, one.data) for one in told] == [("turn_canceled", {"turn_id": turn_id})]
+    assert [(event.event, event.data) for event in events] == [("turn_canceled", {"turn_id": turn_id})]
 
 
 def test_a_cancellation_with_a_key_is_the_same_twice(chatter: Client, model: ModelServer) -> None:
@@ -110,7 +110,7 @@ def test_a_cancellation_with_a_key_is_the_same_twice(chatter: Client, model: Mod
 
 @contextmanager
 def halted(service: Service, folder: Path) -> Iterator[None]:
-    """By an operator at another terminal."""
+    """Halt the installation from another process, with the command line."""
 
     def headway(*arguments: str) -> None:
         with Program(["--database-url", service.database_url, *arguments], folder) as program:
@@ -153,8 +153,8 @@ def test_a_halted_turn_continues_afterwards(chatter: Client, chat_service: Servi
         model.wait_for_requests(1)
         with halted(chat_service, tmp_path):
             model.release()
-            told = stream.take(2)
-            assert get_turn(chatter, told[0].data["turn_id"])["status"] == "running"
+            events = stream.take(2)
+            assert get_turn(chatter, events[0].data["turn_id"])["status"] == "running"
         rest = list(stream.events())
 
     assert rest[-1].event == "turn_finished"
@@ -177,7 +177,7 @@ def test_a_plan_that_a_person_changes_is_seen_at_the_next_step(chatter: Client, 
     turn_id = say(chatter, chatter.conversation())
     model.wait_for_requests(2)
     rows = chatter.ok("GET", "/v1/todos", params={"turn_id": turn_id})["todos"]
-    chatter.change(next(one for one in rows if one["subject"] == "buy a boat"), status="canceled")
+    chatter.change(next(row for row in rows if row["subject"] == "buy a boat"), status="canceled")
     eggs = chatter.add("buy eggs", turn_id=turn_id)
     model.release()
     requests = model.wait_for_requests(3)
@@ -190,11 +190,11 @@ def test_a_plan_that_a_person_changes_is_seen_at_the_next_step(chatter: Client, 
     model.wait_for_requests(4)
     chatter.change(eggs, status="completed")
     model.release()
-    found = wait_for_turn(chatter, turn_id)
-    assert (found["outcome"], found["incomplete"]) == ("drained", [])
+    turn = wait_for_turn(chatter, turn_id)
+    assert (turn["outcome"], turn["incomplete"]) == ("drained", [])
 
 
-def owners(client: Client) -> list[tuple[object, ...]]:
+def list_owners(client: Client) -> list[tuple[object, ...]]:
     return client.desk.read(lambda tx, _: tx.all("SELECT owner, state FROM jobs"))
 
 
@@ -207,12 +207,12 @@ def test_a_server_that_is_stopped_hands_its_turns_to_the_next(database_url: str,
                 turn_id = stream.take(1)[0].data["turn_id"]
                 model.wait_for_requests(1)
                 stopped = service.end()
-                rest = list(stream.events())  # ended properly, not cut off
+                rest = list(stream.events())  # raises an error if the stream was cut off
             assert stopped.code == 0
             assert stopped.seconds < 4
-            assert [told.event for told in rest] == ["message"]
+            assert [event.event for event in rest] == ["message"]
             assert service.log.read_text() == ""
-            assert owners(client) == [("", "queued")]  # handed back: nobody has to wait for a lease to run out
+            assert list_owners(client) == [("", "queued")]  # released, so the next server need not wait for the lease to expire
             model.release()
             with run_server(database_url, tmp_path, environment=environment(model)) as restarted:
                 client.base_url = httpx.URL(restarted.url)
@@ -229,7 +229,7 @@ def test_a_conversation_remembers_its_messages(chatter: Client, model: ModelServ
     read_turn(chatter, conversation, "What is my name?")
     wait_until(lambda: len(model.requests) == 2, "both were asked")
 
-    assert [one for one in model.requests[1].texts if one in ("My name is Ada.", "hello", "What is my name?")] == [
+    assert [content for content in model.requests[1].texts if content in ("My name is Ada.", "hello", "What is my name?")] == [
         "My name is Ada.",
         "hello",
         "What is my name?",

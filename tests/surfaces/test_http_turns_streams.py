@@ -1,4 +1,4 @@
-"""Following a turn live: in its own stream, beside others, after hanging up."""
+"""Following a turn live: in its own stream, in the conversation's streams, and after a disconnect."""
 
 from itertools import pairwise
 from typing import Any
@@ -33,39 +33,39 @@ def test_a_turns_own_stream_covers_it_from_start_to_end_and_ends(chatter: Client
     conversation = chatter.conversation()
     with open_turn_stream(chatter, conversation, "Buy milk and bread.") as stream:
         first = stream.first
-        told = list(stream.events())
-    turn_id = told[0].data["turn_id"]
+        events = list(stream.events())
+    turn_id = events[0].data["turn_id"]
 
     assert first.event == "ping"
-    assert told[0].event == "turn_started"
-    assert told[0].data["conversation_id"] == conversation
-    assert told[0].data["mode"] == "plan"
-    assert told[0].id > first.id
-    assert told[-1].event == "turn_finished"
-    assert told[-1].data == {"turn_id": turn_id, "outcome": "drained", "incomplete": []}
-    assert sum(one.event in TURN_ENDS for one in told) == 1
-    assert [one.id for one in list_logged(told)] == list_logged_ids(chatter)
-    assert all(one.id == 0 for one in told if one.event == "text_delta")
-    (answer,) = (one.data["content"] for one in told if one.event == "message" and one.data["role"] == "assistant")
-    assert join_text(told) == answer == ANSWER
-    assert list_kinds(told)[-3:] == ["text_delta", "message", "turn_finished"]
+    assert events[0].event == "turn_started"
+    assert events[0].data["conversation_id"] == conversation
+    assert events[0].data["mode"] == "plan"
+    assert events[0].id > first.id
+    assert events[-1].event == "turn_finished"
+    assert events[-1].data == {"turn_id": turn_id, "outcome": "drained", "incomplete": []}
+    assert sum(event.event in TURN_ENDS for event in events) == 1
+    assert [event.id for event in list_logged(events)] == list_logged_ids(chatter)
+    assert all(event.id == 0 for event in events if event.event == "text_delta")
+    (answer,) = (event.data["content"] for event in events if event.event == "message" and event.data["role"] == "assistant")
+    assert join_text(events) == answer == ANSWER
+    assert list_kinds(events)[-3:] == ["text_delta", "message", "turn_finished"]
 
 
 def test_every_change_of_the_list_is_streamed_as_a_pair_in_the_same_order(chatter: Client, model: ModelServer) -> None:
     model.script = plan_and_drain("buy milk", "buy bread")
-    told = read_turn(chatter, chatter.conversation())
-    names = [one.event for one in told]
-    lists = [one.data for one in told if one.event == "todos_updated"]
+    events = read_turn(chatter, chatter.conversation())
+    names = [event.event for event in events]
+    lists = [event.data for event in events if event.event == "todos_updated"]
 
     assert names.count("todos_updated") == names.count("todos_current") == 3
-    assert all((one == "todos_updated") == (next_one == "todos_current") for one, next_one in pairwise(names))
-    assert [(one["total"], one["remaining"]) for one in lists] == [(2, 2), (2, 1), (2, 0)]
-    assert [[item["status"] for item in one["items"]] for one in lists][-1] == ["done", "done"]
-    calls_told = [one.data for one in told if one.event == "tool_call"]
-    results = [one.data for one in told if one.event == "tool_result"]
-    assert [one["tool"] for one in calls_told] == ["create_todo", "complete_todo", "complete_todo"]
-    assert [one["call_id"] for one in calls_told] == [one["call_id"] for one in results]
-    assert not any(one["is_error"] for one in results)
+    assert all((name == "todos_updated") == (next_name == "todos_current") for name, next_name in pairwise(names))
+    assert [(state["total"], state["remaining"]) for state in lists] == [(2, 2), (2, 1), (2, 0)]
+    assert [[item["status"] for item in state["items"]] for state in lists][-1] == ["done", "done"]
+    tool_calls = [event.data for event in events if event.event == "tool_call"]
+    results = [event.data for event in events if event.event == "tool_result"]
+    assert [tool_call["tool"] for tool_call in tool_calls] == ["create_todo", "complete_todo", "complete_todo"]
+    assert [tool_call["call_id"] for tool_call in tool_calls] == [tool_result["call_id"] for tool_result in results]
+    assert not any(tool_result["is_error"] for tool_result in results)
 
 
 def test_a_turns_own_stream_has_no_other_events(chatter: Client, chat_service: Service, model: ModelServer) -> None:
@@ -79,38 +79,38 @@ def test_a_turns_own_stream_has_no_other_events(chatter: Client, chat_service: S
         others = [(colleague, say(colleague, beside, "beside")), (stranger, say(stranger, stranger.conversation(), "strange"))]
         model.wait_for_requests(3)
         model.release()
-        told = list(stream.events())
+        events = list(stream.events())
         for client, turn_id in others:
             assert wait_for_turn(client, turn_id)["status"] == "finished"
 
-    assert list_kinds(told) == ["turn_started", "message", "text_delta", "message", "turn_finished"]
-    assert join_text(told) == "you said ours"
-    assert {one.data["turn_id"] for one in told} == {told[0].data["turn_id"]}
+    assert list_kinds(events) == ["turn_started", "message", "text_delta", "message", "turn_finished"]
+    assert join_text(events) == "you said ours"
+    assert {event.data["turn_id"] for event in events} == {events[0].data["turn_id"]}
 
 
 def test_all_streams_of_a_conversation_have_the_same_events(chatter: Client, model: ModelServer) -> None:
     model.script = plan_and_drain("buy milk", answer=ANSWER)
     conversation = chatter.conversation()
     with (
-        chatter.again() as one,
+        chatter.again() as reader,
         chatter.again() as another,
-        open_stream(one, events_path(conversation)) as first,
+        open_stream(reader, events_path(conversation)) as first,
         open_stream(another, events_path(conversation)) as second,
     ):
         own = read_turn(chatter, conversation)
-        heard = [read_until_turn_ends(stream) for stream in (first, second)]
+        received = [read_until_turn_ends(stream) for stream in (first, second)]
 
-    assert heard == [own, own]
+    assert received == [own, own]
     assert join_text(own) == ANSWER
 
 
 def take_until(stream: Stream, kind: str) -> list[StreamEvent]:
-    heard = []
-    for told in stream.events():
-        heard.append(told)
-        if told.event == kind:
-            return heard
-    raise AssertionError(f"no {kind}: {list_kinds(heard)}")
+    events = []
+    for event in stream.events():
+        events.append(event)
+        if event.event == kind:
+            return events
+    raise AssertionError(f"no {kind}: {list_kinds(events)}")
 
 
 def test_hanging_up_does_not_stop_the_turn_and_a_reader_can_come_back(chatter: Client, model: ModelServer) -> None:
@@ -134,8 +134,8 @@ def test_hanging_up_does_not_stop_the_turn_and_a_reader_can_come_back(chatter: C
         model.release()
         after = read_until_turn_ends(stream)
 
-    seen = [told.id for told in list_logged(before) + list_logged(after)]
-    assert seen == list_logged_ids(chatter)
+    ids = [event.id for event in list_logged(before) + list_logged(after)]
+    assert ids == list_logged_ids(chatter)
     assert after[-1].event == "turn_finished"
     assert get_turn(chatter, turn_id)["outcome"] == "drained"
     assert list_messages(chatter, conversation)[-1] == ("assistant", ANSWER)
@@ -155,7 +155,7 @@ def test_a_turn_continues_without_listeners(chatter: Client, model: ModelServer)
 
 
 def test_text_is_streamed_once_and_events_are_kept(chatter: Client, model: ModelServer) -> None:
-    """Who comes later hears what was said, and not how it was said word by word."""
+    """A later reader gets the stored messages, but not the live text."""
     model.script = plan_and_drain("buy milk", answer=ANSWER)
     conversation = chatter.conversation()
     own = read_turn(chatter, conversation)
@@ -168,9 +168,9 @@ def test_text_is_streamed_once_and_events_are_kept(chatter: Client, model: Model
 def test_words_before_a_tool_call_are_a_message(chatter: Client, model: ModelServer) -> None:
     model.script = lambda request: text("It is late.") if request.tool_results else calls(("now", {}), text="Let me look.")
     conversation = chatter.conversation()
-    told = read_turn(chatter, conversation, "What time is it?")
-    shown: list[Any] = [one.data["content"] for one in told if one.event == "message"]
+    events = read_turn(chatter, conversation, "What time is it?")
+    contents: list[Any] = [event.data["content"] for event in events if event.event == "message"]
 
-    assert shown == ["What time is it?", "Let me look.", "It is late."]
-    assert join_text(told) == "Let me look.It is late."
-    assert [content for _, content in list_messages(chatter, conversation)] == shown
+    assert contents == ["What time is it?", "Let me look.", "It is late."]
+    assert join_text(events) == "Let me look.It is late."
+    assert [content for _, content in list_messages(chatter, conversation)] == contents

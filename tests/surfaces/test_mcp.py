@@ -1,4 +1,4 @@
-"""The MCP server as the protocol's own client meets it, on standard input and output and over HTTP."""
+"""The MCP server, tested with the official client over stdio and over HTTP."""
 
 import asyncio
 import json
@@ -41,38 +41,38 @@ async def over_stdio(folder: Path, *flags: str, mode: str = "auto") -> AsyncIter
 
 @asynccontextmanager
 async def over_http(client: Client, headers: dict[str, str] | None = None, mode: str = "auto") -> AsyncIterator[McpClient]:
-    wanted = {"Authorization": f"Bearer {client.secret}", **(headers or {})}
+    all_headers = {"Authorization": f"Bearer {client.secret}", **(headers or {})}
     async with (
-        httpx2.AsyncClient(headers=wanted, timeout=PATIENCE_S) as http,
+        httpx2.AsyncClient(headers=all_headers, timeout=PATIENCE_S) as http,
         McpClient(streamable_http_client(f"{client.base_url}/mcp", http_client=http), mode=mode) as connected,
     ):
         yield connected
 
 
-def in_a_turn(client: Client) -> dict[str, str]:
-    """Headers that name a turn of its own."""
+def open_turn_headers(client: Client) -> dict[str, str]:
+    """Open a turn in a new conversation. Return the headers that select it."""
     return {"Headway-Turn": client.turn(client.conversation())}
 
 
 @pytest.fixture(params=["stdio", "http"])
 def connect(request: pytest.FixtureRequest, tmp_path: Path) -> Connect:
-    """Both transports in turn, with a turn to plan in."""
+    """Each transport, with a turn whose plan the tools can use."""
     if request.param == "stdio":
         return partial(over_stdio, tmp_path)
     client: Client = request.getfixturevalue("sqlite_client")
-    return partial(over_http, client, in_a_turn(client))
+    return partial(over_http, client, open_turn_headers(client))
 
 
-def story(connect: Connect, tell: Callable[[McpClient], Awaitable[None]], **options: Any) -> None:
-    async def whole() -> None:
+def run_session(connect: Connect, scenario: Callable[[McpClient], Awaitable[None]], **options: Any) -> None:
+    async def run() -> None:
         async with connect(**options) as connected:
-            await tell(connected)
+            await scenario(connected)
 
-    asyncio.run(whole())
+    asyncio.run(run())
 
 
 async def call(connected: McpClient, tool: str, **arguments: Any) -> Any:
-    """The structured result of a call that has to succeed."""
+    """Call a tool, which must succeed. Return its structured result."""
     result = await connected.call_tool(tool, arguments)
     assert isinstance(result, CallToolResult)
     assert not result.is_error, result
@@ -97,18 +97,18 @@ async def read(connected: McpClient, name: str) -> Any:
 
 
 def test_null_is_absent_and_a_list_may_be_text(connect: Connect) -> None:
-    """000: "context?: string", "order?: number": optional, and clients send null for what they leave out."""
+    """000: "context?: string", "order?: number": optional, and clients send null for omitted fields."""
 
-    async def tell(connected: McpClient) -> None:
+    async def scenario(connected: McpClient) -> None:
         items = json.dumps([{"title": "look", "context": None, "order": None}])
         assert (await call(connected, "create_todo", items=items))["totalPending"] == 1
         assert len((await call(connected, "list_todo", status=None))["items"]) == 1
 
-    story(connect, tell)
+    run_session(connect, scenario)
 
 
 def test_a_long_list_is_read_page_by_page(connect: Connect) -> None:
-    async def tell(connected: McpClient) -> None:
+    async def scenario(connected: McpClient) -> None:
         for subject in ("first", "second", "third"):
             await call(connected, "todo_add", subject=subject)
         page = await call(connected, "todo_list", limit=2)
@@ -119,12 +119,12 @@ def test_a_long_list_is_read_page_by_page(connect: Connect) -> None:
         assert refused.is_error
         assert json.loads(text_of(refused)) == {"error": BadCursor.__doc__}
 
-    story(connect, tell)
+    run_session(connect, scenario)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_old_and_new_clients_find_the_whole_catalogue_and_it_is_small(connect: Connect, mode: str) -> None:
-    async def tell(connected: McpClient) -> None:
+    async def scenario(connected: McpClient) -> None:
         assert connected.server_info is not None
         assert connected.server_info.name == "headway"
         assert "todo_add" in (connected.instructions or "")
@@ -133,21 +133,21 @@ def test_old_and_new_clients_find_the_whole_catalogue_and_it_is_small(connect: C
         assert all(tool.input_schema["additionalProperties"] is False for tool in tools)
         document = json.dumps([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools])
         assert len(document) < 14_000
-        # More than any tokenizer makes of it: every sign is one, and so are every six letters.
+        # An upper bound for any tokenizer: one token per sign and one per six letters.
         assert len(re.findall(r"[A-Za-z]{1,6}|[0-9]{1,3}|[^\sA-Za-z0-9]", document)) <= 3_000
 
-    story(connect, tell, mode=mode)
+    run_session(connect, scenario, mode=mode)
 
 
 def test_every_family_of_tools_works(connect: Connect) -> None:
-    async def tell(connected: McpClient) -> None:
+    async def scenario(connected: McpClient) -> None:
         look, _build = (await call(connected, "create_todo", items=[{"title": "look"}, {"title": "build"}]))["created"]
         await call(connected, "start_todo", todoId=look["id"])
         assert (await call(connected, "complete_todo", todoId=look["id"], outcome="seen"))["remaining"] == 1
         state = (await call(connected, "manage_todos", add=["check"]))["state"]
         assert [item["status"] for item in state["items"]] == ["done", "current", "pending"]
         written = await call(connected, "TodoWrite", todos=[{"content": "build", "status": "completed"}])
-        assert [one["content"] for one in written["canceled"]] == ["check"]
+        assert [item["content"] for item in written["canceled"]] == ["check"]
         assert (await call(connected, "update_plan", plan=[{"step": "ship"}]))["todos"][0]["content"] == "ship"
         assert [item["title"] for item in (await call(connected, "list_todo"))["items"]] == ["ship"]
 
@@ -163,31 +163,31 @@ def test_every_family_of_tools_works(connect: Connect) -> None:
             connected, "todo_update", id=first["id"], status="completed", outcome="seen", lease_token=claim["lease"]["token"]
         )
         assert (ended["todo"]["status"], ended["todo"]["outcome"]) == ("completed", "seen")
-        listed = (await call(connected, "todo_list"))["todos"]
-        assert {"second"} <= {todo["subject"] for todo in listed}
+        todos = (await call(connected, "todo_list"))["todos"]
+        assert {"second"} <= {todo["subject"] for todo in todos}
 
-    story(connect, tell)
+    run_session(connect, scenario)
 
 
 def test_names_with_hyphens_are_understood(connect: Connect) -> None:
     """004: "`spawn-agent` is a registered ToolDefinition": tools are called with hyphens in their names there."""
 
-    async def tell(connected: McpClient) -> None:
+    async def scenario(connected: McpClient) -> None:
         added = await call(connected, "todo-add", subject="look")
         assert added["todo"]["subject"] == "look"
 
-    story(connect, tell)
+    run_session(connect, scenario)
 
 
 def test_the_open_and_the_ready_todos_and_each_one_are_resources(connect: Connect) -> None:
-    async def tell(connected: McpClient) -> None:
+    async def scenario(connected: McpClient) -> None:
         first = (await call(connected, "todo_add", subject="first"))["todo"]
         await call(connected, "todo_add", subject="second", depends_on=[first["id"]])
 
         resources = (await connected.list_resources()).resources
-        assert [str(one.uri) for one in resources] == ["headway://todos/open", "headway://todos/ready"]
+        assert [str(resource.uri) for resource in resources] == ["headway://todos/open", "headway://todos/ready"]
         templates = (await connected.list_resource_templates()).resource_templates
-        assert [one.uri_template for one in templates] == ["headway://todos/{id}"]
+        assert [template.uri_template for template in templates] == ["headway://todos/{id}"]
         assert [todo["subject"] for todo in (await read(connected, "open"))["todos"]] == ["first", "second"]
         assert [todo["subject"] for todo in (await read(connected, "ready"))["todos"]] == ["first"]
         assert await read(connected, str(first["id"])) == {"todo": first}
@@ -197,11 +197,11 @@ def test_the_open_and_the_ready_todos_and_each_one_are_resources(connect: Connec
         with pytest.raises(MCPError, match="no resource"):
             await connected.read_resource("file:///etc/passwd")
 
-    story(connect, tell)
+    run_session(connect, scenario)
 
 
 def test_there_is_a_prompt_for_planning(sqlite_client: Client) -> None:
-    async def tell(connected: McpClient) -> None:
+    async def scenario(connected: McpClient) -> None:
         (prompt,) = (await connected.list_prompts()).prompts
         assert (prompt.name, [argument.name for argument in prompt.arguments or ()]) == ("plan", ["objective"])
         (message,) = (await connected.get_prompt("plan", {"objective": "win {the} game"})).messages
@@ -212,11 +212,11 @@ def test_there_is_a_prompt_for_planning(sqlite_client: Client) -> None:
             with pytest.raises(MCPError, match="objective"):
                 await connected.get_prompt(name, arguments)
 
-    story(partial(over_http, sqlite_client), tell)
+    run_session(partial(over_http, sqlite_client), scenario)
 
 
 def test_a_refusal_is_an_error_result_and_an_unknown_tool_an_error(sqlite_client: Client) -> None:
-    async def tell(connected: McpClient) -> None:
+    async def scenario(connected: McpClient) -> None:
         refused = await connected.call_tool("create_todo", {"items": []})
         assert refused.is_error
         assert "items" in refused.structured_content["error"]
@@ -231,40 +231,40 @@ def test_a_refusal_is_an_error_result_and_an_unknown_tool_an_error(sqlite_client
             await connected.call_tool("rm_rf", {})
         assert (await call(connected, "list_todo"))["items"] == []
 
-    story(partial(over_http, sqlite_client, in_a_turn(sqlite_client)), tell)
+    run_session(partial(over_http, sqlite_client, open_turn_headers(sqlite_client)), scenario)
 
 
-# Standard input and output
+# stdio
 
 
 def test_todos_written_over_stdio_show_on_the_command_line(headway: Shell) -> None:
-    async def tell(connected: McpClient) -> None:
+    async def scenario(connected: McpClient) -> None:
         await call(connected, "todo_add", subject="written down")
         await call(connected, "create_todo", items=[{"title": "planned"}])
 
-    story(partial(over_stdio, headway.folder, "--agent", "claude"), tell)
+    run_session(partial(over_stdio, headway.folder, "--agent", "claude"), scenario)
     rows = {todo["subject"]: todo for todo in headway.json("todo", "list")["todos"]}
     assert (rows["written down"]["conversation_id"], rows["written down"]["agent_id"]) == (0, "claude")
     assert rows["planned"]["turn_id"]
 
-    async def go_on(connected: McpClient) -> None:
+    async def resume(connected: McpClient) -> None:
         (item,) = (await call(connected, "list_todo"))["items"]
         await call(connected, "complete_todo", todoId=item["id"], outcome="done")
 
-    story(partial(over_stdio, headway.folder, "--turn", rows["planned"]["turn_id"]), go_on)
+    run_session(partial(over_stdio, headway.folder, "--turn", rows["planned"]["turn_id"]), resume)
     assert headway.json("todo", "show", str(rows["planned"]["id"]))["todo"]["outcome"] == "done"
 
 
 def test_each_session_has_one_plan_however_many_calls_come_at_once_and_all_have_one_ledger(tmp_path: Path) -> None:
-    async def whole() -> None:
-        async with over_stdio(tmp_path) as one, over_stdio(tmp_path) as other:
-            await asyncio.gather(*(call(one, "create_todo", items=[{"title": f"item {n}"}]) for n in range(6)))
-            await call(one, "todo_add", subject="everybody's")
-            assert (await call(one, "list_todo"))["summary"]["total"] == 6
+    async def run() -> None:
+        async with over_stdio(tmp_path) as first, over_stdio(tmp_path) as other:
+            await asyncio.gather(*(call(first, "create_todo", items=[{"title": f"item {n}"}]) for n in range(6)))
+            await call(first, "todo_add", subject="everybody's")
+            assert (await call(first, "list_todo"))["summary"]["total"] == 6
             assert (await call(other, "list_todo"))["items"] == []
             assert "everybody's" in [todo["subject"] for todo in (await call(other, "todo_list"))["todos"]]
 
-    asyncio.run(whole())
+    asyncio.run(run())
 
 
 def test_a_session_started_in_a_conversation_works_in_it(headway: Shell) -> None:
@@ -273,14 +273,14 @@ def test_a_session_started_in_a_conversation_works_in_it(headway: Shell) -> None
     document = {"conversations": [{"id": 1, "key": "a thread"}], "todos": [{"subject": "theirs", "conversation_id": 1}]}
     headway.ok("todo", "import", "-", "--format", "json", stdin=json.dumps(document))
 
-    async def tell(connected: McpClient) -> None:
+    async def scenario(connected: McpClient) -> None:
         assert [todo["subject"] for todo in (await read(connected, "open"))["todos"]] == ["theirs"]
         await call(connected, "todo_add", subject="added")
         await call(connected, "AddTask", title="look")
 
-    story(partial(over_stdio, headway.folder, "--conversation", "a thread"), tell)
-    listed = headway.json("todo", "list", "--conversation", "a thread")["todos"]
-    assert [todo["subject"] for todo in listed] == ["theirs", "added"]
+    run_session(partial(over_stdio, headway.folder, "--conversation", "a thread"), scenario)
+    todos = headway.json("todo", "list", "--conversation", "a thread")["todos"]
+    assert [todo["subject"] for todo in todos] == ["theirs", "added"]
     (conversation,) = headway.json("conversation", "list")["conversations"]
     assert "look" in (headway.folder / ".headway" / conversation["task_file"]).read_text()
 
@@ -292,7 +292,7 @@ def test_the_headers_place_a_call_and_the_http_api_shows_its_rows(client: Client
     by_key = client.conversation(key="a thread")
     turn_id = client.turn(by_key)
 
-    async def tell(connected: McpClient) -> None:
+    async def scenario(connected: McpClient) -> None:
         await call(connected, "todo_add", subject="added")
         await call(connected, "create_todo", items=[{"title": "planned"}])
         await call(connected, "AddTask", title="look")
@@ -302,7 +302,7 @@ def test_the_headers_place_a_call_and_the_http_api_shows_its_rows(client: Client
         {"Headway-Conversation": "a thread", "Headway-Turn": turn_id},
         {"Headway-Conversation": str(by_key), "Headway-Turn": turn_id},
     ):
-        story(partial(over_http, client, headers), tell)
+        run_session(partial(over_http, client, headers), scenario)
     todos = client.ok("GET", "/v1/todos", params={"conversation_id": by_key})["todos"]
     assert sorted(todo["subject"] for todo in todos) == ["added"] * 3 + ["planned"] * 3
     assert {todo["turn_id"] for todo in todos if todo["subject"] == "planned"} == {turn_id}
@@ -314,7 +314,7 @@ def test_the_headers_place_a_call_and_the_http_api_shows_its_rows(client: Client
 def test_without_headers_the_ledger_is_the_tenants_and_there_is_no_plan_and_no_task_list(client: Client) -> None:
     client.add("elsewhere", conversation_id=client.conversation())
 
-    async def tell(connected: McpClient) -> None:
+    async def scenario(connected: McpClient) -> None:
         assert (await call(connected, "todo_add", subject="wide"))["todo"]["conversation_id"] == 0
         assert [todo["subject"] for todo in (await read(connected, "open"))["todos"]] == ["elsewhere", "wide"]
         plan = await connected.call_tool("create_todo", {"items": [{"title": "x"}]})
@@ -323,7 +323,7 @@ def test_without_headers_the_ledger_is_the_tenants_and_there_is_no_plan_and_no_t
         assert tasks.is_error
         assert text_of(tasks) == "Error: Task list is not available (no conversation context)."
 
-    story(partial(over_http, client), tell)
+    run_session(partial(over_http, client), scenario)
 
 
 def test_an_unknown_or_foreign_conversation_is_refused_and_nothing_changes(client: Client, service: Service) -> None:
@@ -332,14 +332,14 @@ def test_an_unknown_or_foreign_conversation_is_refused_and_nothing_changes(clien
         turn_id = rival.turn(conversation_id)
         theirs = rival.add("theirs", conversation_id=conversation_id)
 
-        async def tell(connected: McpClient) -> None:
+        async def scenario(connected: McpClient) -> None:
             for tool, arguments in (("todo_add", {"subject": "x"}), ("AddTask", {"title": "x"}), ("list_todo", {})):
                 with pytest.raises(MCPError, match=r"No (conversation|turn)"):
                     await connected.call_tool(tool, arguments)
             with pytest.raises(MCPError, match=r"No (conversation|turn)"):
                 await read(connected, "open")
 
-        async def look(connected: McpClient) -> None:
+        async def check_todo(connected: McpClient) -> None:
             with pytest.raises(MCPError, match="No todo"):
                 await read(connected, str(theirs["id"]))
             refused = await connected.call_tool("todo_update", {"id": theirs["id"], "status": "completed"})
@@ -352,8 +352,8 @@ def test_an_unknown_or_foreign_conversation_is_refused_and_nothing_changes(clien
             ("Headway-Turn", turn_id),
             ("Headway-Turn", "mine"),
         ):
-            story(partial(over_http, client, {name: value}), tell)
-        story(partial(over_http, client), look)
+            run_session(partial(over_http, client, {name: value}), scenario)
+        run_session(partial(over_http, client), check_todo)
         assert [todo["status"] for todo in rival.ok("GET", "/v1/todos")["todos"]] == ["pending"]
     assert client.subjects() == []
 
@@ -390,15 +390,15 @@ def test_input_outside_the_protocol_is_refused(sqlite_client: Client, body: byte
 
 def test_tenants_at_the_same_time_each_see_their_own(sqlite_service: Service) -> None:
     async def work(client: Client, name: str) -> None:
-        async with over_http(client, in_a_turn(client)) as connected:
+        async with over_http(client, open_turn_headers(client)) as connected:
             for n in range(3):
                 await call(connected, "create_todo", items=[{"title": f"{name} {n}"}])
             titles = [item["title"] for item in (await call(connected, "list_todo"))["items"]]
             assert titles == [f"{name} {n}" for n in range(3)]
 
-    async def everybody(clients: list[Client]) -> None:
+    async def run_all(clients: list[Client]) -> None:
         await asyncio.gather(*(work(client, f"tenant {n}") for n, client in enumerate(clients)))
 
     with sqlite_service.tenant() as one, sqlite_service.tenant() as two, sqlite_service.tenant() as three:
-        asyncio.run(everybody([one, two, three]))
+        asyncio.run(run_all([one, two, three]))
         assert two.subjects() == [f"tenant 1 {n}" for n in range(3)]

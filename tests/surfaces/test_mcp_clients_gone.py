@@ -1,4 +1,4 @@
-"""The MCP server on standard input and output, and clients that talk nonsense, hang up or are gone."""
+"""The MCP server over stdio, with clients that send invalid input or disconnect."""
 
 import json
 import subprocess
@@ -31,26 +31,30 @@ def test_bad_lines_and_the_end_of_input_do_no_harm(headway: Shell) -> None:
 
 
 def test_requests_before_the_end_of_input_are_answered(headway: Shell) -> None:
-    """A client that hangs up has to know what was done: all of it is, and all of it is said. What it called off is not."""
-    wanted = {n: {"name": "todo_add", "arguments": {"subject": f"todo {n}"}} for n in range(2, 82)}
-    asked = [json.dumps({"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": one}) for n, one in wanted.items()]
-    called_off = [json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": n}}) for n in (81, 99)]
-    ran = headway.process("mcp", stdin="\n".join([*GREETING, *asked, *called_off, ""]).encode())
+    """Requests sent before the client closes its input are executed and answered, except those it canceled."""
+    calls = {n: {"name": "todo_add", "arguments": {"subject": f"todo {n}"}} for n in range(2, 82)}
+    requests = [
+        json.dumps({"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": parameters}) for n, parameters in calls.items()
+    ]
+    cancellations = [
+        json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": n}}) for n in (81, 99)
+    ]
+    ran = headway.process("mcp", stdin="\n".join([*GREETING, *requests, *cancellations, ""]).encode())
 
     assert (ran.code, ran.err) == (0, "")
     answers = {answer["id"]: answer["result"] for answer in map(json.loads, ran.out.splitlines())}
-    assert {1, *wanted} - set(answers) <= {81}
+    assert {1, *calls} - set(answers) <= {81}
     stored = [todo["subject"] for todo in headway.json("todo", "list", "--limit", "200")["todos"]]
-    assert {answers[n]["structuredContent"]["todo"]["subject"] for n in wanted if n in answers} <= set(stored)
+    assert {answers[n]["structuredContent"]["todo"]["subject"] for n in calls if n in answers} <= set(stored)
 
 
 def test_a_client_that_is_gone_is_no_failure(headway: Shell) -> None:
-    asked = [json.dumps({"jsonrpc": "2.0", "id": n, "method": "tools/list"}) for n in range(2, 10)]
+    requests = [json.dumps({"jsonrpc": "2.0", "id": n, "method": "tools/list"}) for n in range(2, 10)]
     command = [sys.executable, "-m", "headway", "mcp"]
     with subprocess.Popen(
         command, cwd=headway.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as server:
         assert server.stdout is not None
         server.stdout.close()
-        _, said = server.communicate("\n".join([*GREETING, *asked, ""]), PATIENCE_S)
-    assert (server.returncode, "Traceback" in said) == (0, False), said
+        _, errors = server.communicate("\n".join([*GREETING, *requests, ""]), PATIENCE_S)
+    assert (server.returncode, "Traceback" in errors) == (0, False), errors

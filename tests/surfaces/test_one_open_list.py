@@ -1,4 +1,4 @@
-"""What is open in a conversation: REST, tools, MCP, the CLI, writs and the delegation envelope all give the same list."""
+"""REST, tools, MCP, the CLI, writs and the delegation envelope all return the same open todos of a conversation."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ from tests.surfaces.test_mcp import call, over_http
 
 
 class Thread:
-    """A conversation with todos of every home, and a turn of it that stopped with part of its plan open."""
+    """A conversation with todos of every kind of list. Part of the plan of its turn is open."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -28,7 +28,7 @@ class Thread:
         self.client.ok("POST", f"/v1/turns/{self.turn}/cancel")
 
     def lines(self) -> list[str]:
-        """As `/todo list` has it."""
+        """Return the lines that `/todo list` prints."""
         body = {"text": "/todo list", "conversation_id": self.id}
         output: str = self.client.ok("POST", "/v1/writs", json=body)["output"]
         head, *lines, end = output.split("\n")
@@ -41,7 +41,7 @@ class Thread:
 
 
 def as_lines(todos: list[dict[str, Any]]) -> list[str]:
-    """REST's rows in the words of a writ, with the counts."""
+    """Format rows of the REST API as `/todo list` prints them, with the counts."""
     going = sum(todo["status"] == "in_progress" for todo in todos)
     marks = {"in_progress": "▶ ", "pending": ""}
     return [

@@ -1,7 +1,7 @@
-"""Everything that can be named at any door, named by another tenant: it is answered byte for byte like what never was.
+"""On every surface, an id of another tenant gets the same response, byte for byte, as an id that never existed.
 
-Operations, tools and commands are enumerated from the OpenAPI document, the catalogue and the command line itself: one that is new
-and has no row here fails the test.
+Operations, tools and commands are enumerated from the OpenAPI document, the catalogue and the command line. A new one without a row
+in this file fails the test.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from tests.surfaces.server_harness import Client, Service
 from tests.surfaces.shell import Shell
 from tests.tenant_rows import Ids, fill_tenant, read_tenant_rows
 
-NEVER = Ids(
+UNKNOWN = Ids(
     todo=888_888_888_888_881,
     conversation=888_888_888_888_882,
     turn="7d444840-9dc0-11d1-b245-5ffdce74fad2",
@@ -42,14 +42,14 @@ NEVER = Ids(
     sub_goal=888_888_888_888_885,
     plan_item="7d444840-9dc0-11d1-b245-5ffdce74fad4",
 )
-CHANGES_BY_ITSELF = ("date", "x-request-id", "ratelimit-remaining", "content-length")
+VARYING_HEADERS = ("date", "x-request-id", "ratelimit-remaining", "content-length")
 
 
-def as_if(theirs: Ids, said: str) -> str:
-    """What was said of what never was, as if it had been said of theirs."""
-    for name, never in vars(NEVER).items():
-        said = said.replace(str(never), str(getattr(theirs, name)))
-    return said
+def substitute_ids(theirs: Ids, response: str) -> str:
+    """Replace the ids that never existed in a response with the other tenant's ids."""
+    for name, unknown in vars(UNKNOWN).items():
+        response = response.replace(str(unknown), str(getattr(theirs, name)))
+    return response
 
 
 # HTTP
@@ -71,7 +71,7 @@ QUERIES: dict[str, Callable[[Ids], object]] = {
     "lease_token": lambda ids: ids.lease,
     "force": lambda _ids: "true",
 }
-NAMES_NOTHING = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait"}  # within what is the caller's own
+NO_ID_QUERIES = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait"}  # filters on the caller's own rows
 HELLO = [{"role": "user", "content": "hello"}]
 BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/todos"): lambda ids: [
@@ -102,7 +102,7 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
         {"every_s": 60, "message": {"conversation_id": ids.conversation, "content": "go"}},
         {"every_s": 60, "tool": {"name": "now", "conversation_id": ids.conversation}},
     ],
-    ("POST", "/v1/tools/{name}"): lambda ids: [],  # each of them below
+    ("POST", "/v1/tools/{name}"): lambda ids: [],  # each tool is tested below
     ("POST", "/v1/writs"): lambda ids: [
         {"text": f"/todo done {ids.todo}"},
         {"text": f"/todo subject {ids.todo}: x\n/todo start {ids.todo}\n/todo cancel {ids.todo}\n/todo describe {ids.todo}: x"},
@@ -111,7 +111,7 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
         {"text": "/todo list", "conversation_id": ids.conversation},
         {"text": "/todo list", "turn_id": ids.turn},
     ],
-    # These name nobody's: a conversation's key is its tenant's own word. What comes of another's is in a test of its own.
+    # These refer to no row by id. Conversation keys are per tenant; a separate test uses another tenant's key.
     ("POST", "/v1/ag-ui"): lambda ids: [],
     ("POST", "/v1/ui-stream"): lambda ids: [],
     ("POST", "/v1/conversations"): lambda ids: [],
@@ -121,22 +121,22 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
 }
 
 
-def requests_of(operation: Operation, ids: Ids) -> Iterator[tuple[str, str, dict[str, Any], Any]]:
-    """Every way in which an operation can name something."""
-    path = re.sub(r"\{(\w+)\}", lambda found: str(PATHS[found[1]](ids)), operation.path)
-    asked = [one["name"] for one in operation.definition.get("parameters", ()) if one["in"] == "query"]
-    assert set(asked) <= set(QUERIES) | NAMES_NOTHING, (
+def build_requests(operation: Operation, ids: Ids) -> Iterator[tuple[str, str, dict[str, Any], Any]]:
+    """Yield every request with which an operation can refer to a row: by path, query or body."""
+    path = re.sub(r"\{(\w+)\}", lambda match: str(PATHS[match[1]](ids)), operation.path)
+    parameters = [parameter["name"] for parameter in operation.definition.get("parameters", ()) if parameter["in"] == "query"]
+    assert set(parameters) <= set(QUERIES) | NO_ID_QUERIES, (
         f"{operation.method} {operation.path} asks for something that has no row here"
     )
     bodies = BODIES[operation.method, operation.path](ids) if operation.takes_body else [None]
     for body in bodies:
-        named = [{name: QUERIES[name](ids)} for name in asked if name in QUERIES] if body is None else []
-        for query in [*named, *([{}] if path != operation.path or body is not None else [])]:
+        queries = [{name: QUERIES[name](ids)} for name in parameters if name in QUERIES] if body is None else []
+        for query in [*queries, *([{}] if path != operation.path or body is not None else [])]:
             yield operation.method, path, query, body
 
 
 class Visitor:
-    """Another tenant's program, at the doors of an app in this process that works on nothing but what it began itself."""
+    """A client of another tenant. Its app runs in this process and runs only the jobs that the client started."""
 
     def __init__(self, app: WebApp, desk: TenantHarness, client: httpx.AsyncClient) -> None:
         self.app = app
@@ -154,50 +154,50 @@ class Visitor:
 
     async def ask(self, method: str, path: str, query: Any, body: Any, headers: dict[str, str] | None = None) -> tuple[Any, ...]:
         answer = await self.client.request(method, path, params=query, json=body, headers=headers)
-        lasting = sorted((name, value) for name, value in answer.headers.items() if name not in CHANGES_BY_ITSELF)
-        return answer.status_code, answer.text, lasting
+        stable_headers = sorted((name, value) for name, value in answer.headers.items() if name not in VARYING_HEADERS)
+        return answer.status_code, answer.text, stable_headers
 
-    async def compared(self, theirs: tuple[Any, ...], never: tuple[Any, ...], foreign: Ids) -> None:
-        of_theirs, of_never = await self.ask(*theirs), await self.ask(*never)
-        assert of_theirs == (of_never[0], as_if(foreign, of_never[1]), of_never[2]), theirs
+    async def compare(self, theirs: tuple[Any, ...], unknown: tuple[Any, ...], foreign: Ids) -> None:
+        foreign_response, unknown_response = await self.ask(*theirs), await self.ask(*unknown)
+        assert foreign_response == (unknown_response[0], substitute_ids(foreign, unknown_response[1]), unknown_response[2]), theirs
 
 
 @asynccontextmanager
-async def visiting(url: str, folder: Path) -> AsyncIterator[Visitor]:
+async def open_visitor(url: str, folder: Path) -> AsyncIterator[Visitor]:
     headway = Headway(settings.load({"home": str(folder), "database_url": url}))
     app = WebApp(headway)
     headway.start()
     headway.start_agents(alone=True)
     await headway.agents_ready()
-    door = asyncio.create_task(app.mcp.keep())
+    mcp_task = asyncio.create_task(app.mcp.keep())
     with DirectDatabase(url) as database:
         desk = TenantHarness(database, "visitor")
         bearer = {"Authorization": f"Bearer {desk.write(tenants.create_token).secret}"}
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1", headers=bearer) as client:
             yield Visitor(app, desk, client)
-    door.cancel()
+    mcp_task.cancel()
     with suppress(asyncio.CancelledError):
-        await door
+        await mcp_task
     await headway.stop_agents()
     headway.close()
 
 
 def test_every_operation_answers_the_same_for_foreign_and_unknown_ids(database_url: str, tmp_path: Path) -> None:
-    async def story() -> None:
-        async with visiting(database_url, tmp_path) as visitor:
+    async def run_scenario() -> None:
+        async with open_visitor(database_url, tmp_path) as visitor:
             owner = TenantHarness(visitor.desk.database, "owner")
             foreign = fill_tenant(owner)
             before = read_tenant_rows(owner)
-            asked = 0
+            count = 0
             for operation in visitor.operations():
-                pairs = zip(requests_of(operation, foreign), requests_of(operation, NEVER), strict=True)
-                for theirs, never in pairs:
-                    await visitor.compared(theirs, never, foreign)
-                    asked += 1
-            assert asked > 50
+                pairs = zip(build_requests(operation, foreign), build_requests(operation, UNKNOWN), strict=True)
+                for theirs, unknown in pairs:
+                    await visitor.compare(theirs, unknown, foreign)
+                    count += 1
+            assert count > 50
             assert read_tenant_rows(owner) == before
 
-    asyncio.run(story())
+    asyncio.run(run_scenario())
 
 
 # Tools, over REST and over MCP
@@ -227,54 +227,57 @@ TOOLS: dict[str, Callable[[Ids], list[dict[str, Any]]]] = {
 }
 
 
-def calls_of(name: str, ids: Ids, own: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """(where, arguments): in a place of one's own with their ids, and in their place. A key is looked up like an id."""
+def build_calls(name: str, ids: Ids, own: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield (scope, arguments): `ids` as arguments in the caller's scope, and `ids` as the scope. Keys are looked up like ids."""
     for arguments in TOOLS[name](ids):
-        if any(str(one) in str(arguments) for one in (ids.todo, ids.plan_item)):
+        if any(str(value) in str(arguments) for value in (ids.todo, ids.plan_item)):
             yield own, arguments
         yield {"conversation": ids.conversation}, arguments
         yield {"conversation": ids.key}, arguments
         yield {"turn": ids.turn}, arguments
 
 
-def over_rest(name: str, where: dict[str, Any], arguments: dict[str, Any]) -> tuple[Any, ...] | None:
+def rest_request(name: str, where: dict[str, Any], arguments: dict[str, Any]) -> tuple[Any, ...] | None:
     if isinstance(where.get("conversation"), str):
-        return None  # it takes no keys
-    return "POST", f"/v1/tools/{name}", None, {"arguments": arguments, **{f"{one}_id": value for one, value in where.items()}}
+        return None  # REST takes no conversation keys
+    return "POST", f"/v1/tools/{name}", None, {"arguments": arguments, **{f"{kind}_id": value for kind, value in where.items()}}
 
 
-def over_mcp(method: str, parameters: dict[str, Any], where: dict[str, Any]) -> tuple[Any, ...]:
-    headers = {f"Headway-{one}": str(value) for one, value in where.items()}
+def mcp_request(method: str, parameters: dict[str, Any], where: dict[str, Any]) -> tuple[Any, ...]:
+    headers = {f"Headway-{kind}": str(value) for kind, value in where.items()}
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
     return "POST", "/mcp", None, body, {"Accept": "application/json, text/event-stream", **headers}
 
 
 def test_every_tool_answers_the_same_for_foreign_and_unknown_ids(sqlite_url: str, tmp_path: Path) -> None:
-    async def story() -> None:
-        async with visiting(sqlite_url, tmp_path) as visitor:
+    async def run_scenario() -> None:
+        async with open_visitor(sqlite_url, tmp_path) as visitor:
             owner = TenantHarness(visitor.desk.database, "owner")
             foreign, mine = fill_tenant(owner), visitor.desk.conversation()
             before = read_tenant_rows(owner)
             own = {"conversation": mine.id, "turn": visitor.desk.write(conversations.open_turn, mine.id).id}
-            assert {one["name"] for one in visitor.app.headway.remote_tools.catalogue()} == set(TOOLS)
+            assert {tool["name"] for tool in visitor.app.headway.remote_tools.catalogue()} == set(TOOLS)
             for name in TOOLS:
-                for theirs, never in zip(calls_of(name, foreign, own), calls_of(name, NEVER, own), strict=True):
-                    rest = over_rest(name, *theirs), over_rest(name, *never)
+                for theirs, unknown in zip(build_calls(name, foreign, own), build_calls(name, UNKNOWN, own), strict=True):
+                    rest = rest_request(name, *theirs), rest_request(name, *unknown)
                     if rest[0] and rest[1]:
-                        await visitor.compared(rest[0], rest[1], foreign)
-                    mcp = [over_mcp("tools/call", {"name": name, "arguments": one[1]}, one[0]) for one in (theirs, never)]
-                    await visitor.compared(mcp[0], mcp[1], foreign)
+                        await visitor.compare(rest[0], rest[1], foreign)
+                    mcp = [
+                        mcp_request("tools/call", {"name": name, "arguments": tool_call[1]}, tool_call[0])
+                        for tool_call in (theirs, unknown)
+                    ]
+                    await visitor.compare(mcp[0], mcp[1], foreign)
             for where in ("todo", "conversation"):
-                uris = [f"headway://todos/{getattr(ids, where)}" for ids in (foreign, NEVER)]
-                read = [over_mcp("resources/read", {"uri": uri}, {}) for uri in uris]
-                await visitor.compared(read[0], read[1], foreign)
+                uris = [f"headway://todos/{getattr(ids, where)}" for ids in (foreign, UNKNOWN)]
+                read = [mcp_request("resources/read", {"uri": uri}, {}) for uri in uris]
+                await visitor.compare(read[0], read[1], foreign)
             assert read_tenant_rows(owner) == before
 
-    asyncio.run(story())
+    asyncio.run(run_scenario())
 
 
 def test_anothers_key_is_a_word_like_any_other(sqlite_chat_service: Service, model: ModelServer) -> None:
-    """Front ends name conversations by keys: each tenant has its own."""
+    """Front ends refer to conversations by key, and each tenant has its own keys."""
     model.script = lambda _request: text("hello")
     with sqlite_chat_service.tenant() as owner, sqlite_chat_service.tenant() as visitor:
         owner.conversation(key="shared word", title="a secret")
@@ -286,33 +289,33 @@ def test_anothers_key_is_a_word_like_any_other(sqlite_chat_service: Service, mod
             answer = visitor.post(path, json=body)
             assert answer.status_code == 200
             assert "a secret" not in answer.text
-        (found,) = visitor.ok("GET", "/v1/conversations")["conversations"]
-        assert (found["key"], found["title"]) == ("shared word", "hello")
-        assert without_use(read_tenant_rows(owner.desk)) == without_use(before)
+        (conversation,) = visitor.ok("GET", "/v1/conversations")["conversations"]
+        assert (conversation["key"], conversation["title"]) == ("shared word", "hello")
+        assert without_tokens(read_tenant_rows(owner.desk)) == without_tokens(before)
 
 
-def without_use(rows: dict[str, Any]) -> dict[str, Any]:
-    return {table: found for table, found in rows.items() if table != "tokens"}
+def without_tokens(rows: dict[str, Any]) -> dict[str, Any]:
+    return {table: values for table, values in rows.items() if table != "tokens"}
 
 
 # The command line
 
 
-def lists(ids: Ids, *arguments: str) -> list[list[str]]:
+def conversation_flags(ids: Ids, *arguments: str) -> list[list[str]]:
     return [[*arguments, "--conversation", f"{ids.conversation}"], [*arguments, "--conversation", ids.key]]
 
 
 COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
-    "todo add": lambda ids: [["x", "--after", f"{ids.todo}"], ["x", "--turn", ids.turn], *lists(ids, "x")],
+    "todo add": lambda ids: [["x", "--after", f"{ids.todo}"], ["x", "--turn", ids.turn], *conversation_flags(ids, "x")],
     "todo cancel": lambda ids: [[f"{ids.todo}"], [f"{ids.todo}", "--lease-token", ids.lease], [f"{ids.todo}", "--force"]],
-    "todo claim": lambda ids: lists(ids, "--agent", "ada"),
+    "todo claim": lambda ids: conversation_flags(ids, "--agent", "ada"),
     "todo done": lambda ids: [[f"{ids.todo}", "--force"], [f"{ids.todo}", "--lease-token", ids.lease]],
     "todo edit": lambda ids: [[f"{ids.todo}", "--subject", "x"], [f"{ids.todo}", "--force", "--after", f"{ids.todo}"]],
-    "todo export": lists,
+    "todo export": conversation_flags,
     "todo heartbeat": lambda ids: [[f"{ids.todo}", "--lease-token", ids.lease]],
-    "todo import": lambda ids: lists(ids, "-"),
-    "todo list": lambda ids: [["--turn", ids.turn], *lists(ids)],
-    "todo ready": lists,
+    "todo import": lambda ids: conversation_flags(ids, "-"),
+    "todo list": lambda ids: [["--turn", ids.turn], *conversation_flags(ids)],
+    "todo ready": conversation_flags,
     "todo reopen": lambda ids: [[f"{ids.todo}", "--force"]],
     "todo rm": lambda ids: [[f"{ids.todo}", "--yes", "--force"], [f"{ids.todo}", "--lease-token", ids.lease]],
     "todo show": lambda ids: [[f"{ids.todo}"]],
@@ -333,21 +336,21 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "jobs retry": lambda ids: [[ids.job]],
     "jobs show": lambda ids: [[ids.job]],
     "schedule pause": lambda ids: [[ids.schedule]],
-    "schedule put": lambda ids: lists(ids, "mine", "--every", "1h", "--message", "go"),
+    "schedule put": lambda ids: conversation_flags(ids, "mine", "--every", "1h", "--message", "go"),
     "schedule resume": lambda ids: [[ids.schedule]],
     "schedule rm": lambda ids: [[ids.schedule]],
     "schedule run": lambda ids: [[ids.schedule]],
-    "chat": lambda ids: lists(ids, "hello"),
-    "mcp": lambda ids: [["--turn", ids.turn], *lists(ids)],
+    "chat": lambda ids: conversation_flags(ids, "hello"),
+    "mcp": lambda ids: [["--turn", ids.turn], *conversation_flags(ids)],
     "turn cancel": lambda ids: [[ids.turn]],
 }
-NAME_NOTHING = {
+NO_ID_COMMANDS = {
     *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
     *("token list", "token new", "jobs list", "schedule list", "halt", "unhalt", "doctor", "serve", "worker", "demo", "completion"),
 }
 
 
-def leaves(command: click.Command, path: str = "") -> Iterator[str]:
+def list_commands(command: click.Command, path: str = "") -> Iterator[str]:
     context = click.Context(command)
     if not isinstance(command, click.Group):
         yield path.strip()
@@ -355,11 +358,11 @@ def leaves(command: click.Command, path: str = "") -> Iterator[str]:
     for name in command.list_commands(context):
         below = command.get_command(context, name)
         assert below is not None
-        yield from leaves(below, f"{path} {name}")
+        yield from list_commands(below, f"{path} {name}")
 
 
 def test_every_command_is_in_the_matrix() -> None:
-    assert set(leaves(command_line)) == set(COMMANDS) | NAME_NOTHING
+    assert set(list_commands(command_line)) == set(COMMANDS) | NO_ID_COMMANDS
 
 
 def test_every_command_answers_the_same_for_foreign_and_unknown_ids(headway: Shell) -> None:
@@ -369,11 +372,14 @@ def test_every_command_answers_the_same_for_foreign_and_unknown_ids(headway: She
         foreign = fill_tenant(owner)
         before = read_tenant_rows(owner)
         for command, ways in COMMANDS.items():
-            for theirs, never in zip(ways(foreign), ways(NEVER), strict=True):
-                of_theirs = headway(*command.split(), *theirs, "--tenant", "visitor")
-                of_never = headway(*command.split(), *never, "--tenant", "visitor")
-                assert of_theirs.code == of_never.code, (command, theirs, of_theirs)
-                assert (of_theirs.out, of_theirs.err) == (as_if(foreign, of_never.out), as_if(foreign, of_never.err)), theirs
+            for theirs, unknown in zip(ways(foreign), ways(UNKNOWN), strict=True):
+                foreign_response = headway(*command.split(), *theirs, "--tenant", "visitor")
+                unknown_response = headway(*command.split(), *unknown, "--tenant", "visitor")
+                assert foreign_response.code == unknown_response.code, (command, theirs, foreign_response)
+                assert (foreign_response.out, foreign_response.err) == (
+                    substitute_ids(foreign, unknown_response.out),
+                    substitute_ids(foreign, unknown_response.err),
+                ), theirs
         assert read_tenant_rows(owner) == before
 
 
@@ -382,6 +388,9 @@ def test_every_command_answers_the_same_for_foreign_and_unknown_ids(headway: She
 
 @pytest.mark.parametrize("path", ["/c/{}", "/goals/{}"])
 def test_a_page_is_the_same_shell_whosever_it_is(sqlite_client: Client, path: str) -> None:
-    mine, never = sqlite_client.get(path.format(sqlite_client.conversation())), sqlite_client.get(path.format(NEVER.conversation))
-    assert (mine.status_code, mine.text) == (never.status_code, never.text)
+    mine, unknown = (
+        sqlite_client.get(path.format(sqlite_client.conversation())),
+        sqlite_client.get(path.format(UNKNOWN.conversation)),
+    )
+    assert (mine.status_code, mine.text) == (unknown.status_code, unknown.text)
     assert json.dumps(sqlite_client.desk.tenant.name) not in mine.text
