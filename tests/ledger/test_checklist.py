@@ -1,4 +1,4 @@
-"""Todos as a Markdown checklist: whatever a tree of todos says, its checklist says, too."""
+"""Todos as a Markdown checklist: exporting and importing a tree of todos loses nothing."""
 
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ def trees(words: st.SearchStrategy[str], details: st.SearchStrategy[str]) -> st.
 
 
 def planted(forest: list[Tree]) -> list[Todo]:
-    """The todos of these trees: each waits for those below it."""
+    """Build the todos of these trees. Each todo depends on its children."""
     todos: list[Todo] = []
 
     def plant(tree: Tree) -> int:

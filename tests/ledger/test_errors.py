@@ -1,4 +1,4 @@
-"""Every failure has a class, a message and a stable name, and one drawing shows them all."""
+"""Every error has a class, a message and a stable code, and the module's docstring draws the whole class tree."""
 
 import re
 
@@ -11,7 +11,7 @@ CLASSES = [one for one in vars(errors).values() if isinstance(one, type) and iss
 
 
 def drawn_tree() -> dict[str, str]:
-    """{class: parent} as the module's docstring draws it: four columns of the drawing are one generation."""
+    """Parse the tree in the module's docstring into {class: parent}. Four columns of indentation are one level."""
     above: list[str] = []
     parents: dict[str, str] = {}
     for line in (errors.__doc__ or "").splitlines():

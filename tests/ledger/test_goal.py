@@ -1,4 +1,4 @@
-"""What a goal's plan allows next, when it will not do any more, and what is still to be done."""
+"""The rules of a goal's plan: which sub-goals are ready, when a replan is due, and which work is still open."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ DONE = {"status": "completed", "divergence": "none", "judged_under": 1}
 
 
 def plan(*given: dict[str, Any]) -> list[SubGoal]:
-    """Sub-goals numbered from 1."""
+    """Build sub-goals numbered from 1."""
     return [sub_goal(f"step {number}", id=number, **fields) for number, fields in enumerate(given, 1)]
 
 
@@ -27,7 +27,7 @@ def ids(found: list[SubGoal]) -> list[int]:
     return [one.id for one in found]
 
 
-# What can begin
+# Ready sub-goals
 
 
 def test_a_sub_goal_without_dependencies_is_ready() -> None:
@@ -40,7 +40,7 @@ def test_a_sub_goal_without_dependencies_is_ready() -> None:
     [
         ({"status": "pending"}, False),
         ({"status": "in-progress"}, False),
-        ({"status": "completed", "divergence": None}, False),  # nobody has looked at it yet
+        ({"status": "completed", "divergence": None}, False),  # not yet evaluated
         ({"status": "completed", "divergence": "none"}, True),
         ({"status": "completed", "divergence": "minor"}, True),
         ({"status": "failed"}, False),
@@ -66,7 +66,7 @@ def test_only_pending_sub_goals_begin(status: str) -> None:
     assert list_ready(plan({"status": status})) == []
 
 
-# What never will
+# Stranded sub-goals
 
 
 @pytest.mark.parametrize("status", ["failed", "skipped"])
@@ -77,7 +77,7 @@ def test_a_dependant_of_a_failed_sub_goal_never_becomes_ready(status: str) -> No
     assert list_stranded(plan({"status": status}, {"status": "completed", "depends_on": (1,)})) == []
 
 
-# When a new plan is due
+# Replanning
 
 
 def diverged(*divergences: str, under: int = 1) -> list[SubGoal]:
@@ -126,7 +126,7 @@ def test_a_failure_without_dependants_causes_no_replan() -> None:
     assert find_replan_reason(GOAL, plan({"status": "failed"}, {})) is None
 
 
-# What is still to be done
+# The frontier
 
 
 def test_the_frontier_lists_open_sub_goals_by_description() -> None:

@@ -1,4 +1,4 @@
-"""How a plan is drawn: layers from top to bottom, nothing on top of anything, few crossings, and steady when plans change."""
+"""Layout of a plan's graph: layers from top to bottom, no overlaps, few crossings, and stable positions when the plan changes."""
 
 import re
 from itertools import combinations
@@ -59,7 +59,7 @@ def test_a_diamond_is_symmetrical() -> None:
 
 
 def test_edges_that_need_not_cross_do_not() -> None:
-    """Drawn in the order of their numbers, these would cross."""
+    """In numeric order, these edges would cross."""
     drawn = spots(compute_layout([1, 2, 3, 4, 5, 6], [(1, 6), (2, 5), (3, 4)]))
 
     upper = sorted((1, 2, 3), key=lambda node: drawn[node].x)

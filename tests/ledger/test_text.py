@@ -1,4 +1,4 @@
-"""What text may enter the ledger."""
+"""Validation of text that enters the ledger."""
 
 from typing import Any
 

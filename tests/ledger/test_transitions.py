@@ -1,4 +1,4 @@
-"""The statuses of a todo, the legal ways between them, and the times each way stamps."""
+"""The statuses of a todo, the legal transitions between them, and the times that each transition stamps."""
 
 from itertools import product
 from typing import Any
@@ -19,7 +19,7 @@ from headway.ledger.todo import (
     refuse_start_of_ended,
 )
 
-# (before, after): written out here, so that a change of the rules is a change of this table too.
+# (before, after). Repeated here, so that a change to the rules also needs a change to this table.
 LEGAL = {
     ("pending", "in_progress"),
     ("pending", "completed"),
@@ -37,7 +37,7 @@ THEN, NOW = 1_000, 2_000
 
 
 def a_todo(status: Status = "pending") -> Todo:
-    """A todo that was created, started and ended THEN, as far as its status says so."""
+    """Build a todo that was created at THEN, and started and ended at THEN if its status implies it."""
     return Todo(
         id=7,
         uuid="0" * 32,

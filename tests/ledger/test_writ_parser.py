@@ -1,4 +1,4 @@
-"""Finding writs in text as it streams in: what a person sees, what runs, and that where a text is cut makes no difference."""
+"""Parsing writs from streamed text: the visible text, the writs, and the same result however the text is split into chunks."""
 
 from itertools import pairwise
 
@@ -236,7 +236,7 @@ def test_a_writ_is_given_out_as_soon_as_it_is_certain() -> None:
     assert parser.feed("\n").writs == [Writ("todo", "add look")]
 
 
-# Pieces of which nearly every text is a trap.
+# Fragments that combine into hard cases.
 PIECES = st.sampled_from(
     [
         "/todo ",
@@ -284,7 +284,7 @@ def test_where_a_text_is_cut_makes_no_difference(text: str, places: list[int]) -
 
 
 def prefixes(text: str) -> list[str]:
-    """What a person has seen after each character."""
+    """Return the visible text after each character."""
     parser = WritParser()
     shown = [""]
     for character in text:

@@ -1,4 +1,4 @@
-"""Headway inside a program: opened, asked, closed."""
+"""Headway embedded in a program: open it, ask it, close it."""
 
 import asyncio
 import gc
@@ -93,7 +93,7 @@ def test_a_failed_turn_raises_its_error(tmp_path: Path) -> None:
 
 
 async def begun(opened: Headway) -> str:
-    """The job of the one turn there is, once there is one."""
+    """Wait for the first turn, and return the id of its job."""
     rows: list[Any] = []
     while not rows:
         await asyncio.sleep(0)

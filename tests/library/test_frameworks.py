@@ -1,6 +1,6 @@
-"""Headway's tools in other agents' frameworks: each plans with its own scripted model, and the ledger has the rows.
+"""Headway's tools in other agent frameworks: each runs a scripted model, and the plan is stored in the ledger.
 
-The story is the same everywhere: plan two steps, name one that there is not, end both, answer.
+Every framework runs the same script: plan two todos, name an unknown one, complete both, answer.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ PLAN = {"items": [{"title": "pack"}, {"title": "drive"}]}
 UNKNOWN = {"todoId": "nobody", "outcome": "done"}
 ANSWER = "We have moved."
 
-Results = Sequence[tuple[str, bool]]  # what tools answered so far, and whether that was a no
+Results = Sequence[tuple[str, bool]]  # the tool results so far, each with whether it is an error
 
 
 def next_move(results: Results) -> tuple[str, dict[str, Any]] | None:
-    """The tool to call next, or nothing: then it is time to answer."""
+    """Return the next tool call, or None when it is time to answer."""
     if not results:
         return "create_todo", PLAN
     ids = [one["id"] for one in json.loads(results[0][0])["created"]]
@@ -39,8 +39,8 @@ def next_move(results: Results) -> tuple[str, dict[str, Any]] | None:
     return ("complete_todo", moves[len(results) - 1]) if len(results) <= len(moves) else None
 
 
-# Each framework: run the agent, return its answer and the results of its tool calls. The frameworks take seconds to import, which
-# every process of the test run would spend if the imports were at the top.
+# One function per framework: runs the agent, and returns its answer and the results of its tool calls. The imports are inside the
+# functions because they take seconds, which every test process would spend.
 
 
 async def in_langchain(loop: ExternalLoop) -> tuple[str, Results]:

@@ -1,4 +1,4 @@
-"""Attempts inside a transaction: what fails is undone alone, wherever in it the first change was made."""
+"""Nested attempts inside a transaction: a failed attempt rolls back only its own changes."""
 
 from collections.abc import Callable
 from itertools import product
@@ -18,7 +18,7 @@ def subjects(desk: TenantHarness) -> list[str]:
 
 
 def adding(tenant_id: int, subject: str, wanted: bool) -> Callable[[Transaction], None]:
-    """Writes, or only reads."""
+    """Return work that adds a todo, or that only reads."""
 
     def work(tx: Transaction) -> None:
         if wanted:

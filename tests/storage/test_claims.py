@@ -1,4 +1,4 @@
-"""Handing out work: one todo to one agent, for a while."""
+"""Claims: one todo goes to one agent, for the duration of a lease."""
 
 import pytest
 

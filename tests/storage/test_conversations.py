@@ -1,4 +1,4 @@
-"""Conversations, found by id or by key, and the turns within them."""
+"""Conversations, looked up by id or key, and their turns."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What is kept beside the todos (counters, places, who is blocked) is true whatever happened to them."""
+"""Derived columns of todos (counters, positions, blocked_by) stay consistent with the rows after any changes."""
 
 import threading
 
@@ -31,7 +31,7 @@ def test_concurrent_changes_to_one_list_keep_its_counters_true(database_url: str
     failures: list[Exception] = []
     walks = [RandomWalk(desk, seed) for seed in range(4)]
     for walk in walks:
-        walk.ids = walks[0].ids  # all of them at the same todos
+        walk.ids = walks[0].ids  # all walks change the same todos
         walk.lists = walks[0].lists
 
     def work(walk: RandomWalk) -> None:

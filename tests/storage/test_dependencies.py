@@ -1,4 +1,4 @@
-"""Todos that wait for others: what is ready, and what could never be."""
+"""Dependencies between todos: which todos are ready, and which dependencies are refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Todos that end at a time of the caller's choosing, that enter the ledger already ended, and that are reopened."""
+"""Todos with an explicit end time, todos created already ended, and reopened todos."""
 
 import json
 
@@ -20,7 +20,7 @@ def imported(desk: TenantHarness, *rows: dict[str, object]) -> import_export.Imp
     return desk.database.write(lambda tx: import_export.import_json(tx, Scope(desk.tenant.id), document))
 
 
-# When it ended
+# Time of the end
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -1,4 +1,4 @@
-"""The log: one numbered fact per change, which whoever follows it reads without gaps."""
+"""The event log: one numbered event per change, and readers see every event without gaps."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""What is kept beside a goal's sub-goals is true whatever happened to them; who looks at a few sees what the rules say of all."""
+"""Counters and indexes of a goal's sub-goals stay consistent with the rows, and partial queries agree with the full rules."""
 
 import random
 from collections import Counter
@@ -31,7 +31,7 @@ DIVERGENCES: list[Divergence] = ["none", "none", "none", "none", "none", "none",
 
 
 class Walk:
-    """Somebody who does to the sub-goals of a goal whatever may be done to them, in any order. The seed tells the whole story."""
+    """Applies random allowed changes to the sub-goals of a goal. The seed determines all of them."""
 
     def __init__(self, goal: Goal, seed: int) -> None:
         self.goal = goal
@@ -73,7 +73,7 @@ class Walk:
 
 
 def contradictions(tx: Transaction, tenant_id: int, goal_id: int) -> list[str]:
-    """Everything that is kept, or found through an index, but does not follow from the rows."""
+    """List every stored counter and every indexed query that disagrees with the rows."""
     goal = goals.get(tx, tenant_id, goal_id)
     known = goal_store.list_sub_goals(tx, tenant_id, goal_id)
     counted = Counter(one.status for one in known)

@@ -1,4 +1,4 @@
-"""Goals in the database: every move that is allowed and none that is not, and a journal without gaps."""
+"""Goals in the database: every allowed status change succeeds, every other one is refused, and the journal has no gaps."""
 
 import json
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def resting(desk: TenantHarness, **fields: Any) -> Goal:
     return desk.write(lambda tx, tenant_id: goals.pause(tx, tenant_id, add_begun_goal(tx, tenant_id, **fields).id))
 
 
-# Set
+# Adding
 
 
 def test_a_goal_comes_with_its_main_agent_and_its_job(desk: TenantHarness, clock: FixedClock) -> None:
@@ -92,7 +92,7 @@ def test_a_proposal_waits_for_a_yes_and_has_no_agent_until_then(desk: TenantHarn
     assert desk.write(goals.decide, declined.id, "abandon").status == "abandoned"
 
 
-# Moves
+# Status changes
 
 Move = Callable[[TenantHarness, Goal], Goal]
 MOVES: dict[str, Move] = {
@@ -291,7 +291,7 @@ def test_watchers_hear_of_a_goal_once_per_transaction_and_after_all_else(desk: T
     assert news[-1] == "goal_changed"
 
 
-# The database's own rules
+# Constraints of the database
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_pages_go_back_in_time(desk: TenantHarness) -> None:
         desk.read(goal_views.list_page, None, 2, "٣")
 
 
-# Who is at work
+# Live processes
 
 
 def test_a_process_with_a_recent_heartbeat_counts_as_live_unless_it_runs_alone(database: DirectDatabase) -> None:

@@ -1,4 +1,4 @@
-"""The database of a long-lived process: many callers, one commit, and an answer for each of them."""
+"""The database of a long-running process: many callers share one commit, and each caller gets its own result."""
 
 import asyncio
 import threading
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class House:
-    """A database with an event loop's front, and a tenant in it."""
+    """An asynchronous database with one tenant."""
 
     def __init__(self, url: str, on_commit: CommitListener = ignore_commit) -> None:
         self.url = url
@@ -38,7 +38,7 @@ class House:
         return self.database.write(self.adding(subject))
 
     def stored(self) -> list[str]:
-        """What is there when everything is closed and opened again."""
+        """Close the database, open it again and return the stored subjects."""
         self.database.close()
         with DirectDatabase(self.url) as direct:
             page = direct.read(lambda tx: views.list_todos(tx, self.tenant.id, Selection(), 500))
@@ -46,7 +46,7 @@ class House:
 
     @asynccontextmanager
     async def held_up(self) -> AsyncIterator[None]:
-        """Every writer is busy inside: what is asked for meanwhile waits, and is taken up together afterwards."""
+        """Keep every writer thread busy inside the block. Requests made meanwhile wait, and are processed together afterwards."""
         begun = [threading.Event() for _ in range(POSTGRES_CONNECTIONS)]
         free = threading.Event()
 
@@ -81,12 +81,12 @@ def house(database_url: str) -> Iterator[House]:
 
 
 def run(story: Coroutine[Any, Any, T]) -> T:
-    """Tell the story; one in which somebody waits for ever is a failure."""
+    """Run the coroutine, and fail the test if it hangs."""
     return asyncio.run(asyncio.wait_for(story, 30))
 
 
 async def queued(*works: Coroutine[Any, Any, Any]) -> list["asyncio.Task[Any]"]:
-    """Ask for all of these, and let the event loop pass them on."""
+    """Start all of these, and let the event loop submit them."""
     tasks = [asyncio.create_task(work) for work in works]
     await asyncio.sleep(0)
     return tasks

@@ -1,4 +1,4 @@
-"""Doing a thing once: how long an answer is remembered, and what is not."""
+"""Idempotency keys: how long a response is stored, and which responses are not."""
 
 import psycopg
 import pytest

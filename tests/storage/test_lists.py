@@ -61,7 +61,7 @@ def test_pages_joined_together_are_the_list(desk: TenantHarness, clock: FixedClo
 
 
 class Explaining:
-    """A transaction that keeps how SQLite answers each query."""
+    """A transaction that records the query plan of each SQLite query."""
 
     def __init__(self, tx: Transaction) -> None:
         self.tx = tx
@@ -86,7 +86,7 @@ def test_every_part_of_a_list_is_read_through_an_index_in_its_order(sqlite_url: 
 
     with DirectDatabase(sqlite_url) as database:
         steps = database.read(explain)
-    assert [step for step in steps if "SCAN" in step or "TEMP B-TREE" in step] == []  # no reading of all rows, and no sorting
+    assert [step for step in steps if "SCAN" in step or "TEMP B-TREE" in step] == []  # no full scan and no sort
     assert any(step.startswith("SEARCH todos USING INDEX todos_") for step in steps)
 
 

@@ -1,4 +1,4 @@
-"""Bringing a database up to date: at every start, once, whoever starts first."""
+"""Migrations run at every start, and exactly once, even if several processes start at the same time."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -35,7 +35,7 @@ def tables(tx: Transaction) -> list[str]:
 
 
 def everything(tx: Transaction) -> dict[str, list[Row]]:
-    """Every row of every table."""
+    """Return every row of every table."""
     return {table: sorted(tx.all(f"SELECT * FROM {table}"), key=repr) for table in tables(tx)}
 
 
@@ -92,7 +92,7 @@ def test_a_newer_sqlite_file_is_left_byte_for_byte(tmp_path: Path, sqlite_url: s
 
 def test_a_migration_that_fails_half_way_leaves_nothing_behind(new_database_url: str) -> None:
     with closing(connect(new_database_url)) as connection:
-        # Somebody else's table, in the way of one of the last statements.
+        # A table of another program conflicts with one of the last statements.
         connection.write(lambda tx: tx.run("CREATE TABLE events (ours INTEGER)"))
 
     with pytest.raises(StorageError, match="events"):
@@ -116,7 +116,10 @@ def test_goals_from_before_their_sub_goals_were_counted_are_counted(new_database
 
 
 def older_goal(tx: Transaction) -> None:
-    """Judged, not judged, failed and begun; and three that wait for the first, for the first three, and for the last of these."""
+    """Store a goal of an older version.
+
+    Sub-goals 1 to 4: evaluated, not evaluated, failed, started. 5 depends on 1, 6 on 1 to 3, and 7 on 6.
+    """
     tx.run("INSERT INTO tenants (id, name, created_at) VALUES (1, 'old', 1)")
     tx.run("INSERT INTO goals (id, tenant_id, source, description, status, created_at, updated_at) "
            "VALUES (1, 1, 'operator-injected', 'x', 'active', 1, 1)")  # fmt: skip

@@ -1,4 +1,4 @@
-"""Postgres when things go wrong: connections that die, deadlocks, a server that is not there. Work is done exactly once."""
+"""Postgres faults: lost connections, deadlocks, an unreachable server. Each change is still applied exactly once."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ def backend(tx: Transaction) -> int:
 
 
 class Helper:
-    """Somebody else at work: a thread with a connection of its own."""
+    """A concurrent client: a thread with a separate connection."""
 
     def __init__(self, url: str, work: Callable[[Transaction], object], start: threading.Barrier | None = None) -> None:
         self.pid = 0
@@ -68,7 +68,7 @@ class Helper:
                 self.error = error
 
     def waits(self, admin: psycopg.Connection) -> None:
-        """Return when the helper waits for a lock, or has come to an end."""
+        """Wait until the helper waits for a lock or has ended."""
         self.connected.wait(30)
         while self.thread.is_alive() and admin.execute(WAITING_FOR_A_LOCK, (self.pid,)).fetchone() == (0,):
             pass
@@ -78,7 +78,7 @@ class Helper:
         return self.error
 
 
-# Connections that die
+# Lost connections
 
 
 def test_a_connection_killed_between_two_transactions_is_replaced(admin: psycopg.Connection, database: DirectDatabase) -> None:
@@ -262,7 +262,7 @@ def test_a_lock_timeout_is_reported_as_busy(postgres_url: str, database: DirectD
     todo = desk.add("held")
 
     def impatient(tx: Transaction, tenant_id: int) -> None:
-        tx.run("SET LOCAL lock_timeout = 10")  # as an operator may set it for everybody
+        tx.run("SET LOCAL lock_timeout = 10")  # as an operator may set it for the whole server
         todos.get_locked(tx, tenant_id, todo.id)
 
     with psycopg.connect(postgres_url) as other:
@@ -271,7 +271,7 @@ def test_a_lock_timeout_is_reported_as_busy(postgres_url: str, database: DirectD
             desk.write(impatient)
 
 
-# A server that is not there
+# An unreachable server
 
 
 @pytest.mark.parametrize(
@@ -326,13 +326,13 @@ def test_a_statement_the_server_refuses_is_an_internal_error_and_leaves_nothing(
     assert desk.subjects() == []
 
 
-# Several at once
+# Concurrent changes
 
 
 def test_two_changes_that_would_close_a_cycle_together_never_both_succeed(
     admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
 ) -> None:
-    """The two have no todo in common, so no lock on a todo could tell them of each other."""
+    """The two changes share no todo, so a lock on a todo could not serialize them."""
     desk = TenantHarness(database)
     north, south = desk.add("north"), desk.add("south")
     east, west = desk.add("east", depends_on=(south.id,)), desk.add("west", depends_on=(north.id,))

@@ -1,4 +1,4 @@
-"""Waiting for the database: which failures are retried, when the waiting ends, and how it is logged."""
+"""Retries of database operations: which failures are retried, when retrying stops, and the log messages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -12,7 +12,7 @@ DELAY_S = 0.001
 
 
 def failing(*errors: Exception) -> Callable[[], Awaitable[str]]:
-    """An attempt that fails with each of these errors in turn, and then succeeds."""
+    """Return an operation that raises each of these errors in turn and then succeeds."""
     left: Iterator[Exception] = iter(errors)
 
     async def attempt() -> str:

@@ -1,4 +1,4 @@
-"""A tick: what is due is started once, whoever looks and however often, and nothing that went wrong stops the others."""
+"""Ticks: due work starts exactly once, however many processes tick, and a failing schedule does not stop the others."""
 
 import json
 import logging
@@ -24,7 +24,7 @@ NOW = {"tool": {"name": "now", "arguments": {}, "conversation_id": 0}}
 
 
 class Ticking:
-    """One schedule, and the clock that it goes by."""
+    """One schedule, with the clock that drives it."""
 
     def __init__(
         self, desk: TenantHarness, clock: FixedClock, timing: Timing = MINUTELY, work: dict[str, Any] | None = None
@@ -34,7 +34,7 @@ class Ticking:
         desk.write(schedules.put, "it", timing, work or NOW)
 
     def after(self, seconds: float) -> Schedule:
-        """As it is when so much time has passed and somebody looked."""
+        """Advance the clock, run a tick and return the schedule."""
         self.clock.advance(seconds)
         self.desk.database.write(schedules.tick)
         return self.now
@@ -47,7 +47,7 @@ class Ticking:
         return self.desk.read(job_store.list_page, None, 500)
 
     def finish(self) -> None:
-        """What it started has been done."""
+        """End all jobs that the schedule started."""
         for job in self.jobs():
             if job.kind == turns.JOB_KIND and not job.over:
                 self.desk.write(turns.cancel, turns.get_turn_id(job))
@@ -61,7 +61,7 @@ def ticking(desk: TenantHarness, clock: FixedClock) -> Ticking:
 
 
 def talking(desk: TenantHarness, clock: FixedClock) -> Ticking:
-    """One that says something in a conversation."""
+    """Return a schedule that posts a message to a conversation."""
     return Ticking(desk, clock, work={"message": {"conversation_id": desk.conversation().id, "content": "How is it going?"}})
 
 
@@ -117,7 +117,7 @@ def test_several_missed_days_count_once_and_the_hour_is_kept(desk: TenantHarness
 
     assert len(ticking.jobs()) == 1
     assert clock.now < ticked.next_at <= clock.now + 86_400_000
-    assert ticked.next_at % 86_400_000 == 5 * 3_600_000  # it is November
+    assert ticked.next_at % 86_400_000 == 5 * 3_600_000  # in November, so without daylight saving time
 
 
 def test_many_are_started_at_once(desk: TenantHarness, clock: FixedClock) -> None:
@@ -201,7 +201,7 @@ def test_ticks_missed_while_paused_stay_missed(ticking: Ticking) -> None:
     resumed = ticking.desk.write(schedules.resume, "it")
 
     assert not resumed.paused
-    assert resumed.next_at == due + 120_000  # on the beat
+    assert resumed.next_at == due + 120_000  # on the original interval
     assert ticking.after(29).last_job == ""
     assert ticking.after(1).last_job
 
@@ -261,7 +261,7 @@ def test_while_everything_is_halted_nothing_ticks(ticking: Ticking) -> None:
 
     database.write(halts.unhalt)
     ticked = ticking.after(0)
-    assert len(ticking.jobs()) == 1  # what was missed is one
+    assert len(ticking.jobs()) == 1  # several missed ticks start one run
     assert (ticked.skipped, ticked.last_at) == (0, ticking.clock.now)
 
 
@@ -271,11 +271,11 @@ def test_while_everything_is_halted_nothing_is_run_by_hand_either(desk: TenantHa
         with pytest.raises(Halted):
             desk.write(schedules.run_now, "it")
         assert one.jobs() == []
-        assert one.desk.write(schedules.pause, "it").paused  # which starts nothing
+        assert one.desk.write(schedules.pause, "it").paused  # pausing starts nothing, so it is allowed
         desk.database.write(halts.unhalt)
 
 
-# What is not as it was
+# Missing conversations, time zones and tenants
 
 
 def two_more(desk: TenantHarness) -> None:
@@ -339,7 +339,7 @@ def test_processes_that_look_at_the_same_moment_start_it_once(
     desk: TenantHarness, database_url: str, at_once: Callable[..., list[str]]
 ) -> None:
     conversation = desk.conversation().id
-    yearly = Timing(every_ms=schedules.MAX_INTERVAL_MS)  # once, whatever the time is now
+    yearly = Timing(every_ms=schedules.MAX_INTERVAL_MS)  # due once, whatever the current time
     names = [f"n{number}" for number in range(7)]
     for name in names:
         desk.write(schedules.put, name, yearly, NOW)
@@ -408,7 +408,7 @@ def test_a_goal_that_cannot_be_is_not_scheduled(desk: TenantHarness, clock: Fixe
         Ticking(desk, clock, work={"goal": work})
 
 
-# When somebody sets the clock
+# Changes of the system clock
 
 
 @pytest.mark.parametrize("timing", [MINUTELY, Timing(cron="*/5 * * * *")])

@@ -1,4 +1,4 @@
-"""Recurring work as it is stored: put by name, and due when its clock says so."""
+"""Stored schedules: created and changed by name, with the next due time from their cron expression or interval."""
 
 import json
 from datetime import UTC, datetime
@@ -28,12 +28,12 @@ def message(desk: TenantHarness, content: str = "How is it going?") -> dict[str,
 
 
 def told(desk: TenantHarness) -> list[tuple[str, dict[str, Any]]]:
-    """(change, schedule) of every schedule_changed, in order."""
+    """Return (change, schedule) of every schedule_changed event, in order."""
     heard = [json.loads(data) for kind, data in desk.events() if kind == "schedule_changed"]
     return [(one["change"], one["schedule"]) for one in heard]
 
 
-# Putting
+# Creating and changing
 
 
 def test_a_put_schedule_is_stored_and_emitted(desk: TenantHarness, clock: FixedClock) -> None:
@@ -167,11 +167,11 @@ def test_a_tenant_has_so_many_and_no_more(desk: TenantHarness, database: DirectD
     database.write(fill)
     with pytest.raises(Invalid, match="at most 1,000 schedules"):
         put(desk, "one more")
-    assert put(desk, "n0", Timing("0 6 * * *")).cron  # one that is there can be changed,
-    put(TenantHarness(database, "other"))  # and others are not concerned
+    assert put(desk, "n0", Timing("0 6 * * *")).cron  # an existing schedule can still be changed,
+    put(TenantHarness(database, "other"))  # and the limit of one tenant does not affect another
 
 
-# What is refused
+# Invalid schedules
 
 BAD_TIMINGS = {
     "neither": Timing(),
@@ -272,7 +272,7 @@ def test_a_foreign_conversation_is_as_unknown_as_a_missing_one(desk: TenantHarne
     assert desk.count("schedules") == 0
 
 
-# When: clocks that are turned forward and back
+# Due times across daylight saving changes
 
 
 def moment(written: str) -> int:
@@ -280,7 +280,7 @@ def moment(written: str) -> int:
 
 
 def times(cron: str, zone: str, start: str, count: int) -> list[str]:
-    """The next so many times in UTC, each found from the one before."""
+    """Compute the next `count` due times in UTC, each from the one before."""
     now, found = moment(start), []
     for _ in range(count):
         now = schedules.compute_next(Timing(cron, zone), now, now)

@@ -1,4 +1,4 @@
-"""The pool counts the calls of the last day, whatever clocks say."""
+"""The pool counts the calls of the last 24 hours, even if the clock was wrong."""
 
 from headway.actions import spending, turns
 from headway.ledger.run import NANOS_PER_DOLLAR
@@ -30,6 +30,6 @@ def test_a_clock_that_was_days_ahead_leaves_nothing_in_the_pool(desk: TenantHarn
 
     clock.now = began + 2 * DAY_MS
     pay()
-    assert spent() == 2  # this one, and the one that has yet to come
+    assert spent() == 2  # this call, and the one dated in the future
     clock.now = began + 5 * DAY_MS
     assert spent() == 0

@@ -1,4 +1,4 @@
-"""SQLite when things go wrong: a damaged file, no place to write, a full disk, somebody else's lock. Nothing is lost."""
+"""SQLite faults: a damaged file, an unwritable folder, a full disk, a lock of another process. No data is lost."""
 
 import os
 import subprocess
@@ -85,7 +85,7 @@ def database(url: str, clock: FixedClock) -> Iterator[DirectDatabase]:
 
 @contextmanager
 def lock_of_another_process(path: Path) -> Iterator[Callable[[], None]]:
-    """The file is locked by a process of its own; calling what this gives lets go."""
+    """Lock the file from another process. The yielded function releases the lock."""
     with Popen([sys.executable, "-c", HOLD_LOCK, str(path)], stdin=PIPE, stdout=PIPE, text=True) as holder:
         assert holder.stdin is not None
         assert holder.stdout is not None
@@ -129,7 +129,7 @@ def test_repeated_refusals_leave_no_file_open(path: Path, url: str) -> None:
     for _ in range(5):
         with pytest.raises(DatabaseDamaged) as refusal:
             DirectDatabase(url)
-        refusals.append(refusal)  # who keeps the error does not keep the file
+        refusals.append(refusal)  # a kept exception must not keep the file open
 
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -167,7 +167,7 @@ def test_an_empty_file_is_a_new_database(path: Path, url: str) -> None:
         assert TenantHarness(database).add().position == 1
 
 
-# No place to write
+# An unwritable folder
 
 
 @pytest.mark.parametrize("below", ["headway.db", "home/headway.db", "a/b/c/headway.db"])
@@ -243,7 +243,7 @@ def test_a_file_that_may_not_grow_refuses_loses_nothing_and_heals(database: Dire
     assert [told["subject"] for _, told in desk.changes()] == acknowledged
 
 
-# Somebody else's lock
+# A lock of another process
 
 
 def test_a_lock_held_too_long_is_reported_and_nothing_is_lost(path: Path, database: DirectDatabase) -> None:
@@ -273,7 +273,7 @@ def test_a_lock_held_for_less_is_waited_for(path: Path, database: DirectDatabase
     asking, added = threading.Event(), []
 
     def now() -> int:
-        asking.set()  # the clock is read right before the lock is asked for
+        asking.set()  # the clock is read right before the lock is requested
         return 1
 
     def add() -> None:

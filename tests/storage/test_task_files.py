@@ -1,4 +1,4 @@
-"""A conversation's task list is a file that survives many processes, a kill at any moment, and what others wrote into it."""
+"""A conversation's task list is a file that survives concurrent processes, a kill at any moment, and edits by other programs."""
 
 import json
 import os

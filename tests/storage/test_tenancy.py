@@ -1,4 +1,4 @@
-"""A tenant sees its own rows. What is another's looks exactly like what never was."""
+"""A tenant sees only its own rows. Another tenant's rows are indistinguishable from rows that do not exist."""
 
 import inspect
 import re
@@ -40,7 +40,7 @@ from tests.tenant_rows import UNKNOWN_IDS, Ids, fill_tenant, message_work, read_
 
 CHANGE = Change(subject="meddled")
 
-# Everything that takes an id, by the name of the action or view: called by one tenant with another's.
+# Every action and view that takes an id, by name. One tenant calls each with another tenant's ids.
 ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "todos.get": lambda desk, ids: desk.read(todos.get, ids.todo),
     "todos.get_locked": lambda desk, ids: desk.write(todos.get_locked, ids.todo),
@@ -120,28 +120,28 @@ STEPS = {
     "journal.append",
     "journal.emit_entry",
     "journal.emit_goal",
-    "runs.list_page",  # of a turn or a goal that is not theirs: none
+    "runs.list_page",  # returns an empty page for another tenant's turn or goal
     "turns.find_id_by_run",
     "turns.find_running",
     "turns.list_incomplete",
     "views.check_selection",
     "views.is_contradictory",
-}  # of what stands above: nobody else calls them
+}  # building blocks of the functions above, called by nothing else
 
 
 def own_goal(desk: TenantHarness) -> int:
-    """The same one however often it is asked for."""
+    """Return the tenant's goal, and create it first if there is none."""
     known = desk.read(goal_store.list_page, None, 1, MAX_INTEGER)
     return (known[0] if known else desk.write(goals.add, goals.NewGoal("of our own"))).id
 
 
 def refusal(attempt: Callable[[TenantHarness, Ids], Any], desk: TenantHarness, ids: Ids) -> tuple[type[HeadwayError], str]:
-    """How it was refused, with the caller's own words taken out of the message."""
+    """Return the error of a refused call, with the caller's own values removed from the message."""
     with pytest.raises(HeadwayError) as refused:
         attempt(desk, ids)
     numbers = (ids.todo, ids.conversation, ids.token, ids.goal, ids.sub_goal)
     words = (ids.turn, ids.schedule, ids.key, ids.job, *map(str, numbers))
-    longest_first = sorted(words, key=len, reverse=True)  # goal 11 is not todo 1 twice
+    longest_first = sorted(words, key=len, reverse=True)  # else id 11 would match id 1 twice
     message = re.sub("|".join(map(re.escape, longest_first)), "…", str(refused.value))
     return type(refused.value), re.sub("#[0-9]+", "#…", message)
 
@@ -159,7 +159,7 @@ def test_ids_of_another_tenant_are_refused_exactly_like_unknown_ids(
 
 
 def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
-    """Whoever adds an action adds it above."""
+    """A new action that takes an id must be added to the list above."""
 
     def doors(module: ModuleType) -> set[str]:
         name = module.__name__.rpartition(".")[2]

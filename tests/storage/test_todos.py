@@ -1,4 +1,4 @@
-"""Writing todos down, changing them, taking them away; and the log that tells of each."""
+"""Adding, changing and removing todos, and the events of each change."""
 
 from contextlib import suppress
 from functools import partial
@@ -28,7 +28,7 @@ HOSTILE = "'; DROP TABLE todos; -- ? %s %% \\ \" \n\t 🦉"
 
 
 def pending(desk: TenantHarness) -> list[tuple[str, int]]:
-    """(subject, position) of what is pending, in order."""
+    """Return (subject, position) of the pending todos, in order."""
     listed = desk.read(views.list_todos, Selection(statuses=("pending",)), 500).todos
     return [(todo.subject, todo.position) for todo in listed]
 
@@ -317,7 +317,7 @@ def test_rows_of_a_turn_stay(desk: TenantHarness) -> None:
 def test_a_read_changes_nothing_even_if_it_tries(desk: TenantHarness) -> None:
     todo = desk.add("as it is")
 
-    with suppress(StorageError):  # Postgres says so; SQLite keeps quiet about it
+    with suppress(StorageError):  # Postgres raises an error, SQLite ignores the write
         desk.read(todos.change, todo.id, Change(subject="not like this"))
 
     assert desk.get(todo) == todo

@@ -1,4 +1,4 @@
-"""Tenants, and the tokens that let their clients in."""
+"""Tenants, and the tokens that authenticate their clients."""
 
 import re
 from functools import partial
@@ -14,7 +14,7 @@ from headway.testing import FixedClock, TenantHarness
 
 
 def holder(desk: TenantHarness, secret: str) -> Token | None:
-    """Whom a secret lets in."""
+    """Return the token that a secret authenticates, or None."""
     try:
         return desk.database.read(partial(tenants.authenticate, secret_digest=tenants.hash_secret(secret)))
     except Unauthorized:

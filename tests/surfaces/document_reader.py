@@ -1,6 +1,6 @@
 """Follows a page of the documentation: types its commands at a terminal and compares the output.
 
-Only the port and the address of Postgres are replaced.
+Only the port and the Postgres URL are replaced.
 """
 
 import fcntl
@@ -29,7 +29,7 @@ TYPED = 'source "$STATE"; {command}\ncode=$?; export -p > "$STATE"; exit $code'
 
 class TypedCommand(NamedTuple):
     command: str
-    shown: list[str]  # what the README says it prints
+    shown: list[str]  # the output that the README shows
 
     @property
     def words(self) -> str:
@@ -51,12 +51,12 @@ def parse_session(page: str) -> list[TypedCommand]:
 
 
 def list_pasted_commands(page: str) -> list[TypedCommand]:
-    """The commands of the blocks that readers copy as a whole."""
+    """Return the commands of the blocks that readers copy as a whole."""
     return [TypedCommand(line, []) for line in "\n".join(list_blocks(page, "sh")).splitlines() if line]
 
 
 class Reader:
-    """Types one command after the other; what stays is left running in another window."""
+    """Types one command after the other. Commands that keep running stay open in another window."""
 
     def __init__(self, folder: Path, postgres_url: str) -> None:
         self.folder = folder
@@ -71,7 +71,7 @@ class Reader:
         self.env = {**ours, "PATH": path, "STATE": str(self.state), "HEADWAY_PORT": self.port, "TERM": "xterm-256color"}
 
     def follow(self, one: TypedCommand) -> None:
-        """Type it, and see what is promised."""
+        """Type the command, and check that it prints the documented output."""
         printed = self.type(expand_make_target(one.words) if one.words.startswith("make ") else one.command)
         left = list(printed)
         for line in one.shown:
@@ -92,9 +92,9 @@ class Reader:
         return render_screen(seen.decode())
 
     def leave_running(self, command: str) -> list[str]:
-        """Until it has said its first words."""
+        """Run the command in another window, and return its first output."""
         if command.startswith("headway serve"):
-            self.close()  # one server at a time has the port
+            self.close()  # only one server at a time can use the port
         process, terminal = self.start(command)
         self.windows.append((command, process, terminal))
         return render_screen(read_terminal(terminal).decode())
@@ -125,7 +125,7 @@ class Reader:
         self.windows.clear()
 
     def abandon(self) -> None:
-        """However it ended: nothing goes on."""
+        """Kill all commands that are still running."""
         for _, process, _ in self.windows:
             process.kill()
             process.wait()
@@ -147,13 +147,13 @@ def find_free_port() -> str:
 
 
 def build_pattern(line: str) -> re.Pattern[str]:
-    """As it is printed, with other spaces, times and whatever stands for … ."""
+    """Match the documented line with any spacing, and any text for "…"."""
     pattern = r"\s+".join(re.escape(word) for word in line.split())
     return re.compile(pattern.replace("…", ".*").replace(r"\ ", r"\s+"))
 
 
 def expand_make_target(words: str) -> str:
-    """What a target of the Makefile runs when all is installed."""
+    """Return the command of a Makefile target."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     recipe = re.search(rf"^{words.removeprefix('make ')}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
     assert recipe, words

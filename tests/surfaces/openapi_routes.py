@@ -22,7 +22,7 @@ class Operation(NamedTuple):
         return "text/event-stream" in self.definition["responses"].get("200", {}).get("content", {})
 
     def at(self, value: object = 1) -> str:
-        """The path with this in the place of every parameter."""
+        """Return the path with this value for every parameter."""
         return re.sub(r"\{.*?\}", str(value), self.path)
 
 

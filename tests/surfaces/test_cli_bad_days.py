@@ -1,4 +1,4 @@
-"""A bad day for the database or the disk: one line, exit code 1, nothing lost and nothing half-written."""
+"""Faults of the database or the disk: one error line, exit code 1, no data lost and nothing half-written."""
 
 import os
 import resource
@@ -29,7 +29,7 @@ sys.stdin.read()
 
 @contextmanager
 def locked_by_another_process(ledger: Path) -> Iterator[IO[bytes]]:
-    """Somebody else is in the middle of a transaction until the stream given is closed."""
+    """Hold an open transaction in another process until the yielded stream is closed."""
     with subprocess.Popen([sys.executable, "-c", LOCK, ledger], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdin is not None
         assert other.stdout is not None
@@ -39,7 +39,7 @@ def locked_by_another_process(ledger: Path) -> Iterator[IO[bytes]]:
 
 
 def no_file_larger_than(size: int) -> Callable[[], None]:
-    """What a process sees on a disk that has become full: writes beyond a point fail."""
+    """Limit the file size of a process, which then sees writes fail as on a full disk."""
 
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

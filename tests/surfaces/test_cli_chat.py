@@ -1,4 +1,4 @@
-"""`headway chat` in scripts: answers on standard output, everything else beside it."""
+"""`headway chat` in scripts: answers on standard output, everything else on standard error."""
 
 import json
 import os
@@ -207,7 +207,7 @@ def test_the_turn_of_a_killed_process_is_finished_first(talker: Shell, model: Mo
         database.write(lambda tx: tx.run("UPDATE worker_leases SET beat_at = beat_at - 5000"))
     ran = talker("chat", "second", "--conversation", conversation)
 
-    assert still.code == 4  # for all we know the other one still works on it
+    assert still.code == 4  # the other process may still be working on it
     assert (ran.code, ran.out) == (0, "you said first\nyou said second\n")
     assert "interrupted" in ran.err
     assert list_statuses(talker) == ["finished", "finished"]

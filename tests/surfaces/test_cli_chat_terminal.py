@@ -1,4 +1,4 @@
-"""`headway chat` on a terminal: the answer as it comes, the list beside it, and a person who can stop it."""
+"""`headway chat` on a terminal: the answer streams, the todo list is shown, and Ctrl-C stops the turn."""
 
 import json
 from threading import Event
@@ -33,14 +33,14 @@ def test_the_list_is_seen_while_it_is_worked_off(talker: Shell, model: ModelServ
     with talker.seated("chat", "Go shopping.") as terminal:
         for shown in ("1 of 3 done", "✔ buy milk", "▶ buy bread", "○ buy eggs"):
             assert terminal.sees(shown), shown
-        assert held.wait(30)  # the list is seen before the model is asked again
+        assert held.wait(30)  # the list is shown before the next model request
         model.release()
         ran = terminal.leave()
     left = render_screen(ran.out)
 
     assert ran.code == 0
     assert [line for line in left if "shopping is done" in line] == ["The shopping is done."]
-    assert "buy milk" not in "\n".join(left)  # the panel was there for as long as there was something to do
+    assert "buy milk" not in "\n".join(left)  # the panel disappears when the work is done
     assert "headway chat --conversation 1" in "\n".join(left)
 
 
@@ -110,7 +110,7 @@ def test_nothing_that_a_model_says_plays_tricks(talker: Shell, model: ModelServe
     model.script = script
     with talker.seated("chat", "hello") as terminal:
         assert terminal.sees("○ bread")
-        assert terminal.sees("alpha ")  # by then the reply is held, and may be released
+        assert terminal.sees("alpha ")  # the reply is held now, and may be released
         model.release()
         ran = terminal.leave()
 

@@ -1,4 +1,4 @@
-"""`todo claim` and `heartbeat`: work handed out from the shell, and what a lease keeps others from."""
+"""`todo claim` and `heartbeat`: claiming work from the shell, and how a lease protects it."""
 
 import time
 from typing import Any
@@ -16,7 +16,7 @@ def claim(headway: Shell, *options: str) -> Any:
 
 
 def claimed_long_ago(headway: Shell) -> str:
-    """The token of a lease on the first todo that ran out years ago."""
+    """Claim the first todo with a lease that expired years ago, and return its token."""
     headway.ok("todo", "add", "abandoned")
     with DirectDatabase(f"sqlite:///{headway.ledger}", FixedClock()) as database:
         tenant = database.write(tenants.ensure_local)

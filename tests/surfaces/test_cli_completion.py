@@ -1,4 +1,4 @@
-"""`headway completion`: what a shell is taught, tried in a real bash."""
+"""`headway completion`, run in a real bash."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ import pytest
 
 from tests.surfaces.shell import Shell, get_error_line
 
-# As bash does it at the Tab key: the words so far, and the one that is to be completed.
+# What bash does at the Tab key: passes the words so far, and the one to complete.
 TAB = """
 eval "$(headway completion bash)"
 COMP_WORDS=({words})

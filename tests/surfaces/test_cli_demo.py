@@ -1,4 +1,4 @@
-"""`headway demo`: the whole story, offline; and goals that are pursued by the command that set them."""
+"""`headway demo`, run offline from start to end, and goals that the command that adds them also pursues."""
 
 import json
 from pathlib import Path

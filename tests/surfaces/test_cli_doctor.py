@@ -1,4 +1,4 @@
-"""`headway doctor`: what Headway stands on, and what to mend."""
+"""`headway doctor`: shows the active configuration and how to fix problems."""
 
 import json
 import re
@@ -114,7 +114,7 @@ def test_an_unusable_model_is_named_with_the_setting_to_change(
 
 
 def test_a_library_that_is_not_there_is_named(keyless: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which providers' libraries are installed is the installation's business: either it lacks one, or a key."""
+    """Either the provider's library is missing or its key is, depending on what is installed."""
     monkeypatch.setenv("HEADWAY_MODEL", "anthropic:claude")
     ok, detail = findings(keyless("doctor", "--json"))["model"]
 

@@ -1,4 +1,4 @@
-"""`headway jobs …` and `headway agents …`: the queue, its dead letters, and who is at work."""
+"""`headway jobs …` and `headway agents …`: the job queue, its dead letters, and the agents at work."""
 
 import re
 import time
@@ -20,8 +20,8 @@ ADD = {"name": "todo_add", "arguments": {"subject": "buy milk"}, "conversation_i
 
 
 def arrange(headway: Shell, story: Callable[[Transaction, int], Any]) -> Any:
-    """Have something happened to the local tenant."""
-    headway.ok("todo", "list")  # so that there is a ledger
+    """Set up the local tenant with this work."""
+    headway.ok("todo", "list")  # creates the ledger
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
         return database.write(lambda tx: story(tx, tenants.ensure_local(tx).id))
 
@@ -39,7 +39,7 @@ def queued(headway: Shell) -> str:
 
 
 def at_work(headway: Shell) -> tuple[Run, Run]:
-    """A supervisor and its helper."""
+    """Start a run with a sub-agent."""
 
     def story(tx: Transaction, tenant_id: int) -> tuple[Run, Run]:
         talk = conversations.add(tx, tenant_id)
@@ -100,7 +100,7 @@ def test_a_job_waiting_for_its_model_shows_until_when_and_can_be_retried_sooner(
         assert waits.startswith("waiting to retry until ")
         assert waits.endswith(f"{clock}: The model is rate limited.")
     assert headway.json("agents", "show", main.id)["agent"]["retry_at"] == retry_at
-    # Both began in one transaction, and their order is not defined.
+    # Both runs started in one transaction, so their order is not defined.
     retry_times = {agent["id"]: agent["retry_at"] for agent in headway.json("agents", "list")["agents"]}
     assert retry_times == {main.id: retry_at, helper.id: 0}
     assert headway.json("jobs", "show", main.id)["job"]["due_at"] == retry_at

@@ -1,4 +1,4 @@
-"""`headway schedule …`: recurring work from the shell, as REST has it."""
+"""`headway schedule …`: recurring work from the shell, with the same operations as the REST API."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`headway worker`: one more process on the same database, which works on jobs and ticks, and never twice on one."""
+"""`headway worker`: another process on the same database that runs jobs and ticks, and never runs a job twice."""
 
 import json
 import signal
@@ -16,7 +16,7 @@ NOTE = ("--tool", "todo_add", "--args", '{"subject": "look"}')
 
 
 class Worker:
-    """A worker process that has said that it is there."""
+    """A worker process that has printed its greeting."""
 
     def __init__(self, process: Program) -> None:
         assert process.stdout is not None
@@ -24,7 +24,7 @@ class Worker:
         self.greeting = process.stdout.readline()
 
     def end(self, by: signal.Signals = signal.SIGTERM) -> tuple[int, str, str]:
-        """Its exit code, and what else it had to say."""
+        """Stop the worker, and return its exit code and the rest of its output."""
         self.process.send_signal(by)
         out, err = self.process.communicate(timeout=PATIENCE_S)
         return self.process.wait(), out, err
@@ -48,7 +48,7 @@ def test_a_worker_announces_itself_works_and_stops(headway: Shell, postgres_url:
     flags = ("--database-url", postgres_url)
     headway.ok("schedule", "put", "it", "--every", "1h", *NOTE, *flags)
     headway.ok("schedule", "run", "it", *flags)
-    assert jobs(headway, *flags)[0]["state"] == "queued"  # nobody is there to do it
+    assert jobs(headway, *flags)[0]["state"] == "queued"  # no worker is running yet
     with working(headway, *flags) as worker:
         assert worker.greeting.startswith("Worker ")
         assert "model rehearsal" in worker.greeting
@@ -83,7 +83,7 @@ def test_a_worker_ticks_beside_a_server(headway: Shell, postgres_service: Servic
         assert worker.end()[0] == 0
         done = client.ok("GET", "/v1/jobs")["jobs"]
         assert len(client.subjects()) == len(done)
-        assert len(done) <= done[0]["created_at"] - done[-1]["created_at"] + 2  # whole seconds, and one at each end
+        assert len(done) <= done[0]["created_at"] - done[-1]["created_at"] + 2  # whole seconds, and a tick at each end
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`headway goal …`: set, listed, drawn, followed, paused and decided about."""
+"""`headway goal …`: add, list, show, watch, pause, and decide."""
 
 import re
 import subprocess
@@ -35,7 +35,7 @@ STEPS = {
 
 
 def ledger(headway: Shell, clock: Callable[[], int] | None = None) -> DirectDatabase:
-    headway.ok("todo", "list")  # there is a database from here on
+    headway.ok("todo", "list")  # creates the database
     return DirectDatabase(f"sqlite:///{headway.ledger}", clock) if clock else DirectDatabase(f"sqlite:///{headway.ledger}")
 
 
@@ -51,7 +51,7 @@ def resting(headway: Shell, description: str = "reach it", **fields: Any) -> Goa
 
 
 def half_way(tx: Transaction, tenant_id: int) -> Goal:
-    """One step done, one a little off, one failed, one going on, one skipped by its own wish."""
+    """Add a paused goal whose sub-goals are completed, completed with a minor divergence, failed, in progress and pending."""
     goal = goals.add(tx, tenant_id, NewGoal("Compare three queues", "Each has numbers", budget=2_000_000_000))
     first, second, third, fourth, *_ = add_plan(tx, goal, STEPS).values()
     end(tx, goal, first, "Found 12 sources.")
@@ -64,7 +64,7 @@ def half_way(tx: Transaction, tenant_id: int) -> Goal:
 
 
 def company(headway: Shell) -> None:
-    """Somebody else is at work on the database, and will be for an hour."""
+    """Record a heartbeat of another process that stays valid for an hour."""
     with ledger(headway, FixedClock(int((time.time() + 3_600) * 1000))) as database:
         database.write(partial(job_store.record_heartbeat, owner="somebody"))
 
@@ -74,7 +74,7 @@ def untimed(output: str) -> list[str]:
     return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\b\d\d:\d\d:\d\d\b", "…", output).splitlines()
 
 
-# Setting one
+# Adding
 
 
 def test_a_goal_is_written_down_for_others_to_pursue(headway: Shell) -> None:
@@ -134,7 +134,7 @@ def test_nothing_starts_while_everything_is_halted(headway: Shell) -> None:
     assert headway.json("goal", "abandon", str(goal.id))["goal"]["status"] == "abandoned"
 
 
-# Seeing them
+# Listing and showing
 
 
 def test_a_list_is_a_line_a_goal(headway: Shell) -> None:
@@ -296,7 +296,7 @@ def test_yes_skips_the_confirmation(headway: Shell) -> None:
     assert (ran.code, "[y/N]" in ran.out) == (0, False)
 
 
-# Following
+# Watching
 
 
 def test_a_goal_that_rests_is_shown_and_left(headway: Shell) -> None:

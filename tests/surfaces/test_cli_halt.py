@@ -77,7 +77,7 @@ WHOLE = ["halt", "unhalt", "serve", "worker", "doctor", "tenant list", "tenant a
 
 @pytest.mark.parametrize("command", WHOLE)
 def test_installation_wide_commands_refuse_a_tenant_and_a_conversation(headway: Shell, command: str) -> None:
-    """A halt of everybody is not what somebody wants who names one."""
+    """A user who names one tenant does not want to halt all of them."""
     for flag in ("--tenant", "--conversation"):
         for arguments in ([*command.split(), flag, "acme"], [flag, "acme", *command.split()]):
             line = get_error_line(headway(*arguments), 2)

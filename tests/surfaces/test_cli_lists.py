@@ -1,4 +1,4 @@
-"""What `todo list` and `todo ready` show: order, limits, statuses, conversations, turns, tenants."""
+"""`todo list` and `todo ready`: order, limits, statuses, conversations, turns, tenants."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ def many(headway: Shell, count: int) -> None:
 
 
 def with_a_turn(headway: Shell) -> int:
-    """A conversation with a plan of two todos for one of its turns, and a todo outside of it."""
+    """Import a conversation with a plan of two todos in one turn, and one todo outside it."""
     turns = {"plan a": TURN, "plan b": TURN, "beside": None}
     todos = [{"subject": subject, "conversation_id": 7, "turn_id": turn} for subject, turn in turns.items()]
     document = {"conversations": [{"id": 7, "key": "k"}], "todos": todos}

@@ -1,4 +1,4 @@
-"""How answers look: plain lines in a pipe, something to look at on a terminal; questions only where somebody can answer."""
+"""Output format: plain lines in a pipe, colours and marks on a terminal, and questions only on a terminal."""
 
 import re
 
@@ -10,12 +10,12 @@ BOLD, DIM = "1", "2"
 
 
 def styles(line: str) -> set[str]:
-    """The styles that a line of terminal output uses."""
+    """Return the styles that a line of terminal output uses."""
     return {code for codes in re.findall(r"\x1b\[([0-9;]*)m", line) for code in codes.split(";")}
 
 
 def words(line: str) -> str:
-    """What a person reads in it."""
+    """Return the line without its styles."""
     return re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip()
 
 
@@ -131,9 +131,9 @@ def test_deleting_without_a_terminal_does_not_ask(headway: Shell) -> None:
 
 def test_an_interrupted_question_prints_one_line(headway: Shell) -> None:
     headway.ok("todo", "add", "dear to me")
-    # The line end is for a command that was about to read when the signal came: it reads first, and then hears of it.
+    # If the command is about to read when the signal arrives, it reads first. The line end lets that read return.
     ran = headway.terminal("todo", "rm", "1", question="[y/N]", answer="\x03\n")
 
     assert ran.code == 1
-    assert ran.out.splitlines()[-1] in ("headway: Interrupted.", "Nothing was changed.")  # an empty line is a no
+    assert ran.out.splitlines()[-1] in ("headway: Interrupted.", "Nothing was changed.")  # an empty line means no
     assert headway.ok("todo", "list") == "#1 [pending] dear to me\n"

@@ -1,4 +1,4 @@
-"""`headway tenant …`, `token …`, `conversation …`: who may come in, and the threads they keep."""
+"""`headway tenant …`, `token …` and `conversation …`: tenants, their tokens and their conversations."""
 
 import hashlib
 import re
@@ -9,7 +9,7 @@ from tests.surfaces.shell import Shell, get_error_line
 
 
 def stored_bytes(headway: Shell) -> bytes:
-    """Everything in the folder of the ledger."""
+    """Return the content of all files in the ledger's folder."""
     return b"".join(file.read_bytes() for file in headway.ledger.parent.rglob("*") if file.is_file())
 
 

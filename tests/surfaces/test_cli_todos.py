@@ -1,4 +1,4 @@
-"""`headway todo …`: every verb, its JSON and its exit code."""
+"""`headway todo …`: every subcommand, its JSON and its exit code."""
 
 import time
 from typing import Any

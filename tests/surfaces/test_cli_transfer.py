@@ -1,4 +1,4 @@
-"""`todo export` and `todo import`: what goes out comes back."""
+"""`todo export` and `todo import`: an exported document imports without loss."""
 
 import json
 import os
@@ -15,7 +15,7 @@ TIMES = {"created_at": 1700000000.001, "updated_at": 1700000003.999, "started_at
 
 
 def fill(headway: Shell) -> None:
-    """A ledger in which everything occurs that a todo can say."""
+    """Fill the ledger with todos that together use every field."""
     for key, title in (("first", "A thread"), ("second", "")):
         headway.ok("conversation", "new", title, "--key", key)
     headway.ok("todo", "add", "plan ▶ ünïcode", "-d", "one\n\n  two\ttabbed\n", "--criteria", "on paper", "--agent-type", "writer")

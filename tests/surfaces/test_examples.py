@@ -1,4 +1,4 @@
-"""The examples, run as their readers run them; without a network."""
+"""The examples, run as a reader would run them, without network access."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def surroundings(folder: Path, **settings: str) -> dict[str, str]:
 
 
 def run(script: str | Path, folder: Path, *arguments: str, **settings: str) -> str:
-    """What a script prints that has to end well."""
+    """Run a script that must succeed, and return its output."""
     command = [sys.executable, str(script), *arguments]
     ran = subprocess.run(command, cwd=folder, env=surroundings(folder, **settings), capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
@@ -60,7 +60,7 @@ def test_every_example_is_in_the_list() -> None:
 
 
 def completing(request: Any) -> Any:
-    """Plan, look, write, end what was planned, answer: the ids are those that the plan got."""
+    """Script a model that plans, calls tools, completes the plan by its real ids and answers."""
     plan = calls(("create_todo", {"items": [{"title": "look at the sky"}]}), ("weather", {"city": "Oslo"}))
     if not request.tool_results:
         return plan
@@ -146,7 +146,7 @@ def test_an_agent_uses_the_tools_and_the_role_in_the_documents(tmp_path: Path) -
     assert json.loads(results[1]) == {"error": "There is no screws. There are: bolts, nuts."}
     posted = list((tmp_path / "home" / "workspace").rglob("outbox/*"))
     assert {one.name for one in posted} == {json.loads(one)["posted"] for one in results[2:4]}
-    assert [one.read_text(encoding="utf-8") for one in posted] == ["To Ada\n\nWe have 40.\n"] * 2  # it was asked for twice
+    assert [one.read_text(encoding="utf-8") for one in posted] == ["To Ada\n\nWe have 40.\n"] * 2  # the tool was called twice
 
 
 def test_the_frameworks_in_the_documents_export_the_imported_names(tmp_path: Path) -> None:
@@ -162,16 +162,16 @@ def blocks(page: str, language: str = "python") -> list[str]:
 
 
 def named_in(program: str) -> str:
-    """The file that the first line of a program names."""
+    """Return the file name in the first line of a program."""
     return program.splitlines()[0].rpartition("/")[2].removeprefix("# ")
 
 
 def hasty(request: Any) -> Any:
-    """An agent that says it is done when it is not."""
+    """Script a model that claims to be done before it is."""
     if not request.tool_results:
         return calls(("create_todo", {"items": [{"title": "buy bread"}]}))
     if len(request.tool_results) == 1 and "still open: buy bread" not in request.last:
-        return text("All done!")  # it is not
+        return text("All done!")  # the plan is still open
     item = json.loads(request.tool_results[0].content)["created"][0]["id"]
     if len(request.tool_results) == 1:
         return calls(("complete_todo", {"todoId": item, "outcome": "bought"}))
@@ -196,7 +196,7 @@ def test_a_plain_loop_may_not_stop_while_its_plan_is_open(sqlite_client: Client,
 
 @pytest.mark.parametrize("example", ["langchain_agent.py", "openai_agents_agent.py", "pydantic_ai_agent.py"])
 def test_an_agent_of_another_framework_is_sent_back_while_its_plan_is_open(tmp_path: Path, example: str) -> None:
-    quiet = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "LANGSMITH_TRACING": "false"}  # nothing is sent home
+    quiet = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "LANGSMITH_TRACING": "false"}  # sends no telemetry
     with ModelServer(hasty) as model:
         printed = run(EXAMPLES / example, tmp_path, "Buy bread", **environment(model), **quiet, OPENAI_MODEL=MODEL)
         assert model.violations == []
@@ -225,7 +225,7 @@ def test_a_missing_key_names_the_variable_to_set(tmp_path: Path) -> None:
 
 @contextmanager
 def application(folder: Path) -> Iterator[str]:
-    """The FastAPI example, served; its address."""
+    """Serve the FastAPI example, and yield its URL."""
     command = [sys.executable, "-m", "uvicorn", "--app-dir", str(EXAMPLES), "--port", "0", "fastapi_app:app"]
     env = surroundings(folder, HEADWAY_MODEL="rehearsal")
     with subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.PIPE, text=True) as process:

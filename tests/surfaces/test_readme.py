@@ -1,4 +1,4 @@
-"""The README and the tour, typed command by command: each command succeeds and prints what the page shows."""
+"""Types every command of the README and the tour: each must succeed and print the documented output."""
 
 import json
 import re
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 TOUR = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
 PROOF = (ROOT / "docs" / "proof.md").read_text(encoding="utf-8")
-# Commands that install something, or run for long, and the file that covers them.
+# Commands that install something or run for long, and the files that cover them.
 ELSEWHERE = {
     "python3 -m venv .venv && . .venv/bin/activate": "tests/test_packaging.py",
     "pip install headway": "tests/test_packaging.py",

@@ -1,4 +1,4 @@
-"""Canaries in every setting and header that holds a secret, and then all that a Headway says: none of them is heard again."""
+"""Puts canary values into every setting and header that holds a secret, and checks that no output contains them."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.proofs import Proof
 from tests.surfaces.postgres_wire import Wire, open_wire
 from tests.surfaces.server_harness import Client, Service, run_server, wait_until
 
-# With and without digits, long and short: whatever a pattern for secrets could overlook.
+# With and without digits, long and short: values that a pattern for secrets could miss.
 CANARIES = {
     "OPENAI_API_KEY": "sk-canary-openai-4711",
     "ANTHROPIC_API_KEY": "canaryanthropic",
@@ -37,7 +37,7 @@ CANARIES = {
     "OF_A_TOOL_TOKEN": "canary-of-a-tool",
     "IN_A_FILE_SECRET": "canary-in-a-file",
 }
-# Where the secret is only a part of what the setting says.
+# Settings in which the secret is only a part of the value.
 WRITTEN = {
     "OTEL_EXPORTER_OTLP_HEADERS": "authorization={}",
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "x=1,authorization=Basic%20{}",
@@ -51,7 +51,7 @@ FAILURES: tuple[Callable[[Request], Reply], ...] = (
     lambda _request: error(403, "no: " + json.dumps({"headers": {"authorization": f"Bearer {CANARIES['OPENAI_API_KEY']}"}})),
     lambda request: text("hello") if request.tool_results else calls(("leak", {}), ("leak_politely", {})),
 )
-# An own tool that fails as libraries do: with all that it was given in its words.
+# A custom tool that fails as some libraries do: with everything it received in its error message.
 LEAKY_TOOL = """import base64, json, os
 from headway import tool
 from headway.ledger.errors import Invalid
@@ -81,7 +81,7 @@ def wire(postgres_url: str) -> Iterator[Wire]:
 
 @pytest.fixture
 def leaky(wire: Wire, model: ModelServer, tmp_path: Path) -> Iterator[tuple[Service, dict[str, str]]]:
-    """A server that is given every secret there is, and says all that it can."""
+    """A server with every secret in its environment, at the most verbose log level."""
     (tmp_path / ".env").write_text(f"IN_A_FILE_SECRET={CANARIES['IN_A_FILE_SECRET']}\n")
     (tmp_path / ".headway" / "tools").mkdir(parents=True)
     (tmp_path / ".headway" / "tools" / "leaky.py").write_text(LEAKY_TOOL)
@@ -90,14 +90,14 @@ def leaky(wire: Wire, model: ModelServer, tmp_path: Path) -> Iterator[tuple[Serv
     given = {
         **environment(model),
         **{name: WRITTEN.get(name, "{}").format(value) for name, value in CANARIES.items() if name != "IN_A_FILE_SECRET"},
-        # One whose library says in the log what it asked for, and one that nobody listens to.
+        # The library of the first channel logs its requests. The second channel is unreachable.
         "HEADWAY_NOTIFY": f"json://user:{CHANNEL}@127.0.0.1:{model.server_port}/{CHANNEL},json://user:{CHANNEL}@127.0.0.1:1/{CHANNEL}",
         "HEADWAY_MODEL_RETRIES": "0",
         "HEADWAY_RETRY_DELAY_S": "0.01",
     }
     with run_server(url, tmp_path, ["--log-level", "debug"], given) as service:
         yield service, {**given, "HEADWAY_DATABASE_URL": url}
-    notified, model.violations = model.violations, []  # of a channel, a model knows nothing
+    notified, model.violations = model.violations, []  # the model server does not know the channel's path
     assert set(notified) == {f"Invalid URL (POST /{CHANNEL})"}
 
 
@@ -120,7 +120,7 @@ def said_to_clients(client: Client) -> Iterator[str]:
 
 
 def stored(desk: TenantHarness) -> str:
-    """Every row of every table."""
+    """Return every row of every table."""
 
     def look(tx: Any) -> str:
         tables = tx.all("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
@@ -130,14 +130,14 @@ def stored(desk: TenantHarness) -> str:
 
 
 def command(folder: Path, given: dict[str, str], *words: str) -> str:
-    """All that a command says, in a process of its own."""
+    """Run a command in a new process, and return all its output."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")} | given
     done = subprocess.run([sys.executable, "-m", "headway", *words], cwd=folder, env=env, capture_output=True, text=True)
     return done.stdout + done.stderr
 
 
 def test_a_library_that_quotes_a_secret_is_not_quoted_by_us() -> None:
-    """Of a process that runs for long, whichever it is: one that meets a fault of ours, and one whose words hold a secret."""
+    """Covers the log of any long-running process: a message that contains a secret, and a traceback that does."""
     script = """
 import logging, sys
 from headway import settings
