@@ -386,7 +386,7 @@ def test_a_goal_is_set_at_every_tick_that_finds_the_last_one_over(desk: TenantHa
     desk.write(goals.abandon, goal.id)
     second = ticking.tick_after(60)
     assert (second.skipped, second.last_job != first.last_job) == (2, True)
-    assert [one.status for one in desk.read(goal_store.list_page, None, 50, MAX_INTEGER)] == ["active", "abandoned"]
+    assert [each.status for each in desk.read(goal_store.list_page, None, 50, MAX_INTEGER)] == ["active", "abandoned"]
 
 
 def test_a_goal_whose_job_died_has_not_ended(desk: TenantHarness, clock: FixedClock) -> None:

@@ -40,22 +40,22 @@ def postgres_service(kept_postgres_url: str, tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(params=["sqlite", "postgres"])
 def service(request: pytest.FixtureRequest) -> Service:
     """A server, once with each kind of database."""
-    found: Service = request.getfixturevalue(f"{request.param}_service")
-    return found
+    resolved: Service = request.getfixturevalue(f"{request.param}_service")
+    return resolved
 
 
 @pytest.fixture
 def client(service: Service) -> Iterator[Client]:
     """A client of a new tenant, once with each kind of database."""
-    with service.tenant() as visitor:
-        yield visitor
+    with service.tenant() as opened:
+        yield opened
 
 
 @pytest.fixture
 def sqlite_client(sqlite_service: Service) -> Iterator[Client]:
     """A client of a new tenant, for tests that do not depend on the database."""
-    with sqlite_service.tenant() as visitor:
-        yield visitor
+    with sqlite_service.tenant() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")
@@ -69,22 +69,22 @@ def postgres_chat_service(
 @pytest.fixture(params=["sqlite", "postgres"])
 def chat_service(request: pytest.FixtureRequest) -> Service:
     """A server that uses the model, once with each kind of database."""
-    found: Service = request.getfixturevalue(f"{request.param}_chat_service")
-    return found
+    resolved: Service = request.getfixturevalue(f"{request.param}_chat_service")
+    return resolved
 
 
 @pytest.fixture
 def chatter(chat_service: Service, model: ModelServer) -> Iterator[Client]:
     """A client of a new tenant, on a server that uses the model."""
-    with chat_service.tenant() as visitor:
-        yield visitor
+    with chat_service.tenant() as opened:
+        yield opened
 
 
 @pytest.fixture
 def sqlite_chatter(sqlite_chat_service: Service, model: ModelServer) -> Iterator[Client]:
     """The same, for tests that do not depend on the database."""
-    with sqlite_chat_service.tenant() as visitor:
-        yield visitor
+    with sqlite_chat_service.tenant() as opened:
+        yield opened
 
 
 @pytest.fixture

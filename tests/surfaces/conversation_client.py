@@ -48,26 +48,26 @@ def read_turn(client: Client, conversation: int, content: str = "hello", **optio
 
 def read_until_turn_ends(stream: Stream) -> list[StreamEvent]:
     """Read an endless stream until a turn ends, and return the events."""
-    heard = []
-    for told in stream.events():
-        heard.append(told)
-        if told.event in TURN_ENDS:
-            return heard
-    raise AssertionError(f"the stream ended before a turn did: {list_kinds(heard)}")
+    events = []
+    for event in stream.events():
+        events.append(event)
+        if event.event in TURN_ENDS:
+            return events
+    raise AssertionError(f"the stream ended before a turn did: {list_kinds(events)}")
 
 
-def list_kinds(told: list[StreamEvent]) -> list[str]:
+def list_kinds(events: list[StreamEvent]) -> list[str]:
     """Return the event names, with consecutive text deltas counted once."""
-    names = [one.event for one in told]
+    names = [event.event for event in events]
     return [name for place, name in enumerate(names) if name != "text_delta" or names[place - 1 : place] != [name]]
 
 
-def list_logged(told: list[StreamEvent]) -> list[StreamEvent]:
-    return [one for one in told if one.id]
+def list_logged(events: list[StreamEvent]) -> list[StreamEvent]:
+    return [event for event in events if event.id]
 
 
-def join_text(told: list[StreamEvent]) -> str:
-    return "".join(one.data["text"] for one in told if one.event == "text_delta")
+def join_text(events: list[StreamEvent]) -> str:
+    return "".join(event.data["text"] for event in events if event.event == "text_delta")
 
 
 def begin_retrying_turn(client: Client, conversation: int, model: ModelServer) -> str:
@@ -85,8 +85,8 @@ def allow_retries(client: Client) -> None:
 
 
 def get_turn(client: Client, turn_id: str) -> dict[str, Any]:
-    found: dict[str, Any] = client.ok("GET", f"/v1/turns/{turn_id}")["turn"]
-    return found
+    turn: dict[str, Any] = client.ok("GET", f"/v1/turns/{turn_id}")["turn"]
+    return turn
 
 
 def wait_for_turn(client: Client, turn_id: str) -> dict[str, Any]:
@@ -96,8 +96,8 @@ def wait_for_turn(client: Client, turn_id: str) -> dict[str, Any]:
 
 
 def list_messages(client: Client, conversation: int, **query: Any) -> list[tuple[str, str]]:
-    found = client.ok("GET", messages_path(conversation), params=query)["messages"]
-    return [(one["role"], one["content"]) for one in found]
+    messages = client.ok("GET", messages_path(conversation), params=query)["messages"]
+    return [(message["role"], message["content"]) for message in messages]
 
 
 def plan_and_drain(*titles: str, answer: str = "All done.") -> Script:
@@ -115,10 +115,10 @@ def plan_and_drain(*titles: str, answer: str = "All done.") -> Script:
     return script
 
 
-def reply_in_order(*given: Reply) -> Script:
+def reply_in_order(*replies: Reply) -> Script:
     """Return a script that replies with these in order, and repeats the last one."""
-    waiting = list(given)
-    return lambda _request: waiting.pop(0) if len(waiting) > 1 else waiting[0]
+    remaining = list(replies)
+    return lambda _request: remaining.pop(0) if len(remaining) > 1 else remaining[0]
 
 
 # The same on the command line: the rows that `headway chat` stored, and a command in a second terminal

@@ -22,16 +22,16 @@ class StreamEvent(NamedTuple):
 class Stream:
     def __init__(self, answer: httpx.Response) -> None:
         self.answer = answer
-        told = parse_frames(answer.iter_raw())
-        self.first = next(told)
-        self.told = chain([self.first], told)
+        frames = parse_frames(answer.iter_raw())
+        self.first = next(frames)
+        self.frames = chain([self.first], frames)
 
     def events(self) -> Iterator[StreamEvent]:
         """Yield events without the heartbeats between them. Fails if no event arrives for PATIENCE_S seconds."""
         deadline = monotonic() + PATIENCE_S
-        for told in self.told:
-            if told.event != "ping":
-                yield told
+        for event in self.frames:
+            if event.event != "ping":
+                yield event
                 deadline = monotonic() + PATIENCE_S
             assert monotonic() < deadline, "the next event does not come"
 
@@ -40,21 +40,21 @@ class Stream:
 
     def changes(self, count: int) -> list[tuple[str, str]]:
         """Return (change, subject) of the next changes of todos."""
-        changed = (told.data for told in self.events() if told.event == "todo_changed")
+        changed = (event.data for event in self.events() if event.event == "todo_changed")
         return [(data["change"], data["todo"]["subject"]) for data in islice(changed, count)]
 
 
 def parse_frames(chunks: Iterator[bytes]) -> Iterator[StreamEvent]:
     """Parse SSE frames. Splits at line feeds only, because JSON may contain the other characters that splitlines() splits at."""
-    rest = b""
+    buffer = b""
     for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n\n")
+        *whole, buffer = (buffer + chunk).split(b"\n\n")
         for frame in whole:
             fields = dict(line.split(": ", 1) for line in frame.decode().split("\n"))
             logged = ["id"] if fields.get("event") != "text_delta" else []
             assert list(fields) == [*logged, "event", "data"], frame
             yield StreamEvent(int(fields.get("id", 0)), fields["event"], json.loads(fields["data"]))
-    assert rest == b"", rest
+    assert buffer == b"", buffer
 
 
 @contextmanager

@@ -46,10 +46,10 @@ def run_client(script: str, library: str, client: Client, path: str, key: str, r
     """Send these messages with the client, and return its view of the conversation."""
     url = f"{str(client.base_url).rstrip('/')}{path}"
     command = ["node", script, library, url, client.secret, key, *requests]
-    ran = subprocess.run(command, cwd=install_clients(), capture_output=True, text=True, timeout=TALKING_S)
-    assert ran.returncode == 0, ran.stderr
-    found: dict[str, Any] = json.loads(ran.stdout)
-    return found
+    result = subprocess.run(command, cwd=install_clients(), capture_output=True, text=True, timeout=TALKING_S)
+    assert result.returncode == 0, result.stderr
+    conversation: dict[str, Any] = json.loads(result.stdout)
+    return conversation
 
 
 def ag_ui(library: str, client: Client, *requests: str, key: str = "thread") -> dict[str, Any]:

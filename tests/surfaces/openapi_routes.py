@@ -34,11 +34,11 @@ def get_document(client: httpx.Client) -> dict[str, Any]:
 
 
 def list_operations(client: httpx.Client) -> list[Operation]:
-    found = [
+    operations = [
         Operation(method.upper(), path, definition)
         for path, methods in get_document(client)["paths"].items()
         for method, definition in methods.items()
         if method.upper() in METHODS
     ]
-    assert len(found) > 15
-    return found
+    assert len(operations) > 15
+    return operations

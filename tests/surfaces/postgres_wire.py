@@ -20,7 +20,7 @@ class Wire:
 
     @property
     def url(self) -> str:
-        name, user, password = (self.options.get(one) or "" for one in ("dbname", "user", "password"))
+        name, user, password = (self.options.get(option) or "" for option in ("dbname", "user", "password"))
         return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{name}"
 
     def accept(self, listener: socket.socket) -> None:

@@ -30,11 +30,11 @@ class Client(httpx.Client):
     """An HTTP client with a tenant's token. `desk` accesses the same tenant in the database, to set up tests."""
 
     def __init__(self, url: str, desk: TenantHarness) -> None:
-        made = desk.write(tenants.create_token, "a test")
+        created = desk.write(tenants.create_token, "a test")
         self.desk = desk
-        self.secret = made.secret
-        self.token_id = made.token.id
-        super().__init__(headers={"Authorization": f"Bearer {made.secret}"}, **client_options(url))
+        self.secret = created.secret
+        self.token_id = created.token.id
+        super().__init__(headers={"Authorization": f"Bearer {created.secret}"}, **client_options(url))
 
     def ok(self, method: str, path: str, status: int = 200, **options: Any) -> Any:
         """Send a request that must return this status, and return the JSON of its response."""
@@ -120,9 +120,9 @@ class Service:
             yield earlier
 
     def end(self, by: signal.Signals = signal.SIGTERM) -> ServerExit:
-        began = time.monotonic()
+        start = time.monotonic()
         self.process.send_signal(by)
-        return ServerExit(self.process.wait(PATIENCE_S), time.monotonic() - began)
+        return ServerExit(self.process.wait(PATIENCE_S), time.monotonic() - start)
 
     def lines(self) -> list[dict[str, Any]]:
         """Return the lines of its log."""

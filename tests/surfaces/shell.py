@@ -45,8 +45,8 @@ class Shell:
 
     def __call__(self, *arguments: str, stdin: str | bytes = b"") -> CommandResult:
         """Run in the test process, through the entry point of the installed command."""
-        given = stdin.encode() if isinstance(stdin, str) else stdin
-        with replace_streams(given, "headway", *arguments) as (out, err):
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        with replace_streams(data, "headway", *arguments) as (out, err):
             try:
                 main()
             except SystemExit as end:
@@ -72,7 +72,7 @@ class Shell:
         patience_s: float = PATIENCE_S,
     ) -> CommandResult:
         """Run in a new process."""
-        done = subprocess.run(
+        result = subprocess.run(
             [*HEADWAY, *arguments],
             input=stdin,
             capture_output=True,
@@ -81,7 +81,7 @@ class Shell:
             preexec_fn=before,
             timeout=patience_s,
         )
-        return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return CommandResult(result.returncode, result.stdout.decode(), result.stderr.decode())
 
     def loaded(self, *arguments: str) -> CommandResult:
         """Run in a forked process that has already imported everything that `serve` and `chat` need, which saves seconds."""
@@ -102,18 +102,18 @@ class Shell:
     @contextmanager
     def seated(self, *arguments: str, width: int = 100) -> Iterator["Terminal"]:
         """Run on a new terminal, for a test that types and reads while the command runs."""
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, pack("HHHH", 40, width, 0, 0))
+        controller, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, pack("HHHH", 40, width, 0, 0))
         env = {**os.environ, "TERM": "xterm-256color"}
         for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
             env.pop(name, None)
-        with Program(arguments, self.folder, env, (theirs, theirs, theirs), terminal=True) as child:
-            os.close(theirs)
+        with Program(arguments, self.folder, env, (terminal, terminal, terminal), terminal=True) as child:
+            os.close(terminal)
             try:
-                yield Terminal(child, ours)
+                yield Terminal(child, controller)
             finally:
                 child.kill()
-                os.close(ours)
+                os.close(controller)
 
 
 class Terminal:
@@ -127,13 +127,13 @@ class Terminal:
 
     def sees(self, text: str) -> bool:
         """Read until the text appears after the last match. Return False if the output ends first."""
-        wanted = text.encode()
-        while (found := self.seen.find(wanted, self.place)) < 0:
+        expected = text.encode()
+        while (position := self.seen.find(expected, self.place)) < 0:
             more = read_terminal(self.descriptor)
             self.seen += more
             if not more:
                 return False
-        self.place = found + len(wanted)
+        self.place = position + len(expected)
         return True
 
     def type(self, keys: str) -> None:
@@ -146,10 +146,10 @@ class Terminal:
         return CommandResult(self.child.wait(PATIENCE_S), self.seen.decode(), "")
 
 
-def render_screen(seen: str) -> list[str]:
+def render_screen(output: str) -> list[str]:
     """Return the lines that remain on the terminal after this output. Erased lines are gone."""
     rows, row, column = [""], 0, 0
-    for escape, code, control, words in re.findall(r"\x1b\[([?\d;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)", seen):
+    for escape, code, control, words in re.findall(r"\x1b\[([?\d;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)", output):
         if code == "A":
             row = max(0, row - int(escape or 1))
         elif code == "K" and escape == "2":

@@ -20,7 +20,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 
 
-def completed(folder: Path, words: str) -> set[str]:
+def complete(folder: Path, words: str) -> set[str]:
     bash = shutil.which("bash")
     assert bash
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
@@ -31,10 +31,10 @@ def completed(folder: Path, words: str) -> set[str]:
 
 
 def test_bash_completes_commands_verbs_and_options(headway: Shell) -> None:
-    assert completed(headway.folder, "headway go") == {"goal"}
-    assert completed(headway.folder, "headway todo re") == {"ready", "reopen"}
-    assert completed(headway.folder, "headway todo list --st") == {"--status"}
-    assert {"todo", "goal", "serve", "completion"} <= completed(headway.folder, "headway ''")
+    assert complete(headway.folder, "headway go") == {"goal"}
+    assert complete(headway.folder, "headway todo re") == {"ready", "reopen"}
+    assert complete(headway.folder, "headway todo list --st") == {"--status"}
+    assert {"todo", "goal", "serve", "completion"} <= complete(headway.folder, "headway ''")
     assert not headway.ledger.exists(), "nobody who presses Tab wants a database"
 
 

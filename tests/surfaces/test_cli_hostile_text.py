@@ -57,10 +57,10 @@ def fill(headway: Shell) -> None:
     headway.ok("todo", "import", "-", "--conversation", "k", stdin=json.dumps(rows))
     headway.ok("schedule", "put", "daily", "--every", "24h", "--goal", HOSTILE)
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
-        database.write(pursue)
+        database.write(add_hostile_goal)
 
 
-def pursue(tx: Transaction) -> None:
+def add_hostile_goal(tx: Transaction) -> None:
     """Add a goal in which every text of the planner, the agents and the evaluator is hostile."""
     goal = goals.add(tx, tenants.ensure_local(tx).id, NewGoal(HOSTILE, HOSTILE), source="agent-discovered", evidence=HOSTILE)
     first, second, third = add_plan(
@@ -83,24 +83,24 @@ def test_no_output_in_a_pipe_carries_it(headway: Shell, command: list[str]) -> N
 @pytest.mark.parametrize("command", [*COMMANDS[:7], *GOALS], ids=" ".join)
 def test_no_output_on_a_terminal_carries_it(headway: Shell, command: list[str]) -> None:
     fill(headway)
-    seen = headway.terminal(*command).out
+    output = headway.terminal(*command).out
     # Headway's own colours are allowed.
-    assert_harmless(re.sub(r"\x1b\[(0|1|2|3|9|31|32|33|36|;)*m", "", seen).replace("\r\n", "\n"))
+    assert_harmless(re.sub(r"\x1b\[(0|1|2|3|9|31|32|33|36|;)*m", "", output).replace("\r\n", "\n"))
 
 
 def test_no_live_view_of_a_goal_carries_it(headway: Shell) -> None:
     fill(headway)
-    seen = headway.terminal("goal", "watch", "1").out
+    output = headway.terminal("goal", "watch", "1").out
     # A live view moves the cursor only up, and only over its own lines.
-    assert_harmless(re.sub(r"\x1b\[((\d|;)*m|2K|1A|\?25[lh])", "", seen).replace("\r", ""))
-    assert_harmless("\n".join(render_screen(seen)))
+    assert_harmless(re.sub(r"\x1b\[((\d|;)*m|2K|1A|\?25[lh])", "", output).replace("\r", ""))
+    assert_harmless("\n".join(render_screen(output)))
 
 
 def test_no_question_carries_it(headway: Shell) -> None:
     fill(headway)
     for command in (["todo", "rm", "1"], ["goal", "abandon", "1"]):
-        seen = headway.terminal(*command, question="[y/N]", answer="n\n").out
-        assert_harmless(seen.replace("\r\n", "\n"))
+        output = headway.terminal(*command, question="[y/N]", answer="n\n").out
+        assert_harmless(output.replace("\r\n", "\n"))
 
 
 def test_hostile_text_is_stored_word_for_word(headway: Shell) -> None:
@@ -148,9 +148,9 @@ def test_a_file_of_that_name_is_named_harmlessly(headway: Shell) -> None:
 
 
 def test_text_that_people_really_write_is_shown_as_it_is(headway: Shell) -> None:
-    written = "naïve 日本語 עברית می‌خواهم 👩‍💻 🏳️‍🌈 — “quoted” ½"
-    headway.ok("todo", "add", written)
+    subject = "naïve 日本語 עברית می‌خواهم 👩‍💻 🏳️‍🌈 — “quoted” ½"
+    headway.ok("todo", "add", subject)
 
-    assert headway.ok("todo", "list") == f"#1 [pending] {written}\n"
-    assert headway.ok("todo", "export", "--format", "md") == f"- [ ] {written}\n"
+    assert headway.ok("todo", "list") == f"#1 [pending] {subject}\n"
+    assert headway.ok("todo", "export", "--format", "md") == f"- [ ] {subject}\n"
     assert "日本語" in headway.ok("todo", "show", "1", "--json")

@@ -98,7 +98,7 @@ AGENTS = {
 }
 
 
-def agents(chosen: settings.Settings) -> dict[str, object]:
+def agent_settings(chosen: settings.Settings) -> dict[str, object]:
     """Return the settings of agents, by name."""
     limits = chosen.limits
     return {name: getattr(chosen, name) for name in AGENTS if hasattr(chosen, name)} | {
@@ -116,7 +116,7 @@ def agents(chosen: settings.Settings) -> dict[str, object]:
 
 
 def test_the_defaults_of_agents(headway: Shell) -> None:
-    assert agents(settings.load()) == AGENTS
+    assert agent_settings(settings.load()) == AGENTS
     assert settings.load().workspace == str(headway.folder / ".headway" / "workspace")
 
 
@@ -147,10 +147,10 @@ def test_every_setting_of_agents_comes_from_the_file_and_the_environment(
     headway: Shell, name: str, written: str, meant: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dotenv({name: written})
-    assert agents(settings.load()) == AGENTS | {name: meant}
+    assert agent_settings(settings.load()) == AGENTS | {name: meant}
     dotenv({name: "7"})
     monkeypatch.setenv(f"HEADWAY_{name.upper()}", written)
-    assert agents(settings.load()) == AGENTS | {name: meant}
+    assert agent_settings(settings.load()) == AGENTS | {name: meant}
 
 
 def test_the_other_tiers_are_the_strong_one_unless_they_are_named(headway: Shell) -> None:
@@ -183,7 +183,7 @@ GOALS: dict[str, object] = {
 }
 
 
-def of_goals(chosen: settings.Settings) -> dict[str, object]:
+def goal_settings(chosen: settings.Settings) -> dict[str, object]:
     return {
         "replan_limit": chosen.goals.replans,
         "goal_discovery": chosen.goals.discovery,
@@ -213,9 +213,9 @@ def of_goals(chosen: settings.Settings) -> dict[str, object]:
 def test_every_setting_of_goals_has_a_default_and_a_variable(
     headway: Shell, name: str, written: str, meant: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert of_goals(settings.load()) == GOALS
+    assert goal_settings(settings.load()) == GOALS
     monkeypatch.setenv(f"HEADWAY_{name.upper()}", written)
-    assert of_goals(settings.load()) == GOALS | {name: meant}
+    assert goal_settings(settings.load()) == GOALS | {name: meant}
 
 
 def test_links_lead_to_the_servers_address_by_default(headway: Shell) -> None:
@@ -373,9 +373,9 @@ def test_no_unusual_password_is_shown(before: str, middle: str, after: str) -> N
         f"postgresql://me@db/x?password={secret}",
         f"postgresql://db/x?password={secret}",
     ):
-        shown = settings.redact_database_url(url)
-        assert "HUNTER" not in shown
-        assert "TWO" not in shown
+        redacted = settings.redact_database_url(url)
+        assert "HUNTER" not in redacted
+        assert "TWO" not in redacted
 
 
 def test_a_password_is_shown_by_no_command(headway: Shell, postgres_url: str) -> None:
