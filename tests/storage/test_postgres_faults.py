@@ -203,15 +203,15 @@ def test_the_loser_of_a_deadlock_is_tried_again_and_both_succeed(postgres_url: s
     both_hold_one = threading.Barrier(2)
     attempts: list[str] = []
 
-    def change_both(tx: Transaction, name: str, one: Todo, other: Todo) -> None:
+    def change_both(tx: Transaction, name: str, first_todo: Todo, second_todo: Todo) -> None:
         attempts.append(name)
-        todos.change(tx, desk.tenant.id, one.id, Change(description=name))
+        todos.change(tx, desk.tenant.id, first_todo.id, Change(description=name))
         if attempts.count(name) == 1:
             both_hold_one.wait(30)
-        todos.change(tx, desk.tenant.id, other.id, Change(outcome=name))
+        todos.change(tx, desk.tenant.id, second_todo.id, Change(outcome=name))
 
-    left = Helper(postgres_url, partial(change_both, name="left", one=first, other=second))
-    right = Helper(postgres_url, partial(change_both, name="right", one=second, other=first))
+    left = Helper(postgres_url, partial(change_both, name="left", first_todo=first, second_todo=second))
+    right = Helper(postgres_url, partial(change_both, name="right", first_todo=second, second_todo=first))
 
     assert (left.join(), right.join()) == (None, None)
     assert len(attempts) == 3

@@ -251,15 +251,15 @@ def test_a_lock_held_too_long_is_reported_and_nothing_is_lost(path: Path, databa
     desk.add("before")
     events_before = desk.events()
 
-    with closing(SqliteConnection(str(path), FixedClock(), ignore_commit, busy_limit_s=0.2)) as hasty:
+    with closing(SqliteConnection(str(path), FixedClock(), ignore_commit, busy_limit_s=0.2)) as impatient:
 
         def add(subject: str) -> Todo:
-            return hasty.write(lambda tx: todos.add(tx, desk.tenant.id, Draft(subject)))
+            return impatient.write(lambda tx: todos.add(tx, desk.tenant.id, Draft(subject)))
 
         with lock_of_another_process(path):
             with pytest.raises(DatabaseBusy, match=r"locked by another process for 0\.2 s; nothing was changed"):
                 add("refused")
-            outcomes = hasty.write_group([lambda tx: todos.add(tx, desk.tenant.id, Draft("refused"))] * 2)
+            outcomes = impatient.write_group([lambda tx: todos.add(tx, desk.tenant.id, Draft("refused"))] * 2)
             assert [type(outcome.error) for outcome in outcomes] == [DatabaseBusy] * 2
             assert (desk.subjects(), desk.events()) == (["before"], events_before), "reading goes on meanwhile"
 

@@ -237,7 +237,7 @@ def test_a_deleted_tenant_takes_all_its_rows_with_it_and_none_of_anothers(databa
 def test_a_new_tenant_with_the_name_of_a_deleted_one_inherits_nothing(database: DirectDatabase, desk: TenantHarness) -> None:
     fill_tenant(desk)
     database.write(partial(tenants.remove, name="acme"))
-    heir = TenantHarness(database, "acme")
+    recreated = TenantHarness(database, "acme")
 
-    assert heir.tenant.id != desk.tenant.id
-    assert not any(read_tenant_rows(heir).values())
+    assert recreated.tenant.id != desk.tenant.id
+    assert not any(read_tenant_rows(recreated).values())
