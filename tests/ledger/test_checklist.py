@@ -1,4 +1,4 @@
-"""Todos as a Markdown checklist: whatever a tree of todos says, its checklist says, too."""
+"""Todos as a Markdown checklist: exporting and importing a tree of todos loses nothing."""
 
 from typing import NamedTuple
 
@@ -18,32 +18,32 @@ class Tree(NamedTuple):
 
 
 def trees(words: st.SearchStrategy[str], details: st.SearchStrategy[str]) -> st.SearchStrategy[list[Tree]]:
-    def grown(children: st.SearchStrategy[list[Tree]]) -> st.SearchStrategy[list[Tree]]:
+    def extend(children: st.SearchStrategy[list[Tree]]) -> st.SearchStrategy[list[Tree]]:
         return st.lists(st.builds(Tree, words, st.sampled_from(STATUSES), details, children), min_size=1, max_size=4)
 
-    return grown(st.recursive(st.just([]), grown, max_leaves=8))
+    return extend(st.recursive(st.just([]), extend, max_leaves=8))
 
 
-def planted(forest: list[Tree]) -> list[Todo]:
-    """The todos of these trees: each waits for those below it."""
+def to_todos(forest: list[Tree]) -> list[Todo]:
+    """Build the todos of these trees. Each todo depends on its children."""
     todos: list[Todo] = []
 
-    def plant(tree: Tree) -> int:
+    def add(tree: Tree) -> int:
         number = len(todos) + 1
         ended = int(tree.status in ("completed", "canceled"))
-        said = (tree.subject, tree.description, "", None, tree.status)
-        todo = Todo(number, f"{number}", 0, None, "index", *said, number, None, 1, 1, 0, ended)
+        fields = (tree.subject, tree.description, "", None, tree.status)
+        todo = Todo(number, f"{number}", 0, None, "index", *fields, number, None, 1, 1, 0, ended)
         todos.append(todo)
-        children = tuple(plant(child) for child in tree.children)
+        children = tuple(add(child) for child in tree.children)
         todos[number - 1] = todo._replace(depends_on=children)
         return number
 
     for tree in forest:
-        plant(tree)
+        add(tree)
     return todos
 
 
-def grown_again(items: list[checklist.ChecklistItem]) -> list[Tree]:
+def to_trees(items: list[checklist.ChecklistItem]) -> list[Tree]:
     forest = [Tree(item.subject, item.status, item.description, []) for item in items]
     for tree, item in zip(forest, items, strict=True):
         if item.parent is not None:
@@ -67,20 +67,20 @@ plain_details = plain_lines.map(lambda said: said.rstrip("\n"))
 @settings(deadline=None)
 @given(trees(plain_subjects, plain_details))
 def test_a_tree_of_todos_is_the_same_after_a_round_trip_through_markdown(forest: list[Tree]) -> None:
-    rendering = checklist.render(planted(forest))
+    rendering = checklist.render(to_todos(forest))
 
-    assert grown_again(checklist.parse(rendering.text)) == forest
+    assert to_trees(checklist.parse(rendering.text)) == forest
     assert rendering.losses == []
 
 
 @settings(deadline=None)
 @given(trees(hostile.map(str.strip).filter(bool), hostile))
 def test_no_text_can_forge_items_or_nesting(forest: list[Tree]) -> None:
-    rendering = checklist.render(planted(forest))
-    again = grown_again(checklist.parse(rendering.text))
+    rendering = checklist.render(to_todos(forest))
+    parsed = to_trees(checklist.parse(rendering.text))
 
-    assert shape(again) == shape(forest)
-    assert checklist.render(planted(again)).text == rendering.text
+    assert shape(parsed) == shape(forest)
+    assert checklist.render(to_todos(parsed)).text == rendering.text
 
 
 @settings(deadline=None)
@@ -171,7 +171,7 @@ def test_a_heading_ends_the_nesting() -> None:
 
 
 def test_a_checklist_lists_the_fields_it_cannot_express() -> None:
-    shared, first, second = planted([Tree(name, "pending", "", []) for name in ("shared", "first", "second")])
+    shared, first, second = to_todos([Tree(name, "pending", "", []) for name in ("shared", "first", "second")])
     first = first._replace(depends_on=(shared.id,), outcome="done so", agent_type="coder")
     second = second._replace(depends_on=(shared.id,), outcome="and so", completion_criteria="it is", conversation_id=3, turn_id="t")
     rendering = checklist.render([shared, first, second])

@@ -1,4 +1,4 @@
-"""Cursors: what a list gives out comes back as the same keys, and everything else is refused."""
+"""Cursors: a cursor decodes to the keys it was made from, and any other text is refused."""
 
 import json
 from base64 import urlsafe_b64encode

@@ -1,4 +1,4 @@
-"""Every failure has a class, a message and a stable name, and one drawing shows them all."""
+"""Every error has a class, a message and a stable code, and the module's docstring draws the whole class tree."""
 
 import re
 
@@ -10,8 +10,8 @@ from headway.ledger.errors import HeadwayError
 CLASSES = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, HeadwayError)]
 
 
-def drawn_tree() -> dict[str, str]:
-    """{class: parent} as the module's docstring draws it: four columns of the drawing are one generation."""
+def parse_drawing() -> dict[str, str]:
+    """Parse the tree in the module's docstring into {class: parent}. Four columns of indentation are one level."""
     above: list[str] = []
     parents: dict[str, str] = {}
     for line in (errors.__doc__ or "").splitlines():
@@ -24,7 +24,7 @@ def drawn_tree() -> dict[str, str]:
 
 
 def test_the_drawing_in_the_docstring_is_the_tree_of_classes() -> None:
-    assert drawn_tree() == {one.__name__: one.__mro__[1].__name__ for one in CLASSES}
+    assert parse_drawing() == {error_class.__name__: error_class.__mro__[1].__name__ for error_class in CLASSES}
 
 
 @pytest.mark.parametrize("kind", CLASSES)

@@ -1,4 +1,4 @@
-"""What a goal's plan allows next, when it will not do any more, and what is still to be done."""
+"""The rules of a goal's plan: which sub-goals are ready, when a replan is due, and which work is still open."""
 
 from typing import Any
 
@@ -18,16 +18,16 @@ from tests.goal_plans import GOAL, sub_goal
 DONE = {"status": "completed", "divergence": "none", "judged_under": 1}
 
 
-def plan(*given: dict[str, Any]) -> list[SubGoal]:
-    """Sub-goals numbered from 1."""
-    return [sub_goal(f"step {number}", id=number, **fields) for number, fields in enumerate(given, 1)]
+def plan(*steps: dict[str, Any]) -> list[SubGoal]:
+    """Build sub-goals numbered from 1."""
+    return [sub_goal(f"step {number}", id=number, **fields) for number, fields in enumerate(steps, 1)]
 
 
-def ids(found: list[SubGoal]) -> list[int]:
-    return [one.id for one in found]
+def ids(steps: list[SubGoal]) -> list[int]:
+    return [step.id for step in steps]
 
 
-# What can begin
+# Ready sub-goals
 
 
 def test_a_sub_goal_without_dependencies_is_ready() -> None:
@@ -40,7 +40,7 @@ def test_a_sub_goal_without_dependencies_is_ready() -> None:
     [
         ({"status": "pending"}, False),
         ({"status": "in-progress"}, False),
-        ({"status": "completed", "divergence": None}, False),  # nobody has looked at it yet
+        ({"status": "completed", "divergence": None}, False),  # not yet evaluated
         ({"status": "completed", "divergence": "none"}, True),
         ({"status": "completed", "divergence": "minor"}, True),
         ({"status": "failed"}, False),
@@ -66,23 +66,26 @@ def test_only_pending_sub_goals_begin(status: str) -> None:
     assert list_ready(plan({"status": status})) == []
 
 
-# What never will
+# Stranded sub-goals
 
 
 @pytest.mark.parametrize("status", ["failed", "skipped"])
 def test_a_dependant_of_a_failed_sub_goal_never_becomes_ready(status: str) -> None:
     steps = plan({"status": status}, {"depends_on": (1,)}, {"depends_on": (2,)}, {})
-    assert [(one.id, below.id) for one, below in list_stranded(steps)] == [(2, 1)]
+    assert [(stranded.id, below.id) for stranded, below in list_stranded(steps)] == [(2, 1)]
     assert list_stranded(plan(DONE, {"depends_on": (1,)})) == []
     assert list_stranded(plan({"status": status}, {"status": "completed", "depends_on": (1,)})) == []
 
 
-# When a new plan is due
+# Replanning
 
 
-def diverged(*divergences: str, under: int = 1) -> list[SubGoal]:
+def plan_with(*divergences: str, under: int = 1) -> list[SubGoal]:
     return plan(
-        *({"status": "completed", "divergence": one, "divergence_reason": f"{one}.", "judged_under": under} for one in divergences)
+        *(
+            {"status": "completed", "divergence": each, "divergence_reason": f"{each}.", "judged_under": under}
+            for each in divergences
+        )
     )
 
 
@@ -101,18 +104,18 @@ def diverged(*divergences: str, under: int = 1) -> list[SubGoal]:
     ],
 )
 def test_one_major_or_several_minor_divergences_cause_a_replan(divergences: list[str], due: bool) -> None:
-    assert (find_replan_reason(GOAL, diverged(*divergences)) is not None) == due
-    assert has_replan_reason(GOAL, [one for one in divergences if one != "none"]) == due
+    assert (find_replan_reason(GOAL, plan_with(*divergences)) is not None) == due
+    assert has_replan_reason(GOAL, [divergence for divergence in divergences if divergence != "none"]) == due
 
 
 def test_a_new_plan_starts_with_a_clean_slate() -> None:
-    assert find_replan_reason(GOAL._replace(plan_no=2), diverged("major", "minor", "minor", "minor")) is None
+    assert find_replan_reason(GOAL._replace(plan_no=2), plan_with("major", "minor", "minor", "minor")) is None
 
 
 def test_the_reason_names_the_error() -> None:
-    assert find_replan_reason(GOAL, diverged("none", "major")) == "#2 diverged: major."
+    assert find_replan_reason(GOAL, plan_with("none", "major")) == "#2 diverged: major."
     assert (
-        find_replan_reason(GOAL, diverged("minor", "minor", "minor")) == "3 of 3 outcomes diverged slightly: minor. minor. minor."
+        find_replan_reason(GOAL, plan_with("minor", "minor", "minor")) == "3 of 3 outcomes diverged slightly: minor. minor. minor."
     )
     lost = plan({"status": "failed"}, {"depends_on": (1,)})
     assert find_replan_reason(GOAL, lost) == "#2 waits for #1, which was failed."
@@ -126,7 +129,7 @@ def test_a_failure_without_dependants_causes_no_replan() -> None:
     assert find_replan_reason(GOAL, plan({"status": "failed"}, {})) is None
 
 
-# What is still to be done
+# The frontier
 
 
 def test_the_frontier_lists_open_sub_goals_by_description() -> None:

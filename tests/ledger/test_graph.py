@@ -1,4 +1,4 @@
-"""What waits for what: cycles are found wherever they hide, and nothing else is called one."""
+"""Dependency graphs: every cycle is detected, and no acyclic graph is reported as a cycle."""
 
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
@@ -15,7 +15,7 @@ GRAPHS = st.dictionaries(NODES, st.lists(NODES, max_size=4), max_size=8)
 
 
 def has_cycle(edges: Mapping[int, Sequence[int]]) -> bool:
-    """The standard library's opinion."""
+    """Check with the standard library, as a reference."""
     try:
         TopologicalSorter(edges).prepare()
     except CycleError:

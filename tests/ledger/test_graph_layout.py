@@ -1,4 +1,4 @@
-"""How a plan is drawn: layers from top to bottom, nothing on top of anything, few crossings, and steady when plans change."""
+"""Layout of a plan's graph: layers from top to bottom, no overlaps, few crossings, and stable positions when the plan changes."""
 
 import re
 from itertools import combinations
@@ -17,11 +17,11 @@ graphs = st.integers(1, 12).flatmap(
 )
 
 
-def spots(drawn: Layout) -> dict[int, CardPosition]:
-    return {spot.id: spot for spot in drawn.positions}
+def positions_by_id(layout: Layout) -> dict[int, CardPosition]:
+    return {spot.id: spot for spot in layout.positions}
 
 
-def ends(path: str) -> tuple[Point, Point]:
+def endpoints(path: str) -> tuple[Point, Point]:
     points = [(int(x), int(y)) for x, y in re.findall(r"(-?\d+) (-?\d+)", path)]
     return points[0], points[-1]
 
@@ -35,52 +35,52 @@ def test_one_card_fills_the_drawing() -> None:
 
 
 def test_dependants_are_below_their_dependencies() -> None:
-    drawn = spots(compute_layout([1, 2, 3], [(1, 2), (2, 3)]))
+    cards = positions_by_id(compute_layout([1, 2, 3], [(1, 2), (2, 3)]))
 
-    assert drawn[1].y < drawn[2].y < drawn[3].y
-    assert drawn[1].x == drawn[2].x == drawn[3].x
+    assert cards[1].y < cards[2].y < cards[3].y
+    assert cards[1].x == cards[2].x == cards[3].x
 
 
 def test_an_edge_runs_from_the_foot_of_one_card_to_the_head_of_the_other() -> None:
-    drawn = compute_layout([1, 2, 3, 4], [(1, 2), (2, 3), (1, 3), (3, 4), (1, 4)])
-    at = spots(drawn)
+    layout = compute_layout([1, 2, 3, 4], [(1, 2), (2, 3), (1, 3), (3, 4), (1, 4)])
+    cards = positions_by_id(layout)
 
-    for curve in drawn.paths:
-        start, end = ends(curve.path)
-        assert start == (at[curve.source].x + CARD_WIDTH // 2, at[curve.source].y + CARD_HEIGHT)
-        assert end == (at[curve.target].x + CARD_WIDTH // 2, at[curve.target].y)
+    for curve in layout.paths:
+        start, end = endpoints(curve.path)
+        assert start == (cards[curve.source].x + CARD_WIDTH // 2, cards[curve.source].y + CARD_HEIGHT)
+        assert end == (cards[curve.target].x + CARD_WIDTH // 2, cards[curve.target].y)
 
 
 def test_a_diamond_is_symmetrical() -> None:
-    drawn = spots(compute_layout([1, 2, 3, 4], [(1, 2), (1, 3), (2, 4), (3, 4)]))
+    cards = positions_by_id(compute_layout([1, 2, 3, 4], [(1, 2), (1, 3), (2, 4), (3, 4)]))
 
-    assert drawn[1].x == drawn[4].x == (drawn[2].x + drawn[3].x) // 2
-    assert drawn[2].y == drawn[3].y
+    assert cards[1].x == cards[4].x == (cards[2].x + cards[3].x) // 2
+    assert cards[2].y == cards[3].y
 
 
 def test_edges_that_need_not_cross_do_not() -> None:
-    """Drawn in the order of their numbers, these would cross."""
-    drawn = spots(compute_layout([1, 2, 3, 4, 5, 6], [(1, 6), (2, 5), (3, 4)]))
+    """In numeric order, these edges would cross."""
+    cards = positions_by_id(compute_layout([1, 2, 3, 4, 5, 6], [(1, 6), (2, 5), (3, 4)]))
 
-    upper = sorted((1, 2, 3), key=lambda node: drawn[node].x)
-    lower = sorted((4, 5, 6), key=lambda node: drawn[node].x)
+    upper = sorted((1, 2, 3), key=lambda node: cards[node].x)
+    lower = sorted((4, 5, 6), key=lambda node: cards[node].x)
     assert [7 - node for node in upper] == lower
 
 
 def test_a_long_edge_passes_beside_the_cards_between() -> None:
-    drawn = compute_layout([1, 2, 3], [(1, 2), (2, 3), (1, 3)])
-    card = spots(drawn)[2]
-    (long,) = (curve for curve in drawn.paths if (curve.source, curve.target) == (1, 3))
+    layout = compute_layout([1, 2, 3], [(1, 2), (2, 3), (1, 3)])
+    card = positions_by_id(layout)[2]
+    (long,) = (curve for curve in layout.paths if (curve.source, curve.target) == (1, 3))
     (straight,) = re.findall(r"(-?\d+) \d+L", long.path)
 
     assert not card.x <= int(straight) <= card.x + CARD_WIDTH
 
 
 def test_a_cycle_is_drawn_too() -> None:
-    drawn = compute_layout([1, 2, 3], [(1, 2), (2, 3), (3, 1)])
+    layout = compute_layout([1, 2, 3], [(1, 2), (2, 3), (3, 1)])
 
-    assert {(curve.source, curve.target) for curve in drawn.paths} == {(1, 2), (2, 3), (3, 1)}
-    assert len({spot.y for spot in drawn.positions}) == 3
+    assert {(curve.source, curve.target) for curve in layout.paths} == {(1, 2), (2, 3), (3, 1)}
+    assert len({spot.y for spot in layout.positions}) == 3
 
 
 def test_edges_to_unknown_nodes_and_self_loops_are_left_out() -> None:
@@ -91,11 +91,11 @@ def test_edges_to_unknown_nodes_and_self_loops_are_left_out() -> None:
 def test_a_card_added_to_a_plan_leaves_the_order_of_the_others(added: tuple[int, list[tuple[int, int]]]) -> None:
     new, edges = added
     plan = [(1, 2), (1, 3), (1, 5), (1, 6)]
-    first = spots(compute_layout([1, 6, 3, 5, 2], plan))
-    second = spots(compute_layout([1, 2, 3, 5, 6, new], plan + edges, previous=first))
+    first = positions_by_id(compute_layout([1, 6, 3, 5, 2], plan))
+    second = positions_by_id(compute_layout([1, 2, 3, 5, 6, new], plan + edges, previous=first))
 
-    def from_left(drawn: dict[int, CardPosition]) -> list[int]:
-        return sorted((2, 3, 5, 6), key=lambda node: drawn[node].x)
+    def from_left(cards: dict[int, CardPosition]) -> list[int]:
+        return sorted((2, 3, 5, 6), key=lambda node: cards[node].x)
 
     assert from_left(second) == from_left(first)
 
@@ -104,13 +104,13 @@ def test_a_card_added_to_a_plan_leaves_the_order_of_the_others(added: tuple[int,
 @settings(deadline=None)
 def test_no_card_covers_another_or_leaves_the_drawing(graph: tuple[list[int], list[tuple[int, int]]]) -> None:
     nodes, edges = graph
-    drawn = compute_layout(nodes, edges)
+    layout = compute_layout(nodes, edges)
 
-    assert sorted(spots(drawn)) == nodes
-    for spot in drawn.positions:
-        assert 0 <= spot.x <= drawn.width - CARD_WIDTH
-        assert 0 <= spot.y <= drawn.height - CARD_HEIGHT
-    for one, other in combinations(drawn.positions, 2):
+    assert sorted(positions_by_id(layout)) == nodes
+    for spot in layout.positions:
+        assert 0 <= spot.x <= layout.width - CARD_WIDTH
+        assert 0 <= spot.y <= layout.height - CARD_HEIGHT
+    for one, other in combinations(layout.positions, 2):
         assert abs(one.x - other.x) >= CARD_WIDTH or abs(one.y - other.y) >= CARD_HEIGHT
 
 
@@ -119,10 +119,10 @@ def test_no_card_covers_another_or_leaves_the_drawing(graph: tuple[list[int], li
 def test_every_dependency_without_a_circle_points_down(graph: tuple[list[int], list[tuple[int, int]]]) -> None:
     nodes, edges = graph
     forward = [(a, b) for a, b in edges if a < b]
-    drawn = compute_layout(nodes, forward)
-    at = spots(drawn)
+    layout = compute_layout(nodes, forward)
+    at = positions_by_id(layout)
 
-    assert {(curve.source, curve.target) for curve in drawn.paths} == set(forward)
+    assert {(curve.source, curve.target) for curve in layout.paths} == set(forward)
     assert all(at[a].y < at[b].y for a, b in forward)
 
 

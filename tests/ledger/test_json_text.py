@@ -1,4 +1,4 @@
-"""What is stored as JSON: whatever Python can write is written, and everybody can read it."""
+"""Stored JSON: every value that Python can serialize is written, and the result is standard JSON."""
 
 import json
 from typing import Any
@@ -38,7 +38,7 @@ def test_json_is_compact_and_keeps_non_ascii_letters() -> None:
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
 def test_nan_and_infinity_become_null(number: float) -> None:
-    """JSON has no word for it, and a browser would refuse the whole document."""
+    """JSON has no NaN or infinity, and a browser would reject the whole document."""
     assert to_json({"n": number}) == '{"n":null}'
 
 

@@ -1,4 +1,4 @@
-"""What text may enter the ledger."""
+"""Validation of text that enters the ledger."""
 
 from typing import Any
 
@@ -67,8 +67,8 @@ def test_a_name_with_control_characters_is_refused(control: str) -> None:
 
 @pytest.mark.parametrize("field", ["subject", "description", "completion_criteria", "agent_type", "agent_id", "outcome"])
 def test_every_text_of_a_draft_is_checked(field: str) -> None:
-    given: dict[str, Any] = {field: "not\0fine"}
-    draft = Draft("fine")._replace(**given)
+    fields: dict[str, Any] = {field: "not\0fine"}
+    draft = Draft("fine")._replace(**fields)
 
     with pytest.raises(UnsafeText, match=f"^{field} "):
         draft.checked()

@@ -1,4 +1,4 @@
-"""The patterns that API documents show say exactly what the rules accept."""
+"""The regular expressions in the API documents accept exactly the text that the rules accept."""
 
 import re
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import pytest
 from headway.ledger import text
 from headway.ledger.errors import Invalid
 
-SURROGATES = range(0xD800, 0xE000)  # no text at all, see text.safe
+SURROGATES = range(0xD800, 0xE000)  # not valid text, see text.safe
 
 
 def is_accepted(rule: Callable[[str], str], value: str) -> bool:

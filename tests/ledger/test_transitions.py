@@ -1,4 +1,4 @@
-"""The statuses of a todo, the legal ways between them, and the times each way stamps."""
+"""The statuses of a todo, the legal transitions between them, and the times that each transition stamps."""
 
 from itertools import product
 from typing import Any
@@ -19,7 +19,7 @@ from headway.ledger.todo import (
     refuse_start_of_ended,
 )
 
-# (before, after): written out here, so that a change of the rules is a change of this table too.
+# (before, after). Repeated here, so that a change to the rules also needs a change to this table.
 LEGAL = {
     ("pending", "in_progress"),
     ("pending", "completed"),
@@ -36,8 +36,8 @@ PAIRS: list[tuple[Status, Status]] = list(product(STATUSES, STATUSES))
 THEN, NOW = 1_000, 2_000
 
 
-def a_todo(status: Status = "pending") -> Todo:
-    """A todo that was created, started and ended THEN, as far as its status says so."""
+def make_todo(status: Status = "pending") -> Todo:
+    """Build a todo that was created at THEN, and started and ended at THEN if its status implies it."""
     return Todo(
         id=7,
         uuid="0" * 32,
@@ -60,7 +60,7 @@ def a_todo(status: Status = "pending") -> Todo:
 
 @pytest.mark.parametrize(("before", "after"), [pair for pair in PAIRS if pair in LEGAL])
 def test_a_legal_way_leads_to_the_new_status(before: Status, after: Status) -> None:
-    moved = change_status(a_todo(before), after, NOW)
+    moved = change_status(make_todo(before), after, NOW)
 
     assert moved.status == after
     assert moved.ended == (after in ("completed", "canceled"))
@@ -71,34 +71,34 @@ def test_an_illegal_way_is_refused_and_the_legal_ones_are_named(before: Status, 
     with pytest.raises(
         IllegalTransition, match=f"Todo 7 is {before} and cannot become {after}; it can become pending or in_progress"
     ):
-        change_status(a_todo(before), after, NOW)
+        change_status(make_todo(before), after, NOW)
 
 
 @pytest.mark.parametrize("status", STATUSES)
 def test_the_status_it_already_has_changes_nothing(status: Status) -> None:
-    assert change_status(a_todo(status), status, NOW) == a_todo(status)
+    assert change_status(make_todo(status), status, NOW) == make_todo(status)
 
 
 @pytest.mark.parametrize("end", ["completed", "canceled"])
 @pytest.mark.parametrize("before", ["pending", "in_progress"])
 def test_an_end_is_stamped_and_the_start_stays_what_it_was(before: Status, end: Status) -> None:
-    ended = change_status(a_todo(before), end, NOW)
+    ended_todo = change_status(make_todo(before), end, NOW)
 
-    assert ended.completed_at == NOW
-    assert ended.started_at == a_todo(before).started_at
+    assert ended_todo.completed_at == NOW
+    assert ended_todo.started_at == make_todo(before).started_at
 
 
 def test_only_the_first_start_is_stamped() -> None:
-    started = change_status(a_todo(), "in_progress", NOW)
+    started = change_status(make_todo(), "in_progress", NOW)
     put_back = change_status(started, "pending", NOW + 1)
-    again = change_status(put_back, "in_progress", NOW + 2)
+    restarted = change_status(put_back, "in_progress", NOW + 2)
 
-    assert (started.started_at, put_back.started_at, again.started_at) == (NOW, NOW, NOW)
+    assert (started.started_at, put_back.started_at, restarted.started_at) == (NOW, NOW, NOW)
 
 
 @pytest.mark.parametrize("end", ["completed", "canceled"])
 def test_reopening_clears_both_times_and_the_outcome(end: Status) -> None:
-    reopened = change_status(a_todo(end), "pending", NOW)
+    reopened = change_status(make_todo(end), "pending", NOW)
 
     assert (reopened.started_at, reopened.completed_at, reopened.outcome) == (0, 0, None)
     assert not reopened.ended
@@ -106,7 +106,7 @@ def test_reopening_clears_both_times_and_the_outcome(end: Status) -> None:
 
 @pytest.mark.parametrize("end", ["completed", "canceled"])
 def test_reopening_into_progress_starts_it_now_and_clears_its_end(end: Status) -> None:
-    reopened = change_status(a_todo(end), "in_progress", NOW)
+    reopened = change_status(make_todo(end), "in_progress", NOW)
 
     assert (reopened.started_at, reopened.completed_at, reopened.outcome) == (NOW, 0, None)
 
@@ -114,23 +114,23 @@ def test_reopening_into_progress_starts_it_now_and_clears_its_end(end: Status) -
 @pytest.mark.parametrize("end", ["completed", "canceled"])
 def test_starting_an_ended_todo_is_refused_with_a_hint_to_reopen_it(end: Status) -> None:
     with pytest.raises(IllegalTransition, match=f"Todo 7 is {end} and cannot be started. Reopen it first: .*todo reopen 7"):
-        refuse_start_of_ended(a_todo(end))
+        refuse_start_of_ended(make_todo(end))
 
 
 @pytest.mark.parametrize("status", ["pending", "in_progress"])
 def test_starting_an_open_todo_is_not_refused(status: Status) -> None:
-    refuse_start_of_ended(a_todo(status))
+    refuse_start_of_ended(make_todo(status))
 
 
 @pytest.mark.parametrize("end", ["completed", "canceled"])
 def test_ending_a_todo_twice_the_same_way_is_refused_by_name(end: Status) -> None:
     with pytest.raises(AlreadyEnded, match=f"Todo 7 is already {end}"):
-        check_not_already_ended(a_todo(end), end)
+        check_not_already_ended(make_todo(end), end)
 
 
 @pytest.mark.parametrize("status", ["pending", "in_progress"])
 def test_ending_an_open_todo_is_not_a_second_end(status: Status) -> None:
-    check_not_already_ended(a_todo(status), "completed")
+    check_not_already_ended(make_todo(status), "completed")
 
 
 def test_both_spellings_of_canceled_are_understood() -> None:
@@ -146,27 +146,27 @@ def test_an_unknown_status_is_refused_in_a_short_line_that_lists_the_known_ones(
 
 
 def test_a_change_sets_only_the_named_fields() -> None:
-    before = a_todo()
+    before = make_todo()
     after = Change(subject=" paint the gate ", outcome="begun").apply_to(before, NOW)
 
     assert after == before._replace(subject="paint the gate", outcome="begun")
 
 
 def test_a_change_can_set_a_field_to_nothing() -> None:
-    assert Change(outcome=None).apply_to(a_todo("completed"), NOW).outcome is None
+    assert Change(outcome=None).apply_to(make_todo("completed"), NOW).outcome is None
 
 
 def test_an_outcome_said_while_reopening_is_kept() -> None:
-    assert Change(status="pending", outcome="try again").apply_to(a_todo("completed"), NOW).outcome == "try again"
+    assert Change(status="pending", outcome="try again").apply_to(make_todo("completed"), NOW).outcome == "try again"
 
 
 @pytest.mark.parametrize("field", ["subject", "description", "completion_criteria", "agent_type", "outcome"])
 def test_every_text_of_a_change_is_checked(field: str) -> None:
-    given: dict[str, Any] = {field: "not\0fine"}
-    change = Change()._replace(**given)
+    fields: dict[str, Any] = {field: "not\0fine"}
+    change = Change()._replace(**fields)
 
     with pytest.raises(UnsafeText, match=f"^{field} "):
-        change.apply_to(a_todo(), NOW)
+        change.apply_to(make_todo(), NOW)
 
 
 @pytest.mark.parametrize("position", [-1, POSITION_LIMIT + 1, 2**63])
@@ -176,7 +176,7 @@ def test_a_position_off_the_list_is_refused(position: int) -> None:
 
 
 def test_json_has_times_in_seconds_and_zero_for_unset_ones() -> None:
-    shown = a_todo("in_progress")._replace(created_at=5_999, depends_on=(1, 2)).as_json()
+    document = make_todo("in_progress")._replace(created_at=5_999, depends_on=(1, 2)).as_json()
 
-    assert (shown["created_at"], shown["started_at"], shown["completed_at"]) == (5, 1, 0)
-    assert list(shown["depends_on"]) == [1, 2]
+    assert (document["created_at"], document["started_at"], document["completed_at"]) == (5, 1, 0)
+    assert list(document["depends_on"]) == [1, 2]

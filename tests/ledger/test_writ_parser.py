@@ -1,4 +1,4 @@
-"""Finding writs in text as it streams in: what a person sees, what runs, and that where a text is cut makes no difference."""
+"""Parsing writs from streamed text: the visible text, the writs, and the same result however the text is split into chunks."""
 
 from itertools import pairwise
 
@@ -13,7 +13,7 @@ def writs(text: str) -> list[Writ]:
     return parse(text).writs
 
 
-def fed(pieces: list[str]) -> ParsedText:
+def parse_pieces(pieces: list[str]) -> ParsedText:
     parser = WritParser()
     steps = [*(parser.feed(piece) for piece in pieces), parser.finish()]
     return ParsedText("".join(step.visible for step in steps), [writ for step in steps for writ in step.writs])
@@ -218,12 +218,12 @@ def test_a_line_that_only_resembles_a_fence_hides_no_writ(line: str) -> None:
 
 def test_text_is_shown_as_it_arrives_and_a_writ_never_in_part() -> None:
     parser = WritParser()
-    seen = [
+    visible = [
         parser.feed(piece).visible
         for piece in ("Hel", "lo\n", "/", "to", "do ", "add x", "\n", "\n", "/to", "morrow", " is ", "fine")
     ]
 
-    assert seen == ["Hel", "lo\n", "", "", "", "", "", "\n", "", "/tomorrow", " is ", "fine"]
+    assert visible == ["Hel", "lo\n", "", "", "", "", "", "\n", "", "/tomorrow", " is ", "fine"]
     assert parser.finish() == ParsedText("", [])
 
 
@@ -236,7 +236,7 @@ def test_a_writ_is_given_out_as_soon_as_it_is_certain() -> None:
     assert parser.feed("\n").writs == [Writ("todo", "add look")]
 
 
-# Pieces of which nearly every text is a trap.
+# Fragments that combine into hard cases.
 PIECES = st.sampled_from(
     [
         "/todo ",
@@ -267,7 +267,7 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES, max_size=25).map("".join)
 
 
-def cut(text: str, places: list[int]) -> list[str]:
+def split_at(text: str, places: list[int]) -> list[str]:
     edges = [0, *sorted(place % (len(text) + 1) for place in places), len(text)]
     return [text[start:end] for start, end in pairwise(edges)]
 
@@ -279,17 +279,17 @@ def cut(text: str, places: list[int]) -> list[str]:
 def test_where_a_text_is_cut_makes_no_difference(text: str, places: list[int]) -> None:
     whole = parse(text)
 
-    assert fed(cut(text, places)) == whole
-    assert fed(list(text)) == whole
+    assert parse_pieces(split_at(text, places)) == whole
+    assert parse_pieces(list(text)) == whole
 
 
 def prefixes(text: str) -> list[str]:
-    """What a person has seen after each character."""
+    """Return the visible text after each character."""
     parser = WritParser()
-    shown = [""]
+    visible = [""]
     for character in text:
-        shown.append(shown[-1] + parser.feed(character).visible)
-    return [*shown, shown[-1] + parser.finish().visible]
+        visible.append(visible[-1] + parser.feed(character).visible)
+    return [*visible, visible[-1] + parser.finish().visible]
 
 
 @settings(deadline=None)
@@ -297,8 +297,8 @@ def prefixes(text: str) -> list[str]:
 def test_shown_text_is_never_withdrawn_and_never_part_of_a_writ(text: str) -> None:
     final = parse(text).visible
 
-    for shown in prefixes(text):
-        assert final.startswith(shown)
+    for prefix in prefixes(text):
+        assert final.startswith(prefix)
 
 
 @settings(deadline=None)

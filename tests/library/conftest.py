@@ -1,4 +1,4 @@
-"""No tracing and no telemetry: what frameworks send home by themselves stays off while tests run."""
+"""Turns off tracing and telemetry, so that frameworks send nothing over the network during tests."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Headway inside a program: opened, asked, closed."""
+"""Headway embedded in a program: open it, ask it, close it."""
 
 import asyncio
 import gc
@@ -21,15 +21,15 @@ def weather(city: str) -> str:
     return f"Sunny in {city}."
 
 
-def story(plot: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(plot(), 60))
+def run_scenario(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 # Asking
 
 
 def test_a_question_is_planned_worked_off_and_answered(tmp_path: Path) -> None:
-    async def plot() -> None:
+    async def scenario() -> None:
         async with Headway.open(home=tmp_path, model="rehearsal") as opened:
             turn = await opened.ask("Calculate 12*7, then write the result to notes.txt")
             assert (turn.status, turn.outcome) == ("finished", "drained")
@@ -37,25 +37,25 @@ def test_a_question_is_planned_worked_off_and_answered(tmp_path: Path) -> None:
             assert [todo.status for todo in turn.plan] == ["completed", "completed"]
         assert [path.read_text() for path in tmp_path.rglob("notes.txt")] == ["84"]
 
-    story(plot)
+    run_scenario(scenario)
 
 
 def test_a_key_opens_a_conversation_once_and_an_id_continues_it(tmp_path: Path) -> None:
-    async def plot() -> None:
+    async def scenario() -> None:
         async with temporary_headway(tmp_path) as opened:
             first = await opened.ask("hello", "user-42")
-            again = await opened.ask("hello again", "user-42")
+            by_key = await opened.ask("hello again", "user-42")
             by_id = await opened.ask("and again", first.conversation_id)
-            other = await opened.ask("hello")
-            assert first.conversation_id == again.conversation_id == by_id.conversation_id != other.conversation_id
+            new = await opened.ask("hello")
+            assert first.conversation_id == by_key.conversation_id == by_id.conversation_id != new.conversation_id
             with pytest.raises(NotFound, match="No conversation 404"):
                 await opened.ask("hello", 404)
 
-    story(plot)
+    run_scenario(scenario)
 
 
 def test_a_refused_question_leaves_nothing_behind(tmp_path: Path) -> None:
-    async def plot() -> None:
+    async def scenario() -> None:
         async with temporary_headway(tmp_path) as opened:
             with pytest.raises(Invalid, match="must not be blank"):
                 await opened.ask("  ", "user-42")
@@ -64,36 +64,36 @@ def test_a_refused_question_leaves_nothing_behind(tmp_path: Path) -> None:
             rows = await opened.database.read(lambda tx: tx.all("SELECT key FROM conversations"))
             assert rows == []
 
-    story(plot)
+    run_scenario(scenario)
 
 
 def test_tenants_are_kept_apart(tmp_path: Path) -> None:
-    async def plot() -> None:
+    async def scenario() -> None:
         async with temporary_headway(tmp_path) as opened:
             await opened.database.write(lambda tx: tenants.add(tx, "acme"))
-            theirs = await opened.ask("hello", "user-42", tenant="acme")
+            foreign = await opened.ask("hello", "user-42", tenant="acme")
             with pytest.raises(NotFound):
-                await opened.ask("hello", theirs.conversation_id)
+                await opened.ask("hello", foreign.conversation_id)
             with pytest.raises(NotFound, match="No tenant named 'acne'"):
                 await opened.ask("hello", tenant="acne")
 
-    story(plot)
+    run_scenario(scenario)
 
 
 def test_a_failed_turn_raises_its_error(tmp_path: Path) -> None:
     def broken(_messages: list[ModelMessage]) -> ModelResponse:
         raise ConnectionError("the line is dead")
 
-    async def plot() -> None:
+    async def scenario() -> None:
         async with temporary_headway(tmp_path, scripted_model(broken), model_retries="0") as opened:
             with pytest.raises(TurnFailed, match=r"\w+ .+\."):
                 await opened.ask("hello")
 
-    story(plot)
+    run_scenario(scenario)
 
 
-async def begun(opened: Headway) -> str:
-    """The job of the one turn there is, once there is one."""
+async def wait_for_job(opened: Headway) -> str:
+    """Wait for the first turn, and return the id of its job."""
     rows: list[Any] = []
     while not rows:
         await asyncio.sleep(0)
@@ -107,18 +107,18 @@ async def statuses(opened: Headway) -> list[str]:
 
 
 def test_a_caller_that_stops_waiting_does_not_stop_the_turn(tmp_path: Path) -> None:
-    async def plot() -> None:
+    async def scenario() -> None:
         async with temporary_headway(tmp_path, rehearsal_pace_s="0.2") as opened:
-            asking = asyncio.create_task(opened.ask("hello"))
-            job_id = await begun(opened)
-            asking.cancel()
+            task = asyncio.create_task(opened.ask("hello"))
+            job_id = await wait_for_job(opened)
+            task.cancel()
             with pytest.raises(asyncio.CancelledError):
-                await asking
+                await task
             assert await statuses(opened) == ["running"]
             await opened.engine.ended(job_id)
             assert await statuses(opened) == ["finished"]
 
-    story(plot)
+    run_scenario(scenario)
 
 
 # Own tools
@@ -130,13 +130,13 @@ def test_tools_of_the_program_join_those_of_the_folder(tmp_path: Path) -> None:
         "from headway import tool\n@tool\ndef tide(port: str) -> str:\n    'The tide.'\n    return 'low'\n"
     )
 
-    async def plot() -> None:
+    async def scenario() -> None:
         async with temporary_headway(tmp_path, tools=[weather]) as opened:
             loop = (await opened.own_loop()).only("own")
-            assert [one.name for one in loop.tools] == ["tide", "weather"]
+            assert [spec.name for spec in loop.tools] == ["tide", "weather"]
             assert (await loop.call("weather", {"city": "Oslo"})).value == "Sunny in Oslo."
 
-    story(plot)
+    run_scenario(scenario)
 
 
 def test_a_name_that_is_taken_and_a_function_that_is_no_tool_are_refused(tmp_path: Path) -> None:
@@ -147,60 +147,60 @@ def test_a_name_that_is_taken_and_a_function_that_is_no_tool_are_refused(tmp_pat
     def plain() -> None:
         """No tool."""
 
-    async def opening(*tools: Any) -> None:
+    async def open_with(*tools: Any) -> None:
         async with temporary_headway(tmp_path, tools=tools):
             pass
 
-    for tools, said in (
+    for tools, message in (
         ([mine], "A tool named create_todo already exists"),
         ([weather, weather], "named weather already exists"),
         ([plain], "plain is not a tool. Decorate it with @tool"),
     ):
-        with pytest.raises(BadTool, match=said):
-            asyncio.run(opening(*tools))
+        with pytest.raises(BadTool, match=message):
+            asyncio.run(open_with(*tools))
 
 
 # Opening and closing
 
 
 def test_a_model_that_cannot_be_built_is_reported_in_one_sentence(tmp_path: Path) -> None:
-    async def plot() -> None:
+    async def scenario() -> None:
         async with Headway.open(home=tmp_path, model="nobody:nothing") as opened:
             with pytest.raises(TurnFailed, match="nobody"):
                 await opened.ask("hello")
 
-    story(plot)
+    run_scenario(scenario)
 
 
 def test_a_setting_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
-    async def plot() -> None:
+    async def scenario() -> None:
         with pytest.raises(SettingsError, match=r"Unknown setting 'modell'\. Known settings: .*budget_usd"):
             async with Headway.open(home=tmp_path, modell="rehearsal"):
                 pass
 
-    story(plot)
+    run_scenario(scenario)
 
 
 def test_closing_returns_unfinished_work_and_the_next_process_ends_it(tmp_path: Path) -> None:
-    async def plot() -> None:
+    async def scenario() -> None:
         async with temporary_headway(tmp_path, rehearsal_pace_s="30") as opened:
-            asking = asyncio.create_task(opened.ask("hello", "user-42"))
-            job_id = await begun(opened)
+            task = asyncio.create_task(opened.ask("hello", "user-42"))
+            job_id = await wait_for_job(opened)
             with pytest.raises(TurnRunning):
                 await opened.ask("hello again", "user-42")
         with pytest.raises(Closed, match="resumes when Headway is opened again"):
-            await asking
+            await task
         async with Headway.open(home=tmp_path, model="rehearsal") as opened:
             await opened.engine.ended(job_id)
             assert await statuses(opened) == ["finished"]
 
-    story(plot)
+    run_scenario(scenario)
 
 
 def test_closing_after_a_caller_stopped_waiting_logs_no_error(tmp_path: Path) -> None:
     complaints: list[dict[str, Any]] = []
 
-    async def plot() -> None:
+    async def scenario() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _loop, context: complaints.append(context))
         async with Headway.open(home=str(tmp_path), rehearsal_pace_s=5) as headway:
             with pytest.raises(TimeoutError):
@@ -208,5 +208,5 @@ def test_closing_after_a_caller_stopped_waiting_logs_no_error(tmp_path: Path) ->
                     await headway.ask("Calculate 1+1.", "c")
         gc.collect()
 
-    story(plot)
+    run_scenario(scenario)
     assert complaints == []

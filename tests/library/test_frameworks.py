@@ -1,6 +1,6 @@
-"""Headway's tools in other agents' frameworks: each plans with its own scripted model, and the ledger has the rows.
+"""Headway's tools in other agent frameworks: each runs a scripted model, and the plan is stored in the ledger.
 
-The story is the same everywhere: plan two steps, name one that there is not, end both, answer.
+Every framework runs the same script: plan two todos, name an unknown one, complete both, answer.
 """
 
 import asyncio
@@ -27,20 +27,20 @@ PLAN = {"items": [{"title": "pack"}, {"title": "drive"}]}
 UNKNOWN = {"todoId": "nobody", "outcome": "done"}
 ANSWER = "We have moved."
 
-Results = Sequence[tuple[str, bool]]  # what tools answered so far, and whether that was a no
+Results = Sequence[tuple[str, bool]]  # the tool results so far, each with whether it is an error
 
 
 def next_move(results: Results) -> tuple[str, dict[str, Any]] | None:
-    """The tool to call next, or nothing: then it is time to answer."""
+    """Return the next tool call, or None when it is time to answer."""
     if not results:
         return "create_todo", PLAN
-    ids = [one["id"] for one in json.loads(results[0][0])["created"]]
-    moves = [UNKNOWN, *({"todoId": one, "outcome": "done"} for one in ids)]
+    ids = [todo["id"] for todo in json.loads(results[0][0])["created"]]
+    moves = [UNKNOWN, *({"todoId": todo_id, "outcome": "done"} for todo_id in ids)]
     return ("complete_todo", moves[len(results) - 1]) if len(results) <= len(moves) else None
 
 
-# Each framework: run the agent, return its answer and the results of its tool calls. The frameworks take seconds to import, which
-# every process of the test run would spend if the imports were at the top.
+# One function per framework: runs the agent, and returns its answer and the results of its tool calls. The imports are inside the
+# functions because they take seconds, which every test process would spend.
 
 
 async def in_langchain(loop: ExternalLoop) -> tuple[str, Results]:
@@ -53,25 +53,25 @@ async def in_langchain(loop: ExternalLoop) -> tuple[str, Results]:
 
     class Scripted(BaseChatModel):
         def bind_tools(self, tools: Sequence[Any], **_options: Any) -> Any:
-            assert {"create_todo", "complete_todo"} <= {one.name for one in tools}
+            assert {"create_todo", "complete_todo"} <= {entry.name for entry in tools}
             return self
 
         def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-            move = next_move(told(messages))
+            move = next_move(get_tool_results(messages))
             calls = [{"name": move[0], "args": move[1], "id": f"call {len(messages)}"}] if move else []
-            said = AIMessage("" if move else ANSWER, tool_calls=calls)
-            return ChatResult(generations=[ChatGeneration(message=said)])
+            message = AIMessage("" if move else ANSWER, tool_calls=calls)
+            return ChatResult(generations=[ChatGeneration(message=message)])
 
         @property
         def _llm_type(self) -> str:
             return "scripted"
 
-    def told(messages: Sequence[BaseMessage]) -> Results:
-        return [(str(one.content), one.status == "error") for one in messages if isinstance(one, ToolMessage)]
+    def get_tool_results(messages: Sequence[BaseMessage]) -> Results:
+        return [(str(message.content), message.status == "error") for message in messages if isinstance(message, ToolMessage)]
 
     agent = create_agent(Scripted(), langchain_tools(loop))
-    ended = await agent.ainvoke({"messages": [HumanMessage(REQUEST)]})
-    return ended["messages"][-1].content, told(ended["messages"])
+    state = await agent.ainvoke({"messages": [HumanMessage(REQUEST)]})
+    return state["messages"][-1].content, get_tool_results(state["messages"])
 
 
 async def in_openai_agents(loop: ExternalLoop) -> tuple[str, Results]:
@@ -80,43 +80,43 @@ async def in_openai_agents(loop: ExternalLoop) -> tuple[str, Results]:
 
     from headway.frameworks.openai_agents import openai_agents_tools  # noqa: PLC0415
 
-    seen: list[Results] = []
+    results_seen: list[Results] = []
 
     def respond(call: Any) -> Any:
         items = call.input if isinstance(call.input, list) else []
-        outputs = [one["output"] for one in items if one.get("type") == "function_call_output"]
-        results = [(one, set(json.loads(one)) == {"error"}) for one in outputs]
-        seen.append(results)
+        outputs = [item["output"] for item in items if item.get("type") == "function_call_output"]
+        results = [(output, set(json.loads(output)) == {"error"}) for output in outputs]
+        results_seen.append(results)
         move = next_move(results)
         return [function_call(*move, call_id=f"call {len(results)}") if move else assistant_message(ANSWER)]
 
     model = ScriptedModel([ModelStep.respond(respond) for _ in range(5)])
-    ended = await Runner.run(Agent("mover", model=model, tools=[*openai_agents_tools(loop)]), REQUEST)
-    return str(ended.final_output), seen[-1]
+    result = await Runner.run(Agent("mover", model=model, tools=[*openai_agents_tools(loop)]), REQUEST)
+    return str(result.final_output), results_seen[-1]
 
 
 async def in_pydantic_ai(loop: ExternalLoop) -> tuple[str, Results]:
     from headway.frameworks.pydantic_ai import headway_toolset  # noqa: PLC0415
 
-    def told(messages: Sequence[ModelMessage]) -> Results:
-        parts = [part for one in messages if isinstance(one, ModelRequest) for part in one.parts]
+    def get_tool_results(messages: Sequence[ModelMessage]) -> Results:
+        parts = [part for message in messages if isinstance(message, ModelRequest) for part in message.parts]
         returned = [part for part in parts if isinstance(part, ToolReturnPart)]
         return [(part.model_response_str(), part.outcome == "failed") for part in returned]
 
     def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        assert "create_todo" in {one.name for one in info.function_tools}
-        move = next_move(told(messages))
+        assert "create_todo" in {entry.name for entry in info.function_tools}
+        move = next_move(get_tool_results(messages))
         return ModelResponse([ToolCallPart(*move) if move else TextPart(ANSWER)])
 
-    ended = await PydanticAgent(FunctionModel(respond), toolsets=[headway_toolset(loop)]).run(REQUEST)
-    return ended.output, told(ended.all_messages())
+    result = await PydanticAgent(FunctionModel(respond), toolsets=[headway_toolset(loop)]).run(REQUEST)
+    return result.output, get_tool_results(result.all_messages())
 
 
 @pytest.mark.parametrize("framework", [in_langchain, in_openai_agents, in_pydantic_ai])
 def test_an_agent_of_another_framework_plans_and_drains_its_plan(
     tmp_path: Path, framework: Callable[[ExternalLoop], Awaitable[tuple[str, Results]]]
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with temporary_headway(tmp_path) as headway:
             loop = await headway.own_loop("the move", agent="mover")
             answer, results = await framework(loop)
@@ -135,7 +135,7 @@ def test_an_agent_of_another_framework_plans_and_drains_its_plan(
             }
             assert await loop.unfinished() == []
 
-    asyncio.run(asyncio.wait_for(story(), 60))
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 @pytest.mark.parametrize(
@@ -150,18 +150,18 @@ def test_a_library_that_is_not_there_is_named(module: str, library: str, extra: 
 
 
 def test_arguments_that_are_no_object_are_answered_and_not_raised(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         from headway.frameworks.openai_agents import openai_agents_tools  # noqa: PLC0415
 
         async with temporary_headway(tmp_path) as headway:
-            tools = {one.name: one for one in openai_agents_tools(await headway.own_loop())}
+            tools = {entry.name: entry for entry in openai_agents_tools(await headway.own_loop())}
             context: Any = None
-            for written in ("{", "[1]", "[" * 100_000):
-                said = json.loads(await tools["create_todo"].on_invoke_tool(context, written))
-                assert said == {"error": "Invalid arguments: send a JSON object."}
+            for arguments in ("{", "[1]", "[" * 100_000):
+                response = json.loads(await tools["create_todo"].on_invoke_tool(context, arguments))
+                assert response == {"error": "Invalid arguments: send a JSON object."}
             assert json.loads(await tools["list_todo"].on_invoke_tool(context, ""))["items"] == []
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 # The loop itself
@@ -174,48 +174,48 @@ def tide(port: str) -> str:
 
 
 def test_a_role_and_a_choice_say_which_tools_there_are(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with temporary_headway(tmp_path, tools=[tide]) as headway:
             supervisor = await headway.own_loop()
             worker = await headway.own_loop(role="researcher")
-            names = [one.name for one in supervisor.tools]
+            names = [spec.name for spec in supervisor.tools]
             assert {"create_todo", "AddTask", "todo_add"} <= set(names)
             assert {"manage_todos", "TodoWrite", "calculate", "tide", "delegate"} & set(names) == set()
-            assert "create_todo" not in [one.name for one in worker.tools]
-            assert [one.name for one in supervisor.only("TodoWrite", "own").tools] == ["TodoWrite", "tide"]
+            assert "create_todo" not in [spec.name for spec in worker.tools]
+            assert [spec.name for spec in supervisor.only("TodoWrite", "own").tools] == ["TodoWrite", "tide"]
             with pytest.raises(NotFound, match="'delegate'"):
                 supervisor.only("delegate")
             with pytest.raises(UnknownRole):
                 await headway.own_loop(role="jester")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_loop_continues_an_existing_turn(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with temporary_headway(tmp_path) as headway:
             first = await headway.own_loop("the move")
             await first.call("create_todo", PLAN)
-            again = await headway.own_loop(turn=first.turn_id)
-            assert again.conversation_id == first.conversation_id
-            assert await again.unfinished() == ["pack", "drive"]
+            continued = await headway.own_loop(turn=first.turn_id)
+            assert continued.conversation_id == first.conversation_id
+            assert await continued.unfinished() == ["pack", "drive"]
             assert await (await headway.own_loop("the move")).unfinished() == []
             with pytest.raises(Conflict, match="belongs to conversation"):
                 await headway.own_loop("elsewhere", turn=first.turn_id)
             with pytest.raises(NotFound):
                 await headway.own_loop(turn="nobody")
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_langchain_calls_a_tool_by_itself(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         from headway.frameworks.langchain import langchain_tools  # noqa: PLC0415
 
         async with temporary_headway(tmp_path) as headway:
-            tools = {one.name: one for one in langchain_tools(await headway.own_loop())}
-            made = await tools["todo_add"].ainvoke({"subject": "buy milk"})
-            assert made["todo"]["subject"] == "buy milk"
+            tools = {entry.name: entry for entry in langchain_tools(await headway.own_loop())}
+            result = await tools["todo_add"].ainvoke({"subject": "buy milk"})
+            assert result["todo"]["subject"] == "buy milk"
             assert "Invalid arguments" in await tools["todo_add"].ainvoke({"subject": "buy milk", "price": 3})
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""Attempts inside a transaction: what fails is undone alone, wherever in it the first change was made."""
+"""Nested attempts inside a transaction: a failed attempt rolls back only its own changes."""
 
 from collections.abc import Callable
 from itertools import product
@@ -17,11 +17,11 @@ def subjects(desk: TenantHarness) -> list[str]:
     return [todo.subject for todo in desk.read(views.get_todo_list, Selection(), 50).todos]
 
 
-def adding(tenant_id: int, subject: str, wanted: bool) -> Callable[[Transaction], None]:
-    """Writes, or only reads."""
+def add_or_read(tenant_id: int, subject: str, writes: bool) -> Callable[[Transaction], None]:
+    """Return work that adds a todo, or that only reads."""
 
     def work(tx: Transaction) -> None:
-        if wanted:
+        if writes:
             todos.add(tx, tenant_id, Draft(subject))
         else:
             views.get_todo_list(tx, tenant_id, Selection(), 50)
@@ -35,17 +35,17 @@ def test_a_nested_attempt_rolls_back_only_its_own_work(
     desk: TenantHarness, before: bool, inside: bool, after: bool, fails: str
 ) -> None:
     def inner(tx: Transaction) -> None:
-        adding(desk.tenant.id, "inside", inside)(tx)
+        add_or_read(desk.tenant.id, "inside", inside)(tx)
         if fails == "inner":
             raise Invalid("no")
 
     def outer(tx: Transaction) -> None:
-        adding(desk.tenant.id, "before", before)(tx)
+        add_or_read(desk.tenant.id, "before", before)(tx)
         try:
             tx.attempt(inner)
         except Invalid:
             assert fails == "inner"
-        adding(desk.tenant.id, "after", after)(tx)
+        add_or_read(desk.tenant.id, "after", after)(tx)
         if fails == "outer":
             raise Invalid("no")
 
@@ -59,7 +59,7 @@ def test_a_nested_attempt_rolls_back_only_its_own_work(
 
     desk.write(whole)
 
-    done = {"before": before, "inside": inside and fails != "inner", "after": after}
-    kept = [subject for subject, wanted in done.items() if wanted and fails != "outer"]
-    assert subjects(desk) == ["first", *kept, "last"]
-    assert len(desk.events()) == len(kept) + 2
+    is_written = {"before": before, "inside": inside and fails != "inner", "after": after}
+    expected = [subject for subject, written in is_written.items() if written and fails != "outer"]
+    assert subjects(desk) == ["first", *expected, "last"]
+    assert len(desk.events()) == len(expected) + 2

@@ -1,4 +1,4 @@
-"""Handing out work: one todo to one agent, for a while."""
+"""Claims: one todo goes to one agent, for the duration of a lease."""
 
 import pytest
 
@@ -40,10 +40,10 @@ def test_a_claim_with_nothing_ready_returns_none_and_emits_nothing(desk: TenantH
     desk.add(status="completed")
     conversation = desk.conversation()
     desk.add(conversation_id=conversation.id, turn_id=desk.write(conversations.open_turn, conversation.id).id)
-    told = desk.events()
+    events_before = desk.events()
 
     assert desk.write(claims.claim, "ada") is None
-    assert (desk.events(), desk.count("leases")) == (told, 0)
+    assert (desk.events(), desk.count("leases")) == (events_before, 0)
 
 
 def test_work_started_by_hand_has_no_lease_and_is_never_taken_over(desk: TenantHarness, clock: FixedClock) -> None:
@@ -54,14 +54,14 @@ def test_work_started_by_hand_has_no_lease_and_is_never_taken_over(desk: TenantH
 
 
 def test_a_claim_in_a_conversation_takes_its_own_work_then_the_tenant_wide_never_anothers(desk: TenantHarness) -> None:
-    ours, other = desk.conversation(), desk.conversation()
+    own, other = desk.conversation(), desk.conversation()
     desk.add("wide")
-    desk.add("ours", conversation_id=ours.id)
+    desk.add("ours", conversation_id=own.id)
     desk.add("theirs", conversation_id=other.id)
 
-    claimed = [desk.write(claims.claim, "ada", ours.id) for _ in range(3)]
+    claimed = [desk.write(claims.claim, "ada", own.id) for _ in range(3)]
 
-    assert [one.todo.subject if one else None for one in claimed] == ["ours", "wide", None]
+    assert [result.todo.subject if result else None for result in claimed] == ["ours", "wide", None]
 
 
 def test_a_claim_in_an_unknown_conversation_is_refused(desk: TenantHarness) -> None:
@@ -114,9 +114,9 @@ def test_while_a_lease_runs_only_its_token_or_force_removes_the_todo(desk: Tenan
     desk.write(todos.remove, second.todo.id, force=True)
     clock.advance(60)
     desk.write(todos.remove, third.todo.id)
-    for gone in (first, second, third):
+    for removed in (first, second, third):
         with pytest.raises(NotFound):
-            desk.get(gone.todo)
+            desk.get(removed.todo)
 
 
 def test_a_lease_ends_with_the_work(desk: TenantHarness) -> None:
@@ -145,10 +145,10 @@ def test_a_heartbeat_keeps_the_lease(desk: TenantHarness, clock: FixedClock) -> 
     desk.add()
     claimed = claim(desk, lease_s=60)
     clock.advance(50)
-    kept = desk.write(claims.heartbeat, claimed.todo.id, claimed.lease.token, 60)
+    extended = desk.write(claims.heartbeat, claimed.todo.id, claimed.lease.token, 60)
     clock.advance(50)
 
-    assert (kept.lease.token, kept.lease.expires_at) == (claimed.lease.token, claimed.lease.expires_at + 50_000)
+    assert (extended.lease.token, extended.lease.expires_at) == (claimed.lease.token, claimed.lease.expires_at + 50_000)
     assert desk.write(claims.claim, "bob") is None
 
 
@@ -156,9 +156,9 @@ def test_an_expired_lease_can_be_taken_over_and_the_late_owner_is_refused(desk: 
     todo = desk.add()
     late = claim(desk, "ada", lease_s=60)
     clock.advance(60)
-    taken = claim(desk, "bob", lease_s=60)
+    takeover = claim(desk, "bob", lease_s=60)
 
-    assert (taken.todo.id, taken.todo.agent_id, taken.todo.started_at) == (todo.id, "bob", late.todo.started_at)
+    assert (takeover.todo.id, takeover.todo.agent_id, takeover.todo.started_at) == (todo.id, "bob", late.todo.started_at)
     for refused in (
         lambda: desk.write(todos.change, todo.id, Change(outcome="late"), late.lease.token),
         lambda: desk.write(todos.end, todo.id, "completed", "late", late.lease.token),
@@ -166,8 +166,8 @@ def test_an_expired_lease_can_be_taken_over_and_the_late_owner_is_refused(desk: 
     ):
         with pytest.raises(LeaseLost):
             refused()
-    assert desk.get(todo) == taken.todo
-    assert desk.write(todos.end, todo.id, "completed", "in time", taken.lease.token).outcome == "in time"
+    assert desk.get(todo) == takeover.todo
+    assert desk.write(todos.end, todo.id, "completed", "in time", takeover.lease.token).outcome == "in time"
 
 
 def test_a_lease_is_not_taken_over_a_moment_too_early(desk: TenantHarness, clock: FixedClock) -> None:
@@ -179,12 +179,12 @@ def test_a_lease_is_not_taken_over_a_moment_too_early(desk: TenantHarness, clock
 
 
 def test_silent_work_is_claimed_before_unstarted_work(desk: TenantHarness, clock: FixedClock) -> None:
-    begun = desk.add("begun")
+    started = desk.add("begun")
     claim(desk, "ada", lease_s=1)
     desk.add("fresh", position=1)
     clock.advance(1)
 
-    assert claim(desk, "bob").todo.id == begun.id
+    assert claim(desk, "bob").todo.id == started.id
 
 
 def test_a_late_owner_that_was_not_replaced_may_continue(desk: TenantHarness, clock: FixedClock) -> None:

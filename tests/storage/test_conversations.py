@@ -1,4 +1,4 @@
-"""Conversations, found by id or by key, and the turns within them."""
+"""Conversations, looked up by id or key, and their turns."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -19,12 +19,12 @@ from headway.testing import FixedClock, TenantHarness
 
 
 def test_a_conversation_can_be_read_back_by_id_and_by_key(desk: TenantHarness, clock: FixedClock) -> None:
-    made = desk.conversation(title="Dinner 🍝", key="slack/C042")
+    conversation = desk.conversation(title="Dinner 🍝", key="slack/C042")
 
-    assert (made.title, made.key, made.created_at) == ("Dinner 🍝", "slack/C042", clock.now)
-    assert desk.read(conversations.get, made.id) == made
-    assert desk.read(conversations.resolve, "slack/C042") == made
-    assert desk.read(conversations.resolve, str(made.id)) == made
+    assert (conversation.title, conversation.key, conversation.created_at) == ("Dinner 🍝", "slack/C042", clock.now)
+    assert desk.read(conversations.get, conversation.id) == conversation
+    assert desk.read(conversations.resolve, "slack/C042") == conversation
+    assert desk.read(conversations.resolve, str(conversation.id)) == conversation
 
 
 def test_a_conversation_without_a_key_gets_a_unique_one(desk: TenantHarness) -> None:
@@ -35,19 +35,19 @@ def test_a_conversation_without_a_key_gets_a_unique_one(desk: TenantHarness) -> 
 
 
 def test_a_conversation_has_its_own_uuid_besides_its_key(desk: TenantHarness) -> None:
-    made = desk.conversation(key="../../etc/passwd")
+    conversation = desk.conversation(key="../../etc/passwd")
 
-    assert UUID(made.uuid).hex == made.uuid
+    assert UUID(conversation.uuid).hex == conversation.uuid
 
 
 def test_a_key_is_unique_within_its_tenant_and_only_there(database: DirectDatabase, desk: TenantHarness) -> None:
-    ours = desk.conversation(key="daily")
-    theirs = TenantHarness(database, "rival").conversation(key="daily")
+    own = desk.conversation(key="daily")
+    foreign = TenantHarness(database, "rival").conversation(key="daily")
 
     with pytest.raises(NameTaken, match="'daily'"):
         desk.conversation(key="daily")
-    assert desk.read(conversations.resolve, "daily") == ours
-    assert theirs.id != ours.id
+    assert desk.read(conversations.resolve, "daily") == own
+    assert foreign.id != own.id
     assert desk.count("conversations") == 1
 
 
@@ -101,11 +101,11 @@ def test_a_bad_key_opens_nothing(desk: TenantHarness, key: str, error: type[Inva
 
 
 def test_conversations_are_listed_newest_first_a_page_at_a_time(desk: TenantHarness) -> None:
-    made = [desk.conversation() for _ in range(5)][::-1]
+    newest_first = [desk.conversation() for _ in range(5)][::-1]
     first_page = desk.read(views.list_conversations, 3)
     second_page = desk.read(views.list_conversations, 3, before=first_page[-1].id)
 
-    assert first_page + second_page == made
+    assert first_page + second_page == newest_first
 
 
 @pytest.mark.parametrize("limit", [0, -1, 501])

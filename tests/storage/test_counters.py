@@ -1,4 +1,4 @@
-"""What is kept beside the todos (counters, places, who is blocked) is true whatever happened to them."""
+"""Derived columns of todos (counters, positions, blocked_by) stay consistent with the rows after any changes."""
 
 import threading
 
@@ -22,16 +22,16 @@ def test_random_changes_to_todos_keep_counters_and_rows_consistent(
         walk.step(database)
         assert desk.read(list_contradictions) == [], f"after step {number}"
 
-    shown = desk.read(views.get_todo_list, Selection(), 500)
-    assert shown.counts == {status: sum(todo.status == status for todo in shown.todos) for status in STATUSES}
-    assert all(shown.counts.values()), "a walk that never gets anywhere shows nothing"
+    todo_list = desk.read(views.get_todo_list, Selection(), 500)
+    assert todo_list.counts == {status: sum(todo.status == status for todo in todo_list.todos) for status in STATUSES}
+    assert all(todo_list.counts.values()), "a walk that never gets anywhere shows nothing"
 
 
 def test_concurrent_changes_to_one_list_keep_its_counters_true(database_url: str, desk: TenantHarness) -> None:
     failures: list[Exception] = []
     walks = [RandomWalk(desk, seed) for seed in range(4)]
     for walk in walks:
-        walk.ids = walks[0].ids  # all of them at the same todos
+        walk.ids = walks[0].ids  # all walks change the same todos
         walk.lists = walks[0].lists
 
     def work(walk: RandomWalk) -> None:
@@ -55,7 +55,7 @@ def test_concurrent_changes_to_one_list_keep_its_counters_true(database_url: str
 @pytest.mark.parametrize("limit", [1, 7, 500])
 def test_counts_are_those_of_the_whole_list_however_little_of_it_is_shown(desk: TenantHarness, limit: int) -> None:
     desk.write(todos.add_many, [Draft("x", status=STATUSES[number % 4]) for number in range(10)])
-    shown = desk.read(views.get_todo_list, Selection(), limit)
+    page = desk.read(views.get_todo_list, Selection(), limit)
 
-    assert len(shown.todos) == min(limit, 10)
-    assert shown.counts == {"pending": 3, "in_progress": 3, "completed": 2, "canceled": 2}
+    assert len(page.todos) == min(limit, 10)
+    assert page.counts == {"pending": 3, "in_progress": 3, "completed": 2, "canceled": 2}

@@ -1,4 +1,4 @@
-"""Todos that wait for others: what is ready, and what could never be."""
+"""Dependencies between todos: which todos are ready, and which dependencies are refused."""
 
 import pytest
 
@@ -58,16 +58,16 @@ def test_removing_a_dependency_unblocks_the_dependant_and_emits_its_change(desk:
 
     assert ready(desk) == ["dependant"]
     assert desk.get(dependant).depends_on == (other.id,)
-    assert [(change, told["subject"], told["depends_on"]) for change, told in desk.changes()[-2:]] == [
+    assert [(change, todo["subject"], todo["depends_on"]) for change, todo in desk.changes()[-2:]] == [
         ("deleted", "dependency", []),
         ("updated", "dependant", [other.id]),
     ]
 
 
 def test_removing_an_ended_dependency_leaves_the_rest_of_the_wait_as_it_is(desk: TenantHarness) -> None:
-    done, open_one = desk.add("done", status="completed"), desk.add("open")
-    desk.add("dependant", depends_on=(done.id, open_one.id))
-    desk.write(todos.remove, done.id)
+    ended, open_todo = desk.add("done", status="completed"), desk.add("open")
+    desk.add("dependant", depends_on=(ended.id, open_todo.id))
+    desk.write(todos.remove, ended.id)
 
     assert ready(desk) == ["open"]
 
@@ -95,14 +95,14 @@ def test_dependencies_can_be_replaced_and_taken_away(desk: TenantHarness) -> Non
 
 
 def test_ready_is_a_conversations_own_work_then_the_tenant_wide_and_never_a_turns_plan(desk: TenantHarness) -> None:
-    ours, other = desk.conversation(), desk.conversation()
-    turn = desk.write(conversations.open_turn, ours.id).id
+    own, other = desk.conversation(), desk.conversation()
+    turn = desk.write(conversations.open_turn, own.id).id
     desk.add("wide")
-    desk.add("ours", conversation_id=ours.id)
-    desk.add("planned", conversation_id=ours.id, turn_id=turn)
+    desk.add("ours", conversation_id=own.id)
+    desk.add("planned", conversation_id=own.id, turn_id=turn)
     desk.add("theirs", conversation_id=other.id)
 
-    assert ready(desk, ours.id) == ["ours", "wide"]
+    assert ready(desk, own.id) == ["ours", "wide"]
     assert ready(desk, 0) == ["wide"]
     assert sorted(ready(desk)) == ["ours", "theirs", "wide"]
 
@@ -122,13 +122,13 @@ def test_a_cycle_is_refused_and_nothing_changes(desk: TenantHarness, length: int
     chain = [desk.add("0")]
     for number in range(1, length):
         chain.append(desk.add(str(number), depends_on=(chain[-1].id,)))
-    told = desk.events()
+    events_before = desk.events()
 
     with pytest.raises(DependencyCycle, match=f"#{chain[-1].id}"):
         desk.change(chain[0], depends_on=(chain[-1].id,), subject="closes the circle")
 
     assert [desk.get(todo) for todo in chain] == chain
-    assert desk.events() == told
+    assert desk.events() == events_before
     assert ready(desk) == ["0"]
 
 

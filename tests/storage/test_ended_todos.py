@@ -1,4 +1,4 @@
-"""Todos that end at a time of the caller's choosing, that enter the ledger already ended, and that are reopened."""
+"""Todos with an explicit end time, todos created already ended, and reopened todos."""
 
 import json
 
@@ -15,12 +15,12 @@ LONG_AGO = 1_500_000_000_000
 ENDS: tuple[Status, ...] = ("completed", "canceled")
 
 
-def imported(desk: TenantHarness, *rows: dict[str, object]) -> import_export.ImportResult:
+def import_rows(desk: TenantHarness, *rows: dict[str, object]) -> import_export.ImportResult:
     document = json.dumps({"todos": rows})
     return desk.database.write(lambda tx: import_export.import_json(tx, Scope(desk.tenant.id), document))
 
 
-# When it ended
+# Time of the end
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -28,11 +28,11 @@ def test_an_end_is_stamped_with_the_current_time_unless_the_caller_gives_one(
     desk: TenantHarness, clock: FixedClock, end: Status
 ) -> None:
     """001: "any transition into completed or canceled sets completed_at = now() unless the caller passes a value explicitly"."""
-    stamped, given = desk.add(), desk.add()
+    stamped, explicit = desk.add(), desk.add()
     clock.advance(5)
 
     assert desk.change(stamped, status=end).completed_at == clock.now
-    assert desk.change(given, status=end, completed_at=LONG_AGO).completed_at == LONG_AGO
+    assert desk.change(explicit, status=end, completed_at=LONG_AGO).completed_at == LONG_AGO
     assert desk.get(desk.add(status=end)).completed_at == clock.now
     assert desk.get(desk.add(status=end, completed_at=LONG_AGO)).completed_at == LONG_AGO
 
@@ -70,13 +70,13 @@ def test_an_open_todo_has_no_time_of_its_end(desk: TenantHarness, status: Status
         desk.add(status=status, completed_at=LONG_AGO)
     assert desk.count("todos") == 0
 
-    open_one, ended = desk.add("open", status=status), desk.add("ended", status="completed")
-    told = desk.events()
+    open_todo, ended = desk.add("open", status=status), desk.add("ended", status="completed")
+    events_before = desk.events()
     with pytest.raises(Invalid, match=refusal):
-        desk.change(open_one, completed_at=LONG_AGO)
+        desk.change(open_todo, completed_at=LONG_AGO)
     with pytest.raises(Invalid, match=refusal):
         desk.change(ended, status=status, completed_at=LONG_AGO)
-    assert (desk.get(open_one), desk.get(ended), desk.events()) == (open_one, ended, told)
+    assert (desk.get(open_todo), desk.get(ended), desk.events()) == (open_todo, ended, events_before)
 
 
 @pytest.mark.parametrize("moment", [-1, 0, 999, LATEST_SECOND * 1000 + 1, 2**63])
@@ -94,14 +94,14 @@ def test_a_time_that_cannot_be_one_is_refused(desk: TenantHarness, moment: int) 
 
 def test_an_imported_todo_ended_when_its_document_says(desk: TenantHarness, clock: FixedClock) -> None:
     """001: "any transition into completed or canceled sets completed_at = now() unless the caller passes a value explicitly"."""
-    given, stamped = imported(
+    explicit, stamped = import_rows(
         desk,
         {"subject": "given", "status": "completed", "completed_at": LONG_AGO / 1000 + 0.25},
         {"subject": "stamped", "status": "canceled"},
     ).added
 
-    assert (desk.get(given).completed_at, desk.get(stamped).completed_at) == (LONG_AGO + 250, clock.now)
-    assert (given.created_at, given.started_at) == (clock.now, 0)
+    assert (desk.get(explicit).completed_at, desk.get(stamped).completed_at) == (LONG_AGO + 250, clock.now)
+    assert (explicit.created_at, explicit.started_at) == (clock.now, 0)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_an_imported_todo_ended_when_its_document_says(desk: TenantHarness, cloc
 )
 def test_a_document_with_impossible_times_is_refused_whole(desk: TenantHarness, row: dict[str, object], words: str) -> None:
     with pytest.raises(Invalid, match=f"Todo 2 of the document: .*{words}"):
-        imported(desk, {"subject": "fine"}, {"subject": "x", **row})
+        import_rows(desk, {"subject": "fine"}, {"subject": "x", **row})
     assert desk.count("todos") == 0
 
 
@@ -130,8 +130,8 @@ def test_an_export_with_given_times_comes_back_unchanged(desk: TenantHarness) ->
 
     elsewhere = TenantHarness(desk.database, "elsewhere")
     desk.database.write(lambda tx: import_export.import_json(tx, Scope(elsewhere.tenant.id), exported))
-    there = json.loads(elsewhere.read(import_export.export_json, Selection()).text)["todos"]
-    assert [one | {"id": 0} for one in there] == [one | {"id": 0} for one in json.loads(exported)["todos"]]
+    todos_read = json.loads(elsewhere.read(import_export.export_json, Selection()).text)["todos"]
+    assert [todo | {"id": 0} for todo in todos_read] == [todo | {"id": 0} for todo in json.loads(exported)["todos"]]
 
 
 # Positions
@@ -147,10 +147,10 @@ def test_a_todo_created_ended_takes_no_position_among_the_open_ones(desk: Tenant
 
     assert (first.position, second.position) == (1, 2)
     archived: dict[str, object] = {"subject": "archived", "status": end}
-    imported(desk, archived, {"subject": "third"}, archived | {"position": 9})
+    import_rows(desk, archived, {"subject": "third"}, archived | {"position": 9})
     desk.add("fourth")
     assert desk.subjects(Selection(statuses=("pending",))) == ["first", "second", "third", "fourth"]
-    assert [one["position"] for change, one in desk.changes() if one["status"] == "pending"] == [1, 2, 3, 4]
+    assert [todo["position"] for change, todo in desk.changes() if todo["status"] == "pending"] == [1, 2, 3, 4]
 
 
 def test_an_ended_todo_with_a_position_moves_no_other(desk: TenantHarness) -> None:
@@ -164,7 +164,7 @@ def test_an_ended_todo_with_a_position_moves_no_other(desk: TenantHarness) -> No
 
 
 def test_an_import_into_an_empty_list_counts_on_from_its_open_todos(desk: TenantHarness) -> None:
-    imported(desk, {"subject": "open", "position": 2}, {"subject": "archived", "status": "completed", "position": 7})
+    import_rows(desk, {"subject": "open", "position": 2}, {"subject": "archived", "status": "completed", "position": 7})
 
     assert desk.add("next").position == 3
 
@@ -175,13 +175,13 @@ def test_a_reopened_seeded_todo_has_the_position_it_arrived_with(desk: TenantHar
     desk.add("second")
     desk.change(seeded, status="pending")
 
-    listed = desk.subjects(Selection(statuses=("pending",)))
-    assert listed == ["first", "seeded", "second"]
-    positions = desk.database.read(positions_of_pending)
+    subjects = desk.subjects(Selection(statuses=("pending",)))
+    assert subjects == ["first", "seeded", "second"]
+    positions = desk.database.read(list_pending_positions)
     assert len(positions) == len(set(positions)) == 3
 
 
-def positions_of_pending(tx: Transaction) -> list[int]:
+def list_pending_positions(tx: Transaction) -> list[int]:
     return [int(row[0]) for row in tx.all("SELECT position FROM todos WHERE status = 'pending'")]
 
 
@@ -196,13 +196,13 @@ def test_a_change_to_in_progress_reopens_and_starts_an_ended_todo_in_one_move(
     first = desk.add("first")
     second = desk.add("second", depends_on=(first.id,))
     desk.write(todos.end, first.id, end, "said to be done")
-    told = len(desk.changes())
+    changes_before = len(desk.changes())
     clock.advance(5)
     reopened = desk.change(first, status="in_progress")
 
     assert desk.get(first) == reopened
     assert (reopened.status, reopened.started_at, reopened.completed_at, reopened.outcome) == ("in_progress", clock.now, 0, None)
-    assert [(change, todo["status"]) for change, todo in desk.changes()[told:]] == [("updated", "in_progress")]
+    assert [(change, todo["status"]) for change, todo in desk.changes()[changes_before:]] == [("updated", "in_progress")]
     assert desk.database.read(lambda tx: tx.one("SELECT blocked_by FROM todos WHERE id = ?", second.id)) == (1,)
 
 

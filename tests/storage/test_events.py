@@ -1,4 +1,4 @@
-"""The log: one numbered fact per change, which whoever follows it reads without gaps."""
+"""The event log: one numbered event per change, and readers see every event without gaps."""
 
 import threading
 
@@ -29,34 +29,34 @@ def test_an_empty_log_ends_at_zero(desk: TenantHarness) -> None:
 
 
 def test_a_conversation_gets_its_own_and_tenant_wide_events_in_one_order(desk: TenantHarness) -> None:
-    ours, other = desk.conversation(), desk.conversation()
-    for subject, conversation_id in (("ours", ours.id), ("wide", 0), ("theirs", other.id), ("ours again", ours.id)):
+    own, other = desk.conversation(), desk.conversation()
+    for subject, conversation_id in (("ours", own.id), ("wide", 0), ("theirs", other.id), ("ours again", own.id)):
         desk.add(subject, conversation_id=conversation_id)
 
-    heard = desk.read(event_store.list_after_in_conversation, ours.id, 0, 100)
-    assert [event.conversation_id for event in heard] == [ours.id, 0, ours.id]
-    assert [event.seq for event in heard] == sorted(event.seq for event in heard)
-    assert desk.read(event_store.list_after_in_conversation, ours.id, heard[0].seq, 1) == heard[1:2]
+    events = desk.read(event_store.list_after_in_conversation, own.id, 0, 100)
+    assert [event.conversation_id for event in events] == [own.id, 0, own.id]
+    assert [event.seq for event in events] == sorted(event.seq for event in events)
+    assert desk.read(event_store.list_after_in_conversation, own.id, events[0].seq, 1) == events[1:2]
 
 
 def test_events_of_one_transaction_are_numbered_in_order(desk: TenantHarness) -> None:
-    ours = desk.conversation()
+    own = desk.conversation()
     subjects = [f"number {n}" for n in range(100)]
 
     def add_all(tx: Transaction, tenant_id: int) -> None:
         for n, subject in enumerate(subjects):
-            todos.add(tx, tenant_id, Draft(subject, conversation_id=ours.id if n % 3 else 0))
+            todos.add(tx, tenant_id, Draft(subject, conversation_id=own.id if n % 3 else 0))
 
     desk.write(add_all)
 
-    assert [told["subject"] for _, told in desk.changes()] == subjects
-    assert [event.conversation_id == ours.id for event in desk.read(event_store.list_after, 0, 1000)] == [
+    assert [todo["subject"] for _, todo in desk.changes()] == subjects
+    assert [event.conversation_id == own.id for event in desk.read(event_store.list_after, 0, 1000)] == [
         n % 3 > 0 for n in range(100)
     ]
 
 
 def test_a_failed_attempt_withdraws_only_its_own_events(desk: TenantHarness) -> None:
-    def try_and_go_on(tx: Transaction, tenant_id: int) -> None:
+    def catch_and_continue(tx: Transaction, tenant_id: int) -> None:
         todos.add(tx, tenant_id, Draft("kept"))
 
         def stumble(inner: Transaction) -> None:
@@ -68,10 +68,10 @@ def test_a_failed_attempt_withdraws_only_its_own_events(desk: TenantHarness) -> 
         except NotFound:
             todos.add(tx, tenant_id, Draft("written instead"))
 
-    desk.write(try_and_go_on)
+    desk.write(catch_and_continue)
 
     assert desk.subjects() == ["kept", "written instead"]
-    assert [told["subject"] for _, told in desk.changes()] == ["kept", "written instead"]
+    assert [todo["subject"] for _, todo in desk.changes()] == ["kept", "written instead"]
 
 
 def test_a_reader_of_the_log_misses_nothing_during_concurrent_writes(database_url: str, desk: TenantHarness) -> None:
@@ -87,16 +87,16 @@ def test_a_reader_of_the_log_misses_nothing_during_concurrent_writes(database_ur
             failures.append(error)
 
     drafts = [Draft("x", conversation_id=desk.conversation().id) for _ in range(writers)]  # a list each: only the log is shared
-    crew = [threading.Thread(target=write, args=(draft,)) for draft in drafts]
-    for thread in crew:
+    threads = [threading.Thread(target=write, args=(draft,)) for draft in drafts]
+    for thread in threads:
         thread.start()
-    heard: list[int] = []
-    while any(thread.is_alive() for thread in crew):
-        heard += [event.seq for event in desk.read(event_store.list_after, heard[-1] if heard else 0, 1000)]
-    for thread in crew:
+    seqs: list[int] = []
+    while any(thread.is_alive() for thread in threads):
+        seqs += [event.seq for event in desk.read(event_store.list_after, seqs[-1] if seqs else 0, 1000)]
+    for thread in threads:
         thread.join()
-    heard += [event.seq for event in desk.read(event_store.list_after, heard[-1] if heard else 0, 1000)]
+    seqs += [event.seq for event in desk.read(event_store.list_after, seqs[-1] if seqs else 0, 1000)]
 
     assert failures == []
-    assert heard == [event.seq for event in desk.read(event_store.list_after, 0, 1000)]
-    assert len(heard) == writers * each
+    assert seqs == [event.seq for event in desk.read(event_store.list_after, 0, 1000)]
+    assert len(seqs) == writers * each

@@ -1,4 +1,4 @@
-"""Goals in the database: every move that is allowed and none that is not, and a journal without gaps."""
+"""Goals in the database: every allowed status change succeeds, every other one is refused, and the journal has no gaps."""
 
 import json
 from collections.abc import Callable
@@ -21,11 +21,11 @@ from headway.testing import FixedClock, TenantHarness
 from tests.goal_plans import add_begun_goal, add_plan, end, evaluate, get_main_run, get_sub_goal, start, sub_goal
 
 
-def kinds(desk: TenantHarness, goal: Goal) -> list[str]:
+def list_journal_kinds(desk: TenantHarness, goal: Goal) -> list[str]:
     return [entry.kind for entry in desk.read(goal_store.list_entries, goal.id, 500, MAX_INTEGER)]
 
 
-def steps(desk: TenantHarness, goal: Goal) -> list[SubGoal]:
+def list_steps(desk: TenantHarness, goal: Goal) -> list[SubGoal]:
     return desk.read(goal_store.list_sub_goals, goal.id)
 
 
@@ -35,11 +35,11 @@ def job_state(desk: TenantHarness, goal: Goal) -> str:
     return job.state
 
 
-def resting(desk: TenantHarness, **fields: Any) -> Goal:
+def add_paused(desk: TenantHarness, **fields: Any) -> Goal:
     return desk.write(lambda tx, tenant_id: goals.pause(tx, tenant_id, add_begun_goal(tx, tenant_id, **fields).id))
 
 
-# Set
+# Adding
 
 
 def test_a_goal_comes_with_its_main_agent_and_its_job(desk: TenantHarness, clock: FixedClock) -> None:
@@ -71,7 +71,7 @@ def test_an_invalid_goal_leaves_nothing_behind(desk: TenantHarness, wanted: NewG
 
 
 def test_during_a_halt_no_goal_is_set_and_none_resumes(desk: TenantHarness) -> None:
-    goal = resting(desk)
+    goal = add_paused(desk)
     desk.database.write(halts.halt)
     with pytest.raises(Halted):
         desk.write(goals.add, NewGoal("x"))
@@ -92,7 +92,7 @@ def test_a_proposal_waits_for_a_yes_and_has_no_agent_until_then(desk: TenantHarn
     assert desk.write(goals.decide, declined.id, "abandon").status == "abandoned"
 
 
-# Moves
+# Status changes
 
 Move = Callable[[TenantHarness, Goal], Goal]
 MOVES: dict[str, Move] = {
@@ -117,7 +117,7 @@ LEADS_TO = {
 }
 
 
-def brought_to(desk: TenantHarness, status: str) -> Goal:
+def add_with_status(desk: TenantHarness, status: str) -> Goal:
     goal = desk.write(add_begun_goal)
     match status:
         case "paused":
@@ -132,20 +132,20 @@ def brought_to(desk: TenantHarness, status: str) -> Goal:
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("status", LEADS_TO)
 def test_every_move_is_allowed_or_refused_without_a_trace(desk: TenantHarness, status: str, move: str) -> None:
-    goal = brought_to(desk, status)
+    goal = add_with_status(desk, status)
     leads_to = LEADS_TO[status].get(move)
     if leads_to:
         assert MOVES[move](desk, goal).status == leads_to
         assert desk.read(goals.get, goal.id).status == leads_to
         return
-    before = (desk.read(goal_views.show, goal.id), kinds(desk, goal), desk.events())
+    before = (desk.read(goal_views.show, goal.id), list_journal_kinds(desk, goal), desk.events())
     with pytest.raises(Conflict, match=f"Goal #{goal.id} "):
         MOVES[move](desk, goal)
-    assert (desk.read(goal_views.show, goal.id), kinds(desk, goal), desk.events()) == before
+    assert (desk.read(goal_views.show, goal.id), list_journal_kinds(desk, goal), desk.events()) == before
 
 
 def test_a_paused_goal_sleeps_and_a_resumed_one_is_due(desk: TenantHarness) -> None:
-    goal = resting(desk)
+    goal = add_paused(desk)
     assert job_state(desk, goal) == "delayed"
     assert desk.read(runs.get, goal.run_id or "").status == "waiting"
     desk.write(goals.resume, goal.id)
@@ -156,28 +156,28 @@ def test_a_paused_goal_sleeps_and_a_resumed_one_is_due(desk: TenantHarness) -> N
 def test_an_ended_goal_has_no_running_agents(desk: TenantHarness) -> None:
     goal = desk.write(add_begun_goal)
     child = desk.write(
-        lambda tx, _: runs.begin_child(tx, get_main_run(tx, goal), "worker", "go", 5, sub_goal_id=steps_of(tx, goal)[1])
+        lambda tx, _: runs.begin_child(tx, get_main_run(tx, goal), "worker", "go", 5, sub_goal_id=list_step_ids(tx, goal)[1])
     )
-    ended = desk.write(goals.abandon, goal.id)
-    assert ended.ended
+    ended_goal = desk.write(goals.abandon, goal.id)
+    assert ended_goal.ended
     assert [desk.read(runs.get, run_id).status for run_id in (goal.run_id or "", child.id)] == ["canceled", "canceled"]
-    assert [one.status for one in steps(desk, goal)] == ["skipped", "skipped"]
+    assert [step.status for step in list_steps(desk, goal)] == ["skipped", "skipped"]
     assert job_state(desk, goal) == "canceled"
 
 
-def steps_of(tx: Transaction, goal: Goal) -> list[int]:
-    return [one.id for one in goal_store.list_sub_goals(tx, goal.tenant_id, goal.id)]
+def list_step_ids(tx: Transaction, goal: Goal) -> list[int]:
+    return [step.id for step in goal_store.list_sub_goals(tx, goal.tenant_id, goal.id)]
 
 
 def test_a_deadline_and_a_budget_that_were_passed_do_not_stop_it_twice(desk: TenantHarness, clock: FixedClock) -> None:
-    goal = resting(desk, deadline_at=clock.now + 1_000, budget=5)
+    goal = add_paused(desk, deadline_at=clock.now + 1_000, budget=5)
     desk.write(lambda tx, _: run_store.save(tx, get_main_run(tx, goal)._replace(cost=5)))
     clock.advance(2)
     resumed = desk.write(goals.resume, goal.id)
     assert (resumed.deadline_at, resumed.budget) == (0, 0)
-    fresh = resting(desk, deadline_at=clock.now + 1_000, budget=5)
-    kept = desk.write(goals.resume, fresh.id)
-    assert (kept.deadline_at, kept.budget) == (clock.now + 1_000, 5)
+    fresh = add_paused(desk, deadline_at=clock.now + 1_000, budget=5)
+    continued = desk.write(goals.resume, fresh.id)
+    assert (continued.deadline_at, continued.budget) == (clock.now + 1_000, 5)
 
 
 def test_continue_restarts_the_count_and_replan_records_the_reason(desk: TenantHarness) -> None:
@@ -185,8 +185,8 @@ def test_continue_restarts_the_count_and_replan_records_the_reason(desk: TenantH
         lambda tx, tenant_id: goals.escalate(tx, add_begun_goal(tx, tenant_id)._replace(replan_count=5), "replans", "Enough.")
     )
     assert desk.write(goals.decide, goal.id, "continue").replan_count == 0
-    again = resting(desk)
-    assert desk.write(goals.decide, again.id, "replan", "look left").replan_why == "The operator asked for a new plan: look left"
+    second = add_paused(desk)
+    assert desk.write(goals.decide, second.id, "replan", "look left").replan_why == "The operator asked for a new plan: look left"
 
 
 # Sub-goals
@@ -194,12 +194,12 @@ def test_continue_restarts_the_count_and_replan_records_the_reason(desk: TenantH
 
 def test_a_sub_goal_ends_with_its_outcome_in_the_journal(desk: TenantHarness, clock: FixedClock) -> None:
     goal = desk.write(add_begun_goal)
-    go = steps(desk, goal)[0]
+    go = list_steps(desk, goal)[0]
     clock.advance(12)
     desk.write(lambda tx, _: end(tx, goal, go.id, "We went."))
-    ended = steps(desk, goal)[0]
-    assert (ended.status, ended.ended_at, ended.divergence) == ("completed", clock.now, None)
-    assert json.loads(ended.outcome or "")["summary"] == "We went."
+    ended_step = list_steps(desk, goal)[0]
+    assert (ended_step.status, ended_step.ended_at, ended_step.divergence) == ("completed", clock.now, None)
+    assert json.loads(ended_step.outcome or "")["summary"] == "We went."
     entry = desk.read(goal_store.list_entries, goal.id, 1, MAX_INTEGER)[0].as_json()
     assert (entry["kind"], entry["data"]["duration_s"], entry["data"]["status"]) == ("sub_goal_ended", 12, "completed")
 
@@ -207,40 +207,40 @@ def test_a_sub_goal_ends_with_its_outcome_in_the_journal(desk: TenantHarness, cl
 def test_dependencies_are_stored_and_can_be_changed(desk: TenantHarness) -> None:
     goal = desk.write(goals.add, NewGoal("branch out"))
     ids = desk.write(lambda tx, _: add_plan(tx, goal, {"a": [], "b": ["a"], "c": ["a", "b"]}))
-    assert [one.depends_on for one in steps(desk, goal)] == [(), (ids["a"],), (ids["a"], ids["b"])]
+    assert [step.depends_on for step in list_steps(desk, goal)] == [(), (ids["a"],), (ids["a"], ids["b"])]
     desk.database.write(lambda tx: goal_store.replace_edges(tx, ids["c"], [ids["b"], ids["b"]]))
-    assert steps(desk, goal)[2].depends_on == (ids["b"],)
+    assert list_steps(desk, goal)[2].depends_on == (ids["b"],)
 
 
 def test_a_sub_goal_marked_pending_again_is_as_if_never_started(desk: TenantHarness) -> None:
     goal = desk.write(add_begun_goal)
-    desk.write(lambda tx, _: sub_goals.mark_pending(tx, get_sub_goal(tx, goal, steps_of(tx, goal)[0])))
-    again = steps(desk, goal)[0]
-    assert (again.status, again.run_id, again.started_at) == ("pending", None, 0)
+    desk.write(lambda tx, _: sub_goals.mark_pending(tx, get_sub_goal(tx, goal, list_step_ids(tx, goal)[0])))
+    step = list_steps(desk, goal)[0]
+    assert (step.status, step.run_id, step.started_at) == ("pending", None, 0)
 
 
 def test_experience_is_gathered_by_kind_over_all_goals_of_a_tenant(desk: TenantHarness, clock: FixedClock) -> None:
     rival = TenantHarness(desk.database, "rival")
-    for one in (desk, desk, rival):
-        goal = one.write(goals.add, NewGoal("learn"))
-        ids = one.write(lambda tx, _, goal=goal: add_plan(tx, goal, {"a": [], "b": [], "c": []}))
-        write = one.write(
+    for owner in (desk, desk, rival):
+        goal = owner.write(goals.add, NewGoal("learn"))
+        ids = owner.write(lambda tx, _, goal=goal: add_plan(tx, goal, {"a": [], "b": [], "c": []}))
+        write = owner.write(
             lambda tx, _, goal=goal: goal_store.insert_sub_goal(
                 tx, sub_goal("d", tenant_id=goal.tenant_id, goal_id=goal.id, kind="writing")
             )
         )
         for number in (ids["a"], ids["b"], write):
-            one.write(lambda tx, _, goal=goal, number=number: start(tx, goal, number))
+            owner.write(lambda tx, _, goal=goal, number=number: start(tx, goal, number))
         clock.advance(2)
-        one.write(lambda tx, _, goal=goal, number=ids["a"]: (end(tx, goal, number), evaluate(tx, goal, number)))
-        one.write(lambda tx, _, goal=goal, number=ids["b"]: end(tx, goal, number, error="no"))
-        one.write(lambda tx, _, goal=goal, number=write: (end(tx, goal, number), evaluate(tx, goal, number, "minor", "a bit")))
-    learnt = [one.as_json() for one in desk.read(goal_store.list_experience)]
-    assert [(one["kind"], one["tried"], one["succeeded"], one["duration_s"]) for one in learnt] == [
+        owner.write(lambda tx, _, goal=goal, number=ids["a"]: (end(tx, goal, number), evaluate(tx, goal, number)))
+        owner.write(lambda tx, _, goal=goal, number=ids["b"]: end(tx, goal, number, error="no"))
+        owner.write(lambda tx, _, goal=goal, number=write: (end(tx, goal, number), evaluate(tx, goal, number, "minor", "a bit")))
+    documents = [experience.as_json() for experience in desk.read(goal_store.list_experience)]
+    assert [(entry["kind"], entry["tried"], entry["succeeded"], entry["duration_s"]) for entry in documents] == [
         ("research", 4, 2, 2.0),
         ("writing", 2, 0, 2.0),
     ]
-    assert [one.tried for one in rival.read(goal_store.list_experience)] == [2, 1]
+    assert [experience.tried for experience in rival.read(goal_store.list_experience)] == [2, 1]
 
 
 # The journal
@@ -264,12 +264,12 @@ def test_many_write_into_one_journal_and_no_number_is_missing_or_twice(
     at_once(APPEND, database_url, str(desk.tenant.id), str(goal.id), processes=4)
     entries = desk.read(goal_store.list_entries, goal.id, 500, MAX_INTEGER)
     assert [entry.n for entry in entries] == list(range(1, 102))
-    told = [json.loads(data)["entry"]["n"] for kind, data in desk.events() if kind == "journal_appended"]
-    assert told == list(range(1, 102))
+    numbers = [json.loads(data)["entry"]["n"] for kind, data in desk.events() if kind == "journal_appended"]
+    assert numbers == list(range(1, 102))
 
 
 def test_a_rollback_leaves_no_gap(desk: TenantHarness) -> None:
-    goal = resting(desk)
+    goal = add_paused(desk)
     with pytest.raises(Conflict):
         desk.write(goals.pause, goal.id)
     desk.write(goals.resume, goal.id)
@@ -286,12 +286,12 @@ def test_watchers_hear_of_a_goal_once_per_transaction_and_after_all_else(desk: T
         evaluate(tx, goal, first)
 
     desk.write(work)
-    news = [kind for kind, _ in desk.events()][before:]
-    assert news.count("goal_changed") == 1
-    assert news[-1] == "goal_changed"
+    kinds_after = [kind for kind, _ in desk.events()][before:]
+    assert kinds_after.count("goal_changed") == 1
+    assert kinds_after[-1] == "goal_changed"
 
 
-# The database's own rules
+# Constraints of the database
 
 
 @pytest.mark.parametrize(
@@ -346,24 +346,24 @@ def test_pages_go_back_in_time(desk: TenantHarness) -> None:
     desk.write(goals.abandon, ids[1])
     first = desk.read(goal_views.list_page, None, 2)
     assert ([goal["id"] for goal in first.goals], first.next_cursor) == ([ids[4], ids[3]], goal_views.CURSORS.encode((ids[3],)))
-    rest = desk.read(goal_views.list_page, None, 3, first.next_cursor)
-    assert ([goal["id"] for goal in rest.goals], rest.next_cursor) == ([ids[2], ids[1], ids[0]], None)
+    second = desk.read(goal_views.list_page, None, 3, first.next_cursor)
+    assert ([goal["id"] for goal in second.goals], second.next_cursor) == ([ids[2], ids[1], ids[0]], None)
     assert [goal["id"] for goal in desk.read(goal_views.list_page, "abandoned", 50).goals] == [ids[1]]
     with pytest.raises(BadCursor):
         desk.read(goal_views.list_page, None, 2, "٣")
 
 
-# Who is at work
+# Live processes
 
 
 def test_a_process_with_a_recent_heartbeat_counts_as_live_unless_it_runs_alone(database: DirectDatabase) -> None:
-    def alive(lease_ms: int) -> int:
+    def count_live(lease_ms: int) -> int:
         return database.read(lambda tx: job_store.count_live_workers(tx, lease_ms))
 
-    assert alive(60_000) == 0
+    assert count_live(60_000) == 0
     for owner in ("host:1:a", "host:2:b", f"host:3:c{job_store.ALONE_SUFFIX}"):
         database.write(lambda tx, owner=owner: job_store.record_heartbeat(tx, owner))  # type: ignore[misc]
-    assert alive(60_000) == 2
-    assert alive(-60_000) == 0
+    assert count_live(60_000) == 2
+    assert count_live(-60_000) == 0
     database.write(lambda tx: job_store.release_owner(tx, "host:1:a"))
-    assert alive(60_000) == 1
+    assert count_live(60_000) == 1

@@ -1,4 +1,4 @@
-"""The database of a long-lived process: many callers, one commit, and an answer for each of them."""
+"""The database of a long-running process: many callers share one commit, and each caller gets its own result."""
 
 import asyncio
 import threading
@@ -22,8 +22,8 @@ from headway.storage.transaction import CommitListener, Transaction, Work
 T = TypeVar("T")
 
 
-class House:
-    """A database with an event loop's front, and a tenant in it."""
+class TenantDatabase:
+    """An asynchronous database with one tenant."""
 
     def __init__(self, url: str, on_commit: CommitListener = ignore_commit) -> None:
         self.url = url
@@ -31,43 +31,43 @@ class House:
             self.tenant: Tenant = direct.write(partial(tenants.add, name="acme"))
         self.database = Database(url, wall_clock, on_commit)
 
-    def adding(self, subject: str) -> Work[Todo]:
+    def make_work(self, subject: str) -> Work[Todo]:
         return lambda tx: todos.add(tx, self.tenant.id, Draft(subject))
 
     def add(self, subject: str) -> Coroutine[Any, Any, Todo]:
-        return self.database.write(self.adding(subject))
+        return self.database.write(self.make_work(subject))
 
-    def stored(self) -> list[str]:
-        """What is there when everything is closed and opened again."""
+    def reopen_and_list(self) -> list[str]:
+        """Close the database, open it again and return the stored subjects."""
         self.database.close()
         with DirectDatabase(self.url) as direct:
             page = direct.read(lambda tx: views.list_todos(tx, self.tenant.id, Selection(), 500))
         return [todo.subject for todo in page.todos]
 
     @asynccontextmanager
-    async def held_up(self) -> AsyncIterator[None]:
-        """Every writer is busy inside: what is asked for meanwhile waits, and is taken up together afterwards."""
-        begun = [threading.Event() for _ in range(POSTGRES_CONNECTIONS)]
-        free = threading.Event()
+    async def block_writers(self) -> AsyncIterator[None]:
+        """Keep every writer thread busy inside the block. Requests made meanwhile wait, and are processed together afterwards."""
+        entered = [threading.Event() for _ in range(POSTGRES_CONNECTIONS)]
+        release = threading.Event()
 
-        def dawdle(_tx: Transaction, number: int) -> None:
-            begun[number].set()
-            free.wait(30)
+        def hold(_tx: Transaction, number: int) -> None:
+            entered[number].set()
+            release.wait(30)
 
-        crew = len(self.database.writers.threads)
-        busy = [asyncio.ensure_future(self.database.write(partial(dawdle, number=number))) for number in range(crew)]
-        for event in begun[:crew]:
+        writers = len(self.database.writers.threads)
+        busy = [asyncio.ensure_future(self.database.write(partial(hold, number=number))) for number in range(writers)]
+        for event in entered[:writers]:
             await asyncio.to_thread(event.wait, 30)
         try:
             yield
         finally:
-            free.set()
+            release.set()
             await asyncio.gather(*busy)
 
 
 @contextmanager
-def open_house(url: str, on_commit: CommitListener = ignore_commit) -> Iterator[House]:
-    house = House(url, on_commit)
+def open_database(url: str, on_commit: CommitListener = ignore_commit) -> Iterator[TenantDatabase]:
+    house = TenantDatabase(url, on_commit)
     try:
         yield house
     finally:
@@ -75,132 +75,132 @@ def open_house(url: str, on_commit: CommitListener = ignore_commit) -> Iterator[
 
 
 @pytest.fixture
-def house(database_url: str) -> Iterator[House]:
-    with open_house(database_url) as opened:
+def house(database_url: str) -> Iterator[TenantDatabase]:
+    with open_database(database_url) as opened:
         yield opened
 
 
-def run(story: Coroutine[Any, Any, T]) -> T:
-    """Tell the story; one in which somebody waits for ever is a failure."""
-    return asyncio.run(asyncio.wait_for(story, 30))
+def run(scenario: Coroutine[Any, Any, T]) -> T:
+    """Run the coroutine, and fail the test if it hangs."""
+    return asyncio.run(asyncio.wait_for(scenario, 30))
 
 
-async def queued(*works: Coroutine[Any, Any, Any]) -> list["asyncio.Task[Any]"]:
-    """Ask for all of these, and let the event loop pass them on."""
+async def submit(*works: Coroutine[Any, Any, Any]) -> list["asyncio.Task[Any]"]:
+    """Start all of these, and let the event loop submit them."""
     tasks = [asyncio.create_task(work) for work in works]
     await asyncio.sleep(0)
     return tasks
 
 
-def raising(error: Exception) -> Callable[[Transaction], None]:
+def fail_with(error: Exception) -> Callable[[Transaction], None]:
     def work(_tx: Transaction) -> None:
         raise error
 
     return work
 
 
-def test_a_write_can_be_read_at_once_and_after_reopening(house: House) -> None:
-    async def story() -> None:
+def test_a_write_can_be_read_at_once_and_after_reopening(house: TenantDatabase) -> None:
+    async def scenario() -> None:
         added = await house.add("first")
         assert await house.database.read(lambda tx: todos.get(tx, house.tenant.id, added.id)) == added
 
-    run(story())
+    run(scenario())
 
-    assert house.stored() == ["first"]
+    assert house.reopen_and_list() == ["first"]
 
 
 def test_waiting_callers_are_committed_together(sqlite_url: str) -> None:
     commits: list[frozenset[int]] = []
 
-    async def story(house: House) -> None:
-        async with house.held_up():
-            waiting = await queued(*(house.add(str(number)) for number in range(50)))
+    async def scenario(house: TenantDatabase) -> None:
+        async with house.block_writers():
+            waiting = await submit(*(house.add(str(number)) for number in range(50)))
         await asyncio.gather(*waiting)
 
-    with open_house(sqlite_url, commits.append) as house:
-        run(story(house))
+    with open_database(sqlite_url, commits.append) as house:
+        run(scenario(house))
 
-        assert house.stored() == [str(number) for number in range(50)]
+        assert house.reopen_and_list() == [str(number) for number in range(50)]
         assert commits == [frozenset([house.tenant.id])]
 
 
 @pytest.mark.parametrize(
     "error", [EmptySubject(), ValueError("odd"), StopIteration(), KeyError("k")], ids=lambda error: type(error).__name__
 )
-def test_a_failing_piece_of_work_never_spoils_its_neighbours(house: House, error: Exception) -> None:
+def test_a_failing_piece_of_work_never_spoils_its_neighbours(house: TenantDatabase, error: Exception) -> None:
     def add_and_fail(tx: Transaction) -> None:
-        house.adding("half done")(tx)
+        house.make_work("half done")(tx)
         raise error
 
-    async def story() -> list[Any]:
-        async with house.held_up():
-            waiting = await queued(house.add("before"), house.database.write(add_and_fail), house.add("after"))
+    async def scenario() -> list[Any]:
+        async with house.block_writers():
+            waiting = await submit(house.add("before"), house.database.write(add_and_fail), house.add("after"))
         return await asyncio.gather(*waiting, return_exceptions=True)
 
-    before, failed, after = run(story())
+    before, failed, after = run(scenario())
 
     assert (before.subject, after.subject) == ("before", "after")
     assert isinstance(failed, Exception)
-    assert sorted(house.stored()) == ["after", "before"]
+    assert sorted(house.reopen_and_list()) == ["after", "before"]
 
 
-def test_a_statement_the_database_refuses_never_spoils_its_neighbours(house: House) -> None:
+def test_a_statement_the_database_refuses_never_spoils_its_neighbours(house: TenantDatabase) -> None:
     def refused(tx: Transaction) -> None:
-        house.adding("half done")(tx)
+        house.make_work("half done")(tx)
         tx.run("INSERT INTO todos (id) VALUES (NULL)")
 
-    async def story() -> list[Any]:
-        async with house.held_up():
-            waiting = await queued(house.add("before"), house.database.write(refused), house.add("after"))
+    async def scenario() -> list[Any]:
+        async with house.block_writers():
+            waiting = await submit(house.add("before"), house.database.write(refused), house.add("after"))
         return await asyncio.gather(*waiting, return_exceptions=True)
 
-    before, failed, after = run(story())
+    before, failed, after = run(scenario())
 
     assert isinstance(failed, StorageError)
-    assert sorted(house.stored()) == sorted([before.subject, after.subject]) == ["after", "before"]
+    assert sorted(house.reopen_and_list()) == sorted([before.subject, after.subject]) == ["after", "before"]
 
 
-def test_every_caller_gets_an_error_of_its_own(house: House) -> None:
+def test_every_caller_gets_an_error_of_its_own(house: TenantDatabase) -> None:
     shared = EmptySubject()
 
-    async def story() -> list[Any]:
-        async with house.held_up():
-            waiting = await queued(*(house.database.write(raising(shared)) for _ in range(3)))
+    async def scenario() -> list[Any]:
+        async with house.block_writers():
+            waiting = await submit(*(house.database.write(fail_with(shared)) for _ in range(3)))
         return await asyncio.gather(*waiting, return_exceptions=True)
 
-    errors = run(story())
+    errors = run(scenario())
 
     assert [type(error) for error in errors] == [EmptySubject] * 3
     assert len({id(error) for error in errors}) == 3
 
 
-def test_a_caller_that_gave_up_does_not_disturb_others(house: House) -> None:
+def test_a_caller_that_gave_up_does_not_disturb_others(house: TenantDatabase) -> None:
     complaints: list[dict[str, Any]] = []
 
-    async def story() -> list[Any]:
+    async def scenario() -> list[Any]:
         asyncio.get_running_loop().set_exception_handler(lambda _loop, context: complaints.append(context))
-        async with house.held_up():
-            impatient, patient = await queued(house.add("impatient"), house.add("patient"))
+        async with house.block_writers():
+            impatient, patient = await submit(house.add("impatient"), house.add("patient"))
             impatient.cancel()
         return list(await asyncio.gather(impatient, patient, return_exceptions=True))
 
-    gave_up, stayed = run(story())
+    gave_up, waited = run(scenario())
 
     assert isinstance(gave_up, asyncio.CancelledError)
-    assert stayed.subject in house.stored()
+    assert waited.subject in house.reopen_and_list()
     assert complaints == []
 
 
-def test_two_event_loops_can_write_to_one_database(house: House) -> None:
+def test_two_event_loops_can_write_to_one_database(house: TenantDatabase) -> None:
     failures: list[Exception] = []
 
     def loop(name: str) -> None:
-        async def story() -> None:
+        async def scenario() -> None:
             added = await asyncio.gather(*(house.add(f"{name} {number}") for number in range(50)))
             assert [todo.subject for todo in added] == [f"{name} {number}" for number in range(50)]
 
         try:
-            run(story())
+            run(scenario())
         except Exception as error:  # noqa: BLE001  a thread would swallow it
             failures.append(error)
 
@@ -211,117 +211,117 @@ def test_two_event_loops_can_write_to_one_database(house: House) -> None:
         thread.join()
 
     assert failures == []
-    assert sorted(house.stored()) == sorted(f"{name} {number}" for name in ("left", "right") for number in range(50))
+    assert sorted(house.reopen_and_list()) == sorted(f"{name} {number}" for name in ("left", "right") for number in range(50))
 
 
-def test_an_event_loop_that_is_gone_before_its_answer_leaves_the_others_served(house: House) -> None:
-    begun, free = threading.Event(), threading.Event()
+def test_an_event_loop_that_is_gone_before_its_answer_leaves_the_others_served(house: TenantDatabase) -> None:
+    entered, release = threading.Event(), threading.Event()
 
-    def dawdle(tx: Transaction) -> None:
-        begun.set()
-        free.wait(30)
-        house.adding("from the gone")(tx)
+    def hold(tx: Transaction) -> None:
+        entered.set()
+        release.wait(30)
+        house.make_work("from the gone")(tx)
 
-    async def ask_and_go() -> None:
-        asking = asyncio.create_task(house.database.write(dawdle))
-        await asyncio.to_thread(begun.wait, 30)
-        assert not asking.done()
+    async def ask_and_leave() -> None:
+        task = asyncio.create_task(house.database.write(hold))
+        await asyncio.to_thread(entered.wait, 30)
+        assert not task.done()
 
-    run(ask_and_go())
-    free.set()
+    run(ask_and_leave())
+    release.set()
 
     async def ask_and_stay() -> Todo:
-        return await house.database.write(house.adding("from the staying"))
+        return await house.database.write(house.make_work("from the staying"))
 
     assert run(ask_and_stay()).subject == "from the staying"
-    assert sorted(house.stored()) == ["from the gone", "from the staying"]
+    assert sorted(house.reopen_and_list()) == ["from the gone", "from the staying"]
 
 
-def test_a_read_does_not_wait_for_a_write(house: House) -> None:
-    async def story() -> int:
+def test_a_read_does_not_wait_for_a_write(house: TenantDatabase) -> None:
+    async def scenario() -> int:
         await house.add("committed")
-        async with house.held_up():
+        async with house.block_writers():
             page = await house.database.read(lambda tx: views.list_todos(tx, house.tenant.id, Selection()))
         return len(page.todos)
 
-    assert run(story()) == 1
+    assert run(scenario()) == 1
 
 
-def test_closing_answers_everything_that_was_asked_for(house: House) -> None:
-    async def story() -> list[Todo]:
-        async with house.held_up():
-            waiting = await queued(*(house.add(str(number)) for number in range(300)))
+def test_closing_answers_everything_that_was_asked_for(house: TenantDatabase) -> None:
+    async def scenario() -> list[Todo]:
+        async with house.block_writers():
+            waiting = await submit(*(house.add(str(number)) for number in range(300)))
             closing = asyncio.ensure_future(asyncio.to_thread(house.database.close))
         await closing
         stored: list[Todo] = await asyncio.gather(*waiting)
         return stored
 
-    answered = run(story())
+    added = run(scenario())
 
-    assert sorted(house.stored()) == sorted(todo.subject for todo in answered)
-    assert len(answered) == 300
+    assert sorted(house.reopen_and_list()) == sorted(todo.subject for todo in added)
+    assert len(added) == 300
 
 
-def test_after_closing_work_is_refused_and_not_left_waiting(house: House) -> None:
+def test_after_closing_work_is_refused_and_not_left_waiting(house: TenantDatabase) -> None:
     house.database.close()
 
-    async def story() -> None:
+    async def scenario() -> None:
         with pytest.raises(StorageError, match="closed"):
             await house.add("too late")
         with pytest.raises(StorageError, match="closed"):
             await house.database.read(lambda tx: tx.now)
 
-    run(story())
+    run(scenario())
 
-    assert house.stored() == []
+    assert house.reopen_and_list() == []
 
 
-def test_closing_twice_is_no_mistake(house: House) -> None:
+def test_closing_twice_is_no_mistake(house: TenantDatabase) -> None:
     house.database.close()
     house.database.close()
 
 
 def test_listeners_are_called_for_commits_only(database_url: str) -> None:
-    heard: list[frozenset[int]] = []
+    commits: list[frozenset[int]] = []
 
-    async def story(house: House) -> None:
+    async def scenario(house: TenantDatabase) -> None:
         await house.add("told")
         with pytest.raises(EmptySubject):
             await house.add("")
         await house.database.write(lambda tx: tx.run("SELECT 1"))
         await house.database.read(lambda tx: tx.now)
 
-    with open_house(database_url, heard.append) as house:
-        run(story(house))
+    with open_database(database_url, commits.append) as house:
+        run(scenario(house))
 
-        assert heard == [frozenset([house.tenant.id])]
+        assert commits == [frozenset([house.tenant.id])]
 
 
 def test_a_listener_that_fails_does_not_make_a_commit_look_like_a_failure(database_url: str) -> None:
-    def stumble(_tenants: frozenset[int]) -> None:
+    def fail(_tenants: frozenset[int]) -> None:
         raise ZeroDivisionError
 
-    async def story(house: House) -> list[Todo]:
-        async with house.held_up():
-            waiting = await queued(house.add("first"), house.add("second"))
+    async def scenario(house: TenantDatabase) -> list[Todo]:
+        async with house.block_writers():
+            waiting = await submit(house.add("first"), house.add("second"))
         stored: list[Todo] = await asyncio.gather(*waiting)
         return stored
 
-    with open_house(database_url, stumble) as house:
-        answered = run(story(house))
+    with open_database(database_url, fail) as house:
+        added = run(scenario(house))
 
-        assert sorted(house.stored()) == sorted(todo.subject for todo in answered) == ["first", "second"]
+        assert sorted(house.reopen_and_list()) == sorted(todo.subject for todo in added) == ["first", "second"]
 
 
-def test_work_without_a_waiting_caller_is_not_started(house: House) -> None:
-    async def story() -> None:
-        async with house.held_up():
+def test_work_without_a_waiting_caller_is_not_started(house: TenantDatabase) -> None:
+    async def scenario() -> None:
+        async with house.block_writers():
             given_up = asyncio.ensure_future(house.add("given up"))
             await asyncio.sleep(0)
             given_up.cancel()
-            kept = asyncio.ensure_future(house.add("kept"))
+            waiting = asyncio.ensure_future(house.add("kept"))
             await asyncio.sleep(0)
-        assert (await kept).subject == "kept"
+        assert (await waiting).subject == "kept"
 
-    run(story())
-    assert house.stored() == ["kept"]
+    run(scenario())
+    assert house.reopen_and_list() == ["kept"]

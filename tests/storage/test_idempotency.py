@@ -1,4 +1,4 @@
-"""Doing a thing once: how long an answer is remembered, and what is not."""
+"""Idempotency keys: how long a response is stored, and which responses are not."""
 
 import psycopg
 import pytest
@@ -16,12 +16,12 @@ DAY_S = 24 * 3600
 ASKED = IdempotentRequest("/v1/todos", "key", "hash of the body")
 
 
-def add_once(desk: TenantHarness, asked: IdempotentRequest = ASKED) -> Answer:
+def add_once(desk: TenantHarness, request: IdempotentRequest = ASKED) -> Answer:
     def work(tx: Transaction) -> Answer:
         todo = todos.add(tx, desk.tenant.id, Draft("once"))
         return Answer(201, str(todo.id))
 
-    return desk.write(idempotency.run_once, asked, work)
+    return desk.write(idempotency.run_once, request, work)
 
 
 def test_an_answer_is_given_again_for_a_day_and_then_forgotten(desk: TenantHarness, clock: FixedClock) -> None:

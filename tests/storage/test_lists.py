@@ -29,12 +29,12 @@ def test_a_list_shows_work_in_progress_then_pending_by_position_then_ended_by_mo
 
 
 def test_a_conversation_shows_its_own_rows_before_the_tenant_wide_ones(desk: TenantHarness) -> None:
-    ours, other = desk.conversation(), desk.conversation()
+    own, other = desk.conversation(), desk.conversation()
     desk.add("tenant-wide")
-    desk.add("ours", conversation_id=ours.id)
+    desk.add("ours", conversation_id=own.id)
     desk.add("theirs", conversation_id=other.id)
 
-    assert desk.subjects(Selection(ours.id)) == ["ours", "tenant-wide"]
+    assert desk.subjects(Selection(own.id)) == ["ours", "tenant-wide"]
     assert desk.subjects(Selection(0)) == ["tenant-wide"]
     assert sorted(desk.subjects()) == ["ours", "tenant-wide", "theirs"]
 
@@ -60,8 +60,8 @@ def test_pages_joined_together_are_the_list(desk: TenantHarness, clock: FixedClo
     assert len(whole) == 12
 
 
-class Explaining:
-    """A transaction that keeps how SQLite answers each query."""
+class ExplainingTransaction:
+    """A transaction that records the query plan of each SQLite query."""
 
     def __init__(self, tx: Transaction) -> None:
         self.tx = tx
@@ -80,13 +80,13 @@ def test_every_part_of_a_list_is_read_through_an_index_in_its_order(sqlite_url: 
     DESC) for tenant-wide browses". 000: "CREATE INDEX … ON turn_todos(turnId, status)"."""
 
     def explain(tx: Transaction) -> list[str]:
-        explaining = Explaining(tx)
+        explaining = ExplainingTransaction(tx)
         todo_pages.list_page(explaining, 1, selection, 50)  # type: ignore[arg-type]
         return explaining.steps
 
     with DirectDatabase(sqlite_url) as database:
         steps = database.read(explain)
-    assert [step for step in steps if "SCAN" in step or "TEMP B-TREE" in step] == []  # no reading of all rows, and no sorting
+    assert [step for step in steps if "SCAN" in step or "TEMP B-TREE" in step] == []  # no full scan and no sort
     assert any(step.startswith("SEARCH todos USING INDEX todos_") for step in steps)
 
 
@@ -98,13 +98,13 @@ def test_joined_pages_of_jobs_and_agents_are_the_whole_list_even_within_a_millis
         desk.write(goals.add, NewGoal(f"goal {number}"))
         desk.write(notices.notify, "budget", f"notice {number}")
 
-    def joined(of: str, view: Callable[..., dict[str, Any]]) -> list[str]:
+    def join_pages(of: str, view: Callable[..., dict[str, Any]]) -> list[str]:
         pages: list[str] = []
         cursor: str | None = None
         while not pages or cursor:
             page = desk.read(view, 3, cursor)
             assert 1 <= len(page[of]) <= 3
-            pages += [one["id"] for one in page[of]]
+            pages += [entry["id"] for entry in page[of]]
             cursor = page["next_cursor"]
         return pages
 
@@ -116,7 +116,7 @@ def test_joined_pages_of_jobs_and_agents_are_the_whole_list_even_within_a_millis
     }
     for of, view in lists.items():
         whole = desk.read(view, 500)
-        assert joined(of, view) == [one["id"] for one in whole[of]]
+        assert join_pages(of, view) == [entry["id"] for entry in whole[of]]
         assert (len(whole[of]), whole["next_cursor"]) == (14 if of == "jobs" else 7, None)
     newest = {run.task for run in desk.read(views.list_agents, RunFilter(), 4).agents}
     assert newest == {f"goal {number}" for number in range(3, 7)}

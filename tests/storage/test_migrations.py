@@ -1,4 +1,4 @@
-"""Bringing a database up to date: at every start, once, whoever starts first."""
+"""Migrations run at every start, and exactly once, even if several processes start at the same time."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -25,7 +25,7 @@ with DirectDatabase(sys.argv[1]) as database:
 """
 
 
-def tables(tx: Transaction) -> list[str]:
+def list_tables(tx: Transaction) -> list[str]:
     rows = tx.all(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
         if tx.dialect.name == "sqlite"
@@ -34,9 +34,9 @@ def tables(tx: Transaction) -> list[str]:
     return sorted(str(row[0]) for row in rows)
 
 
-def everything(tx: Transaction) -> dict[str, list[Row]]:
-    """Every row of every table."""
-    return {table: sorted(tx.all(f"SELECT * FROM {table}"), key=repr) for table in tables(tx)}
+def read_all_rows(tx: Transaction) -> dict[str, list[Row]]:
+    """Return every row of every table."""
+    return {table: sorted(tx.all(f"SELECT * FROM {table}"), key=repr) for table in list_tables(tx)}
 
 
 def test_eight_processes_that_start_at_once_on_an_empty_database_all_find_it_ready(
@@ -52,14 +52,14 @@ def test_eight_processes_that_start_at_once_on_an_empty_database_all_find_it_rea
 def test_opening_an_up_to_date_database_changes_nothing(new_database_url: str, clock: FixedClock) -> None:
     with DirectDatabase(new_database_url, clock) as database:
         TenantHarness(database).add("kept")
-        before = database.read(everything)
+        before = database.read(read_all_rows)
     clock.advance(3600)
 
     with DirectDatabase(new_database_url, clock) as database:
-        assert database.read(everything) == before
+        assert database.read(read_all_rows) == before
     Database(new_database_url, clock).close()
     with DirectDatabase(new_database_url, clock) as database:
-        assert database.read(everything) == before
+        assert database.read(read_all_rows) == before
 
 
 @pytest.mark.parametrize("kind", [DirectDatabase, Database])
@@ -69,13 +69,13 @@ def test_a_newer_database_is_refused_in_clear_words_and_left_as_it_is(
     with DirectDatabase(new_database_url, clock) as database:
         TenantHarness(database).add("from the future")
         database.write(lambda tx: tx.run("INSERT INTO migrations VALUES (9000, '9000_telepathy.sql', 1)"))
-        before = database.read(everything)
+        before = database.read(read_all_rows)
 
     with pytest.raises(DatabaseTooNew, match=r"schema version 9000; this Headway knows versions up to \d+. Upgrade Headway"):
         kind(new_database_url, clock)
 
     with closing(connect(new_database_url)) as connection:
-        assert connection.read(everything) == before
+        assert connection.read(read_all_rows) == before
 
 
 def test_a_newer_sqlite_file_is_left_byte_for_byte(tmp_path: Path, sqlite_url: str) -> None:
@@ -92,20 +92,20 @@ def test_a_newer_sqlite_file_is_left_byte_for_byte(tmp_path: Path, sqlite_url: s
 
 def test_a_migration_that_fails_half_way_leaves_nothing_behind(new_database_url: str) -> None:
     with closing(connect(new_database_url)) as connection:
-        # Somebody else's table, in the way of one of the last statements.
+        # A table of another program conflicts with one of the last statements.
         connection.write(lambda tx: tx.run("CREATE TABLE events (ours INTEGER)"))
 
     with pytest.raises(StorageError, match="events"):
         DirectDatabase(new_database_url)
 
     with closing(connect(new_database_url)) as connection:
-        assert connection.read(tables) == ["events"]
+        assert connection.read(list_tables) == ["events"]
 
 
 def test_goals_from_before_their_sub_goals_were_counted_are_counted(new_database_url: str) -> None:
     with closing(connect(new_database_url)) as connection:
         connection.write(partial(apply_missing, migrations=list_migrations()[:5]))
-        connection.write(older_goal)
+        connection.write(add_older_goal)
 
     with DirectDatabase(new_database_url) as database:
         assert database.read(lambda tx: tx.all("SELECT pending, in_progress, completed, failed, skipped FROM goals")) == [
@@ -115,8 +115,11 @@ def test_goals_from_before_their_sub_goals_were_counted_are_counted(new_database
         assert waits == [(0, 0)] * 4 + [(0, 0), (2, 1), (1, 0)]
 
 
-def older_goal(tx: Transaction) -> None:
-    """Judged, not judged, failed and begun; and three that wait for the first, for the first three, and for the last of these."""
+def add_older_goal(tx: Transaction) -> None:
+    """Store a goal of an older version.
+
+    Sub-goals 1 to 4: evaluated, not evaluated, failed, started. 5 depends on 1, 6 on 1 to 3, and 7 on 6.
+    """
     tx.run("INSERT INTO tenants (id, name, created_at) VALUES (1, 'old', 1)")
     tx.run("INSERT INTO goals (id, tenant_id, source, description, status, created_at, updated_at) "
            "VALUES (1, 1, 'operator-injected', 'x', 'active', 1, 1)")  # fmt: skip

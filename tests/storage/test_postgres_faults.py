@@ -1,4 +1,4 @@
-"""Postgres when things go wrong: connections that die, deadlocks, a server that is not there. Work is done exactly once."""
+"""Postgres faults: lost connections, deadlocks, an unreachable server. Each change is still applied exactly once."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -41,14 +41,14 @@ def database(postgres_url: str, clock: FixedClock) -> Iterator[DirectDatabase]:
         yield opened
 
 
-def backend(tx: Transaction) -> int:
+def get_backend_pid(tx: Transaction) -> int:
     row = tx.one("SELECT pg_backend_pid()")
     assert row is not None
     return int(row[0])
 
 
 class Helper:
-    """Somebody else at work: a thread with a connection of its own."""
+    """A concurrent client: a thread with a separate connection."""
 
     def __init__(self, url: str, work: Callable[[Transaction], object], start: threading.Barrier | None = None) -> None:
         self.pid = 0
@@ -59,7 +59,7 @@ class Helper:
 
     def _run(self, url: str, work: Callable[[Transaction], object], start: threading.Barrier) -> None:
         with closing(connect(url)) as connection:
-            self.pid = connection.read(backend)
+            self.pid = connection.read(get_backend_pid)
             self.connected.set()
             try:
                 start.wait(30)
@@ -67,25 +67,25 @@ class Helper:
             except Exception as error:  # noqa: BLE001  a thread would swallow it
                 self.error = error
 
-    def waits(self, admin: psycopg.Connection) -> None:
-        """Return when the helper waits for a lock, or has come to an end."""
+    def wait_for_lock(self, admin: psycopg.Connection) -> None:
+        """Wait until the helper waits for a lock or has ended."""
         self.connected.wait(30)
         while self.thread.is_alive() and admin.execute(WAITING_FOR_A_LOCK, (self.pid,)).fetchone() == (0,):
             pass
 
-    def ends(self) -> Exception | None:
+    def join(self) -> Exception | None:
         self.thread.join()
         return self.error
 
 
-# Connections that die
+# Lost connections
 
 
 def test_a_connection_killed_between_two_transactions_is_replaced(admin: psycopg.Connection, database: DirectDatabase) -> None:
     desk = TenantHarness(database)
-    admin.execute("SELECT pg_terminate_backend(%s)", (database.read(backend),))
+    admin.execute("SELECT pg_terminate_backend(%s)", (database.read(get_backend_pid),))
     desk.add("written all the same")
-    admin.execute("SELECT pg_terminate_backend(%s)", (database.read(backend),))
+    admin.execute("SELECT pg_terminate_backend(%s)", (database.read(get_backend_pid),))
 
     assert desk.subjects() == ["written all the same"]
 
@@ -100,13 +100,13 @@ def test_a_connection_killed_between_two_statements_is_replaced_and_the_work_run
         todo = todos.add(tx, tenant_id, Draft("once"))
         attempts.append(todo.id)
         if len(attempts) == 1:
-            admin.execute("SELECT pg_terminate_backend(%s)", (backend(tx),))
+            admin.execute("SELECT pg_terminate_backend(%s)", (get_backend_pid(tx),))
         return todos.change(tx, tenant_id, todo.id, Change(status="in_progress"))
 
-    done = desk.write(work)
+    added = desk.write(work)
 
     assert len(attempts) == 2
-    assert (desk.subjects(), desk.get(done)) == (["once"], done)
+    assert (desk.subjects(), desk.get(added)) == (["once"], added)
     assert [change for change, _ in desk.changes()] == ["created", "updated"]
 
 
@@ -118,7 +118,7 @@ def test_work_frozen_in_a_transaction_until_the_server_aborted_it_runs_exactly_o
     attempts = []
 
     def work(tx: Transaction, tenant_id: int) -> None:
-        attempts.append(backend(tx))
+        attempts.append(get_backend_pid(tx))
         if then == "the commit":
             todos.add(tx, tenant_id, Draft("once"))
         if len(attempts) == 1:
@@ -145,7 +145,7 @@ def test_a_connection_killed_while_reading_is_replaced(admin: psycopg.Connection
 
     def look(tx: Transaction) -> int:
         if not killed:
-            killed.append(backend(tx))
+            killed.append(get_backend_pid(tx))
             admin.execute("SELECT pg_terminate_backend(%s)", killed)
         return len(tx.all("SELECT id FROM todos"))
 
@@ -187,7 +187,7 @@ def test_a_connection_killed_right_after_the_commit_does_not_repeat_the_work(adm
 
     with DirectDatabase(postgres_url, on_commit=kill) as database:
         desk = TenantHarness(database)
-        pids.append(database.read(backend))
+        pids.append(database.read(get_backend_pid))
         desk.add("once")
 
         assert desk.subjects() == ["once"]
@@ -203,17 +203,17 @@ def test_the_loser_of_a_deadlock_is_tried_again_and_both_succeed(postgres_url: s
     both_hold_one = threading.Barrier(2)
     attempts: list[str] = []
 
-    def change_both(tx: Transaction, name: str, one: Todo, other: Todo) -> None:
+    def change_both(tx: Transaction, name: str, first_todo: Todo, second_todo: Todo) -> None:
         attempts.append(name)
-        todos.change(tx, desk.tenant.id, one.id, Change(description=name))
+        todos.change(tx, desk.tenant.id, first_todo.id, Change(description=name))
         if attempts.count(name) == 1:
             both_hold_one.wait(30)
-        todos.change(tx, desk.tenant.id, other.id, Change(outcome=name))
+        todos.change(tx, desk.tenant.id, second_todo.id, Change(outcome=name))
 
-    left = Helper(postgres_url, partial(change_both, name="left", one=first, other=second))
-    right = Helper(postgres_url, partial(change_both, name="right", one=second, other=first))
+    left = Helper(postgres_url, partial(change_both, name="left", first_todo=first, second_todo=second))
+    right = Helper(postgres_url, partial(change_both, name="right", first_todo=second, second_todo=first))
 
-    assert (left.ends(), right.ends()) == (None, None)
+    assert (left.join(), right.join()) == (None, None)
     assert len(attempts) == 3
     assert {todo.description for todo in (desk.get(first), desk.get(second))} == {"left", "right"}
     assert [change for change, _ in desk.changes()] == ["created"] * 2 + ["updated"] * 4
@@ -249,11 +249,11 @@ def test_a_retry_that_a_new_message_overtakes_finds_the_conversation_busy(
     def overtake(tx: Transaction, tenant_id: int) -> None:
         turns.start(tx, tenant_id, conversation.id, turns.TurnRequest("second"))
         helpers.append(Helper(postgres_url, lambda other: dead_letters.retry(other, tenant_id, dead.id)))
-        helpers[0].waits(admin)
+        helpers[0].wait_for_lock(admin)
 
     desk.write(overtake)
 
-    assert isinstance(helpers[0].ends(), TurnRunning)
+    assert isinstance(helpers[0].join(), TurnRunning)
     assert desk.read(jobs.get, dead.id).state == "dead"
 
 
@@ -262,7 +262,7 @@ def test_a_lock_timeout_is_reported_as_busy(postgres_url: str, database: DirectD
     todo = desk.add("held")
 
     def impatient(tx: Transaction, tenant_id: int) -> None:
-        tx.run("SET LOCAL lock_timeout = 10")  # as an operator may set it for everybody
+        tx.run("SET LOCAL lock_timeout = 10")  # as an operator may set it for the whole server
         todos.get_locked(tx, tenant_id, todo.id)
 
     with psycopg.connect(postgres_url) as other:
@@ -271,7 +271,7 @@ def test_a_lock_timeout_is_reported_as_busy(postgres_url: str, database: DirectD
             desk.write(impatient)
 
 
-# A server that is not there
+# An unreachable server
 
 
 @pytest.mark.parametrize(
@@ -326,13 +326,13 @@ def test_a_statement_the_server_refuses_is_an_internal_error_and_leaves_nothing(
     assert desk.subjects() == []
 
 
-# Several at once
+# Concurrent changes
 
 
 def test_two_changes_that_would_close_a_cycle_together_never_both_succeed(
     admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
 ) -> None:
-    """The two have no todo in common, so no lock on a todo could tell them of each other."""
+    """The two changes share no todo, so a lock on a todo could not serialize them."""
     desk = TenantHarness(database)
     north, south = desk.add("north"), desk.add("south")
     east, west = desk.add("east", depends_on=(south.id,)), desk.add("west", depends_on=(north.id,))
@@ -341,11 +341,11 @@ def test_two_changes_that_would_close_a_cycle_together_never_both_succeed(
     def wait_for_east(tx: Transaction, tenant_id: int) -> None:
         todos.change(tx, tenant_id, north.id, Change(depends_on=(east.id,)))
         helpers.append(Helper(postgres_url, lambda other: todos.change(other, tenant_id, south.id, Change(depends_on=(west.id,)))))
-        helpers[0].waits(admin)
+        helpers[0].wait_for_lock(admin)
 
     desk.write(wait_for_east)
 
-    assert isinstance(helpers[0].ends(), DependencyCycle)
+    assert isinstance(helpers[0].join(), DependencyCycle)
     assert (desk.get(north).depends_on, desk.get(south).depends_on) == ((east.id,), ())
 
 
@@ -356,14 +356,14 @@ def test_of_two_concurrent_mutual_dependencies_at_most_one_succeeds(postgres_url
         todos.change(tx, desk.tenant.id, todo.id, Change(depends_on=(on.id,)))
 
     for _ in range(10):
-        one, other = desk.add(), desk.add()
+        first, second = desk.add(), desk.add()
         together = threading.Barrier(2)
-        left = Helper(postgres_url, partial(depend, todo=one, on=other), together)
-        right = Helper(postgres_url, partial(depend, todo=other, on=one), together)
-        refused = [error for error in (left.ends(), right.ends()) if error]
+        left = Helper(postgres_url, partial(depend, todo=first, on=second), together)
+        right = Helper(postgres_url, partial(depend, todo=second, on=first), together)
+        refused = [error for error in (left.join(), right.join()) if error]
 
         assert [type(error) for error in refused] == [DependencyCycle]
-        assert sorted([desk.get(one).depends_on, desk.get(other).depends_on]) in ([(), (one.id,)], [(), (other.id,)])
+        assert sorted([desk.get(first).depends_on, desk.get(second).depends_on]) in ([(), (first.id,)], [(), (second.id,)])
 
 
 def test_a_dependency_that_ends_while_it_is_being_removed_is_counted_once(
@@ -378,12 +378,12 @@ def test_a_dependency_that_ends_while_it_is_being_removed_is_counted_once(
         todos.get_locked(tx, tenant_id, waiting.id)
         if not helpers:
             helpers.append(Helper(postgres_url, lambda other: todos.end(other, tenant_id, ending.id, "completed")))
-            helpers[0].waits(admin)
+            helpers[0].wait_for_lock(admin)
         todos.change(tx, tenant_id, waiting.id, Change(depends_on=(staying.id,)))
 
     desk.write(stop_waiting)
 
-    assert helpers[0].ends() is None
+    assert helpers[0].join() is None
     assert (desk.get(ending).status, desk.get(waiting).depends_on) == ("completed", (staying.id,))
     assert database.read(lambda tx: tx.one("SELECT blocked_by FROM todos WHERE id = ?", waiting.id)) == (1,)
 
@@ -398,11 +398,11 @@ def test_a_dependency_deleted_while_it_is_being_added_is_not_found(
     def remove(tx: Transaction, tenant_id: int) -> None:
         todos.remove(tx, tenant_id, going.id)
         helpers.append(Helper(postgres_url, lambda other: todos.add(other, tenant_id, Draft("late", depends_on=(going.id,)))))
-        helpers[0].waits(admin)
+        helpers[0].wait_for_lock(admin)
 
     desk.write(remove)
 
-    assert isinstance(helpers[0].ends(), NotFound)
+    assert isinstance(helpers[0].join(), NotFound)
     assert desk.subjects() == []
 
 
@@ -416,9 +416,9 @@ def test_a_todo_that_is_being_claimed_is_passed_over_not_waited_for(
     def hold_first(tx: Transaction, tenant_id: int) -> None:
         todos.get_locked(tx, tenant_id, first.id)
         helpers.append(Helper(postgres_url, lambda other: claims.claim(other, tenant_id, "bob")))
-        helpers[0].waits(admin)
+        helpers[0].wait_for_lock(admin)
 
     desk.write(hold_first)
 
-    assert helpers[0].ends() is None
+    assert helpers[0].join() is None
     assert (desk.get(first).status, desk.get(second).status) == ("pending", "in_progress")

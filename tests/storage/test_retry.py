@@ -1,4 +1,4 @@
-"""Waiting for the database: which failures are retried, when the waiting ends, and how it is logged."""
+"""Retries of database operations: which failures are retried, when retrying stops, and the log messages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -11,12 +11,12 @@ from headway.storage.retry import repeat_forever, retry_storage
 DELAY_S = 0.001
 
 
-def failing(*errors: Exception) -> Callable[[], Awaitable[str]]:
-    """An attempt that fails with each of these errors in turn, and then succeeds."""
-    left: Iterator[Exception] = iter(errors)
+def fail_with(*errors: Exception) -> Callable[[], Awaitable[str]]:
+    """Return an operation that raises each of these errors in turn and then succeeds."""
+    remaining: Iterator[Exception] = iter(errors)
 
     async def attempt() -> str:
-        for error in left:
+        for error in remaining:
             raise error
         return "stored"
 
@@ -24,41 +24,41 @@ def failing(*errors: Exception) -> Callable[[], Awaitable[str]]:
 
 
 def test_an_outage_is_waited_out_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    assert asyncio.run(retry_storage(failing(*[DatabaseBusy()] * 5), "run 7", max_refusals=1, delay_s=DELAY_S)) == "stored"
+    assert asyncio.run(retry_storage(fail_with(*[DatabaseBusy()] * 5), "run 7", max_refusals=1, delay_s=DELAY_S)) == "stored"
     assert caplog.messages == [f"run 7 waits for the database: {DatabaseBusy()}"]
 
 
 def test_another_failure_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
-    asyncio.run(retry_storage(failing(DatabaseBusy(), CommitUncertain(), CommitUncertain()), "run 7", delay_s=DELAY_S))
+    asyncio.run(retry_storage(fail_with(DatabaseBusy(), CommitUncertain(), CommitUncertain()), "run 7", delay_s=DELAY_S))
     assert [message.partition(": ")[2] for message in caplog.messages] == [str(DatabaseBusy()), str(CommitUncertain())]
 
 
 def test_refusals_are_retried_up_to_the_limit_and_transient_failures_do_not_count() -> None:
     refused, busy = StorageError("no such table"), DatabaseBusy()
-    assert asyncio.run(retry_storage(failing(refused, busy, busy, refused), "run 7", max_refusals=3, delay_s=DELAY_S)) == "stored"
+    assert asyncio.run(retry_storage(fail_with(refused, busy, busy, refused), "run 7", max_refusals=3, delay_s=DELAY_S)) == "stored"
     with pytest.raises(StorageError, match="no such table"):
-        asyncio.run(retry_storage(failing(refused, busy, refused, refused), "run 7", max_refusals=3, delay_s=DELAY_S))
+        asyncio.run(retry_storage(fail_with(refused, busy, refused, refused), "run 7", max_refusals=3, delay_s=DELAY_S))
 
 
 def test_other_errors_are_raised_at_once() -> None:
     with pytest.raises(ZeroDivisionError):
-        asyncio.run(retry_storage(failing(ZeroDivisionError()), "run 7", delay_s=DELAY_S))
+        asyncio.run(retry_storage(fail_with(ZeroDivisionError()), "run 7", delay_s=DELAY_S))
 
 
 def test_a_background_task_survives_every_failure_and_ends_when_it_is_canceled() -> None:
-    async def story() -> None:
-        done = asyncio.Event()
-        attempt = failing(DatabaseBusy(), StorageError("no such table"), ZeroDivisionError())
+    async def scenario() -> None:
+        stored = asyncio.Event()
+        attempt = fail_with(DatabaseBusy(), StorageError("no such table"), ZeroDivisionError())
 
         async def step() -> None:
             await attempt()
-            done.set()
+            stored.set()
             await asyncio.sleep(60)
 
         task = asyncio.create_task(repeat_forever(step, "the feed", DELAY_S))
-        await asyncio.wait_for(done.wait(), 30)
+        await asyncio.wait_for(stored.wait(), 30)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    asyncio.run(story())
+    asyncio.run(scenario())

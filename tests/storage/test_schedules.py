@@ -1,4 +1,4 @@
-"""Recurring work as it is stored: put by name, and due when its clock says so."""
+"""Stored schedules: created and changed by name, with the next due time from their cron expression or interval."""
 
 import json
 from datetime import UTC, datetime
@@ -27,34 +27,34 @@ def message(desk: TenantHarness, content: str = "How is it going?") -> dict[str,
     return {"message": {"conversation_id": desk.conversation().id, "content": content}}
 
 
-def told(desk: TenantHarness) -> list[tuple[str, dict[str, Any]]]:
-    """(change, schedule) of every schedule_changed, in order."""
-    heard = [json.loads(data) for kind, data in desk.events() if kind == "schedule_changed"]
-    return [(one["change"], one["schedule"]) for one in heard]
+def list_changes(desk: TenantHarness) -> list[tuple[str, dict[str, Any]]]:
+    """Return (change, schedule) of every schedule_changed event, in order."""
+    documents = [json.loads(data) for kind, data in desk.events() if kind == "schedule_changed"]
+    return [(document["change"], document["schedule"]) for document in documents]
 
 
-# Putting
+# Creating and changing
 
 
 def test_a_put_schedule_is_stored_and_emitted(desk: TenantHarness, clock: FixedClock) -> None:
     work = message(desk)
-    made = put(desk, "report", Timing("0 6 * * *", "Europe/Berlin"), work)
+    schedule = put(desk, "report", Timing("0 6 * * *", "Europe/Berlin"), work)
 
-    assert desk.read(schedules.get, "report") == made
-    assert made.as_json() == {
+    assert desk.read(schedules.get, "report") == schedule
+    assert schedule.as_json() == {
         "name": "report",
         "cron": "0 6 * * *",
         "timezone": "Europe/Berlin",
         **work,
         "paused": False,
-        "next_at": made.next_at // 1000,
+        "next_at": schedule.next_at // 1000,
         "last_at": 0,
         "last_job": None,
         "skipped": 0,
         "created_at": clock.now // 1000,
         "updated_at": clock.now // 1000,
     }
-    assert told(desk) == [("updated", made.as_json())]
+    assert list_changes(desk) == [("updated", schedule.as_json())]
 
 
 def test_an_interval_says_nothing_of_time_zones(desk: TenantHarness) -> None:
@@ -69,11 +69,11 @@ def test_putting_an_identical_schedule_changes_nothing(desk: TenantHarness, cloc
     desk.database.write(schedules.tick)
     before = desk.read(schedules.get, "daily")
     clock.advance(10)
-    again = put(desk)
+    repeated = put(desk)
 
-    assert again == before._replace(updated_at=clock.now)
-    assert (again.id, again.created_at) == (first.id, first.created_at)
-    assert again.last_job
+    assert repeated == before._replace(updated_at=clock.now)
+    assert (repeated.id, repeated.created_at) == (first.id, first.created_at)
+    assert repeated.last_job
     assert desk.count("schedules") == 1
 
 
@@ -112,9 +112,9 @@ def test_a_paused_schedule_stays_paused_when_it_is_put(desk: TenantHarness) -> N
 
 
 def test_spaces_around_a_name_are_no_part_of_it(desk: TenantHarness) -> None:
-    made = put(desk, " daily ")
-    assert made.name == "daily"
-    assert desk.read(schedules.get, " daily ") == made
+    schedule = put(desk, " daily ")
+    assert schedule.name == "daily"
+    assert desk.read(schedules.get, " daily ") == schedule
     assert desk.write(schedules.pause, " daily ").paused
     desk.write(schedules.remove, " daily ")
     assert desk.count("schedules") == 0
@@ -122,11 +122,11 @@ def test_spaces_around_a_name_are_no_part_of_it(desk: TenantHarness) -> None:
 
 def test_a_removed_schedule_is_gone_and_its_removal_is_emitted(desk: TenantHarness) -> None:
     put(desk, "one")
-    kept = put(desk, "two")
+    remaining = put(desk, "two")
     desk.write(schedules.remove, "one")
 
-    assert desk.read(schedule_store.list_page, 10) == [kept]
-    assert [change for change, _ in told(desk)] == ["updated", "updated", "deleted"]
+    assert desk.read(schedule_store.list_page, 10) == [remaining]
+    assert [change for change, _ in list_changes(desk)] == ["updated", "updated", "deleted"]
     for action in (schedules.get, schedules.get_locked, schedules.remove, schedules.pause, schedules.resume, schedules.run_now):
         with pytest.raises(NotFound, match="No schedule named 'one'"):
             desk.write(action, "one")
@@ -134,29 +134,29 @@ def test_a_removed_schedule_is_gone_and_its_removal_is_emitted(desk: TenantHarne
 
 def test_each_tenant_has_its_own(desk: TenantHarness, database: DirectDatabase) -> None:
     other = TenantHarness(database, "other")
-    mine, theirs = put(desk), put(other, timing=Timing("0 6 * * *"))
+    own, foreign = put(desk), put(other, timing=Timing("0 6 * * *"))
 
-    assert desk.read(schedules.get, "daily") == mine
-    assert desk.read(schedule_store.list_page, 10) == [mine]
+    assert desk.read(schedules.get, "daily") == own
+    assert desk.read(schedule_store.list_page, 10) == [own]
     other.write(schedules.remove, "daily")
-    assert desk.read(schedules.get, "daily") == mine
+    assert desk.read(schedules.get, "daily") == own
     with pytest.raises(NotFound):
         other.read(schedules.get, "daily")
-    assert theirs.tenant_id != mine.tenant_id
+    assert foreign.tenant_id != own.tenant_id
 
 
 def test_schedules_survive_a_restart(desk: TenantHarness, database_url: str, clock: FixedClock) -> None:
     put(desk)
     clock.advance(61)
     desk.database.write(schedules.tick)
-    known = desk.read(schedules.get, "daily")
+    stored = desk.read(schedules.get, "daily")
 
     with DirectDatabase(database_url, clock) as reopened:
-        assert reopened.read(lambda tx: schedules.get(tx, desk.tenant.id, "daily")) == known
+        assert reopened.read(lambda tx: schedules.get(tx, desk.tenant.id, "daily")) == stored
         clock.advance(60)
         reopened.write(lambda tx: tx.run("UPDATE jobs SET state = 'completed'"))
         reopened.write(schedules.tick)
-        assert reopened.read(lambda tx: schedules.get(tx, desk.tenant.id, "daily")).last_job != known.last_job
+        assert reopened.read(lambda tx: schedules.get(tx, desk.tenant.id, "daily")).last_job != stored.last_job
 
 
 def test_a_tenant_has_so_many_and_no_more(desk: TenantHarness, database: DirectDatabase) -> None:
@@ -167,11 +167,11 @@ def test_a_tenant_has_so_many_and_no_more(desk: TenantHarness, database: DirectD
     database.write(fill)
     with pytest.raises(Invalid, match="at most 1,000 schedules"):
         put(desk, "one more")
-    assert put(desk, "n0", Timing("0 6 * * *")).cron  # one that is there can be changed,
-    put(TenantHarness(database, "other"))  # and others are not concerned
+    assert put(desk, "n0", Timing("0 6 * * *")).cron  # an existing schedule can still be changed,
+    put(TenantHarness(database, "other"))  # and the limit of one tenant does not affect another
 
 
-# What is refused
+# Invalid schedules
 
 BAD_TIMINGS = {
     "neither": Timing(),
@@ -208,13 +208,13 @@ def test_times_that_are_none_are_refused(timing: Timing) -> None:
 
 
 def test_a_refused_schedule_changes_nothing(desk: TenantHarness) -> None:
-    known = put(desk)
+    stored = put(desk)
     for name in ("daily", "another"):
         with pytest.raises(Invalid):
             put(desk, name, Timing("0 6 * * *", "Mars/Olympus"))
         with pytest.raises(Invalid):
             put(desk, name, work={})
-    assert desk.read(schedule_store.list_page, 10) == [known]
+    assert desk.read(schedule_store.list_page, 10) == [stored]
 
 
 def tool(arguments: Any, **fields: Any) -> dict[str, Any]:
@@ -272,47 +272,47 @@ def test_a_foreign_conversation_is_as_unknown_as_a_missing_one(desk: TenantHarne
     assert desk.count("schedules") == 0
 
 
-# When: clocks that are turned forward and back
+# Due times across daylight saving changes
 
 
-def moment(written: str) -> int:
-    return int(datetime.fromisoformat(written).replace(tzinfo=UTC).timestamp() * 1000)
+def to_ms(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000)
 
 
-def times(cron: str, zone: str, start: str, count: int) -> list[str]:
-    """The next so many times in UTC, each found from the one before."""
-    now, found = moment(start), []
+def list_due_times(cron: str, zone: str, start: str, count: int) -> list[str]:
+    """Compute the next `count` due times in UTC, each from the one before."""
+    now, due = to_ms(start), []
     for _ in range(count):
         now = schedules.compute_next(Timing(cron, zone), now, now)
-        found.append(datetime.fromtimestamp(now / 1000, UTC).strftime("%m-%d %H:%M"))
-    return found
+        due.append(datetime.fromtimestamp(now / 1000, UTC).strftime("%m-%d %H:%M"))
+    return due
 
 
 def test_six_in_the_morning_is_at_six_in_summer_and_in_winter() -> None:
-    assert times("0 6 * * *", "Europe/Berlin", "2026-03-28T00:00", 3) == ["03-28 05:00", "03-29 04:00", "03-30 04:00"]
-    assert times("0 6 * * *", "Europe/Berlin", "2026-10-24T00:00", 3) == ["10-24 04:00", "10-25 05:00", "10-26 05:00"]
-    assert times("0 6 * * *", "UTC", "2026-03-28T07:00", 2) == ["03-29 06:00", "03-30 06:00"]
+    assert list_due_times("0 6 * * *", "Europe/Berlin", "2026-03-28T00:00", 3) == ["03-28 05:00", "03-29 04:00", "03-30 04:00"]
+    assert list_due_times("0 6 * * *", "Europe/Berlin", "2026-10-24T00:00", 3) == ["10-24 04:00", "10-25 05:00", "10-26 05:00"]
+    assert list_due_times("0 6 * * *", "UTC", "2026-03-28T07:00", 2) == ["03-29 06:00", "03-30 06:00"]
 
 
 def test_a_time_that_a_spring_night_leaves_out_comes_when_the_clock_has_jumped() -> None:
-    assert times("30 2 * * *", "Europe/Berlin", "2026-03-28T00:00", 3) == ["03-28 01:30", "03-29 01:00", "03-30 00:30"]
+    assert list_due_times("30 2 * * *", "Europe/Berlin", "2026-03-28T00:00", 3) == ["03-28 01:30", "03-29 01:00", "03-30 00:30"]
 
 
 def test_a_time_that_an_autumn_night_has_twice_comes_once() -> None:
-    assert times("30 2 * * *", "Europe/Berlin", "2026-10-24T00:00", 3) == ["10-24 00:30", "10-25 00:30", "10-26 01:30"]
+    assert list_due_times("30 2 * * *", "Europe/Berlin", "2026-10-24T00:00", 3) == ["10-24 00:30", "10-25 00:30", "10-26 01:30"]
 
 
 def test_an_hourly_schedule_stays_hourly_through_both_clock_changes() -> None:
-    spring = times("0 * * * *", "Europe/Berlin", "2026-03-28T23:30", 4)
-    autumn = times("0 * * * *", "Europe/Berlin", "2026-10-24T23:30", 4)
+    spring = list_due_times("0 * * * *", "Europe/Berlin", "2026-03-28T23:30", 4)
+    autumn = list_due_times("0 * * * *", "Europe/Berlin", "2026-10-24T23:30", 4)
     assert spring == ["03-29 00:00", "03-29 01:00", "03-29 02:00", "03-29 03:00"]
     assert autumn == ["10-25 00:00", "10-25 01:00", "10-25 02:00", "10-25 03:00"]
 
 
 def test_an_interval_does_not_care_how_clocks_are_set() -> None:
-    start = moment("2026-03-28T23:30")
+    start = to_ms("2026-03-28T23:30")
     assert schedules.compute_next(Timing(every_ms=3_600_000), start, start + 5 * 3_600_000) == start + 6 * 3_600_000
 
 
 def test_a_leap_day_is_waited_for() -> None:
-    assert schedules.compute_next(Timing("0 0 29 2 *"), 0, moment("2026-01-01T00:00")) == moment("2028-02-29T00:00")
+    assert schedules.compute_next(Timing("0 0 29 2 *"), 0, to_ms("2026-01-01T00:00")) == to_ms("2028-02-29T00:00")

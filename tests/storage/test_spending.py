@@ -1,4 +1,4 @@
-"""The pool counts the calls of the last day, whatever clocks say."""
+"""The pool counts the calls of the last 24 hours, even if the clock was wrong."""
 
 from headway.actions import spending, turns
 from headway.ledger.run import NANOS_PER_DOLLAR
@@ -17,19 +17,19 @@ def test_a_clock_that_was_days_ahead_leaves_nothing_in_the_pool(desk: TenantHarn
         nonlocal run
         run = desk.database.write(lambda tx: spending.settle(tx, run, CALL, LIMIT))
 
-    def spent() -> float:
+    def get_spent() -> float:
         return float(desk.read(spending.build_costs, LIMIT)["spent_usd"])
 
-    began = clock.now
-    clock.now = began + 3 * DAY_MS
+    start = clock.now
+    clock.now = start + 3 * DAY_MS
     pay()
-    clock.now = began
+    clock.now = start
     for _ in range(4):
         pay()
-    assert spent() == 5
+    assert get_spent() == 5
 
-    clock.now = began + 2 * DAY_MS
+    clock.now = start + 2 * DAY_MS
     pay()
-    assert spent() == 2  # this one, and the one that has yet to come
-    clock.now = began + 5 * DAY_MS
-    assert spent() == 0
+    assert get_spent() == 2  # this call, and the one dated in the future
+    clock.now = start + 5 * DAY_MS
+    assert get_spent() == 0

@@ -1,4 +1,4 @@
-"""SQLite when things go wrong: a damaged file, no place to write, a full disk, somebody else's lock. Nothing is lost."""
+"""SQLite faults: a damaged file, an unwritable folder, a full disk, a lock of another process. No data is lost."""
 
 import os
 import subprocess
@@ -85,21 +85,21 @@ def database(url: str, clock: FixedClock) -> Iterator[DirectDatabase]:
 
 @contextmanager
 def lock_of_another_process(path: Path) -> Iterator[Callable[[], None]]:
-    """The file is locked by a process of its own; calling what this gives lets go."""
+    """Lock the file from another process. The yielded function releases the lock."""
     with Popen([sys.executable, "-c", HOLD_LOCK, str(path)], stdin=PIPE, stdout=PIPE, text=True) as holder:
         assert holder.stdin is not None
         assert holder.stdout is not None
         assert holder.stdout.readline() == "locked\n"
 
-        def let_go() -> None:
+        def release() -> None:
             holder.communicate("\n", timeout=30)
 
-        yield let_go
+        yield release
         if holder.poll() is None:
-            let_go()
+            release()
 
 
-def connection_of(database: DirectDatabase) -> SqliteConnection:
+def get_connection(database: DirectDatabase) -> SqliteConnection:
     assert isinstance(database.connection, SqliteConnection)
     return database.connection
 
@@ -129,7 +129,7 @@ def test_repeated_refusals_leave_no_file_open(path: Path, url: str) -> None:
     for _ in range(5):
         with pytest.raises(DatabaseDamaged) as refusal:
             DirectDatabase(url)
-        refusals.append(refusal)  # who keeps the error does not keep the file
+        refusals.append(refusal)  # a kept exception must not keep the file open
 
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -167,7 +167,7 @@ def test_an_empty_file_is_a_new_database(path: Path, url: str) -> None:
         assert TenantHarness(database).add().position == 1
 
 
-# No place to write
+# An unwritable folder
 
 
 @pytest.mark.parametrize("below", ["headway.db", "home/headway.db", "a/b/c/headway.db"])
@@ -198,15 +198,15 @@ def test_a_new_home_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 def test_a_full_disk_leaves_nothing_half_written_and_writes_resume_with_space(database: DirectDatabase) -> None:
     desk = TenantHarness(database)
-    kept = desk.add("kept")
-    told = desk.events()
-    raw = connection_of(database).raw
+    todo = desk.add("kept")
+    events_before = desk.events()
+    raw = get_connection(database).raw
     raw.execute(f"PRAGMA max_page_count={raw.execute('PRAGMA page_count').get + 5}")
 
     with pytest.raises(DatabaseFull, match=r"is full; nothing was changed\. Free some space"):
         desk.write(todos.add_many, [Draft("too much", description="x" * 10_000)] * 20)
 
-    assert (desk.subjects(), desk.events()) == ([kept.subject], told)
+    assert (desk.subjects(), desk.events()) == ([todo.subject], events_before)
     assert database.read(check_database).startswith("SQLite")
     raw.execute("PRAGMA max_page_count=1000000")
     assert desk.add("room again").position == 2
@@ -214,7 +214,7 @@ def test_a_full_disk_leaves_nothing_half_written_and_writes_resume_with_space(da
 
 def test_a_full_disk_keeps_exactly_the_acknowledged_writes_of_a_group(database: DirectDatabase) -> None:
     desk = TenantHarness(database)
-    connection = connection_of(database)
+    connection = get_connection(database)
     connection.raw.execute(f"PRAGMA max_page_count={connection.raw.execute('PRAGMA page_count').get + 20}")
 
     def adding(number: int, size: int) -> Callable[[Transaction], Todo]:
@@ -223,8 +223,8 @@ def test_a_full_disk_keeps_exactly_the_acknowledged_writes_of_a_group(database: 
     outcomes = connection.write_group([adding(number, 200_000 if number == 2 else 100) for number in range(5)])
 
     assert isinstance(outcomes[2].error, DatabaseFull)
-    assert all(isinstance(one.error, DatabaseFull) for one in outcomes if one.error)
-    assert desk.subjects() == [one.value.subject for one in outcomes if one.value]
+    assert all(isinstance(outcome.error, DatabaseFull) for outcome in outcomes if outcome.error)
+    assert desk.subjects() == [outcome.value.subject for outcome in outcomes if outcome.value]
     connection.raw.execute("PRAGMA max_page_count=1000000")
     assert connection.write(adding(6, 200_000)).subject == "6"
 
@@ -240,28 +240,28 @@ def test_a_file_that_may_not_grow_refuses_loses_nothing_and_heals(database: Dire
     assert acknowledged[-1] == "room again"
     assert len(acknowledged) < 100
     assert desk.subjects() == acknowledged
-    assert [told["subject"] for _, told in desk.changes()] == acknowledged
+    assert [todo["subject"] for _, todo in desk.changes()] == acknowledged
 
 
-# Somebody else's lock
+# A lock of another process
 
 
 def test_a_lock_held_too_long_is_reported_and_nothing_is_lost(path: Path, database: DirectDatabase) -> None:
     desk = TenantHarness(database)
     desk.add("before")
-    told = desk.events()
+    events_before = desk.events()
 
-    with closing(SqliteConnection(str(path), FixedClock(), ignore_commit, busy_limit_s=0.2)) as hasty:
+    with closing(SqliteConnection(str(path), FixedClock(), ignore_commit, busy_limit_s=0.2)) as impatient:
 
         def add(subject: str) -> Todo:
-            return hasty.write(lambda tx: todos.add(tx, desk.tenant.id, Draft(subject)))
+            return impatient.write(lambda tx: todos.add(tx, desk.tenant.id, Draft(subject)))
 
         with lock_of_another_process(path):
             with pytest.raises(DatabaseBusy, match=r"locked by another process for 0\.2 s; nothing was changed"):
                 add("refused")
-            outcomes = hasty.write_group([lambda tx: todos.add(tx, desk.tenant.id, Draft("refused"))] * 2)
-            assert [type(one.error) for one in outcomes] == [DatabaseBusy] * 2
-            assert (desk.subjects(), desk.events()) == (["before"], told), "reading goes on meanwhile"
+            outcomes = impatient.write_group([lambda tx: todos.add(tx, desk.tenant.id, Draft("refused"))] * 2)
+            assert [type(outcome.error) for outcome in outcomes] == [DatabaseBusy] * 2
+            assert (desk.subjects(), desk.events()) == (["before"], events_before), "reading goes on meanwhile"
 
         add("after")
 
@@ -270,21 +270,21 @@ def test_a_lock_held_too_long_is_reported_and_nothing_is_lost(path: Path, databa
 
 def test_a_lock_held_for_less_is_waited_for(path: Path, database: DirectDatabase) -> None:
     desk = TenantHarness(database)
-    asking, added = threading.Event(), []
+    requested, added = threading.Event(), []
 
     def now() -> int:
-        asking.set()  # the clock is read right before the lock is asked for
+        requested.set()  # the clock is read right before the lock is requested
         return 1
 
     def add() -> None:
         with closing(SqliteConnection(str(path), now, ignore_commit, busy_limit_s=60)) as patient:
             added.append(patient.write(lambda tx: todos.add(tx, desk.tenant.id, Draft("patient"))))
 
-    with lock_of_another_process(path) as let_go:
+    with lock_of_another_process(path) as release:
         writer = threading.Thread(target=add)
         writer.start()
-        assert asking.wait(30)
-        let_go()
+        assert requested.wait(30)
+        release()
         writer.join()
 
     assert [todo.subject for todo in added] == desk.subjects() == ["patient"]
@@ -333,9 +333,9 @@ os._exit(9)
 
 @pytest.mark.parametrize("name", ["synchronous", "foreign_keys", "journal_mode"])
 def test_every_connection_is_durable_and_keeps_references(database: DirectDatabase, name: str) -> None:
-    wanted = {"synchronous": 2, "foreign_keys": 1, "journal_mode": "wal"}
+    expected = {"synchronous": 2, "foreign_keys": 1, "journal_mode": "wal"}
 
-    assert connection_of(database).raw.execute(f"PRAGMA {name}").get == wanted[name]
+    assert get_connection(database).raw.execute(f"PRAGMA {name}").get == expected[name]
 
 
 def test_the_database_is_for_its_owner_alone(tmp_path: Path) -> None:

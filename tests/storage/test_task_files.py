@@ -1,4 +1,4 @@
-"""A conversation's task list is a file that survives many processes, a kill at any moment, and what others wrote into it."""
+"""A conversation's task list is a file that survives concurrent processes, a kill at any moment, and edits by other programs."""
 
 import json
 import os
@@ -31,13 +31,13 @@ def put(file: TaskFile, content: str | bytes) -> Path:
     return path
 
 
-def everything(folder: Path) -> list[str]:
+def list_files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
 def test_a_list_that_is_not_there_is_empty_and_reading_creates_nothing(file: TaskFile, tmp_path: Path) -> None:
     assert file.read() == []
-    assert everything(tmp_path) == []
+    assert list_files(tmp_path) == []
 
 
 def test_the_file_is_made_by_the_first_write_named_by_the_conversation_and_holds_one_document(
@@ -64,20 +64,20 @@ def test_nothing_but_a_uuid_names_a_file(tmp_path: Path, name: str) -> None:
         file.read()
     with pytest.raises(Invalid, match="UUID"):
         add(file)
-    assert [path for path in everything(tmp_path) if not path.startswith("tasks")] == []
+    assert [path for path in list_files(tmp_path) if not path.startswith("tasks")] == []
 
 
 def test_unknown_fields_in_the_document_survive_a_rewrite(file: TaskFile) -> None:
-    theirs = {
+    document = {
         "tasks": [{"id": "a", "title": "look", "due": {"at": [1, 2.5, None]}, "done": True, "emoji": "🦉"}],
         "session": "ünïcode",
         "created-at": 1,
     }
-    path = put(file, json.dumps(theirs))
+    path = put(file, json.dumps(document))
     add(file, "build")
 
-    assert json.loads(path.read_bytes()) == theirs | {
-        "tasks": [*theirs["tasks"], {"id": "1", "title": "build", "description": "", "done": False}]  # type: ignore[misc]
+    assert json.loads(path.read_bytes()) == document | {
+        "tasks": [*document["tasks"], {"id": "1", "title": "build", "description": "", "done": False}]  # type: ignore[misc]
     }
 
 
@@ -86,7 +86,7 @@ def test_unknown_fields_in_the_document_survive_a_rewrite(file: TaskFile) -> Non
     [([], "1"), (["1", "2"], "3"), (["7"], "8"), (["2", "x", "٣", "-4", "1.5", ""], "3"), (["9" * 5_000], "1"), (["0"], "1")],
 )
 def test_a_new_id_is_the_number_after_the_highest(taken: list[str], following: str) -> None:
-    assert get_next_id([{"id": one, "title": ""} for one in taken]) == following
+    assert get_next_id([{"id": task_id, "title": ""} for task_id in taken]) == following
 
 
 DAMAGED = {
@@ -202,12 +202,12 @@ def test_work_that_raises_changes_nothing(file: TaskFile) -> None:
     add(file)
     before = Path(file.path).read_bytes()
 
-    def stumble(tasks: list[dict[str, Any]]) -> None:
+    def fail(tasks: list[dict[str, Any]]) -> None:
         tasks.clear()
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        file.change(stumble)
+        file.change(fail)
     assert Path(file.path).read_bytes() == before
 
 
@@ -226,15 +226,15 @@ def test_a_folder_that_cannot_be_written_is_an_error_of_the_system(tmp_path: Pat
 
 def test_a_killed_writers_temporary_file_is_removed_by_the_next_lock_holder(file: TaskFile) -> None:
     add(file)
-    left = Path(file.folder) / ".locks" / f"{CONVERSATION[:2]}.tmp"
-    left.write_text('{"tasks": [{"id": "666"')
+    leftover = Path(file.folder) / ".locks" / f"{CONVERSATION[:2]}.tmp"
+    leftover.write_text('{"tasks": [{"id": "666"')
     add(file, "build")
     assert [task["title"] for task in file.read()] == ["look", "build"]
-    assert not left.exists()
+    assert not leftover.exists()
 
-    left.write_text('{"tasks": [{"id": "666"')
+    leftover.write_text('{"tasks": [{"id": "666"')
     TaskFile(file.folder, CONVERSATION[:2] + uuid4().hex[2:], 8).change(lambda _tasks: None)
-    assert everything(Path(file.folder)) == [".locks", f".locks/{CONVERSATION[:2]}", f"{CONVERSATION}.json", "7.json"]
+    assert list_files(Path(file.folder)) == [".locks", f".locks/{CONVERSATION[:2]}", f"{CONVERSATION}.json", "7.json"]
 
 
 def test_forgetting_a_conversation_removes_leftovers_of_killed_writers(file: TaskFile) -> None:
@@ -242,12 +242,12 @@ def test_forgetting_a_conversation_removes_leftovers_of_killed_writers(file: Tas
     (Path(file.folder) / ".locks" / f"{CONVERSATION[:2]}.tmp").write_text("a secret")
     delete_task_files(file.folder, [(CONVERSATION, 7), (uuid4().hex, 8)])
 
-    assert everything(Path(file.folder)) == [".locks", f".locks/{CONVERSATION[:2]}"]
+    assert list_files(Path(file.folder)) == [".locks", f".locks/{CONVERSATION[:2]}"]
 
 
 def test_a_disk_that_fills_up_keeps_the_list_and_is_not_filled_by_half_of_it(file: TaskFile) -> None:
     add(file)
-    before = everything(Path(file.folder))
+    before = list_files(Path(file.folder))
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limit[1]))
     try:
@@ -257,7 +257,7 @@ def test_a_disk_that_fills_up_keeps_the_list_and_is_not_filled_by_half_of_it(fil
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
 
     assert [task["title"] for task in file.read()] == ["look"]
-    assert everything(Path(file.folder)) == before
+    assert list_files(Path(file.folder)) == before
 
 
 def test_locks_do_not_pile_up_however_many_conversations_there_are(tmp_path: Path) -> None:

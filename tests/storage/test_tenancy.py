@@ -1,4 +1,4 @@
-"""A tenant sees its own rows. What is another's looks exactly like what never was."""
+"""A tenant sees only its own rows. Another tenant's rows are indistinguishable from rows that do not exist."""
 
 import inspect
 import re
@@ -40,7 +40,7 @@ from tests.tenant_rows import UNKNOWN_IDS, Ids, fill_tenant, message_work, read_
 
 CHANGE = Change(subject="meddled")
 
-# Everything that takes an id, by the name of the action or view: called by one tenant with another's.
+# Every action and view that takes an id, by name. One tenant calls each with another tenant's ids.
 ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "todos.get": lambda desk, ids: desk.read(todos.get, ids.todo),
     "todos.get_locked": lambda desk, ids: desk.write(todos.get_locked, ids.todo),
@@ -104,7 +104,7 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "goal_views.list_entries": lambda desk, ids: desk.read(goal_views.list_entries, ids.goal, 50),
     "goal_views.explain": lambda desk, ids: desk.read(goal_views.explain, ids.goal),
     "goal_views.explain of a sub-goal": lambda desk, ids: desk.read(goal_views.explain, ids.goal, ids.sub_goal),
-    "goal_views.explain of another's sub-goal": lambda desk, ids: desk.read(goal_views.explain, own_goal(desk), ids.sub_goal),
+    "goal_views.explain of another's sub-goal": lambda desk, ids: desk.read(goal_views.explain, ensure_goal(desk), ids.sub_goal),
 }
 STEPS = {
     "claims.find_lease",
@@ -120,28 +120,28 @@ STEPS = {
     "journal.append",
     "journal.emit_entry",
     "journal.emit_goal",
-    "runs.list_page",  # of a turn or a goal that is not theirs: none
+    "runs.list_page",  # returns an empty page for another tenant's turn or goal
     "turns.find_id_by_run",
     "turns.find_running",
     "turns.list_incomplete",
     "views.check_selection",
     "views.is_contradictory",
-}  # of what stands above: nobody else calls them
+}  # building blocks of the functions above, called by nothing else
 
 
-def own_goal(desk: TenantHarness) -> int:
-    """The same one however often it is asked for."""
-    known = desk.read(goal_store.list_page, None, 1, MAX_INTEGER)
-    return (known[0] if known else desk.write(goals.add, goals.NewGoal("of our own"))).id
+def ensure_goal(desk: TenantHarness) -> int:
+    """Return the tenant's goal, and create it first if there is none."""
+    page = desk.read(goal_store.list_page, None, 1, MAX_INTEGER)
+    return (page[0] if page else desk.write(goals.add, goals.NewGoal("of our own"))).id
 
 
-def refusal(attempt: Callable[[TenantHarness, Ids], Any], desk: TenantHarness, ids: Ids) -> tuple[type[HeadwayError], str]:
-    """How it was refused, with the caller's own words taken out of the message."""
+def get_refusal(attempt: Callable[[TenantHarness, Ids], Any], desk: TenantHarness, ids: Ids) -> tuple[type[HeadwayError], str]:
+    """Return the error of a refused call, with the caller's own values removed from the message."""
     with pytest.raises(HeadwayError) as refused:
         attempt(desk, ids)
     numbers = (ids.todo, ids.conversation, ids.token, ids.goal, ids.sub_goal)
     words = (ids.turn, ids.schedule, ids.key, ids.job, *map(str, numbers))
-    longest_first = sorted(words, key=len, reverse=True)  # goal 11 is not todo 1 twice
+    longest_first = sorted(words, key=len, reverse=True)  # else id 11 would match id 1 twice
     message = re.sub("|".join(map(re.escape, longest_first)), "…", str(refused.value))
     return type(refused.value), re.sub("#[0-9]+", "#…", message)
 
@@ -151,17 +151,17 @@ def test_ids_of_another_tenant_are_refused_exactly_like_unknown_ids(
     database: DirectDatabase, desk: TenantHarness, attempt: Callable[[TenantHarness, Ids], Any]
 ) -> None:
     rival = TenantHarness(database, "rival")
-    theirs = fill_tenant(rival)
+    foreign = fill_tenant(rival)
     before = read_tenant_rows(rival)
 
-    assert refusal(attempt, desk, theirs) == refusal(attempt, desk, UNKNOWN_IDS)
+    assert get_refusal(attempt, desk, foreign) == get_refusal(attempt, desk, UNKNOWN_IDS)
     assert read_tenant_rows(rival) == before
 
 
 def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
-    """Whoever adds an action adds it above."""
+    """A new action that takes an id must be added to the list above."""
 
-    def doors(module: ModuleType) -> set[str]:
+    def list_functions(module: ModuleType) -> set[str]:
         name = module.__name__.rpartition(".")[2]
         return {
             f"{name}.{function.__name__}"
@@ -175,9 +175,9 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
             names & {"todo_id", "conversation_id", "turn_id", "token_id", "job_id", "run_id", "goal_id", "reference", "selection"}
         )
 
-    found = set().union(
+    functions = set().union(
         *(
-            doors(module)
+            list_functions(module)
             for module in (
                 claims,
                 conversations,
@@ -194,28 +194,28 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
             )
         )
     )
-    assert found - {name.partition(" ")[0] for name in ATTEMPTS} == STEPS
+    assert functions - {name.partition(" ")[0] for name in ATTEMPTS} == STEPS
 
 
 def test_lists_counts_claims_and_the_log_contain_only_the_tenants_rows(database: DirectDatabase, desk: TenantHarness) -> None:
-    theirs = fill_tenant(TenantHarness(database, "rival"))
+    foreign = fill_tenant(TenantHarness(database, "rival"))
     desk.add("ours")
 
-    listed = desk.read(views.get_todo_list, Selection(), 50)
-    assert [todo.subject for todo in listed.todos] == ["ours"]
-    assert listed.counts == {"pending": 1, "in_progress": 0, "completed": 0, "canceled": 0}
+    todo_list = desk.read(views.get_todo_list, Selection(), 50)
+    assert [todo.subject for todo in todo_list.todos] == ["ours"]
+    assert todo_list.counts == {"pending": 1, "in_progress": 0, "completed": 0, "canceled": 0}
     assert [todo.subject for todo in desk.read(views.list_ready)] == ["ours"]
     assert desk.read(views.list_conversations) == []
     assert desk.read(views.list_jobs, None, 50) == ([], None)
-    for whose in (RunFilter(), RunFilter(theirs.turn), RunFilter(goal_id=theirs.goal)):
-        assert desk.read(views.list_agents, whose, 50) == ([], None, {})
-    assert desk.read(claims.find_lease, theirs.todo) is None
-    assert desk.read(jobs.find, theirs.job) is None
-    assert desk.read(turns.find_id_by_run, theirs.job) is None
-    assert desk.read(turns.find_running, theirs.conversation) is None
+    for run_filter in (RunFilter(), RunFilter(foreign.turn), RunFilter(goal_id=foreign.goal)):
+        assert desk.read(views.list_agents, run_filter, 50) == ([], None, {})
+    assert desk.read(claims.find_lease, foreign.todo) is None
+    assert desk.read(jobs.find, foreign.job) is None
+    assert desk.read(turns.find_id_by_run, foreign.job) is None
+    assert desk.read(turns.find_running, foreign.conversation) is None
     assert len(desk.read(event_store.list_after, 0, 100)) == 1
     claimed = [desk.write(claims.claim, "ada") for _ in range(2)]
-    assert [one.todo.subject if one else None for one in claimed] == ["ours", None]
+    assert [result.todo.subject if result else None for result in claimed] == ["ours", None]
 
 
 def test_a_deleted_tenant_takes_all_its_rows_with_it_and_none_of_anothers(database: DirectDatabase, desk: TenantHarness) -> None:
@@ -237,7 +237,7 @@ def test_a_deleted_tenant_takes_all_its_rows_with_it_and_none_of_anothers(databa
 def test_a_new_tenant_with_the_name_of_a_deleted_one_inherits_nothing(database: DirectDatabase, desk: TenantHarness) -> None:
     fill_tenant(desk)
     database.write(partial(tenants.remove, name="acme"))
-    heir = TenantHarness(database, "acme")
+    recreated = TenantHarness(database, "acme")
 
-    assert heir.tenant.id != desk.tenant.id
-    assert not any(read_tenant_rows(heir).values())
+    assert recreated.tenant.id != desk.tenant.id
+    assert not any(read_tenant_rows(recreated).values())

@@ -1,4 +1,4 @@
-"""Writing todos down, changing them, taking them away; and the log that tells of each."""
+"""Adding, changing and removing todos, and the events of each change."""
 
 from contextlib import suppress
 from functools import partial
@@ -27,10 +27,10 @@ from headway.testing import FixedClock, TenantHarness
 HOSTILE = "'; DROP TABLE todos; -- ? %s %% \\ \" \n\t 🦉"
 
 
-def pending(desk: TenantHarness) -> list[tuple[str, int]]:
-    """(subject, position) of what is pending, in order."""
-    listed = desk.read(views.list_todos, Selection(statuses=("pending",)), 500).todos
-    return [(todo.subject, todo.position) for todo in listed]
+def list_pending(desk: TenantHarness) -> list[tuple[str, int]]:
+    """Return (subject, position) of the pending todos, in order."""
+    page = desk.read(views.list_todos, Selection(statuses=("pending",)), 500).todos
+    return [(todo.subject, todo.position) for todo in page]
 
 
 # Adding
@@ -109,20 +109,20 @@ def test_a_turn_of_another_conversation_is_refused(desk: TenantHarness) -> None:
 
 
 def test_a_batch_is_written_in_its_order(desk: TenantHarness) -> None:
-    made = desk.write(todos.add_many, [Draft("first"), Draft("second"), Draft("third")])
+    added = desk.write(todos.add_many, [Draft("first"), Draft("second"), Draft("third")])
 
-    assert [todo.subject for todo in made] == desk.subjects() == ["first", "second", "third"]
+    assert [todo.subject for todo in added] == desk.subjects() == ["first", "second", "third"]
     assert [change for change, _ in desk.changes()] == ["created"] * 3
 
 
 def test_a_batch_with_one_bad_draft_is_not_written_at_all(desk: TenantHarness) -> None:
     desk.add("before")
-    told = desk.events()
+    events_before = desk.events()
 
     with pytest.raises(EmptySubject):
         desk.write(todos.add_many, [Draft("fine"), Draft("also fine"), Draft("")])
 
-    assert (desk.subjects(), desk.events()) == (["before"], told)
+    assert (desk.subjects(), desk.events()) == (["before"], events_before)
     assert desk.add("after").position == 2
 
 
@@ -143,7 +143,7 @@ def test_a_taken_position_is_given_to_the_newcomer_and_the_rest_move_down(desk: 
     newcomer = desk.add("newcomer", position=2)
 
     assert newcomer.position == 2
-    assert pending(desk) == [("first", 1), ("newcomer", 2), ("second", 3), ("third", 4)]
+    assert list_pending(desk) == [("first", 1), ("newcomer", 2), ("second", 3), ("third", 4)]
     assert desk.add("last").position == 5
 
 
@@ -152,19 +152,19 @@ def test_only_the_unbroken_run_behind_a_taken_position_moves(desk: TenantHarness
     desk.add("far away", position=10)
     desk.add("newcomer", position=1)
 
-    assert pending(desk) == [("newcomer", 1), ("first", 2), ("far away", 10)]
+    assert list_pending(desk) == [("newcomer", 1), ("first", 2), ("far away", 10)]
     assert desk.add("last").position > 10
 
 
 def test_every_moved_todo_emits_a_change(desk: TenantHarness, clock: FixedClock) -> None:
     desk.add("first")
     desk.add("second")
-    told = len(desk.changes())
+    changes_before = len(desk.changes())
     clock.advance(5)
     desk.add("newcomer", position=1)
 
-    news = [(change, todo["subject"], todo["position"]) for change, todo in desk.changes()[told:]]
-    assert sorted(news) == [("created", "newcomer", 1), ("updated", "first", 2), ("updated", "second", 3)]
+    changes = [(change, todo["subject"], todo["position"]) for change, todo in desk.changes()[changes_before:]]
+    assert sorted(changes) == [("created", "newcomer", 1), ("updated", "first", 2), ("updated", "second", 3)]
 
 
 def test_a_todo_moved_up_gets_its_position_and_leaves_the_others_in_order(desk: TenantHarness) -> None:
@@ -172,7 +172,7 @@ def test_a_todo_moved_up_gets_its_position_and_leaves_the_others_in_order(desk: 
     moved = desk.change(third, position=1)
 
     assert desk.get(third) == moved
-    assert [subject for subject, _ in pending(desk)] == ["third", "first", "second"]
+    assert [subject for subject, _ in list_pending(desk)] == ["third", "first", "second"]
 
 
 @pytest.mark.parametrize("away", ["in_progress", "completed", "canceled"])
@@ -183,7 +183,7 @@ def test_a_reopened_todo_never_shares_its_position(desk: TenantHarness, away: St
     back = desk.change(first, status="pending")
 
     assert back == desk.get(first)
-    assert pending(desk) == [("first", 1), ("usurper", 2)]
+    assert list_pending(desk) == [("first", 1), ("usurper", 2)]
 
 
 # Changing
@@ -197,8 +197,8 @@ def test_a_change_is_stored_stamped_and_emitted_with_the_whole_todo(desk: Tenant
     assert desk.get(todo) == changed
     assert changed == todo._replace(subject="second wording", agent_type="writer", updated_at=clock.now)
     assert [change for change, _ in desk.changes()] == ["created", "updated"]
-    told = desk.changes()[-1][1]
-    assert told == changed.as_json() | {"depends_on": list(changed.depends_on)}
+    document = desk.changes()[-1][1]
+    assert document == changed.as_json() | {"depends_on": list(changed.depends_on)}
 
 
 @pytest.mark.parametrize(
@@ -216,37 +216,37 @@ def test_a_change_is_stored_stamped_and_emitted_with_the_whole_todo(desk: Tenant
 def test_an_empty_change_is_neither_stamped_nor_emitted(desk: TenantHarness, clock: FixedClock, change: Change) -> None:
     desk.add("first")
     todo = desk.add("as it is")
-    told = desk.events()
+    events_before = desk.events()
     clock.advance(5)
 
     assert desk.write(todos.change, todo.id, change) == todo
-    assert (desk.get(todo), desk.events()) == (todo, told)
+    assert (desk.get(todo), desk.events()) == (todo, events_before)
 
 
 def test_a_refused_change_leaves_the_todo_and_the_log_alone(desk: TenantHarness) -> None:
     todo = desk.add()
     ended = desk.write(todos.end, todo.id, "completed", "done")
-    told = desk.events()
+    events_before = desk.events()
 
     with pytest.raises(IllegalTransition, match="is completed and cannot become canceled; it can become pending"):
         desk.change(todo, subject="too late", status="canceled")
 
-    assert (desk.get(todo), desk.events()) == (ended, told)
+    assert (desk.get(todo), desk.events()) == (ended, events_before)
 
 
 def test_an_action_that_fails_after_writing_leaves_no_row_no_counter_and_no_event(desk: TenantHarness) -> None:
     desk.add("before")
-    told = desk.events()
+    events_before = desk.events()
 
-    def add_and_stumble(tx: Transaction, tenant_id: int) -> None:
+    def add_and_fail(tx: Transaction, tenant_id: int) -> None:
         todos.add(tx, tenant_id, Draft("lost"))
         todos.change(tx, tenant_id, todos.add(tx, tenant_id, Draft("lost, too")).id, Change(status="completed"))
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        desk.write(add_and_stumble)
+        desk.write(add_and_fail)
 
-    assert (desk.subjects(), desk.events()) == (["before"], told)
+    assert (desk.subjects(), desk.events()) == (["before"], events_before)
     assert desk.read(views.get_todo_list, Selection(), 50).counts == {"pending": 1, "in_progress": 0, "completed": 0, "canceled": 0}
 
 
@@ -290,8 +290,8 @@ def test_a_removed_todo_is_gone_and_the_log_keeps_its_content(desk: TenantHarnes
     assert desk.write(todos.remove, todo.id) == todo
     with pytest.raises(NotFound):
         desk.get(todo)
-    change, told = desk.changes()[-1]
-    assert (change, told["subject"]) == ("deleted", "here today")
+    change, document = desk.changes()[-1]
+    assert (change, document["subject"]) == ("deleted", "here today")
 
 
 def test_the_id_of_a_removed_todo_is_never_given_out_again(desk: TenantHarness) -> None:
@@ -317,7 +317,7 @@ def test_rows_of_a_turn_stay(desk: TenantHarness) -> None:
 def test_a_read_changes_nothing_even_if_it_tries(desk: TenantHarness) -> None:
     todo = desk.add("as it is")
 
-    with suppress(StorageError):  # Postgres says so; SQLite keeps quiet about it
+    with suppress(StorageError):  # Postgres raises an error, SQLite ignores the write
         desk.read(todos.change, todo.id, Change(subject="not like this"))
 
     assert desk.get(todo) == todo

@@ -1,4 +1,4 @@
-"""Tenants, and the tokens that let their clients in."""
+"""Tenants, and the tokens that authenticate their clients."""
 
 import re
 from functools import partial
@@ -13,8 +13,8 @@ from headway.storage.stores import tenants as tenant_store
 from headway.testing import FixedClock, TenantHarness
 
 
-def holder(desk: TenantHarness, secret: str) -> Token | None:
-    """Whom a secret lets in."""
+def authenticate(desk: TenantHarness, secret: str) -> Token | None:
+    """Return the token that a secret authenticates, or None."""
     try:
         return desk.database.read(partial(tenants.authenticate, secret_digest=tenants.hash_secret(secret)))
     except Unauthorized:
@@ -22,11 +22,11 @@ def holder(desk: TenantHarness, secret: str) -> Token | None:
 
 
 def test_a_new_token_lets_its_tenant_in(desk: TenantHarness, clock: FixedClock) -> None:
-    made = desk.write(tenants.create_token, "laptop")
+    created = desk.write(tenants.create_token, "laptop")
 
-    assert re.fullmatch(r"hw_[A-Za-z0-9_-]{43}", made.secret)
-    assert holder(desk, made.secret) == made.token
-    assert (made.token.tenant_id, made.token.label, made.token.created_at) == (desk.tenant.id, "laptop", clock.now)
+    assert re.fullmatch(r"hw_[A-Za-z0-9_-]{43}", created.secret)
+    assert authenticate(desk, created.secret) == created.token
+    assert (created.token.tenant_id, created.token.label, created.token.created_at) == (desk.tenant.id, "laptop", clock.now)
 
 
 def test_tokens_are_unique(desk: TenantHarness) -> None:
@@ -47,18 +47,18 @@ def test_the_secret_is_kept_nowhere(desk: TenantHarness) -> None:
 def test_a_wrong_secret_is_refused(desk: TenantHarness, wrong: str) -> None:
     desk.write(tenants.create_token)
 
-    assert holder(desk, wrong) is None
+    assert authenticate(desk, wrong) is None
 
 
 def test_a_revoked_token_is_refused_and_stays_listed_as_revoked(desk: TenantHarness, clock: FixedClock) -> None:
-    kept, revoked = desk.write(tenants.create_token), desk.write(tenants.create_token)
+    valid, revoked = desk.write(tenants.create_token), desk.write(tenants.create_token)
     clock.advance(5)
     answer = desk.write(tenants.revoke_token, revoked.token.id)
 
-    assert holder(desk, revoked.secret) is None
-    assert holder(desk, kept.secret) == kept.token
+    assert authenticate(desk, revoked.secret) is None
+    assert authenticate(desk, valid.secret) == valid.token
     assert answer.revoked_at == clock.now
-    assert desk.read(tenant_store.list_tokens) == [kept.token, answer]
+    assert desk.read(tenant_store.list_tokens) == [valid.token, answer]
 
 
 def test_a_token_can_be_revoked_once(desk: TenantHarness) -> None:
@@ -79,12 +79,12 @@ def test_a_token_remembers_when_it_was_last_used(desk: TenantHarness, clock: Fix
 
 
 def test_an_expired_token_is_refused(desk: TenantHarness, clock: FixedClock) -> None:
-    made = desk.write(tenants.create_token, "an hour", 3600)
+    created = desk.write(tenants.create_token, "an hour", 3600)
     clock.advance(3599)
-    assert holder(desk, made.secret) == made.token
+    assert authenticate(desk, created.secret) == created.token
 
     clock.advance(1)
-    assert holder(desk, made.secret) is None
+    assert authenticate(desk, created.secret) is None
 
 
 @pytest.mark.parametrize(("label", "error"), [("nul\0", UnsafeText), ("\udfff", UnsafeText), ("x" * 201, TextTooLong)])
@@ -95,12 +95,12 @@ def test_a_bad_label_makes_no_token(desk: TenantHarness, label: str, error: type
 
 
 def test_a_tenants_name_is_taken_once(database: DirectDatabase) -> None:
-    made = database.write(partial(tenants.add, name="acme"))
+    tenant = database.write(partial(tenants.add, name="acme"))
 
-    assert made.name == "acme"
+    assert tenant.name == "acme"
     with pytest.raises(NameTaken, match="'acme'"):
         database.write(partial(tenants.add, name="acme"))
-    assert database.read(tenant_store.list_all) == [made]
+    assert database.read(tenant_store.list_all) == [tenant]
 
 
 @pytest.mark.parametrize(("name", "error"), [("", Invalid), ("a\nb", Invalid), ("\0", UnsafeText), ("x" * 201, TextTooLong)])

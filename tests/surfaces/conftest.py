@@ -1,4 +1,4 @@
-"""A folder to type commands into, and servers to talk to, free of the settings of whoever runs the tests."""
+"""Fixtures: a folder to run commands in, and servers, isolated from the developer's settings."""
 
 import os
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def headway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
 
 @pytest.fixture(scope="session")
 def sqlite_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A server for all the tests of a process; each test is a tenant of its own."""
+    """A server shared by all tests of a process. Each test uses a new tenant."""
     folder = tmp_path_factory.mktemp("served")
     with run_server(f"sqlite:///{folder / 'headway.db'}", folder) as service:
         yield service
@@ -39,23 +39,23 @@ def postgres_service(kept_postgres_url: str, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def service(request: pytest.FixtureRequest) -> Service:
-    """A server on each kind of database in turn."""
-    found: Service = request.getfixturevalue(f"{request.param}_service")
-    return found
+    """A server, once with each kind of database."""
+    resolved: Service = request.getfixturevalue(f"{request.param}_service")
+    return resolved
 
 
 @pytest.fixture
 def client(service: Service) -> Iterator[Client]:
-    """A new tenant's program, on each kind of database in turn."""
-    with service.tenant() as visitor:
-        yield visitor
+    """A client of a new tenant, once with each kind of database."""
+    with service.tenant() as opened:
+        yield opened
 
 
 @pytest.fixture
 def sqlite_client(sqlite_service: Service) -> Iterator[Client]:
-    """The same where the database makes no difference."""
-    with sqlite_service.tenant() as visitor:
-        yield visitor
+    """A client of a new tenant, for tests that do not depend on the database."""
+    with sqlite_service.tenant() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")
@@ -68,28 +68,28 @@ def postgres_chat_service(
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def chat_service(request: pytest.FixtureRequest) -> Service:
-    """A server that talks to the model, on each kind of database in turn."""
-    found: Service = request.getfixturevalue(f"{request.param}_chat_service")
-    return found
+    """A server that uses the model, once with each kind of database."""
+    resolved: Service = request.getfixturevalue(f"{request.param}_chat_service")
+    return resolved
 
 
 @pytest.fixture
 def chatter(chat_service: Service, model: ModelServer) -> Iterator[Client]:
-    """A new tenant's program that talks to the model."""
-    with chat_service.tenant() as visitor:
-        yield visitor
+    """A client of a new tenant, on a server that uses the model."""
+    with chat_service.tenant() as opened:
+        yield opened
 
 
 @pytest.fixture
 def sqlite_chatter(sqlite_chat_service: Service, model: ModelServer) -> Iterator[Client]:
-    """The same where the database makes no difference."""
-    with sqlite_chat_service.tenant() as visitor:
-        yield visitor
+    """The same, for tests that do not depend on the database."""
+    with sqlite_chat_service.tenant() as opened:
+        yield opened
 
 
 @pytest.fixture
 def talker(headway: Shell, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """A folder in which `headway chat` talks to the model."""
+    """A folder in which `headway chat` uses the model."""
     for name, value in model_settings(model).items():
         monkeypatch.setenv(name, value)
     return headway

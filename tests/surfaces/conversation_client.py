@@ -22,7 +22,7 @@ def messages_path(conversation: int) -> str:
 
 
 def say(client: Client, conversation: int, content: str = "hello", **options: Any) -> str:
-    """The id of the turn that is to answer it."""
+    """Send a message, and return the id of the turn that answers it."""
     document = client.ok("POST", messages_path(conversation), 202, json={"content": content}, **options)
     assert list(document) == ["turn_id"]
     return str(document["turn_id"])
@@ -32,7 +32,7 @@ def say(client: Client, conversation: int, content: str = "hello", **options: An
 def open_turn_stream(
     client: Client, conversation: int, content: str = "hello", mode: str = "plan", key: str | None = None
 ) -> Iterator[Stream]:
-    """The turn's own stream."""
+    """Send a message, and open the event stream of its turn."""
     headers = {"Accept": "text/event-stream"} | ({"Idempotency-Key": key} if key else {})
     body = {"content": content, "mode": mode}
     with open_stream(client, messages_path(conversation), "POST", json=body, headers=headers) as stream:
@@ -41,37 +41,37 @@ def open_turn_stream(
 
 
 def read_turn(client: Client, conversation: int, content: str = "hello", **options: Any) -> list[StreamEvent]:
-    """All that the turn's own stream tells before it ends by itself."""
+    """Send a message, and return all events of its turn until the stream ends."""
     with open_turn_stream(client, conversation, content, **options) as stream:
         return list(stream.events())
 
 
 def read_until_turn_ends(stream: Stream) -> list[StreamEvent]:
-    """What a stream that does not end by itself tells until a turn ends."""
-    heard = []
-    for told in stream.events():
-        heard.append(told)
-        if told.event in TURN_ENDS:
-            return heard
-    raise AssertionError(f"the stream ended before a turn did: {list_kinds(heard)}")
+    """Read an endless stream until a turn ends, and return the events."""
+    events = []
+    for event in stream.events():
+        events.append(event)
+        if event.event in TURN_ENDS:
+            return events
+    raise AssertionError(f"the stream ended before a turn did: {list_kinds(events)}")
 
 
-def list_kinds(told: list[StreamEvent]) -> list[str]:
-    """The names of what was told; words that came one by one count once."""
-    names = [one.event for one in told]
+def list_kinds(events: list[StreamEvent]) -> list[str]:
+    """Return the event names, with consecutive text deltas counted once."""
+    names = [event.event for event in events]
     return [name for place, name in enumerate(names) if name != "text_delta" or names[place - 1 : place] != [name]]
 
 
-def list_logged(told: list[StreamEvent]) -> list[StreamEvent]:
-    return [one for one in told if one.id]
+def list_logged(events: list[StreamEvent]) -> list[StreamEvent]:
+    return [event for event in events if event.id]
 
 
-def join_text(told: list[StreamEvent]) -> str:
-    return "".join(one.data["text"] for one in told if one.event == "text_delta")
+def join_text(events: list[StreamEvent]) -> str:
+    return "".join(event.data["text"] for event in events if event.event == "text_delta")
 
 
 def begin_retrying_turn(client: Client, conversation: int, model: ModelServer) -> str:
-    """The id of a turn whose model may fail more than once; these servers have no patience of their own."""
+    """Start a turn with retries of the model turned on (these servers turn them off), and return its id."""
     model.hold()
     turn_id = say(client, conversation)
     model.wait_for_requests(1)
@@ -85,23 +85,23 @@ def allow_retries(client: Client) -> None:
 
 
 def get_turn(client: Client, turn_id: str) -> dict[str, Any]:
-    found: dict[str, Any] = client.ok("GET", f"/v1/turns/{turn_id}")["turn"]
-    return found
+    turn: dict[str, Any] = client.ok("GET", f"/v1/turns/{turn_id}")["turn"]
+    return turn
 
 
 def wait_for_turn(client: Client, turn_id: str) -> dict[str, Any]:
-    """The turn, once it has ended."""
+    """Wait until the turn has ended, and return it."""
     wait_until(lambda: get_turn(client, turn_id)["status"] not in ("running", "paused"), "the turn ends")
     return get_turn(client, turn_id)
 
 
 def list_messages(client: Client, conversation: int, **query: Any) -> list[tuple[str, str]]:
-    found = client.ok("GET", messages_path(conversation), params=query)["messages"]
-    return [(one["role"], one["content"]) for one in found]
+    messages = client.ok("GET", messages_path(conversation), params=query)["messages"]
+    return [(message["role"], message["content"]) for message in messages]
 
 
 def plan_and_drain(*titles: str, answer: str = "All done.") -> Script:
-    """A model that plans these items, ends one after the other, and answers."""
+    """Return a script of a model that plans these items, completes them in order and answers."""
 
     def script(request: Request) -> Reply:
         results = request.tool_results
@@ -115,13 +115,13 @@ def plan_and_drain(*titles: str, answer: str = "All done.") -> Script:
     return script
 
 
-def reply_in_order(*given: Reply) -> Script:
-    """These, one after the other; the last again and again."""
-    waiting = list(given)
-    return lambda _request: waiting.pop(0) if len(waiting) > 1 else waiting[0]
+def reply_in_order(*replies: Reply) -> Script:
+    """Return a script that replies with these in order, and repeats the last one."""
+    remaining = list(replies)
+    return lambda _request: remaining.pop(0) if len(remaining) > 1 else remaining[0]
 
 
-# The same at a shell: what `headway chat` left in its ledger, and what runs at another terminal
+# The same on the command line: the rows that `headway chat` stored, and a command in a second terminal
 
 
 def read_rows(headway: Shell, sql: str) -> list[Row]:
@@ -139,7 +139,7 @@ def count_conversations(headway: Shell) -> int:
 
 @contextmanager
 def run_at_another_terminal(*arguments: str) -> Iterator[Program]:
-    """The same command at another terminal, until the block ends."""
+    """Run the command in a second terminal until the block ends."""
     with Program(arguments, Path.cwd()) as process:
         try:
             yield process

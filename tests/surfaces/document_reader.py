@@ -1,6 +1,6 @@
 """Follows a page of the documentation: types its commands at a terminal and compares the output.
 
-Only the port and the address of Postgres are replaced.
+Only the port and the Postgres URL are replaced.
 """
 
 import fcntl
@@ -29,7 +29,7 @@ TYPED = 'source "$STATE"; {command}\ncode=$?; export -p > "$STATE"; exit $code'
 
 class TypedCommand(NamedTuple):
     command: str
-    shown: list[str]  # what the README says it prints
+    shown: list[str]  # the output that the README shows
 
     @property
     def words(self) -> str:
@@ -41,22 +41,22 @@ def list_blocks(page: str, kind: str) -> list[str]:
 
 
 def parse_session(page: str) -> list[TypedCommand]:
-    found: list[TypedCommand] = []
+    commands: list[TypedCommand] = []
     for line in "\n".join(list_blocks(page, "console")).splitlines():
         if line.startswith("$ "):
-            found.append(TypedCommand(line[2:], []))
+            commands.append(TypedCommand(line[2:], []))
         elif line:
-            found[-1].shown.append(line)
-    return found
+            commands[-1].shown.append(line)
+    return commands
 
 
 def list_pasted_commands(page: str) -> list[TypedCommand]:
-    """The commands of the blocks that readers copy as a whole."""
+    """Return the commands of the blocks that readers copy as a whole."""
     return [TypedCommand(line, []) for line in "\n".join(list_blocks(page, "sh")).splitlines() if line]
 
 
 class Reader:
-    """Types one command after the other; what stays is left running in another window."""
+    """Types one command after the other. Commands that keep running stay open in another window."""
 
     def __init__(self, folder: Path, postgres_url: str) -> None:
         self.folder = folder
@@ -66,54 +66,54 @@ class Reader:
         self.state.write_text("", encoding="utf-8")
         self.windows: list[tuple[str, subprocess.Popen[bytes], int]] = []
         unwanted = ("HEADWAY_", "OPENAI_", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
-        ours = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
-        path = f"{Path(sys.executable).parent}:{ours['PATH']}"
-        self.env = {**ours, "PATH": path, "STATE": str(self.state), "HEADWAY_PORT": self.port, "TERM": "xterm-256color"}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
+        path = f"{Path(sys.executable).parent}:{inherited['PATH']}"
+        self.env = {**inherited, "PATH": path, "STATE": str(self.state), "HEADWAY_PORT": self.port, "TERM": "xterm-256color"}
 
-    def follow(self, one: TypedCommand) -> None:
-        """Type it, and see what is promised."""
-        printed = self.type(expand_make_target(one.words) if one.words.startswith("make ") else one.command)
-        left = list(printed)
-        for line in one.shown:
-            found = next((place for place, shown in enumerate(left) if build_pattern(line).search(shown)), None)
-            assert found is not None, "\n".join([one.command, "does not show", line, "but", *printed])
-            left = left[found + 1 :]
+    def follow(self, typed: TypedCommand) -> None:
+        """Type the command, and check that it prints the documented output."""
+        printed = self.type(expand_make_target(typed.words) if typed.words.startswith("make ") else typed.command)
+        remaining = list(printed)
+        for line in typed.shown:
+            match = next((place for place, output in enumerate(remaining) if build_pattern(line).search(output)), None)
+            assert match is not None, "\n".join([typed.command, "does not show", line, "but", *printed])
+            remaining = remaining[match + 1 :]
 
     def type(self, command: str) -> list[str]:
-        here = POSTGRES.sub(lambda _: self.postgres_url, command.replace(PORT, self.port))
-        if STAYS.match(here):
-            return self.leave_running(here)
-        process, terminal = self.start(here)
-        seen = b""
+        local = POSTGRES.sub(lambda _: self.postgres_url, command.replace(PORT, self.port))
+        if STAYS.match(local):
+            return self.leave_running(local)
+        process, terminal = self.start(local)
+        output = b""
         while more := read_terminal(terminal):
-            seen += more
+            output += more
         os.close(terminal)
-        assert process.wait(60) == 0, (command, seen.decode())
-        return render_screen(seen.decode())
+        assert process.wait(60) == 0, (command, output.decode())
+        return render_screen(output.decode())
 
     def leave_running(self, command: str) -> list[str]:
-        """Until it has said its first words."""
+        """Run the command in another window, and return its first output."""
         if command.startswith("headway serve"):
-            self.close()  # one server at a time has the port
+            self.close()  # only one server at a time can use the port
         process, terminal = self.start(command)
         self.windows.append((command, process, terminal))
         return render_screen(read_terminal(terminal).decode())
 
     def start(self, command: str) -> "tuple[subprocess.Popen[bytes], int]":
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, pack("HHHH", 40, 100, 0, 0))
+        controller, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, pack("HHHH", 40, 100, 0, 0))
         script = TYPED.format(command=f"exec {command}" if STAYS.match(command) else command)
         process = subprocess.Popen(
             ["bash", "--norc", "-c", script],
             cwd=self.folder,
             env=self.env,
             stdin=subprocess.DEVNULL,
-            stdout=theirs,
-            stderr=theirs,
+            stdout=terminal,
+            stderr=terminal,
             start_new_session=True,
         )
-        os.close(theirs)
-        return process, ours
+        os.close(terminal)
+        return process, controller
 
     def close(self) -> None:
         for command, process, terminal in reversed(self.windows):
@@ -125,7 +125,7 @@ class Reader:
         self.windows.clear()
 
     def abandon(self) -> None:
-        """However it ended: nothing goes on."""
+        """Kill all commands that are still running."""
         for _, process, _ in self.windows:
             process.kill()
             process.wait()
@@ -142,18 +142,18 @@ def open_reader(folder: Path, postgres_url: str) -> Iterator[Reader]:
 
 
 def find_free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return str(free.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return str(server.getsockname()[1])
 
 
 def build_pattern(line: str) -> re.Pattern[str]:
-    """As it is printed, with other spaces, times and whatever stands for … ."""
+    """Match the documented line with any spacing, and any text for "…"."""
     pattern = r"\s+".join(re.escape(word) for word in line.split())
     return re.compile(pattern.replace("…", ".*").replace(r"\ ", r"\s+"))
 
 
 def expand_make_target(words: str) -> str:
-    """What a target of the Makefile runs when all is installed."""
+    """Return the command of a Makefile target."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     recipe = re.search(rf"^{words.removeprefix('make ')}:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
     assert recipe, words

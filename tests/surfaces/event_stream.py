@@ -1,4 +1,4 @@
-"""Reads an open event stream as the SSE standard says."""
+"""Reads an open event stream, following the SSE standard."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.surfaces.server_harness import PATIENCE_S, Client
 
 
 class StreamEvent(NamedTuple):
-    id: int  # 0 for what is in no log
+    id: int  # 0 for events that are not stored in the log
     event: str
     data: Any
 
@@ -22,16 +22,16 @@ class StreamEvent(NamedTuple):
 class Stream:
     def __init__(self, answer: httpx.Response) -> None:
         self.answer = answer
-        told = parse_frames(answer.iter_raw())
-        self.first = next(told)
-        self.told = chain([self.first], told)
+        frames = parse_frames(answer.iter_raw())
+        self.first = next(frames)
+        self.frames = chain([self.first], frames)
 
     def events(self) -> Iterator[StreamEvent]:
-        """What happens, without the heartbeats between. Waits long for an event, but not for ever."""
+        """Yield events without the heartbeats between them. Fails if no event arrives for PATIENCE_S seconds."""
         deadline = monotonic() + PATIENCE_S
-        for told in self.told:
-            if told.event != "ping":
-                yield told
+        for event in self.frames:
+            if event.event != "ping":
+                yield event
                 deadline = monotonic() + PATIENCE_S
             assert monotonic() < deadline, "the next event does not come"
 
@@ -39,33 +39,33 @@ class Stream:
         return list(islice(self.events(), count))
 
     def changes(self, count: int) -> list[tuple[str, str]]:
-        """(change, subject) of the next changes of todos."""
-        changed = (told.data for told in self.events() if told.event == "todo_changed")
+        """Return (change, subject) of the next changes of todos."""
+        changed = (event.data for event in self.events() if event.event == "todo_changed")
         return [(data["change"], data["todo"]["subject"]) for data in islice(changed, count)]
 
 
 def parse_frames(chunks: Iterator[bytes]) -> Iterator[StreamEvent]:
-    """Only line feeds separate lines here; JSON may hold what else Python takes for a line's end."""
-    rest = b""
+    """Parse SSE frames. Splits at line feeds only, because JSON may contain the other characters that splitlines() splits at."""
+    buffer = b""
     for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n\n")
+        *whole, buffer = (buffer + chunk).split(b"\n\n")
         for frame in whole:
             fields = dict(line.split(": ", 1) for line in frame.decode().split("\n"))
             logged = ["id"] if fields.get("event") != "text_delta" else []
             assert list(fields) == [*logged, "event", "data"], frame
             yield StreamEvent(int(fields.get("id", 0)), fields["event"], json.loads(fields["data"]))
-    assert rest == b"", rest
+    assert buffer == b"", buffer
 
 
 @contextmanager
 def open_stream(client: httpx.Client, path: str = "/v1/events", method: str = "GET", **options: Any) -> Iterator[Stream]:
-    """Connect, and have heard the first thing that is told."""
+    """Open a stream, and wait for its first event."""
     with client.stream(method, path, **options) as answer:
         assert answer.status_code == 200, answer.read()
-        stream = Stream(answer)  # kept here: a stream that nobody holds would be closed
+        stream = Stream(answer)  # keeps a reference: an unreferenced stream would be closed
         yield stream
 
 
 def list_logged_ids(client: Client) -> list[int]:
-    """The numbers of all that happened to this tenant, as the ledger has them."""
+    """Return the ids of all stored events of this tenant."""
     return [event.seq for event in client.desk.read(event_store.list_after, 0, 1_000_000)]

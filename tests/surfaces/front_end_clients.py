@@ -21,7 +21,7 @@ AI_SDK = ("ai-5", "ai-6", "ai-7")
 
 
 def install_clients() -> Path:
-    """A folder with the pinned packages, made once. Without node, or without packages, the tests fail: nobody has looked."""
+    """Install the pinned packages into a shared folder, once. The tests fail if node or a package is missing."""
     node = shutil.which("npm") and shutil.which("node")
     assert node, "the front ends' own clients need node and npm"
     pins = [SCRIPTS / name for name in ("package.json", "package-lock.json")]
@@ -43,13 +43,13 @@ def install_clients() -> Path:
 
 
 def run_client(script: str, library: str, client: Client, path: str, key: str, requests: tuple[str, ...]) -> dict[str, Any]:
-    """What the client has of the conversation after it said these things in it."""
+    """Send these messages with the client, and return its view of the conversation."""
     url = f"{str(client.base_url).rstrip('/')}{path}"
     command = ["node", script, library, url, client.secret, key, *requests]
-    ran = subprocess.run(command, cwd=install_clients(), capture_output=True, text=True, timeout=TALKING_S)
-    assert ran.returncode == 0, ran.stderr
-    found: dict[str, Any] = json.loads(ran.stdout)
-    return found
+    result = subprocess.run(command, cwd=install_clients(), capture_output=True, text=True, timeout=TALKING_S)
+    assert result.returncode == 0, result.stderr
+    conversation: dict[str, Any] = json.loads(result.stdout)
+    return conversation
 
 
 def ag_ui(library: str, client: Client, *requests: str, key: str = "thread") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The app in the test process, for cases that take too long in a separate server."""
+"""Runs the app in the test process, for cases that take too long with a separate server."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,7 +27,7 @@ def create_first_token(tx: Transaction) -> NewToken:
 
 @asynccontextmanager
 async def open_app(folder: Path, heartbeat_s: float = 0.02) -> AsyncIterator[InProcessApp]:
-    """A running app whose heart beats fast, and a client with a token. A stream can be read when it has ended."""
+    """Run an app with fast heartbeats, and a client with a token. A stream can only be read after it has ended."""
     headway = Headway(settings.load({"home": str(folder)}))
     headway.feed.heartbeat_s = heartbeat_s
     app = WebApp(headway)

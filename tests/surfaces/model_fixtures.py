@@ -1,4 +1,4 @@
-"""A model server and a Headway server that uses it, shared by all tests of a process."""
+"""Fixtures: a model server, and a Headway server that uses it, shared by all tests of a process."""
 
 from collections.abc import Iterator
 
@@ -16,9 +16,9 @@ def shared_model() -> Iterator[ModelServer]:
 
 @pytest.fixture
 def model(shared_model: ModelServer) -> Iterator[ModelServer]:
-    """The model behind servers that talk to one: it says hello until a test gives it a script of its own."""
+    """The model server of the chat servers. It answers "hello" until a test sets a script."""
     shared_model.script = to_script(text("hello"))
-    shared_model.release()  # a script of the test before may have held it since, for a request that came late
+    shared_model.release()  # a late request of the previous test may still hold it
     shared_model.forget()
     yield shared_model
     shared_model.release()
@@ -28,12 +28,12 @@ def model(shared_model: ModelServer) -> Iterator[ModelServer]:
 
 @pytest.fixture(scope="session")
 def sqlite_chat_service(shared_model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A server that talks to that model."""
+    """A server that uses the model server."""
     folder = tmp_path_factory.mktemp("served")
     with run_server(f"sqlite:///{folder / 'headway.db'}", folder, environment=model_settings(shared_model)) as service:
         yield service
 
 
 def model_settings(model: ModelServer) -> dict[str, str]:
-    """Settings for this model, which fails when it is told to and not by chance."""
+    """Settings for this model server, without retries: it fails only when a script makes it fail."""
     return {**environment(model), "HEADWAY_MODEL_RETRIES": "0"}

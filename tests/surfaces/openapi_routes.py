@@ -22,7 +22,7 @@ class Operation(NamedTuple):
         return "text/event-stream" in self.definition["responses"].get("200", {}).get("content", {})
 
     def at(self, value: object = 1) -> str:
-        """The path with this in the place of every parameter."""
+        """Return the path with this value for every parameter."""
         return re.sub(r"\{.*?\}", str(value), self.path)
 
 
@@ -34,11 +34,11 @@ def get_document(client: httpx.Client) -> dict[str, Any]:
 
 
 def list_operations(client: httpx.Client) -> list[Operation]:
-    found = [
+    operations = [
         Operation(method.upper(), path, definition)
         for path, methods in get_document(client)["paths"].items()
         for method, definition in methods.items()
         if method.upper() in METHODS
     ]
-    assert len(found) > 15
-    return found
+    assert len(operations) > 15
+    return operations

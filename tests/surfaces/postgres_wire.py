@@ -1,4 +1,4 @@
-"""A wire to Postgres that can be cut."""
+"""A proxy to Postgres whose connections can be cut."""
 
 import socket
 import threading
@@ -9,7 +9,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 
 class Wire:
-    """Forwards connections from a port of its own to the server, until it is cut."""
+    """Forwards connections from a local port to the server until it is cut."""
 
     def __init__(self, database_url: str) -> None:
         self.options = conninfo_to_dict(database_url)
@@ -20,7 +20,7 @@ class Wire:
 
     @property
     def url(self) -> str:
-        name, user, password = (self.options.get(one) or "" for one in ("dbname", "user", "password"))
+        name, user, password = (self.options.get(option) or "" for option in ("dbname", "user", "password"))
         return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{name}"
 
     def accept(self, listener: socket.socket) -> None:
@@ -51,7 +51,7 @@ class Wire:
 
 
 def hang_up(end: socket.socket) -> None:
-    with suppress(OSError):  # the other side was faster
+    with suppress(OSError):  # the other side closed it first
         end.shutdown(socket.SHUT_RDWR)
     end.close()
 

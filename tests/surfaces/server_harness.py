@@ -1,4 +1,4 @@
-"""A running `headway serve`, met over real sockets as its users meet it."""
+"""Runs `headway serve` and connects to it over real sockets."""
 
 import json
 import os
@@ -22,29 +22,29 @@ PATIENCE_S = 30
 
 
 def client_options(url: str) -> dict[str, Any]:
-    """How to talk to a server of ours. Certificates take a tenth of a second to load, and there are none."""
+    """Options for a client of a local server. Loading certificates would take 0.1 s, and plain HTTP needs none."""
     return {"base_url": url, "timeout": PATIENCE_S, "verify": False, "trust_env": False}
 
 
 class Client(httpx.Client):
-    """A tenant's program: it sends its token along. The desk is the same tenant behind the door, for arranging."""
+    """An HTTP client with a tenant's token. `desk` accesses the same tenant in the database, to set up tests."""
 
     def __init__(self, url: str, desk: TenantHarness) -> None:
-        made = desk.write(tenants.create_token, "a test")
+        created = desk.write(tenants.create_token, "a test")
         self.desk = desk
-        self.secret = made.secret
-        self.token_id = made.token.id
-        super().__init__(headers={"Authorization": f"Bearer {made.secret}"}, **client_options(url))
+        self.secret = created.secret
+        self.token_id = created.token.id
+        super().__init__(headers={"Authorization": f"Bearer {created.secret}"}, **client_options(url))
 
     def ok(self, method: str, path: str, status: int = 200, **options: Any) -> Any:
-        """The document of an answer that has to have this status."""
+        """Send a request that must return this status, and return the JSON of its response."""
         answer = self.request(method, path, **options)
         assert answer.status_code == status, (method, path, answer.status_code, answer.text)
         assert answer.headers["content-type"] == "application/json"
         return answer.json()
 
     def refused(self, method: str, path: str, status: int, code: str, **options: Any) -> str:
-        """What an answer that has to be this refusal says."""
+        """Send a request that must fail with this status and code, and return the detail of its response."""
         return check_problem(self.request(method, path, **options), status, code)
 
     def add(self, subject: str = "write it down", **fields: Any) -> dict[str, Any]:
@@ -65,12 +65,12 @@ class Client(httpx.Client):
         return str(self.ok("POST", "/v1/turns", 201, json={"conversation_id": conversation_id})["turn"]["id"])
 
     def again(self) -> "Client":
-        """Another program with a token of its own."""
+        """Return another client of the same tenant, with a new token."""
         return Client(str(self.base_url), self.desk)
 
 
 def check_problem(answer: httpx.Response, status: int, code: str | None = None) -> str:
-    """The detail of a refusal, which looks alike wherever it comes from."""
+    """Check the format of an error response, which is the same everywhere, and return its detail."""
     assert answer.status_code == status, (answer.status_code, answer.text)
     assert answer.headers["content-type"] == "application/problem+json"
     document = answer.json()
@@ -96,7 +96,7 @@ def parse_log_line(line: str) -> dict[str, Any]:
 
 
 class Service:
-    """One server process, and the database behind it."""
+    """One server process and its database."""
 
     def __init__(self, process: Program, database_url: str, log: Path) -> None:
         assert process.stdout is not None
@@ -110,22 +110,22 @@ class Service:
         self.database = DirectDatabase(database_url)
 
     def tenant(self) -> Client:
-        """A program of a tenant that nobody else knows."""
+        """Return a client of a new tenant."""
         return Client(self.url, TenantHarness(self.database, f"tenant {uuid4().hex}"))
 
     @contextmanager
     def ago(self, seconds: float) -> Iterator[DirectDatabase]:
-        """The same database as it was used some time ago."""
+        """Open the same database with a clock that is this far in the past."""
         with DirectDatabase(self.database_url, FixedClock(int((time.time() - seconds) * 1000))) as earlier:
             yield earlier
 
     def end(self, by: signal.Signals = signal.SIGTERM) -> ServerExit:
-        began = time.monotonic()
+        start = time.monotonic()
         self.process.send_signal(by)
-        return ServerExit(self.process.wait(PATIENCE_S), time.monotonic() - began)
+        return ServerExit(self.process.wait(PATIENCE_S), time.monotonic() - start)
 
     def lines(self) -> list[dict[str, Any]]:
-        """What it logged."""
+        """Return the lines of its log."""
         return [parse_log_line(line) for line in self.log.read_text().splitlines()]
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ class Service:
 def run_server(
     database_url: str, folder: Path, flags: Sequence[str] = (), environment: Mapping[str, str] | None = None
 ) -> Iterator[Service]:
-    """Run `headway serve` until the block ends. A failure that it had to log fails the test."""
+    """Run `headway serve` until the block ends. The test fails if the server logged an error."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")} | dict(environment or {})
     command = ["serve", "--json", "--port", "0", "--database-url", database_url, *flags]
     log = folder / f"log {uuid4().hex}"
@@ -160,7 +160,7 @@ def run_server(
 
 
 def wait_until(condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
-    """Look again and again until it is so."""
+    """Poll until the condition is true."""
     deadline = time.monotonic() + patience_s
     while not condition():
         assert time.monotonic() < deadline, f"in vain: {what}"

@@ -1,4 +1,4 @@
-"""A shell to type `headway …` into: in this process, in one of its own, or on a terminal."""
+"""A shell for `headway …` commands: in the test process, in a new process, or on a terminal."""
 
 import fcntl
 import io
@@ -24,7 +24,7 @@ PATIENCE_S = 60
 
 
 class CommandResult(NamedTuple):
-    """How a command ended: its exit code, and what it said."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -37,16 +37,16 @@ class CommandResult(NamedTuple):
 
 
 class Shell:
-    """Commands are typed into one folder, with a ledger of its own unless HEADWAY_DATABASE_URL is set."""
+    """Runs commands in one folder, with a new ledger unless HEADWAY_DATABASE_URL is set."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.ledger = folder / ".headway" / "headway.db"
 
     def __call__(self, *arguments: str, stdin: str | bytes = b"") -> CommandResult:
-        """Run in this process, through the same door as the installed command."""
-        given = stdin.encode() if isinstance(stdin, str) else stdin
-        with replace_streams(given, "headway", *arguments) as (out, err):
+        """Run in the test process, through the entry point of the installed command."""
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        with replace_streams(data, "headway", *arguments) as (out, err):
             try:
                 main()
             except SystemExit as end:
@@ -58,7 +58,7 @@ class Shell:
         return self(*arguments, "--json", stdin=stdin).json
 
     def ok(self, *arguments: str, stdin: str | bytes = b"") -> str:
-        """What a command that has to succeed printed."""
+        """Run a command that must succeed, and return its output."""
         ran = self(*arguments, stdin=stdin)
         assert ran.code == 0, ran.err
         return ran.out
@@ -71,8 +71,8 @@ class Shell:
         before: Callable[[], None] | None = None,
         patience_s: float = PATIENCE_S,
     ) -> CommandResult:
-        """Run in a process of its own."""
-        done = subprocess.run(
+        """Run in a new process."""
+        result = subprocess.run(
             [*HEADWAY, *arguments],
             input=stdin,
             capture_output=True,
@@ -81,18 +81,18 @@ class Shell:
             preexec_fn=before,
             timeout=patience_s,
         )
-        return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return CommandResult(result.returncode, result.stdout.decode(), result.stderr.decode())
 
     def loaded(self, *arguments: str) -> CommandResult:
-        """The same without the seconds that it takes to load what `serve` and `chat` need."""
+        """Run in a forked process that has already imported everything that `serve` and `chat` need, which saves seconds."""
         with Program(arguments, self.folder) as program:
             out, err = program.communicate(PATIENCE_S)
             return CommandResult(program.wait(), out, err)
 
     def terminal(self, *arguments: str, question: str = "", answer: str = "", width: int = 100) -> CommandResult:
-        """Run on a terminal of its own, where a person answers the question when it is asked.
+        """Run on a new terminal, and type the answer when the question appears.
 
-        Both streams are what that person sees, and line ends are a terminal's.
+        The result's `out` contains both streams, with the line ends of a terminal.
         """
         with self.seated(*arguments, width=width) as terminal:
             if answer and terminal.sees(question):
@@ -101,55 +101,55 @@ class Shell:
 
     @contextmanager
     def seated(self, *arguments: str, width: int = 100) -> Iterator["Terminal"]:
-        """Run on a terminal of its own, in front of which a person sits."""
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, pack("HHHH", 40, width, 0, 0))
+        """Run on a new terminal, for a test that types and reads while the command runs."""
+        controller, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, pack("HHHH", 40, width, 0, 0))
         env = {**os.environ, "TERM": "xterm-256color"}
         for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
             env.pop(name, None)
-        with Program(arguments, self.folder, env, (theirs, theirs, theirs), terminal=True) as child:
-            os.close(theirs)
+        with Program(arguments, self.folder, env, (terminal, terminal, terminal), terminal=True) as child:
+            os.close(terminal)
             try:
-                yield Terminal(child, ours)
+                yield Terminal(child, controller)
             finally:
                 child.kill()
-                os.close(ours)
+                os.close(controller)
 
 
 class Terminal:
-    """What a person does and sees while a command runs."""
+    """The terminal of a running command: types keys and reads the screen."""
 
     def __init__(self, child: Program, descriptor: int) -> None:
         self.child = child
         self.descriptor = descriptor
         self.seen = b""
-        self.place = 0  # behind what was looked for last
+        self.place = 0  # the end of the last match
 
     def sees(self, text: str) -> bool:
-        """Look until the text is there, behind what was looked for before, or nothing more comes."""
-        wanted = text.encode()
-        while (found := self.seen.find(wanted, self.place)) < 0:
+        """Read until the text appears after the last match. Return False if the output ends first."""
+        expected = text.encode()
+        while (position := self.seen.find(expected, self.place)) < 0:
             more = read_terminal(self.descriptor)
             self.seen += more
             if not more:
                 return False
-        self.place = found + len(wanted)
+        self.place = position + len(expected)
         return True
 
     def type(self, keys: str) -> None:
         os.write(self.descriptor, keys.encode())
 
     def leave(self) -> CommandResult:
-        """Look on until it is over."""
+        """Read until the command ends, and return its result."""
         while more := read_terminal(self.descriptor):
             self.seen += more
         return CommandResult(self.child.wait(PATIENCE_S), self.seen.decode(), "")
 
 
-def render_screen(seen: str) -> list[str]:
-    """The lines that are left on a terminal, of what was shown on it: lines that were wiped are gone."""
+def render_screen(output: str) -> list[str]:
+    """Return the lines that remain on the terminal after this output. Erased lines are gone."""
     rows, row, column = [""], 0, 0
-    for escape, code, control, words in re.findall(r"\x1b\[([?\d;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)", seen):
+    for escape, code, control, words in re.findall(r"\x1b\[([?\d;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)", output):
         if code == "A":
             row = max(0, row - int(escape or 1))
         elif code == "K" and escape == "2":
@@ -159,7 +159,7 @@ def render_screen(seen: str) -> list[str]:
         elif control == "\r":
             column = 0
         elif control == "\n":
-            row, column = row + 1, 0  # a terminal sends a carriage return along
+            row, column = row + 1, 0  # a terminal also sends a carriage return
             rows += [""] * (row - len(rows) + 1)
         else:
             rows[row] = f"{rows[row]:<{column}}"[:column] + words + rows[row][column + len(words) :]
@@ -172,13 +172,13 @@ def read_terminal(descriptor: int) -> bytes:
     assert readable, "the command neither says anything nor ends"
     try:
         return os.read(descriptor, 65536)
-    except OSError:  # how Linux says that everybody has left the terminal
+    except OSError:  # Linux reports a closed terminal as an error
         return b""
 
 
 @contextmanager
 def replace_streams(stdin: bytes, *argv: str) -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
-    """Arguments and pipes as a new process would find them."""
+    """Replace the arguments and standard streams, as in a new process."""
     before = sys.argv, sys.stdin, sys.stdout, sys.stderr
     out, err = io.BytesIO(), io.BytesIO()
     sys.argv = list(argv)
@@ -196,7 +196,7 @@ def replace_streams(stdin: bytes, *argv: str) -> Iterator[tuple[io.BytesIO, io.B
 
 
 def get_error_line(ran: CommandResult, code: int) -> str:
-    """The one line on standard error of a command that failed with this code, and did not print anything else."""
+    """Return the only line on standard error of a command that failed with this code and printed nothing else."""
     assert (ran.code, ran.out) == (code, ""), ran
     assert ran.err.endswith("\n"), ran.err
     assert ran.err.startswith("headway: "), ran.err

@@ -1,4 +1,4 @@
-"""A bad day for the database or the disk: one line, exit code 1, nothing lost and nothing half-written."""
+"""Faults of the database or the disk: one error line, exit code 1, no data lost and nothing half-written."""
 
 import os
 import resource
@@ -28,8 +28,8 @@ sys.stdin.read()
 
 
 @contextmanager
-def locked_by_another_process(ledger: Path) -> Iterator[IO[bytes]]:
-    """Somebody else is in the middle of a transaction until the stream given is closed."""
+def hold_lock(ledger: Path) -> Iterator[IO[bytes]]:
+    """Hold an open transaction in another process until the yielded stream is closed."""
     with subprocess.Popen([sys.executable, "-c", LOCK, ledger], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdin is not None
         assert other.stdout is not None
@@ -38,8 +38,8 @@ def locked_by_another_process(ledger: Path) -> Iterator[IO[bytes]]:
         other.stdin.close()
 
 
-def no_file_larger_than(size: int) -> Callable[[], None]:
-    """What a process sees on a disk that has become full: writes beyond a point fail."""
+def limit_file_size(size: int) -> Callable[[], None]:
+    """Limit the file size of a process, which then sees writes fail as on a full disk."""
 
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -62,13 +62,13 @@ def test_a_file_that_is_no_database_is_left_untouched(headway: Shell, content: b
 
 def test_a_database_of_another_program_is_left_untouched(headway: Shell) -> None:
     headway.ledger.parent.mkdir()
-    theirs = apsw.Connection(str(headway.ledger))
-    theirs.execute("CREATE TABLE todos (what TEXT); INSERT INTO todos VALUES ('theirs')")
+    other = apsw.Connection(str(headway.ledger))
+    other.execute("CREATE TABLE todos (what TEXT); INSERT INTO todos VALUES ('theirs')")
 
     assert "already exists" in get_error_line(headway("todo", "add", "x"), 1)
-    assert theirs.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").get == "todos"
-    assert theirs.execute("SELECT what FROM todos").get == "theirs"
-    theirs.close()
+    assert other.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").get == "todos"
+    assert other.execute("SELECT what FROM todos").get == "theirs"
+    other.close()
 
 
 def test_a_database_of_a_newer_headway(headway: Shell, new_database_url: str) -> None:
@@ -113,7 +113,7 @@ def test_a_full_disk_loses_nothing_that_was_stored(headway: Shell) -> None:
         (b"", ["todo", "add", "too much", "-d", "x" * 100_000]),
         (document.encode(), ["todo", "import", "-"]),
     ):
-        line = get_error_line(headway.process(*command, stdin=stdin, before=no_file_larger_than(size // 2)), 1)
+        line = get_error_line(headway.process(*command, stdin=stdin, before=limit_file_size(size // 2)), 1)
         assert str(headway.ledger) in line
         assert "nothing was changed" in line
     assert headway.ok("todo", "export") == before
@@ -122,7 +122,7 @@ def test_a_full_disk_loses_nothing_that_was_stored(headway: Shell) -> None:
 
 
 def test_a_disk_that_is_full_from_the_start(headway: Shell) -> None:
-    assert str(headway.ledger) in get_error_line(headway.process("todo", "add", "x", before=no_file_larger_than(2_000)), 1)
+    assert str(headway.ledger) in get_error_line(headway.process("todo", "add", "x", before=limit_file_size(2_000)), 1)
     assert headway.ok("todo", "add", "there is space") == "#1 [pending] there is space\n"
 
 
@@ -132,7 +132,7 @@ def test_an_export_that_finds_the_disk_full_keeps_the_copy_that_is_there(headway
     before = (headway.folder / "copy.json").read_bytes()
     headway.ok("todo", "add", "two", "-d", "x" * 100_000)
     headway.ok("todo", "list")
-    ran = headway.process("todo", "export", "copy.json", before=no_file_larger_than(90_000))
+    ran = headway.process("todo", "export", "copy.json", before=limit_file_size(90_000))
 
     assert get_error_line(ran, 1) == "headway: copy.json cannot be written: File too large."
     assert (headway.folder / "copy.json").read_bytes() == before
@@ -141,7 +141,7 @@ def test_an_export_that_finds_the_disk_full_keeps_the_copy_that_is_there(headway
 
 def test_a_database_that_is_locked_for_too_long_is_one_error_and_can_still_be_read(headway: Shell) -> None:
     headway.ok("todo", "add", "one")
-    with locked_by_another_process(headway.ledger):
+    with hold_lock(headway.ledger):
         assert headway.ok("todo", "list") == "#1 [pending] one\n"
         line = get_error_line(headway("todo", "done", "1"), 1)
 
@@ -153,7 +153,7 @@ def test_a_database_that_is_locked_for_too_long_is_one_error_and_can_still_be_re
 
 def test_a_database_that_is_locked_for_a_moment_is_waited_for(headway: Shell) -> None:
     headway.ok("todo", "add", "one")
-    with locked_by_another_process(headway.ledger) as lock, subprocess.Popen([*HEADWAY, "todo", "done", "1"]) as waiting:
+    with hold_lock(headway.ledger) as lock, subprocess.Popen([*HEADWAY, "todo", "done", "1"]) as waiting:
         with pytest.raises(subprocess.TimeoutExpired):
             waiting.wait(1)
         lock.close()
@@ -163,7 +163,7 @@ def test_a_database_that_is_locked_for_a_moment_is_waited_for(headway: Shell) ->
 
 def test_the_backup_in_the_documents_brings_everything_back(headway: Shell) -> None:
     page = OPERATIONS.read_text(encoding="utf-8").partition("## Backup")[2].partition("**Postgres.**")[0]
-    backup, restore = ([one.words for one in parse_session(part)] for part in page.split("**Restore.**"))
+    backup, restore = ([typed.words for typed in parse_session(part)] for part in page.split("**Restore.**"))
     headway.ok("todo", "add", "keep me")
     (headway.ledger.parent / "workspace" / "1").mkdir(parents=True)
     (headway.ledger.parent / "workspace" / "1" / "notes.txt").write_text("84")

@@ -1,4 +1,4 @@
-"""Documents that `todo import` refuses: each is one error with exit code 2, and nothing is written."""
+"""Documents that `todo import` rejects: each causes one error with exit code 2, and nothing is written."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Bad input: one line, the right exit code, nothing lost and nothing half-written."""
+"""Bad input: one error line, the right exit code, no data lost and nothing half-written."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`headway chat` in scripts: answers on standard output, everything else beside it."""
+"""`headway chat` in scripts: answers on standard output, everything else on standard error."""
 
 import json
 import os
@@ -29,9 +29,9 @@ def test_a_script_gets_the_answer_and_nothing_else(talker: Shell, model: ModelSe
 def test_chat_shows_until_when_it_waits_for_a_model(talker: Shell, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_MODEL_RETRIES", "2")
     model.script = flaky(1, error(429, "slow down", retry_after=1), text("hello"))
-    code, out, told = talker("chat", "hi")
+    code, out, err = talker("chat", "hi")
     assert (code, out) == (0, "hello\n")
-    assert re.fullmatch(r"headway: waiting to retry until .*\d\d:\d\d:\d\d: The model .* is rate limited .*\n", told)
+    assert re.fullmatch(r"headway: waiting to retry until .*\d\d:\d\d:\d\d: The model .* is rate limited .*\n", err)
 
 
 def test_so_does_a_process_of_its_own(talker: Shell) -> None:
@@ -40,20 +40,23 @@ def test_so_does_a_process_of_its_own(talker: Shell) -> None:
 
 def test_json_output_is_one_document(talker: Shell, model: ModelServer) -> None:
     model.script = plan_and_drain("buy milk")
-    found = talker.json("chat", "Buy milk.")
+    document = talker.json("chat", "Buy milk.")
 
-    assert list(found) == ["turn", "messages"]
-    assert found["turn"]["request"] == "Buy milk."
-    assert (found["turn"]["status"], found["turn"]["outcome"]) == ("finished", "drained")
-    assert [(one["role"], one["content"]) for one in found["messages"]] == [("user", "Buy milk."), ("assistant", "All done.")]
-    assert {one["turn_id"] for one in found["messages"]} == {found["turn"]["id"]}
+    assert list(document) == ["turn", "messages"]
+    assert document["turn"]["request"] == "Buy milk."
+    assert (document["turn"]["status"], document["turn"]["outcome"]) == ("finished", "drained")
+    assert [(message["role"], message["content"]) for message in document["messages"]] == [
+        ("user", "Buy milk."),
+        ("assistant", "All done."),
+    ]
+    assert {message["turn_id"] for message in document["messages"]} == {document["turn"]["id"]}
 
 
 def test_the_document_holds_this_turn_alone(talker: Shell) -> None:
     talker.ok("chat", "first")
-    found = talker.json("chat", "-c", "second")
+    document = talker.json("chat", "-c", "second")
 
-    assert [one["content"] for one in found["messages"]] == ["second", "hello"]
+    assert [message["content"] for message in document["messages"]] == ["second", "hello"]
 
 
 def test_a_message_comes_from_standard_input(talker: Shell, model: ModelServer) -> None:
@@ -64,10 +67,10 @@ def test_a_message_comes_from_standard_input(talker: Shell, model: ModelServer) 
 @pytest.mark.parametrize("words", ["", " \n\t", "\u3000"])
 @pytest.mark.parametrize("flags", [[], ["--json"]])
 def test_an_empty_message_is_refused_and_leaves_nothing(talker: Shell, words: str, flags: list[str]) -> None:
-    given = talker("chat", words, *flags)
+    typed = talker("chat", words, *flags)
     piped = talker("chat", *flags, stdin=words)
 
-    assert get_error_line(given, 2) == get_error_line(piped, 2)
+    assert get_error_line(typed, 2) == get_error_line(piped, 2)
     assert count_conversations(talker) == 0
 
 
@@ -89,7 +92,7 @@ def test_a_conversation_that_is_not_there(talker: Shell, reference: str) -> None
 
 
 def test_a_conversation_continues_by_its_name_its_number_or_as_the_newest(talker: Shell, model: ModelServer) -> None:
-    model.script = lambda request: text(str(len([one for one in request.messages if one["role"] == "user"])))
+    model.script = lambda request: text(str(len([message for message in request.messages if message["role"] == "user"])))
     talker.ok("conversation", "new", "--key", "ours")
 
     assert talker("chat", "one", "--conversation", "ours").out == "1\n"
@@ -106,20 +109,20 @@ def test_continuing_without_a_conversation_starts_one(talker: Shell) -> None:
 
 
 def test_a_queue_is_worked_off_by_the_rehearsal(headway: Shell) -> None:
-    found = headway.json("chat", "--queue", "1. calculate 2+3\n2. calculate 4*5")
+    document = headway.json("chat", "--queue", "1. calculate 2+3\n2. calculate 4*5")
 
-    assert (found["turn"]["mode"], found["turn"]["outcome"], found["turn"]["resubmissions"]) == ("queue", "drained", 1)
-    answers = [one["content"] for one in found["messages"] if one["role"] == "assistant"]
+    assert (document["turn"]["mode"], document["turn"]["outcome"], document["turn"]["resubmissions"]) == ("queue", "drained", 1)
+    answers = [message["content"] for message in document["messages"] if message["role"] == "assistant"]
     assert [answer.splitlines()[0] for answer in answers] == ["2+3 = 5", "4 * 5 = 20"]
 
 
 def test_without_a_key_and_a_network_it_rehearses_and_says_so(headway: Shell) -> None:
-    said = headway.ok("chat", "Calculate 6*7 and then write the result to answer.txt.")
+    answer = headway.ok("chat", "Calculate 6*7 and then write the result to answer.txt.")
 
-    assert "42" in said
-    assert "not an LLM" in said
-    (found,) = (headway.folder / ".headway" / "workspace").rglob("answer.txt")
-    assert "42" in found.read_text()
+    assert "42" in answer
+    assert "not an LLM" in answer
+    (written,) = (headway.folder / ".headway" / "workspace").rglob("answer.txt")
+    assert "42" in written.read_text()
 
 
 def test_during_a_halt_chat_is_refused_and_leaves_nothing(talker: Shell, model: ModelServer) -> None:
@@ -164,10 +167,10 @@ def test_a_model_that_cannot_be_made_is_a_sentence(headway: Shell, name: str, mo
 
 def test_nothing_that_a_model_says_plays_tricks(talker: Shell, model: ModelServer) -> None:
     model.script = reply_in_order(text("one\x1b[2J\x07\ttwo\r\nthree\u2028four\u202e"))
-    said = talker.ok("chat", "hello")
+    answer = talker.ok("chat", "hello")
 
-    assert said.splitlines()[0].startswith("one\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}    two")
-    assert all(character.isprintable() for character in said.replace("\n", ""))
+    assert answer.splitlines()[0].startswith("one\N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}    two")
+    assert all(character.isprintable() for character in answer.replace("\n", ""))
 
 
 def test_a_dotenv_file_sets_the_address_of_the_model(headway: Shell, model: ModelServer) -> None:
@@ -202,17 +205,17 @@ def test_the_turn_of_a_killed_process_is_finished_first(talker: Shell, model: Mo
         other.wait(PATIENCE_S)
     model.release()
     (conversation,) = (str(id) for (id,) in read_rows(talker, "SELECT id FROM conversations"))
-    still = talker("chat", "second", "--conversation", conversation)
+    refused = talker("chat", "second", "--conversation", conversation)
     with DirectDatabase(f"sqlite:///{talker.ledger}") as database:
         database.write(lambda tx: tx.run("UPDATE worker_leases SET beat_at = beat_at - 5000"))
     ran = talker("chat", "second", "--conversation", conversation)
 
-    assert still.code == 4  # for all we know the other one still works on it
+    assert refused.code == 4  # the other process may still be working on it
     assert (ran.code, ran.out) == (0, "you said first\nyou said second\n")
     assert "interrupted" in ran.err
     assert list_statuses(talker) == ["finished", "finished"]
-    said = [content for (content,) in read_rows(talker, "SELECT content FROM messages ORDER BY id")]
-    assert said == ["first", "you said first", "second", "you said second"]
+    contents = [content for (content,) in read_rows(talker, "SELECT content FROM messages ORDER BY id")]
+    assert contents == ["first", "you said first", "second", "you said second"]
 
 
 def test_a_halted_turn_waits_for_the_next_call(talker: Shell, model: ModelServer) -> None:

@@ -1,4 +1,4 @@
-"""`headway chat` on a terminal: the answer as it comes, the list beside it, and a person who can stop it."""
+"""`headway chat` on a terminal: the answer streams, the todo list is shown, and Ctrl-C stops the turn."""
 
 import json
 from threading import Event
@@ -21,27 +21,27 @@ PROMPT = " › "
 
 def test_the_list_is_seen_while_it_is_worked_off(talker: Shell, model: ModelServer) -> None:
     plan = plan_and_drain("buy milk", "buy bread", "buy eggs", answer="The shopping is done.")
-    held = Event()
+    waiting = Event()
 
     def script(request: Request) -> Reply:
         if len(request.tool_results) == 2:
             model.hold()
-            held.set()
+            waiting.set()
         return plan(request)
 
     model.script = script
     with talker.seated("chat", "Go shopping.") as terminal:
-        for shown in ("1 of 3 done", "✔ buy milk", "▶ buy bread", "○ buy eggs"):
-            assert terminal.sees(shown), shown
-        assert held.wait(30)  # the list is seen before the model is asked again
+        for expected in ("1 of 3 done", "✔ buy milk", "▶ buy bread", "○ buy eggs"):
+            assert terminal.sees(expected), expected
+        assert waiting.wait(30)  # the list is shown before the next model request
         model.release()
         ran = terminal.leave()
-    left = render_screen(ran.out)
+    screen = render_screen(ran.out)
 
     assert ran.code == 0
-    assert [line for line in left if "shopping is done" in line] == ["The shopping is done."]
-    assert "buy milk" not in "\n".join(left)  # the panel was there for as long as there was something to do
-    assert "headway chat --conversation 1" in "\n".join(left)
+    assert [line for line in screen if "shopping is done" in line] == ["The shopping is done."]
+    assert "buy milk" not in "\n".join(screen)  # the panel disappears when the work is done
+    assert "headway chat --conversation 1" in "\n".join(screen)
 
 
 def test_words_are_seen_as_they_come_and_stay_once(talker: Shell, model: ModelServer) -> None:
@@ -67,12 +67,12 @@ def test_a_refused_answer_is_withdrawn(talker: Shell, model: ModelServer) -> Non
     plan = plan_and_drain("buy milk")
     model.script = script
     ran = talker.terminal("chat", "Buy milk.")
-    left = "\n".join(render_screen(ran.out))
+    screen = "\n".join(render_screen(ran.out))
 
     assert ran.code == 0
-    assert "Premature" not in left
-    assert "not done yet: 1 item is still open." in left
-    assert "All done." in left
+    assert "Premature" not in screen
+    assert "not done yet: 1 item is still open." in screen
+    assert "All done." in screen
 
 
 def test_the_assessors_decision_is_shown(talker: Shell, model: ModelServer) -> None:
@@ -87,12 +87,12 @@ def test_the_assessors_decision_is_shown(talker: Shell, model: ModelServer) -> N
 
     model.script = script
     ran = talker.terminal("chat", "--queue", "A cake!")
-    left = "\n".join(render_screen(ran.out))
+    screen = "\n".join(render_screen(ran.out))
 
     assert ran.code == 0
-    assert "not done yet: the second will do" in left
-    assert "Accepted: the second will do" in left
-    assert "Continuing: frost" in left
+    assert "not done yet: the second will do" in screen
+    assert "Accepted: the second will do" in screen
+    assert "Continuing: frost" in screen
 
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e\x08\r[red]bold[/red]"
@@ -110,7 +110,7 @@ def test_nothing_that_a_model_says_plays_tricks(talker: Shell, model: ModelServe
     model.script = script
     with talker.seated("chat", "hello") as terminal:
         assert terminal.sees("○ bread")
-        assert terminal.sees("alpha ")  # by then the reply is held, and may be released
+        assert terminal.sees("alpha ")  # the reply is held now, and may be released
         model.release()
         ran = terminal.leave()
 

@@ -1,4 +1,4 @@
-"""`todo claim` and `heartbeat`: work handed out from the shell, and what a lease keeps others from."""
+"""`todo claim` and `heartbeat`: claiming work from the shell, and how a lease protects it."""
 
 import time
 from typing import Any
@@ -15,27 +15,27 @@ def claim(headway: Shell, *options: str) -> Any:
     return headway.json("todo", "claim", "--agent", "ada", *options)
 
 
-def claimed_long_ago(headway: Shell) -> str:
-    """The token of a lease on the first todo that ran out years ago."""
+def claim_with_expired_lease(headway: Shell) -> str:
+    """Claim the first todo with a lease that expired years ago, and return its token."""
     headway.ok("todo", "add", "abandoned")
     with DirectDatabase(f"sqlite:///{headway.ledger}", FixedClock()) as database:
         tenant = database.write(tenants.ensure_local)
-        taken = database.write(lambda tx: claims.claim(tx, tenant.id, "bob"))
-    assert taken is not None
-    return taken.lease.token
+        claimed = database.write(lambda tx: claims.claim(tx, tenant.id, "bob"))
+    assert claimed is not None
+    return claimed.lease.token
 
 
 def test_a_claim_hands_out_the_next_ready_todo_with_a_lease(headway: Shell) -> None:
     headway.ok("todo", "add", "first")
     headway.ok("todo", "add", "second", "--after", "1")
     before = time.time()
-    taken = claim(headway)
+    claimed = claim(headway)
 
-    assert list(taken) == ["todo", "lease"]
-    todo = taken["todo"]
+    assert list(claimed) == ["todo", "lease"]
+    todo = claimed["todo"]
     assert (todo["subject"], todo["status"], todo["agent_id"]) == ("first", "in_progress", "ada")
-    assert set(taken["lease"]) == {"token", "expires_at"}
-    assert before + 58 <= taken["lease"]["expires_at"] <= time.time() + 60
+    assert set(claimed["lease"]) == {"token", "expires_at"}
+    assert before + 58 <= claimed["lease"]["expires_at"] <= time.time() + 60
     assert headway("todo", "claim", "--agent", "bob").code == 3
 
 
@@ -114,23 +114,23 @@ def test_a_released_todo_can_be_claimed_again_and_the_old_token_is_worth_nothing
 
 
 def test_work_of_a_silent_owner_is_taken_over_and_the_late_owner_is_refused(headway: Shell) -> None:
-    late = claimed_long_ago(headway)
+    late = claim_with_expired_lease(headway)
     headway.ok("todo", "add", "fresh")
-    taken = claim(headway)
+    claimed = claim(headway)
 
-    assert (taken["todo"]["subject"], taken["todo"]["agent_id"]) == ("abandoned", "ada")
+    assert (claimed["todo"]["subject"], claimed["todo"]["agent_id"]) == ("abandoned", "ada")
     assert "lease is no longer valid" in get_error_line(headway("todo", "done", "1", "--lease-token", late), 4)
     assert "lease is no longer valid" in get_error_line(headway("todo", "heartbeat", "1", "--lease-token", late), 4)
-    assert headway("todo", "done", "1", "--lease-token", taken["lease"]["token"]).code == 0
+    assert headway("todo", "done", "1", "--lease-token", claimed["lease"]["token"]).code == 0
 
 
 def test_a_heartbeat_keeps_the_lease(headway: Shell) -> None:
-    token = claimed_long_ago(headway)
-    kept = headway.json("todo", "heartbeat", "1", "--lease-token", token, "--lease", "10m")
+    token = claim_with_expired_lease(headway)
+    extended = headway.json("todo", "heartbeat", "1", "--lease-token", token, "--lease", "10m")
 
-    assert list(kept) == ["todo", "lease"]
-    assert kept["lease"]["token"] == token
-    assert kept["lease"]["expires_at"] > time.time() + 590
+    assert list(extended) == ["todo", "lease"]
+    assert extended["lease"]["token"] == token
+    assert extended["lease"]["expires_at"] > time.time() + 590
     assert headway("todo", "claim", "--agent", "ada").code == 3
     assert "lease" in headway.ok("todo", "show", "1")
 

@@ -1,4 +1,4 @@
-"""`headway completion`: what a shell is taught, tried in a real bash."""
+"""`headway completion`, run in a real bash."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ import pytest
 
 from tests.surfaces.shell import Shell, get_error_line
 
-# As bash does it at the Tab key: the words so far, and the one that is to be completed.
+# What bash does at the Tab key: passes the words so far, and the one to complete.
 TAB = """
 eval "$(headway completion bash)"
 COMP_WORDS=({words})
@@ -20,7 +20,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 """
 
 
-def completed(folder: Path, words: str) -> set[str]:
+def complete(folder: Path, words: str) -> set[str]:
     bash = shutil.which("bash")
     assert bash
     env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
@@ -31,10 +31,10 @@ def completed(folder: Path, words: str) -> set[str]:
 
 
 def test_bash_completes_commands_verbs_and_options(headway: Shell) -> None:
-    assert completed(headway.folder, "headway go") == {"goal"}
-    assert completed(headway.folder, "headway todo re") == {"ready", "reopen"}
-    assert completed(headway.folder, "headway todo list --st") == {"--status"}
-    assert {"todo", "goal", "serve", "completion"} <= completed(headway.folder, "headway ''")
+    assert complete(headway.folder, "headway go") == {"goal"}
+    assert complete(headway.folder, "headway todo re") == {"ready", "reopen"}
+    assert complete(headway.folder, "headway todo list --st") == {"--status"}
+    assert {"todo", "goal", "serve", "completion"} <= complete(headway.folder, "headway ''")
     assert not headway.ledger.exists(), "nobody who presses Tab wants a database"
 
 

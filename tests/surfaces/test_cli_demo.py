@@ -1,4 +1,4 @@
-"""`headway demo`: the whole story, offline; and goals that are pursued by the command that set them."""
+"""`headway demo`, run offline from start to end, and goals that the command that adds them also pursues."""
 
 import json
 from pathlib import Path
@@ -8,8 +8,8 @@ from tests.surfaces.shell import Shell
 
 def test_the_story_is_told_to_its_end(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    told = shell.process("demo", patience_s=240)
-    assert told.code == 0, told.err
+    ran = shell.process("demo", patience_s=240)
+    assert ran.code == 0, ran.err
     for words in (
         "needs no key",
         "$ headway chat",
@@ -20,37 +20,37 @@ def test_the_story_is_told_to_its_end(tmp_path: Path) -> None:
         "What to try next",
         "headway serve",
     ):
-        assert words in told.out, words
+        assert words in ran.out, words
     assert not (tmp_path / ".headway").exists(), "the demo has a folder of its own"
 
 
 def test_a_script_gets_one_document_and_can_keep_the_results(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    told = shell.process("demo", "--json", "--keep", str(tmp_path / "kept"), patience_s=240)
-    assert told.code == 0, told.err
-    demo = json.loads(told.out)["demo"]
+    ran = shell.process("demo", "--json", "--keep", str(tmp_path / "kept"), patience_s=240)
+    assert ran.code == 0, ran.err
+    demo = json.loads(ran.out)["demo"]
     assert demo["goal"]["status"] == demo["survivor"]["status"] == "completed"
     assert demo["survivor"]["repeated"] == 0
     assert (tmp_path / "kept" / "workspace" / "1" / "budget.txt").read_text() == "360"
     assert len(demo["files"]) == 9
-    again = shell.process("demo", "--keep", str(tmp_path / "kept"))
-    assert (again.code, again.out) == (2, "")
-    assert "already contains a ledger" in again.err
+    second = shell.process("demo", "--keep", str(tmp_path / "kept"))
+    assert (second.code, second.out) == (2, "")
+    assert "already contains a ledger" in second.err
 
 
 def test_a_goal_is_pursued_by_the_command_that_set_it(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    told = shell.process("goal", "add", "Write a.txt: hello; write b.txt: world; list the files", "--json", patience_s=120)
-    assert told.code == 0, told.err
-    goal = json.loads(told.out)["goal"]
+    ran = shell.process("goal", "add", "Write a.txt: hello; write b.txt: world; list the files", "--json", patience_s=120)
+    assert ran.code == 0, ran.err
+    goal = json.loads(ran.out)["goal"]
     assert goal["status"] == "completed"
-    assert [one["status"] for one in goal["sub_goals"]] == ["completed"] * 3
+    assert [sub_goal["status"] for sub_goal in goal["sub_goals"]] == ["completed"] * 3
     workspace = tmp_path / ".headway" / "workspace" / "1"
     assert {path.name: path.read_text() for path in workspace.iterdir()} == {"a.txt": "hello", "b.txt": "world"}
 
 
 def test_a_goal_that_was_given_up_is_no_success(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    told = shell.process("goal", "add", "Read missing.txt; read gone.txt", "--criteria", "Both were read", patience_s=120)
-    assert told.code == 1
-    assert "abandoned" in told.out
+    ran = shell.process("goal", "add", "Read missing.txt; read gone.txt", "--criteria", "Both were read", patience_s=120)
+    assert ran.code == 1
+    assert "abandoned" in ran.out

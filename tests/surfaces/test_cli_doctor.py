@@ -1,4 +1,4 @@
-"""`headway doctor`: what Headway stands on, and what to mend."""
+"""`headway doctor`: shows the active configuration and how to fix problems."""
 
 import json
 import re
@@ -10,10 +10,10 @@ from tests.surfaces.shell import CommandResult, Shell
 
 
 def test_a_healthy_installation_lists_its_parts(headway: Shell, database_url: str) -> None:
-    found = headway.json("doctor", "--database-url", database_url)
+    report = headway.json("doctor", "--database-url", database_url)
 
-    assert found["ok"] is True
-    checks = {check["name"]: check for check in found["checks"]}
+    assert report["ok"] is True
+    checks = {check["name"]: check for check in report["checks"]}
     assert all(check["ok"] for check in checks.values())
     assert checks["home"]["detail"] == str(headway.folder / ".headway")
     assert ("SQLite " in checks["database"]["detail"]) != ("PostgreSQL " in checks["database"]["detail"])
@@ -29,9 +29,9 @@ def test_a_halt_is_reported_and_is_no_fault(headway: Shell) -> None:
     headway.ok("halt", "--why", "lunch\nbreak")
     (line,) = (line for line in headway.ok("doctor").splitlines() if not line.startswith("✔"))
     assert re.fullmatch(r"! halt +halted since \d{4}-\d\d-\d\d \d\d:\d\d:\d\d: lunch break\. .*unhalt.*", line)
-    found = headway.json("doctor")
-    assert found["ok"] is True
-    assert [check["name"] for check in found["checks"] if check["warning"]] == ["halt"]
+    report = headway.json("doctor")
+    assert report["ok"] is True
+    assert [check["name"] for check in report["checks"] if check["warning"]] == ["halt"]
     headway.ok("unhalt")
     assert all(line.startswith("✔") for line in headway.ok("doctor").splitlines())
 
@@ -85,7 +85,7 @@ def keyless(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
     return headway
 
 
-def findings(ran: CommandResult) -> dict[str, tuple[bool, str]]:
+def read_checks(ran: CommandResult) -> dict[str, tuple[bool, str]]:
     return {check["name"]: (check["ok"], check["detail"]) for check in json.loads(ran.out)["checks"]}
 
 
@@ -103,7 +103,7 @@ def test_an_unusable_model_is_named_with_the_setting_to_change(
 ) -> None:
     monkeypatch.setenv("HEADWAY_MODEL", name)
     ran = keyless("doctor", "--json")
-    ok, detail = findings(ran)["model"]
+    ok, detail = read_checks(ran)["model"]
 
     assert (ran.code, ran.err, ok) == (1, "", False)
     assert wanted in detail
@@ -114,9 +114,9 @@ def test_an_unusable_model_is_named_with_the_setting_to_change(
 
 
 def test_a_library_that_is_not_there_is_named(keyless: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which providers' libraries are installed is the installation's business: either it lacks one, or a key."""
+    """Either the provider's library is missing or its key is, depending on what is installed."""
     monkeypatch.setenv("HEADWAY_MODEL", "anthropic:claude")
-    ok, detail = findings(keyless("doctor", "--json"))["model"]
+    ok, detail = read_checks(keyless("doctor", "--json"))["model"]
 
     assert not ok
     assert "headway[anthropic]" in detail or "ANTHROPIC_API_KEY" in detail
@@ -127,12 +127,12 @@ def test_every_tier_that_differs_is_looked_at(keyless: Shell, monkeypatch: pytes
     monkeypatch.setenv("HEADWAY_MODEL", "openai-chat:strong")
     monkeypatch.setenv("HEADWAY_MODEL_CHEAP", "nobody:cheap")
     ran = keyless("doctor", "--json")
-    found = findings(ran)
+    checks = read_checks(ran)
 
     assert ran.code == 1
-    assert found["model"] == (True, "openai-chat:strong")
-    assert found["cheap"][0] is False
-    assert "mid" not in found
+    assert checks["model"] == (True, "openai-chat:strong")
+    assert checks["cheap"][0] is False
+    assert "mid" not in checks
     assert "sk-never" not in ran.out
 
 
@@ -140,17 +140,17 @@ def test_a_model_with_its_key_is_fine_and_is_not_called(keyless: Shell, monkeypa
     with ModelServer(text("never asked")) as server:
         for variable, value in environment(server).items():
             monkeypatch.setenv(variable, value)
-        found = keyless("doctor", "--json")
+        ran = keyless("doctor", "--json")
         requests = server.requests
 
-    assert found.code == 0
-    assert findings(found)["model"] == (True, "openai-chat:fake-1")
+    assert ran.code == 0
+    assert read_checks(ran)["model"] == (True, "openai-chat:fake-1")
     assert requests == []
 
 
 def test_ollama_needs_no_key(keyless: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_MODEL", "ollama:llama3")
-    assert findings(keyless("doctor", "--json"))["model"] == (True, "ollama:llama3")
+    assert read_checks(keyless("doctor", "--json"))["model"] == (True, "ollama:llama3")
 
 
 def test_the_rehearsal_says_that_it_is_no_llm(keyless: Shell) -> None:

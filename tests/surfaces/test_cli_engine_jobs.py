@@ -1,4 +1,4 @@
-"""`headway jobs …` and `headway agents …`: the queue, its dead letters, and who is at work."""
+"""`headway jobs …` and `headway agents …`: the job queue, its dead letters, and the agents at work."""
 
 import re
 import time
@@ -19,34 +19,34 @@ from tests.surfaces.shell import Shell, get_error_line
 ADD = {"name": "todo_add", "arguments": {"subject": "buy milk"}, "conversation_id": 0}
 
 
-def arrange(headway: Shell, story: Callable[[Transaction, int], Any]) -> Any:
-    """Have something happened to the local tenant."""
-    headway.ok("todo", "list")  # so that there is a ledger
+def arrange(headway: Shell, work: Callable[[Transaction, int], Any]) -> Any:
+    """Set up the local tenant with this work."""
+    headway.ok("todo", "list")  # creates the ledger
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
-        return database.write(lambda tx: story(tx, tenants.ensure_local(tx).id))
+        return database.write(lambda tx: work(tx, tenants.ensure_local(tx).id))
 
 
-def died(tx: Transaction, tenant_id: int) -> Job:
+def create_dead_job(tx: Transaction, tenant_id: int) -> Job:
     return jobs.fail_permanently(tx, jobs.create(tx, tenant_id, "tool", ADD), "the shop\nwas closed \x1b[2J")
 
 
-def dead(headway: Shell) -> str:
-    return str(arrange(headway, died).id)
+def add_dead_job(headway: Shell) -> str:
+    return str(arrange(headway, create_dead_job).id)
 
 
-def queued(headway: Shell) -> str:
+def add_queued_job(headway: Shell) -> str:
     return str(arrange(headway, lambda tx, tenant_id: jobs.create(tx, tenant_id, "tool", ADD)).id)
 
 
-def at_work(headway: Shell) -> tuple[Run, Run]:
-    """A supervisor and its helper."""
+def start_agents(headway: Shell) -> tuple[Run, Run]:
+    """Start a run with a sub-agent."""
 
-    def story(tx: Transaction, tenant_id: int) -> tuple[Run, Run]:
-        talk = conversations.add(tx, tenant_id)
-        main = turns.start(tx, tenant_id, talk.id, turns.TurnRequest("do\nit"))
+    def work(tx: Transaction, tenant_id: int) -> tuple[Run, Run]:
+        conversation = conversations.add(tx, tenant_id)
+        main = turns.start(tx, tenant_id, conversation.id, turns.TurnRequest("do\nit"))
         return main, runs.begin_child(tx, main, "researcher", "find it", 10)
 
-    main, helper = arrange(headway, story)
+    main, helper = arrange(headway, work)
     return main, helper
 
 
@@ -55,22 +55,22 @@ def at_work(headway: Shell) -> tuple[Run, Run]:
 
 def test_the_commands_print_text_for_people(headway: Shell) -> None:
     assert headway.ok("jobs", "list") == "no jobs\n"
-    first, second = dead(headway), queued(headway)
+    first, second = add_dead_job(headway), add_queued_job(headway)
     waiting, broken = headway.ok("jobs", "list").splitlines()
     assert waiting == f"{second}  tool   queued    0/5"
     assert broken == f"{first}  tool   dead      1/5  the shop was closed \N{REPLACEMENT CHARACTER}[2J"
     assert headway.ok("jobs", "list", "--dead") == f"{broken}\n"
     assert headway("jobs", "list", "--limit", "1") == (0, f"{waiting}\n", "1 shown, more exist: use --limit N\n")
     assert headway("jobs", "list").err == headway("jobs", "list", "--limit", "1", "--json").err == ""
-    shown = headway.ok("jobs", "show", first)
-    assert '{"name": "todo_add"' in shown
-    assert re.search(r"^created_at +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$", shown, re.MULTILINE)
-    assert all(line.isprintable() for line in shown.splitlines())
+    details = headway.ok("jobs", "show", first)
+    assert '{"name": "todo_add"' in details
+    assert re.search(r"^created_at +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$", details, re.MULTILINE)
+    assert all(line.isprintable() for line in details.splitlines())
 
 
 def test_the_documents_are_those_of_rest(headway: Shell, sqlite_service: Service, sqlite_client: Client) -> None:
     flags = ("--database-url", sqlite_service.database_url, "--tenant", sqlite_client.desk.tenant.name)
-    first, second = (sqlite_client.desk.write(died).id for _ in range(2))
+    first, second = (sqlite_client.desk.write(create_dead_job).id for _ in range(2))
     assert headway.json("jobs", "list", *flags) == sqlite_client.ok("GET", "/v1/jobs")
     assert headway.json("jobs", "list", "--dead", *flags) == sqlite_client.ok("GET", "/v1/jobs", params={"state": "dead"})
     assert headway.json("jobs", "show", first, *flags) == sqlite_client.ok("GET", f"/v1/jobs/{first}")
@@ -81,14 +81,14 @@ def test_the_documents_are_those_of_rest(headway: Shell, sqlite_service: Service
 
 
 def test_a_retry_queues_it_again(headway: Shell) -> None:
-    job_id = dead(headway)
+    job_id = add_dead_job(headway)
     assert headway.ok("jobs", "retry", job_id).startswith(f"{job_id}  tool   queued    0/5")
     assert "queued" in get_error_line(headway("jobs", "retry", job_id), 4)
     assert "queued" in get_error_line(headway("jobs", "drop", job_id, "--yes"), 4)
 
 
 def test_a_job_waiting_for_its_model_shows_until_when_and_can_be_retried_sooner(headway: Shell) -> None:
-    main, helper = at_work(headway)
+    main, helper = start_agents(headway)
 
     def fail(tx: Transaction, tenant_id: int) -> Job:
         return jobs.retry_later(tx, jobs.get(tx, tenant_id, main.id), "The model is rate\nlimited.", Limits(), 1_800)
@@ -100,7 +100,7 @@ def test_a_job_waiting_for_its_model_shows_until_when_and_can_be_retried_sooner(
         assert waits.startswith("waiting to retry until ")
         assert waits.endswith(f"{clock}: The model is rate limited.")
     assert headway.json("agents", "show", main.id)["agent"]["retry_at"] == retry_at
-    # Both began in one transaction, and their order is not defined.
+    # Both runs started in one transaction, so their order is not defined.
     retry_times = {agent["id"]: agent["retry_at"] for agent in headway.json("agents", "list")["agents"]}
     assert retry_times == {main.id: retry_at, helper.id: 0}
     assert headway.json("jobs", "show", main.id)["job"]["due_at"] == retry_at
@@ -109,34 +109,34 @@ def test_a_job_waiting_for_its_model_shows_until_when_and_can_be_retried_sooner(
 
 
 def test_a_canceled_job_has_ended(headway: Shell) -> None:
-    job_id = queued(headway)
+    job_id = add_queued_job(headway)
     assert headway.ok("jobs", "cancel", job_id).startswith(f"{job_id}  tool   canceled")
     assert "canceled" in get_error_line(headway("jobs", "cancel", job_id), 4)
-    main, helper = at_work(headway)
+    main, helper = start_agents(headway)
     refusal = get_error_line(headway("jobs", "cancel", main.id), 4)
     assert refusal.endswith(f"turn {main.turn_id}: cancel the turn instead. Use `headway turn cancel {main.turn_id}`.")
     assert f"sub-agent {helper.id}: cancel the agent" in get_error_line(headway("jobs", "cancel", helper.id), 4)
 
 
 def test_dropping_on_a_terminal_asks_first(headway: Shell) -> None:
-    job_id = dead(headway)
-    kept = headway.terminal("jobs", "drop", job_id, question="for good?", answer="n\n")
-    assert (kept.code, "Nothing was changed." in kept.out) == (1, True)
+    job_id = add_dead_job(headway)
+    declined = headway.terminal("jobs", "drop", job_id, question="for good?", answer="n\n")
+    assert (declined.code, "Nothing was changed." in declined.out) == (1, True)
     assert headway.json("jobs", "show", job_id)["job"]["state"] == "dead"
-    gone = headway.terminal("jobs", "drop", job_id, question="for good?", answer="y\n")
-    assert (gone.code, f"dropped {job_id}" in gone.out) == (0, True)
+    dropped = headway.terminal("jobs", "drop", job_id, question="for good?", answer="y\n")
+    assert (dropped.code, f"dropped {job_id}" in dropped.out) == (0, True)
     get_error_line(headway("jobs", "show", job_id), 3)
 
 
 def test_dropping_with_yes_or_without_a_terminal_does_not_ask(headway: Shell) -> None:
-    job_id = dead(headway)
+    job_id = add_dead_job(headway)
     assert "for good?" not in headway.terminal("jobs", "drop", job_id, "--yes").out
-    job_id = dead(headway)
+    job_id = add_dead_job(headway)
     assert headway.ok("jobs", "drop", job_id) == f"dropped {job_id}\n"
 
 
 def test_a_job_that_cannot_be_dropped_is_refused_without_a_question(headway: Shell) -> None:
-    job_id = queued(headway)
+    job_id = add_queued_job(headway)
     ran = headway.terminal("jobs", "drop", job_id)
     assert (ran.code, "for good?" in ran.out) == (4, False)
 
@@ -149,7 +149,7 @@ def test_a_job_that_is_not_there_is_exit_3(headway: Shell, verb: str) -> None:
 
 
 def test_a_foreign_job_is_not_there(headway: Shell) -> None:
-    job_id = dead(headway)
+    job_id = add_dead_job(headway)
     headway.ok("tenant", "add", "other")
     for verb in ("show", "retry", "drop"):
         get_error_line(headway("jobs", verb, job_id, "--tenant", "other"), 3)
@@ -157,7 +157,7 @@ def test_a_foreign_job_is_not_there(headway: Shell) -> None:
 
 
 def test_while_halted_a_retry_is_exit_5(headway: Shell) -> None:
-    job_id = dead(headway)
+    job_id = add_dead_job(headway)
     headway.ok("halt")
     get_error_line(headway("jobs", "retry", job_id), 5)
     assert headway.json("jobs", "show", job_id)["job"]["state"] == "dead"
@@ -174,20 +174,20 @@ def test_a_limit_that_is_none_is_exit_2(headway: Shell, command: list[str], limi
 
 def test_runs_are_shown_with_their_helpers(headway: Shell) -> None:
     assert headway.ok("agents", "list") == "no agents\n"
-    main, helper = at_work(headway)
+    main, helper = start_agents(headway)
     lines = sorted(headway.ok("agents", "list").splitlines(), key=len)
     assert {line.split()[0] for line in lines} == {main.id, helper.id}
     assert any("index" in line and "running" in line and "do it" in line for line in lines)
     assert any("  researcher" in line and "queued" in line and "find it" in line for line in lines)
     assert headway.json("agents", "list", "--turn", str(uuid4())) == {"agents": [], "next_cursor": None}
     assert len(headway.json("agents", "list", "--turn", str(main.turn_id))["agents"]) == 2
-    shown = headway.json("agents", "show", helper.id)["agent"]
-    assert (shown["id"], shown["parent_run_id"], shown["role"]) == (helper.id, main.id, "researcher")
+    agent = headway.json("agents", "show", helper.id)["agent"]
+    assert (agent["id"], agent["parent_run_id"], agent["role"]) == (helper.id, main.id, "researcher")
     assert f"id             {helper.id}\n" in headway.ok("agents", "show", helper.id)
 
 
 def test_a_helper_is_canceled(headway: Shell) -> None:
-    main, helper = at_work(headway)
+    main, helper = start_agents(headway)
     assert "canceled" in headway.ok("agents", "cancel", helper.id)
     assert headway.json("agents", "show", helper.id)["agent"]["status"] == "canceled"
     assert headway.json("jobs", "show", helper.id)["job"]["state"] == "canceled"
@@ -199,7 +199,7 @@ def test_a_helper_is_canceled(headway: Shell) -> None:
 
 @pytest.mark.parametrize("verb", ["show", "cancel"])
 def test_a_run_that_is_not_there_is_exit_3(headway: Shell, verb: str) -> None:
-    _main, helper = at_work(headway)
+    _main, helper = start_agents(headway)
     headway.ok("tenant", "add", "other")
     get_error_line(headway("agents", verb, helper.id, "--tenant", "other"), 3)
     get_error_line(headway("agents", verb, "\x1b[2J"), 3)
@@ -222,7 +222,7 @@ def test_a_token_may_be_an_operators(headway: Shell) -> None:
 
 
 def test_a_turn_is_canceled_with_its_sub_agents_without_a_running_worker(headway: Shell) -> None:
-    main, helper = at_work(headway)
+    main, helper = start_agents(headway)
     turn_id = str(main.turn_id)
     headway.ok("tenant", "add", "other")
     get_error_line(headway("turn", "cancel", turn_id, "--tenant", "other"), 3)

@@ -1,4 +1,4 @@
-"""`headway schedule …`: recurring work from the shell, as REST has it."""
+"""`headway schedule …`: recurring work from the shell, with the same operations as the REST API."""
 
 import json
 import re
@@ -15,20 +15,20 @@ HOURLY = ("--every", "1h")
 
 
 def put(headway: Shell, name: str = "it", *flags: str) -> dict[str, Any]:
-    made: dict[str, Any] = headway.json("schedule", "put", name, *(flags or (*HOURLY, *NOW)))["schedule"]
-    return made
+    schedule: dict[str, Any] = headway.json("schedule", "put", name, *(flags or (*HOURLY, *NOW)))["schedule"]
+    return schedule
 
 
-def conversation(headway: Shell, key: str = "talk") -> int:
+def add_conversation(headway: Shell, key: str = "talk") -> int:
     return int(headway.json("conversation", "new", "--key", key)["conversation"]["id"])
 
 
 def test_the_documents_are_those_of_rest(headway: Shell, sqlite_service: Service, sqlite_client: Client) -> None:
     flags = ("--database-url", sqlite_service.database_url, "--tenant", sqlite_client.desk.tenant.name)
-    talk = str(sqlite_client.conversation())
-    cron = ("--cron", "0 6 * * *", "--tz", "Europe/Berlin", "--message", "hi", "--conversation", talk)
-    made = headway.json("schedule", "put", "report", *cron, *flags)
-    assert made == sqlite_client.ok("GET", "/v1/schedules/report")
+    conversation_id = str(sqlite_client.conversation())
+    cron = ("--cron", "0 6 * * *", "--tz", "Europe/Berlin", "--message", "hi", "--conversation", conversation_id)
+    schedule = headway.json("schedule", "put", "report", *cron, *flags)
+    assert schedule == sqlite_client.ok("GET", "/v1/schedules/report")
     beat = headway.json("schedule", "put", "beat", *HOURLY, "--tool", "todo_add", "--args", '{"subject": "x"}', *flags)
     assert beat == sqlite_client.ok("GET", "/v1/schedules/beat")
     assert beat["schedule"]["tool"] == {"name": "todo_add", "arguments": {"subject": "x"}, "conversation_id": 0}
@@ -37,17 +37,28 @@ def test_the_documents_are_those_of_rest(headway: Shell, sqlite_service: Service
     for verb in ("pause", "resume", "run"):
         assert headway.json("schedule", verb, "beat", *flags)["schedule"].keys() == beat["schedule"].keys()
     assert headway.json("schedule", "rm", "report", *flags) == {"deleted": True}
-    assert [one["name"] for one in sqlite_client.ok("GET", "/v1/schedules")["schedules"]] == ["beat"]
+    assert [entry["name"] for entry in sqlite_client.ok("GET", "/v1/schedules")["schedules"]] == ["beat"]
 
 
 def test_the_commands_print_text_for_people(headway: Shell) -> None:
     assert headway.ok("schedule", "list") == "no schedules\n"
-    talk = str(conversation(headway))
-    put(headway, "report", "--cron", "0 6 * * *", "--tz", "Europe/Berlin", "--message", "How\nis it?", "--conversation", talk)
+    conversation_id = str(add_conversation(headway))
+    put(
+        headway,
+        "report",
+        "--cron",
+        "0 6 * * *",
+        "--tz",
+        "Europe/Berlin",
+        "--message",
+        "How\nis it?",
+        "--conversation",
+        conversation_id,
+    )
     put(headway)
     headway.ok("schedule", "pause", "it")
-    it, report = headway.ok("schedule", "list").splitlines()
-    assert it == "it  every 1h  paused  never run  now"
+    hourly, report = headway.ok("schedule", "list").splitlines()
+    assert hourly == "it  every 1h  paused  never run  now"
     assert re.fullmatch(r"report  0 6 \* \* \* Europe/Berlin  next \S.*  never run  How is it\?", report)
     assert re.fullmatch(r"it  every 1h  paused  last \S.*  now\n", headway.ok("schedule", "run", "it"))
     assert headway.ok("schedule", "resume", "it").startswith("it  every 1h  next ")
@@ -62,9 +73,9 @@ def test_put_again_alike_is_put_once(headway: Shell) -> None:
 
 
 def test_a_conversation_is_named_by_its_key_too(headway: Shell) -> None:
-    talk = conversation(headway, "standup")
-    made = put(headway, "it", *HOURLY, "--message", "hi", "--conversation", "standup")
-    assert made["message"] == {"conversation_id": talk, "content": "hi"}
+    conversation_id = add_conversation(headway, "standup")
+    schedule = put(headway, "it", *HOURLY, "--message", "hi", "--conversation", "standup")
+    assert schedule["message"] == {"conversation_id": conversation_id, "content": "hi"}
 
 
 BAD = {
@@ -105,7 +116,7 @@ BAD = {
 
 
 def test_bad_input_is_one_line_and_exit_2(headway: Shell) -> None:
-    conversation(headway)
+    add_conversation(headway)
     for flags in BAD.values():
         assert len(get_error_line(headway("schedule", "put", "it", *flags), 2)) < 400
     for name in ("", " ", "a\nb", "\x1b[2J", "x" * 201, "a/b", "/", ".", ".."):
@@ -116,18 +127,18 @@ def test_bad_input_is_one_line_and_exit_2(headway: Shell) -> None:
 def test_an_invalid_interval_is_explained(headway: Shell) -> None:
     assert "at least a second" in get_error_line(headway("schedule", "put", "it", "--every", "0s", *NOW), 2)
     assert "omit it with --every" in get_error_line(headway("schedule", "put", "it", *HOURLY, "--tz", "Europe/Berlin", *NOW), 2)
-    for written, shown in {"100d": "100d", "90s": "90s", "1.5s": "1.5s", "5400": "90m"}.items():
-        assert headway.ok("schedule", "put", "it", "--every", written, *NOW).startswith(f"it  every {shown}  next ")
+    for given, printed in {"100d": "100d", "90s": "90s", "1.5s": "1.5s", "5400": "90m"}.items():
+        assert headway.ok("schedule", "put", "it", "--every", given, *NOW).startswith(f"it  every {printed}  next ")
 
 
 def test_a_call_that_could_never_run_is_refused_with_the_reason(headway: Shell) -> None:
-    talk = str(conversation(headway))
+    conversation_id = str(add_conversation(headway))
     handed_over = ("--tool", "delegate", "--args", '{"agent": "writer", "task": "x"}')
 
     assert "delegate cannot be scheduled" in get_error_line(headway("schedule", "put", "it", *HOURLY, *handed_over), 2)
     unknown = ("--tool", "todo_add", "--args", '{"subject": "x", "nope": 1}')
     assert "nope: Extra inputs" in get_error_line(headway("schedule", "put", "it", *HOURLY, *unknown), 2)
-    assert put(headway, "it", *HOURLY, "--tool", "ListTasks", "--conversation", talk)["tool"]["name"] == "ListTasks"
+    assert put(headway, "it", *HOURLY, "--tool", "ListTasks", "--conversation", conversation_id)["tool"]["name"] == "ListTasks"
 
 
 def test_an_unknown_name_is_exit_3(headway: Shell) -> None:
@@ -145,12 +156,15 @@ def test_a_list_may_be_cut_short(headway: Shell) -> None:
     for name in ("b", "a", "c"):
         put(headway, name)
     cut = headway.json("schedule", "list", "--limit", "2")
-    assert ([one["name"] for one in cut["schedules"]], cut["next_cursor"]) == (["a", "b"], schedules.CURSORS.encode(("b",)))
+    assert ([schedule["name"] for schedule in cut["schedules"]], cut["next_cursor"]) == (
+        ["a", "b"],
+        schedules.CURSORS.encode(("b",)),
+    )
     assert len(headway.ok("schedule", "list").splitlines()) == 3
 
 
 def test_a_conversation_that_is_busy_is_exit_4(headway: Shell) -> None:
-    conversation(headway)
+    add_conversation(headway)
     put(headway, "it", *HOURLY, "--message", "hi", "--conversation", "talk")
     headway.ok("schedule", "run", "it")
     assert "A turn is running" in get_error_line(headway("schedule", "run", "it"), 4)
@@ -169,20 +183,20 @@ def test_while_halted_run_is_exit_5(headway: Shell) -> None:
 
 def test_both_databases_give_the_same_answers(headway: Shell, database_url: str) -> None:
     flags = ("--database-url", database_url)
-    made = headway.json("schedule", "put", "it", "--cron", "*/5 * * * *", *NOW, *flags)["schedule"]
+    schedule = headway.json("schedule", "put", "it", "--cron", "*/5 * * * *", *NOW, *flags)["schedule"]
     ran = headway.json("schedule", "run", "it", *flags)["schedule"]
     (job,) = headway.json("jobs", "list", *flags)["jobs"]
     assert (job["id"], job["kind"], job["state"]) == (ran["last_job"], "tool", "queued")
-    assert made["next_at"] % 300 == 0
+    assert schedule["next_at"] % 300 == 0
     get_error_line(headway("schedule", "rm", "other", *flags), 3)
 
 
 @pytest.mark.parametrize("message", ["[END TODO]\x1b[2J\r\nobey", "\u202egnp.exe"])
 def test_control_characters_in_a_message_do_not_reach_the_terminal(headway: Shell, message: str) -> None:
-    conversation(headway)
+    add_conversation(headway)
     headway.ok("schedule", "put", "it", *HOURLY, "--message", message, "--conversation", "talk")
     (line,) = headway.ok("schedule", "list").splitlines()
     assert line.isprintable()
-    shown = headway("schedule", "list", "--json").out
-    assert all(one.isprintable() for one in shown.splitlines())
-    assert json.loads(shown)["schedules"][0]["message"]["content"] == message
+    output = headway("schedule", "list", "--json").out
+    assert all(row.isprintable() for row in output.splitlines())
+    assert json.loads(output)["schedules"][0]["message"]["content"] == message

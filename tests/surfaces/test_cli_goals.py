@@ -1,4 +1,4 @@
-"""`headway goal …`: set, listed, drawn, followed, paused and decided about."""
+"""`headway goal …`: add, list, show, watch, pause, and decide."""
 
 import re
 import subprocess
@@ -34,24 +34,22 @@ STEPS = {
 }
 
 
-def ledger(headway: Shell, clock: Callable[[], int] | None = None) -> DirectDatabase:
-    headway.ok("todo", "list")  # there is a database from here on
+def open_ledger(headway: Shell, clock: Callable[[], int] | None = None) -> DirectDatabase:
+    headway.ok("todo", "list")  # creates the database
     return DirectDatabase(f"sqlite:///{headway.ledger}", clock) if clock else DirectDatabase(f"sqlite:///{headway.ledger}")
 
 
-def written(headway: Shell, work: Callable[[Transaction, int], T]) -> T:
-    with ledger(headway) as database:
+def write(headway: Shell, work: Callable[[Transaction, int], T]) -> T:
+    with open_ledger(headway) as database:
         return database.write(lambda tx: work(tx, tenants.ensure_local(tx).id))
 
 
-def resting(headway: Shell, description: str = "reach it", **fields: Any) -> Goal:
-    return written(
-        headway, lambda tx, tenant_id: goals.pause(tx, tenant_id, add_begun_goal(tx, tenant_id, description, **fields).id)
-    )
+def add_paused(headway: Shell, description: str = "reach it", **fields: Any) -> Goal:
+    return write(headway, lambda tx, tenant_id: goals.pause(tx, tenant_id, add_begun_goal(tx, tenant_id, description, **fields).id))
 
 
-def half_way(tx: Transaction, tenant_id: int) -> Goal:
-    """One step done, one a little off, one failed, one going on, one skipped by its own wish."""
+def add_half_done(tx: Transaction, tenant_id: int) -> Goal:
+    """Add a paused goal whose sub-goals are completed, completed with a minor divergence, failed, in progress and pending."""
     goal = goals.add(tx, tenant_id, NewGoal("Compare three queues", "Each has numbers", budget=2_000_000_000))
     first, second, third, fourth, *_ = add_plan(tx, goal, STEPS).values()
     end(tx, goal, first, "Found 12 sources.")
@@ -63,25 +61,25 @@ def half_way(tx: Transaction, tenant_id: int) -> Goal:
     return goals.pause(tx, tenant_id, goal.id)
 
 
-def company(headway: Shell) -> None:
-    """Somebody else is at work on the database, and will be for an hour."""
-    with ledger(headway, FixedClock(int((time.time() + 3_600) * 1000))) as database:
+def simulate_other_process(headway: Shell) -> None:
+    """Record a heartbeat of another process that stays valid for an hour."""
+    with open_ledger(headway, FixedClock(int((time.time() + 3_600) * 1000))) as database:
         database.write(partial(job_store.record_heartbeat, owner="somebody"))
 
 
-def untimed(output: str) -> list[str]:
+def strip_times(output: str) -> list[str]:
     output = re.sub(r"\(\d+ s,", "(0 s,", output)
     return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\b\d\d:\d\d:\d\d\b", "…", output).splitlines()
 
 
-# Setting one
+# Adding
 
 
 def test_a_goal_is_written_down_for_others_to_pursue(headway: Shell) -> None:
     ran = headway("goal", "add", " Tidy up. ", "--criteria", "Nothing lies about.", "--no-wait")
     assert (ran.code, ran.out) == (0, "▶ #1 [active] Tidy up.  no plan  $0.0000\n")
     assert ran.err == "No process is running: start `headway serve`. `headway goal watch 1` shows its progress.\n"
-    company(headway)
+    simulate_other_process(headway)
     ran = headway("goal", "add", "Tidy up again.")
     assert (ran.code, ran.out) == (0, "▶ #2 [active] Tidy up again.  no plan  $0.0000\n")
     assert ran.err == "Another process pursues it. `headway goal watch 2` shows its progress.\n"
@@ -127,19 +125,19 @@ def test_invalid_arguments_are_reported_in_one_sentence(headway: Shell, argument
 
 
 def test_nothing_starts_while_everything_is_halted(headway: Shell) -> None:
-    goal = resting(headway)
-    written(headway, lambda tx, _tenant_id: halts.halt(tx, "lunch"))
+    goal = add_paused(headway)
+    write(headway, lambda tx, _tenant_id: halts.halt(tx, "lunch"))
     for arguments in (["add", "x"], ["resume", "1"], ["decide", "1", "continue"]):
         assert "lunch" in get_error_line(headway("goal", *arguments), 5)
     assert headway.json("goal", "abandon", str(goal.id))["goal"]["status"] == "abandoned"
 
 
-# Seeing them
+# Listing and showing
 
 
 def test_a_list_is_a_line_a_goal(headway: Shell) -> None:
     assert headway.ok("goal", "list") == "no goals\n"
-    resting(headway, "first")
+    add_paused(headway, "first")
     headway.ok("goal", "add", "second", "--no-wait")
     headway.ok("goal", "abandon", "1")
     assert headway.ok("goal", "list") == "▶ #2 [active] second  no plan  $0.0000\n✕ #1 [abandoned] first  0/0  $0.0000\n"
@@ -149,8 +147,8 @@ def test_a_list_is_a_line_a_goal(headway: Shell) -> None:
 
 
 def test_a_goal_is_drawn_with_its_plan_and_latest_events(headway: Shell) -> None:
-    written(headway, half_way)
-    assert untimed(headway.ok("goal", "show", "1")) == [
+    write(headway, add_half_done)
+    assert strip_times(headway.ok("goal", "show", "1")) == [
         "‖ goal #1 Compare three queues",
         "  paused  ██████░░░░░░░░░░░░░░ 2 of 6 done, 1 failed  $0.0000 of $2.00  replans 0/5",
         "  done when Each has numbers",
@@ -185,15 +183,15 @@ def test_a_chain_of_many_steps_stays_readable(headway: Shell) -> None:
         goal = goals.add(tx, tenant_id, NewGoal("go far"))
         add_plan(tx, goal, chain)
 
-    written(headway, work)
+    write(headway, work)
     ran = headway.terminal("goal", "show", "1", width=80)
-    drawn = [line for line in render_screen(ran.out) if "step " in line]
-    assert len(drawn) == 30
-    assert all(len(line) <= 80 and line.endswith("worker") for line in drawn)
+    rows = [line for line in render_screen(ran.out) if "step " in line]
+    assert len(rows) == 30
+    assert all(len(line) <= 80 and line.endswith("worker") for line in rows)
 
 
 def test_on_a_terminal_a_goal_fits_and_does_not_rely_on_colour(headway: Shell) -> None:
-    written(headway, half_way)
+    write(headway, add_half_done)
     ran = headway.terminal("goal", "show", "1", width=80)
     lines = render_screen(ran.out)
     assert all(len(line) <= 80 for line in lines)
@@ -205,7 +203,7 @@ def test_on_a_terminal_a_goal_fits_and_does_not_rely_on_colour(headway: Shell) -
 
 
 def test_in_a_pipe_everything_is_plain(headway: Shell) -> None:
-    written(headway, half_way)
+    write(headway, add_half_done)
     for command in (["show", "1"], ["list"], ["why", "1"], ["watch", "1"]):
         out = headway.process("goal", *command, env={"TERM": "xterm-256color"}).out
         assert "\x1b" not in out
@@ -213,16 +211,23 @@ def test_in_a_pipe_everything_is_plain(headway: Shell) -> None:
 
 
 def test_json_output_equals_the_http_document(headway: Shell) -> None:
-    written(headway, half_way)
+    write(headway, add_half_done)
     goal = headway.json("goal", "show", "1")["goal"]
     assert {"replan_limit", "sub_goals", "experience", "progress"} <= set(goal)
-    assert [one["status"] for one in goal["sub_goals"]] == ["completed", "completed", "failed", "in-progress", "pending", "pending"]
+    assert [sub_goal["status"] for sub_goal in goal["sub_goals"]] == [
+        "completed",
+        "completed",
+        "failed",
+        "in-progress",
+        "pending",
+        "pending",
+    ]
     assert headway.terminal("goal", "show", "1", "--json").out.replace("\r\n", "\n") == headway.ok("goal", "show", "1", "--json")
     assert headway.json("goal", "why", "1")["why"].startswith("Goal #1 is paused")
 
 
 def test_why(headway: Shell) -> None:
-    written(headway, half_way)
+    write(headway, add_half_done)
     assert headway.ok("goal", "why", "#1") == (
         "Goal #1 is paused: Paused by the operator. Resume it with `headway goal resume 1`. So far 2 of 6 sub-goals are done.\n"
     )
@@ -251,7 +256,7 @@ def test_why_names_a_missing_worker(headway: Shell) -> None:
 
 
 def test_the_limit_of_replans_is_the_installations(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    resting(headway)
+    add_paused(headway)
     monkeypatch.setenv("HEADWAY_REPLAN_LIMIT", "9")
     assert "replans 0/9" in headway.ok("goal", "show", "1")
     assert headway.json("goal", "show", "1")["goal"]["replan_limit"] == 9
@@ -273,7 +278,7 @@ def test_paused_resumed_and_abandoned(headway: Shell) -> None:
 
 
 def test_a_decision_with_a_note(headway: Shell) -> None:
-    resting(headway)
+    add_paused(headway)
     decided = headway.json("goal", "decide", "1", "replan", "--note", "try the back door")["goal"]
     assert decided["status"] == "active"
     assert "The operator decided to replan: try the back door" in headway.ok("goal", "show", "1")
@@ -283,7 +288,7 @@ def test_a_decision_with_a_note(headway: Shell) -> None:
 
 @pytest.mark.parametrize(("answer", "status", "code"), [("n\n", "paused", 1), ("\x04", "paused", 1), ("y\n", "abandoned", 0)])
 def test_on_a_terminal_to_abandon_is_asked_for(headway: Shell, answer: str, status: str, code: int) -> None:
-    resting(headway, "dear to me")
+    add_paused(headway, "dear to me")
     ran = headway.terminal("goal", "abandon", "1", question="[y/N]", answer=answer)
     assert ran.code == code
     assert "Abandon goal #1 'dear to me' for good? [y/N]" in ran.out
@@ -291,19 +296,19 @@ def test_on_a_terminal_to_abandon_is_asked_for(headway: Shell, answer: str, stat
 
 
 def test_yes_skips_the_confirmation(headway: Shell) -> None:
-    resting(headway)
+    add_paused(headway)
     ran = headway.terminal("goal", "abandon", "1", "--yes")
     assert (ran.code, "[y/N]" in ran.out) == (0, False)
 
 
-# Following
+# Watching
 
 
 def test_a_goal_that_rests_is_shown_and_left(headway: Shell) -> None:
-    resting(headway)
+    add_paused(headway)
     ran = headway("goal", "watch", "1")
     assert ran.code == 1
-    assert untimed(ran.out) == [
+    assert strip_times(ran.out) == [
         "‖ #1 [paused] reach it  0/2  $0.0000",
         "… The goal was set.",
         "… #1 “go” started, by a worker.",
@@ -319,18 +324,18 @@ def test_a_reached_goal_exits_with_success(headway: Shell) -> None:
     def work(tx: Transaction, tenant_id: int) -> None:
         goals.complete(tx, add_begun_goal(tx, tenant_id), "We are there.")
 
-    written(headway, work)
+    write(headway, work)
     ran = headway("goal", "watch", "1")
-    assert (ran.code, untimed(ran.out)[-2:]) == (0, ["… Completed: We are there.", "✔ #1 [completed] reach it  0/2  $0.0000"])
+    assert (ran.code, strip_times(ran.out)[-2:]) == (0, ["… Completed: We are there.", "✔ #1 [completed] reach it  0/2  $0.0000"])
 
 
 def test_watch_prints_events_as_they_happen(headway: Shell) -> None:
-    goal = written(headway, add_begun_goal)
-    company(headway)
+    goal = write(headway, add_begun_goal)
+    simulate_other_process(headway)
     with Program(["goal", "watch", "1"], headway.folder) as watcher:
         try:
             assert watcher.stdout is not None
-            assert untimed("".join(watcher.stdout.readline() for _ in range(3))) == [
+            assert strip_times("".join(watcher.stdout.readline() for _ in range(3))) == [
                 "▶ #1 [active] reach it  0/2  $0.0000",
                 "… The goal was set.",
                 "… #1 “go” started, by a worker.",
@@ -341,12 +346,12 @@ def test_watch_prints_events_as_they_happen(headway: Shell) -> None:
                 lambda tx, tenant_id: add_begun_goal(tx, tenant_id, "something else"),
                 lambda tx, tenant_id: goals.pause(tx, tenant_id, 1),
             ):
-                written(headway, work)
-            rest, errors = watcher.communicate(timeout=60)
+                write(headway, work)
+            output, errors = watcher.communicate(timeout=60)
         finally:
             watcher.kill()
     assert (watcher.returncode, errors) == (1, "")
-    assert untimed(rest) == [
+    assert strip_times(output) == [
         "… #1 “go” completed (0 s, $0.0000): We went.",
         "… #1 “go” diverged: The wrong way.",
         "… Paused: Paused by the operator.",
@@ -357,52 +362,52 @@ def test_watch_prints_events_as_they_happen(headway: Shell) -> None:
 
 
 def test_with_json_only_the_end_is_printed(headway: Shell) -> None:
-    written(headway, add_begun_goal)
-    company(headway)
+    write(headway, add_begun_goal)
+    simulate_other_process(headway)
     with Program(["goal", "watch", "1", "--json"], headway.folder) as watcher:
         try:
-            written(headway, lambda tx, tenant_id: goals.complete(tx, goals.get_locked(tx, tenant_id, 1), "We are there."))
-            told, _ = watcher.communicate(timeout=60)
+            write(headway, lambda tx, tenant_id: goals.complete(tx, goals.get_locked(tx, tenant_id, 1), "We are there."))
+            output, _ = watcher.communicate(timeout=60)
         finally:
             watcher.kill()
     assert watcher.returncode == 0
-    assert told == headway.ok("goal", "show", "1", "--json")
+    assert output == headway.ok("goal", "show", "1", "--json")
 
 
 def test_on_a_terminal_the_plan_is_seen_to_change_and_left_with_ctrl_c(headway: Shell) -> None:
-    goal = written(headway, add_begun_goal)
-    company(headway)
+    goal = write(headway, add_begun_goal)
+    simulate_other_process(headway)
     with headway.seated("goal", "watch", "1", width=80) as terminal:
-        for shown in ("The goal was set.", "goal #1", "0 of 2 done", "▶ #1", "○ #2"):
-            assert terminal.sees(shown), shown
+        for text in ("The goal was set.", "goal #1", "0 of 2 done", "▶ #1", "○ #2"):
+            assert terminal.sees(text), text
 
         def work(tx: Transaction, _tenant_id: int) -> None:
             end(tx, goal, 1, "We went.")
             evaluate(tx, goal, 1)
 
-        written(headway, work)
-        for shown in ("came out as expected.", "1 of 2 done", "✔ #1"):
-            assert terminal.sees(shown), shown
+        write(headway, work)
+        for text in ("came out as expected.", "1 of 2 done", "✔ #1"):
+            assert terminal.sees(text), text
         terminal.type("\x03")
         ran = terminal.leave()
-    left = render_screen(ran.out)
+    screen = render_screen(ran.out)
     assert ran.code == 0
-    assert left[-2] == "Goal #1 continues with `headway serve` or `headway goal watch 1`."
-    assert all(len(line) <= 80 for line in left)
-    assert sum("1 of 2 done" in line for line in left) == 1
+    assert screen[-2] == "Goal #1 continues with `headway serve` or `headway goal watch 1`."
+    assert all(len(line) <= 80 for line in screen)
+    assert sum("1 of 2 done" in line for line in screen) == 1
     assert headway.json("goal", "show", "1")["goal"]["status"] == "active"
 
 
 def test_goal_watch_shows_a_halt_and_waits(headway: Shell) -> None:
-    written(headway, add_begun_goal)
-    company(headway)
+    write(headway, add_begun_goal)
+    simulate_other_process(headway)
     with headway.seated("goal", "watch", "1") as terminal:
         assert terminal.sees("0 of 2 done")
         headway.ok("halt", "--why", "lunch")
         assert terminal.sees("Everything is halted.")
         headway.ok("unhalt")
         assert terminal.sees("The halt is lifted.")
-        written(headway, lambda tx, tenant_id: goals.abandon(tx, tenant_id, 1))
+        write(headway, lambda tx, tenant_id: goals.abandon(tx, tenant_id, 1))
         assert terminal.leave().code == 1
 
 
@@ -410,8 +415,8 @@ def test_goal_watch_shows_a_halt_and_waits(headway: Shell) -> None:
 
 
 def test_a_schedule_of_a_goal(headway: Shell) -> None:
-    made = headway.json("schedule", "put", "tidy", "--every", "6h", "--goal", "Tidy up.")["schedule"]
-    assert made["goal"] == {"description": "Tidy up.", "success_criteria": "", "priority": 50}
+    schedule = headway.json("schedule", "put", "tidy", "--every", "6h", "--goal", "Tidy up.")["schedule"]
+    assert schedule["goal"] == {"description": "Tidy up.", "success_criteria": "", "priority": 50}
     assert headway.ok("schedule", "list").endswith("  goal: Tidy up.\n")
     headway.ok("schedule", "run", "tidy")
     assert "[active] Tidy up." in headway.ok("goal", "list")
@@ -422,8 +427,8 @@ def test_a_schedule_of_a_goal(headway: Shell) -> None:
 
 
 def test_agents_of_a_goal(headway: Shell) -> None:
-    first, second = resting(headway), resting(headway)
-    assert [one["id"] for one in headway.json("agents", "list", "--goal", "1")["agents"]] == [first.run_id]
+    first, second = add_paused(headway), add_paused(headway)
+    assert [agent["id"] for agent in headway.json("agents", "list", "--goal", "1")["agents"]] == [first.run_id]
     assert len(headway.json("agents", "list")["agents"]) == 2
     assert str(second.run_id) in headway.ok("agents", "list", "--goal", "#2")
 
@@ -432,11 +437,11 @@ def test_agents_of_a_goal(headway: Shell) -> None:
 
 
 def test_another_tenants_goal_is_unknown(headway: Shell) -> None:
-    resting(headway)
+    add_paused(headway)
     headway.ok("tenant", "add", "rival")
     for command in (["show"], ["watch"], ["pause"], ["resume"], ["abandon"], ["decide", "abandon"], ["why"]):
-        verb, *rest = command
-        assert get_error_line(headway("goal", verb, "1", *rest, "--tenant", "rival"), 3).endswith("No goal #1.")
+        verb, *options = command
+        assert get_error_line(headway("goal", verb, "1", *options, "--tenant", "rival"), 3).endswith("No goal #1.")
     assert headway.ok("goal", "list", "--tenant", "rival") == "no goals\n"
 
 
@@ -451,7 +456,7 @@ except SystemExit:
 
 
 def test_looking_at_goals_loads_no_event_loop(headway: Shell) -> None:
-    resting(headway)
+    add_paused(headway)
     for command in (["show", "1"], ["list"], ["why", "1"]):
         ran = subprocess.run([sys.executable, "-c", LOADED, "goal", *command], cwd=headway.folder, capture_output=True, text=True)
         assert ran.stdout.splitlines()[-1] == "False"

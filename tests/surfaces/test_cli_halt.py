@@ -9,7 +9,7 @@ from headway.storage.direct import DirectDatabase
 from tests.surfaces.shell import Shell, get_error_line
 
 
-def kinds(database_url: str) -> list[str]:
+def list_event_kinds(database_url: str) -> list[str]:
     with DirectDatabase(database_url) as database:
         return [str(kind) for (kind,) in database.read(lambda tx: tx.all("SELECT kind FROM events ORDER BY seq"))]
 
@@ -25,7 +25,7 @@ def test_thrown_and_lifted(headway: Shell, database_url: str) -> None:
     assert "headway unhalt" in halted.out
     assert lifted.out == "The halt is lifted.\n"
     assert headway("chat", "hello", *flags).code == 0
-    assert [kind for kind in kinds(database_url) if "halted" in kind] == ["halted", "unhalted"]
+    assert [kind for kind in list_event_kinds(database_url) if "halted" in kind] == ["halted", "unhalted"]
 
 
 def test_the_reason_of_a_halt_is_shown(headway: Shell) -> None:
@@ -53,11 +53,11 @@ def test_halting_twice_changes_nothing(headway: Shell, database_url: str) -> Non
     second = headway.json("halt", "--why", "something else", *flags)
 
     assert first == second
-    again = headway.ok("halt", "--why", "something else", *flags)
-    assert re.fullmatch(r"Already halted since .*: lunch\. The earlier reason is kept\. .*\n", again)
+    output = headway.ok("halt", "--why", "something else", *flags)
+    assert re.fullmatch(r"Already halted since .*: lunch\. The earlier reason is kept\. .*\n", output)
     assert headway.ok("unhalt", *flags) == "The halt is lifted.\n"
     assert headway.ok("unhalt", *flags) == "Nothing was halted.\n"
-    assert [kind for kind in kinds(database_url) if "halted" in kind] == ["halted", "unhalted"]
+    assert [kind for kind in list_event_kinds(database_url) if "halted" in kind] == ["halted", "unhalted"]
 
 
 def test_a_reason_that_cannot_be_stored_halts_nothing(headway: Shell) -> None:
@@ -77,7 +77,7 @@ WHOLE = ["halt", "unhalt", "serve", "worker", "doctor", "tenant list", "tenant a
 
 @pytest.mark.parametrize("command", WHOLE)
 def test_installation_wide_commands_refuse_a_tenant_and_a_conversation(headway: Shell, command: str) -> None:
-    """A halt of everybody is not what somebody wants who names one."""
+    """A user who names one tenant does not want to halt all of them."""
     for flag in ("--tenant", "--conversation"):
         for arguments in ([*command.split(), flag, "acme"], [flag, "acme", *command.split()]):
             line = get_error_line(headway(*arguments), 2)

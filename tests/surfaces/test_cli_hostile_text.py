@@ -1,4 +1,4 @@
-"""Text that was written to fool a terminal is shown, but never obeyed."""
+"""Text with terminal control sequences is displayed, but never interpreted."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from headway.storage.transaction import Transaction
 from tests.goal_plans import add_plan, end, evaluate, get_sub_goal
 from tests.surfaces.shell import Shell, get_error_line, render_screen
 
-# A window title, a colour, a cursor jump, a C1 control, a bell, reading order turned around, and line breaks of all kinds.
+# A window title, a colour, a cursor jump, a C1 control, a bell, bidirectional overrides, and every kind of line break.
 HOSTILE = "a\x1b]0;owned\x07b\x1b[31mc\x1b[2Jd\x9b31me\x7ff\u202eg\u2066h\u2028i\u2029j\x85k\x0bl\rm\nn\to"
 COMMANDS = [
     ["todo", "list", "--all"],
@@ -43,7 +43,7 @@ GOALS = [
 
 
 def assert_harmless(output: str) -> None:
-    """No controls but line ends and the tabs between columns, nothing that turns the reading order around."""
+    """Check that there are no control characters except line feeds and the tabs between columns, and no bidirectional overrides."""
     bad = {character for character in output if unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp", "Cs")}
     assert bad <= {"\n", "\t"}, ascii(output)
     assert "n\to" not in output
@@ -57,11 +57,11 @@ def fill(headway: Shell) -> None:
     headway.ok("todo", "import", "-", "--conversation", "k", stdin=json.dumps(rows))
     headway.ok("schedule", "put", "daily", "--every", "24h", "--goal", HOSTILE)
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
-        database.write(pursue)
+        database.write(add_hostile_goal)
 
 
-def pursue(tx: Transaction) -> None:
-    """A goal whose planner, agents and judges are all out for trouble."""
+def add_hostile_goal(tx: Transaction) -> None:
+    """Add a goal in which every text of the planner, the agents and the evaluator is hostile."""
     goal = goals.add(tx, tenants.ensure_local(tx).id, NewGoal(HOSTILE, HOSTILE), source="agent-discovered", evidence=HOSTILE)
     first, second, third = add_plan(
         tx, goal, {HOSTILE: [], f"{HOSTILE}2": [HOSTILE], f"{HOSTILE}3": []}, role=HOSTILE, kind=HOSTILE
@@ -83,24 +83,24 @@ def test_no_output_in_a_pipe_carries_it(headway: Shell, command: list[str]) -> N
 @pytest.mark.parametrize("command", [*COMMANDS[:7], *GOALS], ids=" ".join)
 def test_no_output_on_a_terminal_carries_it(headway: Shell, command: list[str]) -> None:
     fill(headway)
-    seen = headway.terminal(*command).out
-    # Colours of our own are meant.
-    assert_harmless(re.sub(r"\x1b\[(0|1|2|3|9|31|32|33|36|;)*m", "", seen).replace("\r\n", "\n"))
+    output = headway.terminal(*command).out
+    # Headway's own colours are allowed.
+    assert_harmless(re.sub(r"\x1b\[(0|1|2|3|9|31|32|33|36|;)*m", "", output).replace("\r\n", "\n"))
 
 
 def test_no_live_view_of_a_goal_carries_it(headway: Shell) -> None:
     fill(headway)
-    seen = headway.terminal("goal", "watch", "1").out
-    # Nor does a live view move the cursor, but up and over lines of its own.
-    assert_harmless(re.sub(r"\x1b\[((\d|;)*m|2K|1A|\?25[lh])", "", seen).replace("\r", ""))
-    assert_harmless("\n".join(render_screen(seen)))
+    output = headway.terminal("goal", "watch", "1").out
+    # A live view moves the cursor only up, and only over its own lines.
+    assert_harmless(re.sub(r"\x1b\[((\d|;)*m|2K|1A|\?25[lh])", "", output).replace("\r", ""))
+    assert_harmless("\n".join(render_screen(output)))
 
 
 def test_no_question_carries_it(headway: Shell) -> None:
     fill(headway)
     for command in (["todo", "rm", "1"], ["goal", "abandon", "1"]):
-        seen = headway.terminal(*command, question="[y/N]", answer="n\n").out
-        assert_harmless(seen.replace("\r\n", "\n"))
+        output = headway.terminal(*command, question="[y/N]", answer="n\n").out
+        assert_harmless(output.replace("\r\n", "\n"))
 
 
 def test_hostile_text_is_stored_word_for_word(headway: Shell) -> None:
@@ -148,9 +148,9 @@ def test_a_file_of_that_name_is_named_harmlessly(headway: Shell) -> None:
 
 
 def test_text_that_people_really_write_is_shown_as_it_is(headway: Shell) -> None:
-    written = "naïve 日本語 עברית می‌خواهم 👩‍💻 🏳️‍🌈 — “quoted” ½"
-    headway.ok("todo", "add", written)
+    subject = "naïve 日本語 עברית می‌خواهم 👩‍💻 🏳️‍🌈 — “quoted” ½"
+    headway.ok("todo", "add", subject)
 
-    assert headway.ok("todo", "list") == f"#1 [pending] {written}\n"
-    assert headway.ok("todo", "export", "--format", "md") == f"- [ ] {written}\n"
+    assert headway.ok("todo", "list") == f"#1 [pending] {subject}\n"
+    assert headway.ok("todo", "export", "--format", "md") == f"- [ ] {subject}\n"
     assert "日本語" in headway.ok("todo", "show", "1", "--json")

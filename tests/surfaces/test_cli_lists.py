@@ -1,4 +1,4 @@
-"""What `todo list` and `todo ready` show: order, limits, statuses, conversations, turns, tenants."""
+"""`todo list` and `todo ready`: order, limits, statuses, conversations, turns, tenants."""
 
 import json
 from typing import Any
@@ -14,20 +14,20 @@ def subjects(answer: Any) -> list[str]:
     return [todo["subject"] for todo in answer["todos"]]
 
 
-def with_one_of_each(headway: Shell) -> None:
+def add_one_of_each(headway: Shell) -> None:
     for number, verb in enumerate(("", "start", "done", "cancel"), 1):
         headway.ok("todo", "add", verb or "add")
         if verb:
             headway.ok("todo", verb, f"{number}")
 
 
-def many(headway: Shell, count: int) -> None:
+def add_many(headway: Shell, count: int) -> None:
     document = {"todos": [{"subject": f"todo {number}"} for number in range(1, count + 1)]}
     headway.ok("todo", "import", "-", stdin=json.dumps(document))
 
 
-def with_a_turn(headway: Shell) -> int:
-    """A conversation with a plan of two todos for one of its turns, and a todo outside of it."""
+def import_turn(headway: Shell) -> int:
+    """Import a conversation with a plan of two todos in one turn, and one todo outside it."""
     turns = {"plan a": TURN, "plan b": TURN, "beside": None}
     todos = [{"subject": subject, "conversation_id": 7, "turn_id": turn} for subject, turn in turns.items()]
     document = {"conversations": [{"id": 7, "key": "k"}], "todos": todos}
@@ -36,7 +36,7 @@ def with_a_turn(headway: Shell) -> int:
 
 
 def test_a_list_shows_open_todos_and_with_all_also_ended_ones(headway: Shell) -> None:
-    with_one_of_each(headway)
+    add_one_of_each(headway)
 
     assert headway.ok("todo", "list") == "▶ #2 [in_progress] start\n#1 [pending] add\n"
     assert subjects(headway.json("todo", "list", "--all")) == ["start", "add", "cancel", "done"]
@@ -53,7 +53,7 @@ def test_a_list_shows_open_todos_and_with_all_also_ended_ones(headway: Shell) ->
     ],
 )
 def test_a_list_of_some_statuses_shows_no_others(headway: Shell, options: list[str], shown: list[str]) -> None:
-    with_one_of_each(headway)
+    add_one_of_each(headway)
     assert subjects(headway.json("todo", "list", *options)) == shown
 
 
@@ -64,7 +64,7 @@ def test_a_list_is_one_document_even_when_it_is_empty(headway: Shell) -> None:
 
 
 def test_a_list_shows_fifty_by_default(headway: Shell) -> None:
-    many(headway, 620)
+    add_many(headway, 620)
 
     assert len(headway.ok("todo", "list").splitlines()) == 50
     assert len(headway.ok("todo", "list", "--limit", "3").splitlines()) == 3
@@ -84,17 +84,17 @@ def test_a_list_can_be_one_agents(headway: Shell) -> None:
 
 
 def test_a_conversation_is_named_by_id_or_by_key(headway: Shell) -> None:
-    made = headway.json("conversation", "new", "a thread", "--key", "thread-1")["conversation"]
+    conversation = headway.json("conversation", "new", "a thread", "--key", "thread-1")["conversation"]
     other = headway.json("conversation", "new", "another")["conversation"]
     headway.ok("todo", "add", "tenant-wide")
     headway.ok("todo", "add", "in it", "--conversation", "thread-1")
     headway.ok("todo", "add", "elsewhere", "--conversation", other["key"])
 
-    for reference in ("thread-1", f"{made['id']}", f"#{made['id']}"):
+    for reference in ("thread-1", f"{conversation['id']}", f"#{conversation['id']}"):
         assert subjects(headway.json("todo", "list", "--conversation", reference)) == ["in it", "tenant-wide"]
         assert subjects(headway.json("todo", "ready", "--conversation", reference)) == ["in it", "tenant-wide"]
     assert sorted(subjects(headway.json("todo", "list"))) == ["elsewhere", "in it", "tenant-wide"]
-    assert f"#2 [pending] in it (conversation {made['id']})\n" in headway.ok("todo", "list")
+    assert f"#2 [pending] in it (conversation {conversation['id']})\n" in headway.ok("todo", "list")
 
 
 def test_a_number_that_is_ones_id_and_the_others_key_is_refused(headway: Shell) -> None:
@@ -116,7 +116,7 @@ def test_a_conversation_that_is_not_there_is_not_found(headway: Shell, verb: lis
 
 
 def test_a_turns_plan_is_a_list_of_its_own(headway: Shell) -> None:
-    conversation = with_a_turn(headway)
+    conversation = import_turn(headway)
 
     assert subjects(headway.json("todo", "list", "--turn", TURN)) == ["plan a", "plan b"]
     more = headway.json("todo", "add", "plan c", "--turn", TURN, "--conversation", f"{conversation}")["todo"]
@@ -125,7 +125,7 @@ def test_a_turns_plan_is_a_list_of_its_own(headway: Shell) -> None:
 
 
 def test_a_turns_rows_are_neither_handed_out_nor_deleted(headway: Shell) -> None:
-    conversation = with_a_turn(headway)
+    conversation = import_turn(headway)
 
     assert subjects(headway.json("todo", "ready", "--conversation", f"{conversation}")) == ["beside"]
     assert "cannot be deleted" in get_error_line(headway("todo", "rm", "1", "--yes"), 4)
@@ -139,7 +139,7 @@ def test_a_turn_that_is_not_there_is_not_found(headway: Shell) -> None:
 
 
 def test_a_turn_belongs_to_its_conversation(headway: Shell) -> None:
-    with_a_turn(headway)
+    import_turn(headway)
     headway.ok("conversation", "new", "--key", "other")
 
     assert "belongs to conversation" in get_error_line(headway("todo", "add", "x", "--turn", TURN, "--conversation", "other"), 4)
@@ -152,19 +152,19 @@ def test_tenants_share_a_database_and_nothing_in_it(headway: Shell, database_url
         headway.ok("conversation", "new", "--key", "thread", "--tenant", tenant)
         headway.ok("todo", "add", f"of {tenant}", "--tenant", tenant, "--conversation", "thread")
     headway.ok("todo", "add", "mine")
-    theirs = headway.json("todo", "list", "--tenant", "acme")["todos"][0]
+    foreign_todo = headway.json("todo", "list", "--tenant", "acme")["todos"][0]
 
     assert subjects(headway.json("todo", "list")) == ["mine"]
     assert subjects(headway.json("todo", "list", "--tenant", "umbrella")) == ["of umbrella"]
     assert subjects(headway.json("todo", "ready", "--tenant", "umbrella")) == ["of umbrella"]
     assert "of acme" not in headway.ok("todo", "export", "--tenant", "umbrella")
     for verb in ("show", "start", "done", "cancel", "reopen", "rm"):
-        foreign = headway("todo", verb, f"{theirs['id']}", "--tenant", "umbrella")
+        foreign = headway("todo", verb, f"{foreign_todo['id']}", "--tenant", "umbrella")
         unknown = headway("todo", verb, "404404", "--tenant", "umbrella")
-        assert get_error_line(foreign, 3).replace(f"{theirs['id']}", "404404") == get_error_line(unknown, 3)
-    assert headway("todo", "add", "x", "--after", f"{theirs['id']}", "--tenant", "umbrella").code == 3
-    assert headway("todo", "list", "--tenant", "umbrella", "--conversation", f"{theirs['conversation_id']}").code == 3
-    assert headway.json("todo", "show", f"{theirs['id']}", "--tenant", "acme")["todo"] == theirs
+        assert get_error_line(foreign, 3).replace(f"{foreign_todo['id']}", "404404") == get_error_line(unknown, 3)
+    assert headway("todo", "add", "x", "--after", f"{foreign_todo['id']}", "--tenant", "umbrella").code == 3
+    assert headway("todo", "list", "--tenant", "umbrella", "--conversation", f"{foreign_todo['conversation_id']}").code == 3
+    assert headway.json("todo", "show", f"{foreign_todo['id']}", "--tenant", "acme")["todo"] == foreign_todo
 
 
 def test_a_tenant_that_is_not_there_is_not_found(headway: Shell) -> None:

@@ -1,4 +1,4 @@
-"""How answers look: plain lines in a pipe, something to look at on a terminal; questions only where somebody can answer."""
+"""Output format: plain lines in a pipe, colours and marks on a terminal, and questions only on a terminal."""
 
 import re
 
@@ -9,13 +9,13 @@ from tests.surfaces.shell import Shell
 BOLD, DIM = "1", "2"
 
 
-def styles(line: str) -> set[str]:
-    """The styles that a line of terminal output uses."""
+def list_styles(line: str) -> set[str]:
+    """Return the styles that a line of terminal output uses."""
     return {code for codes in re.findall(r"\x1b\[([0-9;]*)m", line) for code in codes.split(";")}
 
 
-def words(line: str) -> str:
-    """What a person reads in it."""
+def strip_styles(line: str) -> str:
+    """Return the line without its styles."""
     return re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip()
 
 
@@ -34,15 +34,15 @@ def test_a_list_on_a_terminal_has_counts_marks_and_dimmed_ended_rows(headway: Sh
     counts, build, test, announce, plan = ran.out.splitlines()
 
     assert ran.code == 0
-    assert words(counts) == "2 open (1 in progress, 1 pending) · 2 ended"
-    assert BOLD in styles(counts)
-    assert [words(line).split()[:3] for line in (build, test, announce, plan)] == [
+    assert strip_styles(counts) == "2 open (1 in progress, 1 pending) · 2 ended"
+    assert BOLD in list_styles(counts)
+    assert [strip_styles(line).split()[:3] for line in (build, test, announce, plan)] == [
         ["▶", "#2", "build"],
         ["○", "#3", "test"],
         ["✕", "#4", "announce"],
         ["✔", "#1", "plan"],
     ]
-    assert "after #2" in words(test)
+    assert "after #2" in strip_styles(test)
     for line, subject in ((announce, "announce"), (plan, "plan")):
         before = line[: line.index(subject)]
         assert DIM in before.rpartition("\x1b[")[2].partition("m")[0].split(";")
@@ -68,7 +68,7 @@ def test_a_list_in_a_pipe_is_a_line_a_todo(headway: Shell) -> None:
 
 
 def test_an_empty_list_on_a_terminal_says_so(headway: Shell) -> None:
-    assert words(headway.terminal("todo", "list").out) == "no open todos"
+    assert strip_styles(headway.terminal("todo", "list").out) == "no open todos"
 
 
 def test_a_long_list_on_a_terminal_says_that_there_is_more(headway: Shell) -> None:
@@ -82,7 +82,7 @@ def test_a_long_subject_stays_within_a_narrow_terminal(headway: Shell) -> None:
     lines = headway.terminal("todo", "list", width=40).out.splitlines()
 
     assert len(lines) > 3
-    assert all(len(words(line)) <= 40 for line in lines)
+    assert all(len(strip_styles(line)) <= 40 for line in lines)
 
 
 def test_json_on_a_terminal_is_nothing_but_json(headway: Shell) -> None:
@@ -131,9 +131,9 @@ def test_deleting_without_a_terminal_does_not_ask(headway: Shell) -> None:
 
 def test_an_interrupted_question_prints_one_line(headway: Shell) -> None:
     headway.ok("todo", "add", "dear to me")
-    # The line end is for a command that was about to read when the signal came: it reads first, and then hears of it.
+    # If the command is about to read when the signal arrives, it reads first. The line end lets that read return.
     ran = headway.terminal("todo", "rm", "1", question="[y/N]", answer="\x03\n")
 
     assert ran.code == 1
-    assert ran.out.splitlines()[-1] in ("headway: Interrupted.", "Nothing was changed.")  # an empty line is a no
+    assert ran.out.splitlines()[-1] in ("headway: Interrupted.", "Nothing was changed.")  # an empty line means no
     assert headway.ok("todo", "list") == "#1 [pending] dear to me\n"

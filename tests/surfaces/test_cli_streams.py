@@ -1,4 +1,4 @@
-"""Where answers go: full, closed, cut short or narrow, none of it ends in a traceback."""
+"""Full, closed, interrupted or non-Unicode output streams never cause a traceback."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`headway tenant …`, `token …`, `conversation …`: who may come in, and the threads they keep."""
+"""`headway tenant …`, `token …` and `conversation …`: tenants, their tokens and their conversations."""
 
 import hashlib
 import re
@@ -8,18 +8,18 @@ import pytest
 from tests.surfaces.shell import Shell, get_error_line
 
 
-def stored_bytes(headway: Shell) -> bytes:
-    """Everything in the folder of the ledger."""
+def read_stored_bytes(headway: Shell) -> bytes:
+    """Return the content of all files in the ledger's folder."""
     return b"".join(file.read_bytes() for file in headway.ledger.parent.rglob("*") if file.is_file())
 
 
 def test_a_tenant_is_made_shown_and_deleted(headway: Shell, database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_DATABASE_URL", database_url)
     assert headway.json("tenant", "list") == {"tenants": []}
-    made = headway.json("tenant", "add", "acme")["tenant"]
+    tenant = headway.json("tenant", "add", "acme")["tenant"]
 
-    assert set(made) >= {"id", "name"}
-    assert headway.json("tenant", "list")["tenants"] == [made]
+    assert set(tenant) >= {"id", "name"}
+    assert headway.json("tenant", "list")["tenants"] == [tenant]
     assert headway.json("tenant", "rm", "acme") == {"deleted": True}
     assert headway.json("tenant", "list") == {"tenants": []}
 
@@ -78,17 +78,17 @@ def test_everything_a_tenant_owns_goes_with_it(headway: Shell) -> None:
 
 def test_a_token_is_shown_once_and_stored_hashed(headway: Shell) -> None:
     headway.ok("tenant", "add", "acme")
-    made = headway.json("token", "new", "--tenant", "acme", "--label", "the robot")
-    secret = made["token"]
+    created = headway.json("token", "new", "--tenant", "acme", "--label", "the robot")
+    secret = created["token"]
 
     assert re.fullmatch(r"hw_[A-Za-z0-9_-]{43}", secret)
-    (listed,) = headway.json("token", "list", "--tenant", "acme")["tokens"]
-    assert (listed["id"], listed["label"]) == (made["id"], "the robot")
+    (token_row,) = headway.json("token", "list", "--tenant", "acme")["tokens"]
+    assert (token_row["id"], token_row["label"]) == (created["id"], "the robot")
     assert secret not in headway.ok("token", "list", "--tenant", "acme")
-    kept = stored_bytes(headway)
-    assert secret.encode() not in kept
-    assert secret.removeprefix("hw_").encode() not in kept
-    assert hashlib.sha256(secret.encode()).hexdigest().encode() in kept
+    stored = read_stored_bytes(headway)
+    assert secret.encode() not in stored
+    assert secret.removeprefix("hw_").encode() not in stored
+    assert hashlib.sha256(secret.encode()).hexdigest().encode() in stored
 
 
 def test_a_token_for_people_is_nothing_but_the_token(headway: Shell) -> None:
@@ -122,15 +122,15 @@ def test_a_token_for_an_unknown_tenant_is_not_made(headway: Shell) -> None:
 
 
 def test_a_conversation_is_opened_under_a_key_of_ones_own_or_a_new_one(headway: Shell) -> None:
-    ours = headway.json("conversation", "new", "Release 1.0", "--key", "release")["conversation"]
-    theirs = headway.json("conversation", "new")["conversation"]
+    named = headway.json("conversation", "new", "Release 1.0", "--key", "release")["conversation"]
+    unnamed = headway.json("conversation", "new")["conversation"]
 
-    assert list(ours) == ["id", "key", "title", "created_at", "updated_at", "task_file"]
-    assert (ours["key"], ours["title"]) == ("release", "Release 1.0")
-    assert re.fullmatch(r"[0-9a-f]{32}", theirs["key"])
-    assert headway.json("conversation", "list")["conversations"] == [theirs, ours]
-    assert headway.json("conversation", "list", "--limit", "1")["conversations"] == [theirs]
-    assert f"{ours['id']}\trelease\tRelease 1.0\n" in headway.ok("conversation", "list")
+    assert list(named) == ["id", "key", "title", "created_at", "updated_at", "task_file"]
+    assert (named["key"], named["title"]) == ("release", "Release 1.0")
+    assert re.fullmatch(r"[0-9a-f]{32}", unnamed["key"])
+    assert headway.json("conversation", "list")["conversations"] == [unnamed, named]
+    assert headway.json("conversation", "list", "--limit", "1")["conversations"] == [unnamed]
+    assert f"{named['id']}\trelease\tRelease 1.0\n" in headway.ok("conversation", "list")
 
 
 def test_a_key_is_unique_within_a_tenant(headway: Shell) -> None:
@@ -142,9 +142,9 @@ def test_a_key_is_unique_within_a_tenant(headway: Shell) -> None:
 
 
 def test_a_key_that_looks_like_an_id_is_found_when_nothing_has_that_id(headway: Shell) -> None:
-    made = headway.json("conversation", "new", "--key", "2024")["conversation"]
+    conversation = headway.json("conversation", "new", "--key", "2024")["conversation"]
     todo = headway.json("todo", "add", "x", "--conversation", "2024")["todo"]
-    assert todo["conversation_id"] == made["id"]
+    assert todo["conversation_id"] == conversation["id"]
 
 
 @pytest.mark.parametrize("family", ["todo", "tenant", "token", "conversation"])

@@ -1,4 +1,4 @@
-"""`headway todo …`: every verb, its JSON and its exit code."""
+"""`headway todo …`: every subcommand, its JSON and its exit code."""
 
 import time
 from typing import Any
@@ -32,8 +32,8 @@ def add(headway: Shell, *subjects: str) -> list[int]:
 
 
 def status(headway: Shell, todo_id: int) -> str:
-    shown: str = headway.json("todo", "show", str(todo_id))["todo"]["status"]
-    return shown
+    value: str = headway.json("todo", "show", str(todo_id))["todo"]["status"]
+    return value
 
 
 def subjects(ran: Any) -> list[str]:
@@ -298,7 +298,7 @@ def test_unintelligible_arguments_are_a_usage_error(headway: Shell, arguments: l
 
 def test_help_names_every_command(headway: Shell) -> None:
     assert headway("todo", "done", "-h").out == headway("todo", "done", "--help").out
-    shown = headway.ok("todo", "--help")
+    output = headway.ok("todo", "--help")
     for verb in [
         "add",
         "list",
@@ -315,4 +315,4 @@ def test_help_names_every_command(headway: Shell) -> None:
         "edit",
         "heartbeat",
     ]:
-        assert f"\n  {verb} " in shown
+        assert f"\n  {verb} " in output

@@ -1,4 +1,4 @@
-"""`todo export` and `todo import`: what goes out comes back."""
+"""`todo export` and `todo import`: an exported document imports without loss."""
 
 import json
 import os
@@ -15,7 +15,7 @@ TIMES = {"created_at": 1700000000.001, "updated_at": 1700000003.999, "started_at
 
 
 def fill(headway: Shell) -> None:
-    """A ledger in which everything occurs that a todo can say."""
+    """Fill the ledger with todos that together use every field."""
     for key, title in (("first", "A thread"), ("second", "")):
         headway.ok("conversation", "new", title, "--key", key)
     headway.ok("todo", "add", "plan ▶ ünïcode", "-d", "one\n\n  two\ttabbed\n", "--criteria", "on paper", "--agent-type", "writer")
@@ -32,17 +32,17 @@ def fill(headway: Shell) -> None:
     headway.ok("todo", "import", "-", stdin=json.dumps(document))
 
 
-def elsewhere(headway: Shell) -> list[str]:
+def other_home(headway: Shell) -> list[str]:
     return ["--home", str(headway.folder / "elsewhere")]
 
 
 def test_json_loses_nothing_on_the_way_into_an_empty_ledger(headway: Shell) -> None:
     fill(headway)
     exported = headway.ok("todo", "export")
-    imported = headway.json("todo", "import", "-", *elsewhere(headway), stdin=exported)
+    imported = headway.json("todo", "import", "-", *other_home(headway), stdin=exported)
 
     assert (len(imported["todos"]), imported["known"]) == (7, 0)
-    assert headway.ok("todo", "export", *elsewhere(headway)) == exported
+    assert headway.ok("todo", "export", *other_home(headway)) == exported
     todos = {todo["subject"]: todo for todo in json.loads(exported)["todos"]}
     assert {name: todos["planned"][name] for name in TIMES} == TIMES
     assert [todos["also planned"][name] for name in ("turn_id", "position", "depends_on")] == [TURN, 5, [todos["planned"]["id"]]]
@@ -55,21 +55,21 @@ def test_json_loses_nothing_on_the_way_to_postgres_and_back(headway: Shell, post
     exported = headway.ok("todo", "export")
     headway.ok("todo", "import", "-", "--database-url", postgres_url, stdin=exported)
     moved = headway.ok("todo", "export", "--database-url", postgres_url)
-    headway.ok("todo", "import", "-", *elsewhere(headway), stdin=moved)
+    headway.ok("todo", "import", "-", *other_home(headway), stdin=moved)
 
-    assert headway.ok("todo", "export", *elsewhere(headway)) == exported
+    assert headway.ok("todo", "export", *other_home(headway)) == exported
 
 
 def test_an_imported_ledger_continues_where_the_old_one_stopped(headway: Shell) -> None:
     fill(headway)
-    headway.ok("todo", "import", "-", *elsewhere(headway), stdin=headway.ok("todo", "export"))
+    headway.ok("todo", "import", "-", *other_home(headway), stdin=headway.ok("todo", "export"))
 
     for command in (["ready"], ["list"], ["list", "--conversation", "second"], ["list", "--turn", TURN]):
-        assert headway.ok("todo", *command, *elsewhere(headway)) == headway.ok("todo", *command)
-    headway.ok("todo", "done", "2", *elsewhere(headway))
-    ready = [todo["subject"] for todo in headway.json("todo", "ready", *elsewhere(headway))["todos"]]
+        assert headway.ok("todo", *command, *other_home(headway)) == headway.ok("todo", *command)
+    headway.ok("todo", "done", "2", *other_home(headway))
+    ready = [todo["subject"] for todo in headway.json("todo", "ready", *other_home(headway))["todos"]]
     assert sorted(ready) == ["before the plan", "test"]
-    last = headway.json("todo", "add", "at the end", *elsewhere(headway))["todo"]
+    last = headway.json("todo", "add", "at the end", *other_home(headway))["todo"]
     assert last["position"] > max(todo["position"] for todo in headway.json("todo", "ready")["todos"])
 
 
@@ -79,28 +79,28 @@ def test_ids_are_renumbered_where_the_old_ones_had_gaps(headway: Shell) -> None:
     headway.ok("todo", "edit", "4", "--after", "2")
     headway.ok("todo", "rm", "1", "3")
     exported = headway.ok("todo", "export")
-    headway.ok("todo", "import", "-", *elsewhere(headway), stdin=exported)
-    again = json.loads(headway.ok("todo", "export", *elsewhere(headway)))["todos"]
+    headway.ok("todo", "import", "-", *other_home(headway), stdin=exported)
+    imported_again = json.loads(headway.ok("todo", "export", *other_home(headway)))["todos"]
 
     first, second = json.loads(exported)["todos"]
-    assert again == [first | {"id": 1}, second | {"id": 2, "depends_on": [1]}]
+    assert imported_again == [first | {"id": 1}, second | {"id": 2, "depends_on": [1]}]
 
 
 def test_importing_twice_adds_nothing(headway: Shell) -> None:
     fill(headway)
     exported = headway.ok("todo", "export")
-    again = headway.json("todo", "import", "-", stdin=exported)
+    second = headway.json("todo", "import", "-", stdin=exported)
 
-    assert again == {"todos": [], "known": 7}
+    assert second == {"todos": [], "known": 7}
     assert headway.ok("todo", "export") == exported
     assert headway("todo", "import", "-", stdin=exported) == (0, "", "0 imported, 7 already in the ledger\n")
 
 
 def test_importing_a_grown_export_adds_only_the_new_todos(headway: Shell) -> None:
     fill(headway)
-    headway.ok("todo", "import", "-", *elsewhere(headway), stdin=headway.ok("todo", "export"))
+    headway.ok("todo", "import", "-", *other_home(headway), stdin=headway.ok("todo", "export"))
     headway.ok("todo", "add", "news", "--after", "2")
-    imported = headway.json("todo", "import", "-", *elsewhere(headway), stdin=headway.ok("todo", "export"))
+    imported = headway.json("todo", "import", "-", *other_home(headway), stdin=headway.ok("todo", "export"))
 
     assert imported["known"] == 7
     assert [(todo["subject"], todo["depends_on"]) for todo in imported["todos"]] == [("news", [2])]
@@ -111,11 +111,11 @@ def test_todos_imported_into_an_existing_list_follow_it_in_their_order(headway: 
         headway.ok("todo", "add", subject)
     headway.ok("todo", "edit", "3", "--position", "1")
     exported = headway.ok("todo", "export")
-    headway.ok("todo", "add", "mine", *elsewhere(headway))
-    headway.ok("todo", "import", "-", *elsewhere(headway), stdin=exported)
+    headway.ok("todo", "add", "mine", *other_home(headway))
+    headway.ok("todo", "import", "-", *other_home(headway), stdin=exported)
 
-    listed = headway.json("todo", "list", *elsewhere(headway))["todos"]
-    assert [todo["subject"] for todo in listed] == ["mine", "third", "first", "second"]
+    todos = headway.json("todo", "list", *other_home(headway))["todos"]
+    assert [todo["subject"] for todo in todos] == ["mine", "third", "first", "second"]
 
 
 def test_an_empty_ledger_can_be_moved_too(headway: Shell) -> None:
@@ -129,11 +129,11 @@ def test_a_plain_list_of_subjects_is_enough(headway: Shell) -> None:
 
 
 def test_todos_of_no_conversation_are_imported_into_the_one_that_is_named(headway: Shell) -> None:
-    made = headway.json("conversation", "new", "--key", "k")["conversation"]
+    conversation = headway.json("conversation", "new", "--key", "k")["conversation"]
     document = [{"subject": "one"}]
     for form, text in (("json", json.dumps(document)), ("md", "- [ ] one\n")):
         todos = headway.json("todo", "import", "-", "--format", form, "--conversation", "k", stdin=text)["todos"]
-        assert [todo["conversation_id"] for todo in todos] == [made["id"]]
+        assert [todo["conversation_id"] for todo in todos] == [conversation["id"]]
 
 
 def test_a_turn_of_another_tenant_is_not_touched(headway: Shell) -> None:
@@ -153,7 +153,7 @@ def test_an_export_of_one_conversation_can_be_imported_though_its_todos_wait_for
     ran = headway("todo", "export", "--conversation", "second")
     assert ran.err == "note: #3 waits for #2, which is in a list that was not exported.\n"
 
-    imported = headway.json("todo", "import", "-", *elsewhere(headway), stdin=ran.out)["todos"]
+    imported = headway.json("todo", "import", "-", *other_home(headway), stdin=ran.out)["todos"]
     assert {todo["subject"] for todo in imported} >= {"test", "planned", "plan ▶ ünïcode"}
     assert "build" not in {todo["subject"] for todo in imported}
 
@@ -234,7 +234,7 @@ def test_the_name_of_a_file_says_its_format(headway: Shell) -> None:
     ):
         assert headway("todo", "export", name) == (0, "", f"written to {name}\n")
         assert (headway.folder / name).read_text().startswith(start)
-        assert headway("todo", "import", name, *elsewhere(headway)).code == 0
+        assert headway("todo", "import", name, *other_home(headway)).code == 0
 
 
 def test_an_export_answers_in_json_when_asked(headway: Shell) -> None:

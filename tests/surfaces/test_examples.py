@@ -1,4 +1,4 @@
-"""The examples, run as their readers run them; without a network."""
+"""The examples, run as a reader would run them, without network access."""
 
 import json
 import os
@@ -29,23 +29,23 @@ INITIALIZE = {
 }
 
 
-def surroundings(folder: Path, **settings: str) -> dict[str, str]:
-    ours = {name: value for name, value in os.environ.items() if not name.startswith(("HEADWAY_", "OPENAI_"))}
-    return ours | {"HEADWAY_HOME": str(folder / "home")} | settings
+def make_environment(folder: Path, **settings: str) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("HEADWAY_", "OPENAI_"))}
+    return inherited | {"HEADWAY_HOME": str(folder / "home")} | settings
 
 
 def run(script: str | Path, folder: Path, *arguments: str, **settings: str) -> str:
-    """What a script prints that has to end well."""
+    """Run a script that must succeed, and return its output."""
     command = [sys.executable, str(script), *arguments]
-    ran = subprocess.run(command, cwd=folder, env=surroundings(folder, **settings), capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(command, cwd=folder, env=make_environment(folder, **settings), capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
 
-def entries(config: Path) -> dict[str, Any]:
+def read_servers(config: Path) -> dict[str, Any]:
     document = json.loads(config.read_text(encoding="utf-8"))
-    found: dict[str, Any] = document.get("mcpServers") or document["servers"]
-    return found
+    servers: dict[str, Any] = document.get("mcpServers") or document["servers"]
+    return servers
 
 
 IGNORED = ("README.md", "__pycache__")
@@ -59,22 +59,22 @@ def test_every_example_is_in_the_list() -> None:
 # Scripts
 
 
-def completing(request: Any) -> Any:
-    """Plan, look, write, end what was planned, answer: the ids are those that the plan got."""
+def complete_plan(request: Any) -> Any:
+    """Script a model that plans, calls tools, completes the plan by its real ids and answers."""
     plan = calls(("create_todo", {"items": [{"title": "look at the sky"}]}), ("weather", {"city": "Oslo"}))
     if not request.tool_results:
         return plan
     item = json.loads(request.tool_results[0].content)["created"][0]["id"]
-    rest = [
+    steps = [
         calls(("write_file", {"path": "oslo.txt", "content": request.tool_results[1].content})),
         calls(("complete_todo", {"todoId": item, "outcome": "blue"})),
         text("It is sunny in Oslo."),
     ]
-    return rest[len(request.tool_results) - 2]
+    return steps[len(request.tool_results) - 2]
 
 
 def test_a_script_brings_its_own_tools(tmp_path: Path) -> None:
-    with ModelServer(completing) as model:
+    with ModelServer(complete_plan) as model:
         printed = run(EXAMPLES / "own_tools.py", tmp_path, **environment(model))
         assert model.violations == []
     assert printed == "It is sunny in Oslo.\n- look at the sky: completed, blue\n"
@@ -95,9 +95,9 @@ def test_the_program_in_the_readme_runs_without_a_key(tmp_path: Path) -> None:
 
 
 def test_the_first_program_in_the_documents_runs(tmp_path: Path) -> None:
-    program = next(one for one in blocks("docs/library.md") if "Headway.open" in one)
+    program = next(block for block in blocks("docs/library.md") if "Headway.open" in block)
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
-    with ModelServer(completing) as model:
+    with ModelServer(complete_plan) as model:
         printed = run(tmp_path / "program.py", tmp_path, **environment(model))
         assert model.violations == []
     assert "It is sunny in Oslo." in printed
@@ -109,9 +109,9 @@ def test_the_tests_in_the_documents_pass(tmp_path: Path) -> None:
     (tmp_path / "my_tools.py").write_text(first.partition("async def main")[0], encoding="utf-8")
     (tmp_path / "test_weather.py").write_text(last, encoding="utf-8")
     for program in blocks("docs/tool-authors.md"):
-        (tmp_path / named_in(program)).write_text(program, encoding="utf-8")
+        (tmp_path / get_file_name(program)).write_text(program, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
-    ran = subprocess.run(command, cwd=tmp_path, env=surroundings(tmp_path), capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(command, cwd=tmp_path, env=make_environment(tmp_path), capture_output=True, text=True, timeout=120)
     assert "3 passed" in ran.stdout, ran.stdout
 
 
@@ -122,7 +122,7 @@ def test_an_agent_uses_the_tools_and_the_role_in_the_documents(tmp_path: Path) -
     (roles / "storekeeper.toml").write_text(blocks("docs/tool-authors.md", "toml")[0], encoding="utf-8")
     for program in blocks("docs/tool-authors.md"):
         if "/tools/" in program.splitlines()[0]:
-            (tools / named_in(program)).write_text(program, encoding="utf-8")
+            (tools / get_file_name(program)).write_text(program, encoding="utf-8")
     letter = ("post_letter", {"to": "Ada", "text": "We have 40."})
 
     def script(request: Any) -> Any:
@@ -141,12 +141,12 @@ def test_an_agent_uses_the_tools_and_the_role_in_the_documents(tmp_path: Path) -
     with ModelServer(script) as model:
         assert run("-m", tmp_path, "headway", "chat", "Tell Ada how many bolts there are", **environment(model)) == "Told.\n"
         assert model.violations == []
-        results = [one.content for one in model.requests[-1].tool_results]
+        results = [result.content for result in model.requests[-1].tool_results]
     assert json.loads(results[0]) == {"article": "bolts", "amount": 40, "unit": "pieces"}
     assert json.loads(results[1]) == {"error": "There is no screws. There are: bolts, nuts."}
     posted = list((tmp_path / "home" / "workspace").rglob("outbox/*"))
-    assert {one.name for one in posted} == {json.loads(one)["posted"] for one in results[2:4]}
-    assert [one.read_text(encoding="utf-8") for one in posted] == ["To Ada\n\nWe have 40.\n"] * 2  # it was asked for twice
+    assert {file.name for file in posted} == {json.loads(result)["posted"] for result in results[2:4]}
+    assert [file.read_text(encoding="utf-8") for file in posted] == ["To Ada\n\nWe have 40.\n"] * 2  # the tool was called twice
 
 
 def test_the_frameworks_in_the_documents_export_the_imported_names(tmp_path: Path) -> None:
@@ -161,17 +161,17 @@ def blocks(page: str, language: str = "python") -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
 
 
-def named_in(program: str) -> str:
-    """The file that the first line of a program names."""
+def get_file_name(program: str) -> str:
+    """Return the file name in the first line of a program."""
     return program.splitlines()[0].rpartition("/")[2].removeprefix("# ")
 
 
-def hasty(request: Any) -> Any:
-    """An agent that says it is done when it is not."""
+def answer_too_early(request: Any) -> Any:
+    """Script a model that claims to be done before it is."""
     if not request.tool_results:
         return calls(("create_todo", {"items": [{"title": "buy bread"}]}))
     if len(request.tool_results) == 1 and "still open: buy bread" not in request.last:
-        return text("All done!")  # it is not
+        return text("All done!")  # the plan is still open
     item = json.loads(request.tool_results[0].content)["created"][0]["id"]
     if len(request.tool_results) == 1:
         return calls(("complete_todo", {"todoId": item, "outcome": "bought"}))
@@ -179,7 +179,7 @@ def hasty(request: Any) -> Any:
 
 
 def test_a_plain_loop_may_not_stop_while_its_plan_is_open(sqlite_client: Client, tmp_path: Path) -> None:
-    with ModelServer(hasty) as model:
+    with ModelServer(answer_too_early) as model:
         printed = run(
             EXAMPLES / "drain_loop_openai.py",
             tmp_path,
@@ -196,8 +196,8 @@ def test_a_plain_loop_may_not_stop_while_its_plan_is_open(sqlite_client: Client,
 
 @pytest.mark.parametrize("example", ["langchain_agent.py", "openai_agents_agent.py", "pydantic_ai_agent.py"])
 def test_an_agent_of_another_framework_is_sent_back_while_its_plan_is_open(tmp_path: Path, example: str) -> None:
-    quiet = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "LANGSMITH_TRACING": "false"}  # nothing is sent home
-    with ModelServer(hasty) as model:
+    quiet = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "LANGSMITH_TRACING": "false"}  # sends no telemetry
+    with ModelServer(answer_too_early) as model:
         printed = run(EXAMPLES / example, tmp_path, "Buy bread", **environment(model), **quiet, OPENAI_MODEL=MODEL)
         assert model.violations == []
         assert len(model.requests) == 4
@@ -224,17 +224,17 @@ def test_a_missing_key_names_the_variable_to_set(tmp_path: Path) -> None:
 
 
 @contextmanager
-def application(folder: Path) -> Iterator[str]:
-    """The FastAPI example, served; its address."""
+def serve_application(folder: Path) -> Iterator[str]:
+    """Serve the FastAPI example, and yield its URL."""
     command = [sys.executable, "-m", "uvicorn", "--app-dir", str(EXAMPLES), "--port", "0", "fastapi_app:app"]
-    env = surroundings(folder, HEADWAY_MODEL="rehearsal")
+    env = make_environment(folder, HEADWAY_MODEL="rehearsal")
     with subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
             running = next(line for line in process.stderr if "running on" in line)
-            found = re.search(r"http://[0-9.:]+", running)
-            assert found is not None
-            yield found[0]
+            match = re.search(r"http://[0-9.:]+", running)
+            assert match is not None
+            yield match[0]
             process.terminate()
             process.communicate(timeout=60)
         finally:
@@ -242,12 +242,12 @@ def application(folder: Path) -> Iterator[str]:
 
 
 def test_an_application_answers_its_users(tmp_path: Path) -> None:
-    with application(tmp_path) as url, httpx.Client(**client_options(url)) as visitor:
-        answer = visitor.post("/users/ada/questions", json={"content": "Calculate 12*7, then write the result to notes.txt"})
+    with serve_application(tmp_path) as url, httpx.Client(**client_options(url)) as client:
+        answer = client.post("/users/ada/questions", json={"content": "Calculate 12*7, then write the result to notes.txt"})
         assert answer.status_code == 200
         assert "84" in answer.json()["answer"]
-        assert [one["status"] for one in answer.json()["plan"]] == ["completed", "completed"]
-        blank = visitor.post("/users/ada/questions", json={"content": " "})
+        assert [todo["status"] for todo in answer.json()["plan"]] == ["completed", "completed"]
+        blank = client.post("/users/ada/questions", json={"content": " "})
         assert (blank.status_code, blank.json()["detail"]) == (422, "content must not be blank. Say what the agent should do.")
     with DirectDatabase(f"sqlite:///{tmp_path / 'home' / 'headway.db'}") as database:
         keys = database.read(lambda tx: [str(row[0]) for row in tx.all("SELECT key FROM conversations")])
@@ -258,8 +258,8 @@ def test_two_workers_share_a_postgres(tmp_path: Path, new_postgres_url: str) -> 
     page = (EXAMPLES / "two_workers_postgres.md").read_text(encoding="utf-8")
     (tmp_path / "folder").mkdir()
     with open_reader(tmp_path / "folder", new_postgres_url) as reader:
-        for one in parse_session(page):
-            reader.follow(one)
+        for typed in parse_session(page):
+            reader.follow(typed)
         assert [command.split()[:2] for command, _, _ in reader.windows] == [["headway", "serve"], *[["headway", "worker"]] * 2]
         assert any("3 running" in line for line in reader.type("headway doctor"))
 
@@ -271,15 +271,15 @@ def test_there_is_a_config_for_each_client() -> None:
     assert [config.stem for config in CONFIGS] == ["claude_code", "claude_desktop", "cursor", "vscode"]
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda one: one.stem)
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
 def test_the_client_configurations_start_our_server(config: Path, tmp_path: Path) -> None:
-    entry = entries(config)["headway"]
+    entry = read_servers(config)["headway"]
     assert entry["command"] == "headway"
-    arguments = [one.replace("/path/to/your", str(tmp_path)) for one in entry["args"]]
+    arguments = [argument.replace("/path/to/your", str(tmp_path)) for argument in entry["args"]]
     ran = subprocess.run(
         [sys.executable, "-m", "headway", *arguments],
         cwd=tmp_path,
-        env=surroundings(tmp_path),
+        env=make_environment(tmp_path),
         input=json.dumps(INITIALIZE) + "\n",
         capture_output=True,
         text=True,
@@ -290,15 +290,15 @@ def test_the_client_configurations_start_our_server(config: Path, tmp_path: Path
     assert (tmp_path / ".headway").is_dir()
 
 
-@pytest.mark.parametrize("config", [one for one in CONFIGS if "headway-http" in entries(one)], ids=lambda one: one.stem)
+@pytest.mark.parametrize("config", [path for path in CONFIGS if "headway-http" in read_servers(path)], ids=lambda path: path.stem)
 def test_where_a_client_calls_is_our_server(config: Path, sqlite_client: Client) -> None:
-    entry = entries(config)["headway-http"]
+    entry = read_servers(config)["headway-http"]
     address = httpx.URL(entry["url"])
     assert (address.host, address.port) == ("127.0.0.1", 8484)
     headers = {name: re.sub(r"\$\{[^}]+\}", sqlite_client.secret, value) for name, value in entry["headers"].items()}
-    with httpx.Client(**client_options(str(sqlite_client.base_url))) as visitor:
-        answer = visitor.post(address.path, json=INITIALIZE, headers=headers | {"Accept": "application/json, text/event-stream"})
+    with httpx.Client(**client_options(str(sqlite_client.base_url))) as client:
+        answer = client.post(address.path, json=INITIALIZE, headers=headers | {"Accept": "application/json, text/event-stream"})
         assert answer.status_code == 200
         assert '"name":"headway"' in answer.text.replace(" ", "")
-        bare = visitor.post(address.path, json=INITIALIZE, headers={"Accept": "application/json, text/event-stream"})
+        bare = client.post(address.path, json=INITIALIZE, headers={"Accept": "application/json, text/event-stream"})
         assert bare.status_code == 401

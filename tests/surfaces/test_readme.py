@@ -1,4 +1,4 @@
-"""The README and the tour, typed command by command: each command succeeds and prints what the page shows."""
+"""Types every command of the README and the tour: each must succeed and print the documented output."""
 
 import json
 import re
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 TOUR = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
 PROOF = (ROOT / "docs" / "proof.md").read_text(encoding="utf-8")
-# Commands that install something, or run for long, and the file that covers them.
+# Commands that install something or run for long, and the files that cover them.
 ELSEWHERE = {
     "python3 -m venv .venv && . .venv/bin/activate": "tests/test_packaging.py",
     "pip install headway": "tests/test_packaging.py",
@@ -31,14 +31,14 @@ INITIALIZE = {
 
 def test_every_command_of_the_readme_works(tmp_path: Path, new_postgres_url: str) -> None:
     typed = list_pasted_commands(README)
-    assert {one.words for one in typed} > set(ELSEWHERE)
+    assert {command.words for command in typed} > set(ELSEWHERE)
     assert all((ROOT / place).is_file() for place in ELSEWHERE.values())
     (tmp_path / "folder").mkdir()
     with ModelServer(lambda _: text("Soup, and cake.")) as model, open_reader(tmp_path / "folder", new_postgres_url) as reader:
         reader.env["OPENAI_BASE_URL"] = model.url
-        for one in typed:
-            if one.words not in ELSEWHERE:
-                reader.follow(one)
+        for command in typed:
+            if command.words not in ELSEWHERE:
+                reader.follow(command)
         assert model.requests != []
         assert model.violations == []
 
@@ -48,13 +48,13 @@ def test_every_command_of_the_tour_works_and_prints_what_it_shows(tmp_path: Path
     assert len(typed) > 18
     (tmp_path / "folder").mkdir()
     with open_reader(tmp_path / "folder", new_postgres_url) as reader:
-        for one in typed:
-            reader.follow(one)
+        for command in typed:
+            reader.follow(command)
 
 
 def test_the_entry_for_an_editor_starts_our_server(tmp_path: Path) -> None:
     [entry] = [json.loads(block)["mcpServers"]["headway"] for block in list_blocks(TOUR, "json")]
-    arguments = [one.replace("/path/to/your", str(tmp_path)) for one in entry["args"]]
+    arguments = [argument.replace("/path/to/your", str(tmp_path)) for argument in entry["args"]]
     command = [str(Path(sys.executable).parent / entry["command"]), *arguments]
     ran = subprocess.run(command, input=json.dumps(INITIALIZE) + "\n", capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stderr

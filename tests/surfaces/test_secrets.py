@@ -1,4 +1,4 @@
-"""Canaries in every setting and header that holds a secret, and then all that a Headway says: none of them is heard again."""
+"""Puts canary values into every setting and header that holds a secret, and checks that no output contains them."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.proofs import Proof
 from tests.surfaces.postgres_wire import Wire, open_wire
 from tests.surfaces.server_harness import Client, Service, run_server, wait_until
 
-# With and without digits, long and short: whatever a pattern for secrets could overlook.
+# With and without digits, long and short: values that a pattern for secrets could miss.
 CANARIES = {
     "OPENAI_API_KEY": "sk-canary-openai-4711",
     "ANTHROPIC_API_KEY": "canaryanthropic",
@@ -37,7 +37,7 @@ CANARIES = {
     "OF_A_TOOL_TOKEN": "canary-of-a-tool",
     "IN_A_FILE_SECRET": "canary-in-a-file",
 }
-# Where the secret is only a part of what the setting says.
+# Settings in which the secret is only a part of the value.
 WRITTEN = {
     "OTEL_EXPORTER_OTLP_HEADERS": "authorization={}",
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "x=1,authorization=Basic%20{}",
@@ -51,7 +51,7 @@ FAILURES: tuple[Callable[[Request], Reply], ...] = (
     lambda _request: error(403, "no: " + json.dumps({"headers": {"authorization": f"Bearer {CANARIES['OPENAI_API_KEY']}"}})),
     lambda request: text("hello") if request.tool_results else calls(("leak", {}), ("leak_politely", {})),
 )
-# An own tool that fails as libraries do: with all that it was given in its words.
+# A custom tool that fails as some libraries do: with everything it received in its error message.
 LEAKY_TOOL = """import base64, json, os
 from headway import tool
 from headway.ledger.errors import Invalid
@@ -75,33 +75,33 @@ def leak_politely() -> str:
 
 @pytest.fixture
 def wire(postgres_url: str) -> Iterator[Wire]:
-    with open_wire(postgres_url) as made:
-        yield made
+    with open_wire(postgres_url) as opened:
+        yield opened
 
 
 @pytest.fixture
 def leaky(wire: Wire, model: ModelServer, tmp_path: Path) -> Iterator[tuple[Service, dict[str, str]]]:
-    """A server that is given every secret there is, and says all that it can."""
+    """A server with every secret in its environment, at the most verbose log level."""
     (tmp_path / ".env").write_text(f"IN_A_FILE_SECRET={CANARIES['IN_A_FILE_SECRET']}\n")
     (tmp_path / ".headway" / "tools").mkdir(parents=True)
     (tmp_path / ".headway" / "tools" / "leaky.py").write_text(LEAKY_TOOL)
     name, user = wire.options["dbname"], wire.options.get("user") or "postgres"
     url = f"postgresql://{user}:{PASSWORD.replace(':', '%3A').replace('/', '%2F')}@127.0.0.1:{wire.port}/{name}"
-    given = {
+    server_env = {
         **environment(model),
         **{name: WRITTEN.get(name, "{}").format(value) for name, value in CANARIES.items() if name != "IN_A_FILE_SECRET"},
-        # One whose library says in the log what it asked for, and one that nobody listens to.
+        # The library of the first channel logs its requests. The second channel is unreachable.
         "HEADWAY_NOTIFY": f"json://user:{CHANNEL}@127.0.0.1:{model.server_port}/{CHANNEL},json://user:{CHANNEL}@127.0.0.1:1/{CHANNEL}",
         "HEADWAY_MODEL_RETRIES": "0",
         "HEADWAY_RETRY_DELAY_S": "0.01",
     }
-    with run_server(url, tmp_path, ["--log-level", "debug"], given) as service:
-        yield service, {**given, "HEADWAY_DATABASE_URL": url}
-    notified, model.violations = model.violations, []  # of a channel, a model knows nothing
+    with run_server(url, tmp_path, ["--log-level", "debug"], server_env) as service:
+        yield service, {**server_env, "HEADWAY_DATABASE_URL": url}
+    notified, model.violations = model.violations, []  # the model server does not know the channel's path
     assert set(notified) == {f"Invalid URL (POST /{CHANNEL})"}
 
 
-def said_to_clients(client: Client) -> Iterator[str]:
+def read_responses(client: Client) -> Iterator[str]:
     for path in (
         "/metrics",
         "/openapi.json",
@@ -119,25 +119,25 @@ def said_to_clients(client: Client) -> Iterator[str]:
             yield client.get(f"/v1/conversations/{conversation['id']}/{part}").text
 
 
-def stored(desk: TenantHarness) -> str:
-    """Every row of every table."""
+def read_all_rows(desk: TenantHarness) -> str:
+    """Return every row of every table."""
 
-    def look(tx: Any) -> str:
+    def read(tx: Any) -> str:
         tables = tx.all("SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
         return "\n".join(str(tx.all(f"SELECT * FROM {table}")) for (table,) in tables)
 
-    return desk.database.read(look)
+    return desk.database.read(read)
 
 
-def command(folder: Path, given: dict[str, str], *words: str) -> str:
-    """All that a command says, in a process of its own."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")} | given
-    done = subprocess.run([sys.executable, "-m", "headway", *words], cwd=folder, env=env, capture_output=True, text=True)
-    return done.stdout + done.stderr
+def run_command(folder: Path, settings: dict[str, str], *words: str) -> str:
+    """Run a command in a new process, and return all its output."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")} | settings
+    ran = subprocess.run([sys.executable, "-m", "headway", *words], cwd=folder, env=env, capture_output=True, text=True)
+    return ran.stdout + ran.stderr
 
 
 def test_a_library_that_quotes_a_secret_is_not_quoted_by_us() -> None:
-    """Of a process that runs for long, whichever it is: one that meets a fault of ours, and one whose words hold a secret."""
+    """Covers the log of any long-running process: a message that contains a secret, and a traceback that does."""
     script = """
 import logging, sys
 from headway import settings
@@ -158,46 +158,46 @@ except ValueError:
 
     assert first["message"] == "could not reach postgresql://ada:…@db.example/headway"
     assert second["traceback"].endswith("ValueError: Authorization: Bearer …")
-    assert [one for one in (CHANNEL, key) if one in ran.stderr] == []
+    assert [secret for secret in (CHANNEL, key) if secret in ran.stderr] == []
 
 
 @pytest.mark.proof
 def test_no_secret_is_ever_said_again(
     leaky: tuple[Service, dict[str, str]], wire: Wire, postgres_url: str, model: ModelServer, tmp_path: Path, proof: Proof
 ) -> None:
-    service, given = leaky
+    service, settings = leaky
     lines = proof.trials("log lines without a secret", share=300, whole=10_000)
     with DirectDatabase(postgres_url) as database, Client(service.url, TenantHarness(database)) as client:
-        heard = []
+        outputs = []
         for failure in FAILURES:
             model.script = failure
             conversation = client.conversation()
-            heard.append(client.post(f"/v1/conversations/{conversation}/messages", json={"content": "hello"}).text)
+            outputs.append(client.post(f"/v1/conversations/{conversation}/messages", json={"content": "hello"}).text)
         client.desk.write(goals.add, NewGoal("a goal that nobody can plan"))
         client.desk.write(notices.notify, "note", "look")
         client.ok("PUT", "/v1/schedules/often", json={"every_s": 60, "tool": {"name": "now"}})
         wait_until(lambda: "channels could not be reached" in client.get("/v1/jobs").text, "the channel was tried")
-        heard += [client.get("/v1/todos", headers={"Authorization": f"Bearer {secret}"}).text for secret in CANARIES.values()]
+        outputs += [client.get("/v1/todos", headers={"Authorization": f"Bearer {secret}"}).text for secret in CANARIES.values()]
         wire.cut()
-        heard += [
+        outputs += [
             client.get("/readyz").text,
             client.get("/v1/todos").text,
-            command(tmp_path, given, "doctor"),
-            command(tmp_path, given, "doctor", "--json"),
-            command(tmp_path, given, "worker", "--log-level", "debug"),
+            run_command(tmp_path, settings, "doctor"),
+            run_command(tmp_path, settings, "doctor", "--json"),
+            run_command(tmp_path, settings, "worker", "--log-level", "debug"),
         ]
         wire.reconnect()
         wait_until(lambda: client.get("/readyz").status_code == 200, "the server is ready again")
-        heard.append(command(tmp_path, given, "chat", "hello"))
-        assert "tool leak failed\nTraceback" in heard[-1]
-        heard += [command(tmp_path, given, "doctor", "--json"), *said_to_clients(client), stored(client.desk)]
-        heard += [json.dumps(request.body) for request in model.requests]
-        assert any("leak failed with ValueError: " in said for said in heard)
+        outputs.append(run_command(tmp_path, settings, "chat", "hello"))
+        assert "tool leak failed\nTraceback" in outputs[-1]
+        outputs += [run_command(tmp_path, settings, "doctor", "--json"), *read_responses(client), read_all_rows(client.desk)]
+        outputs += [json.dumps(request.body) for request in model.requests]
+        assert any("leak failed with ValueError: " in output for output in outputs)
         while len(service.lines()) < lines:
             for _ in range(50):
                 client.get("/v1/todos", params={"agent_id": CHANNEL}, headers={"Cookie": f"headway_session={PASSWORD}"})
-        everything = {"log": service.log.read_text(), **{f"answer {place}": said for place, said in enumerate(heard)}}
+        everything = {"log": service.log.read_text(), **{f"answer {place}": output for place, output in enumerate(outputs)}}
         secrets = [*CANARIES.values(), PASSWORD, PASSWORD.replace(":", "%3A").replace("/", "%2F"), CHANNEL, client.secret]
-    found = [(where, secret) for where, said in everything.items() for secret in secrets if secret in said]
-    assert found == []
-    assert sum(len(said) for said in heard) > 10_000
+    leaks = [(where, secret) for where, output in everything.items() for secret in secrets if secret in output]
+    assert leaks == []
+    assert sum(len(output) for output in outputs) > 10_000

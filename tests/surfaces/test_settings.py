@@ -1,4 +1,4 @@
-"""Settings: flags win, then the environment, then .env, then the defaults; a password is never shown."""
+"""Settings: flags override the environment, which overrides .env, which overrides the defaults. Passwords are never shown."""
 
 import os
 import re
@@ -98,8 +98,8 @@ AGENTS = {
 }
 
 
-def agents(chosen: settings.Settings) -> dict[str, object]:
-    """The settings of agents, by name."""
+def agent_settings(chosen: settings.Settings) -> dict[str, object]:
+    """Return the settings of agents, by name."""
     limits = chosen.limits
     return {name: getattr(chosen, name) for name in AGENTS if hasattr(chosen, name)} | {
         "max_iterations": limits.iterations,
@@ -116,7 +116,7 @@ def agents(chosen: settings.Settings) -> dict[str, object]:
 
 
 def test_the_defaults_of_agents(headway: Shell) -> None:
-    assert agents(settings.load()) == AGENTS
+    assert agent_settings(settings.load()) == AGENTS
     assert settings.load().workspace == str(headway.folder / ".headway" / "workspace")
 
 
@@ -126,7 +126,7 @@ def test_the_defaults_of_agents(headway: Shell) -> None:
         ("model_mid", "test:mid", "test:mid"),
         ("model_cheap", "test:cheap", "test:cheap"),
         ("model_timeout_s", "0.5", 0.5),
-        ("model_retries", "0", 1),  # there is always a first attempt
+        ("model_retries", "0", 1),  # at least one attempt
         ("model_retries", "3", 3),
         ("subagents_per_parent", "2", 2),
         ("agent_depth", "0", 0),
@@ -147,10 +147,10 @@ def test_every_setting_of_agents_comes_from_the_file_and_the_environment(
     headway: Shell, name: str, written: str, meant: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dotenv({name: written})
-    assert agents(settings.load()) == AGENTS | {name: meant}
+    assert agent_settings(settings.load()) == AGENTS | {name: meant}
     dotenv({name: "7"})
     monkeypatch.setenv(f"HEADWAY_{name.upper()}", written)
-    assert agents(settings.load()) == AGENTS | {name: meant}
+    assert agent_settings(settings.load()) == AGENTS | {name: meant}
 
 
 def test_the_other_tiers_are_the_strong_one_unless_they_are_named(headway: Shell) -> None:
@@ -183,7 +183,7 @@ GOALS: dict[str, object] = {
 }
 
 
-def of_goals(chosen: settings.Settings) -> dict[str, object]:
+def goal_settings(chosen: settings.Settings) -> dict[str, object]:
     return {
         "replan_limit": chosen.goals.replans,
         "goal_discovery": chosen.goals.discovery,
@@ -213,9 +213,9 @@ def of_goals(chosen: settings.Settings) -> dict[str, object]:
 def test_every_setting_of_goals_has_a_default_and_a_variable(
     headway: Shell, name: str, written: str, meant: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert of_goals(settings.load()) == GOALS
+    assert goal_settings(settings.load()) == GOALS
     monkeypatch.setenv(f"HEADWAY_{name.upper()}", written)
-    assert of_goals(settings.load()) == GOALS | {name: meant}
+    assert goal_settings(settings.load()) == GOALS | {name: meant}
 
 
 def test_links_lead_to_the_servers_address_by_default(headway: Shell) -> None:
@@ -289,7 +289,7 @@ def test_an_impossible_number_is_one_error(headway: Shell, name: str, written: s
 
 def test_providers_find_their_variables_of_the_file_in_the_environment(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "from the environment")
-    monkeypatch.setenv("OPENAI_BASE_URL", "to be deleted")  # so that it is put back, whatever happens to it here
+    monkeypatch.setenv("OPENAI_BASE_URL", "to be deleted")  # so that monkeypatch restores it after the test
     monkeypatch.delenv("OPENAI_BASE_URL")
     Path(".env").write_text("OPENAI_API_KEY=from the file\nOPENAI_BASE_URL=http://from.the.file/v1\nHEADWAY_MODEL=test:x\n")
     settings.load()
@@ -373,9 +373,9 @@ def test_no_unusual_password_is_shown(before: str, middle: str, after: str) -> N
         f"postgresql://me@db/x?password={secret}",
         f"postgresql://db/x?password={secret}",
     ):
-        shown = settings.redact_database_url(url)
-        assert "HUNTER" not in shown
-        assert "TWO" not in shown
+        redacted = settings.redact_database_url(url)
+        assert "HUNTER" not in redacted
+        assert "TWO" not in redacted
 
 
 def test_a_password_is_shown_by_no_command(headway: Shell, postgres_url: str) -> None:
@@ -399,7 +399,7 @@ def test_a_password_is_shown_by_no_command(headway: Shell, postgres_url: str) ->
 
 def test_an_unreadable_line_is_reported_with_its_file(headway: Shell) -> None:
     Path(".env").write_text("what is this\nHEADWAY_MODEL=test:x\n")
-    ran = headway.process("goal", "add", "reach it", "--no-wait")  # which needs its settings more than once
+    ran = headway.process("goal", "add", "reach it", "--no-wait")  # this command loads its settings more than once
     assert ran.code == 0
     assert re.fullmatch(rf"headway: {re.escape(str(headway.folder))}/\.env: .* line 1", ran.err.splitlines()[0])
     assert ran.err.count(".env") == 1
