@@ -1,5 +1,6 @@
 """Test databases. Every storage test runs on SQLite and on a real Postgres; if Postgres cannot start, tests fail."""
 
+import gc
 import os
 import shutil
 import sys
@@ -44,6 +45,12 @@ class BrowserOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist is
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest first, or one worker would run them at the end while the others have nothing left to do."""
     items.sort(key=lambda item: 0 if "browser/" in item.nodeid else 1 if item.get_closest_marker("proof") else 2)
+
+
+def pytest_collection_finish() -> None:
+    """Exempt everything that collection created from garbage collection: thousands of tests, which each pass would visit."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
