@@ -37,6 +37,8 @@ MISSING_VARIABLE: Final = re.compile(r"Set the `(\w+)` environment variable")
 class ModelFailed(HeadwayError):
     """The model could not be called."""
 
+    is_too_long = False
+
     def __init__(self, message: str | None = None, *, is_transient: bool = False, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.is_transient = is_transient
@@ -54,6 +56,13 @@ class TextListener(Protocol):
 class ModelReply(NamedTuple):
     response: ModelResponse
     call: ModelCall
+
+
+class ModelInfo(NamedTuple):
+    name: str
+    context_tokens: int
+    max_output_tokens: int
+    supports_tools: bool
 
 
 class Models:
@@ -96,10 +105,15 @@ class Models:
             async with model:  # leaving the context closes them
                 pass
 
+    def describe(self, tier: Tier) -> ModelInfo:
+        import os
+
+        return ModelInfo(self.names[tier], int(os.environ.get("HEADWAY_CONTEXT_TOKENS", "100000")), 2_000, True)
+
     def estimate(self, tier: Tier, characters: Callable[[], int]) -> int:
         """Estimate a call's maximum cost. The message length is computed only for models that have a price."""
         name = self.names[tier]
-        return 0 if self.prices.is_free(name) else self.prices.estimate(name, characters())
+        return 0 if self.prices.is_free(name) else self.prices.estimate(name, characters() * 3)
 
     async def ask(
         self,
@@ -107,6 +121,8 @@ class Models:
         messages: Sequence[ModelMessage],
         parameters: ModelRequestParameters,
         listener: TextListener | None = None,
+        *,
+        use_tools: bool = True,
     ) -> ModelReply:
         """Ask for one answer, or raise ModelFailed with what to do and whether the failure is transient.
 
