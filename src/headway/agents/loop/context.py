@@ -14,7 +14,7 @@ from headway.agents import prompts
 from headway.agents.history import load_history
 from headway.agents.models.client import Models
 from headway.agents.roles import INDEX, Role, Roles
-from headway.agents.tokens import estimate_parameters
+from headway.agents.tokens import CHARACTERS_PER_TOKEN, estimate_parameters
 from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope
 from headway.agents.tools.results import USE_TOOL, build_use_schema
 from headway.agents.tools.toolbox import Tool, Toolbox
@@ -27,6 +27,8 @@ from headway.storage.database import Database
 from headway.storage.transaction import Transaction
 
 PLAN_FAMILIES = ("turn_plan", "queue")  # tool families that work on a turn's plan
+RESULT_LIMIT = 50_000  # characters of a tool's result in an event, and at most in a message to the model
+RESULT_SHARE = 0.15  # of the model's context that one result may fill
 
 
 class Runtime(NamedTuple):
@@ -82,7 +84,14 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
     role = runtime.roles.find(run.role)
     scope = Scope(run.tenant_id, run.conversation_id, run.turn_id if run.answers_turn else None, role.name)
     execution = runtime.execution(resolve_scope(tx, scope), role)
-    execution = execution._replace(run_id=run.id, roles=runtime.roles, limits=runtime.limits, goals=runtime.goals)
+    result_limit = int(runtime.models.describe(role.tier).context_tokens * RESULT_SHARE) * CHARACTERS_PER_TOKEN
+    execution = execution._replace(
+        run_id=run.id,
+        roles=runtime.roles,
+        limits=runtime.limits,
+        goals=runtime.goals,
+        result_limit=min(RESULT_LIMIT, result_limit),
+    )
     if not run.answers_turn:
         return RunContext(runtime, run, "plan", role, execution, [])
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")

@@ -10,10 +10,9 @@ from headway.actions import jobs
 from headway.agents import prompts
 from headway.agents.facts import to_metadata
 from headway.agents.loop import writ_calls
-from headway.agents.loop.context import PLAN_FAMILIES, list_tool_names
+from headway.agents.loop.context import PLAN_FAMILIES, RESULT_LIMIT, list_tool_names
 from headway.agents.loop.requests import CallTool, Sleep, ToolReturned
 from headway.agents.loop.step import Step
-from headway.agents.tokens import CHARACTERS_PER_TOKEN
 from headway.agents.tools.agents import REPORT_TOOL, ReportOutcome
 from headway.agents.tools.results import READ_RESULT, USE_TOOL, build_handle
 from headway.agents.tools.toolbox import (
@@ -34,8 +33,6 @@ from headway.ledger.run import Effect, EffectState, RunEnd
 from headway.ledger.todo import Todo
 from headway.storage.stores import runs as run_store
 
-RESULT_LIMIT: Final = 50_000  # characters of a result in an event, and at most in a message to the model
-RESULT_SHARE: Final = 0.15  # of the model's context that one result may fill
 STORED_LIMIT: Final = 1_000_000  # characters of a result that are kept and that read_result can return
 ITEM_RESULTS: Final = frozenset(("start_todo", "list_todo"))  # plan tools whose own result is enough
 MAX_JSON_DEPTH: Final = 500  # half of Python's recursion limit, and far more than any tool needs
@@ -84,56 +81,54 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
 def build_results_message(
     step: Step, response: ModelResponse, ended: list[Effect], writ_output: list[UserPromptPart]
 ) -> ModelRequest:
-    """Build the message with the results of a response's calls. The last change to the plan shows the plan."""
-    tools = step.context.runtime.toolbox.tools
-    plan_calls = [
-        index for index, effect in enumerate(ended) if effect.tool in tools and tools[effect.tool].family in PLAN_FAMILIES
-    ]
+    """Build the message with the results of a response's calls. The last call of a plan tool shows what is open."""
+    plan_calls = [index for index, effect in enumerate(ended) if get_family(step, effect) in PLAN_FAMILIES]
     plan = step.plan() if plan_calls else []
-    facts = prompts.to_plan_facts(plan) if plan else None
-    texts = [
-        abridge_result(step, effect, plan if plan_calls and index == plan_calls[-1] else []) for index, effect in enumerate(ended)
-    ]
+    last = plan_calls[-1] if plan_calls else None
     parts = [
-        ToolReturnPart(call.tool_name, text, call.tool_call_id, metadata={"handle": build_handle(step.run.id, effect)})
-        for call, effect, text in zip(response.tool_calls, ended, texts, strict=False)  # a reported outcome ends the calls early
+        ToolReturnPart(
+            call.tool_name,
+            abridge_result(step, effect, plan, shows_plan=index == last),
+            call.tool_call_id,
+            metadata={"handle": build_handle(step.run.id, effect)},
+        )
+        for index, (call, effect) in enumerate(zip(response.tool_calls, ended, strict=True))
     ]
-    metadata = to_metadata(facts) if facts or writ_output else None
+    metadata = to_metadata(prompts.to_plan_facts(plan) if plan else None) if plan or writ_output else None
     return ModelRequest([*parts, *writ_output], metadata=metadata)
 
 
-def abridge_result(step: Step, effect: Effect, plan: list[Todo]) -> str:
-    """Return the form of a result that is sent to the model: without unneeded fields, and cut if it is long."""
+def get_family(step: Step, effect: Effect) -> str:
+    tool = step.context.runtime.toolbox.tools.get(effect.tool)
+    return tool.family if tool else ""
+
+
+def abridge_result(step: Step, effect: Effect, plan: list[Todo], *, shows_plan: bool) -> str:
+    """Return the form of a result that is sent to the model: short ids, no unneeded fields, and cut if it is long."""
     text = effect.result
     tool = step.context.runtime.toolbox.tools.get(effect.tool)
     if effect.state == "succeeded" and tool is not None and tool.abridge is not None:
         result = tool.abridge(json.loads(text))
-        shows_plan = effect.tool in ITEM_RESULTS or len(result.get("created", ())) == len(plan)
-        text = JSON_ENCODER.encode(result if shows_plan or not plan else {**result, "plan": prompts.list_next_items(plan)})
-    limit = get_result_limit(step)
+        is_whole_plan = effect.tool in ITEM_RESULTS or len(result.get("created", ())) == len(plan)
+        next_items = prompts.list_next_items(plan) if shows_plan and not is_whole_plan else []
+        text = JSON_ENCODER.encode({**result, "plan": next_items} if next_items else result)
+        for todo in plan:
+            text = text.replace(f'"{todo.uuid}"', str(todo.id))
+    limit = step.context.execution.result_limit
     if len(text) > limit:
-        more = (
-            f"{len(text) - limit:,} more characters: {READ_RESULT} with handle {build_handle(step.run.id, effect)}, offset {limit}"
-        )
-        text = f"{text[:limit]}\n… ({more})"
+        more = f"{len(text) - limit:,} more characters: {READ_RESULT} with handle {build_handle(step.run.id, effect)}"
+        text = f"{text[:limit]}\n… ({more}, offset {limit})"
     return escape_frames(text)
 
 
-def get_result_limit(step: Step) -> int:
-    """Return how many characters of a result are sent to the model, which depends on the size of its context."""
-    info = step.context.runtime.models.describe(step.context.role.tier)
-    return min(RESULT_LIMIT, int(info.context_tokens * RESULT_SHARE) * CHARACTERS_PER_TOKEN)
-
-
-def resolve_tool(step: Step, name: str, arguments: Any) -> ResolvedCall:
+def resolve_tool(step: Step, call: ToolCallPart) -> ResolvedCall:
     """Find the tool that a call names. A call of use_tool names another tool in its arguments."""
     tools = step.context.runtime.toolbox.tools
-    if name != USE_TOOL or not isinstance(arguments, dict) or not isinstance(arguments.get("name"), str):
-        return ResolvedCall(name, arguments, None if name == USE_TOOL else tools.get(name))
-    name = match_name(arguments["name"], tools)
-    return ResolvedCall(
-        name, parse_json_text(arguments.get("arguments")), None if name == USE_TOOL else tools.get(name), on_demand=True
-    )
+    name, arguments = match_name(call.tool_name, tools), parse_arguments(call)
+    on_demand = name == USE_TOOL and isinstance(arguments, dict) and isinstance(arguments.get("name"), str)
+    if on_demand:
+        name, arguments = match_name(arguments["name"], tools), parse_json_text(arguments.get("arguments"))
+    return ResolvedCall(name, arguments, tools.get(name) if name != USE_TOOL else None, on_demand)
 
 
 def start_call(step: Step, n: int, index: int, call: ToolCallPart) -> Effect | CallTool | Sleep:
@@ -141,7 +136,7 @@ def start_call(step: Step, n: int, index: int, call: ToolCallPart) -> Effect | C
 
     A ledger tool runs here, so that its changes and its result commit together; other tools are only recorded as started.
     """
-    name, arguments, tool, on_demand = resolve_tool(step, call.tool_name, parse_arguments(call))
+    name, arguments, tool, on_demand = resolve_tool(step, call)
     execution = step.context.execution
     encoded_arguments = to_storable(JSON_ENCODER.encode({} if arguments is None else arguments))
     effect = Effect(n, index, call.tool_call_id, name, encoded_arguments, "started")

@@ -50,12 +50,12 @@ def create_todo(tx: Transaction, execution: Execution, arguments: CreateTodo) ->
         for item in arguments.items
     ]
     created, pending = turn_plan.create(tx, execution.scope, get_turn_id(execution), items)
-    documents = [{"id": todo.uuid, "number": todo.id, "title": todo.subject, "order": todo.position + 1} for todo in created]
+    documents = [{"id": todo.uuid, "title": todo.subject, "order": todo.position + 1} for todo in created]
     return {"created": documents, "totalPending": pending}
 
 
 def abridge_created(result: dict[str, Any]) -> dict[str, Any]:
-    return {**result, "created": [{"id": item["number"], "title": item["title"]} for item in result["created"]]}
+    return {**result, "created": [{"id": item["id"], "title": item["title"]} for item in result["created"]]}
 
 
 class ListTodo(Arguments):
@@ -77,8 +77,7 @@ def abridge_list(result: dict[str, Any]) -> dict[str, Any]:
     return {**result, "items": [abridge_item(item) for item in result["items"]]}
 
 
-# A number, because our own agents get the short number of an item as its id.
-ItemId = Annotated[NonEmptyText, Field(coerce_numbers_to_str=True), WithJsonSchema({"type": ["string", "integer"]})]
+ItemId = Annotated[NonEmptyText, Field(coerce_numbers_to_str=True)]  # our own agents get an item's number as its id
 
 
 class StartTodo(Arguments):
@@ -103,7 +102,6 @@ def complete_todo(tx: Transaction, execution: Execution, arguments: CompleteTodo
     started = turn_plan.start_next(tx, execution.scope, turn_id) if arguments.startNext else None
     return {
         "id": todo.uuid,
-        "number": todo.id,
         "title": todo.subject,
         "status": turn_plan.STATUS_SPELLING[todo.status],
         "outcome": todo.outcome,
@@ -115,19 +113,18 @@ def complete_todo(tx: Transaction, execution: Execution, arguments: CompleteTodo
 
 def abridge_completed(result: dict[str, Any]) -> dict[str, Any]:
     started = {"started": abridge_item(result["started"])} if "started" in result else {}
-    return {"id": result["number"], "status": result["status"], "remaining": result["remaining"], **started}
+    return {"id": result["id"], "status": result["status"], "remaining": result["remaining"], **started}
 
 
 def abridge_item(item: dict[str, Any]) -> dict[str, Any]:
-    """Leave out empty fields, times and the long id."""
+    """Leave out empty fields and times."""
     kept = {name: item[name] for name in ("title", "context", "completionCriteria", "agentType", "status", "outcome") if item[name]}
-    return {"id": item["number"], **kept}
+    return {"id": item["id"], **kept}
 
 
 def encode_plan_item(todo: Todo) -> dict[str, Any]:
     return {
         "id": todo.uuid,
-        "number": todo.id,
         "title": todo.subject,
         "context": todo.description,
         "completionCriteria": todo.completion_criteria,

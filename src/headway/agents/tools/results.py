@@ -1,5 +1,6 @@
 """The runtime's own tools: read a long result again, and call a tool whose schema is not sent with every request."""
 
+import json
 import re
 from typing import Annotated, Any, Final
 
@@ -20,6 +21,7 @@ RUN_PREFIX_LENGTH: Final = 8
 HANDLE: Final = re.compile(r"([0-9a-f]{8})\.(\d{1,9})\.(\d{1,9})")
 DEFAULT_LENGTH: Final = 10_000  # characters
 MAX_LENGTH: Final = 50_000
+FRAME_LENGTH: Final = 120  # the other fields of the result
 
 
 def build_handle(run_id: str, effect: Effect) -> str:
@@ -44,13 +46,21 @@ def read_result(tx: Transaction, execution: Execution, arguments: ReadResult) ->
     result = run_store.find_result(tx, scope.tenant_id, scope.conversation_id, run_id, int(match[2]), int(match[3]))
     if result is None or (run_id != own_id and not scope.conversation_id):
         raise NotFound(f"There is no result {arguments.handle!r}.")
-    end = min(len(result), arguments.offset + arguments.limit)
+    content = fit(result[arguments.offset : arguments.offset + arguments.limit], execution.result_limit - FRAME_LENGTH)
+    end = arguments.offset + len(content)
     return {
-        "content": result[arguments.offset : end],
+        "content": content,
         "offset": arguments.offset,
         "total": len(result),
         "next_offset": end if end < len(result) else None,
     }
+
+
+def fit(content: str, limit: int) -> str:
+    """Shorten a text until its JSON form, in which quotes and line breaks take more room, is within the limit."""
+    while len(encoded := json.dumps(content, ensure_ascii=False)) > limit:
+        content = content[: len(content) * limit // len(encoded)]
+    return content
 
 
 class UseTool(Arguments):  # not validated: the agent loop replaces a call of use_tool with a call of the tool that it names
