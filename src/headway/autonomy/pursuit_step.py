@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from headway.actions import goals, jobs, notices, runs, spending
 from headway.actions.notices import NoticeSubject
 from headway.agents.loop.context import Runtime
-from headway.agents.loop.step import BUDGET_CHECK_MS, OVERHEAD_CHARACTERS
+from headway.agents.loop.step import BUDGET_CHECK_MS, CHARACTERS_PER_TOKEN, OVERHEAD_CHARACTERS
 from headway.agents.loop.structured import FormResult, Question
 from headway.agents.models.client import ModelFailed
 from headway.agents.prompts import POOL_EXHAUSTED
@@ -149,7 +149,7 @@ class PursuitStep:
     def estimate(self, question: Question[Any]) -> int:
         times = 1 + len(question.exchange) // 2  # each retry sends the text again
         characters = len(question.text) * times + len(question.partial)
-        return self.runtime.models.estimate(question.tier, lambda: characters + OVERHEAD_CHARACTERS)
+        return self.runtime.models.estimate(question.tier, lambda: (characters + OVERHEAD_CHARACTERS) // CHARACTERS_PER_TOKEN)
 
     def rest(self, until: int) -> None:
         jobs.delay(self.tx, self.job, until)

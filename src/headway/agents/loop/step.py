@@ -20,6 +20,7 @@ from headway.storage.transaction import Transaction
 
 BUDGET_CHECK_MS = 15_000  # how often a run that waits for budget checks again
 OVERHEAD_CHARACTERS = 8_000  # rough size of instructions and tool schemas
+CHARACTERS_PER_TOKEN = 3
 
 
 class Step:
@@ -160,9 +161,10 @@ class Step:
         return funded is not None
 
     def size(self) -> int:
-        """Estimate how many characters the next call would send."""
+        """Estimate how many tokens the next call would send."""
         messages = transcript.select_window(self.context.history, self.entries)
-        return sum(len(str(part)) for message in messages for part in message.parts) + OVERHEAD_CHARACTERS
+        characters = sum(len(str(part)) for message in messages for part in message.parts) + OVERHEAD_CHARACTERS
+        return characters // CHARACTERS_PER_TOKEN
 
 
 def list_open_items(plan: list[Todo]) -> list[Todo]:
