@@ -183,6 +183,7 @@ class Headway:
             {REHEARSAL_MODEL: build_rehearsal_model(settings.rehearsal_pace_s), **self.models_by_name},
             self.tracer,
             self.redact,
+            settings.model_parameters,
         )
         return Runtime(
             self.database,

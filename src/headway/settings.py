@@ -13,6 +13,15 @@ from headway.ledger.goal import DiscoveryPolicy, GoalLimits
 from headway.ledger.redaction import Redactor
 from headway.ledger.run import NANOS_PER_DOLLAR, REHEARSAL_MODEL, Limits
 from headway.ledger.tenancy import TASK_FOLDER
+from headway.ledger.tiers import (
+    DEFAULT_OUTPUT_TOKENS,
+    MAX_TOKENS,
+    MIN_CONTEXT_TOKENS,
+    MIN_OUTPUT_TOKENS,
+    TIERS,
+    Tier,
+    TierParameters,
+)
 
 PREFIX = "HEADWAY_"
 SECRET_NAME_PATTERN = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|OTLP_\w*HEADERS")
@@ -38,6 +47,7 @@ class Settings(NamedTuple):
     model: str
     model_mid: str
     model_cheap: str
+    model_parameters: Mapping[Tier, TierParameters]
     model_timeout_s: float
     rehearsal_pace_s: float  # how long the rehearsal model waits before each answer, for demonstrations
     limits: Limits
@@ -101,6 +111,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         model=model,
         model_mid=get("model_mid", model),
         model_cheap=get("model_cheap", model),
+        model_parameters=build_parameters(get),
         model_timeout_s=amount("model_timeout_s", 120, minimum=0.1),
         rehearsal_pace_s=amount("rehearsal_pace_s", 0),
         limits=build_limits(count, amount),
@@ -145,6 +156,15 @@ def build_limits(count: Callable[..., int], amount: Callable[..., float]) -> Lim
     )
 
 
+def build_parameters(get: Callable[[str, str], str]) -> dict[Tier, TierParameters]:
+    def tokens(name: str, minimum: int) -> int | None:
+        spelling = get(name, "")
+        return int(parse_number(PREFIX + name.upper(), spelling, minimum, MAX_TOKENS, integer_only=True)) if spelling else None
+
+    context, output = tokens("context_tokens", MIN_CONTEXT_TOKENS), tokens("max_output_tokens", MIN_OUTPUT_TOKENS)
+    return dict.fromkeys(TIERS, TierParameters(context, output or DEFAULT_OUTPUT_TOKENS))
+
+
 def resolve_exporter() -> str:
     """Return the name of the trace exporter, from OpenTelemetry's own variables. An empty name means that tracing is off."""
     variables = {name: os.environ.get(f"OTEL_{name}", "").strip() for name in OTEL_VARIABLES}
@@ -178,7 +198,7 @@ def parse_number(variable: str, spelling: str, minimum: float, maximum: float, *
         value = nan
     if not minimum <= value <= maximum or (integer_only and not value.is_integer()):
         kind = "a whole number" if integer_only else "a number"
-        raise SettingsError(f"{variable} must be {kind} from {minimum:g} to {maximum:g}, not {spelling[:40]!r}.")
+        raise SettingsError(f"{variable} must be {kind} from {minimum:.10g} to {maximum:.10g}, not {spelling[:40]!r}.")
     return value
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic_ai.models import ModelRequestParameters
 
-from headway.agents.models.client import ModelFailed, build_model
+from headway.agents.models.client import ModelFailed
+from headway.agents.models.providers import build_model
 from headway.agents.transcript import build_user_message
 from headway.ledger.errors import SettingsError
 from headway.ledger.job import MAX_DELAY_MS, compute_backoff_ms

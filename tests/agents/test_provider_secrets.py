@@ -11,7 +11,8 @@ import pytest
 from pydantic_ai.models import KnownModelName, Model, ModelRequestParameters
 
 from headway import settings
-from headway.agents.models.client import ModelFailed, Models, build_model
+from headway.agents.models.client import ModelFailed, Models
+from headway.agents.models.providers import build_model
 from headway.agents.transcript import build_user_message
 from headway.ledger.errors import SettingsError
 

@@ -322,7 +322,15 @@ def open_talk(
 ) -> Iterator[Talk]:
     """`options` are settings by name. With `breaches`, requests may violate the model's API, and the test checks them itself."""
     name = SCRIPTED if isinstance(script, Model) else STRONG
-    values = {"home": str(home), "database_url": url, "model": name, "retry_delay_s": "0.001", "restart_stagger_s": "0", **options}
+    values = {
+        "home": str(home),
+        "database_url": url,
+        "model": name,
+        "context_tokens": "128000",
+        "retry_delay_s": "0.001",
+        "restart_stagger_s": "0",
+        **options,
+    }
     with (
         pytest.MonkeyPatch.context() as patch,
         ModelServer(Reply() if isinstance(script, Model) else script) as server,

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway import settings
+from headway.ledger.tiers import TIERS, TierParameters
 from tests.surfaces.shell import Shell, get_error_line
 
 NAMES = ("home", "database_url", "model", "host", "port")
@@ -156,6 +157,20 @@ def test_every_setting_of_agents_comes_from_the_file_and_the_environment(
 def test_the_other_tiers_are_the_strong_one_unless_they_are_named(headway: Shell) -> None:
     chosen = settings.load({"model": "test:strong", "model_mid": "test:mid"})
     assert (chosen.model, chosen.model_mid, chosen.model_cheap) == ("test:strong", "test:mid", "test:strong")
+
+
+def test_the_sizes_of_requests_and_answers_apply_to_every_tier(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(settings.load().model_parameters.values()) == {TierParameters(None, 8_192)}
+    monkeypatch.setenv("HEADWAY_CONTEXT_TOKENS", "2048")
+    monkeypatch.setenv("HEADWAY_MAX_OUTPUT_TOKENS", "500")
+    assert settings.load().model_parameters == dict.fromkeys(TIERS, TierParameters(2_048, 500))
+
+
+@pytest.mark.parametrize("written", ["2047", "much", "4096.5", "-1", "1e30"])
+def test_a_context_window_that_cannot_be_used_is_an_error(headway: Shell, written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_CONTEXT_TOKENS", written)
+    line = get_error_line(headway("chat", "hello"), 2)
+    assert "HEADWAY_CONTEXT_TOKENS must be a whole number from 2048 to 100000000" in line
 
 
 def test_a_plan_never_shortens_a_turn(headway: Shell) -> None:

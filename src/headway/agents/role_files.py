@@ -7,10 +7,11 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError
 
-from headway.agents.roles import BUILT_IN_ROLES, FAMILIES, INDEX, SUPERVISOR, Role, Tier, WritGrant, build_worker
+from headway.agents.roles import BUILT_IN_ROLES, FAMILIES, INDEX, SUPERVISOR, Role, WritGrant, build_worker
 from headway.agents.tools.toolbox import Arguments, NonEmptyText, describe_validation_error, match_name
 from headway.ledger import text
 from headway.ledger.errors import Invalid, SettingsError
+from headway.ledger.tiers import Tier
 
 FILE_LIMIT: Final = 1_000_000  # bytes
 

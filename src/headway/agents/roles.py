@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, get_args
 
 from headway.ledger.errors import Invalid
+from headway.ledger.tiers import Tier
 
 ToolFamily = Literal["turn_plan", "queue", "tasks", "ledger", "agents", "goals", "outcome", "builtin", "own", "runtime"]
 WritGrant = Literal["todos", "agents", "schedules"]
-Tier = Literal["strong", "mid", "cheap"]
 
 FAMILIES: Final[tuple[ToolFamily, ...]] = tuple(family for family in get_args(ToolFamily) if family != "runtime")
 # Offered to external agents through REST and MCP. The other families act on this machine and are for agents that run here.

@@ -2,47 +2,49 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import AgentRunError, UserError
 from pydantic_ai.messages import ModelMessage, ModelResponse, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
-from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from headway.agents.models.capture import ReceivedBody, capture_body
+from headway.agents.models.dialects import is_too_long, lacks_tools
 from headway.agents.models.failures import check_answer, describe_failure, find_requested_delay, is_transient
 from headway.agents.models.prices import Prices
-from headway.agents.models.rehearsal.model import build_rehearsal_model
-from headway.agents.roles import Tier
+from headway.agents.models.providers import build_model
+from headway.agents.models.windows import find_window, limit_output
 from headway.agents.tracing import NullTracer, Tracer, to_usage_attributes, trace_model_call
 from headway.agents.transcript import clean_response
 from headway.ledger.errors import HeadwayError, SettingsError
 from headway.ledger.redaction import Redactor
-from headway.ledger.run import REHEARSAL_MODEL
-from headway.ledger.text import to_one_line
+from headway.ledger.tiers import Tier, TierParameters
 from headway.storage.stores.spending import ModelCall
 
 log = logging.getLogger("headway.models")
-
-MESSAGE_LIMIT: Final = 500
-PACKAGED_PROVIDERS: Final = ("anthropic", "google")
-MISSING_VARIABLE: Final = re.compile(r"Set the `(\w+)` environment variable")
 
 
 class ModelFailed(HeadwayError):
     """The model could not be called."""
 
-    is_too_long = False
-
-    def __init__(self, message: str | None = None, *, is_transient: bool = False, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        is_transient: bool = False,
+        retry_after_s: float | None = None,
+        is_too_long: bool = False,
+        lacks_tools: bool = False,
+    ) -> None:
         super().__init__(message)
         self.is_transient = is_transient
         self.retry_after_s = retry_after_s
+        self.is_too_long = is_too_long  # the request exceeds the model's context window
+        self.lacks_tools = lacks_tools  # the model or its server has no function calling
 
 
 class TextListener(Protocol):
@@ -53,16 +55,18 @@ class TextListener(Protocol):
     def on_withdrawn(self) -> None: ...
 
 
+class ModelInfo(NamedTuple):
+    """What a request to a tier may contain."""
+
+    name: str
+    context_tokens: int  # of a request and its answer together
+    max_output_tokens: int  # sent with every call
+    supports_tools: bool
+
+
 class ModelReply(NamedTuple):
     response: ModelResponse
     call: ModelCall
-
-
-class ModelInfo(NamedTuple):
-    name: str
-    context_tokens: int
-    max_output_tokens: int
-    supports_tools: bool
 
 
 class Models:
@@ -76,13 +80,17 @@ class Models:
         known: Mapping[str, Model] | None = None,
         tracer: Tracer | None = None,
         redact: Redactor | None = None,
+        parameters: Mapping[Tier, TierParameters] | None = None,
     ) -> None:
         self.names = names
+        self.parameters = parameters or {}
         self.timeout_s = timeout_s
         self.prices = prices or Prices()
         self.tracer = tracer or NullTracer()
         self.redact = redact or Redactor()
         self.by_name: dict[str, Model] = dict(known or {})
+        self.without_tools: set[str] = set()  # models that refused tools in this process
+        self.sizes: dict[Tier, tuple[int, int]] = {}
 
     def find(self, tier: Tier) -> Model:
         name = self.names[tier]
@@ -106,14 +114,34 @@ class Models:
                 pass
 
     def describe(self, tier: Tier) -> ModelInfo:
-        import os
-
-        return ModelInfo(self.names[tier], int(os.environ.get("HEADWAY_CONTEXT_TOKENS", "100000")), 2_000, True)
-
-    def estimate(self, tier: Tier, characters: Callable[[], int]) -> int:
-        """Estimate a call's maximum cost. The message length is computed only for models that have a price."""
         name = self.names[tier]
-        return 0 if self.prices.is_free(name) else self.prices.estimate(name, characters() * 3)
+        context_tokens, max_output_tokens = self.find_sizes(tier)
+        return ModelInfo(name, context_tokens, max_output_tokens, self.supports_tools(name))
+
+    def find_sizes(self, tier: Tier) -> tuple[int, int]:
+        """Return the context window and the longest answer, in tokens."""
+        if tier not in self.sizes:
+            parameters = self.parameters.get(tier, TierParameters())
+            context_tokens = parameters.context_tokens or find_window(self.names[tier], self.find_or_none(tier))
+            self.sizes[tier] = context_tokens, limit_output(parameters.max_output_tokens, context_tokens)
+        return self.sizes[tier]
+
+    def find_or_none(self, tier: Tier) -> Model | None:
+        """Return the tier's model, or None if it cannot be built. Asking it raises the error."""
+        with suppress(SettingsError):
+            return self.find(tier)
+        return None
+
+    def supports_tools(self, name: str) -> bool:
+        model = self.by_name.get(name)
+        return name not in self.without_tools and (model is None or model.profile.get("supports_tools", True))
+
+    def estimate(self, tier: Tier, count_tokens: Callable[[], int]) -> int:
+        """Return the most that a call can cost, in nanos. Tokens are counted only for models that have a price."""
+        name = self.names[tier]
+        if self.prices.is_free(name):
+            return 0
+        return self.prices.estimate(name, count_tokens(), self.find_sizes(tier)[1])
 
     async def ask(
         self,
@@ -126,21 +154,28 @@ class Models:
     ) -> ModelReply:
         """Ask for one answer, or raise ModelFailed with what to do and whether the failure is transient.
 
-        Retrying is up to the caller, which can wait without holding a slot and across restarts.
+        Retrying is up to the caller, which can wait without holding a slot and across restarts. With `use_tools=False` the tools
+        are sent, so that the prefix of the request stays the same for the provider's cache, but the model may not call them.
         """
+        settings = self.build_settings(tier, use_tools=use_tools)
         with trace_model_call(self.tracer, self.names[tier]) as note:
-            reply = await self.answer(tier, messages, parameters, listener)
+            reply = await self.answer(tier, messages, parameters, settings, listener)
             note(to_usage_attributes(reply.call))
         return reply
 
     async def answer(
-        self, tier: Tier, messages: Sequence[ModelMessage], parameters: ModelRequestParameters, listener: TextListener | None
+        self,
+        tier: Tier,
+        messages: Sequence[ModelMessage],
+        parameters: ModelRequestParameters,
+        settings: ModelSettings,
+        listener: TextListener | None,
     ) -> ModelReply:
         model = self.find(tier)
         with capture_body(model) as received:
             try:
                 offered = {tool.name for tool in parameters.function_tools}
-                response = clean_response(await self.stream(model, messages, parameters, listener), offered)
+                response = clean_response(await self.stream(model, messages, parameters, settings, listener), offered)
                 check_answer(response, received)
             except Exception as error:  # providers' libraries raise arbitrary errors on malformed answers
                 if listener:
@@ -154,15 +189,29 @@ class Models:
             log.warning("the answer of %s could not be read", name, exc_info=error)
         redact = Redactor((*list_api_keys(self.find(tier)), *self.redact.secrets))
         message = describe_failure(name, error, received, redact)
-        return ModelFailed(message, is_transient=is_transient(error, received), retry_after_s=find_requested_delay(error))
+        too_long, toolless = is_too_long(error), lacks_tools(error)
+        if toolless:
+            self.without_tools.add(name)
+        return ModelFailed(
+            message,
+            is_transient=is_transient(error, received) and not (too_long or toolless),
+            retry_after_s=find_requested_delay(error),
+            is_too_long=too_long,
+            lacks_tools=toolless,
+        )
 
     async def stream(
-        self, model: Model, messages: Sequence[ModelMessage], parameters: ModelRequestParameters, listener: TextListener | None
+        self,
+        model: Model,
+        messages: Sequence[ModelMessage],
+        parameters: ModelRequestParameters,
+        settings: ModelSettings,
+        listener: TextListener | None,
     ) -> ModelResponse:
         loop = asyncio.get_running_loop()
         async with (
             asyncio.timeout(self.timeout_s) as deadline,
-            model_request_stream(model, messages, model_settings=self.settings, model_request_parameters=parameters) as stream,
+            model_request_stream(model, messages, model_settings=settings, model_request_parameters=parameters) as stream,
         ):
             async for event in stream:
                 deadline.reschedule(loop.time() + self.timeout_s)
@@ -170,42 +219,14 @@ class Models:
                     listener.on_text(text)
         return stream.get()
 
-    @cached_property
-    def settings(self) -> ModelSettings:
+    def build_settings(self, tier: Tier, *, use_tools: bool) -> ModelSettings:
         # We retry ourselves. The providers' own retries would be invisible and would multiply ours.
-        return ModelSettings(timeout=self.timeout_s, max_retries=0)
+        settings = ModelSettings(timeout=self.timeout_s, max_retries=0, max_tokens=self.find_sizes(tier)[1])
+        return settings if use_tools else settings | ModelSettings(tool_choice="none")
 
     def to_model_call(self, tier: Tier, response: ModelResponse) -> ModelCall:
         name, usage = self.names[tier], response.usage
         return ModelCall(tier, name, usage.input_tokens, usage.output_tokens, self.prices.cost(name, usage))
-
-
-def build_model(name: str) -> Model:
-    """Build the model with this name. Its API key and base URL come from the provider's usual environment variables."""
-    if name == REHEARSAL_MODEL:
-        return build_rehearsal_model()
-    provider, _, model_name = name.partition(":")
-    try:
-        if not model_name.strip():
-            raise ValueError("write it as provider:name")
-        return infer_model(name)
-    except (UserError, ValueError) as error:
-        missing = MISSING_VARIABLE.search(str(error))
-        if missing and provider == "ollama":
-            return build_local_ollama(name)
-        reason = f"set {missing[1]}" if missing else to_one_line(str(error))[:MESSAGE_LIMIT].rstrip(".")
-        raise SettingsError(f"The model {name[:120]!r} cannot be used: {reason}. `headway doctor` checks it.") from None
-    except ImportError:
-        package = "headway" if provider in PACKAGED_PROVIDERS else "pydantic-ai-slim"
-        raise SettingsError(f"The model {name[:120]!r} needs a library: pip install '{package}[{provider}]'.") from None
-
-
-def build_local_ollama(name: str) -> Model:
-    """Build an Ollama model at Ollama's default address."""
-    from pydantic_ai.models.ollama import OllamaModel  # noqa: PLC0415  only Ollama users need it
-    from pydantic_ai.providers.ollama import OllamaProvider  # noqa: PLC0415
-
-    return OllamaModel(name.partition(":")[2], provider=OllamaProvider(base_url="http://localhost:11434/v1"))
 
 
 def extract_text(event: object) -> str:

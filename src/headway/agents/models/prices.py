@@ -17,8 +17,6 @@ from headway.ledger.run import NANOS_PER_DOLLAR
 
 # The price list's provider names, where they differ from those in model names.
 PROVIDERS: Final = {"openai-chat": "openai", "openai-responses": "openai", "google-gla": "google", "google-vertex": "google"}
-CHARACTERS_PER_TOKEN: Final = 3
-EXPECTED_OUTPUT_TOKENS: Final = 2_000
 
 
 class Price(NamedTuple):
@@ -40,10 +38,11 @@ class Prices:
             )
         return compute_list_cost(model, usage)
 
-    def estimate(self, model: str, characters: int) -> int:
-        """Estimate the cost of a call that will send this many characters. Zero for free models."""
-        tokens = characters // CHARACTERS_PER_TOKEN
-        return self.cost(model, RequestUsage(input_tokens=tokens, output_tokens=EXPECTED_OUTPUT_TOKENS))
+    def estimate(self, model: str, input_tokens: int, output_tokens: int) -> int:
+        """Return the most that a call with these tokens can cost. Some providers charge more for input that they cache."""
+        plain = RequestUsage(input_tokens=input_tokens, output_tokens=output_tokens)
+        cached = RequestUsage(input_tokens=input_tokens, cache_write_tokens=input_tokens, output_tokens=output_tokens)
+        return max(self.cost(model, plain), self.cost(model, cached))
 
     def is_free(self, model: str) -> bool:
         return model not in self.overrides and not has_list_price(model)

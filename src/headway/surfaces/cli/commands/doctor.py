@@ -92,7 +92,7 @@ def inspect_model(name: str, tier: str) -> Finding:
     if name == REHEARSAL_MODEL:
         detail = "rehearsal: a built-in stand-in that follows rules, not an LLM; set HEADWAY_MODEL to use one."
         return Finding(tier, detail)
-    from headway.agents.models.client import build_model  # noqa: PLC0415  takes a second to import
+    from headway.agents.models.providers import build_model  # noqa: PLC0415  takes a second to import
 
     try:
         build_model(name)

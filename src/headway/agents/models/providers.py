@@ -1,0 +1,77 @@
+"""Build models by name. Keys and addresses come from the environment variables of each provider."""
+
+import re
+from typing import Final
+from urllib.parse import urlsplit
+
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.models import Model, infer_model
+from pydantic_ai.profiles import merge_profile
+from pydantic_ai.profiles.openai import OpenAIModelProfile
+
+from headway.agents.models.rehearsal.model import build_rehearsal_model
+from headway.ledger.errors import SettingsError
+from headway.ledger.run import REHEARSAL_MODEL
+from headway.ledger.text import to_one_line
+
+MESSAGE_LIMIT: Final = 500
+PACKAGED_PROVIDERS: Final = ("anthropic", "google")
+MISSING_VARIABLE: Final = re.compile(r"Set the `(\w+)` environment variable")
+OLLAMA_URL: Final = "http://localhost:11434/v1"
+OPENAI_HOSTS: Final = re.compile(r"(^|\.)(openai|azure)\.com$")
+
+
+def get_provider(name: str) -> str:
+    return name.partition(":")[0]
+
+
+def build_model(name: str) -> Model:
+    """Build the model with this name. Its API key and base URL come from the provider's usual environment variables."""
+    if name == REHEARSAL_MODEL:
+        return build_rehearsal_model()
+    provider, _, model_name = name.partition(":")
+    try:
+        if not model_name.strip():
+            raise ValueError("write it as provider:name")
+        return limit_with_max_tokens(infer_model(name))
+    except (UserError, ValueError) as error:
+        missing = MISSING_VARIABLE.search(str(error))
+        if missing and provider == "ollama":
+            return limit_with_max_tokens(build_local_ollama(name))
+        reason = f"set {missing[1]}" if missing else to_one_line(str(error))[:MESSAGE_LIMIT].rstrip(".")
+        raise SettingsError(f"The model {name[:120]!r} cannot be used: {reason}. `headway doctor` checks it.") from None
+    except ImportError:
+        package = "headway" if provider in PACKAGED_PROVIDERS else "pydantic-ai-slim"
+        raise SettingsError(f"The model {name[:120]!r} needs a library: pip install '{package}[{provider}]'.") from None
+
+
+def build_local_ollama(name: str) -> Model:
+    """Build an Ollama model at Ollama's default address."""
+    from pydantic_ai.models.ollama import OllamaModel  # noqa: PLC0415  only Ollama users need it
+    from pydantic_ai.providers.ollama import OllamaProvider  # noqa: PLC0415
+
+    return OllamaModel(name.partition(":")[2], provider=OllamaProvider(base_url=OLLAMA_URL))
+
+
+def limit_with_max_tokens(model: Model) -> Model:
+    """Send the limit of an answer as `max_tokens` to servers that only imitate OpenAI's chat API.
+
+    OpenAI calls it `max_completion_tokens` now. Ollama and others accept that field and ignore it. OpenAI's own reasoning models
+    refuse the older name, also behind a proxy.
+    """
+    is_imitation = model.system == "ollama" or (model.system == "openai" and not is_at_openai(model))
+    if is_imitation and not model.profile.get("openai_supports_reasoning"):
+        model.profile = merge_profile(model.profile, OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False))
+    return model
+
+
+def is_at_openai(model: Model) -> bool:
+    return bool(OPENAI_HOSTS.search(urlsplit(get_address(model)).hostname or ""))
+
+
+def get_address(model: Model) -> str:
+    """Return the base URL of the model's provider; empty for a model in this process."""
+    try:
+        return model.base_url or ""
+    except (AttributeError, UserError):  # some providers have none
+        return ""
