@@ -33,9 +33,8 @@ def select_window(history: Sequence[TranscriptEntry], entries: Sequence[Transcri
     note = next((compaction for compaction in compactions if compaction.facts["noted_before"] is not None), None)
     first = note.facts["noted_before"] if note else None
     shrunk_before = compactions[0].facts["shrunk_before"] if compactions else None
-    visible = (
-        entry for entry in chain(history, entries) if entry.sent and (first is None or entry.n >= first) and not is_marker(entry)
-    )
+    own = (entry for entry in entries if entry.sent and not is_marker(entry))
+    visible = (entry for entry in chain(history, own) if first is None or entry.n >= first)
     shown = (shrink(entry) if shrunk_before is not None and entry.n < shrunk_before else to_sendable(entry) for entry in visible)
     return [*([note.entry] if note else []), *shown]
 

@@ -88,8 +88,7 @@ def append_note(step: Step, note: NoteWritten) -> None:
 
 def append_compaction(step: Step, boundary: int, summary: str | None = None) -> None:
     before = step.size
-    previous = next((compaction.facts for compaction in find_compactions(step.entries)), None)
-    results = previous["results"] if previous else []
+    results = list_noted_results(step)
     facts: CompactionFacts = {"shrunk_before": boundary, "noted_before": None, "results": results, "scale": before.scale}
     if summary is None:
         step.append(build_runtime_message("", {"compaction": facts}))
@@ -112,6 +111,14 @@ def build_note(step: Step, facts: CompactionFacts, summary: str) -> ModelRequest
     text = f"{render_prompt(opening.parts)[:limit]}\n\n{prompts.render_note([], summary, facts['results'])}"
     opening_facts: Facts = find_facts(opening) or {}
     return build_runtime_message(text, {**opening_facts, "compaction": facts})
+
+
+def list_noted_results(step: Step) -> list[tuple[str, str]]:
+    """List the results that earlier notes replaced, of this run or of the turn before it."""
+    last = next((compaction.facts for compaction in find_compactions(step.entries)), None)
+    first_facts = find_facts(step.window[0].message) or {}
+    inherited = first_facts["compaction"]["results"] if "compaction" in first_facts else []
+    return last["results"] if last else inherited
 
 
 def list_results(entries: Iterable[TranscriptEntry]) -> Iterator[tuple[str, str]]:

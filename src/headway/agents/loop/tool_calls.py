@@ -90,7 +90,7 @@ def build_results_message(
             call.tool_name,
             abridge_result(step, effect, plan, shows_plan=index == last),
             call.tool_call_id,
-            metadata={"handle": build_handle(step.run.id, effect)},
+            metadata=None if index in plan_calls else {"handle": build_handle(step.run.id, effect)},  # a plan is never shortened
         )
         for index, (call, effect) in enumerate(zip(response.tool_calls, ended, strict=True))
     ]
