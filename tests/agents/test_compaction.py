@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,7 @@ def test_the_next_turn_continues_with_the_note(sqlite_url: str, tmp_path: Path) 
         talk.server.script = tiers(read_all(talk, 30), NOTE)
         talk.say("Read all files.")
         before = render_prompt(list_strong(talk)[-1])
-        talk.server.script = text("Yes.")
+        talk.server.script = lambda _: text("Yes.")
         talk.say("Was that all?")
         assert find_first_difference(before, render_prompt(talk.server.requests[-1])) == len(before)
         assert talk.server.requests[-1].texts[-1] == "Was that all?"
@@ -183,16 +184,16 @@ def test_a_provider_that_refuses_every_request_ends_the_turn(sqlite_url: str, tm
         assert len(talk.server.requests) < 12
 
 
-def test_usage_that_the_provider_reports_corrects_the_estimate(sqlite_url: str, tmp_path: Path) -> None:
+def test_usage_that_the_provider_reports_corrects_the_estimate(tmp_path: Path) -> None:
     """The same turn compacts earlier if the provider counts more tokens than estimated."""
 
     def count_compactions(scale: int, folder: Path) -> int:
         write_files(folder, 10, 2_000)
-        with open_talk(sqlite_url, folder, text(""), context_tokens="24000") as talk:
+        with open_talk(f"sqlite:///{folder}/headway.db", folder, text(""), context_tokens="24000") as talk:
             plain = read_all(talk, 10)
 
             def script(request: Request) -> Reply:
-                return plain(request)._replace(usage=(len(render_prompt(request)) // 4 * scale, 10))
+                return replace(plain(request), usage=(len(render_prompt(request)) // 4 * scale, 10))
 
             talk.server.script = tiers(script, NOTE)
             talk.say("Read all files.")

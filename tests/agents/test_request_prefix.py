@@ -72,10 +72,10 @@ def test_each_request_of_a_long_turn_continues_the_one_before_byte_for_byte(sqli
 @pytest.mark.parametrize("mode", ["plan", "queue"])
 def test_a_turn_continues_the_last_request_of_the_turn_before(sqlite_url: str, tmp_path: Path, mode: Any) -> None:
     write_files(tmp_path, 5)
-    first = {
-        "plan": [plan_call("Read"), *(calls(read(n)) for n in range(5)), complete_next, text("Read.")],
-        "queue": [calls(("manage_todos", {"add": ["Read"]})), *(calls(read(n)) for n in range(5)), text("Read.")],
-    }[mode]
+    reads = [calls(read(n)) for n in range(5)]
+    in_plan: list[Reply | Script] = [plan_call("Read"), *reads, complete_next, text("Read.")]
+    in_queue: list[Reply | Script] = [calls(("manage_todos", {"add": ["Read"]})), *reads, text("Read.")]
+    first = in_queue if mode == "queue" else in_plan
     verdict = [text(json.dumps({"ok": True, "reason": "Yes."}))] if mode == "queue" else []
     with open_talk(sqlite_url, tmp_path, in_order(*first, *verdict, text("Yes."), *verdict)) as talk:
         talk.say("Read the files.", mode)

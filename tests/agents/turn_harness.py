@@ -354,7 +354,7 @@ def open_talk(
                 loop.run(stop_headway(LIVING.pop()))
         check_turns(talk)
         if not breaches:
-            assert server.violations == []
+            assert server.violations == [], server.violations
 
 
 # Scripts for the model

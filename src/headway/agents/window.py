@@ -18,6 +18,7 @@ from headway.ledger.text import to_one_line
 
 STUB_LIMIT: Final = 600  # characters; shorter results are never replaced by a stub
 STUB_EXCERPT: Final = 200
+STUB_PREFIX: Final = "(Shortened from "
 MIN_SCALE: Final = 0.25
 MAX_SCALE: Final = 4.0
 
@@ -87,9 +88,15 @@ def shrink_part(part: ModelRequestPart) -> ModelRequestPart:
     return ToolReturnPart(part.tool_name, stub, part.tool_call_id, metadata=part.metadata, timestamp=part.timestamp)
 
 
+def is_long(part: ToolReturnPart) -> bool:
+    """Whether a result is long, or the stub of a long one."""
+    content = str(part.content)
+    return len(content) > STUB_LIMIT or content.startswith(STUB_PREFIX)
+
+
 def render_stub(content: str, handle: str) -> str:
     return (
-        f"(Shortened from {len(content):,} characters. read_result with handle {handle} returns them.)\n"
+        f"{STUB_PREFIX}{len(content):,} characters. read_result with handle {handle} returns them.)\n"
         f"{to_one_line(content[:STUB_EXCERPT])} …"
     )
 

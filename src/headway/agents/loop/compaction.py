@@ -15,9 +15,9 @@ from headway.agents.loop.requests import Compact, NoteWritten
 from headway.agents.loop.step import Step
 from headway.agents.transcript import TranscriptEntry
 from headway.agents.window import (
-    STUB_LIMIT,
     find_compactions,
     get_handle,
+    is_long,
     is_tool_result,
     shrink,
 )
@@ -30,7 +30,8 @@ KEPT: Final = 0.25  # the share of the newest messages that stay as they are
 REFUSED: Final = 0.6  # the share of a refused request's size that the run uses from then on
 OPENING_SHARE: Final = 0.2  # of the budget, for the task that a note repeats
 MIN_GAIN: Final = 0.1  # a note must replace at least this share of the window
-RESULTS_LIMIT: Final = 100
+RESULTS_LIMIT: Final = 100  # handles in a note
+TOKENS_PER_LISTED_RESULT: Final = 100  # of the budget
 LABEL_LIMIT: Final = 100
 CHARACTERS_PER_TOKEN: Final = 3
 MAX_REFUSALS: Final = 2  # by the provider, of one request
@@ -94,7 +95,8 @@ def append_compaction(step: Step, boundary: int, summary: str | None = None) -> 
         step.append(build_runtime_message("", {"compaction": facts}))
     else:
         replaced = [entry for entry in step.window if entry.n < boundary]
-        facts |= {"noted_before": boundary, "results": [*results, *list_results(replaced)][-RESULTS_LIMIT:]}
+        limit = min(RESULTS_LIMIT, get_budget(step) // TOKENS_PER_LISTED_RESULT)
+        facts |= {"noted_before": boundary, "results": [*results, *list_results(replaced)][-limit:]}
         step.append(build_note(step, facts, summary))
     step.emit("compacted", {"run_id": step.run.id, "tokens_before": before.tokens, "tokens_after": step.size.tokens})
 
@@ -128,7 +130,7 @@ def list_results(entries: Iterable[TranscriptEntry]) -> Iterator[tuple[str, str]
         if isinstance(entry.message, ModelResponse):
             calls |= {call.tool_call_id: f"{call.tool_name} {call.args}"[:LABEL_LIMIT] for call in entry.message.tool_calls}
         for part in entry.message.parts:
-            if isinstance(part, ToolReturnPart) and (handle := get_handle(part)) and len(str(part.content)) > STUB_LIMIT // 2:
+            if isinstance(part, ToolReturnPart) and (handle := get_handle(part)) and is_long(part):
                 yield calls.get(part.tool_call_id, part.tool_name), handle
 
 
