@@ -147,12 +147,13 @@ def describe_open_items(open_items: list[Todo]) -> str:
     return f"{count_items(open_items)} {choose_verb(open_items)} still open."
 
 
-def render_open_items_refusal(open_items: list[Todo]) -> str:
+def render_open_items_refusal(open_items: list[Todo], *, has_tools: bool = True) -> str:
+    ending, reason = ("complete_todo", " with the reason") if has_tools else ("/todo done ID: OUTCOME", "")
     item_list = "\n".join(f"- {format_item(todo)}" for todo in open_items[:OPEN_LIMIT])
     more = f"\n… and {len(open_items) - OPEN_LIMIT} more" if len(open_items) > OPEN_LIMIT else ""
     return (
         f"Not finished: {count_items(open_items)} of your plan {choose_verb(open_items)} still open. Before you answer, work on "
-        f"each and end it with complete_todo, or cancel it with the reason:\n{item_list}{more}"
+        f"each and end it with {ending}, or cancel it{reason}:\n{item_list}{more}"
     )
 
 

@@ -1,11 +1,11 @@
 """Run writs, which are slash commands in an agent's text. Each is answered in a frame."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import NamedTuple
 
-from headway.actions import references, schedules, todos, views
+from headway.actions import references, schedules, todos, turn_plan, views
 from headway.actions.schedules import Timing
 from headway.agents.roles import Role
 from headway.ledger.errors import HeadwayError, Invalid
@@ -15,12 +15,14 @@ from headway.ledger.scope import TENANT_WIDE, Scope, Selection
 from headway.ledger.todo import OPEN_STATUSES, Change, Draft, Todo
 from headway.ledger.writ_parser import Writ, parse
 from headway.storage.stores import schedules as schedule_store
+from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
 LIST_LIMIT = 50
 TENANT_WIDE_FLAG = "--tenant-wide"
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 WRITS_LIMIT = 200  # per text, which is one transaction
+NUMBER_AND_OUTCOME = re.compile(r"(#?\d+): +(\S.*)", re.DOTALL)
 
 
 class WritOutcome(NamedTuple):
@@ -31,9 +33,10 @@ class WritOutcome(NamedTuple):
 
 
 class AgentAccess(NamedTuple):
-    """Access to sub-agents for writs. Empty where no agents run."""
+    """What the writs of a run can reach. Empty where no agents run."""
 
     agent_result: Callable[[int], list[str]] | None = None  # the result of the nth /agent call in the text
+    plans: bool = False  # /todo add and /todo list work on the turn's plan, for models that cannot call the plan tools
 
 
 def run_text(tx: Transaction, scope: Scope, role: Role, text: str, access: AgentAccess | None = None) -> WritOutcome:
@@ -51,7 +54,7 @@ def run_text(tx: Transaction, scope: Scope, role: Role, text: str, access: Agent
 def run_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ, access: AgentAccess, indexes: Iterator[int]) -> str:
     """Run one writ and render the frame that answers it. If it fails, its changes are rolled back."""
     if writ.word == "todo":
-        return run_todo_writ(tx, scope, role, writ)
+        return run_todo_writ(tx, scope, role, writ, PLAN_VERBS if access.plans and scope.turn_id else VERBS)
     if writ.word == "schedule":
         return run_schedule_writ(tx, scope, role, writ)
     if not writ.complete:
@@ -128,17 +131,17 @@ def format_schedule(schedule: Schedule) -> str:
     return f"{format_inline(schedule.name)} [{'paused' if schedule.paused else 'active'}] {format_inline(when)}"
 
 
-def run_todo_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ) -> str:
+def run_todo_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ, verbs: Mapping[str, "TodoVerb"]) -> str:
     verb, _, arguments = writ.rest.partition(" ")
-    head = f"/todo {verb}" if verb in VERBS else "/todo"
+    head = f"/todo {verb}" if verb in verbs else "/todo"
     try:
         if "todos" not in role.writs:
             raise Invalid(f"the role {role.name} needs the grant `todos` for this")
         if not writ.complete:
             raise Invalid("missing /endtodo terminator")
-        if verb not in VERBS:
-            raise Invalid(f"unknown verb; known: {', '.join(VERBS)}")
-        lines = tx.attempt(lambda tx: VERBS[verb](tx, scope, arguments.strip(), writ.body))
+        if verb not in verbs:
+            raise Invalid(f"unknown verb; known: {', '.join(verbs)}")
+        lines = tx.attempt(lambda tx: verbs[verb](tx, scope, arguments.strip(), writ.body))
     except HeadwayError as error:
         lines = [f"ERR: {format_inline(str(error))}"]
     return format_frame(head, lines, "END TODO")
@@ -151,6 +154,16 @@ def add_todo(tx: Transaction, scope: Scope, arguments: str, body: str | None) ->
     subject = remainder.strip() if tenant_wide else arguments
     draft = Draft(subject, (body or "").strip("\n"), agent_id=scope.agent_id, conversation_id=home)
     return [f"added {format_todo(todos.add(tx, scope.tenant_id, draft))}"]
+
+
+def add_plan_item(tx: Transaction, scope: Scope, subject: str, body: str | None) -> list[str]:
+    item = turn_plan.PlanItem(subject, (body or "").strip("\n"))
+    return [f"added {format_todo(todo)}" for todo in turn_plan.create(tx, scope, scope.turn_id or "", [item]).todos]
+
+
+def list_plan(tx: Transaction, scope: Scope, _arguments: str, _body: str | None) -> list[str]:
+    plan = todo_store.list_by_turn(tx, scope.tenant_id, scope.turn_id or "")
+    return [format_todo(todo) for todo in plan if not todo.ended][:LIST_LIMIT] or ["no open todos"]
 
 
 def list_todos(tx: Transaction, scope: Scope, _arguments: str, _body: str | None) -> list[str]:
@@ -184,8 +197,12 @@ def start_todo(tx: Transaction, scope: Scope, reference: str, _body: str | None)
     return [format_todo(todos.start(tx, scope.tenant_id, references.resolve_todo(tx, scope, reference).id))]
 
 
-def complete_todo(tx: Transaction, scope: Scope, reference: str, _body: str | None) -> list[str]:
-    return [format_todo(todos.end(tx, scope.tenant_id, references.resolve_todo(tx, scope, reference).id, "completed"))]
+def complete_todo(tx: Transaction, scope: Scope, arguments: str, _body: str | None) -> list[str]:
+    """Complete a todo. After a number, an outcome may follow: `/todo done 12: sent`."""
+    match = NUMBER_AND_OUTCOME.fullmatch(arguments)
+    reference, outcome = (match[1], match[2]) if match else (arguments, None)
+    todo = references.resolve_todo(tx, scope, reference)
+    return [format_todo(todos.end(tx, scope.tenant_id, todo.id, "completed", outcome))]
 
 
 def cancel_todo(tx: Transaction, scope: Scope, reference: str, _body: str | None) -> list[str]:
@@ -212,7 +229,8 @@ def split_reference(arguments: str) -> tuple[str, str]:
     return reference, text.strip()
 
 
-VERBS: dict[str, Callable[[Transaction, Scope, str, str | None], list[str]]] = {
+TodoVerb = Callable[[Transaction, Scope, str, str | None], list[str]]
+VERBS: dict[str, TodoVerb] = {
     "add": add_todo,
     "list": list_todos,
     "start": start_todo,
@@ -221,3 +239,4 @@ VERBS: dict[str, Callable[[Transaction, Scope, str, str | None], list[str]]] = {
     "describe": describe_todo,
     "subject": rename_todo,
 }
+PLAN_VERBS: dict[str, TodoVerb] = {**VERBS, "add": add_plan_item, "list": list_plan}

@@ -83,7 +83,7 @@ def evaluate_by_metrics(step: PursuitStep) -> CheckResult:
 def ensure_plan(step: PursuitStep) -> CheckResult:
     goal = step.goal
     if goal.plan_no == 0:
-        return AskQuestion(planner.build_plan_question(goal, step.runtime.roles, step.experience()), apply_plan)
+        return AskQuestion(planner.build_plan_question(goal, step.workforce, step.experience()), apply_plan)
     why = find_replan_reason(goal, step.known) if has_replan_reason(goal, pursuit_store.list_doubts(step.tx, goal)) else None
     if why is None:
         return CLEAR
@@ -91,7 +91,7 @@ def ensure_plan(step: PursuitStep) -> CheckResult:
         count = f"It was replanned {goal.replan_count} times, which is the limit."
         goals.escalate(step.tx, goal, "replans", f"{count} The last reason: {why[:REASON_LIMIT]}")
         return None
-    question = planner.build_replan_question(goal, step.runtime.roles, step.experience(), step.known, why)
+    question = planner.build_replan_question(goal, step.workforce, step.experience(), step.known, why)
     return AskQuestion(question, partial(apply_replan, why=why))
 
 

@@ -11,6 +11,7 @@ from headway.agents.loop.structured import Form, Question
 from headway.agents.prompts import SUBMIT_PLAN, SUBMIT_REPLAN
 from headway.agents.roles import Roles
 from headway.autonomy import prompts
+from headway.autonomy.prompts import Workforce
 from headway.ledger import text
 from headway.ledger.errors import Invalid
 from headway.ledger.goal import OPEN_STATUSES, Experience, Goal, PlannedStep, SubGoal, SubGoalMode, normalize_description
@@ -87,22 +88,22 @@ class ReplanForm(PlanForm):
     give_up: Annotated[str, Field(description="Why, only if the goal cannot be reached")] = ""
 
 
-def build_plan_question(goal: Goal, roles: Roles, experience: Sequence[Experience]) -> Question[PlanForm]:
+def build_plan_question(goal: Goal, workforce: Workforce, experience: Sequence[Experience]) -> Question[PlanForm]:
     def check(form: PlanForm) -> None:
-        check_plan(form, (), roles)
+        check_plan(form, (), workforce.roles)
 
-    text = prompts.render_planning(goal, roles, experience)
+    text = prompts.render_planning(goal, workforce, experience)
     return Question("strong", prompts.PLANNER, text, {"goal": goal.description}, SUBMIT_PLAN, PlanForm, check)
 
 
 def build_replan_question(
-    goal: Goal, roles: Roles, experience: Sequence[Experience], known: Sequence[SubGoal], why: str
+    goal: Goal, workforce: Workforce, experience: Sequence[Experience], known: Sequence[SubGoal], why: str
 ) -> Question[ReplanForm]:
     def check(form: ReplanForm) -> None:
         if not form.give_up.strip():
-            check_plan(form, known, roles)
+            check_plan(form, known, workforce.roles)
 
-    text = prompts.render_replanning(goal, roles, experience, known, why)
+    text = prompts.render_replanning(goal, workforce, experience, known, why)
     return Question("strong", prompts.REPLANNER, text, prompts.to_facts(known), SUBMIT_REPLAN, ReplanForm, check)
 
 

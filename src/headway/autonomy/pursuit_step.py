@@ -12,6 +12,7 @@ from headway.agents.loop.structured import FormResult, Question
 from headway.agents.models.client import ModelFailed
 from headway.agents.prompts import POOL_EXHAUSTED
 from headway.agents.tokens import CHARACTERS_PER_TOKEN
+from headway.autonomy.prompts import Workforce
 from headway.ledger.goal import Experience, Goal, GoalLimits, SubGoal
 from headway.ledger.job import NEVER, Job
 from headway.ledger.run import Run
@@ -148,6 +149,10 @@ class PursuitStep:
             if self.is_out_of_budget or self.run.status != "running":
                 self.keep(goals.resume_run(self.tx, self.run))
         return request
+
+    @property
+    def workforce(self) -> Workforce:
+        return Workforce(self.runtime.roles, self.runtime.toolbox, self.tx.now)
 
     def estimate(self, question: Question[Any]) -> int:
         times = 1 + len(question.exchange) // 2  # each retry sends the text again

@@ -257,9 +257,12 @@ def is_context_due(step: Step, plan: list[Todo]) -> bool:
 
 async def fulfil_request(context: RunContext, entries: list[TranscriptEntry], request: Request) -> Reply:
     """Perform the request outside the transaction, and return the reply or the failure."""
+    had_tools = context.offer.has_tools
     try:
         return await dispatch_request(context, entries, request)
     except ModelFailed as error:
+        if error.lacks_tools and had_tools:
+            return None  # from now on the model is asked without tools, and the run repeats the request with writs
         if error.is_too_long and isinstance(request, AskModel):
             return ContextRefused(str(error))
         return RetryableFailure(str(error), error.retry_after_s) if error.is_transient else PermanentFailure(str(error), error.code)

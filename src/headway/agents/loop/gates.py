@@ -34,7 +34,8 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | Slee
             return Assess(current, text, step.is_last_attempt)
     plan = step.plan()
     if open_items := list_open_items(plan):
-        return reject_answer(step, prompts.describe_open_items(open_items), prompts.render_open_items_refusal(open_items), text)
+        refusal = prompts.render_open_items_refusal(open_items, has_tools=step.context.offer.has_tools)
+        return reject_answer(step, prompts.describe_open_items(open_items), refusal, text)
     return step.end(RunEnd.finish("drained" if plan else "answered", text))
 
 

@@ -44,7 +44,7 @@ def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptP
         if any(lines is None for lines in answers):
             return Sleep(NEVER)
         results = [lines for lines in answers if lines is not None]
-    access = AgentAccess(lambda index: results[index])
+    access = AgentAccess(lambda index: results[index], plans=not step.context.offer.has_tools)
     return [UserPromptPart(writs.run_text(step.tx, step.context.scope, step.context.role, text, access).output)]
 
 
