@@ -139,10 +139,14 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
 
 def build_limits(count: Callable[..., int], amount: Callable[..., float]) -> Limits:
     iterations = count("max_iterations", Limits().iterations)
+    # 0 means that the variable is not set. A limit that is set is kept, and not extended.
+    with_plan, sub_agent = count("max_iterations_with_plan", 0, minimum=0), count("subagent_max_iterations", 0, minimum=0)
     return Limits(
         iterations=iterations,
-        iterations_with_plan=max(iterations, count("max_iterations_with_plan", Limits().iterations_with_plan)),
-        sub_agent_iterations=count("subagent_max_iterations", Limits().sub_agent_iterations),
+        iterations_with_plan=max(iterations, with_plan or Limits().iterations_with_plan),
+        iterations_per_item=0 if with_plan else Limits().iterations_per_item,
+        sub_agent_iterations=sub_agent or Limits().sub_agent_iterations,
+        sub_agent_iterations_max=sub_agent or Limits().sub_agent_iterations_max,
         resubmissions=count("max_resubmissions", Limits().resubmissions, minimum=0),
         attempts=max(1, count("model_retries", Limits().attempts, minimum=0)),
         retry_delay_ms=int(amount("retry_delay_s", 1) * 1000),

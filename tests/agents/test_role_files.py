@@ -25,7 +25,9 @@ def test_a_file_describes_a_role(tmp_path: Path) -> None:
         tools = ["tasks", "read_file"]
         writs = []
     """
-    role = Role("poet laureate", "Writes verses.", frozenset({"tasks", "read_file"}), frozenset(), "You are a poet.", "cheap")
+    role = Role(
+        "poet laureate", "Writes verses.", frozenset({"tasks", "read_file"}), frozenset(), "You are a poet.", "cheap", frozenset()
+    )
 
     assert load_role_file(tmp_path, source) == (role,)
     assert role.grants("tasks", "AddTask")
@@ -77,7 +79,7 @@ def test_files_are_read_in_order_and_others_are_left_alone(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ('promt = "x"', "Unknown key 'promt'. Known: name, description, prompt, tier, tools, writs."),
+        ('promt = "x"', "Unknown key 'promt'. Known: name, description, prompt, tier, tools, writs, steps."),
         ('tier = "huge"', "tier: Input should be 'strong', 'mid' or 'cheap'"),
         ('writs = ["money"]', "writs[0]: Input should be 'todos', 'agents' or 'schedules'"),
         (

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.agents.sub_agent_harness import by_role, by_transcript, delegate_call, list_requests, list_sub_agents
-from tests.agents.turn_harness import open_talk
+from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import Reply, Request, Script, calls, text
 
 ROLE = """
@@ -72,10 +72,35 @@ def test_no_model_is_offered_the_other_names(sqlite_url: str, tmp_path: Path) ->
     with open_talk(sqlite_url, tmp_path, text("Hello.")) as talk:
         talk.say()
         (request,) = talk.server.requests
-        assert "spawn_agent" in request.tools
-        assert not any("-" in name for name in request.tools)
         schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in request.body["tools"]}
-        assert set(schemas["await_agent"]["properties"]) == {"run_id", "timeout_s"}
+        names = [*schemas, *schemas["use_tool"]["properties"]["name"]["enum"]]
+        assert names.count("spawn_agent") == 1
+        assert not any("-" in name for name in names)
+
+
+def test_use_tool_returns_the_parameters_of_a_tool_and_calls_it(sqlite_url: str, tmp_path: Path) -> None:
+    """004: "'spawn-agent' exposed as a first-class tool": its schema is sent when it is asked for."""
+    ask, use = ({"name": "await-agent"}, {"name": "spawn_agent", "arguments": {"task": "dig"}})
+    index = by_transcript(calls(("use_tool", ask), ("use_tool", use)), text("Dug."))
+    with open_talk(sqlite_url, tmp_path, by_role(index=index, researcher=text("A hole."))) as talk:
+        assert talk.say()["outcome"] == "answered"
+        asked, used = list_results(list_requests(talk, "index"))
+        assert set(asked["parameters"]["properties"]) == {"run_id", "timeout_s"}
+        assert used["run_id"] == list_sub_agents(talk)["dig"].id
+        assert [event["tool"] for event in talk.list_event_data("tool_call")] == ["await_agent", "spawn_agent"]
+
+
+def test_use_tool_refuses_a_tool_that_does_not_exist_and_itself(sqlite_url: str, tmp_path: Path) -> None:
+    use = [("use_tool", {"name": name, "arguments": {}}) for name in ("no_such_tool", "use_tool")]
+    with open_talk(sqlite_url, tmp_path, in_order(calls(*use, ("use_tool", {"arguments": {}})), text("Oh."))) as talk:
+        talk.say()
+        errors = [result["error"] for result in list_results(talk.server.requests)]
+        assert [error.split(".")[0] for error in errors] == [
+            "There is no tool named 'no_such_tool'",
+            "There is no tool named 'use_tool'",
+            "There is no tool named 'use_tool'",
+        ]
+        assert "spawn_agent" in errors[0]
 
 
 def test_a_role_file_may_grant_tools_by_these_names(sqlite_url: str, tmp_path: Path) -> None:
@@ -86,5 +111,5 @@ def test_a_role_file_may_grant_tools_by_these_names(sqlite_url: str, tmp_path: P
     with open_talk(sqlite_url, tmp_path, parts) as talk:
         assert talk.say()["outcome"] == "answered"
         boss = list_requests(talk, "own")
-        assert boss[0].tools == ["spawn_agent", "await_agent"]
+        assert boss[0].tools == ["await_agent", "read_result", "spawn_agent"]
         assert list_results(boss)[1]["summary"] == "A hole."

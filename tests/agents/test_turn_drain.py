@@ -28,10 +28,10 @@ def test_the_refusal_names_the_items_that_remain(sqlite_url: str, tmp_path: Path
     with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say()
         _, frost = talk.plan()
-        refusal, answer = talk.server.requests[3].messages[-2], talk.server.requests[3].messages[-3]
+        answer, refusal = talk.server.requests[3].messages[-2:]
         assert (answer["role"], answer["content"]) == ("assistant", "Done!")
         assert refusal["role"] == "user"
-        assert f"- Frost (id {frost.uuid})" in refusal["content"]
+        assert f"- {frost.id} [pending] Frost" in refusal["content"]
         assert "Bake" not in refusal["content"]
         assert "Not finished: 1 item of your plan is still open." in refusal["content"]
 

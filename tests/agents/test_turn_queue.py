@@ -108,7 +108,7 @@ def test_the_reason_goes_back_twice_then_the_item_stays_open(sqlite_url: str, tm
         assert (turn["status"], turn["outcome"], turn["iterations"]) == ("finished", "incomplete", 4)
         assert [todo.status for todo in talk.plan()] == ["pending", "pending"]
         for request in list_strong_requests(talk)[2:]:
-            assert "(bake): It lacks butter." in request.texts[-2]
+            assert "(bake): It lacks butter." in request.texts[-1]
         assert len(list_assessor_requests(talk)) == 3
         (answer,) = talk.answers()
         assert answer.startswith("Three.")

@@ -1,6 +1,7 @@
 """Tool calls of a turn: whatever a model sends, it gets a result it can act on."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from headway.agents import transcript
 from headway.testing import scripted_model
 from tests.agents.turn_harness import Talk, in_order, open_talk, plan_call
-from tests.model_server import Call, call, calls, text
+from tests.model_server import Call, Reply, Request, call, calls, text
 
 DONE = text("Done.")
 
@@ -96,7 +97,7 @@ def run_one_call(url: str, home: Path, tool_call: Call) -> tuple[str, str]:
         assert talk.say()["outcome"] == "answered"
         (effect,) = talk.effects()
         (result,) = list_results(talk)
-        assert effect.result == result
+        assert effect.result == result or "read_result" in result
         (event,) = talk.list_event_data("tool_result")
         assert (event["call_id"], event["tool"], event["is_error"]) == (effect.call_id, effect.tool, effect.state != "succeeded")
         assert len(talk.list_event_data("tool_call")) == 1
@@ -170,7 +171,7 @@ def test_a_role_without_the_grant_is_refused(sqlite_url: str, tmp_path: Path) ->
         assert talk.say()["outcome"] == "answered"
         assert [effect.state for effect in talk.effects()] == ["failed", "failed"]
         assert all("not granted" in result for result in list_results(talk))
-        assert talk.server.requests[0].tools == ["now"]
+        assert talk.server.requests[0].tools == ["now", "read_result"]
         assert talk.database.read(lambda tx: tx.all("SELECT * FROM memory_entries")) == []
 
 
@@ -250,8 +251,38 @@ def test_a_slow_tool_that_may_be_repeated_has_only_failed(sqlite_url: str, home:
 def test_a_huge_result_is_shortened(sqlite_url: str, home: Path, tool: str, arguments: dict[str, int]) -> None:
     state, result = run_one_call(sqlite_url, home, call(tool, arguments))
     assert state == "succeeded"
-    assert 50_000 < len(result) < 50_100
-    assert result.endswith("more characters)")
+    assert len(result) < 50_200
+    assert re.search(r"\n… \([0-9,]+ more characters: read_result with handle [0-9a-f]{8}\.1\.0, offset [0-9]+\)$", result)
+
+
+def test_the_rest_of_a_huge_result_can_be_read(sqlite_url: str, home: Path) -> None:
+    """The result is read to its end through the handle that the shortened one names."""
+
+    def read_on(request: Request) -> Reply:
+        shortened, *parts = [result.content for result in request.tool_results]
+        match = re.search(r"handle (\S+), offset (\d+)\)$", shortened)
+        assert match is not None
+        offset = json.loads(parts[-1])["next_offset"] if parts else int(match[2])
+        return calls(("read_result", {"handle": match[1], "offset": offset, "limit": 50_000})) if offset else DONE
+
+    def script(request: Request) -> Reply:
+        return read_on(request) if request.tool_results else calls(call("many", {"entries": 50_000}))
+
+    with open_talk(sqlite_url, home, script) as talk:
+        assert talk.say()["outcome"] == "answered"
+        shortened, *parts = list_results(talk)
+        pieces = [json.loads(part) for part in parts]
+        assert {piece["total"] for piece in pieces} == {len(json.dumps([*range(50_000)]))}
+        whole = shortened.rpartition("\n…")[0] + "".join(piece["content"] for piece in pieces)
+        assert json.loads(whole) == [*range(50_000)]
+        assert pieces[-1]["next_offset"] is None
+
+
+@pytest.mark.parametrize("handle", ["0", "00000000.1.0", "../../etc/passwd", "00000000.99999999999999999999.0", "%.1.0"])
+def test_a_handle_that_names_nothing_is_an_error_result(sqlite_url: str, home: Path, handle: str) -> None:
+    state, result = run_one_call(sqlite_url, home, call("read_result", {"handle": handle}))
+    assert state == "failed"
+    assert "handle" in result or "There is no result" in result
 
 
 def test_a_tool_that_says_nothing_has_succeeded(sqlite_url: str, home: Path) -> None:

@@ -102,9 +102,13 @@ def test_an_agent_leaves_todos_and_memories_to_another_conversation_and_its_sub_
         lines = get_envelope(list_requests(talk, "researcher")[0])
         assert lines[4].endswith("[note] Logs move in March.")
         assert lines[-1].endswith("[pending] migrate the logs (tenant-wide)")
-        (instructions, *_) = (request.system for request in talk.server.requests)
-        assert "tenant_wide" in instructions
-        assert "/todo add --tenant-wide SUBJECT" in instructions
+
+
+def test_an_agent_can_look_up_how_to_add_a_tenant_wide_todo(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, in_order(calls(("use_tool", {"name": "todo_add"})), text("Noted."))) as talk:
+        talk.say()
+        (result,) = talk.server.requests[-1].tool_results
+        assert "visible from every conversation" in result.content
 
 
 def test_a_home_is_one_of_the_two_of_the_context() -> None:

@@ -45,7 +45,7 @@ CHEAP = "cheap-1"
 STRONG = f"openai-chat:{MODEL}"
 SCRIPTED = "test:scripted"
 PATIENCE_S = 20
-PLAN_ID = re.compile(r"\(id ([0-9a-f-]{36})\)")
+OPEN_ITEM = re.compile(r"(\d+) \[(?:pending|in_progress)\] ")
 
 
 class EffectRow(NamedTuple):
@@ -322,7 +322,15 @@ def open_talk(
 ) -> Iterator[Talk]:
     """`options` are settings by name. With `breaches`, requests may violate the model's API, and the test checks them itself."""
     name = SCRIPTED if isinstance(script, Model) else STRONG
-    values = {"home": str(home), "database_url": url, "model": name, "retry_delay_s": "0.001", "restart_stagger_s": "0", **options}
+    values = {
+        "home": str(home),
+        "database_url": url,
+        "model": name,
+        "context_tokens": "128000",
+        "retry_delay_s": "0.001",
+        "restart_stagger_s": "0",
+        **options,
+    }
     with (
         pytest.MonkeyPatch.context() as patch,
         ModelServer(Reply() if isinstance(script, Model) else script) as server,
@@ -385,8 +393,15 @@ def queue_call(*descriptions: str) -> Reply:
 
 
 def list_open_ids(request: Request) -> list[str]:
-    """Return the ids of the plan's open items from the context message."""
-    return PLAN_ID.findall(request.last)
+    """Return the ids of the plan's open items from the last message that shows the plan."""
+    for shown in reversed(request.texts):
+        if '"remaining": 0' in shown:
+            return []
+        if created := re.findall(r'{"id": (\d+), "title": ', shown) if '"created": ' in shown and '"plan"' not in shown else []:
+            return created
+        if "[TURN CONTEXT]" in shown or '"plan": ' in shown:
+            return OPEN_ITEM.findall(shown)
+    return []
 
 
 def complete_next(request: Request) -> Reply:
@@ -394,7 +409,6 @@ def complete_next(request: Request) -> Reply:
 
 
 def get_context(request: Request) -> str:
-    """Return the context message, which must be the last message and the only one of its kind."""
-    contexts = [text for text in request.texts if text.startswith("[TURN CONTEXT]")]
-    assert contexts == [request.last]
+    """Return the context message, which must be the last message."""
+    assert request.last.startswith("[TURN CONTEXT]")
     return request.last

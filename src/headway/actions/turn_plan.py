@@ -83,31 +83,39 @@ def renumber(tx: Transaction, tenant_id: int, plan: list[Todo], new_ids: Contain
     return numbered
 
 
-def start(tx: Transaction, scope: Scope, turn_id: str, uuid: str) -> Todo:
-    todo = get(tx, scope, turn_id, uuid)
+def start(tx: Transaction, scope: Scope, turn_id: str, reference: str) -> Todo:
+    todo = get(tx, scope, turn_id, reference)
     check_not_ended(todo, f" To work on it again, reopen it first: todo_update with id {todo.id} and status pending.")
     return todos.start(tx, scope.tenant_id, todo.id)
 
 
 def complete(
-    tx: Transaction, scope: Scope, turn_id: str, uuid: str, outcome: str, status: Literal["completed", "canceled"]
+    tx: Transaction, scope: Scope, turn_id: str, reference: str, outcome: str, status: Literal["completed", "canceled"]
 ) -> tuple[Todo, int]:
     """End a todo. Returns it with the number of open todos left."""
-    todo = get(tx, scope, turn_id, uuid)
+    todo = get(tx, scope, turn_id, reference)
     check_not_ended(todo)
     ended = todos.end(tx, scope.tenant_id, todo.id, status, outcome)
     return ended, sum(not row.ended for row in todo_store.list_by_turn(tx, scope.tenant_id, turn_id))
 
 
-def get(tx: Transaction, scope: Scope, turn_id: str, uuid: str) -> Todo:
-    """Find a row by its UUID in this turn only. A row of another turn counts as not found."""
+def start_next(tx: Transaction, scope: Scope, turn_id: str) -> Todo | None:
+    """Start the first pending todo, unless one is in progress already."""
+    open_todos = [todo for todo in todo_store.list_by_turn(tx, scope.tenant_id, turn_id) if not todo.ended]
+    if not open_todos or any(todo.status == "in_progress" for todo in open_todos):
+        return None
+    return todos.start(tx, scope.tenant_id, open_todos[0].id)
+
+
+def get(tx: Transaction, scope: Scope, turn_id: str, reference: str) -> Todo:
+    """Find a row by its UUID or its number in this turn only. A row of another turn counts as not found."""
     try:
-        canonical = str(UUID(uuid))
+        name = str(UUID(reference))
     except ValueError:
-        canonical = ""
-    todo = next((row for row in todo_store.list_by_turn(tx, scope.tenant_id, turn_id) if row.uuid == canonical), None)
+        name = reference.removeprefix("#")
+    todo = next((row for row in todo_store.list_by_turn(tx, scope.tenant_id, turn_id) if name in (row.uuid, str(row.id))), None)
     if todo is None:
-        raise NotFound(f"Todo {uuid[:80]!r} not found.")
+        raise NotFound(f"Todo {reference[:80]!r} not found.")
     return todo
 
 

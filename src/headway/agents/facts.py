@@ -25,11 +25,26 @@ class SubGoalFacts(TypedDict):
     divergence: str | None
 
 
+class CompactionFacts(TypedDict):
+    """What a compaction did to the messages before it. Messages are named by their number in the transcript."""
+
+    shrunk_before: int  # older tool results are sent as stubs
+    noted_before: int | None  # older messages are replaced by this message; None if it replaces none
+    results: list[tuple[str, str]]  # the call and the handle of each result that the note replaces
+    scale: float  # reported tokens per estimated token, until the next response reports usage
+
+
 class Facts(TypedDict, total=False):
     """Empty if a message, such as a refusal, states nothing that its model would have to look up in it."""
 
+    request: str  # the turn's request, repeated
     task: str  # a sub-agent's task, without its envelope and context
     plan: list[PlanItemFacts]  # the turn's plan
+    plan_digest: str  # changes with everything that the plan shows
+    compaction: CompactionFacts
+    refused_tokens: int  # the provider refused a request of this size as too long
+    last_call: str  # the outcome with which the turn ends after the answer to this message
+    stretch: str  # to summarise in a note
     answer: str  # to assess
     cut_off: str  # to summarise
     goal: str  # to plan

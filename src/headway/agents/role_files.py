@@ -3,11 +3,11 @@
 import tomllib
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from headway.agents.roles import BUILT_IN_ROLES, FAMILIES, SUPERVISOR, Role, WritGrant, build_worker
+from headway.agents.roles import BUILT_IN_ROLES, FAMILIES, INDEX, SUPERVISOR, Role, WritGrant, build_worker
 from headway.agents.tools.toolbox import Arguments, NonEmptyText, describe_validation_error, match_name
 from headway.ledger import text
 from headway.ledger.errors import Invalid, SettingsError
@@ -25,6 +25,7 @@ class RoleFile(Arguments):
     tier: Tier | None = None
     tools: list[str] | None = None
     writs: list[WritGrant] | None = None
+    steps: Annotated[int, Field(ge=1, le=1_000)] | None = None
 
 
 def load(folder: str | Path, tools: Collection[str]) -> tuple[Role, ...]:
@@ -62,16 +63,18 @@ def read_role_file(path: Path) -> RoleFile:
 
 def build_role(file: RoleFile, stem: str, tools: Collection[str]) -> Role:
     name = text.check_name(file.name or stem, "name")
-    name = "index" if name == SUPERVISOR else name
+    name = INDEX if name == SUPERVISOR else name
     role = next((built_in for built_in in BUILT_IN_ROLES if built_in.name == name), build_worker(name, "", ""))
     if file.tools is not None:
-        role = role._replace(tools=frozenset(check_tool_name(tool, tools) for tool in file.tools))
+        # The schemas of tools that a file chooses are always sent.
+        role = role._replace(tools=frozenset(check_tool_name(tool, tools) for tool in file.tools), on_demand=frozenset())
     if file.writs is not None:
         role = role._replace(writs=frozenset(file.writs))
     return role._replace(
         description=role.description if file.description is None else text.check_text(file.description, "description"),
         prompt=role.prompt if file.prompt is None else text.check_text(file.prompt, "prompt"),
         tier=file.tier or role.tier,
+        steps=file.steps or role.steps,
     )
 
 

@@ -6,14 +6,22 @@ from typing import Final, Literal, NamedTuple, get_args
 from headway.ledger.errors import Invalid
 from headway.ledger.tiers import Tier
 
-ToolFamily = Literal["turn_plan", "queue", "tasks", "ledger", "agents", "goals", "outcome", "builtin", "own"]
+ToolFamily = Literal["turn_plan", "queue", "tasks", "ledger", "agents", "goals", "outcome", "builtin", "own", "runtime"]
 WritGrant = Literal["todos", "agents", "schedules"]
 
-FAMILIES: Final[tuple[ToolFamily, ...]] = get_args(ToolFamily)
+FAMILIES: Final[tuple[ToolFamily, ...]] = tuple(family for family in get_args(ToolFamily) if family != "runtime")
 # Offered to external agents through REST and MCP. The other families act on this machine and are for agents that run here.
 REMOTE_FAMILIES: Final[tuple[ToolFamily, ...]] = ("turn_plan", "queue", "tasks", "ledger")
 WRIT_GRANTS: Final[tuple[WritGrant, ...]] = get_args(WritGrant)
+INDEX: Final = "index"  # the role that answers users
 SUPERVISOR: Final = "supervisor"  # alias of the index role
+# Families and tools that are rarely needed. Their schemas are not sent with every request: the model calls them with use_tool.
+RARELY_NEEDED: Final = frozenset(
+    (
+        *("tasks", "ledger", "goals"),
+        *("list_todo", "spawn_agent", "await_agent", "check_agent", "cancel_agent", "remember", "recall"),
+    )
+)
 
 
 class UnknownRole(Invalid):
@@ -27,9 +35,15 @@ class Role(NamedTuple):
     writs: frozenset[WritGrant]
     prompt: str = ""
     tier: Tier = "strong"
+    on_demand: frozenset[str] = RARELY_NEEDED  # families or single tools whose schemas are not sent with every request
+    steps: int | None = None  # model calls per task; None: the installation's limits, which may be extended
 
     def grants(self, family: ToolFamily, tool: str) -> bool:
-        return family in self.tools or tool in self.tools
+        """Whether the role may call a tool. The runtime's own tools are part of every role that has tools."""
+        return family == "runtime" or family in self.tools or tool in self.tools
+
+    def is_on_demand(self, family: ToolFamily, tool: str) -> bool:
+        return family in self.on_demand or tool in self.on_demand
 
 
 def build_worker(name: str, description: str, prompt: str) -> Role:
@@ -46,7 +60,7 @@ def build_worker(name: str, description: str, prompt: str) -> Role:
 
 BUILT_IN_ROLES: Final = (
     Role(
-        "index",
+        INDEX,
         "The supervisor: plans a turn, works through the plan and delegates.",
         frozenset(FAMILIES),
         frozenset(WRIT_GRANTS),
@@ -82,7 +96,7 @@ class Roles:
         self.by_name = {role.name: role for role in (*BUILT_IN_ROLES, *custom_roles)}
 
     def find(self, name: str) -> Role:
-        role = self.by_name.get("index" if name == SUPERVISOR else name)
+        role = self.by_name.get(INDEX if name == SUPERVISOR else name)
         if role is None:
             raise UnknownRole(f"Unknown role {name[:80]!r}. Known: {', '.join(self.by_name)}, and {SUPERVISOR} for index.")
         return role

@@ -1,10 +1,9 @@
-"""The journaled messages of a run as model messages, and the context window of them that is sent."""
+"""The journaled messages of a run as model messages."""
 
 import json
 import re
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container
 from dataclasses import replace
-from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 from uuid import uuid4
 
@@ -22,15 +21,13 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from headway.agents.tokens import estimate_message
 from headway.agents.tools.toolbox import match_name
 from headway.ledger.events import to_json
-from headway.ledger.framing import escape_frames
-from headway.ledger.run import Message, Run
-from headway.storage.stores import messages as message_store
+from headway.ledger.run import Run
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
-WINDOW_SIZE: Final = 10  # messages sent to the model, including the turn's request
 INVALID_NAME_CHARACTER: Final = re.compile(r"[^A-Za-z0-9_-]")
 NAME_LIMIT: Final = 64
 
@@ -39,24 +36,17 @@ class TranscriptEntry(NamedTuple):
     n: int
     message: ModelMessage
     sent: bool = True
+    tokens: int = 0  # estimated
+
+    @classmethod
+    def of(cls, n: int, message: ModelMessage, *, sent: bool = True) -> "TranscriptEntry":
+        return cls(n, message, sent, estimate_message(message))
 
 
 def load(tx: Transaction, run: Run) -> list[TranscriptEntry]:
     """Load the messages of the run's current task."""
     rows = run_store.list_messages(tx, run.tenant_id, run.id, run.begins_at)
-    return [TranscriptEntry(n, decode(message), sent) for n, message, sent in rows]
-
-
-def load_history(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> list[ModelMessage]:
-    """Load the conversation before this turn, without tool calls, so that their tokens are not paid for again."""
-    first = message_store.find_first_of_turn(tx, tenant_id, conversation_id, turn_id)
-    messages = message_store.list_page(tx, tenant_id, conversation_id, WINDOW_SIZE, first) if first is not None else []
-    return [to_model_message(message) for message in messages]
-
-
-def to_model_message(message: Message) -> ModelMessage:
-    content = escape_frames(message.content)
-    return build_user_message(content) if message.role == "user" else ModelResponse([TextPart(content)])
+    return [TranscriptEntry.of(n, decode(message), sent=sent) for n, message, sent in rows]
 
 
 def build_user_message(text: str) -> ModelRequest:
@@ -90,46 +80,12 @@ def encode_part(part: ModelRequestPart) -> dict[str, Any]:
         "tool_call_id": part.tool_call_id,
         "timestamp": part.timestamp.isoformat(),
         "part_kind": "tool-return",
+        **({"metadata": part.metadata} if part.metadata is not None else {}),
     }
 
 
 def decode(stored: str) -> ModelMessage:
     return ModelMessagesTypeAdapter.validate_json(stored)[0]
-
-
-def select_window(history: Sequence[ModelMessage], transcript: Sequence[TranscriptEntry]) -> list[ModelMessage]:
-    """Select the newest messages, at most ten.
-
-    The turn's request is always included, and a tool result never appears without its call.
-    """
-    sendable = (to_sendable(entry.message) for entry in reversed(transcript) if entry.sent)  # lazy, as transcripts can be long
-    recent = list(islice(sendable, WINDOW_SIZE + 1))[::-1]
-    if len(recent) > WINDOW_SIZE:  # the request is outside the window
-        request = next(entry.message for entry in transcript if entry.sent)
-        return [request, *skip_leading(recent[2:], is_tool_result)]
-    messages = [*history, *recent][-WINDOW_SIZE:]
-    return skip_leading(messages, lambda message: isinstance(message, ModelResponse))  # some providers require a user message first
-
-
-def to_sendable(message: ModelMessage) -> ModelMessage:
-    """Replace a cut-off response with its text. As a tool call it would need a result, and its arguments are not valid JSON."""
-    if isinstance(message, ModelResponse) and message.finish_reason == "length":
-        return ModelResponse([TextPart(render_partial_answer(message))])
-    return message
-
-
-def render_partial_answer(response: ModelResponse) -> str:
-    return "\n".join([*([response.text] if response.text else []), *(str(call.args) for call in response.tool_calls)])
-
-
-def skip_leading(messages: list[ModelMessage], is_unwanted: Callable[[ModelMessage], bool]) -> list[ModelMessage]:
-    """Drop the unwanted messages at the start."""
-    start = next((index for index, message in enumerate(messages) if not is_unwanted(message)), len(messages))
-    return messages[start:]
-
-
-def is_tool_result(message: ModelMessage) -> bool:
-    return any(isinstance(part, ToolReturnPart) for part in message.parts)
 
 
 def clean_response(response: ModelResponse, offered: Container[str] = ()) -> ModelResponse:

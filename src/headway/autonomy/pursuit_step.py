@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 from headway.actions import goals, jobs, notices, runs, spending
 from headway.actions.notices import NoticeSubject
 from headway.agents.loop.context import Runtime
-from headway.agents.loop.step import BUDGET_CHECK_MS, CHARACTERS_PER_TOKEN, OVERHEAD_CHARACTERS
+from headway.agents.loop.step import BUDGET_CHECK_MS
 from headway.agents.loop.structured import FormResult, Question
 from headway.agents.models.client import ModelFailed
 from headway.agents.prompts import POOL_EXHAUSTED
+from headway.agents.tokens import CHARACTERS_PER_TOKEN
 from headway.ledger.goal import Experience, Goal, GoalLimits, SubGoal
 from headway.ledger.job import NEVER, Job
 from headway.ledger.run import Run
@@ -19,6 +20,8 @@ from headway.storage.stores import pursuits as pursuit_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
+
+FORM_TOKENS = 2_500  # rough size of a form's instructions and schema
 
 
 class AskQuestion(NamedTuple):
@@ -149,7 +152,7 @@ class PursuitStep:
     def estimate(self, question: Question[Any]) -> int:
         times = 1 + len(question.exchange) // 2  # each retry sends the text again
         characters = len(question.text) * times + len(question.partial)
-        return self.runtime.models.estimate(question.tier, lambda: (characters + OVERHEAD_CHARACTERS) // CHARACTERS_PER_TOKEN)
+        return self.runtime.models.estimate(question.tier, lambda: characters // CHARACTERS_PER_TOKEN + FORM_TOKENS)
 
     def rest(self, until: int) -> None:
         jobs.delay(self.tx, self.job, until)

@@ -122,7 +122,9 @@ class Limits(NamedTuple):
 
     iterations: int = 10
     iterations_with_plan: int = 50
+    iterations_per_item: int = 3  # with a long plan, this many per item may exceed iterations_with_plan; 0: they may not
     sub_agent_iterations: int = 20  # per sub-agent, and per sub-goal that a main agent works on itself
+    sub_agent_iterations_max: int = 50  # while it makes progress
     resubmissions: int = 5
     refusals: int = 3  # consecutive, without a change to the list: the turn has stalled
     attempts: int = 5  # at a call with transient failures
@@ -135,6 +137,7 @@ class Limits(NamedTuple):
     lifetime: int = 64  # sub-agents per turn in total
     budget: int = 5 * NANOS_PER_DOLLAR  # per tenant and rolling 24 hours
 
-    def extend_iterations(self, limit: int, used: int, *, has_open: bool) -> int:
-        """Return the limit for a turn: with open todos, `iterations` more than used, up to `iterations_with_plan`."""
-        return max(limit, min(self.iterations_with_plan, used + self.iterations)) if has_open else limit
+    def extend_iterations(self, limit: int, used: int, planned: int) -> int:
+        """Return the limit for a turn with an open plan: `iterations` more than used, up to a maximum that a long plan raises."""
+        for_plan = self.iterations_per_item * planned + 10 if self.iterations_per_item else 0
+        return max(limit, min(max(self.iterations_with_plan, for_plan), used + self.iterations))

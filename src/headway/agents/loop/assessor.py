@@ -1,4 +1,4 @@
-"""Two questions to the cheap model tier: does an answer complete its queue item, and what did a cut-off text say?"""
+"""Questions to the cheap model tier: does an answer complete its queue item, what did a cut-off text say, what is worth keeping?"""
 
 import json
 import logging
@@ -11,7 +11,7 @@ from pydantic_ai.models import ModelRequestParameters
 
 from headway.agents import prompts
 from headway.agents.facts import Facts, build_runtime_message
-from headway.agents.loop.requests import Assess, Summarise, Summary, Verdict
+from headway.agents.loop.requests import Assess, Compact, NoteWritten, Summarise, Summary, Verdict
 from headway.agents.models.client import ModelFailed, ModelReply, Models
 from headway.ledger.errors import HeadwayError, SettingsError
 from headway.ledger.framing import escape_frames
@@ -23,6 +23,7 @@ JSON_OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
 CUT_OFF_LIMIT: Final = 40_000
 TAIL_LIMIT: Final = 2_000
 REASON_LIMIT: Final = 1_000
+NOTE_LIMIT: Final = 20_000
 ASSESSMENT_FAILED: Final = "the answer could not be assessed"
 
 
@@ -82,6 +83,19 @@ async def summarise(models: Models, request: Summarise) -> Summary:
             raise
         return Summary(f"… {request.text[-TAIL_LIMIT:]}", None)
     return Summary(reply.response.text or f"… {request.text[-TAIL_LIMIT:]}", reply.call)
+
+
+async def write_note(models: Models, request: Compact) -> NoteWritten:
+    """Write the note that replaces older messages. If no summary can be had, the end of the messages serves as one."""
+    fallback = f"{prompts.NOTE_FALLBACK}\n{request.text[-TAIL_LIMIT:]}"
+    try:
+        reply = await ask_cheap_model(models, prompts.COMPACTOR, escape_frames(request.text), {"stretch": request.text})
+    except (ModelFailed, SettingsError) as error:
+        if is_transient(error) and not request.is_last_attempt:
+            raise
+        return NoteWritten(request.boundary, fallback, None)
+    text = (reply.response.text or "").strip()
+    return NoteWritten(request.boundary, text[:NOTE_LIMIT] or fallback, reply.call)
 
 
 def is_transient(error: HeadwayError) -> bool:

@@ -2,19 +2,24 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import chain
 from typing import Any, NamedTuple
 
-from pydantic_ai.messages import InstructionPart, ModelMessage
+from pydantic_ai.messages import InstructionPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from headway.actions import conversations
-from headway.agents import prompts, transcript
+from headway.agents import prompts
+from headway.agents.history import load_history
 from headway.agents.models.client import Models
-from headway.agents.roles import Role, Roles
+from headway.agents.roles import INDEX, Role, Roles
+from headway.agents.tokens import CHARACTERS_PER_TOKEN, estimate_parameters
 from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope
+from headway.agents.tools.results import USE_TOOL, build_use_schema
 from headway.agents.tools.toolbox import Tool, Toolbox
 from headway.agents.tracing import NullTracer, Tracer
+from headway.agents.transcript import TranscriptEntry
 from headway.ledger.goal import GoalLimits
 from headway.ledger.run import Limits, Run, TurnMode
 from headway.ledger.scope import Scope
@@ -22,6 +27,8 @@ from headway.storage.database import Database
 from headway.storage.transaction import Transaction
 
 PLAN_FAMILIES = ("turn_plan", "queue")  # tool families that work on a turn's plan
+RESULT_LIMIT = 50_000  # characters of a tool's result in an event, and at most in a message to the model
+RESULT_SHARE = 0.15  # of the model's context that one result may fill
 
 
 class Runtime(NamedTuple):
@@ -40,6 +47,14 @@ class Runtime(NamedTuple):
     tracer: Tracer = NullTracer()
 
 
+class Offer(NamedTuple):
+    """What every request of a run begins with: the instructions and the tools."""
+
+    parameters: ModelRequestParameters
+    tokens: int  # estimated
+    has_tools: bool  # False: the model cannot call functions and works with writs
+
+
 class RunContext(NamedTuple):
     """One run, as loaded when this process started to drive it."""
 
@@ -48,17 +63,20 @@ class RunContext(NamedTuple):
     mode: TurnMode
     role: Role
     execution: Execution
-    history: list[ModelMessage]  # the conversation before this turn
+    history: list[TranscriptEntry]  # the conversation before this turn
 
     @property
     def scope(self) -> Scope:
         return self.execution.scope
 
     @property
-    def parameters(self) -> ModelRequestParameters:
-        may_delegate = self.run.depth < self.runtime.limits.depth
+    def offer(self) -> Offer:
+        runtime = self.runtime
         has_plan = self.scope.turn_id is not None
-        return build_parameters(self.runtime.toolbox, self.role, self.mode, may_delegate=may_delegate, has_plan=has_plan)
+        if not runtime.models.describe(self.role.tier).supports_tools:
+            return build_writ_offer(self.role, has_plan=has_plan)
+        may_delegate = self.run.depth < runtime.limits.depth
+        return build_offer(runtime.toolbox, runtime.roles, self.role, self.mode, may_delegate=may_delegate, has_plan=has_plan)
 
 
 def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
@@ -66,38 +84,73 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
     role = runtime.roles.find(run.role)
     scope = Scope(run.tenant_id, run.conversation_id, run.turn_id if run.answers_turn else None, role.name)
     execution = runtime.execution(resolve_scope(tx, scope), role)
-    execution = execution._replace(run_id=run.id, roles=runtime.roles, limits=runtime.limits, goals=runtime.goals)
+    result_limit = int(runtime.models.describe(role.tier).context_tokens * RESULT_SHARE) * CHARACTERS_PER_TOKEN
+    execution = execution._replace(
+        run_id=run.id,
+        roles=runtime.roles,
+        limits=runtime.limits,
+        goals=runtime.goals,
+        result_limit=min(RESULT_LIMIT, result_limit),
+    )
     if not run.answers_turn:
         return RunContext(runtime, run, "plan", role, execution, [])
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
-    history = transcript.load_history(tx, run.tenant_id, run.conversation_id, turn.id)
-    return RunContext(runtime, run, "queue" if turn.mode == "queue" else "plan", role, execution, history)
+    return RunContext(runtime, run, "queue" if turn.mode == "queue" else "plan", role, execution, load_history(tx, run))
 
 
 @lru_cache(maxsize=64)
-def build_parameters(toolbox: Toolbox, role: Role, mode: TurnMode, *, may_delegate: bool, has_plan: bool) -> ModelRequestParameters:
-    """Build the instructions and tool definitions for model calls.
+def build_offer(toolbox: Toolbox, roles: Roles, role: Role, mode: TurnMode, *, may_delegate: bool, has_plan: bool) -> Offer:
+    """Build the instructions and the tool definitions.
 
-    Cached, because they are the same for every step of every run.
+    Cached, because they must be the same for every request: providers cache a request's beginning up to the first difference.
     """
     withheld = {*(() if may_delegate else ("agents",)), *(("outcome",) if has_plan else PLAN_FAMILIES)}
-    tools = [tool for tool in list_offered_tools(toolbox, role, mode) if tool.family not in withheld]
-    instructions = prompts.render_instructions(role, [tool.name for tool in tools], mode)
-    return ModelRequestParameters(
-        function_tools=[to_tool_definition(tool) for tool in tools], instruction_parts=[InstructionPart(content=instructions)]
+    granted = [tool for tool in list_granted_tools(toolbox, role, mode) if tool.family not in withheld]
+    on_demand = sorted(tool.name for tool in granted if role.is_on_demand(tool.family, tool.name))
+    offered = sorted(
+        (tool for tool in granted if tool.name not in on_demand and (tool.name != USE_TOOL or on_demand)),
+        key=lambda tool: tool.name,
     )
+    workers = [name for name in roles.by_name if name != role.name and name != INDEX]
+    instructions = prompts.render_instructions(role, [tool.name for tool in offered], mode, workers)
+    parameters = ModelRequestParameters(
+        function_tools=[to_tool_definition(tool, on_demand) for tool in offered],
+        instruction_parts=[InstructionPart(content=instructions)],
+    )
+    return Offer(parameters, estimate_parameters(parameters), has_tools=True)
 
 
-def list_offered_tools(toolbox: Toolbox, role: Role, mode: TurnMode) -> list[Tool]:
-    """List the tools that the role grants, with only the planning family that matches the turn's mode."""
+@lru_cache(maxsize=64)
+def build_writ_offer(role: Role, *, has_plan: bool) -> Offer:
+    """Build the instructions for a model that cannot call functions."""
+    instructions = prompts.render_writ_instructions(role, has_plan=has_plan)
+    parameters = ModelRequestParameters(instruction_parts=[InstructionPart(content=instructions)])
+    return Offer(parameters, estimate_parameters(parameters), has_tools=False)
+
+
+def list_granted_tools(toolbox: Toolbox, role: Role, mode: TurnMode) -> list[Tool]:
+    """List the tools that the role grants, with only the planning family that matches the turn's mode.
+
+    A role without tools gets none of the runtime's own either.
+    """
     excluded_family = "queue" if mode == "plan" else "turn_plan"
-    return [
+    granted = [
         tool
         for tool in toolbox.tools.values()
         if role.grants(tool.family, tool.name) and tool.family != excluded_family and not tool.is_hidden
     ]
+    return granted if any(tool.family != "runtime" for tool in granted) else []
 
 
-def to_tool_definition(tool: Tool) -> ToolDefinition:
-    document = tool.as_json()
-    return ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=document["input_schema"])
+def to_tool_definition(tool: Tool, on_demand: list[str]) -> ToolDefinition:
+    schema = build_use_schema(on_demand) if tool.name == USE_TOOL else tool.as_json()["input_schema"]
+    return ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=schema)
+
+
+def list_tool_names(parameters: ModelRequestParameters) -> list[str]:
+    """List the names that a model may call: the tools whose schemas it gets, and those that use_tool gives access to."""
+    names = [tool.name for tool in parameters.function_tools if tool.name != USE_TOOL]
+    on_demand = (
+        tool.parameters_json_schema["properties"]["name"]["enum"] for tool in parameters.function_tools if tool.name == USE_TOOL
+    )
+    return [*names, *chain.from_iterable(on_demand)]

@@ -53,8 +53,8 @@ def request_rest(part: str) -> list[ModelMessage]:
 
 
 def handle(step: Step, response: ModelResponse) -> Summarise | None:
-    """Ask for the rest of a sub-agent's result. Other cut-off answers, and results in too many parts, are summarised instead."""
-    if step.turn_id or not is_result(response) or count_parts(response) >= MAX_PARTS:
+    """Ask for the rest of an answer. A cut-off call, or an answer in too many parts, is summarised instead."""
+    if not is_result(response) or count_parts(response) >= MAX_PARTS:
         return Summarise(render_cut_off(response), step.is_last_attempt)
     step.append(build_runtime_message(CONTINUE_PROMPT))
     return None

@@ -14,14 +14,17 @@ from pydantic_ai.messages import ModelRequest, ModelResponse
 
 from headway.actions import jobs, runs, spending
 from headway.agents import prompts, transcript
-from headway.agents.facts import build_runtime_message
-from headway.agents.loop import assessor, cut_off, gates, tool_calls
+from headway.agents.facts import build_runtime_message, find_facts
+from headway.agents.loop import assessor, compaction, cut_off, gates, step_limits, tool_calls
 from headway.agents.loop.context import RunContext, Runtime, load_context
 from headway.agents.loop.requests import (
     AskModel,
     Assess,
     CallTool,
+    Compact,
+    ContextRefused,
     ModelAnswered,
+    NoteWritten,
     PermanentFailure,
     Reply,
     Request,
@@ -36,10 +39,12 @@ from headway.agents.loop.step import Step, list_open_items
 from headway.agents.models.client import ModelFailed
 from headway.agents.tools.toolbox import call_external
 from headway.agents.tracing import SetAttributes, to_plan_attributes, to_result_attributes, trace_plan, trace_run, trace_tool_call
-from headway.agents.transcript import TranscriptEntry, build_user_message, get_text, select_window, to_storable
+from headway.agents.transcript import TranscriptEntry, build_user_message, get_text, to_storable
+from headway.agents.window import select_window, to_messages
 from headway.ledger.errors import CommitUncertain, SettingsError, StorageError
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Effect, Run, RunEnd
+from headway.ledger.todo import Todo
 from headway.ledger.writ_parser import WritParser
 from headway.storage.retry import MAX_REFUSALS, StorageRetry, retry_storage
 from headway.storage.stores import runs as run_store
@@ -48,6 +53,7 @@ from headway.storage.transaction import Transaction
 
 NOT_OWNER = Stop("it has ended, or another process continues it")
 RESTART_DELTA = {"text": "", "restart": True}  # withdraws the streamed part of an answer
+REMINDER_TOKENS = 20_000  # after this many tokens, the request and the plan are shown again
 
 
 async def drive(runtime: Runtime, run: Run, *, taken_over: bool = False, answers: float = inf) -> Stop:
@@ -81,7 +87,7 @@ async def commit_step(context: RunContext, entries: list[TranscriptEntry], reply
 
     After MAX_REFUSALS refused writes the error is raised.
     """
-    unpaid = reply.call if isinstance(reply, ModelAnswered | Summary | Verdict) else None
+    unpaid = reply.call if isinstance(reply, ModelAnswered | Summary | NoteWritten | Verdict) else None
     trace_context = copy_context()  # ledger tools run on another thread but belong to the current trace span
     retry = StorageRetry(f"run {context.run.id}", MAX_REFUSALS)
     last_request: list[Request] = []  # the request that the last attempt would have returned
@@ -162,7 +168,7 @@ def apply_step(
 
 
 def record_reply(step: Step, reply: Reply) -> None:
-    if isinstance(reply, ModelAnswered | Summary | Verdict):
+    if isinstance(reply, ModelAnswered | Summary | NoteWritten | Verdict):
         step.job = jobs.clear_failures(step.tx, step.job)
     match reply:
         case ModelAnswered():
@@ -174,9 +180,14 @@ def record_reply(step: Step, reply: Reply) -> None:
             step.say(get_text(step.entries[-1].message))  # text that users have already seen stays in the conversation
             step.withdraw_last()
             step.append(build_runtime_message(prompts.CUT_OFF_PREFIX + escape_frames(text)))
+        case NoteWritten():
+            compaction.append_note(step, reply)
         case Verdict():
             step.charge(reply.call)
             gates.apply_verdict(step, reply)
+        case ContextRefused(message):
+            step.release()
+            compaction.handle_refusal(step, message)
         case PermanentFailure(message, code):
             step.end(RunEnd.fail(message, code))
         case RetryableFailure(message, retry_after_s):
@@ -184,9 +195,10 @@ def record_reply(step: Step, reply: Reply) -> None:
 
 
 def record_answer(step: Step, answer: ModelAnswered) -> None:
-    """Append the model's message to the transcript, and pay for it."""
+    """Append the model's message to the transcript, and pay for it. The last call, which only sums up, is not a step."""
     step.charge(answer.call)
-    step.run = step.run._replace(iterations=step.run.iterations + 1)
+    if not step_limits.find_last_call(step):
+        step.run = step.run._replace(iterations=step.run.iterations + 1)
     step.append(answer.response, answer.stored)
     if answer.response.tool_calls and answer.response.finish_reason not in ("length", "content_filter", "error"):
         step.say(answer.response.text or "")
@@ -200,6 +212,8 @@ def advance(step: Step) -> Request | None:
     match entry.message:
         case ModelRequest():
             return prepare_model_request(step)
+        case ModelResponse() as response if outcome := step_limits.find_last_call(step):
+            return step_limits.end_with_summary(step, outcome, response.text or "")
         case ModelResponse() if cut_off.join_last(step):
             return None
         case ModelResponse(finish_reason="content_filter"):
@@ -215,19 +229,30 @@ def advance(step: Step) -> Request | None:
             return gates.check_answer(step, entry, response.text or "")
 
 
-def prepare_model_request(step: Step) -> AskModel | Stop:
+def prepare_model_request(step: Step) -> AskModel | Compact | None:
+    """Bring the window up to date: the supervisor's hint, the plan if it changed, and room for the answer."""
     plan = step.plan()
     open_items = list_open_items(plan)
-    limit = step.limits.extend_iterations(step.run.limit, step.run.iterations, has_open=bool(open_items))
-    if step.run.iterations >= limit:
-        return step.give_up(prompts.describe_step_limit(step.run.iterations), "incomplete" if open_items else "limit")
-    step.run = step.run._replace(limit=limit)
+    is_last = step_limits.apply_limit(step, plan)
     if step.run.hint:
         step.append(build_runtime_message(prompts.render_check_in(step.run.hint)))
         step.run = step.run._replace(hint="")
-    return AskModel(
-        prompts.build_turn_context(step.run.task, plan, step.context.mode) if plan else None, len(plan), len(open_items)
-    )
+    if step.turn_id and is_context_due(step, plan):
+        step.append(prompts.build_turn_context(step.run.task, plan))
+    return compaction.make_room(step) or AskModel(len(plan), len(open_items), is_last)
+
+
+def is_context_due(step: Step, plan: list[Todo]) -> bool:
+    """Whether to show the request and the plan: the plan is not the one shown last, or both are far up in the window."""
+    tokens = 0
+    for entry in reversed(step.window):
+        facts = find_facts(entry.message) or {}
+        if "plan_digest" in facts:
+            return facts["plan_digest"] != prompts.to_plan_facts(plan)["plan_digest"] or tokens > REMINDER_TOKENS
+        if entry.n == 0 or "request" in facts:
+            return bool(plan) or tokens > REMINDER_TOKENS
+        tokens += entry.tokens
+    return bool(plan)
 
 
 async def fulfil_request(context: RunContext, entries: list[TranscriptEntry], request: Request) -> Reply:
@@ -235,6 +260,8 @@ async def fulfil_request(context: RunContext, entries: list[TranscriptEntry], re
     try:
         return await dispatch_request(context, entries, request)
     except ModelFailed as error:
+        if error.is_too_long and isinstance(request, AskModel):
+            return ContextRefused(str(error))
         return RetryableFailure(str(error), error.retry_after_s) if error.is_transient else PermanentFailure(str(error), error.code)
     except SettingsError as error:
         return PermanentFailure(str(error), error.code)
@@ -242,8 +269,8 @@ async def fulfil_request(context: RunContext, entries: list[TranscriptEntry], re
 
 async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], request: Request) -> Reply:
     match request:
-        case AskModel(context=context):
-            return await ask_model(work, entries, context)
+        case AskModel():
+            return await ask_model(work, entries, is_last=request.is_last)
         case CallTool(effect, tool, arguments):
             with trace_tool_call(work.runtime.tracer, effect.tool, effect.call_id) as note:
                 execution = work.execution._replace(effect_key=effect.key(work.run.id))
@@ -252,15 +279,17 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
             return ToolReturned(effect, result)
         case Summarise():
             return await assessor.summarise(work.runtime.models, request)
+        case Compact():
+            return await assessor.write_note(work.runtime.models, request)
         case Assess():
             return await assessor.assess(work.runtime.models, request)
     return None
 
 
-async def ask_model(work: RunContext, entries: list[TranscriptEntry], context: ModelRequest | None) -> ModelAnswered:
-    messages = [*select_window(work.history, entries), *([context] if context else [])]
+async def ask_model(work: RunContext, entries: list[TranscriptEntry], *, is_last: bool) -> ModelAnswered:
+    messages = to_messages(select_window(work.history, entries))
     stream = AnswerStream(work, len(entries))
-    reply = await work.runtime.models.ask(work.role.tier, messages, work.parameters, stream)
+    reply = await work.runtime.models.ask(work.role.tier, messages, work.offer.parameters, stream, use_tools=not is_last)
     stream.on_end()
     return ModelAnswered(reply.response, reply.call, transcript.encode(reply.response))
 

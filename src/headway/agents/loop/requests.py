@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from pydantic_ai.messages import ModelRequest, ModelResponse
+from pydantic_ai.messages import ModelResponse
 
 from headway.agents.tools.toolbox import Result, Tool
 from headway.ledger.run import Effect
@@ -11,9 +11,9 @@ from headway.storage.stores.spending import ModelCall
 
 
 class AskModel(NamedTuple):
-    context: ModelRequest | None  # the current plan, if there is one
     planned: int = 0  # number of items in the plan
     remaining: int = 0
+    is_last: bool = False  # the run ends with the answer, which may not call tools
 
 
 class CallTool(NamedTuple):
@@ -24,6 +24,14 @@ class CallTool(NamedTuple):
 
 class Summarise(NamedTuple):
     text: str
+    is_last_attempt: bool
+
+
+class Compact(NamedTuple):
+    """Write a note that replaces the messages before the boundary."""
+
+    boundary: int  # the number of the first message that is kept
+    text: str  # the messages to summarise
     is_last_attempt: bool
 
 
@@ -45,7 +53,7 @@ class Stop(NamedTuple):
     reason: str
 
 
-Request = AskModel | CallTool | Summarise | Assess | Sleep | Stop
+Request = AskModel | CallTool | Summarise | Compact | Assess | Sleep | Stop
 
 
 class ModelAnswered(NamedTuple):
@@ -64,6 +72,12 @@ class Summary(NamedTuple):
     call: ModelCall | None
 
 
+class NoteWritten(NamedTuple):
+    boundary: int
+    text: str
+    call: ModelCall | None
+
+
 class Verdict(NamedTuple):
     item: Todo
     ok: bool
@@ -76,6 +90,12 @@ class PermanentFailure(NamedTuple):
     code: str
 
 
+class ContextRefused(NamedTuple):
+    """The provider refused the request as too long."""
+
+    message: str
+
+
 class RetryableFailure(NamedTuple):
     """A failure that is worth retrying."""
 
@@ -83,4 +103,4 @@ class RetryableFailure(NamedTuple):
     retry_after_s: float | None
 
 
-Reply = ModelAnswered | ToolReturned | Summary | Verdict | PermanentFailure | RetryableFailure | None
+Reply = ModelAnswered | ToolReturned | Summary | NoteWritten | Verdict | PermanentFailure | ContextRefused | RetryableFailure | None

@@ -7,8 +7,9 @@ from pydantic_ai.messages import ModelMessage
 from headway.actions import goals, jobs, notices, run_ends, runs, spending, turns
 from headway.agents import prompts, transcript
 from headway.agents.loop.context import RunContext
-from headway.agents.loop.requests import AskModel, Assess, Request, Sleep, Stop, Summarise
+from headway.agents.loop.requests import AskModel, Assess, Compact, Request, Sleep, Stop, Summarise
 from headway.agents.transcript import TranscriptEntry
+from headway.agents.window import Size, find_compactions, measure, select_window
 from headway.ledger.job import Job
 from headway.ledger.run import Effect, Run, RunEnd, TurnOutcome
 from headway.ledger.todo import Todo
@@ -19,8 +20,6 @@ from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
 
 BUDGET_CHECK_MS = 15_000  # how often a run that waits for budget checks again
-OVERHEAD_CHARACTERS = 8_000  # rough size of instructions and tool schemas
-CHARACTERS_PER_TOKEN = 3
 
 
 class Step:
@@ -34,6 +33,7 @@ class Step:
         self.lost = lost  # the call that the previous attempt was about to make
         self.turn_id = context.scope.turn_id or ""  # the turn that owns the plan; empty for a sub-agent
         self.entries = list(entries)
+        self.known_window: list[TranscriptEntry] | None = None  # until the entries change
         self.first_new = self.next_number
         self.unsaved: list[str] = []  # encoded messages that are appended but not yet written
         self.limits = context.runtime.limits
@@ -53,7 +53,8 @@ class Step:
 
     def append(self, message: ModelMessage, stored: str = "") -> None:
         self.unsaved.append(stored or transcript.encode(message))
-        self.entries.append(TranscriptEntry(self.next_number, message))
+        self.entries.append(TranscriptEntry.of(self.next_number, message))
+        self.known_window = None
 
     def write(self) -> None:
         """Write the appended messages in one statement, before the step ends or an appended message is changed."""
@@ -71,6 +72,7 @@ class Step:
         entry = self.entries[index]
         run_store.withdraw_message(self.tx, self.run.tenant_id, self.run.id, entry.n)
         self.entries[index] = entry._replace(sent=False)
+        self.known_window = None
 
     def charge(self, call: ModelCall | None) -> None:
         if call:
@@ -104,7 +106,7 @@ class Step:
 
     def handle_transient_failure(self, message: str, retry_after_s: float | None) -> None:
         """Retry later without holding a slot, even if this process dies. After the last attempt the run fails."""
-        self.run = spending.release(self.tx, self.run)
+        self.release()
         if self.run.is_main and self.is_last_attempt:  # the sub-goal failed, but the goal's job continues
             self.job = jobs.clear_failures(self.tx, self.job)
             self.end(RunEnd.fail(message, "model_failed"))
@@ -112,6 +114,10 @@ class Step:
         self.retry_later(message, retry_after_s)
         if self.job.state == "dead":
             self.end(RunEnd.fail(message, "model_failed"))
+
+    def release(self) -> None:
+        """Release the cost reserved for a call that gave no answer."""
+        self.run = spending.release(self.tx, self.run)
 
     def retry_later(self, error: str, retry_after_s: float | None = None) -> None:
         """Delay the run's job with exponential backoff. If no attempts are left, the job is dead."""
@@ -128,7 +134,7 @@ class Step:
             self.job = jobs.delay(self.tx, self.job, request.until)
             self.rest()
             return Stop("waiting")
-        if isinstance(request, AskModel | Summarise | Assess) and not self.ensure_funded(request):
+        if isinstance(request, AskModel | Summarise | Compact | Assess) and not self.ensure_funded(request):
             self.job = jobs.delay(self.tx, self.job, self.tx.now + BUDGET_CHECK_MS)
             self.rest()
             return Stop("paused")
@@ -142,7 +148,7 @@ class Step:
         if should_emit:
             runs.emit_changed(self.tx, self.run)
 
-    def ensure_funded(self, request: AskModel | Summarise | Assess) -> bool:
+    def ensure_funded(self, request: AskModel | Summarise | Compact | Assess) -> bool:
         """Check the goal's budget for a sub-agent (the main agent's was checked already), then the shared pool."""
         if self.run.goal_id is not None and self.run.parent_run_id is not None:
             goal = goals.get(self.tx, self.run.tenant_id, self.run.goal_id)
@@ -153,18 +159,25 @@ class Step:
             return False
         return True
 
-    def reserve_cost(self, request: AskModel | Summarise | Assess) -> bool:
+    def reserve_cost(self, request: AskModel | Summarise | Compact | Assess) -> bool:
         """Reserve the call's estimated cost, if the pool can cover it."""
         tier = self.context.role.tier if isinstance(request, AskModel) else "cheap"
-        funded = spending.reserve(self.tx, self.run, self.context.runtime.models.estimate(tier, self.size), self.limits.budget)
+        cost = self.context.runtime.models.estimate(tier, lambda: self.size.tokens)
+        funded = spending.reserve(self.tx, self.run, cost, self.limits.budget)
         self.run = funded or self.run
         return funded is not None
 
-    def size(self) -> int:
-        """Estimate how many tokens the next call would send."""
-        messages = transcript.select_window(self.context.history, self.entries)
-        characters = sum(len(str(part)) for message in messages for part in message.parts) + OVERHEAD_CHARACTERS
-        return characters // CHARACTERS_PER_TOKEN
+    @property
+    def window(self) -> list[TranscriptEntry]:
+        """The messages that the next request contains."""
+        if self.known_window is None:
+            self.known_window = select_window(self.context.history, self.entries)
+        return self.known_window
+
+    @property
+    def size(self) -> Size:
+        """The estimated size of the next request."""
+        return measure(self.window, self.context.offer.tokens, next(find_compactions(self.entries), None))
 
 
 def list_open_items(plan: list[Todo]) -> list[Todo]:

@@ -2,29 +2,51 @@
 
 import json
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart, UserPromptPart
 
 from headway.actions import jobs
+from headway.agents import prompts
+from headway.agents.facts import to_metadata
 from headway.agents.loop import writ_calls
+from headway.agents.loop.context import PLAN_FAMILIES, RESULT_LIMIT, list_tool_names
 from headway.agents.loop.requests import CallTool, Sleep, ToolReturned
 from headway.agents.loop.step import Step
 from headway.agents.tools.agents import REPORT_TOOL, ReportOutcome
-from headway.agents.tools.toolbox import PendingRun, Result, Tool, call_in_transaction, to_result, validate_call
+from headway.agents.tools.results import READ_RESULT, USE_TOOL, build_handle
+from headway.agents.tools.toolbox import (
+    PendingRun,
+    Result,
+    Tool,
+    call_in_transaction,
+    match_name,
+    parse_json_text,
+    to_result,
+    validate_call,
+)
 from headway.agents.tracing import to_result_attributes, trace_tool_call
 from headway.agents.transcript import TranscriptEntry, to_storable, to_storable_value
 from headway.ledger.errors import HeadwayError, StorageError
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Effect, EffectState, RunEnd
+from headway.ledger.todo import Todo
 from headway.storage.stores import runs as run_store
 
-RESULT_LIMIT: Final = 50_000  # characters of a tool's result that are sent to the model
+STORED_LIMIT: Final = 1_000_000  # characters of a result that are kept and that read_result can return
+ITEM_RESULTS: Final = frozenset(("start_todo", "list_todo"))  # plan tools whose own result is enough
 MAX_JSON_DEPTH: Final = 500  # half of Python's recursion limit, and far more than any tool needs
 INTERRUPTED_MESSAGE: Final = (
     "The effect of this call is unknown: the process was interrupted while it ran, and it was not repeated. "
     "It may have taken effect. Check before you call it again."
 )
+
+
+class ResolvedCall(NamedTuple):
+    name: str
+    arguments: Any
+    tool: Tool | None
+    on_demand: bool = False
 
 
 def reject_constant(constant: str) -> None:
@@ -52,9 +74,61 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
     writ_output = writ_calls.run_writs(step, entry, response.text or "")
     if isinstance(writ_output, Sleep):
         return writ_output
-    parts = [ToolReturnPart(effect.tool, escape_frames(effect.result), effect.call_id) for effect in ended]
-    step.append(ModelRequest([*parts, *writ_output]))
+    step.append(build_results_message(step, response, ended, writ_output))
     return None
+
+
+def build_results_message(
+    step: Step, response: ModelResponse, ended: list[Effect], writ_output: list[UserPromptPart]
+) -> ModelRequest:
+    """Build the message with the results of a response's calls. The last call of a plan tool shows what is open."""
+    plan_calls = [index for index, effect in enumerate(ended) if get_family(step, effect) in PLAN_FAMILIES]
+    plan = step.plan() if plan_calls else []
+    last = plan_calls[-1] if plan_calls else None
+    parts = [
+        ToolReturnPart(
+            call.tool_name,
+            abridge_result(step, effect, plan, shows_plan=index == last),
+            call.tool_call_id,
+            metadata=None if index in plan_calls else {"handle": build_handle(step.run.id, effect)},  # a plan is never shortened
+        )
+        for index, (call, effect) in enumerate(zip(response.tool_calls, ended, strict=True))
+    ]
+    metadata = to_metadata(prompts.to_plan_facts(plan) if plan else None) if plan or writ_output else None
+    return ModelRequest([*parts, *writ_output], metadata=metadata)
+
+
+def get_family(step: Step, effect: Effect) -> str:
+    tool = step.context.runtime.toolbox.tools.get(effect.tool)
+    return tool.family if tool else ""
+
+
+def abridge_result(step: Step, effect: Effect, plan: list[Todo], *, shows_plan: bool) -> str:
+    """Return the form of a result that is sent to the model: short ids, no unneeded fields, and cut if it is long."""
+    text = effect.result
+    tool = step.context.runtime.toolbox.tools.get(effect.tool)
+    if effect.state == "succeeded" and tool is not None and tool.abridge is not None:
+        result = tool.abridge(json.loads(text))
+        is_whole_plan = effect.tool in ITEM_RESULTS or len(result.get("created", ())) == len(plan)
+        next_items = prompts.list_next_items(plan) if shows_plan and not is_whole_plan else []
+        text = JSON_ENCODER.encode({**result, "plan": next_items} if next_items else result)
+        for todo in plan:
+            text = text.replace(f'"{todo.uuid}"', str(todo.id))
+    limit = step.context.execution.result_limit
+    if len(text) > limit:
+        more = f"{len(text) - limit:,} more characters: {READ_RESULT} with handle {build_handle(step.run.id, effect)}"
+        text = f"{text[:limit]}\n… ({more}, offset {limit})"
+    return escape_frames(text)
+
+
+def resolve_tool(step: Step, call: ToolCallPart) -> ResolvedCall:
+    """Find the tool that a call names. A call of use_tool names another tool in its arguments."""
+    tools = step.context.runtime.toolbox.tools
+    name, arguments = match_name(call.tool_name, tools), parse_arguments(call)
+    on_demand = name == USE_TOOL and isinstance(arguments, dict) and isinstance(arguments.get("name"), str)
+    if on_demand:
+        name, arguments = match_name(arguments["name"], tools), parse_json_text(arguments.get("arguments"))
+    return ResolvedCall(name, arguments, tools.get(name) if name != USE_TOOL else None, on_demand)
 
 
 def start_call(step: Step, n: int, index: int, call: ToolCallPart) -> Effect | CallTool | Sleep:
@@ -62,14 +136,18 @@ def start_call(step: Step, n: int, index: int, call: ToolCallPart) -> Effect | C
 
     A ledger tool runs here, so that its changes and its result commit together; other tools are only recorded as started.
     """
-    arguments = parse_arguments(call)
+    name, arguments, tool, on_demand = resolve_tool(step, call)
     execution = step.context.execution
-    tool = step.context.runtime.toolbox.tools.get(call.tool_name)
-    encoded_arguments = to_storable(JSON_ENCODER.encode(arguments))
-    effect = Effect(n, index, call.tool_call_id, call.tool_name, encoded_arguments, "started")
+    encoded_arguments = to_storable(JSON_ENCODER.encode({} if arguments is None else arguments))
+    effect = Effect(n, index, call.tool_call_id, name, encoded_arguments, "started")
     step.emit("tool_call", to_event_data(step, effect), arguments=encoded_arguments)
     if tool is None:
-        return record_result(step, effect, to_result({"error": describe_unknown_tool(step, call.tool_name)}))
+        return record_result(step, effect, to_result({"error": describe_unknown_tool(step, name)}))
+    if on_demand and arguments is None:
+        schema = tool.as_json()["input_schema"]
+        if schema.get("required"):
+            return record_result(step, effect, to_result({"description": tool.description, "parameters": schema}))
+        arguments = {}
     if not isinstance(arguments, dict):
         return record_result(step, effect, to_result(tool.refuse("Invalid arguments: they must be one JSON object.")))
     if tool.in_transaction is not None:
@@ -169,11 +247,11 @@ def give_up_call(step: Step, effect: Effect, result: Result) -> None:
 
 def record_result(step: Step, effect: Effect, result: Result) -> Effect:
     text = result.value if isinstance(result.value, str) else JSON_ENCODER.encode(result.value)
-    stored = to_storable(shorten_result(text))
+    stored = to_storable(cut_text(text, STORED_LIMIT))
     state: EffectState = "unknown" if result.is_uncertain else "failed" if result.is_error else "succeeded"
     ended = effect._replace(state=state, result=stored)
     run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, ended)
-    value = result.value if stored == text else stored
+    value = result.value if stored == text and len(text) <= RESULT_LIMIT else cut_text(stored, RESULT_LIMIT)
     step.emit("tool_result", {**to_event_data(step, effect), "result": value, "is_error": result.is_error, "state": state})
     if effect.tool == REPORT_TOOL and state == "succeeded":
         report = ReportOutcome.model_validate(to_storable_value(json.loads(effect.arguments)))
@@ -186,7 +264,7 @@ def to_event_data(step: Step, effect: Effect) -> dict[str, Any]:
 
 
 def describe_unknown_tool(step: Step, name: str) -> str:
-    tool_names = ", ".join(tool.name for tool in step.context.parameters.function_tools)
+    tool_names = ", ".join(list_tool_names(step.context.offer.parameters))
     return f"There is no tool named {name[:80]!r}. Available: {tool_names}."
 
 
@@ -212,7 +290,5 @@ def is_too_deep(value: Any) -> bool:
     return True
 
 
-def shorten_result(text: str) -> str:
-    if len(text) <= RESULT_LIMIT:
-        return text
-    return f"{text[:RESULT_LIMIT]}\n… ({len(text) - RESULT_LIMIT:,} more characters)"
+def cut_text(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}\n… ({len(text) - limit:,} more characters)"

@@ -10,6 +10,7 @@ from headway.agents.tools.builtin import BUILTIN_NAMES, ExternalAccess, build_bu
 from headway.agents.tools.goals import GOAL_TOOLS
 from headway.agents.tools.ledger import LEDGER_TOOLS
 from headway.agents.tools.plan import PLAN_TOOLS
+from headway.agents.tools.results import RUNTIME_TOOLS
 from headway.agents.tools.tasks import TASK_TOOLS
 from headway.agents.tools.toolbox import Toolbox
 
@@ -27,6 +28,7 @@ def build_toolbox(
         *LEDGER_TOOLS,
         *AGENT_TOOLS,
         *GOAL_TOOLS,
+        *RUNTIME_TOOLS,
         *build_builtin_tools(access or ExternalAccess()),
     )
     reserved_names = {*BUILTIN_NAMES, *(tool.name for tool in builtin_tools)}

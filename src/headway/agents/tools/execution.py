@@ -31,6 +31,7 @@ class Execution(NamedTuple):
     limits: Limits = Limits()  # limits on delegation
     goals: GoalLimits = GoalLimits()
     redact: Redactor = Redactor()  # removes secrets from error messages
+    result_limit: int = 50_000  # characters of a result that the calling model gets
     effect_key: str | None = None  # identifies this call, also when it is repeated after a crash; None in an external loop
 
 

@@ -32,9 +32,11 @@ def check_agent_type(name: str | None, field: str) -> str | None:
 
 class NewPlanItem(Arguments):
     title: Subject
-    context: Text = ""
-    completionCriteria: Text = ""
-    agentType: Annotated[str | None, build_validator(check_agent_type)] = None
+    context: Annotated[Text, Field(description="what is needed to do it")] = ""
+    completionCriteria: Annotated[Text, Field(description="how to tell that it is done")] = ""
+    agentType: Annotated[
+        str | None, build_validator(check_agent_type), Field(description="role of the worker that should do it")
+    ] = None
     order: Annotated[int | None, Field(description="1-indexed position; default: the end")] = None
 
 
@@ -52,6 +54,10 @@ def create_todo(tx: Transaction, execution: Execution, arguments: CreateTodo) ->
     return {"created": documents, "totalPending": pending}
 
 
+def abridge_created(result: dict[str, Any]) -> dict[str, Any]:
+    return {**result, "created": [{"id": item["id"], "title": item["title"]} for item in result["created"]]}
+
+
 class ListTodo(Arguments):
     status: Literal["pending", "in_progress", "completed", "cancelled", "canceled", "all"] | None = None
 
@@ -67,8 +73,15 @@ def list_todo(tx: Transaction, execution: Execution, arguments: ListTodo) -> dic
     return {"items": [encode_plan_item(todo) for todo in items], "summary": turn_plan.count_by_status(plan)}
 
 
+def abridge_list(result: dict[str, Any]) -> dict[str, Any]:
+    return {**result, "items": [abridge_item(item) for item in result["items"]]}
+
+
+ItemId = Annotated[NonEmptyText, Field(coerce_numbers_to_str=True)]  # our own agents get an item's number as its id
+
+
 class StartTodo(Arguments):
-    todoId: NonEmptyText
+    todoId: ItemId
 
 
 def start_todo(tx: Transaction, execution: Execution, arguments: StartTodo) -> dict[str, Any]:
@@ -76,14 +89,17 @@ def start_todo(tx: Transaction, execution: Execution, arguments: StartTodo) -> d
 
 
 class CompleteTodo(Arguments):
-    todoId: NonEmptyText
+    todoId: ItemId
     outcome: Annotated[NonEmptyText, build_validator(text.check_text), Field(description="What was done, or why not")]
     status: Literal["completed", "cancelled", "canceled"] = "completed"
+    startNext: Annotated[bool, Field(description="also start the next pending item")] = False
 
 
 def complete_todo(tx: Transaction, execution: Execution, arguments: CompleteTodo) -> dict[str, Any]:
     status: Literal["completed", "canceled"] = "completed" if arguments.status == "completed" else "canceled"
-    todo, remaining = turn_plan.complete(tx, execution.scope, get_turn_id(execution), arguments.todoId, arguments.outcome, status)
+    turn_id = get_turn_id(execution)
+    todo, remaining = turn_plan.complete(tx, execution.scope, turn_id, arguments.todoId, arguments.outcome, status)
+    started = turn_plan.start_next(tx, execution.scope, turn_id) if arguments.startNext else None
     return {
         "id": todo.uuid,
         "title": todo.subject,
@@ -91,7 +107,19 @@ def complete_todo(tx: Transaction, execution: Execution, arguments: CompleteTodo
         "outcome": todo.outcome,
         "completedAt": format_timestamp(todo.completed_at),
         "remaining": remaining,
+        **({"started": encode_plan_item(started)} if started else {}),
     }
+
+
+def abridge_completed(result: dict[str, Any]) -> dict[str, Any]:
+    started = {"started": abridge_item(result["started"])} if "started" in result else {}
+    return {"id": result["id"], "status": result["status"], "remaining": result["remaining"], **started}
+
+
+def abridge_item(item: dict[str, Any]) -> dict[str, Any]:
+    """Leave out empty fields and times."""
+    kept = {name: item[name] for name in ("title", "context", "completionCriteria", "agentType", "status", "outcome") if item[name]}
+    return {"id": item["id"], **kept}
 
 
 def encode_plan_item(todo: Todo) -> dict[str, Any]:
@@ -184,10 +212,11 @@ def update_plan(tx: Transaction, execution: Execution, arguments: UpdatePlan) ->
 PLAN_TOOLS = (
     Tool(
         "create_todo",
-        "Plan this turn: add all items in one call. For work with several distinct steps, not for a simple question.",
+        "Add items to this turn's plan, all in one call.",
         "turn_plan",
         CreateTodo,
         create_todo,
+        abridge=abridge_created,
         needs=has_turn,
     ),
     Tool(
@@ -196,15 +225,25 @@ PLAN_TOOLS = (
         "turn_plan",
         ListTodo,
         list_todo,
+        abridge=abridge_list,
         needs=has_turn,
     ),
-    Tool("start_todo", "Mark a plan item as in progress.", "turn_plan", StartTodo, start_todo, needs=has_turn),
+    Tool(
+        "start_todo",
+        "Mark a plan item as in progress.",
+        "turn_plan",
+        StartTodo,
+        start_todo,
+        abridge=abridge_item,
+        needs=has_turn,
+    ),
     Tool(
         "complete_todo",
-        "End a plan item with its outcome. End every item before the final answer.",
+        "End a plan item with its outcome.",
         "turn_plan",
         CompleteTodo,
         complete_todo,
+        abridge=abridge_completed,
         needs=has_turn,
     ),
     Tool(

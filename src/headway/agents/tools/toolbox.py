@@ -102,6 +102,8 @@ class Tool(NamedTuple):
     idempotent: bool = False
     # The form in which this tool family returns an error.
     refuse: Callable[[str], Any] = lambda message: {"error": message}
+    # The form of its result that our own agents get: without what they do not need.
+    abridge: Callable[[Any], Any] | None = None
     needs: Callable[[Execution], bool] = lambda _execution: True
     missing: str = MISSING_CONTEXT
     is_hidden: bool = False  # a compatible form of another agent's tool: it can be called, but is not offered to our models
@@ -326,9 +328,11 @@ def compact_schema(schema: dict[str, Any]) -> dict[str, Any]:
         kinds = [kind for kind in part.get("anyOf", ()) if kind != {"type": "null"}]
         if len(kinds) == 1:  # optional: the model omits the argument instead of sending null
             part = {key: value for key, value in part.items() if key != "anyOf"} | kinds[0]
-        return {key: tidy(value) for key, value in part.items() if key not in ("title", "default") or is_property(key, part)}
+        return {key: tidy(value) for key, value in part.items() if not is_unneeded(key, value)}
 
-    def is_property(key: str, part: dict[str, Any]) -> bool:
-        return isinstance(part[key], dict)
+    def is_unneeded(key: str, value: Any) -> bool:
+        """Whether a keyword says what a model knows anyway. A property may have the same name as a keyword."""
+        is_vacuous_limit = (key, value) == ("minLength", 1) or (key == "maximum" and value == text.MAX_INTEGER)
+        return is_vacuous_limit or (key in ("title", "default") and not isinstance(value, dict))
 
     return tidy(schema)  # type: ignore[no-any-return]

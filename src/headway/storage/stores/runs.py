@@ -17,6 +17,8 @@ UPDATE = """UPDATE runs SET status = ?, result = ?, iterations = ?, iteration_li
     plan_mark = ?, reserved = ?, cost = ?, updated_at = ?, ended_at = ?, sub_goal_id = ?, begins_at = ?, hint = ?
     WHERE tenant_id = ? AND id = ?"""
 
+EARLIER_TURNS_LIMIT = 1_000
+
 
 def insert(tx: Transaction, run: Run) -> bool:
     """Insert a run and return whether it was accepted. A conversation with a running turn accepts no second one."""
@@ -46,6 +48,21 @@ def find_running_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> 
         AND parent_run_id IS NULL AND ended_at = 0"""
     row = tx.one(sql, tenant_id, conversation_id)
     return Run._make(row) if row else None
+
+
+def list_earlier_turns(tx: Transaction, run: Run, limit: int = EARLIER_TURNS_LIMIT) -> list[Run]:
+    """List the runs that answered the conversation's turns before this run's, newest first."""
+    rows = tx.all(
+        f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND conversation_id = ? AND turn_id IS NOT NULL
+            AND parent_run_id IS NULL AND ended_at <> 0 AND created_at <= ? AND id <> ?
+            ORDER BY created_at DESC, ended_at DESC LIMIT ?""",
+        run.tenant_id,
+        run.conversation_id,
+        run.created_at,
+        run.id,
+        limit,
+    )
+    return [Run._make(row) for row in rows]
 
 
 def save(tx: Transaction, run: Run) -> None:
@@ -150,6 +167,16 @@ def list_messages(tx: Transaction, tenant_id: int, run_id: str, begins_at: int =
     return [(int(n), str(message), bool(sent)) for n, message, sent in rows]
 
 
+def list_transcripts(tx: Transaction, tenant_id: int, run_ids: list[str]) -> dict[str, list[tuple[int, str, bool]]]:
+    """Return the messages of several runs, each as `list_messages` does."""
+    sql = f"""SELECT run_id, n, message, sent FROM transcript WHERE tenant_id = ? AND run_id IN ({", ".join("?" * len(run_ids))})
+        ORDER BY run_id, n"""
+    transcripts: dict[str, list[tuple[int, str, bool]]] = {}
+    for run_id, n, message, sent in tx.all(sql, tenant_id, *run_ids):
+        transcripts.setdefault(str(run_id), []).append((int(n), str(message), bool(sent)))
+    return transcripts
+
+
 def get_next_message_number(tx: Transaction, tenant_id: int, run_id: str) -> int:
     row = tx.one("SELECT MAX(n) FROM transcript WHERE tenant_id = ? AND run_id = ?", tenant_id, run_id)
     return int(row[0]) + 1 if row and row[0] is not None else 0
@@ -175,6 +202,22 @@ def load_effects(tx: Transaction, tenant_id: int, run_id: str, n: int) -> dict[i
     """Return the recorded tool calls of one message, by their index in it."""
     sql = f"SELECT {EFFECT_COLUMNS} FROM effects WHERE tenant_id = ? AND run_id = ? AND n = ?"
     return {int(row[1]): Effect._make(row) for row in tx.all(sql, tenant_id, run_id, n)}
+
+
+def find_result(tx: Transaction, tenant_id: int, conversation_id: int, run_id: str, n: int, place: int) -> str | None:
+    """Return the result of an ended tool call. `run_id` may be the beginning of the id of a run in the conversation."""
+    row = tx.one(
+        """SELECT e.result FROM effects e JOIN runs r ON r.id = e.run_id
+            WHERE r.tenant_id = ? AND r.conversation_id = ? AND r.id >= ? AND r.id < ? AND e.tenant_id = r.tenant_id
+            AND e.n = ? AND e.place = ? AND e.state <> 'started' ORDER BY r.id LIMIT 1""",
+        tenant_id,
+        conversation_id,
+        run_id,
+        f"{run_id}g",  # sorts after every hexadecimal digit
+        n,
+        place,
+    )
+    return str(row[0]) if row else None
 
 
 def save_effect(tx: Transaction, tenant_id: int, run_id: str, effect: Effect) -> None:

@@ -6,7 +6,7 @@ and tool results, but never the wording of the runtime's messages: their facts s
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
@@ -122,17 +122,14 @@ RehearsalReply = str | list[PlannedCall]
 class ParsedMessages:
     def __init__(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> None:
         self.all = messages
-        self.offered = frozenset(tool.name for tool in parameters.function_tools)
+        self.offered = frozenset(iter_tool_names(parameters))
         self.instructions = [part.content for part in parameters.instruction_parts or ()]
-        self.facts = merge_facts(messages)
+        requests = [(index, request) for index, message in enumerate(messages) if (request := find_request(message))]
+        index, request = requests[-1] if requests else (0, RehearsalRequest(""))
+        # The turn's request and the messages since. Earlier turns of the conversation may precede it.
+        self.turn = (request, messages[index + bool(requests) :])
+        self.facts = merge_facts(messages[index:])
         self.plan = load_plan(self.facts)
-
-    @cached_property
-    def turn(self) -> tuple[RehearsalRequest, list[ModelMessage]]:
-        """The turn's request and the messages since. Earlier turns of the conversation may precede it."""
-        requests = [(index, request) for index, message in enumerate(self.all) if (request := find_request(message))]
-        index, request = requests[-1] if requests else (-1, RehearsalRequest(""))
-        return request, self.all[index + 1 :]
 
     @property
     def request(self) -> RehearsalRequest:
@@ -202,6 +199,13 @@ class ParsedMessages:
         return next(moments, datetime.fromtimestamp(0, UTC))
 
 
+def iter_tool_names(parameters: ModelRequestParameters) -> Iterator[str]:
+    """Yield the tools that can be called, including those whose names are only listed in the schema of use_tool."""
+    for tool in parameters.function_tools:
+        yield tool.name
+        yield from tool.parameters_json_schema.get("properties", {}).get("name", {}).get("enum", ())
+
+
 SpokenPart = UserPromptPart | ToolReturnPart | ToolCallPart | TextPart
 
 
@@ -235,6 +239,8 @@ def find_request(message: ModelMessage) -> RehearsalRequest | None:
     if not isinstance(message, ModelRequest) or not all(isinstance(part, UserPromptPart) for part in message.parts):
         return None
     facts = find_facts(message)
+    if facts is not None and "request" in facts:
+        return RehearsalRequest(facts["request"])
     if facts is not None:
         return RehearsalRequest(facts["task"], is_delegated=True) if "task" in facts else None
     return RehearsalRequest("\n".join(format_prompt(part) for part in message.parts if isinstance(part, UserPromptPart)))
@@ -250,6 +256,10 @@ def choose_reply(parsed: ParsedMessages) -> RehearsalReply:
         return questions.assess_answer(parsed.facts["answer"])
     if "cut_off" in parsed.facts:
         return questions.summarise(parsed.facts["cut_off"])
+    if "stretch" in parsed.facts:
+        return questions.summarise(parsed.facts["stretch"])
+    if "last_call" in parsed.facts:
+        return sum_up(parsed)
     if form := questions.fill_form(parsed.offered, parsed.facts):
         return [PlannedCall(form, "form")]
     if parsed.offered >= PLANNING_TOOLS:
@@ -292,6 +302,12 @@ def work_on_plan(parsed: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
         return [end]
     status = {} if end.ok else {"status": "cancelled"}
     return [PlannedCall(RehearsalCall("complete_todo", {"todoId": item.id, "outcome": end.text, **status}), f"complete {item.id}")]
+
+
+def sum_up(parsed: ParsedMessages) -> RehearsalReply:
+    """Say what was done so far, at the step limit."""
+    ended = parsed.plan.ended if parsed.plan else []
+    return render_report([(item.title, StepOutcome("", ok=item.status == "completed")) for item in ended])
 
 
 def find_next_item(parsed: ParsedMessages, plan: RehearsalPlan) -> RehearsalItem | None:

@@ -1,0 +1,72 @@
+"""The conversation before a turn, as the earlier turns sent it, so that a request continues the last one of the previous turn."""
+
+from dataclasses import replace
+from typing import Final
+
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelRequestPart, ModelResponse, TextPart, UserPromptPart
+
+from headway.agents import prompts
+from headway.agents.facts import build_runtime_message
+from headway.agents.transcript import TranscriptEntry, decode
+from headway.agents.window import find_compactions, select_window
+from headway.ledger.framing import escape_frames
+from headway.ledger.run import Run
+from headway.storage.stores import runs as run_store
+from headway.storage.transaction import Transaction
+
+BATCH_SIZE: Final = 20  # runs per query
+FAILED_REQUEST_LIMIT: Final = 4_000  # characters of a request that failed, perhaps because of its length
+
+
+def load_history(tx: Transaction, run: Run) -> list[TranscriptEntry]:
+    """Load the windows of the earlier turns back to the last note. Their messages have negative numbers, the last one -1."""
+    history: list[TranscriptEntry] = []
+    for earlier, entries in reversed(load_runs_since_note(tx, run)):
+        messages = end_with_answer(earlier, [entry.message for entry in select_window(history, entries)])
+        history = [TranscriptEntry.of(index - len(messages), message) for index, message in enumerate(messages)]
+    return history
+
+
+def load_runs_since_note(tx: Transaction, run: Run) -> list[tuple[Run, list[TranscriptEntry]]]:
+    """Load the ended turns' runs with their transcripts, newest first, down to one whose note replaces everything before it."""
+    loaded: list[tuple[Run, list[TranscriptEntry]]] = []
+    earlier_runs = run_store.list_earlier_turns(tx, run)
+    for start in range(0, len(earlier_runs), BATCH_SIZE):
+        batch = earlier_runs[start : start + BATCH_SIZE]
+        rows = run_store.list_transcripts(tx, run.tenant_id, [earlier.id for earlier in batch])
+        for earlier in batch:
+            entries = [TranscriptEntry.of(n, decode(message), sent=sent) for n, message, sent in rows.get(earlier.id, [])]
+            loaded.append((earlier, entries))
+            if any((compaction.facts["noted_before"] or -1) >= 0 for compaction in find_compactions(entries)):
+                return loaded
+    return loaded
+
+
+def end_with_answer(run: Run, messages: list[ModelMessage]) -> list[ModelMessage]:
+    """Complete an ended turn's messages: no call without a result, and at the end the answer that the user saw."""
+    while messages and isinstance(messages[-1], ModelResponse) and messages[-1].tool_calls:
+        messages = messages[:-1]
+    if run.status != "completed":
+        return [*map(shorten_request, messages), build_runtime_message(prompts.describe_unanswered(run.status))]
+    if messages and isinstance(messages[-1], ModelResponse):
+        if messages[-1].text == run.result:
+            return messages
+        messages = messages[:-1]
+    return [*messages, ModelResponse([TextPart(escape_frames(run.result or ""))])]
+
+
+def shorten_request(message: ModelMessage) -> ModelMessage:
+    """Shorten long prompts, because one that the model refused must not fail all turns after it."""
+    if not isinstance(message, ModelRequest):
+        return message
+    return replace(message, parts=[shorten_prompt(part) for part in message.parts])
+
+
+def shorten_prompt(part: ModelRequestPart) -> ModelRequestPart:
+    if not isinstance(part, UserPromptPart):
+        return part
+    texts = [part.content] if isinstance(part.content, str) else [piece for piece in part.content if isinstance(piece, str)]
+    text = "\n".join(texts)
+    if isinstance(part.content, str) and len(text) <= FAILED_REQUEST_LIMIT:
+        return part
+    return replace(part, content=f"{text[:FAILED_REQUEST_LIMIT]}\n… ({max(0, len(text) - FAILED_REQUEST_LIMIT):,} more characters)")

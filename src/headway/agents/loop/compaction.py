@@ -1,0 +1,181 @@
+"""Compaction: when a run's window nearly fills the model's context, old tool results become stubs; if that is not enough, the cheap
+model tier writes a note that replaces the oldest messages.
+
+Each compaction is a message of the run's transcript, so that a process that resumes the run sends the same window.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolReturnPart, UserPromptPart
+
+from headway.agents import prompts
+from headway.agents.facts import CompactionFacts, Facts, build_runtime_message, find_facts
+from headway.agents.loop.requests import Compact, NoteWritten
+from headway.agents.loop.step import Step
+from headway.agents.transcript import TranscriptEntry
+from headway.agents.window import (
+    STUB_LIMIT,
+    find_compactions,
+    get_handle,
+    is_tool_result,
+    shrink,
+)
+from headway.ledger.framing import escape_frames
+from headway.ledger.run import RunEnd
+
+FULL: Final = 0.85  # the share of the budget at which a compaction starts
+ROOMY: Final = 0.6  # the share that stubs alone must reach; otherwise a note is written
+KEPT: Final = 0.25  # the share of the newest messages that stay as they are
+REFUSED: Final = 0.6  # the share of a refused request's size that the run uses from then on
+OPENING_SHARE: Final = 0.2  # of the budget, for the task that a note repeats
+MIN_GAIN: Final = 0.1  # a note must replace at least this share of the window
+RESULTS_LIMIT: Final = 100
+LABEL_LIMIT: Final = 100
+CHARACTERS_PER_TOKEN: Final = 3
+MAX_REFUSALS: Final = 2  # by the provider, of one request
+
+
+def make_room(step: Step) -> Compact | None:
+    """Compact the window if it nearly fills the budget. Returns the request for a note if one has to be written."""
+    budget = get_budget(step)
+    window, size = step.window, step.size
+    if size.tokens <= budget * FULL:
+        return None
+    boundary = find_boundary(window, int(budget * KEPT / size.scale))
+    older = [entry for entry in window if entry.n < boundary]
+    saved = sum(entry.tokens - shrink(entry).tokens for entry in older)
+    if saved and size.tokens - saved * size.scale <= budget * ROOMY:
+        append_compaction(step, boundary)
+        return None
+    replaced = [entry for entry in older if not is_note(entry)]
+    if sum(entry.tokens for entry in replaced) * size.scale < size.tokens * MIN_GAIN:
+        return None  # nothing that could be left out; the provider decides
+    limit = step.context.runtime.models.describe("cheap").context_tokens * CHARACTERS_PER_TOKEN // 2
+    return Compact(boundary, render_stretch(older, limit), step.is_last_attempt)
+
+
+def get_budget(step: Step) -> int:
+    """Return how many tokens a request may have. A provider's refusal of a shorter one lowers it."""
+    info = step.context.runtime.models.describe(step.context.role.tier)
+    refused = (
+        facts["refused_tokens"] for entry in step.entries if (facts := find_facts(entry.message)) and "refused_tokens" in facts
+    )
+    return min([info.context_tokens - info.max_output_tokens, *(int(tokens * REFUSED) for tokens in refused)])
+
+
+def find_boundary(window: Sequence[TranscriptEntry], kept_tokens: int) -> int:
+    """Return the number of the first message to keep. It is never a tool result, which would lose its call."""
+    index = len(window) - 1
+    tokens = window[index].tokens
+    while index > 0 and (is_tool_result(window[index].message) or tokens + window[index - 1].tokens <= kept_tokens):
+        index -= 1
+        tokens += window[index].tokens
+    return window[index].n
+
+
+def is_note(entry: TranscriptEntry) -> bool:
+    return "compaction" in (find_facts(entry.message) or {})
+
+
+def append_note(step: Step, note: NoteWritten) -> None:
+    """Record the note that replaces the messages before the boundary."""
+    step.charge(note.call)
+    if not any(entry.n < note.boundary and not is_note(entry) for entry in step.window):
+        return  # a commit without acknowledgement has already recorded it
+    append_compaction(step, note.boundary, note.text)
+
+
+def append_compaction(step: Step, boundary: int, summary: str | None = None) -> None:
+    before = step.size
+    results = list_noted_results(step)
+    facts: CompactionFacts = {"shrunk_before": boundary, "noted_before": None, "results": results, "scale": before.scale}
+    if summary is None:
+        step.append(build_runtime_message("", {"compaction": facts}))
+    else:
+        replaced = [entry for entry in step.window if entry.n < boundary]
+        facts |= {"noted_before": boundary, "results": [*results, *list_results(replaced)][-RESULTS_LIMIT:]}
+        step.append(build_note(step, facts, summary))
+    step.emit("compacted", {"run_id": step.run.id, "tokens_before": before.tokens, "tokens_after": step.size.tokens})
+
+
+def build_note(step: Step, facts: CompactionFacts, summary: str) -> ModelRequest:
+    plan = step.plan()
+    if step.turn_id:
+        text = prompts.render_note(prompts.render_request_and_plan(step.run.task, plan), summary, facts["results"])
+        return build_runtime_message(
+            text, {"compaction": facts, "request": escape_frames(step.run.task), **prompts.to_plan_facts(plan)}
+        )
+    opening = step.entries[0].message
+    limit = int(get_budget(step) * OPENING_SHARE * CHARACTERS_PER_TOKEN)
+    text = f"{render_prompt(opening.parts)[:limit]}\n\n{prompts.render_note([], summary, facts['results'])}"
+    opening_facts: Facts = find_facts(opening) or {}
+    return build_runtime_message(text, {**opening_facts, "compaction": facts})
+
+
+def list_noted_results(step: Step) -> list[tuple[str, str]]:
+    """List the results that earlier notes replaced, of this run or of the turn before it."""
+    last = next((compaction.facts for compaction in find_compactions(step.entries)), None)
+    first_facts = find_facts(step.window[0].message) or {}
+    inherited = first_facts["compaction"]["results"] if "compaction" in first_facts else []
+    return last["results"] if last else inherited
+
+
+def list_results(entries: Iterable[TranscriptEntry]) -> Iterator[tuple[str, str]]:
+    """Yield the call and the handle of each long result in the messages."""
+    calls: dict[str, str] = {}
+    for entry in entries:
+        if isinstance(entry.message, ModelResponse):
+            calls |= {call.tool_call_id: f"{call.tool_name} {call.args}"[:LABEL_LIMIT] for call in entry.message.tool_calls}
+        for part in entry.message.parts:
+            if isinstance(part, ToolReturnPart) and (handle := get_handle(part)) and len(str(part.content)) > STUB_LIMIT // 2:
+                yield calls.get(part.tool_call_id, part.tool_name), handle
+
+
+def render_stretch(entries: Sequence[TranscriptEntry], limit: int) -> str:
+    """Render messages for the model that writes the note. Long parts are cut, so that the whole stays within the limit."""
+    pieces = [piece for entry in entries for piece in render_message(entry)]
+    share = max(200, limit // max(1, len(pieces)))
+    spare = sum(max(0, share - len(piece)) for piece in pieces)
+    long_pieces = sum(len(piece) > share for piece in pieces)
+    cut = share + spare // max(1, long_pieces)
+    return "\n".join(piece if len(piece) <= cut else f"{piece[:cut]} …" for piece in pieces)[:limit]
+
+
+def render_message(entry: TranscriptEntry) -> Iterator[str]:
+    message = entry.message
+    if isinstance(message, ModelResponse):
+        yield from (f"Agent: {part.content}" for part in message.parts if isinstance(part, TextPart) and part.content)
+        yield from (f"Call: {call.tool_name} {call.args}" for call in message.tool_calls)
+        return
+    speaker = "Runtime" if find_facts(message) is not None else "User"
+    if prompt := render_prompt(message.parts):
+        yield f"{speaker}: {prompt}"
+    yield from (f"Result of {part.tool_name}: {part.content}" for part in message.parts if isinstance(part, ToolReturnPart))
+
+
+def render_prompt(parts: Sequence[Any]) -> str:
+    contents = [part.content for part in parts if isinstance(part, UserPromptPart)]
+    return "\n".join(
+        piece for content in contents for piece in ([content] if isinstance(content, str) else content) if isinstance(piece, str)
+    )
+
+
+def handle_refusal(step: Step, message: str) -> None:
+    """Lower the budget after the provider refused a request as too long, so that the next attempt is preceded by a compaction."""
+    refusals = 0
+    for entry in reversed(step.entries):
+        if isinstance(entry.message, ModelResponse):
+            break
+        refusals += "refused_tokens" in (find_facts(entry.message) or {})
+    if refusals >= MAX_REFUSALS or not can_compact(step):
+        step.end(RunEnd.fail(f"{message} Nothing more can be left out of the request.", "context_too_long"))
+        return
+    step.append(build_runtime_message("", {"refused_tokens": step.size.tokens}))
+
+
+def can_compact(step: Step) -> bool:
+    """Whether anything before the last exchange can be shortened or replaced."""
+    window = step.window
+    boundary = find_boundary(window, 0)
+    return any(entry.n < boundary and not is_note(entry) for entry in window)

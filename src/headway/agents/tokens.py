@@ -1,0 +1,47 @@
+"""Estimates of how many tokens a text takes, on the safe side."""
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+from pydantic_ai.messages import BaseToolCallPart, ModelMessage, ModelResponse
+from pydantic_ai.models import ModelRequestParameters
+
+CHARACTERS_PER_TOKEN: Final = 3  # English prose and code have about four
+MESSAGE_TOKENS: Final = 8  # the frame of a message or part: role, names, ids
+FILE_TOKENS: Final = 1_500  # an image or a page of a document
+
+
+def estimate_text(text: str) -> int:
+    """Estimate a text's tokens. A character outside ASCII may take a whole token."""
+    narrow = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
+    return narrow // CHARACTERS_PER_TOKEN + len(text) - narrow
+
+
+def estimate_message(message: ModelMessage) -> int:
+    return sum(MESSAGE_TOKENS + estimate_part(part) for part in message.parts)
+
+
+def estimate_part(part: Any) -> int:
+    content = part.args if isinstance(part, BaseToolCallPart) else getattr(part, "content", None)
+    if isinstance(content, str):
+        return estimate_text(content)
+    if isinstance(content, dict):
+        return estimate_text(json.dumps(content, ensure_ascii=False))
+    pieces: Iterable[Any] = content if isinstance(content, list | tuple) else ()
+    return sum(estimate_text(piece) if isinstance(piece, str) else FILE_TOKENS for piece in pieces)
+
+
+def estimate_parameters(parameters: ModelRequestParameters) -> int:
+    """Estimate the tokens of the instructions and the tool schemas."""
+    instructions = sum(estimate_text(part.content) for part in parameters.instruction_parts or ())
+    schemas = (
+        f"{tool.name}{tool.description or ''}{json.dumps(tool.parameters_json_schema)}" for tool in parameters.function_tools
+    )
+    return instructions + sum(MESSAGE_TOKENS + estimate_text(schema) for schema in schemas)
+
+
+def get_reported_tokens(response: ModelResponse) -> int:
+    """Return the tokens of a request and its response as the provider counted them; 0 if it did not."""
+    usage = response.usage
+    return usage.input_tokens + usage.output_tokens if usage.input_tokens else 0

@@ -1,0 +1,130 @@
+"""The window: the messages that the next request of a run contains.
+
+A request is the previous request with new messages appended, so that providers can cache the beginning. Only a compaction changes
+what was sent before. It is a message of the transcript, too, and therefore survives a crash.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Final, NamedTuple
+
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelRequestPart, ModelResponse, TextPart, ToolReturnPart
+
+from headway.agents.facts import CompactionFacts, find_facts
+from headway.agents.tokens import get_reported_tokens
+from headway.agents.transcript import TranscriptEntry
+from headway.ledger.text import to_one_line
+
+STUB_LIMIT: Final = 600  # characters; shorter results are never replaced by a stub
+STUB_EXCERPT: Final = 200
+MIN_SCALE: Final = 0.25
+MAX_SCALE: Final = 4.0
+
+
+class Compaction(NamedTuple):
+    entry: TranscriptEntry
+    facts: CompactionFacts
+
+
+def select_window(history: Sequence[TranscriptEntry], entries: Sequence[TranscriptEntry]) -> list[TranscriptEntry]:
+    """Select what is sent: the last note, then the messages that it does not replace. A tool result never loses its call."""
+    compactions = [*find_compactions(entries)]
+    note = next((compaction for compaction in compactions if compaction.facts["noted_before"] is not None), None)
+    first = note.facts["noted_before"] if note else None
+    shrunk_before = compactions[0].facts["shrunk_before"] if compactions else None
+    own = (entry for entry in entries if entry.sent and not is_marker(entry))
+    visible = (entry for entry in chain(history, own) if first is None or entry.n >= first)
+    shown = (shrink(entry) if shrunk_before is not None and entry.n < shrunk_before else to_sendable(entry) for entry in visible)
+    return [*([note.entry] if note else []), *shown]
+
+
+def find_compactions(entries: Sequence[TranscriptEntry]) -> Iterator[Compaction]:
+    """Yield the run's compactions, newest first."""
+    for entry in reversed(entries):
+        facts = find_facts(entry.message)
+        if facts and "compaction" in facts:
+            yield Compaction(entry, facts["compaction"])
+
+
+def is_marker(entry: TranscriptEntry) -> bool:
+    """Whether an entry describes the window instead of being a part of it."""
+    facts = find_facts(entry.message) or {}
+    return "compaction" in facts or "refused_tokens" in facts
+
+
+def to_sendable(entry: TranscriptEntry) -> TranscriptEntry:
+    """Replace a cut-off response with its text. As a tool call it would need a result, and its arguments are not valid JSON."""
+    message = entry.message
+    if isinstance(message, ModelResponse) and message.finish_reason == "length":
+        return entry._replace(message=ModelResponse([TextPart(render_partial_answer(message))]))
+    return entry
+
+
+def render_partial_answer(response: ModelResponse) -> str:
+    return "\n".join([*([response.text] if response.text else []), *(str(call.args) for call in response.tool_calls)])
+
+
+def shrink(entry: TranscriptEntry) -> TranscriptEntry:
+    """Replace long tool results with stubs that name a handle for reading them again."""
+    entry = to_sendable(entry)
+    if not isinstance(entry.message, ModelRequest) or not any(map(can_shrink, entry.message.parts)):
+        return entry
+    parts = [shrink_part(part) for part in entry.message.parts]
+    return TranscriptEntry.of(entry.n, replace(entry.message, parts=parts), sent=entry.sent)
+
+
+def can_shrink(part: ModelRequestPart) -> bool:
+    is_long = isinstance(part, ToolReturnPart) and isinstance(part.content, str) and len(part.content) > STUB_LIMIT
+    return is_long and get_handle(part) is not None
+
+
+def shrink_part(part: ModelRequestPart) -> ModelRequestPart:
+    if not can_shrink(part):
+        return part
+    assert isinstance(part, ToolReturnPart)
+    stub = render_stub(str(part.content), get_handle(part) or "")
+    return ToolReturnPart(part.tool_name, stub, part.tool_call_id, metadata=part.metadata, timestamp=part.timestamp)
+
+
+def render_stub(content: str, handle: str) -> str:
+    return (
+        f"(Shortened from {len(content):,} characters. read_result with handle {handle} returns them.)\n"
+        f"{to_one_line(content[:STUB_EXCERPT])} …"
+    )
+
+
+def get_handle(part: ModelRequestPart) -> str | None:
+    """Return the handle with which read_result finds a tool's whole result."""
+    metadata = part.metadata if isinstance(part, ToolReturnPart) else None
+    return metadata.get("handle") if isinstance(metadata, dict) else None
+
+
+class Size(NamedTuple):
+    tokens: int
+    scale: float  # reported tokens per estimated token
+
+
+def measure(window: Sequence[TranscriptEntry], overhead: int, last: Compaction | None = None) -> Size:
+    """Estimate the tokens of a request. `overhead` is the estimate for the instructions and the tools.
+
+    The estimate is scaled by what the provider last reported. Responses before the `last` compaction answered another request.
+    """
+    estimated = overhead + sum(entry.tokens for entry in window)
+    counted, scale = estimated, last.facts["scale"] if last else 1.0
+    for entry in reversed(window):
+        if last and entry.n < last.entry.n:
+            break
+        if isinstance(entry.message, ModelResponse) and (reported := get_reported_tokens(entry.message)):
+            scale = min(max(reported / counted, MIN_SCALE), MAX_SCALE)
+            break
+        counted -= entry.tokens
+    return Size(int(estimated * scale), scale)
+
+
+def is_tool_result(message: ModelMessage) -> bool:
+    return any(isinstance(part, ToolReturnPart) for part in message.parts)
+
+
+def to_messages(window: Iterable[TranscriptEntry]) -> list[ModelMessage]:
+    return [entry.message for entry in window]
