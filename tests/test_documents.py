@@ -52,7 +52,8 @@ UNCHECKED = ("agents/models/rehearsal/reading.py",)  # words that a user may wri
 # Messages of libraries, which the code does not contain.
 OF_LIBRARIES = (
     *("Unknown model", "set OPENAI_API_KEY", "Extra inputs are not permitted", "permission denied for"),
-    *("does not support tools", "tools param requires --jinja flag", "maximum context length", "exceeds the available context size"),
+    *("does not support tools", "tools param requires --jinja flag"),
+    *("maximum context length", "exceeds the available context size"),
 )
 
 
