@@ -182,6 +182,7 @@ class Models:
             try:
                 model, max_tokens = self.load(name), self.find_sizes(tier)[1]
                 settings = build_settings(model, self.get_parameters(tier), max_tokens, messages, use_tools=use_tools)
+                settings["timeout"] = self.timeout_s
                 with trace_model_call(self.tracer, name) as note:
                     reply = await self.answer(name, messages, parameters, settings, listener)
                     call = self.to_model_call(tier, name, reply)
@@ -244,7 +245,6 @@ class Models:
         listener: TextListener | None,
     ) -> ModelResponse:
         loop = asyncio.get_running_loop()
-        settings["timeout"] = self.timeout_s
         async with (
             asyncio.timeout(self.timeout_s) as deadline,
             model_request_stream(model, messages, model_settings=settings, model_request_parameters=parameters) as stream,
