@@ -1,4 +1,4 @@
-"""Headway inside a script that brings its own tools: HEADWAY_MODEL=openai-chat:gpt-5-mini python examples/own_tools.py"""
+"""Headway inside a script that brings its own tools: HEADWAY_MODEL=openai:gpt-5-mini python examples/own_tools.py"""
 
 import asyncio
 import sys

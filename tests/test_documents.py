@@ -50,7 +50,11 @@ QUOTED = re.compile(r"“[^”]*”")  # requirements are quoted word for word
 HISTORY = ROOT / "CHANGELOG.md"
 UNCHECKED = ("agents/models/rehearsal/reading.py",)  # words that a user may write
 # Messages of libraries, which the code does not contain.
-OF_LIBRARIES = ("Unknown model", "set OPENAI_API_KEY", "Extra inputs are not permitted", "permission denied for")
+OF_LIBRARIES = (
+    *("Unknown model", "set OPENAI_API_KEY", "Extra inputs are not permitted", "permission denied for"),
+    *("does not support tools", "tools param requires --jinja flag"),
+    *("maximum context length", "exceeds the available context size"),
+)
 
 
 def read_page(page: Path) -> str:

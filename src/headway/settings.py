@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from math import nan
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from headway.ledger import text
 from headway.ledger.errors import SettingsError
@@ -14,13 +14,13 @@ from headway.ledger.redaction import Redactor
 from headway.ledger.run import NANOS_PER_DOLLAR, REHEARSAL_MODEL, Limits
 from headway.ledger.tenancy import TASK_FOLDER
 from headway.ledger.tiers import (
-    DEFAULT_OUTPUT_TOKENS,
     MAX_TOKENS,
     MIN_CONTEXT_TOKENS,
     MIN_OUTPUT_TOKENS,
-    TIERS,
     Tier,
     TierParameters,
+    build_parameters,
+    check_tables,
 )
 
 PREFIX = "HEADWAY_"
@@ -103,15 +103,16 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         return resolve_path(PREFIX + name.upper(), get(name, default))
 
     home = folder("home", ".headway")
-    model = get("model", REHEARSAL_MODEL)
+    tables = load_tier_tables(os.path.join(home, "models.toml"))
+    names = choose_models(get, tables)
     host, port = get("host", "127.0.0.1"), parse_port(get("port", "8484"))
     settings = Settings(
         home=home,
         database_url=get("database_url", f"sqlite:///{os.path.join(home, 'headway.db')}"),
-        model=model,
-        model_mid=get("model_mid", model),
-        model_cheap=get("model_cheap", model),
-        model_parameters=build_parameters(get),
+        model=names["strong"],
+        model_mid=names["mid"],
+        model_cheap=names["cheap"],
+        model_parameters=combine_parameters(get, names, tables),
         model_timeout_s=amount("model_timeout_s", 120, minimum=0.1),
         rehearsal_pace_s=amount("rehearsal_pace_s", 0),
         limits=build_limits(count, amount),
@@ -156,13 +157,41 @@ def build_limits(count: Callable[..., int], amount: Callable[..., float]) -> Lim
     )
 
 
-def build_parameters(get: Callable[[str, str], str]) -> dict[Tier, TierParameters]:
-    def tokens(name: str, minimum: int) -> int | None:
-        spelling = get(name, "")
-        return int(parse_number(PREFIX + name.upper(), spelling, minimum, MAX_TOKENS, integer_only=True)) if spelling else None
+def load_tier_tables(path: str) -> dict[str, dict[str, Any]]:
+    if not os.path.isfile(path):
+        return {}
+    import tomllib  # noqa: PLC0415  most installations have no such file, and every command would pay for loading it
 
-    context, output = tokens("context_tokens", MIN_CONTEXT_TOKENS), tokens("max_output_tokens", MIN_OUTPUT_TOKENS)
-    return dict.fromkeys(TIERS, TierParameters(context, output or DEFAULT_OUTPUT_TOKENS))
+    try:
+        with open(path, "rb") as file:
+            return check_tables(tomllib.load(file), path)
+    except (OSError, ValueError) as error:
+        raise SettingsError(f'{path} cannot be read: {error}. Write a table per tier, such as [strong] and model = "…".') from None
+
+
+def choose_models(get: Callable[[str, str], str], tables: Mapping[str, Mapping[str, Any]]) -> dict[Tier, str]:
+    """Return the model of each tier: the variable, or models.toml, or the strong tier's."""
+
+    def choose(setting: str, tier: Tier, default: str) -> str:
+        return get(setting, tables.get(tier, {}).get("model", default))
+
+    strong = choose("model", "strong", REHEARSAL_MODEL)
+    return {"strong": strong, "mid": choose("model_mid", "mid", strong), "cheap": choose("model_cheap", "cheap", strong)}
+
+
+def combine_parameters(
+    get: Callable[[str, str], str], names: Mapping[Tier, str], tables: Mapping[str, Mapping[str, Any]]
+) -> dict[Tier, TierParameters]:
+    """Return the parameters of each tier. A tier with the strong tier's model also has its parameters, except those it sets."""
+    sizes = {"context_tokens": MIN_CONTEXT_TOKENS, "max_output_tokens": MIN_OUTPUT_TOKENS}
+    spellings = {name: get(name, "") for name in sizes}
+    chosen = {
+        name: int(parse_number(PREFIX + name.upper(), spelling, sizes[name], MAX_TOKENS, integer_only=True))
+        for name, spelling in spellings.items()
+        if spelling
+    }
+    shared = {tier: tables.get("strong", {}) if name == names["strong"] else {} for tier, name in names.items()}
+    return {tier: build_parameters({**shared[tier], **tables.get(tier, {}), **chosen}) for tier in names}
 
 
 def resolve_exporter() -> str:

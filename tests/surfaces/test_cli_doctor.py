@@ -2,10 +2,11 @@
 
 import json
 import re
+from collections.abc import Iterator
 
 import pytest
 
-from tests.model_server import ModelServer, environment, text
+from tests.model_server import ModelServer, calls, environment, error, text, to_script
 from tests.surfaces.shell import CommandResult, Shell
 
 
@@ -148,12 +149,93 @@ def test_a_model_with_its_key_is_fine_and_is_not_called(keyless: Shell, monkeypa
     assert requests == []
 
 
-def test_ollama_needs_no_key(keyless: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ollama_needs_no_key_but_a_server(keyless: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_MODEL", "ollama:llama3")
-    assert read_checks(keyless("doctor", "--json"))["model"] == (True, "ollama:llama3")
+    with ModelServer(text("never asked")) as server:
+        monkeypatch.setenv("OLLAMA_BASE_URL", server.url)
+        assert read_checks(keyless("doctor", "--json"))["model"] == (True, "ollama:llama3")
+    ran = keyless("doctor", "--json")
+    assert ran.code == 1
+    assert read_checks(ran)["model"] == (
+        False,
+        f"ollama:llama3: no server is running at {server.url}. Start it, or change the address.",
+    )
 
 
 def test_the_rehearsal_says_that_it_is_no_llm(keyless: Shell) -> None:
     (line,) = (line for line in keyless.ok("doctor").splitlines() if "model" in line.split()[:2])
     assert "not an LLM" in line
     assert "HEADWAY_MODEL" in line
+
+
+# --call
+
+
+@pytest.fixture
+def calling(keyless: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    with ModelServer(calls(("ping", {}), usage=(120, 9))) as server:
+        for variable, value in environment(server).items():
+            monkeypatch.setenv(variable, value)
+        yield server
+
+
+def test_each_model_is_tried_with_one_small_request(keyless: Shell, calling: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_MODEL_CHEAP", "openai-chat:gpt-4o-mini")
+    keyless.ledger.parent.mkdir()
+    (keyless.ledger.parent / "models.toml").write_text('[strong]\nfallback = ["openai-chat:spare-1"]\n')
+    ran = keyless("doctor", "--call")
+
+    lines = [line for line in ran.out.splitlines() if "answered in" in line]
+    assert [line.split()[:3] for line in lines] == [
+        ["✔", "model", "openai-chat:fake-1:"],
+        ["✔", "fallback", "openai-chat:spare-1:"],
+        ["✔", "cheap", "openai-chat:gpt-4o-mini:"],
+    ]
+    assert re.search(r"answered in \d+\.\d s, calls tools, 120 \+ 9 tokens, no known price", lines[0])
+    assert re.search(r"120 \+ 9 tokens, \$0\.0000\d\d", lines[2])
+    assert [request.model for request in calling.requests] == ["fake-1", "spare-1", "gpt-4o-mini"]
+    assert all(request.tools == ["ping"] and request.body["max_tokens"] <= 512 for request in calling.requests)
+
+
+def test_a_call_is_reported_in_numbers(keyless: Shell, calling: ModelServer) -> None:
+    report = json.loads(keyless("doctor", "--call", "--json").out)
+    (check,) = (check for check in report["checks"] if "call" in check)
+    assert check["call"].pop("seconds") >= 0
+    assert check["call"] == {
+        "model": "openai-chat:fake-1",
+        "address": calling.url,
+        "tools": True,
+        "input_tokens": 120,
+        "output_tokens": 9,
+        "cost_usd": 0.0,
+    }
+
+
+def test_a_model_that_ignores_the_tool_is_a_warning(keyless: Shell, calling: ModelServer) -> None:
+    calling.script = to_script(text("I am here."))
+    ran = keyless("doctor", "--call")
+    assert ran.code == 0
+    assert re.search(r"^! model +openai-chat:fake-1: answered in .* s, did not call the tool that it was offered, ", ran.out, re.M)
+
+
+def test_a_model_without_function_calling_is_asked_without_a_tool(keyless: Shell, calling: ModelServer) -> None:
+    calling.script = lambda request: error(400, "fake-1 does not support tools") if request.tools else text("pong")
+    ran = keyless("doctor", "--call")
+    assert ran.code == 0
+    assert re.search(r"^! model +openai-chat:fake-1: answered in .* s, has no function calling, ", ran.out, re.M)
+    assert [request.tools for request in calling.requests] == [["ping"], []]
+
+
+def test_a_failed_call_is_one_sentence_with_the_address(keyless: Shell, calling: ModelServer) -> None:
+    calling.script = to_script(error(401, "Incorrect API key provided: test-key."))
+    ran = keyless("doctor", "--call")
+    (line,) = (line for line in ran.out.splitlines() if line.startswith("✕"))
+    assert ran.code == 1
+    assert "The model openai-chat:fake-1 failed (HTTP 401): Incorrect API key provided" in line
+    assert calling.url in line
+    assert "test-key" not in line
+    assert len(calling.requests) == 1
+
+
+def test_the_rehearsal_is_not_called(keyless: Shell) -> None:
+    assert "not an LLM" in keyless.ok("doctor", "--call")

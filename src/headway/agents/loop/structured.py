@@ -18,7 +18,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from headway.agents.facts import Facts, build_runtime_message
 from headway.agents.loop import cut_off
-from headway.agents.models.client import ModelFailed, Models
+from headway.agents.models.client import ModelFailed, ModelReply, Models
 from headway.agents.tools.toolbox import compact_schema, describe_validation_error
 from headway.agents.transcript import to_storable_value
 from headway.ledger.errors import HeadwayError, Invalid, SettingsError
@@ -77,23 +77,42 @@ async def fill_form(models: Models, question: Question[T]) -> FormResult[T]:
     """Ask the model once. The caller decides whether to ask the follow-up question."""
     messages = [build_runtime_message(question.text, question.facts), *question.exchange, *cut_off.request_rest(question.partial)]
     try:
-        reply = await models.ask(question.tier, messages, build_parameters(question))
+        reply = await ask_with_form(models, question, messages)
     except (ModelFailed, SettingsError) as error:
         return FormResult(failure=error)
     answer_text = cut_off.join_json(question.partial, extract_answer(reply.response, question.tool))
     if reply.response.finish_reason == "length" and answer_text != question.partial and question.parts < cut_off.MAX_PARTS:
         continuation = question._replace(partial=answer_text, parts=question.parts + 1)
         return FormResult(complaint=CUT_OFF_COMPLAINT, call=reply.call, follow_up=continuation)
+    has_tool = models.describe(question.tier).supports_tools
     try:
-        form = parse_answer(reply.response, answer_text, question)
+        form = parse_answer(reply.response, answer_text, question, has_tool=has_tool)
         question.check(form)
     except Invalid as error:
         complaint = str(error)
         answer = ModelResponse([TextPart(answer_text)]) if question.partial else reply.response
-        exchange = (*question.exchange, answer, build_rejection(answer, complaint, question.tool))
+        remedy = f"call {question.tool}" if has_tool else "answer with the JSON object"
+        exchange = (*question.exchange, answer, build_rejection(answer, complaint, remedy))
         follow_up = question._replace(exchange=exchange, partial="", parts=1) if len(exchange) < 2 * ATTEMPTS else None
         return FormResult(complaint=complaint, call=reply.call, follow_up=follow_up)
     return FormResult(form, call=reply.call)
+
+
+async def ask_with_form(models: Models, question: Question[T], messages: list[ModelMessage]) -> ModelReply:
+    """Offer the form as a tool, or put its schema into the instructions if the model turns out to have no function calling."""
+    if models.describe(question.tier).supports_tools:
+        try:
+            return await models.ask(question.tier, messages, build_parameters(question))
+        except ModelFailed as error:
+            if not error.lacks_tools:
+                raise
+    return await models.ask(question.tier, messages, build_parameters_without_tools(question))
+
+
+def build_parameters_without_tools(question: Question[T]) -> ModelRequestParameters:
+    schema = json.dumps(build_schema(question.form))
+    instructions = f"{question.instructions}\n\nAnswer with one JSON object and nothing else. Its schema is {schema}"
+    return ModelRequestParameters(instruction_parts=[InstructionPart(content=instructions)])
 
 
 def build_parameters(question: Question[T]) -> ModelRequestParameters:
@@ -115,12 +134,12 @@ def extract_answer(response: ModelResponse, tool: str) -> str:
     return str(call.args) if call else response.text or ""
 
 
-def parse_answer(response: ModelResponse, answer_text: str, question: Question[T]) -> T:
+def parse_answer(response: ModelResponse, answer_text: str, question: Question[T], *, has_tool: bool) -> T:
     if response.finish_reason in ("length", "content_filter", "error"):
         raise Invalid(f"Your answer did not arrive in full ({response.finish_reason}). Make it shorter.")
     match = None if cut_off.is_json(answer_text) else JSON_OBJECT.search(answer_text)
     document = match[0] if match else answer_text.strip()
-    if not document.startswith(("{", "[")):
+    if has_tool and not document.startswith(("{", "[")):
         raise Invalid(f"Your answer does not call {question.tool}.")
     try:
         return question.form.model_validate(to_storable_value(json.loads(document)))
@@ -130,8 +149,8 @@ def parse_answer(response: ModelResponse, answer_text: str, question: Question[T
         raise Invalid("Your answer is not a JSON object.") from None
 
 
-def build_rejection(response: ModelResponse, complaint: str, tool: str) -> ModelRequest:
-    message = f"Rejected: {format_inline(complaint, COMPLAINT_LIMIT)} Fix it and call {tool} again."
+def build_rejection(response: ModelResponse, complaint: str, remedy: str) -> ModelRequest:
+    message = f"Rejected: {format_inline(complaint, COMPLAINT_LIMIT)} Fix it and {remedy} again."
     if not response.tool_calls:
         return build_runtime_message(message)
     return ModelRequest([ToolReturnPart(call.tool_name, message, call.tool_call_id) for call in response.tool_calls])

@@ -14,9 +14,16 @@ from pydantic_ai.settings import ModelSettings
 
 from headway.agents.models.capture import ReceivedBody, capture_body
 from headway.agents.models.dialects import is_too_long, lacks_tools
-from headway.agents.models.failures import check_answer, describe_failure, find_requested_delay, is_transient
+from headway.agents.models.failures import (
+    check_answer,
+    describe_failure,
+    find_requested_delay,
+    is_request_at_fault,
+    is_transient,
+)
 from headway.agents.models.prices import Prices
 from headway.agents.models.providers import build_model
+from headway.agents.models.request_settings import build_settings
 from headway.agents.models.windows import find_window, limit_output
 from headway.agents.tracing import NullTracer, Tracer, to_usage_attributes, trace_model_call
 from headway.agents.transcript import clean_response
@@ -39,12 +46,14 @@ class ModelFailed(HeadwayError):
         retry_after_s: float | None = None,
         is_too_long: bool = False,
         lacks_tools: bool = False,
+        is_request_at_fault: bool = False,
     ) -> None:
         super().__init__(message)
         self.is_transient = is_transient
         self.retry_after_s = retry_after_s
         self.is_too_long = is_too_long  # the request exceeds the model's context window
         self.lacks_tools = lacks_tools  # the model or its server has no function calling
+        self.is_request_at_fault = is_request_at_fault  # another model must not be asked the same
 
 
 class TextListener(Protocol):
@@ -92,8 +101,17 @@ class Models:
         self.without_tools: set[str] = set()  # models that refused tools in this process
         self.sizes: dict[Tier, tuple[int, int]] = {}
 
+    def list_names(self, tier: Tier) -> list[str]:
+        """Return the names of the tier's model and of its fallbacks."""
+        return list(dict.fromkeys((self.names[tier], *self.get_parameters(tier).fallback)))
+
+    def get_parameters(self, tier: Tier) -> TierParameters:
+        return self.parameters.get(tier, TierParameters())
+
     def find(self, tier: Tier) -> Model:
-        name = self.names[tier]
+        return self.load(self.names[tier])
+
+    def load(self, name: str) -> Model:
         if name not in self.by_name:
             self.by_name[name] = build_model(name)
         return self.by_name[name]
@@ -103,9 +121,13 @@ class Models:
 
         A model that cannot be built is skipped here; using it raises the error.
         """
-        for tier in self.names:
-            with suppress(SettingsError):
-                self.find(tier)
+        for name in {name for tier in self.names for name in self.list_names(tier)}:
+            self.try_load(name)
+
+    def try_load(self, name: str) -> Model | None:
+        with suppress(SettingsError):
+            return self.load(name)
+        return None
 
     async def close(self) -> None:
         """Close the connections that providers' libraries keep open."""
@@ -116,32 +138,29 @@ class Models:
     def describe(self, tier: Tier) -> ModelInfo:
         name = self.names[tier]
         context_tokens, max_output_tokens = self.find_sizes(tier)
-        return ModelInfo(name, context_tokens, max_output_tokens, self.supports_tools(name))
+        supports_tools = self.get_parameters(tier).tools and self.supports_tools(name)
+        return ModelInfo(name, context_tokens, max_output_tokens, supports_tools)
 
     def find_sizes(self, tier: Tier) -> tuple[int, int]:
-        """Return the context window and the longest answer, in tokens."""
+        """Return the context window and the longest answer, in tokens. They suit every model of the tier."""
         if tier not in self.sizes:
-            parameters = self.parameters.get(tier, TierParameters())
-            context_tokens = parameters.context_tokens or find_window(self.names[tier], self.find_or_none(tier))
+            parameters = self.get_parameters(tier)
+            known = min(find_window(name, self.try_load(name)) for name in self.list_names(tier))
+            context_tokens = parameters.context_tokens or known
             self.sizes[tier] = context_tokens, limit_output(parameters.max_output_tokens, context_tokens)
         return self.sizes[tier]
 
-    def find_or_none(self, tier: Tier) -> Model | None:
-        """Return the tier's model, or None if it cannot be built. Asking it raises the error."""
-        with suppress(SettingsError):
-            return self.find(tier)
-        return None
-
     def supports_tools(self, name: str) -> bool:
-        model = self.by_name.get(name)
+        model = self.try_load(name)
         return name not in self.without_tools and (model is None or model.profile.get("supports_tools", True))
 
     def estimate(self, tier: Tier, count_tokens: Callable[[], int]) -> int:
         """Return the most that a call can cost, in nanos. Tokens are counted only for models that have a price."""
-        name = self.names[tier]
-        if self.prices.is_free(name):
+        priced = [name for name in self.list_names(tier) if not self.prices.is_free(name)]
+        if not priced:
             return 0
-        return self.prices.estimate(name, count_tokens(), self.find_sizes(tier)[1])
+        input_tokens, output_tokens = count_tokens(), self.find_sizes(tier)[1]
+        return max(self.prices.estimate(name, input_tokens, output_tokens) for name in priced)
 
     async def ask(
         self,
@@ -154,24 +173,41 @@ class Models:
     ) -> ModelReply:
         """Ask for one answer, or raise ModelFailed with what to do and whether the failure is transient.
 
-        Retrying is up to the caller, which can wait without holding a slot and across restarts. With `use_tools=False` the tools
-        are sent, so that the prefix of the request stays the same for the provider's cache, but the model may not call them.
+        A fallback is asked at once when a model is out of service, but not when the request is at fault. Retrying is up to the
+        caller, which can wait without holding a slot and across restarts. With `use_tools=False` the tools are sent, so that the
+        prefix of the request stays the same for the provider's cache, but the model may not call them.
         """
-        settings = self.build_settings(tier, use_tools=use_tools)
-        with trace_model_call(self.tracer, self.names[tier]) as note:
-            reply = await self.answer(tier, messages, parameters, settings, listener)
-            note(to_usage_attributes(reply.call))
-        return reply
+        failures: list[ModelFailed | SettingsError] = []
+        for name in self.list_candidates(tier, parameters):
+            try:
+                model, max_tokens = self.load(name), self.find_sizes(tier)[1]
+                settings = build_settings(model, self.get_parameters(tier), max_tokens, messages, use_tools=use_tools)
+                settings["timeout"] = self.timeout_s
+                with trace_model_call(self.tracer, name) as note:
+                    reply = await self.answer(name, messages, parameters, settings, listener)
+                    call = self.to_model_call(tier, name, reply)
+                    note(to_usage_attributes(call))
+                return ModelReply(reply, call)
+            except (ModelFailed, SettingsError) as error:
+                failures.append(error)
+                if isinstance(error, ModelFailed) and error.is_request_at_fault:
+                    break
+        raise combine_failures(failures)
+
+    def list_candidates(self, tier: Tier, parameters: ModelRequestParameters) -> list[str]:
+        """Return the models to ask, in order. A fallback without function calling cannot replace a model that was offered tools."""
+        first, *fallbacks = self.list_names(tier)
+        return [first, *(name for name in fallbacks if not parameters.function_tools or self.supports_tools(name))]
 
     async def answer(
         self,
-        tier: Tier,
+        name: str,
         messages: Sequence[ModelMessage],
         parameters: ModelRequestParameters,
         settings: ModelSettings,
         listener: TextListener | None,
-    ) -> ModelReply:
-        model = self.find(tier)
+    ) -> ModelResponse:
+        model = self.load(name)
         with capture_body(model) as received:
             try:
                 offered = {tool.name for tool in parameters.function_tools}
@@ -180,14 +216,13 @@ class Models:
             except Exception as error:  # providers' libraries raise arbitrary errors on malformed answers
                 if listener:
                     listener.on_withdrawn()
-                raise self.failure(tier, error, received) from error
-        return ModelReply(response, self.to_model_call(tier, response))
+                raise self.failure(name, error, received) from error
+        return response
 
-    def failure(self, tier: Tier, error: Exception, received: ReceivedBody) -> ModelFailed:
-        name = self.names[tier]
+    def failure(self, name: str, error: Exception, received: ReceivedBody) -> ModelFailed:
         if not isinstance(error, AgentRunError | UserError | OSError):
             log.warning("the answer of %s could not be read", name, exc_info=error)
-        redact = Redactor((*list_api_keys(self.find(tier)), *self.redact.secrets))
+        redact = Redactor((*list_api_keys(self.load(name)), *self.redact.secrets))
         message = describe_failure(name, error, received, redact)
         too_long, toolless = is_too_long(error), lacks_tools(error)
         if toolless:
@@ -198,6 +233,7 @@ class Models:
             retry_after_s=find_requested_delay(error),
             is_too_long=too_long,
             lacks_tools=toolless,
+            is_request_at_fault=too_long or toolless or is_request_at_fault(error),
         )
 
     async def stream(
@@ -219,14 +255,25 @@ class Models:
                     listener.on_text(text)
         return stream.get()
 
-    def build_settings(self, tier: Tier, *, use_tools: bool) -> ModelSettings:
-        # We retry ourselves. The providers' own retries would be invisible and would multiply ours.
-        settings = ModelSettings(timeout=self.timeout_s, max_retries=0, max_tokens=self.find_sizes(tier)[1])
-        return settings if use_tools else settings | ModelSettings(tool_choice="none")
-
-    def to_model_call(self, tier: Tier, response: ModelResponse) -> ModelCall:
-        name, usage = self.names[tier], response.usage
+    def to_model_call(self, tier: Tier, name: str, response: ModelResponse) -> ModelCall:
+        usage = response.usage
         return ModelCall(tier, name, usage.input_tokens, usage.output_tokens, self.prices.cost(name, usage))
+
+
+def combine_failures(failures: Sequence[ModelFailed | SettingsError]) -> ModelFailed | SettingsError:
+    """Return one failure for all models that were asked. It is transient if one of theirs is."""
+    if len(failures) == 1:
+        return failures[0]
+    calls = [failure for failure in failures if isinstance(failure, ModelFailed)]
+    delays = [call.retry_after_s for call in calls if call.is_transient]
+    is_too_long = any(call.is_too_long for call in calls)
+    return ModelFailed(
+        " ".join(map(str, failures)),
+        is_transient=bool(delays) and not is_too_long,
+        retry_after_s=None if None in delays else min((delay for delay in delays if delay is not None), default=None),
+        is_too_long=is_too_long,
+        is_request_at_fault=any(call.is_request_at_fault for call in calls),
+    )
 
 
 def extract_text(event: object) -> str:

@@ -4,11 +4,15 @@ import re
 from typing import Final
 
 from pydantic_ai.exceptions import (
+    ContentFilterError,
     ModelAPIError,
+    ModelAuthenticationError,
     ModelConnectionError,
     ModelHTTPError,
+    ModelNotFoundError,
     ModelQuotaExceededError,
     ModelRateLimitError,
+    ModelRequestRejectedError,
     ModelRequestTimeout,
     ModelServerError,
     ModelUnavailableError,
@@ -76,6 +80,16 @@ def is_transient(error: Exception, received: ReceivedBody) -> bool:
     is_garbled = isinstance(error, ModelAPIError) and isinstance(error.__cause__, ValueError)  # could not be decoded
     is_intercepted = received.is_from_a_proxy and not isinstance(error, ModelAPIError)
     return is_garbled or is_intercepted or isinstance(error, (*TRANSIENT_ERRORS, AnswerInterrupted))
+
+
+def is_request_at_fault(error: Exception) -> bool:
+    """Return whether the provider rejected the request itself, so that another model must not be asked the same.
+
+    A rejected key, an unknown model and an exhausted account are the fault of the configuration: a fallback may answer.
+    """
+    if isinstance(error, ModelAuthenticationError | ModelNotFoundError):
+        return False
+    return isinstance(error, ModelRequestRejectedError | ContentFilterError | UserError)
 
 
 def find_requested_delay(error: Exception) -> float | None:

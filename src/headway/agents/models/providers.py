@@ -70,8 +70,9 @@ def is_at_openai(model: Model) -> bool:
 
 
 def get_address(model: Model) -> str:
-    """Return the base URL of the model's provider; empty for a model in this process."""
+    """Return the base URL of the model's provider without user and password; empty for a model in this process."""
     try:
-        return model.base_url or ""
-    except (AttributeError, UserError):  # some providers have none
+        parts = urlsplit(model.base_url or "")
+    except (AttributeError, UserError, ValueError):  # some providers have no address
         return ""
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")

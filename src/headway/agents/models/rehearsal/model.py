@@ -37,7 +37,7 @@ from headway.ledger.todo import OPEN_STATUSES
 
 DISCLAIMER: Final = (
     "This is the rehearsal model: it follows rules and is not an LLM. Set HEADWAY_MODEL to use one, such as "
-    "openai-chat:gpt-5-mini with OPENAI_API_KEY."
+    "openai:gpt-5-mini with OPENAI_API_KEY."
 )
 EXAMPLE_REQUEST: Final = "“Calculate 12*7, then write the result to notes.txt, and then list the files”"
 GREETING: Final = f"Hello! I am Headway's stand-in for an LLM: I plan, and use simple tools. Try {EXAMPLE_REQUEST}.\n\n{DISCLAIMER}"

@@ -1,41 +1,36 @@
 """`headway doctor`: check the installation and say how to fix problems."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from headway.actions import halts, jobs
 from headway.ledger.errors import HeadwayError
 from headway.ledger.job import Halt
-from headway.ledger.run import REHEARSAL_MODEL
 from headway.ledger.text import to_one_line
 from headway.settings import Settings, redact_database_url
 from headway.storage.direct import DirectDatabase
 from headway.storage.health import check_database
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
+from headway.surfaces.cli.findings import Finding
+from headway.surfaces.cli.model_checks import inspect_models
 from headway.surfaces.cli.render import format_time
 
 
-class Finding(NamedTuple):
-    name: str
-    detail: str
-    ok: bool = True
-    warning: bool = False  # unusual, but not a fault
-
-
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
+@click.option("--call", "may_call", is_flag=True, help="Try each model with one small request, which costs a little.")
 @pass_invocation
-def doctor(invocation: Invocation) -> None:
+def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  named by click
     """Check the database, the engine, the models and the operator's channels. Says how to fix problems."""
     settings = invocation.settings()
     findings = [
         Finding("home", settings.home),
         *inspect_database(settings),
-        *inspect_models(settings),
+        *inspect_models(settings, may_call=may_call),
         *inspect_channels(settings),
     ]
     healthy = all(finding.ok for finding in findings)
-    document = {"ok": healthy, "checks": [finding._asdict() for finding in findings]}
+    document = {"ok": healthy, "checks": [finding.to_document() for finding in findings]}
     invocation.answer(document, lambda: click.echo("\n".join(format_finding(finding) for finding in findings)))
     if not healthy:
         raise click.exceptions.Exit(1)
@@ -79,23 +74,3 @@ def inspect_channels(settings: Settings) -> list[Finding]:
 
 def describe_channel(channel: Any) -> str:
     return str(channel.service_name) if channel else "this entry of HEADWAY_NOTIFY is not the URL of a known service"
-
-
-def inspect_models(settings: Settings) -> list[Finding]:
-    """Check each configured model once. The model is built but not called, because calls cost money."""
-    tiers = {"model": settings.model, "mid": settings.model_mid, "cheap": settings.model_cheap}
-    tiers_by_model = {name: [tier for tier in tiers if tiers[tier] == name] for name in dict.fromkeys(tiers.values())}
-    return [inspect_model(name, tiers[0]) for name, tiers in tiers_by_model.items()]
-
-
-def inspect_model(name: str, tier: str) -> Finding:
-    if name == REHEARSAL_MODEL:
-        detail = "rehearsal: a built-in stand-in that follows rules, not an LLM; set HEADWAY_MODEL to use one."
-        return Finding(tier, detail)
-    from headway.agents.models.providers import build_model  # noqa: PLC0415  takes a second to import
-
-    try:
-        build_model(name)
-    except HeadwayError as error:
-        return Finding(tier, str(error).removesuffix(" `headway doctor` checks it."), ok=False)
-    return Finding(tier, name)

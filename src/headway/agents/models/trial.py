@@ -1,0 +1,55 @@
+"""Try a model with one cheap request: whether it answers, how fast, and whether it calls tools."""
+
+import time
+from typing import Final, NamedTuple
+
+from pydantic_ai.messages import InstructionPart
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+
+from headway.agents.models.client import ModelFailed, Models
+from headway.agents.models.prices import Prices
+from headway.agents.transcript import build_user_message
+from headway.ledger.redaction import Redactor
+from headway.ledger.tiers import TierParameters
+from headway.storage.stores.spending import ModelCall
+
+MAX_OUTPUT_TOKENS: Final = 512  # reasoning models think before they call a tool
+TOOL: Final = ToolDefinition(
+    name="ping", description="Answer that you are there.", parameters_json_schema={"type": "object", "properties": {}}
+)
+INSTRUCTIONS: Final = "This is a connection test."
+REQUEST: Final = "Call the tool ping once."
+REQUEST_WITHOUT_TOOLS: Final = "Answer with the word pong."
+
+
+class Trial(NamedTuple):
+    call: ModelCall
+    seconds: float
+    called_tool: bool
+    lacks_tools: bool  # the provider refused the tool, or models.toml says that the model has none
+
+
+async def try_model(name: str, parameters: TierParameters, timeout_s: float, prices: Prices, redact: Redactor) -> Trial:
+    """Ask the model once, or twice if it refuses the tool. Raise ModelFailed or SettingsError if it does not answer."""
+    limit = min(MAX_OUTPUT_TOKENS, parameters.max_output_tokens)
+    own = parameters._replace(fallback=(), max_output_tokens=limit)
+    models = Models({"cheap": name}, timeout_s, prices, redact=redact, parameters={"cheap": own})
+    try:
+        return await ask_once(models, offers_tool=models.describe("cheap").supports_tools)
+    except ModelFailed as failed:
+        if not failed.lacks_tools:
+            raise
+        return await ask_once(models, offers_tool=False)
+    finally:
+        await models.close()
+
+
+async def ask_once(models: Models, *, offers_tool: bool) -> Trial:
+    parameters = ModelRequestParameters(
+        function_tools=[TOOL] if offers_tool else [], instruction_parts=[InstructionPart(content=INSTRUCTIONS)]
+    )
+    began = time.monotonic()
+    reply = await models.ask("cheap", [build_user_message(REQUEST if offers_tool else REQUEST_WITHOUT_TOOLS)], parameters)
+    called = any(call.tool_name == TOOL.name for call in reply.response.tool_calls)
+    return Trial(reply.call, time.monotonic() - began, called, not offers_tool)
