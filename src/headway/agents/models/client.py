@@ -16,7 +16,7 @@ from pydantic_ai.settings import ModelSettings
 
 from headway.agents.models.capture import ReceivedBody, capture_body
 from headway.agents.models.failures import check_answer, describe_failure, find_requested_delay, is_transient
-from headway.agents.models.prices import Prices
+from headway.agents.models.prices import Prices, count_cached
 from headway.agents.models.rehearsal.model import build_rehearsal_model
 from headway.agents.roles import Tier
 from headway.agents.tracing import NullTracer, Tracer, to_usage_attributes, trace_model_call
@@ -25,7 +25,7 @@ from headway.ledger.errors import HeadwayError, SettingsError
 from headway.ledger.redaction import Redactor
 from headway.ledger.run import REHEARSAL_MODEL
 from headway.ledger.text import to_one_line
-from headway.storage.stores.spending import ModelCall
+from headway.storage.stores.spending import ModelCall, SpendingTotal
 
 log = logging.getLogger("headway.models")
 
@@ -74,6 +74,7 @@ class Models:
         self.tracer = tracer or NullTracer()
         self.redact = redact or Redactor()
         self.by_name: dict[str, Model] = dict(known or {})
+        self.totals: dict[str, SpendingTotal] = {}  # of the calls that this process made
 
     def find(self, tier: Tier) -> Model:
         name = self.names[tier]
@@ -115,6 +116,7 @@ class Models:
         with trace_model_call(self.tracer, self.names[tier]) as note:
             reply = await self.answer(tier, messages, parameters, listener)
             note(to_usage_attributes(reply.call))
+        self.totals[reply.call.model] = self.totals.get(reply.call.model, SpendingTotal(reply.call.model)).add(reply.call)
         return reply
 
     async def answer(
@@ -161,7 +163,9 @@ class Models:
 
     def to_model_call(self, tier: Tier, response: ModelResponse) -> ModelCall:
         name, usage = self.names[tier], response.usage
-        return ModelCall(tier, name, usage.input_tokens, usage.output_tokens, self.prices.cost(name, usage))
+        cached = count_cached(usage)
+        cost = self.prices.cost(name, usage)
+        return ModelCall(tier, name, usage.input_tokens, usage.output_tokens, cost, cached.read, cached.written)
 
 
 def build_model(name: str) -> Model:

@@ -12,6 +12,7 @@ from headway.ledger.text import to_one_line
 from headway.settings import Settings, redact_database_url
 from headway.storage.direct import DirectDatabase
 from headway.storage.health import check_database
+from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
 from headway.surfaces.cli.render import format_time
 
@@ -32,6 +33,7 @@ def doctor(invocation: Invocation) -> None:
         Finding("home", settings.home),
         *inspect_database(settings),
         *inspect_models(settings),
+        *inspect_prices(settings),
         *inspect_channels(settings),
     ]
     healthy = all(finding.ok for finding in findings)
@@ -79,6 +81,14 @@ def inspect_channels(settings: Settings) -> list[Finding]:
 
 def describe_channel(channel: Any) -> str:
     return str(channel.service_name) if channel else "this entry of HEADWAY_NOTIFY is not the URL of a known service"
+
+
+def inspect_prices(settings: Settings) -> list[Finding]:
+    """Name the models without a known price, because no budget can stop them."""
+    try:
+        return [Finding("price", describe_unpriced(model, settings), warning=True) for model in list_unpriced(settings)]
+    except HeadwayError as error:
+        return [Finding("price", str(error), ok=False)]
 
 
 def inspect_models(settings: Settings) -> list[Finding]:

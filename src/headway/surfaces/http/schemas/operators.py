@@ -26,20 +26,21 @@ class OneHalt(BaseModel):
     halt: HaltShape
 
 
-class ModelCosts(BaseModel):
+class CallTotals(BaseModel):
+    calls: int
+    input_tokens: Annotated[int, Field(description="Includes the cached tokens")]
+    cached_tokens: Annotated[int, Field(description="The input tokens that were read from the provider's prompt cache")]
+    cache_write_tokens: Annotated[int, Field(description="The input tokens that were written to it")]
+    output_tokens: int
+    cost_usd: float
+
+
+class ModelCosts(CallTotals):
     model: str
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cost_usd: float
 
 
-class RunCosts(BaseModel):
+class RunCosts(CallTotals):
     run_id: str
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cost_usd: float
 
 
 class CostsShape(BaseModel):
@@ -48,6 +49,9 @@ class CostsShape(BaseModel):
     window_s: int
     by_model: list[ModelCosts]
     by_run: list[RunCosts]
+    unpriced: Annotated[
+        list[str], Field(description="Configured models without a known price. Their calls cost 0, so the limit cannot stop them")
+    ]
 
 
 class OneCosts(BaseModel):

@@ -19,6 +19,7 @@ import {
   pluralize,
   RetryTime,
   StatusIcon,
+  Unpriced,
   Until,
 } from "./ui.js";
 import { useStream } from "./watch.js";
@@ -42,6 +43,7 @@ function CostStat({ goal, costs }) {
       max=${limit || 1}
       aria-label=${hasBudget ? "Spent of the budget" : "Spent of the shared pool"}
     ></progress></dd>
+    <dd><${Unpriced} models=${costs?.unpriced ?? []} /></dd>
   <//>`;
 }
 

@@ -17,6 +17,7 @@ import {
   pluralize,
   RetryTime,
   StatusIcon,
+  Unpriced,
 } from "./ui.js";
 import { deadLetterCount, halt, useStream } from "./watch.js";
 
@@ -100,14 +101,18 @@ const KillSwitch = () => html`<${Card} title="Kill switch">
 
 // Costs
 
+const describeCached = ({ cached_tokens, input_tokens }) =>
+  cached_tokens ? ` (${Math.round((100 * cached_tokens) / input_tokens)}% from the cache)` : "";
+
 function ModelCost({ row, highest }) {
   const { model, cost_usd, calls, input_tokens, output_tokens } = row;
+  const cached = describeCached(row);
   const width = highest ? Math.max(0.6, (100 * cost_usd) / highest) : 0;
   return html`<li>
     <span class="truncate" dir="auto">${model}</span><span>${formatMoney(cost_usd)}</span>
     <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect width=${width} height="8" /></svg>
     <small class="num">
-      ${pluralize(calls, "call")} · ${input_tokens.toLocaleString()} tokens in · ${output_tokens.toLocaleString()} out
+      ${pluralize(calls, "call")} · ${input_tokens.toLocaleString()} tokens in${cached} · ${output_tokens.toLocaleString()} out
     </small>
   </li>`;
 }
@@ -155,7 +160,7 @@ function Costs() {
   const dialog = useRef();
   const spending = costs.value;
   if (!spending) return null;
-  const { spent_usd, limit_usd, by_model } = spending;
+  const { spent_usd, limit_usd, by_model, unpriced } = spending;
   const limit = `of ${formatMoney(limit_usd)}`;
   const tone = !limit_usd || spent_usd / limit_usd > 0.8 ? "warn" : "";
   const openDialog = () => dialog.current.showModal();
@@ -165,6 +170,7 @@ function Costs() {
       <p><strong class="num">${formatMoney(spent_usd)}</strong> <span class="muted num">${limit} for all agents together</span></p>
       <progress class=${tone} value=${spent_usd} max=${limit_usd || 1} aria-label="Spent of the pool"></progress>
     </div>
+    <${Unpriced} models=${unpriced} />
     <${ModelCosts} rows=${by_model} />
     <${LimitDialog} dialog=${dialog} spending=${spending} />
   <//>`;
