@@ -9,6 +9,7 @@ import { html, preferences, signal, useEffect, useRef, useState } from "./lib.js
 import {
   Ago,
   Card,
+  describeUnpriced,
   Empty,
   formatDuration,
   formatMoney,
@@ -19,7 +20,6 @@ import {
   pluralize,
   RetryTime,
   StatusIcon,
-  Unpriced,
   Until,
 } from "./ui.js";
 import { useStream } from "./watch.js";
@@ -32,6 +32,7 @@ const Stat = ({ name, children }) => html`<div><dt>${name}</dt>${children}</div>
 
 function CostStat({ goal, costs }) {
   const hasBudget = Boolean(goal.budget_usd);
+  const warning = describeUnpriced(costs?.unpriced ?? []);
   const limit = goal.budget_usd || costs?.limit_usd || 0;
   const spent = hasBudget ? goal.cost_usd : (costs?.spent_usd ?? 0);
   const share = hasBudget ? `of ${formatMoney(limit)}` : `· pool ${formatMoney(spent)} of ${formatMoney(limit)}`;
@@ -43,7 +44,7 @@ function CostStat({ goal, costs }) {
       max=${limit || 1}
       aria-label=${hasBudget ? "Spent of the budget" : "Spent of the shared pool"}
     ></progress></dd>
-    <dd><${Unpriced} models=${costs?.unpriced ?? []} /></dd>
+    ${warning && html`<dd><small dir="auto">${warning}</small></dd>`}
   <//>`;
 }
 

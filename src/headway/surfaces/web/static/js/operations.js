@@ -8,6 +8,7 @@ import { session } from "./session.js";
 import {
   Ago,
   Card,
+  describeUnpriced,
   Empty,
   formatDuration,
   formatMoney,
@@ -17,7 +18,6 @@ import {
   pluralize,
   RetryTime,
   StatusIcon,
-  Unpriced,
 } from "./ui.js";
 import { deadLetterCount, halt, useStream } from "./watch.js";
 
@@ -162,6 +162,7 @@ function Costs() {
   if (!spending) return null;
   const { spent_usd, limit_usd, by_model, unpriced } = spending;
   const limit = `of ${formatMoney(limit_usd)}`;
+  const warning = describeUnpriced(unpriced);
   const tone = !limit_usd || spent_usd / limit_usd > 0.8 ? "warn" : "";
   const openDialog = () => dialog.current.showModal();
   const change = session.value?.operator && html`<button class="btn small" onClick=${openDialog}>Change the limit</button>`;
@@ -169,8 +170,8 @@ function Costs() {
     <div class="pool">
       <p><strong class="num">${formatMoney(spent_usd)}</strong> <span class="muted num">${limit} for all agents together</span></p>
       <progress class=${tone} value=${spent_usd} max=${limit_usd || 1} aria-label="Spent of the pool"></progress>
+      ${warning && html`<p class="hint status-late" dir="auto">${warning}</p>`}
     </div>
-    <${Unpriced} models=${unpriced} />
     <${ModelCosts} rows=${by_model} />
     <${LimitDialog} dialog=${dialog} spending=${spending} />
   <//>`;
