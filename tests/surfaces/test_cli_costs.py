@@ -35,6 +35,14 @@ def test_each_model_is_a_line_with_the_share_of_its_input_that_was_cached(talker
     assert costs["unpriced"] == [f"openai-chat:{MODEL}"]
 
 
+def test_only_the_chosen_tenant_is_shown(headway: Shell) -> None:
+    headway.ok("tenant", "add", "acme")
+    headway.ok("chat", "hello")
+    assert [row["model"] for row in headway.json("costs")["costs"]["by_model"]] == ["rehearsal"]
+    assert headway.json("costs", "--tenant", "acme")["costs"]["by_model"] == []
+    assert "omit --conversation" in headway("costs", "--conversation", "1").err
+
+
 def test_a_price_of_ones_own_ends_the_warning(talker: Shell, model: ModelServer) -> None:
     home = talker.folder / ".headway"
     home.mkdir()
