@@ -8,7 +8,6 @@ import { session } from "./session.js";
 import {
   Ago,
   Card,
-  describeUnpriced,
   Empty,
   formatDuration,
   formatMoney,
@@ -125,6 +124,10 @@ function ModelCosts({ rows }) {
   </ul>`;
 }
 
+const Unpriced = ({ models }) => html`<p class="hint status-late" dir="auto">
+  No known price: ${models.join(", ")}. Calls are counted as $0, so the limit cannot stop them. Add prices to prices.toml.
+</p>`;
+
 function LimitDialog({ dialog, spending }) {
   const save = (event) => {
     event.preventDefault();
@@ -162,7 +165,6 @@ function Costs() {
   if (!spending) return null;
   const { spent_usd, limit_usd, by_model, unpriced } = spending;
   const limit = `of ${formatMoney(limit_usd)}`;
-  const warning = describeUnpriced(unpriced);
   const tone = !limit_usd || spent_usd / limit_usd > 0.8 ? "warn" : "";
   const openDialog = () => dialog.current.showModal();
   const change = session.value?.operator && html`<button class="btn small" onClick=${openDialog}>Change the limit</button>`;
@@ -170,7 +172,7 @@ function Costs() {
     <div class="pool">
       <p><strong class="num">${formatMoney(spent_usd)}</strong> <span class="muted num">${limit} for all agents together</span></p>
       <progress class=${tone} value=${spent_usd} max=${limit_usd || 1} aria-label="Spent of the pool"></progress>
-      ${warning && html`<p class="hint status-late" dir="auto">${warning}</p>`}
+      ${unpriced.length > 0 && html`<${Unpriced} models=${unpriced} />`}
     </div>
     <${ModelCosts} rows=${by_model} />
     <${LimitDialog} dialog=${dialog} spending=${spending} />

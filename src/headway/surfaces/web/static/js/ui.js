@@ -65,11 +65,6 @@ export const Until = ({ at }) => renderTime(at, at <= now.value ? "now" : `in ${
 export const RetryTime = ({ at }) => at > now.value && html` · retries its model <${Until} at=${at} />`;
 
 export const formatMoney = (dollars) => `$${dollars.toFixed(dollars > 0 && dollars < 0.01 ? 4 : 2)}`;
-/** What models without a known price mean for the limit. Empty if there are none. */
-export const describeUnpriced = (models) =>
-  models.length
-    ? `No known price: ${models.join(", ")}. Calls are counted as $0, so the limit cannot stop them. Add prices to prices.toml.`
-    : "";
 export const pluralize = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;
 
 export function Ring({ value, total }) {
