@@ -14,11 +14,12 @@ from headway.agents.models.prices import Price, Prices, load_prices
 from headway.ledger.errors import SettingsError
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.stores.spending import ModelCall
-from tests.agents.test_garbled_providers import BLOCK, DELTA, OVER, STOP, Handler, Provider, anthropic_stream
+from tests.agents.test_garbled_providers import BLOCK, DELTA, OVER, STOP, Handler, Provider, anthropic_stream, google_event
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import chunk, encode_stream, raw
 
-OPENAI, RESPONSES, ANTHROPIC = "openai-chat:gpt-4o", "openai-responses:gpt-5", "anthropic:claude-sonnet-4-6"
+OPENAI, RESPONSES = "openai-chat:gpt-4o", "openai-responses:gpt-5"
+ANTHROPIC, GOOGLE = "anthropic:claude-sonnet-4-6", "google:gemini-2.5-flash"
 MILLION = 1_000_000
 
 
@@ -142,9 +143,10 @@ def talk_to(url: str, home: Path, model: str, body: str) -> Iterator[Talk]:
         provider.sent = raw(body).raw or b""
         try:
             with open_talk(url, home, raw(body), model=model) as talk:
-                for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
+                for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
                     patch.setenv(variable, provider.url)
-                patch.setenv("ANTHROPIC_API_KEY", "test-key")
+                for variable in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+                    patch.setenv(variable, "test-key")
                 talk.headway.runtime.models.by_name.clear()  # built from the environment above on first use
                 yield talk
         finally:
@@ -160,14 +162,20 @@ RESPONSE = responses_stream(
     input_tokens_details={"cached_tokens": 800},
     output_tokens_details={"reasoning_tokens": 0},
 )
+CONTENT = google_event(
+    [{"text": "Hi"}],
+    usageMetadata={"promptTokenCount": 1_000, "cachedContentTokenCount": 800, "candidatesTokenCount": 50, "totalTokenCount": 1_050},
+)
 MESSAGE = messages_stream(input_tokens=50, cache_read_input_tokens=800, cache_creation_input_tokens=150)
 
 
+@pytest.mark.filterwarnings("ignore::Warning")  # Google's library causes warnings when it is imported
 @pytest.mark.parametrize(
     ("model", "body", "cost", "written"),
     [
         (OPENAI, CHAT, (200 * 2.5 + 800 * 1.25 + 50 * 10) / MILLION, 0),
         (RESPONSES, RESPONSE, (200 * 1.25 + 800 * 0.125 + 50 * 10) / MILLION, 0),
+        (GOOGLE, CONTENT, (200 * 0.3 + 800 * 0.03 + 50 * 2.5) / MILLION, 0),
         (ANTHROPIC, MESSAGE, (50 * 3 + 800 * 0.3 + 150 * 3.75 + 50 * 15) / MILLION, 150),
     ],
 )

@@ -26,21 +26,29 @@ class OneHalt(BaseModel):
     halt: HaltShape
 
 
-class CallTotals(BaseModel):
+InputTokens = Annotated[int, Field(description="Includes the cached tokens")]
+CachedTokens = Annotated[int, Field(description="The input tokens that were read from the provider's prompt cache")]
+CacheWriteTokens = Annotated[int, Field(description="The input tokens that were written to it")]
+
+
+class ModelCosts(BaseModel):
+    model: str
     calls: int
-    input_tokens: Annotated[int, Field(description="Includes the cached tokens")]
-    cached_tokens: Annotated[int, Field(description="The input tokens that were read from the provider's prompt cache")]
-    cache_write_tokens: Annotated[int, Field(description="The input tokens that were written to it")]
+    input_tokens: InputTokens
+    cached_tokens: CachedTokens
+    cache_write_tokens: CacheWriteTokens
     output_tokens: int
     cost_usd: float
 
 
-class ModelCosts(CallTotals):
-    model: str
-
-
-class RunCosts(CallTotals):
+class RunCosts(BaseModel):
     run_id: str
+    calls: int
+    input_tokens: InputTokens
+    cached_tokens: CachedTokens
+    cache_write_tokens: CacheWriteTokens
+    output_tokens: int
+    cost_usd: float
 
 
 class CostsShape(BaseModel):
