@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from headway.actions import conversations, idempotency, jobs, schedules, tenants, turns
+from headway.actions import conversations, idempotency, jobs, schedules, spending, tenants, turns
 from headway.actions.live_text import LiveText
 from headway.agents import role_files
 from headway.agents.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
@@ -198,6 +198,17 @@ class Headway:
             self.nudge,
             self.tracer,
         )
+
+    @cached_property
+    def unpriced_models(self) -> list[str]:
+        """The configured models without a known price. Their calls are counted as $0, so no budget stops them."""
+        models = self.runtime.models
+        return models.prices.list_unpriced(models.names.values())
+
+    def list_model_totals(self) -> list[dict[str, Any]]:
+        """List the totals of the model calls that this process has made, by model."""
+        totals = self.runtime.models.totals.values() if "runtime" in vars(self) else ()
+        return [spending.encode_total("model", total) for total in totals]
 
     @cached_property
     def tracer(self) -> "Tracer":

@@ -202,7 +202,8 @@ class Talk:
         return [EffectRow._make(row) for row in self.database.read(lambda tx: tx.all(sql, self.tenant_id))]
 
     def model_calls(self) -> list[ModelCall]:
-        sql = "SELECT tier, model, input_tokens, output_tokens, cost FROM model_calls WHERE tenant_id = ? ORDER BY id"
+        sql = """SELECT tier, model, input_tokens, output_tokens, cost, cached_tokens, cache_write_tokens FROM model_calls
+                 WHERE tenant_id = ? ORDER BY id"""
         return [ModelCall._make(row) for row in self.database.read(lambda tx: tx.all(sql, self.tenant_id))]
 
     def notices(self) -> list[tuple[str, str]]:

@@ -35,6 +35,8 @@ def test_a_question_is_planned_worked_off_and_answered(tmp_path: Path) -> None:
             assert (turn.status, turn.outcome) == ("finished", "drained")
             assert "84" in turn.answer
             assert [todo.status for todo in turn.plan] == ["completed", "completed"]
+            assert turn.usage.input_tokens > turn.usage.output_tokens > 0
+            assert (turn.usage.cached_tokens, turn.usage.cost_usd) == (0, 0)
         assert [path.read_text() for path in tmp_path.rglob("notes.txt")] == ["84"]
 
     run_scenario(scenario)

@@ -23,11 +23,12 @@ from tests.surfaces.conversation_client import (
 from tests.surfaces.server_harness import Client, Service, check_problem, wait_until
 
 TURN_FIELDS = ["id", "conversation_id", "request", "mode", "status", "iterations", "limit", "resubmissions", "outcome"]
-TURN_FIELDS += ["incomplete", "retry_at", "started_at", "ended_at"]
+TURN_FIELDS += ["incomplete", "retry_at", "usage", "started_at", "ended_at"]
 
 
 def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
     conversation = chatter.conversation()
+    model.script = lambda _: text("hello", usage=(120, 7))
     turn_id = say(chatter, conversation, "Who are you?")
     turn = wait_for_turn(chatter, turn_id)
 
@@ -46,6 +47,7 @@ def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
         "outcome": "answered",
         "incomplete": [],
         "retry_at": 0,
+        "usage": {"input_tokens": 120, "cached_tokens": 0, "output_tokens": 7, "cost_usd": 0.0},
         "started_at": turn["started_at"],
         "ended_at": turn["ended_at"],
     }

@@ -346,7 +346,8 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
 }
 NO_ID_COMMANDS = {
     *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
-    *("token list", "token new", "jobs list", "schedule list", "halt", "unhalt", "doctor", "serve", "worker", "demo", "completion"),
+    *("token list", "token new", "jobs list", "schedule list", "costs", "halt", "unhalt", "doctor", "serve", "worker", "demo"),
+    "completion",
 }
 
 

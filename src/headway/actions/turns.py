@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, get_args
 from uuid import uuid4
 
 from headway.actions import conversations, halts, jobs, runs, spending
+from headway.actions.spending import Usage
 from headway.ledger import text
 from headway.ledger.errors import Invalid, TurnEnded, TurnFailed, TurnRunning
 from headway.ledger.events import Event, encode_json
@@ -47,6 +48,7 @@ class TurnReport(NamedTuple):
     outcome: str | None  # drained, answered, incomplete, limit, filtered
     answer: str
     plan: tuple[Todo, ...]
+    usage: Usage
 
 
 def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRequest) -> Run:
@@ -232,6 +234,7 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
         "outcome": turn.outcome,
         "incomplete": list_incomplete(tx, tenant_id, turn.id),
         "retry_at": jobs.retry_times(tx, tenant_id, [run.id]).get(run.id, 0) if run else 0,
+        "usage": spending.get_turn_usage(tx, tenant_id, turn.id)._asdict(),
         "started_at": turn.started_at // 1000,
         "ended_at": turn.ended_at // 1000,
     }
@@ -245,7 +248,8 @@ def get_report(tx: Transaction, tenant_id: int, turn_id: str) -> TurnReport:
     if turn.status == "failed":
         raise TurnFailed(result)
     plan = tuple(todo_store.list_by_turn(tx, tenant_id, turn_id))
-    return TurnReport(turn.id, turn.conversation_id, turn.status, turn.outcome, result, plan)
+    usage = spending.get_turn_usage(tx, tenant_id, turn_id)
+    return TurnReport(turn.id, turn.conversation_id, turn.status, turn.outcome, result, plan, usage)
 
 
 def list_messages(

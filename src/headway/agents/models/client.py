@@ -21,7 +21,7 @@ from headway.agents.models.failures import (
     is_request_at_fault,
     is_transient,
 )
-from headway.agents.models.prices import Prices
+from headway.agents.models.prices import Prices, count_cached
 from headway.agents.models.providers import build_model
 from headway.agents.models.request_settings import build_settings
 from headway.agents.models.windows import find_window, limit_output
@@ -30,7 +30,7 @@ from headway.agents.transcript import clean_response
 from headway.ledger.errors import HeadwayError, SettingsError
 from headway.ledger.redaction import Redactor
 from headway.ledger.tiers import Tier, TierParameters
-from headway.storage.stores.spending import ModelCall
+from headway.storage.stores.spending import ModelCall, SpendingTotal
 
 log = logging.getLogger("headway.models")
 
@@ -98,6 +98,7 @@ class Models:
         self.tracer = tracer or NullTracer()
         self.redact = redact or Redactor()
         self.by_name: dict[str, Model] = dict(known or {})
+        self.totals: dict[str, SpendingTotal] = {}  # of the calls that this process made
         self.without_tools: set[str] = set()  # models that refused tools in this process
         self.sizes: dict[Tier, tuple[int, int]] = {}
 
@@ -187,6 +188,7 @@ class Models:
                     reply = await self.answer(name, messages, parameters, settings, listener)
                     call = self.to_model_call(tier, name, reply)
                     note(to_usage_attributes(call))
+                self.totals[name] = self.totals.get(name, SpendingTotal(name)).add(call)
                 return ModelReply(reply, call)
             except (ModelFailed, SettingsError) as error:
                 failures.append(error)
@@ -257,7 +259,9 @@ class Models:
 
     def to_model_call(self, tier: Tier, name: str, response: ModelResponse) -> ModelCall:
         usage = response.usage
-        return ModelCall(tier, name, usage.input_tokens, usage.output_tokens, self.prices.cost(name, usage))
+        cached = count_cached(usage)
+        cost = self.prices.cost(name, usage)
+        return ModelCall(tier, name, usage.input_tokens, usage.output_tokens, cost, cached.read, cached.written)
 
 
 def combine_failures(failures: Sequence[ModelFailed | SettingsError]) -> ModelFailed | SettingsError:

@@ -86,6 +86,13 @@ class IncompleteItem(BaseModel):
     status: str
 
 
+class UsageShape(BaseModel):
+    input_tokens: int
+    cached_tokens: Annotated[int, Field(description="The input tokens that were read from the provider's prompt cache")]
+    output_tokens: int
+    cost_usd: float
+
+
 class TurnShape(BaseModel):
     id: str
     conversation_id: int
@@ -98,6 +105,7 @@ class TurnShape(BaseModel):
     outcome: str | None
     incomplete: list[IncompleteItem]
     retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is scheduled")]
+    usage: Annotated[UsageShape, Field(description="Of the turn's model calls so far, those of its sub-agents included")]
     started_at: int
     ended_at: int
 
