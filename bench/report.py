@@ -73,6 +73,7 @@ def as_json(result: Result) -> dict[str, Any]:
         "against": measurements.medians[1],
         "rounds": {"ours": measurements.ours, "reference": measurements.reference},
         **({"curve": {str(size): median(figures) for size, figures in measurements.curve.items()}} if measurements.curve else {}),
+        **({"rows": measurements.rows} if measurements.rows else {}),
     }
 
 
