@@ -1,21 +1,23 @@
 """What a job costs in tokens: the same scripted work through Headway and its peers, captured over HTTP.
 
 An agent reads files, notes a fact of each in its plan, and reports all facts (peers/stations.py). The model behind all of them is
-one scripted server, which counts what it is sent and what it answers (peers/scripted_model.py). Counts repeat exactly, so one round
-is enough.
+one scripted server, which counts what it is sent and what it answers (peers/scripted_model.py). Counts hardly vary, so one round is
+enough.
 """
 
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from bench.harness import Measurements, Unavailable, Workshop, at_most, benchmark, progress
+from bench.harness import Measurements, Unavailable, Workshop, at_most, benchmark, open_workshop, progress
 from bench.peer import DEEPAGENTS_READER, LANGCHAIN_READER, OPENAI_READER, PYDANTIC_READER, SCRIPTED_MODEL
 from bench.peers import stations
+from bench.report import aligned
 
 LENGTHS = (12, 30, 60)
 SMALL_WINDOW = 32_000  # tokens; small enough for compactions
@@ -37,7 +39,7 @@ class Product(NamedTuple):
 class Run(NamedTuple):
     """What a job cost."""
 
-    product: str
+    agent: str
     steps: int
     figures: dict[str, Any]
 
@@ -57,7 +59,7 @@ class Run(NamedTuple):
 
     def as_row(self) -> dict[str, Any]:
         kept = {name: self.figures[name] for name in ("calls", "input", "output", "largest", "view")}
-        return {"product": self.product, "steps": self.steps, "cacheable": self.cacheable, "cents": self.cents, **kept}
+        return {"agent": self.agent, "steps": self.steps, "cacheable": self.cacheable, "cents": self.cents, **kept}
 
 
 class Job:
@@ -195,5 +197,36 @@ def flat(shop: Workshop) -> Measurements:
         raise Unavailable("there is no compaction early enough to compare with")
     # A summary that the agent asks for belongs to the step after it.
     ends = [0, *(place + 1 for place in steps)]
-    costs = [100 * sum(one["input_dollars"] for one in exchanges[start:end]) for start, end in zip(ends, ends[1:], strict=False)]
+    costs = [100 * sum(one["input_dollars"] for one in exchanges[start:end]) for start, end in pairwise(ends)]
     return Measurements([fmean(costs[-FEW - 1 : -1])], [fmean(costs[shrunk + 1 : shrunk + 1 + FEW])], "¢")
+
+
+# Where the tokens go: `python -m bench.tokens [STEPS …]`
+
+
+def describe(run: Run) -> str:
+    """Return a table of the tokens of a run by kind: in the whole run, in its first and in its last request."""
+    exchanges = run.figures["exchanges"]
+    kinds = list(dict.fromkeys(kind for exchange in exchanges for kind in exchange["by_kind"]))
+    rows: list[tuple[str, ...]] = [("tokens", "all calls", "a call", "first call", "last call")]
+    for kind in kinds:
+        by_call = [exchange["by_kind"].get(kind, 0) for exchange in exchanges]
+        rows.append((kind, *(f"{n:,.0f}" for n in (sum(by_call), fmean(by_call), by_call[0], by_call[-1]))))
+    for name in ("input", "cached", "output"):
+        by_call = [exchange[name] for exchange in exchanges]
+        rows.append((name, *(f"{n:,.0f}" for n in (sum(by_call), fmean(by_call), by_call[0], by_call[-1]))))
+    title = f"{run.agent}, {run.steps} steps: {run.figures['calls']} calls, {run.cents:.1f} ¢, {run.figures['view']}"
+    return f"{title}\n\n{aligned(rows)}\n"
+
+
+def main() -> None:
+    lengths = [int(argument) for argument in sys.argv[1:]] or LENGTHS
+    with open_workshop() as shop:
+        job = Job(shop)
+        for steps in lengths:
+            for product in PRODUCTS:
+                print(describe(job.run(product, steps)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

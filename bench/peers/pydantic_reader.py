@@ -21,7 +21,7 @@ class Todo(TypedDict):
 
 async def write_todos(todos: list[Todo]) -> str:
     """Write the whole todo list, with the current status of each item."""
-    return f"Updated todo list to {todos}"
+    return f"Updated {len(todos)} todos."
 
 
 def run(url: str, folder: str, steps: int, *, has_plan: bool = True) -> None:

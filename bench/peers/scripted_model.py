@@ -126,7 +126,7 @@ class Run:
     errors: list[str] = field(default_factory=list)
 
     def answer(self, request: Request) -> Reply:
-        is_step = "read_file" in request.tools and request.body.get("tool_choice") != "none"
+        is_step = bool({"read_file", "create_todo"} & set(request.tools)) and request.body.get("tool_choice") != "none"
         is_over = self.view is not None  # what is looked up after the job is not part of it
         if is_step:
             self.look_at(request)
@@ -256,7 +256,7 @@ def find_handle_of(request: Request, station: int) -> str | None:
 
 
 def summarise(request: Request) -> Reply:
-    """Write the summary that an agent asks for: every code that it shows. It is submitted through a tool, if there is one for it."""
+    """Write the summary that an agent asks for: every code in the request. If there is a tool for it, call it."""
     codes = sorted({found[0] for content in request.texts for found in SENTENCE.findall(content)})
     forced = [tool["function"] for tool in request.body.get("tools") or []]
     if not forced or request.body.get("tool_choice") == "none":

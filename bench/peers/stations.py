@@ -74,9 +74,8 @@ def write_log(station: int) -> str:
     lines: list[str] = [f"# Log of station {station:02}", ""]
     length = 0
     while length < size:
-        entry = source.choice(ENTRIES).format(
-            direction=source.choice(DIRECTIONS), number=source.randrange(2, 60), state=source.choice(STATES), ship=source.choice(SHIPS)
-        )
+        words = {"direction": source.choice(DIRECTIONS), "state": source.choice(STATES), "ship": source.choice(SHIPS)}
+        entry = source.choice(ENTRIES).format(number=source.randrange(2, 60), **words)
         hour = f"{source.randrange(24):02}:{source.choice((0, 15, 30, 45)):02}"
         lines.append(f"Day {len(lines)}, {hour}: {entry}.")
         length += len(lines[-1]) + 1
