@@ -8,6 +8,7 @@ import json
 import re
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from bpe_openai import get_encoding
@@ -82,7 +83,7 @@ def count_common(one: list[Segment], other: list[Segment]) -> int:
         if mine != theirs:
             if mine.kind == theirs.kind:
                 pairs = zip(encode(mine.content), encode(theirs.content), strict=False)
-                total += next((n for n, (left, right) in enumerate(pairs) if left != right), 0)
+                total += sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
             break
         total += mine.tokens
     return total
@@ -194,7 +195,8 @@ class Run:
 
     def conclude(self, request: Request) -> Reply:
         """Note what is in view when the job ends, and look up some of what is not."""
-        everything, numbers = "\n".join(request.texts), range(1, self.steps + 1)
+        everything = "\n".join([*request.texts, *(call.arguments for call in request.calls)])
+        numbers = range(1, self.steps + 1)
         missing = [n for n in numbers if stations.state_keeper(n) not in everything]
         handles = {n: handle for n in missing if (handle := find_handle_of(request, n))}
         self.view = {
