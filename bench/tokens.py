@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from bench.harness import Measurements, Unavailable, Workshop, at_most, benchmark, open_workshop, progress
+from bench.harness import Measurements, Unavailable, Workshop, at_least, at_most, benchmark, open_workshop, progress
 from bench.peer import DEEPAGENTS_READER, LANGCHAIN_READER, OPENAI_READER, PYDANTIC_READER, SCRIPTED_MODEL
 from bench.peers import stations
 from bench.report import aligned
@@ -25,6 +25,7 @@ TENANT = "1"  # the local tenant of a new database
 FEW = 10  # steps whose mean cost is compared
 JOB = "dollar cents for a job of {steps} steps, a file of 2 to 20 KB each"
 CHEAPEST = "the cheapest peer that keeps a plan and the same facts"
+FACTS = "facts in view after 60 steps, or one call away"
 NO_PLAN = "pydantic-ai without any plan"
 
 
@@ -179,6 +180,20 @@ def add_benchmarks(steps: int) -> None:
 
 for length in LENGTHS:
     add_benchmarks(length)
+
+
+@benchmark("tokens.60.facts", FACTS, "all facts in the files", at_least(1))
+def facts(shop: Workshop) -> Measurements:
+    return compare_facts(shop.once(Job).run(OURS, max(LENGTHS)))
+
+
+@benchmark("tokens.60.32k.facts", f"{FACTS}, HEADWAY_CONTEXT_TOKENS=32000", "all facts in the files", at_least(1))
+def facts_in_small_window(shop: Workshop) -> Measurements:
+    return compare_facts(shop.once(Job).run(OURS_COMPACTED, max(LENGTHS)))
+
+
+def compare_facts(run: Run) -> Measurements:
+    return Measurements([run.facts], [2 * run.steps], "facts")
 
 
 @benchmark(
