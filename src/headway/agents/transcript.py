@@ -22,10 +22,13 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from headway.agents.attachments import CanRead, attach
 from headway.agents.tools.toolbox import match_name
+from headway.ledger.attachment import Attachment
 from headway.ledger.events import to_json
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Message, Run
+from headway.storage.stores import attachments as attachment_store
 from headway.storage.stores import messages as message_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
@@ -41,22 +44,30 @@ class TranscriptEntry(NamedTuple):
     sent: bool = True
 
 
-def load(tx: Transaction, run: Run) -> list[TranscriptEntry]:
-    """Load the messages of the run's current task."""
+def load(tx: Transaction, run: Run, attachments: Sequence[Attachment] = ()) -> list[TranscriptEntry]:
+    """Load the messages of the run's current task. The attachments belong to the first one, which does not store them."""
     rows = run_store.list_messages(tx, run.tenant_id, run.id, run.begins_at)
-    return [TranscriptEntry(n, decode(message), sent) for n, message, sent in rows]
+    entries = [TranscriptEntry(n, decode(message), sent) for n, message, sent in rows]
+    if attachments and entries:
+        entries[0] = entries[0]._replace(message=attach(entries[0].message, attachments))
+    return entries
 
 
-def load_history(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> list[ModelMessage]:
+def load_history(
+    tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str, can_read: CanRead | None = None
+) -> list[ModelMessage]:
     """Load the conversation before this turn, without tool calls, so that their tokens are not paid for again."""
     first = message_store.find_first_of_turn(tx, tenant_id, conversation_id, turn_id)
     messages = message_store.list_page(tx, tenant_id, conversation_id, WINDOW_SIZE, first) if first is not None else []
-    return [to_model_message(message) for message in messages]
+    files = attachment_store.list_by_turns(tx, tenant_id, [message.turn_id for message in messages if message.role == "user"])
+    return [to_model_message(message, files.get(message.turn_id, ()), can_read) for message in messages]
 
 
-def to_model_message(message: Message) -> ModelMessage:
+def to_model_message(message: Message, files: Sequence[Attachment] = (), can_read: CanRead | None = None) -> ModelMessage:
     content = escape_frames(message.content)
-    return build_user_message(content) if message.role == "user" else ModelResponse([TextPart(content)])
+    if message.role == "user":
+        return attach(build_user_message(content), files, can_read)
+    return ModelResponse([TextPart(content)])
 
 
 def build_user_message(text: str) -> ModelRequest:

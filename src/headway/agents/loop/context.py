@@ -1,6 +1,7 @@
 """The process-wide runtime and the per-run context that every step of a run shares."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -10,15 +11,19 @@ from pydantic_ai.tools import ToolDefinition
 
 from headway.actions import conversations
 from headway.agents import prompts, transcript
+from headway.agents.attachments import CanRead, can_model_read
 from headway.agents.models.client import Models
 from headway.agents.roles import Role, Roles
 from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope
 from headway.agents.tools.toolbox import Tool, Toolbox
 from headway.agents.tracing import NullTracer, Tracer
+from headway.ledger.attachment import Attachment
+from headway.ledger.errors import SettingsError
 from headway.ledger.goal import GoalLimits
 from headway.ledger.run import Limits, Run, TurnMode
 from headway.ledger.scope import Scope
 from headway.storage.database import Database
+from headway.storage.stores import attachments as attachment_store
 from headway.storage.transaction import Transaction
 
 PLAN_FAMILIES = ("turn_plan", "queue")  # tool families that work on a turn's plan
@@ -49,6 +54,7 @@ class RunContext(NamedTuple):
     role: Role
     execution: Execution
     history: list[ModelMessage]  # the conversation before this turn
+    attachments: Sequence[Attachment] = ()  # of the turn's message
 
     @property
     def scope(self) -> Scope:
@@ -70,8 +76,20 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
     if not run.answers_turn:
         return RunContext(runtime, run, "plan", role, execution, [])
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
-    history = transcript.load_history(tx, run.tenant_id, run.conversation_id, turn.id)
-    return RunContext(runtime, run, "queue" if turn.mode == "queue" else "plan", role, execution, history)
+    history = transcript.load_history(tx, run.tenant_id, run.conversation_id, turn.id, build_reader(runtime.models, role))
+    attachments = attachment_store.list_by_turns(tx, run.tenant_id, [turn.id]).get(turn.id, ())
+    return RunContext(runtime, run, "queue" if turn.mode == "queue" else "plan", role, execution, history, attachments)
+
+
+def build_reader(models: Models, role: Role) -> CanRead:
+    """Return a function that tells whether the role's model can read a file. Another model may have answered an earlier turn."""
+
+    def can_read(attachment: Attachment) -> bool:
+        with suppress(SettingsError):  # the model cannot be built; asking it raises the error
+            return can_model_read(models.find(role.tier), attachment)
+        return False
+
+    return can_read
 
 
 @lru_cache(maxsize=64)

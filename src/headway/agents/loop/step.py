@@ -6,6 +6,7 @@ from pydantic_ai.messages import ModelMessage
 
 from headway.actions import goals, jobs, notices, run_ends, runs, spending, turns
 from headway.agents import prompts, transcript
+from headway.agents.attachments import count_characters
 from headway.agents.loop.context import RunContext
 from headway.agents.loop.requests import AskModel, Assess, Request, Sleep, Stop, Summarise
 from headway.agents.transcript import TranscriptEntry
@@ -162,7 +163,7 @@ class Step:
     def size(self) -> int:
         """Estimate how many characters the next call would send."""
         messages = transcript.select_window(self.context.history, self.entries)
-        return sum(len(str(part)) for message in messages for part in message.parts) + OVERHEAD_CHARACTERS
+        return sum(map(count_characters, messages)) + OVERHEAD_CHARACTERS
 
 
 def list_open_items(plan: list[Todo]) -> list[Todo]:
