@@ -24,6 +24,8 @@ EDGES: Final = (
     "[END AGENT]",
     "[/agent researcher]",
     "[END SCHEDULE]",
+    "[ATTACHED FILE]",
+    "[END ATTACHED FILE]",
 )
 OWNED: Final = "owned by whoever wrote this"
 
