@@ -15,9 +15,10 @@ from headway.agents.models.local import LocalModel
 from headway.ledger.attachment import build_attachment
 from headway.ledger.errors import AttachmentRefused, BadAttachment
 from headway.storage.stores import attachments as attachment_store
+from tests.agents.job_harness import retry
 from tests.agents.turn_harness import SCRIPTED, Talk, in_order, open_talk
 from tests.forgeries import EDGES
-from tests.model_server import Request, calls, error, pause_midway, raw, text
+from tests.model_server import Reply, Request, calls, error, pause_midway, raw, text
 from tests.sample_files import NOTES, PDF, PHOTO, PNG, PNG_BASE64, PNG_URL, REPORT
 
 PHOTO_FRAME = "[ATTACHED FILE]\nphoto.png (image/png)\n[END ATTACHED FILE]"
@@ -126,6 +127,25 @@ def test_the_providers_own_refusal_ends_the_turn_with_its_words(sqlite_url: str,
     assert "HTTP 400" in failure["error"]
     assert "does not support image inputs" in failure["error"]
     assert len(talk.requests) == 1
+
+
+def test_a_refused_image_does_not_block_the_conversation(database_url: str, tmp_path: Path) -> None:
+    def refuse_images(request: Request) -> Reply:
+        return error(400, "No images, please.") if "image_url" in json.dumps(request.messages) else text("Hello.")
+
+    with open_talk(database_url, tmp_path, refuse_images) as talk:
+        assert talk.say("What is this?", "plan", PHOTO)["status"] == "failed"
+        assert talk.say("Are you there?")["outcome"] == "answered"
+
+
+def test_a_retried_turn_still_has_its_image(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, in_order(error(401, "wrong key"), text("A red dot.")), sweeping=True) as talk:
+        assert talk.say("What is this?", "plan", PHOTO)["status"] == "failed"
+        retry(talk)
+        talk.wait(talk.until(lambda: talk.turn()["status"] == "finished"))
+
+        first, second = talk.requests
+        assert second.messages == first.messages
 
 
 def repeat_first_text(messages: list[ModelMessage], _parameters: Any) -> ModelResponse:

@@ -6,6 +6,7 @@ from headway.ledger.attachment import Attachment, AttachmentInfo
 from headway.storage.transaction import Row, Transaction
 
 COLUMNS = "name, media_type, data"
+NOT_FAILED = "AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.id = turn_id AND turns.status = 'failed')"
 
 
 def insert(tx: Transaction, tenant_id: int, turn_id: str, attachments: Sequence[Attachment]) -> None:
@@ -26,9 +27,10 @@ def find(tx: Transaction, tenant_id: int, turn_id: str, n: int) -> Attachment | 
 
 
 def list_by_turns(tx: Transaction, tenant_id: int, turn_ids: Sequence[str]) -> dict[str, list[Attachment]]:
-    """Return the attachments of each turn that has any, in order."""
+    """Return the attachments of each turn that has any, in order. Those of a failed turn are left out: its model may have refused
+    them, and would refuse every later request that contains them."""
     found: dict[str, list[Attachment]] = {}
-    for turn_id, *columns in select(tx, tenant_id, turn_ids, COLUMNS):
+    for turn_id, *columns in select(tx, tenant_id, turn_ids, COLUMNS, NOT_FAILED):
         found.setdefault(turn_id, []).append(Attachment._make(columns))
     return found
 
@@ -41,9 +43,9 @@ def list_infos(tx: Transaction, tenant_id: int, turn_ids: Sequence[str]) -> dict
     return found
 
 
-def select(tx: Transaction, tenant_id: int, turn_ids: Sequence[str], columns: str) -> list[Row]:
+def select(tx: Transaction, tenant_id: int, turn_ids: Sequence[str], columns: str, condition: str = "") -> list[Row]:
     if not turn_ids:
         return []
     marks = ", ".join("?" * len(turn_ids))
-    sql = f"SELECT turn_id, {columns} FROM attachments WHERE tenant_id = ? AND turn_id IN ({marks}) ORDER BY turn_id, n"
+    sql = f"SELECT turn_id, {columns} FROM attachments WHERE tenant_id = ? AND turn_id IN ({marks}) {condition} ORDER BY turn_id, n"
     return tx.all(sql, tenant_id, *turn_ids)
