@@ -2,6 +2,7 @@
 where it cannot matter."""
 
 import re
+from binascii import a2b_base64
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -59,6 +60,11 @@ def build_attachment(name: str, data: bytes, declared_type: str = "") -> Attachm
     if binary_type is None and not is_utf8_text(data):
         raise BadAttachment(f"{name!r} is neither an image (PNG, JPEG, GIF, WebP) nor a PDF nor text in UTF-8.")
     return Attachment(name, binary_type or clean_text_type(declared_type), data)
+
+
+def decode_base64(text: str) -> bytes:
+    """Decode standard base64 with its padding. Raises ValueError for anything else."""
+    return a2b_base64(text, strict_mode=True)
 
 
 def clean_name(name: str) -> str:

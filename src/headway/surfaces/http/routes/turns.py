@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions import conversations, timeline, turns
+from headway.ledger.attachment import BINARY_TYPES
 from headway.ledger.job import Job
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.transaction import Transaction
@@ -132,7 +133,10 @@ async def get_turn(request: Request) -> Response:
 
 
 ATTACHMENT_DOCS: dict[str, Any] = document_route({200: None}, also=(404,), path={"turn_id": str, "n": int})
-ATTACHMENT_DOCS["responses"][200] = {"description": "The file", "content": {"application/octet-stream": {}}}
+ATTACHMENT_DOCS["responses"][200] = {
+    "description": "The file",
+    "content": {media_type: {} for media_type in ("text/plain", *sorted(BINARY_TYPES))},
+}
 ATTACHMENT_DOCS["response_class"] = Response
 
 

@@ -2,11 +2,11 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from headway.agents.roles import SUPERVISOR
 from headway.ledger import attachment
-from headway.ledger.text import NAME_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT
+from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT
 from headway.ledger.todo import DEFAULT_AGENT
 from headway.surfaces.http.schemas.todos import Id, ListId, Name, PageQuery, QueryModel, StrictModel, Text
 
@@ -14,20 +14,22 @@ MAX_WAIT_S = 300
 BASE64_SCHEMA = {
     "type": "string",
     "contentEncoding": "base64",
-    "maxLength": (attachment.SIZE_LIMIT + 2) // 3 * 4,
     "pattern": "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
 }
+
+
+def decode_data(value: Any) -> Any:
+    return attachment.decode_base64(value) if isinstance(value, str) else value
 
 
 class NewAttachment(StrictModel):
     """An image (PNG, JPEG, GIF, WebP), a PDF, or text in UTF-8."""
 
-    model_config = ConfigDict(val_json_bytes="base64")
-
-    name: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, examples=["notes.txt"])]
+    name: Annotated[str, Field(min_length=1, max_length=SUBJECT_LIMIT, examples=["notes.txt"])]
     media_type: Annotated[str, Field(max_length=NAME_LIMIT, description="Used for text only; other types are detected")] = ""
     data: Annotated[
         bytes,
+        BeforeValidator(decode_data),
         Field(max_length=attachment.SIZE_LIMIT, description="In base64", examples=["aGVsbG8="]),
         WithJsonSchema(BASE64_SCHEMA),
     ]

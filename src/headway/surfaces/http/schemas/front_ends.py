@@ -1,12 +1,11 @@
 """Schemas of chat front ends' requests. Their protocols evolve, so unknown fields are ignored."""
 
 import json
-from base64 import b64decode
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from headway.ledger.attachment import Attachment, build_attachment
+from headway.ledger.attachment import Attachment, build_attachment, decode_base64
 from headway.ledger.errors import BadAttachment, Invalid
 from headway.ledger.text import NAME_LIMIT
 from headway.surfaces.http.schemas.todos import Name, NullIsAbsent
@@ -112,7 +111,7 @@ def parse_file_part(part: dict[str, Any], default_name: str) -> Attachment:
             f"{name[:80]!r} has no data. Headway fetches no files: send the content itself, as a data URL or base64."
         )
     try:
-        content = b64decode(data, validate=True)
+        content = decode_base64(data)
     except ValueError:
         raise BadAttachment(f"{name[:80]!r} is not valid base64.") from None
     return build_attachment(name, content, media_type if isinstance(media_type, str) else "")
