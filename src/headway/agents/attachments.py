@@ -10,7 +10,7 @@ from dataclasses import replace
 from pydantic_ai.messages import BinaryContent, ModelMessage, ModelRequest, UserContent, UserPromptPart
 from pydantic_ai.models import Model
 
-from headway.ledger.attachment import PDF, Attachment
+from headway.ledger.attachment import BINARY_TYPES, PDF, Attachment
 from headway.ledger.errors import AttachmentRefused
 from headway.ledger.framing import escape_frames, format_frame, format_inline
 
@@ -35,21 +35,20 @@ def attach(message: ModelMessage, attachments: Sequence[Attachment], can_read: C
 
 def to_prompt_content(text: str, attachments: Sequence[Attachment], can_read: CanRead | None = None) -> str | list[UserContent]:
     """Return the text followed by the attachments: one text if all of them are text, otherwise a list."""
+    texts = [text]
     content: list[UserContent] = []
     for attachment in attachments:
         if attachment.is_text:
-            text += f"\n\n{render_frame(attachment, escape_frames(attachment.data.decode()))}"
+            texts.append(render_frame(attachment, escape_frames(attachment.data.decode("utf-8-sig"))))
         elif can_read is None or can_read(attachment):
-            content += [
-                f"{text}\n\n{render_frame(attachment)}".strip(),
-                BinaryContent(attachment.data, media_type=attachment.media_type),
-            ]
-            text = ""
+            texts.append(render_frame(attachment))
+            content += ["\n\n".join(texts), BinaryContent(attachment.data, media_type=attachment.media_type)]
+            texts = []
         else:
-            text += f"\n\n{render_frame(attachment, '(not shown: this model cannot read such files)')}"
+            texts.append(render_frame(attachment, "(not shown: this model cannot read such files)"))
     if not content:
-        return text
-    return [*content, text.strip()] if text else content
+        return "\n\n".join(texts)
+    return [*content, "\n\n".join(texts)] if texts else content
 
 
 def render_frame(attachment: Attachment, *lines: str) -> str:
@@ -87,7 +86,7 @@ def estimate_attachment_tokens(media_type: str, size: int) -> int:
     """Estimate on the safe side how many tokens a file of this many bytes takes."""
     if media_type == PDF:
         return IMAGE_TOKENS + size // PDF_BYTES_PER_TOKEN
-    return IMAGE_TOKENS if media_type.startswith("image/") else size // TEXT_BYTES_PER_TOKEN + 1
+    return IMAGE_TOKENS if media_type in BINARY_TYPES else size // TEXT_BYTES_PER_TOKEN + 1
 
 
 def count_characters(message: ModelMessage) -> int:
