@@ -99,7 +99,7 @@ def test_messages_are_listed_in_order_and_page_by_page(chatter: Client, model: M
         for before in (messages[4]["id"], messages[2]["id"], messages[0]["id"])
     ]
 
-    assert [list(message) for message in messages] == [["id", "turn_id", "role", "content", "created_at"]] * 6
+    assert [list(message) for message in messages] == [["id", "turn_id", "role", "content", "created_at", "attachments"]] * 6
     assert [message["content"] for message in messages] == ["one", "you said one", "two", "you said two", "three", "you said three"]
     assert [message["id"] for message in messages] == sorted(message["id"] for message in messages)
     assert pages == [messages[2:4], messages[:2], []]
@@ -181,7 +181,7 @@ def test_unknown_and_foreign_ids_get_the_same_404(chatter: Client, chat_service:
         (b'{"content": "hi", "mode": "dance"}', 422),
         (b'{"content": "hi", "role": "coder"}', 422),
         (b'{"content": "%s"}' % (b"x" * (TEXT_LIMIT + 1)), 422),
-        (b'{"content": "%s"}' % (b"x" * 2**20), 413),
+        (b'{"content": "%s"}' % (b"x" * 2**20), 422),
         (b"hi", 400),
     ],
     ids=lambda value: repr(value)[:40],

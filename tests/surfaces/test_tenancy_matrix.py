@@ -62,6 +62,7 @@ PATHS: dict[str, Callable[[Ids], object]] = {
     "job_id": lambda ids: ids.job,
     "run_id": lambda ids: ids.job,
     "name": lambda ids: ids.schedule,
+    "n": lambda _ids: 1,
 }
 QUERIES: dict[str, Callable[[Ids], object]] = {
     "conversation_id": lambda ids: ids.conversation,

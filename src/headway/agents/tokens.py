@@ -4,12 +4,14 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
-from pydantic_ai.messages import BaseToolCallPart, ModelMessage, ModelResponse
+from pydantic_ai.messages import BaseToolCallPart, BinaryContent, ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
+
+from headway.agents.attachments import estimate_attachment_tokens
 
 CHARACTERS_PER_TOKEN: Final = 3  # English prose and code have about four
 MESSAGE_TOKENS: Final = 8  # the frame of a message or part: role, names, ids
-FILE_TOKENS: Final = 1_500  # an image or a page of a document
+FILE_TOKENS: Final = 1_500  # a file of which only the address is known
 
 
 def estimate_text(text: str) -> int:
@@ -29,7 +31,11 @@ def estimate_part(part: Any) -> int:
     if isinstance(content, dict):
         return estimate_text(json.dumps(content, ensure_ascii=False))
     pieces: Iterable[Any] = content if isinstance(content, list | tuple) else ()
-    return sum(estimate_text(piece) if isinstance(piece, str) else FILE_TOKENS for piece in pieces)
+    return sum(estimate_text(piece) if isinstance(piece, str) else estimate_file(piece) for piece in pieces)
+
+
+def estimate_file(content: Any) -> int:
+    return estimate_attachment_tokens(content.media_type, len(content.data)) if isinstance(content, BinaryContent) else FILE_TOKENS
 
 
 def estimate_parameters(parameters: ModelRequestParameters) -> int:

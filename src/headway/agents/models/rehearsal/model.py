@@ -14,8 +14,10 @@ from typing import Any, Final, NamedTuple
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.usage import RequestUsage
 
+from headway.agents.attachments import strip_attachments
 from headway.agents.facts import Facts, find_facts
 from headway.agents.models.local import LocalModel
 from headway.agents.models.rehearsal import judging as questions
@@ -51,6 +53,7 @@ SMALL_TALK: Final = re.compile(
     r"|what can you do|how are you)\b[^\n]{0,40}",
     re.IGNORECASE,
 )
+TEXT_ONLY: Final = ModelProfile(supports_image_input=False, supports_document_input=False)
 PLANNING_TOOLS: Final = frozenset(("create_todo", "start_todo", "complete_todo"))
 BOOKKEEPING_TOOLS: Final = PLANNING_TOOLS | {"list_todo", "manage_todos"}
 PRODUCT_SIGN: Final = re.compile(r"(?<=[\d)])(\*\*?)(?=[-\d(])")
@@ -58,7 +61,7 @@ CALL_ID: Final = re.compile(r"rehearsal-([0-9]{1,9})-[0-9]+-[0-9a-f]+")
 
 
 def build_rehearsal_model(pace_s: float = 0) -> LocalModel:
-    return LocalModel(REHEARSAL_MODEL, answer, pace_s)
+    return LocalModel(REHEARSAL_MODEL, answer, pace_s, TEXT_ONLY)
 
 
 def answer(messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
@@ -243,7 +246,8 @@ def find_request(message: ModelMessage) -> RehearsalRequest | None:
         return RehearsalRequest(facts["request"])
     if facts is not None:
         return RehearsalRequest(facts["task"], is_delegated=True) if "task" in facts else None
-    return RehearsalRequest("\n".join(format_prompt(part) for part in message.parts if isinstance(part, UserPromptPart)))
+    prompts = [format_prompt(part) for part in message.parts if isinstance(part, UserPromptPart)]
+    return RehearsalRequest(strip_attachments("\n".join(prompts)))
 
 
 def format_prompt(part: UserPromptPart) -> str:

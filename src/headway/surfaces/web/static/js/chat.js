@@ -1,5 +1,6 @@
 // The chat: the conversation as it happens, with the todo panel above the input.
 import { post } from "./api.js";
+import { MessageFiles } from "./attachments.js";
 import { Composer } from "./composer.js";
 import { conversations, Drawer, getTitle, loadConversations, Sidebar } from "./conversations.js";
 import { attempt } from "./dialogs.js";
@@ -64,7 +65,11 @@ class TimelineItem extends PureComponent {
     if (item.type === "agent") return html`<${AgentLine} run=${item.run} />`;
     if (item.type === "end") return html`<${TurnEnd} item=${item} />`;
     if (item.type === "user") {
-      return html`<li class="msg user" dir="auto"><span class="sr-only">You:</span>${item.text}</li>`;
+      return html`<li class="msg user" dir="auto">
+        <span class="sr-only">You:</span>${item.text}${
+          item.attachments.length > 0 && html`<${MessageFiles} turnId=${item.turnId} attachments=${item.attachments} />`
+        }
+      </li>`;
     }
     return html`<li class="msg ${item.type}"><span class="sr-only">Headway:</span><${Markdown} text=${item.text} /></li>`;
   }

@@ -59,8 +59,8 @@ export function createTimeline(conversationId) {
       runs.set(turn_id, run_id);
       return list;
     },
-    message: (list, { id, role, content, created_at }) =>
-      upsert(list, { key: `m${id}`, type: role, text: content, at: created_at }),
+    message: (list, { id, turn_id, role, content, created_at, attachments = [] }) =>
+      upsert(list, { key: `m${id}`, type: role, text: content, at: created_at, turnId: turn_id, attachments }),
     tool_call(list, call) {
       if (runs.has(call.turn_id) && runs.get(call.turn_id) !== call.run_id) return list; // a sub-agent's call is not shown
       const key = `${call.run_id}/${call.call_id}`;
