@@ -16,7 +16,7 @@ from headway.ledger.todo import Todo
 REQUEST_LIMIT = 2_000
 OPEN_LIMIT = 50
 ENDED_LIMIT = 20
-NEXT_LIMIT = 8  # open items that the result of a plan tool shows
+NEXT_LIMIT = 4  # open items that the result of a plan tool shows
 DETAIL_LIMIT = 300
 ANSWER_LIMIT = 8_000
 

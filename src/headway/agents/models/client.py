@@ -71,6 +71,7 @@ class ModelInfo(NamedTuple):
     context_tokens: int  # of a request and its answer together
     max_output_tokens: int  # sent with every call
     supports_tools: bool
+    is_context_set: bool = False  # by the installation, instead of being known or assumed
 
 
 class ModelReply(NamedTuple):
@@ -140,7 +141,8 @@ class Models:
         name = self.names[tier]
         context_tokens, max_output_tokens = self.find_sizes(tier)
         supports_tools = self.get_parameters(tier).tools and self.supports_tools(name)
-        return ModelInfo(name, context_tokens, max_output_tokens, supports_tools)
+        is_set = self.get_parameters(tier).context_tokens is not None
+        return ModelInfo(name, context_tokens, max_output_tokens, supports_tools, is_set)
 
     def find_sizes(self, tier: Tier) -> tuple[int, int]:
         """Return the context window and the longest answer, in tokens. They suit every model of the tier."""
