@@ -7,7 +7,7 @@ from typing import Any, Final
 from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart
 
 from headway.actions import jobs
-from headway.agents.loop import writ_calls
+from headway.agents.loop import call_limits, writ_calls
 from headway.agents.loop.requests import CallTool, Sleep, ToolReturned
 from headway.agents.loop.step import Step
 from headway.agents.tools.agents import REPORT_TOOL, ReportOutcome
@@ -43,7 +43,12 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
     stored_effects = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if is_stored else {}
     ended: list[Effect] = []
     for index, call in enumerate(response.tool_calls):
-        outcome = resume_call(step, stored_effects[index]) if index in stored_effects else start_call(step, entry.n, index, call)
+        is_refused = call_limits.is_over_limit(response, index)
+        outcome = (
+            resume_call(step, stored_effects[index])
+            if index in stored_effects
+            else start_call(step, entry.n, index, call, is_refused=is_refused)
+        )
         if not isinstance(outcome, Effect):
             return outcome
         ended.append(outcome)
@@ -53,11 +58,11 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
     if isinstance(writ_output, Sleep):
         return writ_output
     parts = [ToolReturnPart(effect.tool, escape_frames(effect.result), effect.call_id) for effect in ended]
-    step.append(ModelRequest([*parts, *writ_output]))
+    step.append(ModelRequest([*parts, *writ_output, *call_limits.describe_dropped_calls(response)]))
     return None
 
 
-def start_call(step: Step, n: int, index: int, call: ToolCallPart) -> Effect | CallTool | Sleep:
+def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, is_refused: bool = False) -> Effect | CallTool | Sleep:
     """Start one call.
 
     A ledger tool runs here, so that its changes and its result commit together; other tools are only recorded as started.
@@ -70,6 +75,8 @@ def start_call(step: Step, n: int, index: int, call: ToolCallPart) -> Effect | C
     step.emit("tool_call", to_event_data(step, effect), arguments=encoded_arguments)
     if tool is None:
         return record_result(step, effect, to_result({"error": describe_unknown_tool(step, call.tool_name)}))
+    if is_refused:
+        return record_result(step, effect, to_result(tool.refuse(call_limits.TOO_MANY_ANNOUNCED)))
     if not isinstance(arguments, dict):
         return record_result(step, effect, to_result(tool.refuse("Invalid arguments: they must be one JSON object.")))
     if tool.in_transaction is not None:

@@ -14,10 +14,13 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, PartDeltaEvent, Pa
 from pydantic_ai.models import Model, ModelRequestParameters, infer_model
 from pydantic_ai.settings import ModelSettings
 
+from headway.agents.models.answer_limits import AnswerMeter, fill_in_usage, limit_calls
 from headway.agents.models.capture import ReceivedBody, capture_body
+from headway.agents.models.connections import find_endpoint
 from headway.agents.models.failures import check_answer, describe_failure, find_requested_delay, is_transient
 from headway.agents.models.prices import Prices
 from headway.agents.models.rehearsal.model import build_rehearsal_model
+from headway.agents.models.text_calls import extract_text_calls
 from headway.agents.roles import Tier
 from headway.agents.tracing import NullTracer, Tracer, to_usage_attributes, trace_model_call
 from headway.agents.transcript import clean_response
@@ -126,24 +129,29 @@ class Models:
                 offered = {tool.name for tool in parameters.function_tools}
                 response = clean_response(await self.stream(model, messages, parameters, listener), offered)
                 check_answer(response, received)
+                accepted = limit_calls(extract_text_calls(response, parameters.function_tools))
+                if listener and accepted.text != response.text:  # users saw a tool call as text
+                    listener.on_withdrawn()
+                    listener.on_text(accepted.text or "")
             except Exception as error:  # providers' libraries raise arbitrary errors on malformed answers
                 if listener:
                     listener.on_withdrawn()
                 raise self.failure(tier, error, received) from error
-        return ModelReply(response, self.to_model_call(tier, response))
+        return ModelReply(accepted, self.to_model_call(tier, response, messages, parameters))
 
     def failure(self, tier: Tier, error: Exception, received: ReceivedBody) -> ModelFailed:
         name = self.names[tier]
         if not isinstance(error, AgentRunError | UserError | OSError):
             log.warning("the answer of %s could not be read", name, exc_info=error)
         redact = Redactor((*list_api_keys(self.find(tier)), *self.redact.secrets))
-        message = describe_failure(name, error, received, redact)
+        message = describe_failure(find_endpoint(self.find(tier), name, self.timeout_s), error, received, redact)
         return ModelFailed(message, is_transient=is_transient(error, received), retry_after_s=find_requested_delay(error))
 
     async def stream(
         self, model: Model, messages: Sequence[ModelMessage], parameters: ModelRequestParameters, listener: TextListener | None
     ) -> ModelResponse:
         loop = asyncio.get_running_loop()
+        meter = AnswerMeter(self.timeout_s, loop.time())
         async with (
             asyncio.timeout(self.timeout_s) as deadline,
             model_request_stream(model, messages, model_settings=self.settings, model_request_parameters=parameters) as stream,
@@ -152,6 +160,8 @@ class Models:
                 deadline.reschedule(loop.time() + self.timeout_s)
                 if listener and (text := extract_text(event)):
                     listener.on_text(text)
+                if meter.must_stop(event, loop.time()):
+                    return meter.cut_off(stream.get())  # leaving the context closes the connection
         return stream.get()
 
     @cached_property
@@ -159,8 +169,11 @@ class Models:
         # We retry ourselves. The providers' own retries would be invisible and would multiply ours.
         return ModelSettings(timeout=self.timeout_s, max_retries=0)
 
-    def to_model_call(self, tier: Tier, response: ModelResponse) -> ModelCall:
-        name, usage = self.names[tier], response.usage
+    def to_model_call(
+        self, tier: Tier, response: ModelResponse, messages: Sequence[ModelMessage], parameters: ModelRequestParameters
+    ) -> ModelCall:
+        name = self.names[tier]
+        usage = response.usage if self.prices.is_free(name) else fill_in_usage(response, messages, parameters)
         return ModelCall(tier, name, usage.input_tokens, usage.output_tokens, self.prices.cost(name, usage))
 
 
