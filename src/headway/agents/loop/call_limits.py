@@ -5,18 +5,18 @@ from typing import Final
 from pydantic_ai.messages import ModelResponse, UserPromptPart
 
 from headway.agents.models.answer_limits import DROPPED_CALLS, MAX_CALLS
+from headway.ledger.run import Effect
 
 MAX_ANNOUNCED: Final = 8  # calls in one answer that start work or notify people
 ANNOUNCING_TOOLS: Final = ("set_goal", "discover_goal")
-TOO_MANY_ANNOUNCED: Final = f"One answer may set or propose {MAX_ANNOUNCED} goals. This one was not; call again if it is needed."
+TOO_MANY_ANNOUNCED: Final = (
+    f"One answer may set or propose {MAX_ANNOUNCED} goals. This one was not; call again if it is still needed."
+)
 
 
-def is_over_limit(response: ModelResponse, index: int) -> bool:
-    """Return whether this call is one too many of those that start work or notify people."""
-    calls = response.tool_calls
-    if calls[index].tool_name not in ANNOUNCING_TOOLS:
-        return False
-    return sum(call.tool_name in ANNOUNCING_TOOLS for call in calls[:index]) >= MAX_ANNOUNCED
+def may_announce(earlier: list[Effect]) -> bool:
+    """Return whether one more call of an answer may start work or notify people, after these."""
+    return sum(effect.tool in ANNOUNCING_TOOLS for effect in earlier) < MAX_ANNOUNCED
 
 
 def describe_dropped_calls(response: ModelResponse) -> list[UserPromptPart]:

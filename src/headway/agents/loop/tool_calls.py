@@ -43,11 +43,11 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
     stored_effects = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if is_stored else {}
     ended: list[Effect] = []
     for index, call in enumerate(response.tool_calls):
-        is_refused = call_limits.is_over_limit(response, index)
+        may_announce = call_limits.may_announce(ended)
         outcome = (
             resume_call(step, stored_effects[index])
             if index in stored_effects
-            else start_call(step, entry.n, index, call, is_refused=is_refused)
+            else start_call(step, entry.n, index, call, may_announce=may_announce)
         )
         if not isinstance(outcome, Effect):
             return outcome
@@ -62,7 +62,7 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
     return None
 
 
-def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, is_refused: bool = False) -> Effect | CallTool | Sleep:
+def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announce: bool) -> Effect | CallTool | Sleep:
     """Start one call.
 
     A ledger tool runs here, so that its changes and its result commit together; other tools are only recorded as started.
@@ -75,7 +75,7 @@ def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, is_refused
     step.emit("tool_call", to_event_data(step, effect), arguments=encoded_arguments)
     if tool is None:
         return record_result(step, effect, to_result({"error": describe_unknown_tool(step, call.tool_name)}))
-    if is_refused:
+    if effect.tool in call_limits.ANNOUNCING_TOOLS and not may_announce:
         return record_result(step, effect, to_result(tool.refuse(call_limits.TOO_MANY_ANNOUNCED)))
     if not isinstance(arguments, dict):
         return record_result(step, effect, to_result(tool.refuse("Invalid arguments: they must be one JSON object.")))

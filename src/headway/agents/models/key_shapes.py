@@ -7,7 +7,7 @@ from typing import Final
 # What starts like a key, or stands where a key stands.
 KNOWN: Final = re.compile(
     r"\b(?:sk|pk|rk|gsk|csk|fw|ghp|gho|ghu|ghs|ghr|github_pat|glpat|hf|hw|nvapi|pplx|r8|tgp|xai)[-_][\w*.+/=-]{6,}"
-    r"|\bAIza[\w*-]{6,}|\bAKIA[A-Z0-9]{8,}|\bya29\.[\w-]+"
+    r"|\bAIza[\w*-]{6,}|\bAKIA[A-Z0-9]{8,}|\bya29\.[\w-]+|\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"
     r"|(?<=Bearer )[^\s\"',;]{6,}|(?<=[?&]key=)[^\s\"'&]{6,}",
 )
 # A word without dots: names of models, hosts and paths consist of short words, a key has a long one of letters and digits.
