@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Final
 
 # What starts like a key, or stands where a key stands.
-KNOWN: Final = re.compile(
+KEY_SHAPE: Final = re.compile(
     r"\b(?:sk|pk|rk|gsk|csk|fw|ghp|gho|ghu|ghs|ghr|github_pat|glpat|hf|hw|nvapi|pplx|r8|tgp|xai)[-_][\w*.+/=-]{6,}"
     r"|\bAIza[\w*-]{6,}|\bAKIA[A-Z0-9]{8,}|\bya29\.[\w-]+|\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"
     r"|(?<=Bearer )[^\s\"',;]{6,}|(?<=[?&]key=)[^\s\"'&]{6,}",
@@ -22,7 +22,7 @@ def hide_keys(text: str, allowed: str = "") -> str:
     def hide(match: re.Match[str]) -> str:
         return match[0] if match[0] in allowed else "…"
 
-    return WORD.sub(lambda match: hide(match) if has_random_segment(match[0]) else match[0], KNOWN.sub(hide, text))
+    return WORD.sub(lambda match: hide(match) if has_random_segment(match[0]) else match[0], KEY_SHAPE.sub(hide, text))
 
 
 def has_random_segment(word: str) -> bool:

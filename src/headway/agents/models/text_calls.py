@@ -20,13 +20,13 @@ ON_DEMAND_TOOL: Final = "use_tool"  # its parameter `name` lists the tools that 
 NAME_KEYS: Final = ("name", "tool", "tool_name", "function")
 ARGUMENT_KEYS: Final = ("arguments", "parameters", "args", "input")
 OTHER_KEYS: Final = frozenset(("id", "type"))
-UNFINISHED: Final = ("length", "content_filter", "error")
+UNFINISHED_REASONS: Final = ("length", "content_filter", "error")
 
 # No pattern backtracks over what a model can repeat, because an answer may have a million characters.
 FENCE: Final = re.compile(r" {0,3}(`{3,}+)[ \t]*+([\w-]*+)[ \t]*+")
 SEPARATORS: Final = re.compile(r"[\s;,]*+")
 # Hermes, Qwen and others. The last closing tag may be missing, because some servers end the answer there.
-TAGGED: Final = re.compile(r"<(tool_call|function_call)>(.*?)(?:</\1>|\Z)", re.DOTALL)
+TAG: Final = re.compile(r"<(tool_call|function_call)>(.*?)(?:</\1>|\Z)", re.DOTALL)
 # Qwen's coding models write the arguments one by one between the same tags.
 FUNCTION: Final = re.compile(r"<function=([\w-]++)>(.*)</function>", re.DOTALL)
 PARAMETER: Final = re.compile(r"([\w-]++)>(.*)</parameter>\s*+", re.DOTALL)
@@ -45,13 +45,13 @@ class Call(NamedTuple):
     arguments: str  # a JSON object
 
 
-class Ambiguous(ValueError):
+class DuplicateKey(ValueError):
     """A JSON object has the same key twice, so that readers would disagree about its meaning."""
 
 
 def extract_text_calls(response: ModelResponse, tools: Sequence[ToolDefinition]) -> ModelResponse:
     """Turn the calls in the answer's text into tool calls, and keep the rest of the text. Other answers are returned unchanged."""
-    if response.tool_calls or response.finish_reason in UNFINISHED or not response.text:
+    if response.tool_calls or response.finish_reason in UNFINISHED_REASONS or not response.text:
         return response
     prose, calls = split_calls(response.text, list_names(tools))
     if not calls:
@@ -93,7 +93,7 @@ def find_tagged_calls(text: str, names: Collection[str]) -> tuple[str, list[Call
     def parse(match: re.Match[str]) -> list[Call]:
         return parse_calls(match[2], names) or parse_function(match[2].strip(), names)
 
-    return replace_each(TAGGED, text, parse)
+    return replace_each(TAG, text, parse)
 
 
 def find_mistral_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
@@ -216,7 +216,7 @@ def skip_separators(text: str, position: int) -> int:
 def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) < len(pairs):
-        raise Ambiguous
+        raise DuplicateKey
     return document
 
 
