@@ -204,6 +204,7 @@ def describe_unanswered(status: str) -> str:
 
 
 STAGNATION = "I stopped because I made no progress with the plan."
+EMPTY_ANSWERS = "I stopped because the model's answers were empty."
 REJECTED_ANSWER = "I stopped because my answer to the current item was not accepted."
 POOL_EXHAUSTED = "The cost pool is spent. Work resumes automatically when the pool is raised or the 24-hour window moves on."
 CONTENT_FILTER_ANSWER = (

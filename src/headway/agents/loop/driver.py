@@ -16,7 +16,7 @@ from headway.actions import jobs, runs, spending
 from headway.agents import prompts, transcript
 from headway.agents.attachments import attach
 from headway.agents.facts import build_runtime_message, find_facts
-from headway.agents.loop import assessor, compaction, cut_off, gates, step_limits, tool_calls
+from headway.agents.loop import assessor, broken_answers, compaction, cut_off, gates, step_limits, tool_calls
 from headway.agents.loop.context import RunContext, Runtime, load_context
 from headway.agents.loop.requests import (
     AskModel,
@@ -219,10 +219,9 @@ def advance(step: Step) -> Request | None:
         case ModelResponse() if cut_off.join_last(step):
             return None
         case ModelResponse(finish_reason="content_filter"):
-            return step.end_filtered()
+            return broken_answers.end_filtered(step, entry.message)
         case ModelResponse(finish_reason="error"):
-            step.withdraw_last()  # a retried turn asks the model again
-            return step.end(RunEnd.fail("The model ended its answer with an error.", "model_error"))
+            return broken_answers.handle_error(step, entry.message)
         case ModelResponse(finish_reason="length") as response:
             return cut_off.handle(step, response)
         case ModelResponse(tool_calls=[_, *_]) as response:

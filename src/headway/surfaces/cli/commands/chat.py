@@ -21,7 +21,14 @@ from headway.ledger.scope import Scope
 from headway.settings import Settings
 from headway.storage.attachment_files import read_attachment
 from headway.storage.transaction import Transaction
-from headway.surfaces.cli.context import Command, Invocation, TenantDatabase, pass_invocation, read_standard_input
+from headway.surfaces.cli.context import (
+    UNFINISHED_EXIT_CODE,
+    Command,
+    Invocation,
+    TenantDatabase,
+    pass_invocation,
+    read_standard_input,
+)
 from headway.surfaces.cli.turn_view import TurnView, open_turn_view
 from headway.surfaces.log_lines import configure_plain_logging
 
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
     from headway.assembly import Headway
 
 HALT_POLL_S = 0.3
+COMPLETE_OUTCOMES = ("answered", "drained")
 END_EVENTS = {"turn_finished", "turn_failed", "turn_canceled", "turn_paused"}
 
 
@@ -72,8 +80,8 @@ def chat(invocation: Invocation, message: str | None, queue: bool, paths: tuple[
                 run_prompt_loop(lambda line: runner.run(session.turn(parse_message(line))), settings)
         finally:
             runner.run(session.end())
-    if session.failed:
-        raise click.exceptions.Exit(1)
+    if session.exit_code:
+        raise click.exceptions.Exit(session.exit_code)
 
 
 def parse_message(message: str) -> str:
@@ -90,6 +98,13 @@ def choose_conversation(ledger: TenantDatabase, *, going_on: bool) -> int:
         return ledger.scope.conversation_id
     newest = ledger.read(views.list_conversations, 1) if going_on else []
     return newest[0].id if newest else ledger.write(conversations.add).id
+
+
+def choose_exit_code(turn: dict[str, Any], *, once: bool) -> int:
+    """Tell a turn that failed from one that ended early. In a chat, a person has read why it ended early."""
+    if turn["status"] != "finished":
+        return 1
+    return UNFINISHED_EXIT_CODE if once and turn["outcome"] not in COMPLETE_OUTCOMES else 0
 
 
 def run_prompt_loop(answer: Callable[[str], None], settings: Settings) -> None:
@@ -127,7 +142,7 @@ class ChatSession:
         self.attachments = attachments  # sent with the next message
         self.headway: Headway | None = None
         self.once = once
-        self.failed = False
+        self.exit_code = 0
 
     async def begin(self) -> None:
         from headway.assembly import Headway  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
@@ -157,7 +172,7 @@ class ChatSession:
             self.attachments = []
             await self.follow(job, view, lambda: headway.engine.take(job))
         document = await headway.database.read(lambda tx: self.document(tx, turns.get_turn_id(job)))
-        self.failed = document["turn"]["status"] != "finished"
+        self.exit_code = choose_exit_code(document["turn"], once=self.once)
         self.call.answer(document, lambda: view.show_resume_hint(self.scope.conversation_id) if self.once else None)
 
     def requeue_interrupted(self, tx: Transaction) -> Job | None:
