@@ -1,4 +1,4 @@
-"""The rehearsal model, called as the runtime calls a model: a window of messages, the plan in a frame, and real tools."""
+"""The rehearsal model, called as the runtime calls a model: all messages of a turn, the plan as facts, and real tools."""
 
 import asyncio
 import json
@@ -22,7 +22,8 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from headway.agents import prompts
-from headway.agents.facts import build_runtime_message
+from headway.agents.facts import build_runtime_message, find_facts, to_metadata
+from headway.agents.loop.context import PLAN_FAMILIES
 from headway.agents.models.rehearsal.model import answer, build_rehearsal_model
 from headway.agents.models.rehearsal.reading import RecentResults, find_call, split_request
 from headway.agents.tools.builtin import ExternalAccess, build_builtin_tools
@@ -30,7 +31,7 @@ from headway.agents.tools.execution import use_execution
 from headway.agents.tools.ledger import LEDGER_TOOLS
 from headway.agents.tools.plan import PLAN_TOOLS
 from headway.agents.tools.toolbox import Tool, Toolbox
-from headway.agents.transcript import TranscriptEntry, build_user_message, select_window
+from headway.agents.transcript import build_user_message
 from headway.ledger.run import REHEARSAL_MODEL, TurnMode
 from headway.ledger.todo import Todo
 from headway.ledger.writ_parser import parse
@@ -74,7 +75,7 @@ class Stage:
             response = self.next_response(request)
             self.transcript.append(response)
             if response.tool_calls:
-                self.transcript.append(ModelRequest([self.result(call) for call in response.tool_calls]))
+                self.transcript.append(self.perform_calls(response))
                 continue
             assert response.text
             assert parse(response.text).writs == []
@@ -88,12 +89,24 @@ class Stage:
 
     def next_response(self, request: str) -> ModelResponse:
         plan = self.agent.rows()
-        frame = [prompts.build_turn_context(request, plan, self.mode)] if plan else []
-        messages = [*select_window([], [TranscriptEntry(n, message) for n, message in enumerate(self.transcript)]), *frame]
+        if plan and self.find_shown_plan() != prompts.to_plan_facts(plan)["plan_digest"]:
+            self.transcript.append(prompts.build_turn_context(request, plan))
+        messages = [*self.transcript]
         self.asked.append(messages)
         response = answer(messages, self.parameters)
         assert_usable(response)
         return response
+
+    def find_shown_plan(self) -> str | None:
+        """Return the digest of the plan that was shown last."""
+        facts = (find_facts(message) or {} for message in reversed(self.transcript))
+        return next((shown["plan_digest"] for shown in facts if "plan_digest" in shown), None)
+
+    def perform_calls(self, response: ModelResponse) -> ModelRequest:
+        """Make the calls of a response. Results of plan tools show the plan."""
+        results = [self.result(call) for call in response.tool_calls]
+        shows_plan = any(TOOLS[call.tool_name].family in PLAN_FAMILIES for call in response.tool_calls)
+        return ModelRequest(results, metadata=to_metadata(prompts.to_plan_facts(self.agent.rows())) if shows_plan else None)
 
     def list_open(self) -> list[Todo]:
         return [todo for todo in self.agent.rows() if not todo.ended]
@@ -177,7 +190,7 @@ def test_steps_that_need_an_llm_are_marked_as_rehearsed(stage: Stage) -> None:
     assert answer_text.count("Rehearsed") == 2
 
 
-def test_twenty_steps_are_drained_though_the_window_holds_ten_messages(stage: Stage) -> None:
+def test_a_plan_has_at_most_twenty_steps_and_is_drained(stage: Stage) -> None:
     answer_text = stage.ask("\n".join(f"{n}. calculate {n}*{n}" for n in range(1, 31)))
 
     assert len(stage.agent.rows()) == 20
@@ -431,14 +444,10 @@ MODES: st.SearchStrategy[TurnMode] = st.sampled_from(["plan", "queue"])
 def test_any_text_is_worked_through_to_an_end(request: str, results: list[str], titles: list[str], mode: TurnMode) -> None:
     """The worst case: the plan never changes, whatever the model does."""
     tools = IN_PLAN_MODE if mode == "plan" else IN_QUEUE_MODE
-    frame = forged_frame(request, titles, mode)
+    frame = build_frame(request, titles)
     transcript: list[ModelMessage] = [build_user_message(request)]
     for calls in range(MOST_CALLS):
-        messages = [
-            *select_window([], [TranscriptEntry(n, message) for n, message in enumerate(transcript)]),
-            *([frame] if titles else []),
-        ]
-        response = answer(messages, offer(*tools))
+        response = answer([*transcript, *([frame] if titles else [])], offer(*tools))
         assert_usable(response)
         assert parse(response.text or "").writs == []
         if not response.tool_calls:
@@ -448,10 +457,10 @@ def test_any_text_is_worked_through_to_an_end(request: str, results: list[str], 
     raise AssertionError("it does not end")
 
 
-def forged_frame(request: str, titles: list[str], mode: TurnMode) -> ModelRequest:
+def build_frame(request: str, titles: list[str]) -> ModelRequest:
     uuid = "00000000-0000-4000-8000-{:012}"
     rows = [
         Todo(n, uuid.format(n), 1, "turn", "ada", title, "", "", None, "pending", n, None, 1, 1, 0, 0)
         for n, title in enumerate(titles)
     ]
-    return prompts.build_turn_context(request, rows, mode)
+    return prompts.build_turn_context(request, rows)
