@@ -218,9 +218,10 @@ class Models:
         with capture_body(model) as received:
             try:
                 offered = {tool.name for tool in parameters.function_tools}
+                may_call = settings.get("tool_choice") != "none"
                 response = clean_response(await self.stream(model, messages, parameters, settings, listener), offered)
                 check_answer(response, received)
-                accepted = limit_calls(extract_text_calls(response, parameters.function_tools))
+                accepted = limit_calls(extract_text_calls(response, parameters.function_tools if may_call else []))
                 if listener and accepted.text != response.text:  # users saw a tool call as text
                     listener.on_withdrawn()
                     listener.on_text(accepted.text or "")

@@ -131,6 +131,9 @@ class LiveTurnView:
         self.activity = f"attempt {data['attempt']} of {data['attempts']}"
         self.note(format_wait(data["retry_at"], data["reason"]), "yellow")
 
+    def on_compacted(self, data: dict[str, Any]) -> None:
+        self.note(f"older messages shortened: from {data['tokens_before']:,} to {data['tokens_after']:,} tokens")
+
     def on_turn_paused(self, data: dict[str, Any]) -> None:
         self.note(data["reason"], "yellow")
 

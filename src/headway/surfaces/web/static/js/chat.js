@@ -59,11 +59,20 @@ function TurnEnd({ item }) {
   </li>`;
 }
 
+function CompactionNote({ item }) {
+  const [before, after] = [item.tokens_before, item.tokens_after].map((tokens) => tokens.toLocaleString());
+  return html`<li class="turn-note">
+    <${Icon} name="tool" />
+    <span class="muted">Older messages were shortened to make room: from ${before} to ${after} tokens.</span>
+  </li>`;
+}
+
 class TimelineItem extends PureComponent {
   render({ item }) {
     if (item.type === "tool") return html`<${ToolLine} item=${item} />`;
     if (item.type === "agent") return html`<${AgentLine} run=${item.run} />`;
     if (item.type === "end") return html`<${TurnEnd} item=${item} />`;
+    if (item.type === "compacted") return html`<${CompactionNote} item=${item} />`;
     if (item.type === "user") {
       return html`<li class="msg user" dir="auto">
         <span class="sr-only">You:</span>${item.text}${

@@ -71,6 +71,10 @@ export function createTimeline(conversationId) {
       const ended = { result, state: is_error || state === "unknown" ? "failed" : "done" };
       return list.map((item) => (item.key === key ? { ...item, ...ended } : item));
     },
+    compacted: (list, { turn_id, run_id, tokens_before, tokens_after }) =>
+      runs.get(turn_id) === run_id
+        ? upsert(list, { key: `c${run_id}/${tokens_before}/${tokens_after}`, type: "compacted", tokens_before, tokens_after })
+        : list,
     agent_changed: (list, { run }) => (run.parent_run_id ? upsert(list, { key: `a${run.id}`, type: "agent", run }) : list),
     turn_resumed: (list, { turn_id }) => list.filter(({ key }) => key !== `e${turn_id}`),
     turn_finished: (list, { turn_id, outcome, incomplete }) =>
@@ -134,6 +138,7 @@ export function createTimeline(conversationId) {
     },
     tool_result: (data) => apply("tool_result", data),
     agent_changed: (data) => apply("agent_changed", data),
+    compacted: (data) => apply("compacted", data),
     turn_delayed(data) {
       clearStreamedText();
       setDelay(data);
