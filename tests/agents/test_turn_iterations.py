@@ -26,13 +26,55 @@ def test_a_simple_question_is_answered_at_once(database_url: str, tmp_path: Path
         assert talk.list_event_data("turn_finished") == [{"turn_id": turn["id"], "outcome": "answered", "incomplete": []}]
 
 
-def test_a_turn_without_a_plan_ends_after_ten_steps(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_turn_without_a_plan_ends_after_ten_steps_and_a_summary(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, in_order(*[NOW] * 10, text("It is late."))) as talk:
+        talk.say()
+        assert get_limits(talk) == ("limit", 10, 10)
+        *steps, last = talk.server.requests
+        assert len(steps) == 10
+        assert all("tool_choice" not in step.body or step.body["tool_choice"] == "auto" for step in steps)
+        assert last.body["tool_choice"] == "none"
+        assert last.body["tools"] == steps[-1].body["tools"]  # so that a provider's cache still has the beginning
+        assert last.last.startswith("You have reached the step limit of this task.")
+        assert talk.answers() == ["It is late.\n\nI stopped after 10 steps, which is the limit."]
+        assert talk.list_event_data("turn_finished")[0]["incomplete"] == []
+
+
+def test_calls_of_the_last_answer_are_not_made(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, NOW) as talk:
         talk.say()
         assert get_limits(talk) == ("limit", 10, 10)
-        assert len(talk.server.requests) == 10
-        assert "10 steps" in talk.answers()[-1]
-        assert talk.list_event_data("turn_finished")[0]["incomplete"] == []
+        assert len(talk.server.requests) == 11
+        assert len(talk.effects()) == 10
+        assert talk.answers() == ["I stopped after 10 steps, which is the limit."]
+
+
+def test_a_long_plan_can_be_completed_as_prescribed(sqlite_url: str, tmp_path: Path) -> None:
+    """Three steps per item and ten more, where that is more than the limit of 50."""
+
+    def work(request: Request) -> Reply:
+        if not request.calls:
+            return plan_call(*(f"Step {n}" for n in range(20)))
+        if not (open_ids := list_open_ids(request)):
+            return text("All done.")
+        if request.calls[-1].name in ("create_todo", "complete_todo"):
+            return calls(("start_todo", {"todoId": open_ids[0]}))
+        if request.calls[-1].name == "start_todo":
+            return NOW
+        return calls(("complete_todo", {"todoId": open_ids[0], "outcome": "done"}))
+
+    with open_talk(sqlite_url, tmp_path, work) as talk:
+        assert talk.say()["outcome"] == "drained"
+        assert talk.turn()["iterations"] == 1 + 3 * 20 + 1
+        assert {todo.status for todo in talk.plan()} == {"completed"}
+
+
+def test_a_role_file_sets_the_number_of_steps(sqlite_url: str, tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "index.toml").write_text("steps = 4")
+    with open_talk(sqlite_url, tmp_path, in_order(*ENDLESS)) as talk:
+        talk.say()
+        assert get_limits(talk) == ("incomplete", 4, 4)
 
 
 def test_open_items_extend_the_limit_to_ten_more_steps_from_where_the_turn_is(sqlite_url: str, tmp_path: Path) -> None:
@@ -59,7 +101,7 @@ def test_a_turn_with_open_items_still_ends_after_fifty_steps(sqlite_url: str, tm
     with open_talk(sqlite_url, tmp_path, in_order(*ENDLESS)) as talk:
         turn = talk.say()
         assert get_limits(talk) == ("incomplete", 50, 50)
-        assert len(talk.server.requests) == 50
+        assert len(talk.server.requests) == 51
         assert [todo.status for todo in talk.plan()] == ["pending", "pending"]
         open_items = [{"id": todo.id, "title": todo.subject, "status": "pending"} for todo in talk.plan()]
         assert turn["incomplete"] == talk.list_event_data("turn_finished")[0]["incomplete"] == open_items
@@ -67,7 +109,7 @@ def test_a_turn_with_open_items_still_ends_after_fifty_steps(sqlite_url: str, tm
 
 
 def test_the_next_turn_does_not_touch_open_items_of_the_last_one(sqlite_url: str, tmp_path: Path) -> None:
-    script = in_order(plan_call("Bake"), NOW, NOW, text("What else?"))
+    script = in_order(plan_call("Bake"), NOW, NOW, text("I could not."), text("What else?"))
     options: dict[str, Any] = {"max_iterations": "3", "max_iterations_with_plan": "3"}
     with open_talk(sqlite_url, tmp_path, script, **options) as talk:
         talk.say("A cake!")
@@ -77,12 +119,12 @@ def test_the_next_turn_does_not_touch_open_items_of_the_last_one(sqlite_url: str
         assert talk.database.read(lambda tx: tx.all("SELECT subject, status, updated_at FROM todos")) == [
             ("Bake", "pending", open_items[0].updated_at)
         ]
-        assert not any("TURN CONTEXT" in message for message in talk.server.requests[-1].texts[1:])
+        assert not any("[TURN CONTEXT]" in message for message in talk.server.requests[-1].texts[1:])
 
 
 def test_a_turn_that_continues_another_makes_a_plan_of_its_own(sqlite_url: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {"max_iterations": "2", "max_iterations_with_plan": "4"}
-    with open_talk(sqlite_url, tmp_path, in_order(plan_call("Bake"), NOW, NOW, NOW), **options) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(plan_call("Bake"), NOW, NOW, NOW, text("Not yet.")), **options) as talk:
         talk.say("A cake!")
         open_items = talk.plan()
         talk.server.script = in_order(plan_call("Bake it now"), complete_next, text("Baked."))

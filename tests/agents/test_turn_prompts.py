@@ -1,18 +1,20 @@
 """The instructions of a model describe the tools and writs that its role grants, and no others."""
 
-import re
+import json
 from pathlib import Path
 
 import pytest
 
+from headway.agents.tools.goals import GOAL_TOOLS
+from headway.agents.tools.ledger import LEDGER_TOOLS
 from headway.agents.tools.tasks import TASK_TOOLS
 from headway.ledger.run import TurnMode
 from tests.agents.turn_harness import open_talk
 from tests.model_server import Request, text
 
-HEADINGS = {"Planning", "Working a queue", "Task list", "Ledger", "Commands in your text", "Delegation", "Goals", "The runtime"}
-PLAIN = {"Planning", "Task list", "Ledger", "Commands in your text", "The runtime"}
-ALL = PLAIN | {"Delegation", "Goals"}
+HEADINGS = {"Planning", "Working a queue", "Answering", "Delegation", "The runtime"}
+PLAIN = {"Planning", "Answering", "The runtime"}
+ALL = PLAIN | {"Delegation"}
 
 
 def get_first_request(url: str, home: Path, role: str = "", mode: TurnMode = "plan") -> Request:
@@ -31,37 +33,50 @@ def list_sections(request: Request) -> set[str]:
     return headings
 
 
+def list_on_demand(request: Request) -> set[str]:
+    """Return the names of the tools that the model can call with use_tool."""
+    schemas = (tool["function"]["parameters"] for tool in request.body["tools"] if tool["function"]["name"] == "use_tool")
+    return {name for schema in schemas for name in schema["properties"]["name"]["enum"]}
+
+
 def test_the_supervisor_prompt_describes_all_its_tools(sqlite_url: str, tmp_path: Path) -> None:
     request = get_first_request(sqlite_url, tmp_path)
     assert list_sections(request) == ALL
     assert request.system.startswith("You are the supervisor")
-    assert {"create_todo", "complete_todo", "AddTask", "todo_add", "calculate"} <= set(request.tools)
+    assert {"create_todo", "complete_todo", "delegate", "calculate", "read_result", "use_tool"} <= set(request.tools)
+    assert request.tools == sorted(request.tools)
     assert request.messages[1:] == [{"role": "user", "content": "Hello!"}]
 
 
-def test_the_five_task_tools_are_named(sqlite_url: str, tmp_path: Path) -> None:
+def test_tools_that_are_rarely_needed_are_named_by_one_tool(sqlite_url: str, tmp_path: Path) -> None:
     """002: "the model can use ListTasks, then AddTask / CompleteTask / UncompleteTask / DeleteTask to maintain the list"."""
     request = get_first_request(sqlite_url, tmp_path)
-    section = request.system.partition("# Task list\n")[2].partition("\n#")[0]
-    assert set(re.findall(r"\b\w+Tasks?\b", section)) == {tool.name for tool in TASK_TOOLS} <= set(request.tools)
+    named = list_on_demand(request)
+    assert {tool.name for tool in (*TASK_TOOLS, *LEDGER_TOOLS, *GOAL_TOOLS)} < named
+    assert {"list_todo", "spawn_agent", "await_agent", "check_agent", "cancel_agent", "remember", "recall"} < named
+    assert not named & set(request.tools)
 
 
 def test_when_to_plan_and_when_not_is_said(sqlite_url: str, tmp_path: Path) -> None:
     system = get_first_request(sqlite_url, tmp_path).system
-    assert "several distinct steps" in system
-    assert "Do not plan for a single call, a simple question or small talk" in system
-    assert "continue" in system
+    assert "Plan work that has several distinct steps" in system
+    assert "Do not plan a question, small talk or a single step: just do it." in system
 
 
 def test_the_rules_of_planning_are_said(sqlite_url: str, tmp_path: Path) -> None:
     """000: "Plan first", "Execute sequentially", "You MUST NOT produce a final response to the user until all TODO items are
     completed or cancelled", "Skip planning for simple tasks"."""
     system = get_first_request(sqlite_url, tmp_path).system
-    assert "call create_todo once with all the steps, then work through them in order" in system
-    assert "For each: start_todo, do the work, complete_todo with the outcome." in system
-    assert "an answer while items are open is rejected" in system
-    assert 'end it with status "cancelled" and the reason' in system
-    assert "just do it, or answer" in system
+    assert "one create_todo call with all of them, in order" in system
+    assert "When an item is done, call complete_todo with its outcome and startNext" in system
+    assert "An answer is accepted only when no item is open." in system
+    assert 'with status "cancelled" and the reason' in system
+
+
+def test_the_last_rule_is_to_answer_with_the_results(sqlite_url: str, tmp_path: Path) -> None:
+    system = get_first_request(sqlite_url, tmp_path).system
+    assert "put the results into the final answer" in system
+    assert "Never claim what you did not do." in system
 
 
 @pytest.mark.parametrize(
@@ -71,29 +86,37 @@ def test_the_rules_of_planning_are_said(sqlite_url: str, tmp_path: Path) -> None
         ('tools = ["list_todo", "complete_todo", "tasks", "ledger"]', {"Planning"}),
         ('tools = ["turn_plan", "queue", "ledger", "builtin"]', {"Task list"}),
         ('tools = ["turn_plan", "tasks", "builtin"]', {"Ledger"}),
-        ("writs = []", {"Commands in your text"}),
-        ('tools = ["create_todo"]\nwrits = []', {"Task list", "Ledger", "Commands in your text"}),
-        ("tools = []\nwrits = []", PLAIN),
+        ("writs = []", set()),
+        ('tools = ["create_todo"]\nwrits = []', {"Task list", "Ledger"}),
+        ("tools = []\nwrits = []", {*PLAIN, "Task list", "Ledger"}),
     ],
 )
 def test_tools_that_a_role_lacks_are_not_mentioned(sqlite_url: str, tmp_path: Path, role: str, missing: set[str]) -> None:
     request = get_first_request(sqlite_url, tmp_path, role)
     assert list_sections(request) == (PLAIN if "tools" in role else ALL) - missing
+    mentioned = f"{request.system} {json.dumps(request.body.get('tools', []))}"
     for section, word in (("Planning", "create_todo"), ("Task list", "AddTask"), ("Ledger", "todo_add")):
-        if section in missing:
-            assert word not in request.system
-            assert word not in request.tools
+        assert (word in mentioned) == (section not in missing)
+
+
+def test_the_runtimes_tools_belong_to_every_role_that_has_tools(sqlite_url: str, tmp_path: Path) -> None:
+    assert get_first_request(sqlite_url, tmp_path, 'tools = ["calculate"]').tools == ["calculate", "read_result"]
+
+
+def test_a_role_without_tools_gets_none(sqlite_url: str, tmp_path: Path) -> None:
+    assert "tools" not in get_first_request(sqlite_url, tmp_path, "tools = []").body
 
 
 def test_a_queue_has_its_own_way_to_plan_and_no_other(sqlite_url: str, tmp_path: Path) -> None:
     request = get_first_request(sqlite_url, tmp_path, mode="queue")
     assert list_sections(request) == ALL - {"Planning"} | {"Working a queue"}
     assert "manage_todos" in request.tools
-    assert not {"create_todo", "complete_todo"} & set(request.tools)
+    assert not {"create_todo", "complete_todo", "list_todo"} & {*request.tools, *list_on_demand(request)}
 
 
 def test_shapes_known_from_elsewhere_are_not_offered(sqlite_url: str, tmp_path: Path) -> None:
-    assert not {"TodoWrite", "write_todos", "update_plan", "manage_todos"} & set(get_first_request(sqlite_url, tmp_path).tools)
+    request = get_first_request(sqlite_url, tmp_path)
+    assert not {"TodoWrite", "write_todos", "update_plan", "manage_todos"} & {*request.tools, *list_on_demand(request)}
 
 
 def test_external_tools_are_off_until_they_are_allowed(sqlite_url: str, tmp_path: Path) -> None:
