@@ -134,7 +134,7 @@ def test_the_limits(sqlite_chatter: Client) -> None:
         return sqlite_chatter.refused("POST", path, status, code, json={"content": "hello", "attachments": attachments})
 
     assert "at most 10 items" in refuse(422, "invalid", *[PHOTO] * 11)
-    assert "at most 10000000 bytes" in refuse(422, "invalid", encode_attachment("a.png", PNG + b"x" * SIZE_LIMIT))
+    assert "at most 10,000,000" in refuse(422, "bad_attachment", encode_attachment("a.png", PNG + b"x" * SIZE_LIMIT))
     large, small = (encode_attachment("a.png", PNG + b"x" * size) for size in (SIZE_LIMIT - len(PNG), 1))
     assert f"{TOTAL_LIMIT:,}" in refuse(422, "bad_attachment", large, large, small)
     assert "workspace" in refuse(422, "bad_attachment", encode_attachment("a.txt", b"x" * 400_001))

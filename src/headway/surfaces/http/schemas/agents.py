@@ -30,7 +30,7 @@ class NewAttachment(StrictModel):
     data: Annotated[
         bytes,
         BeforeValidator(decode_data),
-        Field(max_length=attachment.SIZE_LIMIT, description="In base64", examples=["aGVsbG8="]),
+        Field(description=f"In base64; at most {attachment.SIZE_LIMIT:,} bytes when decoded", examples=["aGVsbG8="]),
         WithJsonSchema(BASE64_SCHEMA),
     ]
 
