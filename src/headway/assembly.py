@@ -206,7 +206,7 @@ class Headway:
     def unpriced_models(self) -> list[str]:
         """The configured models without a known price. Their calls are counted as $0, so no budget stops them."""
         models = self.runtime.models
-        return models.prices.list_unpriced(models.names.values())
+        return models.prices.list_unpriced(self.settings.model_names)
 
     def list_model_totals(self) -> list[dict[str, Any]]:
         """List the totals of the model calls that this process has made, by model."""

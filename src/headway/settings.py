@@ -67,6 +67,12 @@ class Settings(NamedTuple):
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 
     @property
+    def model_names(self) -> list[str]:
+        """Return the names of all models that may be asked, fallbacks included."""
+        fallbacks = [name for parameters in self.model_parameters.values() for name in parameters.fallback]
+        return list(dict.fromkeys((self.model, self.model_mid, self.model_cheap, *fallbacks)))
+
+    @property
     def task_folder(self) -> str:
         """Return the folder of the conversations' task lists."""
         return os.path.join(self.home, *TASK_FOLDER.split("/"))

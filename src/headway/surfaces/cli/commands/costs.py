@@ -26,14 +26,13 @@ def costs(invocation: Invocation) -> None:
 
 def list_unpriced(settings: Settings) -> list[str]:
     """List the configured models without a known price."""
-    names = {settings.model: None, settings.model_mid: None, settings.model_cheap: None}
-    if list(names) == [REHEARSAL_MODEL]:
+    if settings.model_names == [REHEARSAL_MODEL]:
         return []
     from pathlib import Path  # noqa: PLC0415  this import and the next take a second
 
     from headway.agents.models.prices import Prices, load_prices  # noqa: PLC0415
 
-    return Prices(load_prices(Path(get_prices_path(settings)))).list_unpriced(names)
+    return Prices(load_prices(Path(get_prices_path(settings)))).list_unpriced(settings.model_names)
 
 
 def get_prices_path(settings: Settings) -> str:
