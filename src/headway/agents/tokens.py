@@ -1,7 +1,9 @@
 """Estimates of how many tokens a text takes, on the safe side."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
+from string import ascii_letters
 from typing import Any, Final
 
 from pydantic_ai.messages import BaseToolCallPart, BinaryContent, ModelMessage, ModelResponse
@@ -10,14 +12,34 @@ from pydantic_ai.models import ModelRequestParameters
 from headway.agents.attachments import estimate_attachment_tokens
 
 CHARACTERS_PER_TOKEN: Final = 3  # English prose and code have about four
+BYTES_PER_TOKEN: Final = 2  # of digits, signs and other scripts
+LETTERS: Final = (ascii_letters + " \n").encode()
+TOKENIZER_MARGIN: Final = 1.1
 MESSAGE_TOKENS: Final = 8  # the frame of a message or part: role, names, ids
 FILE_TOKENS: Final = 1_500  # a file of which only the address is known
 
 
+@cache
+def load_tokenizer() -> Callable[[str], list[int]] | None:
+    """Load the tokenizer of the optional extra `tokens`. None if it is not installed."""
+    try:
+        from bpe_openai import get_encoding  # noqa: PLC0415  an optional extra
+    except ImportError:
+        return None
+    encode: Callable[[str], list[int]] = get_encoding("o200k_base").encode_ordinary
+    return encode
+
+
 def estimate_text(text: str) -> int:
-    """Estimate a text's tokens. A character outside ASCII may take a whole token."""
-    narrow = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
-    return narrow // CHARACTERS_PER_TOKEN + len(text) - narrow
+    """Count a text's tokens, or estimate them: three letters or spaces per token, and two bytes of anything else.
+
+    The tokenizer is OpenAI's, and other models split text into more tokens, hence the margin.
+    """
+    if tokenize := load_tokenizer():
+        return int(len(tokenize(text)) * TOKENIZER_MARGIN) + 1
+    encoded = text.encode("utf-8", "replace")
+    others = len(encoded.translate(None, LETTERS))
+    return (len(encoded) - others) // CHARACTERS_PER_TOKEN + others // BYTES_PER_TOKEN + 1
 
 
 def estimate_message(message: ModelMessage) -> int:
