@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable
 from functools import cache
+from math import ceil
 from string import ascii_letters
 from typing import Any, Final
 
@@ -39,7 +40,7 @@ def estimate_text(text: str) -> int:
         return int(len(tokenize(text)) * TOKENIZER_MARGIN) + 1
     encoded = text.encode("utf-8", "replace")
     others = len(encoded.translate(None, LETTERS))
-    return (len(encoded) - others) // CHARACTERS_PER_TOKEN + others // BYTES_PER_TOKEN + 1
+    return ceil((len(encoded) - others) / CHARACTERS_PER_TOKEN) + ceil(others / BYTES_PER_TOKEN) + 1
 
 
 def estimate_message(message: ModelMessage) -> int:
