@@ -117,11 +117,16 @@ def test_a_refused_delegation_does_not_start_its_item(sqlite_url: str, tmp_path:
     def delegate_to_unknown(request: Request) -> Reply:
         return delegate_call("dig", "cook", todoId=list_open_ids(request)[0])
 
-    with open_talk(
-        sqlite_url, tmp_path, by_role(index=by_transcript(plan_call("Dig"), delegate_to_unknown, complete_next, text("Done.")))
-    ) as talk:
+    def check_and_complete(request: Request) -> Reply:
+        statuses.append(talk.plan()[0].status)
+        return complete_next(request)
+
+    statuses: list[str] = []
+    script = by_role(index=by_transcript(plan_call("Dig"), delegate_to_unknown, check_and_complete, text("Done.")))
+    with open_talk(sqlite_url, tmp_path, script) as talk:
         talk.say()
-        assert "[pending] Dig" in talk.server.requests[2].last
+        assert statuses == ["pending"]
+        assert not any(message.startswith("[TURN CONTEXT]") for message in talk.server.requests[2].texts[1:])
 
 
 def test_a_report_longer_than_an_outcome_still_reaches_the_parent(sqlite_url: str, tmp_path: Path) -> None:

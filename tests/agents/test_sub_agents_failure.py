@@ -20,7 +20,7 @@ from tests.agents.sub_agent_harness import (
     list_tool_answers,
 )
 from tests.agents.turn_harness import Talk, open_talk
-from tests.model_server import Reply, calls, drop, error, filtered_text, flaky, text
+from tests.model_server import Reply, Request, calls, drop, error, filtered_text, flaky, text
 
 INDEX = by_transcript(delegate_call("dig"), text("I go on."))
 
@@ -65,23 +65,48 @@ def test_a_sub_agents_calls_are_tried_as_often_as_the_settings_say(sqlite_url: s
         assert get_states(talk) == {"dig": ("failed", "dead")}
 
 
-def test_a_sub_agent_that_runs_out_of_steps_says_so(sqlite_url: str, tmp_path: Path) -> None:
+def summarise_at_limit(request: Request) -> Reply:
+    """Make a call that was not made before, or sum up when no calls are possible."""
+    if request.body.get("tool_choice") == "none":
+        return text("Half a hole.")
+    return calls(("calculate", {"expression": f"{len(request.calls)}+1"}))
+
+
+def test_a_sub_agent_that_runs_out_of_steps_sums_up_and_says_so(sqlite_url: str, tmp_path: Path) -> None:
     """004: "Agent loop exceeded ${maxTurns} turns"."""
-    script = by_role(index=INDEX, researcher=calls(("now", {})))
+    script = by_role(index=INDEX, researcher=summarise_at_limit)
     with open_talk(sqlite_url, tmp_path, script, max_iterations="5", subagent_max_iterations="3") as talk:
         talk.say()
         result = get_failed_result(talk)
         assert result["error"] == "limit"
-        assert "3 steps" in result["summary"]
-        assert len(list_requests(talk, "researcher")) == 3
+        assert result["summary"] == "Half a hole.\n\nI stopped after 3 steps, which is the limit."
+        assert len(list_requests(talk, "researcher")) == 4
 
 
 def test_a_sub_agent_has_twenty_steps_by_default(sqlite_url: str, tmp_path: Path) -> None:
-    """004: "maxTurns = 20" of "Core agentic loop (tool-calling cycle)"."""
+    """004: "maxTurns = 20" of "Core agentic loop (tool-calling cycle)". Repeated calls are no progress."""
     with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=calls(("now", {})))) as talk:
         assert talk.say()["limit"] == 10
-        assert len(list_requests(talk, "researcher")) == 20
+        assert len(list_requests(talk, "researcher")) == 20 + 1
         assert list_sub_agents(talk)["dig"].limit == 20
+        assert len(talk.effects()) == 1 + 20
+
+
+def test_a_sub_agent_that_makes_new_calls_gets_up_to_fifty_steps(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=summarise_at_limit)) as talk:
+        talk.say()
+        assert get_failed_result(talk)["summary"] == "Half a hole.\n\nI stopped after 50 steps, which is the limit."
+        assert list_sub_agents(talk)["dig"].limit == 50
+
+
+def test_a_sub_agent_that_repeats_itself_is_not_extended_again(sqlite_url: str, tmp_path: Path) -> None:
+    def stall_after_fifteen(request: Request) -> Reply:
+        return summarise_at_limit(request) if len(request.calls) < 15 else calls(("now", {}))
+
+    with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=stall_after_fifteen)) as talk:
+        talk.say()
+        assert get_failed_result(talk)["error"] == "limit"
+        assert list_sub_agents(talk)["dig"].limit == 30
 
 
 def test_a_sub_agent_without_an_answer_is_asked_again_and_then_given_up(sqlite_url: str, tmp_path: Path) -> None:

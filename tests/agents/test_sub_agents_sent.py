@@ -18,7 +18,7 @@ from tests.agents.sub_agent_harness import (
     list_tool_answers,
     raw_call,
 )
-from tests.agents.turn_harness import complete_next, open_talk, plan_call
+from tests.agents.turn_harness import complete_next, list_callable, open_talk, plan_call
 from tests.model_server import calls, text
 
 SECRET = "the secret of the parent"
@@ -80,8 +80,8 @@ def test_no_part_of_the_turns_plan_is_a_sub_agents_tool(sqlite_url: str, tmp_pat
     with open_talk(sqlite_url, tmp_path, by_role(index=index, researcher=text("A hole."))) as talk:
         assert talk.say()["outcome"] == "drained"
         (request,) = list_requests(talk, "researcher")
-        assert not PLAN_TOOLS & set(request.tools)
-        assert {"AddTask", "remember", "recall"} <= set(request.tools)
+        assert not PLAN_TOOLS & list_callable(request)
+        assert {"AddTask", "remember", "recall"} <= list_callable(request)
         assert "[TURN CONTEXT] " not in get_first_message(request)
         assert not any(message.startswith("[TURN CONTEXT]") for message in request.texts)
         assert "create_todo" not in request.system
@@ -96,8 +96,8 @@ def test_sub_agents_may_delegate_above_the_depth_limit_and_not_at_it(sqlite_url:
     with open_talk(sqlite_url, tmp_path, script) as talk:
         assert talk.say("Have a hole dug.")["outcome"] == "answered"
         upper, lower = list_requests(talk, "researcher")[0], list_requests(talk, "coder")[0]
-        assert set(upper.tools) >= DELEGATING
-        assert not (DELEGATING | {"await_agent", "check_agent", "cancel_agent"}) & set(lower.tools)
+        assert list_callable(upper) >= DELEGATING
+        assert not (DELEGATING | {"await_agent", "check_agent", "cancel_agent"}) & list_callable(lower)
         assert "# Delegation" in upper.system
         assert "# Delegation" not in lower.system
         (result,) = list_tool_answers(list_requests(talk, "coder")[1], "delegate")
@@ -109,7 +109,7 @@ def test_with_depth_zero_no_agent_delegates(sqlite_url: str, tmp_path: Path) -> 
     index = by_transcript(delegate_call("dig"), text("I dig myself."))
     with open_talk(sqlite_url, tmp_path, by_role(index=index), agent_depth="0") as talk:
         assert talk.say()["outcome"] == "answered"
-        assert not DELEGATING & set(talk.server.requests[0].tools)
+        assert not DELEGATING & list_callable(talk.server.requests[0])
         assert "error" in list_tool_answers(talk.server.requests[1], "delegate")[0]
 
 
@@ -149,7 +149,7 @@ def test_a_role_of_ones_own_is_handed_work_like_any_other(sqlite_url: str, tmp_p
         talk.say()
         (request,) = list_requests(talk, "own")
         assert request.system.startswith("You are a digger.")
-        assert request.tools == ["now"]
+        assert request.tools == ["now", "read_result"]
         assert request.model == "cheap-1"
         assert list_tool_answers(talk.server.requests[-1], "delegate")[0]["summary"] == "A hole."
 

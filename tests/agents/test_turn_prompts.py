@@ -9,7 +9,7 @@ from headway.agents.tools.goals import GOAL_TOOLS
 from headway.agents.tools.ledger import LEDGER_TOOLS
 from headway.agents.tools.tasks import TASK_TOOLS
 from headway.ledger.run import TurnMode
-from tests.agents.turn_harness import open_talk
+from tests.agents.turn_harness import list_callable, list_on_demand, open_talk
 from tests.model_server import Request, text
 
 HEADINGS = {"Planning", "Working a queue", "Answering", "Delegation", "The runtime"}
@@ -31,12 +31,6 @@ def list_sections(request: Request) -> set[str]:
     headings = {line[2:] for line in request.system.splitlines() if line.startswith("# ")}
     assert headings <= HEADINGS
     return headings
-
-
-def list_on_demand(request: Request) -> set[str]:
-    """Return the names of the tools that the model can call with use_tool."""
-    schemas = (tool["function"]["parameters"] for tool in request.body["tools"] if tool["function"]["name"] == "use_tool")
-    return {name for schema in schemas for name in schema["properties"]["name"]["enum"]}
 
 
 def test_the_supervisor_prompt_describes_all_its_tools(sqlite_url: str, tmp_path: Path) -> None:
@@ -111,12 +105,12 @@ def test_a_queue_has_its_own_way_to_plan_and_no_other(sqlite_url: str, tmp_path:
     request = get_first_request(sqlite_url, tmp_path, mode="queue")
     assert list_sections(request) == ALL - {"Planning"} | {"Working a queue"}
     assert "manage_todos" in request.tools
-    assert not {"create_todo", "complete_todo", "list_todo"} & {*request.tools, *list_on_demand(request)}
+    assert not {"create_todo", "complete_todo", "list_todo"} & list_callable(request)
 
 
 def test_shapes_known_from_elsewhere_are_not_offered(sqlite_url: str, tmp_path: Path) -> None:
     request = get_first_request(sqlite_url, tmp_path)
-    assert not {"TodoWrite", "write_todos", "update_plan", "manage_todos"} & {*request.tools, *list_on_demand(request)}
+    assert not {"TodoWrite", "write_todos", "update_plan", "manage_todos"} & list_callable(request)
 
 
 def test_external_tools_are_off_until_they_are_allowed(sqlite_url: str, tmp_path: Path) -> None:

@@ -412,6 +412,17 @@ def complete_next(request: Request) -> Reply:
     return calls(("complete_todo", {"todoId": list_open_ids(request)[0], "outcome": "done"}))
 
 
+def list_on_demand(request: Request) -> set[str]:
+    """Return the names of the tools that the model can call with use_tool."""
+    schemas = (tool["function"]["parameters"] for tool in request.body["tools"] if tool["function"]["name"] == "use_tool")
+    return {name for schema in schemas for name in schema["properties"]["name"]["enum"]}
+
+
+def list_callable(request: Request) -> set[str]:
+    """Return the names of all tools that the model can call, directly or with use_tool."""
+    return {*request.tools, *list_on_demand(request)}
+
+
 def get_context(request: Request) -> str:
     """Return the context message, which must be the last message."""
     assert request.last.startswith("[TURN CONTEXT]")
