@@ -294,35 +294,48 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headway-real-model"
     names = [request.name for request in REQUESTS]
-    parser.add_argument("--cache", type=Path, default=cache, help="where the model and the server are kept (default: %(default)s)")
-    parser.add_argument(
-        "--out", type=Path, default=Path("real-model"), help="where the table and the raw results go (default: %(default)s)"
-    )
-    parser.add_argument("--model", choices=MODELS, default=next(iter(MODELS)), help="(default: %(default)s)")
-    parser.add_argument("--server", type=Path, help="a llama-server to use instead of the packaged one")
-    parser.add_argument(
-        "--headway", default=str(Path(sys.executable).parent / "headway"), help="the command to test (default: %(default)s)"
-    )
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of the server (default: %(default)s)")
-    parser.add_argument("--time-limit", type=float, default=600, metavar="SECONDS", help="of one request (default: %(default)s)")
-    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="REQUEST", help=f"some of: {', '.join(names)}")
-    return parser.parse_args()
+    add = parser.add_argument
+    add("--cache", type=Path, default=cache, help="the folder of the model and the server (default: %(default)s)")
+    add("--out", type=Path, default=Path("real-model"), help="the folder of the table and the raw results (default: %(default)s)")
+    add("--model", default=next(iter(MODELS)), help=f"one of {', '.join(MODELS)}; with --url, a name that the server knows")
+    add("--server", type=Path, help="a llama-server to use instead of the packaged one")
+    add("--url", help="the base URL of an OpenAI-compatible server that runs already; nothing is installed")
+    add("--headway", default=str(Path(sys.executable).parent / "headway"), help="the command to test (default: %(default)s)")
+    add("--threads", type=int, default=os.cpu_count() or 1, help="threads of the server (default: %(default)s)")
+    add("--time-limit", type=float, default=600, metavar="SECONDS", help="of one request (default: %(default)s)")
+    add("--only", nargs="+", choices=names, default=names, metavar="REQUEST", help=f"some of: {', '.join(names)}")
+    arguments = parser.parse_args()
+    if not arguments.url and arguments.model not in MODELS:
+        parser.error(f"--model is one of {', '.join(MODELS)}, unless there is a --url")
+    return arguments
+
+
+@contextmanager
+def provide_server(arguments: argparse.Namespace, folder: Path) -> Iterator[str]:
+    """Yield the base URL of the server to test with, installed and started if need be."""
+    if arguments.url:
+        yield arguments.url
+        return
+    cache: Path = arguments.cache.resolve()
+    cache.mkdir(parents=True, exist_ok=True)
+    model = install_model(arguments.model, cache)
+    program = arguments.server.resolve() if arguments.server else install_server(cache)
+    with serve(program, model, arguments.threads, folder / "server.log") as base_url:
+        yield base_url
 
 
 def main() -> None:
     arguments = parse_arguments()
     folder: Path = arguments.out.resolve()
-    cache: Path = arguments.cache.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    cache.mkdir(parents=True, exist_ok=True)
-    model = install_model(arguments.model, cache)
-    program = arguments.server.resolve() if arguments.server else install_server(cache)
+    headway = str(Path(arguments.headway).absolute())
+    facts_about_run = {"model": arguments.model, "context_tokens": CONTEXT_TOKENS, "time_limit_s": arguments.time_limit}
     rows: list[Row] = []
-    with serve(program, model, arguments.threads, folder / "server.log") as base_url:
-        runner = Runner(str(Path(arguments.headway).resolve()), model.stem, base_url, arguments.time_limit, folder)
+    with provide_server(arguments, folder) as base_url:
+        runner = Runner(headway, arguments.model, base_url, arguments.time_limit, folder)
         for name in arguments.only:
             rows.append(runner.run(next(request for request in REQUESTS if request.name == name)))
-            save(rows, folder, {"model": model.stem, "context_tokens": CONTEXT_TOKENS, "time_limit_s": arguments.time_limit})
+            save(rows, folder, facts_about_run)
             print(render_table(rows[-1:]).splitlines()[-1], flush=True)
     print(f"The table is in {folder / 'table.md'}.")
 
