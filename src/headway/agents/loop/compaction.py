@@ -24,12 +24,12 @@ from headway.agents.window import (
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import RunEnd
 
-FULL: Final = 0.85  # the share of the budget at which a compaction starts
-ROOMY: Final = 0.7  # the share of the limit that stubs alone must reach; otherwise a note is written
-WORTHWHILE: Final = 0.3  # or the share of the window that they must save, before the budget is used
-KEPT: Final = 0.25  # the share of the limit that the newest messages may fill, which stay as they are
+FULL_SHARE: Final = 0.85  # the share of the budget at which a compaction starts
+ROOMY_SHARE: Final = 0.7  # the share of the limit that stubs alone must reach; otherwise a note is written
+WORTHWHILE_SHARE: Final = 0.3  # or the share of the window that they must save, before the budget is used
+KEPT_SHARE: Final = 0.25  # the share of the limit that the newest messages may fill, which stay as they are
 WORKING_TOKENS: Final = 64_000  # old results become stubs beyond this size, unless the context size is set
-REFUSED: Final = 0.6  # the share of a refused request's size that the run uses from then on
+REFUSED_SHARE: Final = 0.6  # the share of a refused request's size that the run uses from then on
 OPENING_SHARE: Final = 0.2  # of the budget, for the task that a note repeats
 MIN_GAIN: Final = 0.1  # a note must replace at least this share of the window
 RESULTS_LIMIT: Final = 100  # handles in a note
@@ -46,15 +46,15 @@ def make_room(step: Step) -> Compact | None:
     is nearly used.
     """
     budget, size = get_budget(step), step.size
-    full = budget * FULL
+    full = budget * FULL_SHARE
     limit = min(full, get_working_tokens(step))
     if size.tokens <= limit:
         return None
     window = step.window
-    boundary = find_boundary(window, int(limit * KEPT / size.scale))
+    boundary = find_boundary(window, int(limit * KEPT_SHARE / size.scale))
     older = [entry for entry in window if entry.n < boundary]
     saved = sum(entry.tokens - shrink(entry).tokens for entry in older) * size.scale
-    if saved and (size.tokens - saved <= limit * ROOMY or (size.tokens <= full and saved >= size.tokens * WORTHWHILE)):
+    if saved and (size.tokens - saved <= limit * ROOMY_SHARE or (size.tokens <= full and saved >= size.tokens * WORTHWHILE_SHARE)):
         append_compaction(step, boundary)
         return None
     if size.tokens <= full:
@@ -72,7 +72,7 @@ def get_budget(step: Step) -> int:
     refused = (
         facts["refused_tokens"] for entry in step.entries if (facts := find_facts(entry.message)) and "refused_tokens" in facts
     )
-    return min([info.context_tokens - info.max_output_tokens, *(int(tokens * REFUSED) for tokens in refused)])
+    return min([info.context_tokens - info.max_output_tokens, *(int(tokens * REFUSED_SHARE) for tokens in refused)])
 
 
 def get_working_tokens(step: Step) -> int:
