@@ -9,7 +9,7 @@ from headway.agents import prompts
 from headway.agents.attachments import CanRead
 from headway.agents.facts import build_runtime_message
 from headway.agents.transcript import TranscriptEntry, attach_to_first, decode
-from headway.agents.window import find_compactions, select_window
+from headway.agents.window import Compaction, find_compactions, select_window
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Run
 from headway.storage.stores import attachments as attachment_store
@@ -41,9 +41,15 @@ def load_runs_since_note(tx: Transaction, run: Run, can_read: CanRead) -> list[t
             entries = [TranscriptEntry.of(n, decode(message), sent=sent) for n, message, sent in rows.get(earlier.id, [])]
             entries = attach_to_first(entries, files.get(earlier.turn_id or "", ()), can_read)
             loaded.append((earlier, entries))
-            if any((compaction.facts["noted_before"] or -1) >= 0 for compaction in find_compactions(entries)):
+            if any(replaces_history(compaction) for compaction in find_compactions(entries)):
                 return loaded
     return loaded
+
+
+def replaces_history(compaction: Compaction) -> bool:
+    """Whether a note replaces everything before its run. History has negative numbers."""
+    noted_before = compaction.facts["noted_before"]
+    return noted_before is not None and noted_before >= 0
 
 
 def end_with_answer(run: Run, messages: list[ModelMessage]) -> list[ModelMessage]:

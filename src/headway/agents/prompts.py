@@ -54,6 +54,10 @@ ANSWERING = """# Answering
 The user sees only your answers, not tool results or outcomes: put the results into the final answer. If you cannot do something, \
 say so and why. Never claim what you did not do."""
 
+REPORTING = """# Reporting
+Your answer is all that the agent that gave you this task sees: put the results into it. report_outcome does the same, with data. If \
+you cannot do something, say so and why. Never claim what you did not do."""
+
 DELEGATION = """# Delegation
 delegate gives one task to a worker and waits for the result. Delegate sizeable work whose context you can write down; do the rest \
 yourself. Workers: {workers}."""
@@ -78,7 +82,8 @@ def render_instructions(role: Role, tools: Collection[str], mode: TurnMode, work
         (role.prompt or f"You are {role.name}. {role.description}", True),
         (PLANNING, mode == "plan" and "create_todo" in tools),
         (QUEUE, mode == "queue" and "manage_todos" in tools),
-        (ANSWERING, bool(tools)),
+        (ANSWERING, bool(tools) and "report_outcome" not in tools),
+        (REPORTING, "report_outcome" in tools),
         (DELEGATION.format(workers=", ".join(workers)), "delegate" in tools),
         (RUNTIME, bool(tools)),
     )
