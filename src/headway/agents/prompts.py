@@ -55,8 +55,8 @@ The user sees only your answers, not tool results or outcomes: put the results i
 say so and why. Never claim what you did not do."""
 
 REPORTING = """# Reporting
-Your answer is all that the agent that gave you this task sees: put the results into it. report_outcome does the same, with data. If \
-you cannot do something, say so and why. Never claim what you did not do."""
+Your answer is all that the agent that gave you this task sees: put the results into it. report_outcome does the same, with data. \
+If you cannot do something, say so and why. Never claim what you did not do."""
 
 DELEGATION = """# Delegation
 delegate gives one task to a worker and waits for the result. Delegate sizeable work whose context you can write down; do the rest \
