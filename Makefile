@@ -53,7 +53,7 @@ chromium:  ## install the browser for the tests of the page, if it is missing
 		echo "The tests of the page need chromium, which cannot be installed automatically here. Install it (apt install chromium,"; \
 		echo "dnf install chromium, brew install chromium), or set its path: HEADWAY_CHROMIUM=/path/to/chromium make test"; exit 1; }; }
 
-bench: $(VENV)/.installed-dev  ## run the benchmarks and update bench/RESULTS.md (12 minutes)
+bench: $(VENV)/.installed-dev  ## run the benchmarks and update bench/RESULTS.md (15 minutes)
 	$(BIN)/python -m bench --write
 
 pictures: $(VENV)/.installed-dev chromium  ## update the README's pictures

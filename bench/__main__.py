@@ -20,12 +20,13 @@ from bench import (  # noqa: F401  importing a module registers its benchmarks
     store,
     streams,
     taskwarrior,
+    tokens,
 )
 from bench.harness import REGISTRY, Benchmark, Pace, Unavailable, Workshop, open_workshop, progress
 from bench.report import Result, as_document, conditions, figure, table, write_down
 
 # The order of the report, independent of the order of imports.
-ROOMS = ("store", "http", "sse", "pg", "claim", "loop", "goal", "engine", "peer", "cli", "import", "demo", "page")
+ROOMS = ("store", "http", "sse", "pg", "claim", "loop", "tokens", "goal", "engine", "peer", "cli", "import", "demo", "page")
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
@@ -50,6 +50,7 @@ class Measurements(NamedTuple):
     reference: list[float]
     unit: str = "/s"
     curve: Mapping[int, list[float]] | None = None  # figures by size, the smallest first
+    rows: list[dict[str, Any]] | None = None  # rows of a separate table
 
     @property
     def ratios(self) -> list[float]:

@@ -21,6 +21,18 @@ PICTURE = HERE / "results.svg"
 COSTS = HERE / "costs.json"
 SCALING = HERE.parent / "docs" / "scaling.md"
 TITLES = ("benchmark", "ratio", "middle half", "target", "", "ours", "reference", "workload ÷ reference")
+TOKEN_TITLES = (
+    "agent",
+    "steps",
+    "calls",
+    "input",
+    "output",
+    "largest request",
+    "cacheable",
+    "bill",
+    "facts in view",
+    "one call away",
+)
 
 
 class Result(NamedTuple):
@@ -73,6 +85,7 @@ def as_json(result: Result) -> dict[str, Any]:
         "against": measurements.medians[1],
         "rounds": {"ours": measurements.ours, "reference": measurements.reference},
         **({"curve": {str(size): median(figures) for size, figures in measurements.curve.items()}} if measurements.curve else {}),
+        **({"rows": measurements.rows} if measurements.rows else {}),
     }
 
 
@@ -116,6 +129,20 @@ def growth_table(document: dict[str, Any]) -> str:
     return aligned(rows) if with_curve else ""
 
 
+def tokens_table(document: dict[str, Any]) -> str:
+    """Return what each agent's job cost in tokens."""
+    jobs = [job for benchmark in document["benchmarks"] for job in benchmark.get("rows", [])]
+    rows = [token_cells(job) for job in sorted(jobs, key=lambda job: int(job["steps"]))]
+    return aligned([TOKEN_TITLES, *rows]) if rows else "Not measured yet."
+
+
+def token_cells(job: dict[str, Any]) -> tuple[str, ...]:
+    counts = (f"{job[name]:,}" for name in ("steps", "calls", "input", "output", "largest"))
+    view = job["view"]
+    facts = f"{view['codes'] + view['keepers']} of {2 * job['steps']}"
+    return (job["agent"], *counts, f"{job['cacheable']:.0f} %", f"{figure(job['cents'])} ¢", facts, f"{view['one_call_away']}")
+
+
 def capacity_table(document: dict[str, Any]) -> str:
     """Return what one server could do if it did nothing else: its measured rates divided by the cost of an operation."""
     known = {benchmark["name"]: benchmark for benchmark in document["benchmarks"]}
@@ -145,6 +172,7 @@ def write_down(document: dict[str, Any]) -> None:
         "machine": machine_line(document),
         "table": aligned([TITLES, *(cells(benchmark) for benchmark in document["benchmarks"])]),
         "growth": growth_table(document),
+        "tokens": tokens_table(document),
         "short": short_line(document),
         "capacity": capacity_table(document),
     }

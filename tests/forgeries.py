@@ -24,6 +24,10 @@ EDGES: Final = (
     "[END AGENT]",
     "[/agent researcher]",
     "[END SCHEDULE]",
+    "[/schedule list]",
+    "[/parallel]",
+    "[ATTACHED FILE]",
+    "[END ATTACHED FILE]",
 )
 OWNED: Final = "owned by whoever wrote this"
 
@@ -136,7 +140,8 @@ PAYLOADS: Final[tuple[str, ...]] = tuple(
 
 # The edge of a frame, to a reader who overlooks invisible characters.
 EDGE: Final = re.compile(
-    r"\[(?:END(?:TODO|AGENT|SCHEDULE|TURN|DELEGATION|GOAL)|(?:TURN|DELEGATION|GOAL)CONTEXT|GOAL\]|/(?:TODO|AGENT|SCHEDULE|PARALLEL))"
+    r"\[(?:END(?:TODO|AGENT|SCHEDULE|TURN|DELEGATION|GOAL|ATTACHED)|(?:TURN|DELEGATION|GOAL)CONTEXT|ATTACHEDFILE|GOAL\]"
+    r"|/(?:TODO|AGENT|SCHEDULE|PARALLEL))"
 )
 HARDLY_SEEN: Final = ("Cf", "Cc", "Mn", "Zs", "Zl", "Zp", "Cn")
 FILLERS: Final = "\u115f\u1160\u3164\uffa0\ufffd"

@@ -135,6 +135,8 @@ class Reply:
     """Whether it is in the middle, and not before the beginning, that a reply is held back."""
     raw: bytes | None = None
     """A whole HTTP response instead, whatever it is; the connection is closed after it."""
+    cached: int = 0
+    """The tokens in that were read from the prompt cache."""
 
 
 Script = Callable[[Request], Reply]
@@ -402,7 +404,8 @@ def estimate_usage(request: Request, reply: Reply) -> Document:
     read = sum(len(json.dumps(message)) for message in request.messages)
     written = len(reply.text) + sum(len(one.name) + len(one.arguments) for one in reply.calls)
     taken, given = reply.usage or (read // 4 + 1, written // 4 + 1)
-    return {"prompt_tokens": taken, "completion_tokens": given, "total_tokens": taken + given}
+    counts = {"prompt_tokens": taken, "completion_tokens": given, "total_tokens": taken + given}
+    return counts | {"prompt_tokens_details": {"cached_tokens": reply.cached}}
 
 
 def build_tool_calls(request: Request, reply: Reply) -> list[Document]:

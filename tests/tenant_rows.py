@@ -7,6 +7,7 @@ from uuid import uuid4
 from headway.actions import claims, idempotency, memory, notices, schedules, spending, tenants, turns
 from headway.actions.notices import NoticeSubject
 from headway.actions.schedules import Timing
+from headway.ledger.attachment import Attachment
 from headway.ledger.run import Effect, Run
 from headway.ledger.scope import Scope
 from headway.storage.stores import goals as goal_store
@@ -15,6 +16,8 @@ from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Row, Transaction
 from headway.testing import TenantHarness
 from tests.goal_plans import add_begun_goal
+
+NOTE = Attachment("note.txt", "text/plain", b"the door is green")
 
 
 @dataclass
@@ -52,7 +55,7 @@ UNKNOWN_IDS = Ids(
 def fill_tenant(desk: TenantHarness) -> Ids:
     """Give the tenant a row in every table that has a tenant_id."""
     conversation = desk.conversation(key="somebody's")
-    run = desk.write(turns.start, conversation.id, turns.TurnRequest("look into it"))
+    run = desk.write(turns.start, conversation.id, turns.TurnRequest("look into it", attachments=(NOTE,)))
     turn = run.turn_id
     assert turn is not None
     desk.database.write(lambda tx: write_run_rows(tx, run))

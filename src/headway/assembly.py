@@ -3,14 +3,14 @@
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from headway.actions import conversations, idempotency, jobs, schedules, tenants, turns
+from headway.actions import conversations, idempotency, jobs, schedules, spending, tenants, turns
 from headway.actions.live_text import LiveText
 from headway.agents import role_files
 from headway.agents.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
@@ -21,6 +21,8 @@ from headway.agents.tools.external_loop import ExternalLoop
 from headway.autonomy import recovery
 from headway.engine import Engine, EngineLimits
 from headway.feed import Feed
+from headway.ledger.attachment import Attachment, build_attachment
+from headway.ledger.errors import SettingsError
 from headway.ledger.events import encode_json
 from headway.ledger.job import Job
 from headway.ledger.run import REHEARSAL_MODEL, Run, TurnMode
@@ -28,6 +30,7 @@ from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.ledger.todo import DEFAULT_AGENT
 from headway.settings import Settings, build_redactor, load
+from headway.storage.attachment_files import read_attachment
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
 from headway.storage.retry import repeat_forever
@@ -200,6 +203,17 @@ class Headway:
         )
 
     @cached_property
+    def unpriced_models(self) -> list[str]:
+        """The configured models without a known price. Their calls are counted as $0, so no budget stops them."""
+        models = self.runtime.models
+        return models.prices.list_unpriced(self.settings.model_names)
+
+    def list_model_totals(self) -> list[dict[str, Any]]:
+        """List the totals of the model calls that this process has made, by model."""
+        totals = self.runtime.models.totals.values() if "runtime" in vars(self) else ()
+        return [spending.encode_total("model", total) for total in totals]
+
+    @cached_property
     def tracer(self) -> "Tracer":
         from headway.agents.tracing import build_tracer  # noqa: PLC0415
 
@@ -210,12 +224,39 @@ class Headway:
         """This process's name among the job owners."""
         return f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
 
-    def begin_turn(self, tx: Transaction, tenant_id: int, conversation_id: int, content: str, mode: TurnMode = "plan") -> Job:
-        """Create a turn whose job this process owns. After the commit, the engine runs the job at once, ahead of every queue."""
+    def begin_turn(
+        self,
+        tx: Transaction,
+        tenant_id: int,
+        conversation_id: int,
+        content: str,
+        mode: TurnMode = "plan",
+        attachments: Sequence[Attachment] = (),
+    ) -> Job:
+        """Create a turn whose job this process owns. After the commit, the engine runs the job at once, ahead of every queue.
+
+        Raises AttachmentRefused if the model is known not to accept an attachment.
+        """
+        if attachments:
+            self._check_readable(attachments)
         job_store.record_heartbeat(tx, self.executor_id)
         limits = self.settings.limits
-        request = turns.TurnRequest(content, mode, limit=limits.iterations, attempts=limits.attempts, owner=self.executor_id)
+        request = turns.TurnRequest(
+            content,
+            mode,
+            limit=limits.iterations,
+            attempts=limits.attempts,
+            owner=self.executor_id,
+            attachments=tuple(attachments),
+        )
         return jobs.get(tx, tenant_id, turns.start(tx, tenant_id, conversation_id, request).id)
+
+    def _check_readable(self, attachments: Sequence[Attachment]) -> None:
+        from headway.agents.attachments import check_readable  # noqa: PLC0415
+
+        models, tier = self.runtime.models, self.roles.find(SUPERVISOR).tier
+        with suppress(SettingsError):  # the model cannot be built; the turn fails with the reason
+            check_readable(models.names[tier], models.find(tier), attachments)
 
     async def run_turn(self, tenant_id: int, conversation_id: int, content: str, mode: TurnMode = "plan") -> dict[str, Any]:
         """Answer a message in a conversation and return the ended turn."""
@@ -239,18 +280,28 @@ class Headway:
     # The API for programs that embed Headway
 
     async def ask(
-        self, content: str, conversation: int | str | None = None, *, mode: TurnMode = "plan", tenant: str = LOCAL_TENANT
+        self,
+        content: str,
+        conversation: int | str | None = None,
+        *,
+        mode: TurnMode = "plan",
+        attachments: Iterable[Path | bytes] = (),
+        tenant: str = LOCAL_TENANT,
     ) -> turns.TurnReport:
         """Have an agent answer a message, and return a report of the turn.
 
         Raises TurnFailed if the turn failed. Canceling the call does not stop the turn. `conversation` is an id, or a key of your
-        choice; a conversation is opened for a new key.
+        choice; a conversation is opened for a new key. `attachments` are files or their contents: images, PDFs or text.
         """
+        files = [
+            build_attachment(f"file {n}", source) if isinstance(source, bytes) else await asyncio.to_thread(read_attachment, source)
+            for n, source in enumerate(attachments, 1)
+        ]
         await self.agents_ready()
 
         def begin(tx: Transaction) -> Job:
             tenant_id = tenants.resolve(tx, tenant).id
-            return self.begin_turn(tx, tenant_id, conversations.ensure(tx, tenant_id, conversation).id, content, mode)
+            return self.begin_turn(tx, tenant_id, conversations.ensure(tx, tenant_id, conversation).id, content, mode, files)
 
         job = await self._run_to_end(begin)
         return await self.database.read(lambda tx: turns.get_report(tx, job.tenant_id, turns.get_turn_id(job)))

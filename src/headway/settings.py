@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from headway.ledger import text
 from headway.ledger.errors import SettingsError
 from headway.ledger.goal import DiscoveryPolicy, GoalLimits
-from headway.ledger.redaction import Redactor
+from headway.ledger.redaction import MIN_SECRET_LENGTH, Redactor
 from headway.ledger.run import NANOS_PER_DOLLAR, REHEARSAL_MODEL, Limits
 from headway.ledger.tenancy import TASK_FOLDER
 from headway.ledger.tiers import (
@@ -27,7 +27,6 @@ PREFIX = "HEADWAY_"
 SECRET_NAME_PATTERN = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|OTLP_\w*HEADERS")
 USERINFO_PATTERN = re.compile(r"://([^/?#\s]*:[^/?#\s]*)@")
 PASSWORD_PATTERN = re.compile(r"(?<=password=)[^&\s]+")
-MIN_SECRET_LENGTH = 6  # shorter ones are often ordinary words, and redacting those would make logs unreadable
 MIN_URL_PART_LENGTH = 8
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  recognized here, not bound to
 ENCODING_ERRORS = "surrogateescape"  # how the environment represents bytes that are not valid text
@@ -66,6 +65,12 @@ class Settings(NamedTuple):
         """Show the settings without anything that may contain a password, because they end up in logs and tracebacks."""
         fields = self._asdict() | {"database_url": redact_database_url(self.database_url), "notify": f"{len(self.notify)} channels"}
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
+
+    @property
+    def model_names(self) -> list[str]:
+        """Return the names of all models that may be asked, fallbacks included."""
+        fallbacks = [name for parameters in self.model_parameters.values() for name in parameters.fallback]
+        return list(dict.fromkeys((self.model, self.model_mid, self.model_cheap, *fallbacks)))
 
     @property
     def task_folder(self) -> str:

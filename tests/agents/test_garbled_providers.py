@@ -16,6 +16,7 @@ from pydantic_ai.tools import ToolDefinition
 from headway.agents import transcript
 from headway.agents.models.client import ModelFailed, ModelReply, Models
 from headway.agents.transcript import build_user_message
+from tests.agents.scripted_provider import google_event
 from tests.model_server import chunk, encode_stream, raw
 
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # the libraries warn about odd values and retired models
@@ -85,12 +86,6 @@ def asking() -> Iterator[ProviderModels]:
 def anthropic_stream(*documents: Any) -> str:
     """Return a stream in Anthropic's format."""
     return "".join(f"event: {document['type']}\ndata: {json.dumps(document)}\n\n" for document in documents)
-
-
-def google_event(parts: Any, finish: Any = "STOP", **more: Any) -> str:
-    """Return one event of a stream in Google's format."""
-    content = {"content": {"role": "model", "parts": parts}, "index": 0} | ({"finishReason": finish} if finish else {})
-    return f"data: {json.dumps({'candidates': [content], **more})}\n\n"
 
 
 START = {

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +89,8 @@ def test_a_planned_turn_is_one_trace_with_its_plan_and_calls(sqlite_url: str, tm
 def test_a_model_span_has_the_model_and_its_usage(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
     tracer = ExportingTracer(seen)
-    with open_talk(sqlite_url, tmp_path, text("hello", usage=(30, 4)), tracer=tracer) as talk:
+    reply = replace(text("hello", usage=(30, 4)), cached=20)
+    with open_talk(sqlite_url, tmp_path, reply, tracer=tracer) as talk:
         talk.say("hello")
         _, asked = list_spans(seen, tracer)
 
@@ -99,6 +101,8 @@ def test_a_model_span_has_the_model_and_its_usage(sqlite_url: str, tmp_path: Pat
         "gen_ai.request.model": MODEL,
         "gen_ai.usage.input_tokens": 30,
         "gen_ai.usage.output_tokens": 4,
+        "gen_ai.usage.cache_read.input_tokens": 20,
+        "gen_ai.usage.cache_creation.input_tokens": 0,
     }
 
 

@@ -35,7 +35,7 @@ def test_tokens_and_cost_of_each_call_are_written_down(database_url: str, tmp_pa
     with open_talk(database_url, tmp_path, in_order(NOW, ANSWER), model=PRICED) as talk:
         talk.say()
         assert compute_list_price() > 0
-        assert [tuple(call) for call in talk.model_calls()] == [("strong", PRICED, *USED, compute_list_price())] * 2
+        assert [tuple(call) for call in talk.model_calls()] == [("strong", PRICED, *USED, compute_list_price(), 0, 0)] * 2
         assert talk.run_row().cost == talk.pool().spent == 2 * compute_list_price()
         assert talk.pool().reserved == 0
         events = talk.list_event_data("cost_changed")

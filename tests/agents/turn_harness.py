@@ -25,6 +25,7 @@ from headway.actions import conversations, halts, jobs, runs, tenants, turns
 from headway.agents import transcript
 from headway.agents.tracing import Tracer
 from headway.assembly import Headway
+from headway.ledger.attachment import Attachment
 from headway.ledger.events import TURN_ENDS
 from headway.ledger.job import Job
 from headway.ledger.run import Message, Run, TurnMode
@@ -104,19 +105,21 @@ class Talk:
         """Run a coroutine on the event loop until it ends."""
         return self.loop.run(asyncio.wait_for(coroutine, PATIENCE_S))
 
-    def say(self, content: str = "Do it.", mode: TurnMode = "plan") -> dict[str, Any]:
+    def say(self, content: str = "Do it.", mode: TurnMode = "plan", *attachments: Attachment) -> dict[str, Any]:
         """Send a message and wait until the turn has ended or has stopped here. Return the turn."""
 
         async def run_turn() -> None:
-            await self.wait_until_ended(await self.begin(content, mode))
+            await self.wait_until_ended(await self.begin(content, mode, *attachments))
 
         self.wait(run_turn())
         return self.turn()
 
-    async def begin(self, content: str = "Do it.", mode: TurnMode = "plan") -> "asyncio.Task[None]":
+    async def begin(self, content: str = "Do it.", mode: TurnMode = "plan", *attachments: Attachment) -> "asyncio.Task[None]":
         """Begin a turn and return the task that runs it now. A retry runs in a new task."""
         headway, tenant_id, conversation_id = self.headway, self.tenant_id, self.conversation_id
-        job = await headway.database.write(lambda tx: headway.begin_turn(tx, tenant_id, conversation_id, content, mode))
+        job = await headway.database.write(
+            lambda tx: headway.begin_turn(tx, tenant_id, conversation_id, content, mode, attachments)
+        )
         self.run = self.database.read(lambda tx: run_store.find(tx, tenant_id, job.id))
         headway.engine.take(job)
         return headway.engine.tasks[job.id]
@@ -202,7 +205,8 @@ class Talk:
         return [EffectRow._make(row) for row in self.database.read(lambda tx: tx.all(sql, self.tenant_id))]
 
     def model_calls(self) -> list[ModelCall]:
-        sql = "SELECT tier, model, input_tokens, output_tokens, cost FROM model_calls WHERE tenant_id = ? ORDER BY id"
+        sql = """SELECT tier, model, input_tokens, output_tokens, cost, cached_tokens, cache_write_tokens FROM model_calls
+                 WHERE tenant_id = ? ORDER BY id"""
         return [ModelCall._make(row) for row in self.database.read(lambda tx: tx.all(sql, self.tenant_id))]
 
     def notices(self) -> list[tuple[str, str]]:

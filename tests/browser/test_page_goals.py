@@ -55,6 +55,12 @@ def test_the_list_shows_the_progress_of_each_goal_and_follows_it(page: Visit, cl
     expect(rows).to_have_count(2)
 
 
+def test_a_cost_that_is_not_counted_links_to_the_models_without_a_price(page: Visit, half_way: Goal) -> None:
+    page.open(f"/goals/{half_way.id}").live()
+    page.page.locator(".stats").get_by_role("link", name="A model has no known price").click()
+    expect(page.region("Costs, last 24 hours")).to_contain_text("No known price: openai-chat:fake-1.")
+
+
 def test_a_goal_is_set_from_the_page_and_given_up(page: Visit, client: Client) -> None:
     page.open("/goals").live()
     page.button("New goal").click()

@@ -1,6 +1,7 @@
 """Operations: the operator's page."""
 
 import re
+from dataclasses import replace
 
 from playwright.sync_api import Locator, expect
 
@@ -129,6 +130,15 @@ def test_costs_by_model_and_the_limit(page: Visit, client: Client) -> None:
 
     expect(costs).to_contain_text("of $12.50")
     assert client.ok("GET", "/v1/costs")["costs"]["limit_usd"] == 12.5
+
+
+def test_costs_show_the_share_of_the_cache_and_models_without_a_price(page: Visit, client: Client, model: ModelServer) -> None:
+    model.script = lambda _request: replace(text("hello", usage=(2_000, 300)), cached=1_500)
+    wait_for_turn(client, say(client, client.conversation(), "hello"))
+    page.open("/operations").live()
+    costs = page.region("Costs, last 24 hours")
+    expect(costs).to_contain_text("2,000 tokens in (75% from the cache) · 300 out")
+    expect(costs).to_contain_text("No known price: openai-chat:fake-1. Calls are counted as $0, so the limit cannot stop them.")
 
 
 def test_notices_arrive_while_one_looks(page: Visit, client: Client) -> None:

@@ -1,4 +1,5 @@
 // `useChat` without React: sends its requests to a chat one after the other, then prints its messages and data.
+// A request that is a JSON object is a message with files.
 const [library, api, token, id, ...requests] = process.argv.slice(2);
 const { AbstractChat, DefaultChatTransport } = await import(library);
 
@@ -28,6 +29,6 @@ const chat = new Chat({
   onData: (part) => void data.push(part),
   onToolCall: ({ toolCall }) => void toolCalls.push(toolCall),
 });
-for (const text of requests) await chat.sendMessage({ text });
+for (const request of requests) await chat.sendMessage(request.startsWith("{") ? JSON.parse(request) : { text: request });
 const { messages, status, error } = chat;
 console.log(JSON.stringify({ messages, data, toolCalls, status, error: error ? error.message : null }));

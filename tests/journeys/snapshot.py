@@ -14,7 +14,7 @@ TABLES = {
     "runs": "id, role, sub_goal_id, status, result, iterations, iteration_limit, refusals, reserved, cost, ended_at",
     "effects": "n, place, call_id, tool, arguments, state, result",
     "messages": "id, role, content",
-    "model_calls": "id, tier, model, input_tokens, output_tokens, cost",
+    "model_calls": "id, tier, model, input_tokens, cached_tokens, cache_write_tokens, output_tokens, cost",
     "todos": "id, uuid, turn_id, subject, status, outcome, position",
     "events": "seq, kind, data",
     "pools": "spent, reserved",

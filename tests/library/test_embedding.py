@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.messages import BinaryContent, ModelMessage, ModelResponse, TextPart, UserPromptPart
 
 from headway import Headway, tool
 from headway.actions import tenants
 from headway.ledger.errors import BadTool, Closed, Invalid, NotFound, SettingsError, TurnFailed, TurnRunning
 from headway.testing import scripted_model, temporary_headway
+from tests.sample_files import PNG
 
 
 @tool
@@ -35,6 +36,8 @@ def test_a_question_is_planned_worked_off_and_answered(tmp_path: Path) -> None:
             assert (turn.status, turn.outcome) == ("finished", "drained")
             assert "84" in turn.answer
             assert [todo.status for todo in turn.plan] == ["completed", "completed"]
+            assert turn.usage.input_tokens > turn.usage.output_tokens > 0
+            assert (turn.usage.cached_tokens, turn.usage.cost_usd) == (0, 0)
         assert [path.read_text() for path in tmp_path.rglob("notes.txt")] == ["84"]
 
     run_scenario(scenario)
@@ -210,3 +213,41 @@ def test_closing_after_a_caller_stopped_waiting_logs_no_error(tmp_path: Path) ->
 
     run_scenario(scenario)
     assert complaints == []
+
+
+# Attachments
+
+
+def test_a_question_comes_with_files_or_their_contents(tmp_path: Path) -> None:
+    photo, notes = tmp_path / "photo.png", tmp_path / "notes.md"
+    photo.write_bytes(PNG)
+    notes.write_text("Zoe is from Graz.")
+    seen: list[Any] = []
+
+    def describe(messages: list[ModelMessage]) -> ModelResponse:
+        seen.extend(part.content for message in messages for part in message.parts if isinstance(part, UserPromptPart))
+        return ModelResponse([TextPart("A red dot.")], finish_reason="stop")
+
+    async def scenario() -> None:
+        async with temporary_headway(tmp_path / "home", scripted_model(describe)) as opened:
+            turn = await opened.ask("What is this?", attachments=[photo, PNG, notes])
+            assert turn.answer == "A red dot."
+            with pytest.raises(Invalid, match=r"'no.png' cannot be read: No such file or directory"):
+                await opened.ask("What is this?", attachments=[tmp_path / "no.png"])
+            with pytest.raises(Invalid, match="'file 1' is neither an image"):
+                await opened.ask("What is this?", attachments=[b"\0"])
+
+    run_scenario(scenario)
+    (content,) = seen
+    assert [item.data for item in content if isinstance(item, BinaryContent)] == [PNG, PNG]
+    words = "\n".join(item for item in content if isinstance(item, str))
+    assert [name for name in ("photo.png", "file 2", "notes.md", "Zoe is from Graz.") if name not in words] == []
+
+
+def test_a_model_that_takes_no_images_refuses_the_question(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with temporary_headway(tmp_path) as opened:
+            with pytest.raises(Invalid, match="The model rehearsal does not accept 'file 1'"):
+                await opened.ask("What is this?", "a key", attachments=[PNG])
+
+    run_scenario(scenario)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headway.actions import spending
 from headway.ledger.errors import DatabaseTooNew, StorageError
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase, connect
@@ -134,6 +135,25 @@ def add_older_goal(tx: Transaction) -> None:
         )
     for above, below in [(5, 1), (6, 1), (6, 2), (6, 3), (7, 6)]:
         tx.run("INSERT INTO sub_goal_edges (sub_goal_id, depends_on) VALUES (?, ?)", above, below)
+
+
+def test_calls_from_before_cached_tokens_were_recorded_count_none(new_database_url: str) -> None:
+    with closing(connect(new_database_url)) as connection:
+        connection.write(partial(apply_missing, migrations=list_migrations()[:7]))
+        connection.write(add_older_call)
+
+    with DirectDatabase(new_database_url, FixedClock(10)) as database:
+        (row,) = database.read(lambda tx: spending.build_costs(tx, 1, 0))["by_model"]
+        expected = {"input_tokens": 100, "cached_tokens": 0, "cache_write_tokens": 0, "output_tokens": 10, "cost_usd": 2.0}
+        assert row == {"model": "a:b", "calls": 1, **expected}
+
+
+def add_older_call(tx: Transaction) -> None:
+    tx.run("INSERT INTO tenants (id, name, created_at) VALUES (1, 'old', 1)")
+    tx.run("""INSERT INTO runs (id, tenant_id, role, task, status, iteration_limit, created_at, updated_at)
+              VALUES ('r', 1, 'index', 'x', 'running', 10, 1, 1)""")
+    tx.run("""INSERT INTO model_calls (tenant_id, run_id, tier, model, input_tokens, output_tokens, cost, at)
+              VALUES (1, 'r', 'strong', 'a:b', 100, 10, 2000000000, 1)""")
 
 
 def test_migrations_are_numbered_without_gaps() -> None:

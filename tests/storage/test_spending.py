@@ -1,8 +1,15 @@
-"""The pool counts the calls of the last 24 hours, even if the clock was wrong."""
+"""Model calls: the pool counts those of the last 24 hours, even if the clock was wrong, and totals include the cached tokens."""
+
+from typing import Any
+from uuid import uuid4
 
 from headway.actions import spending, turns
+from headway.actions.spending import Usage
 from headway.ledger.run import NANOS_PER_DOLLAR
-from headway.storage.stores.spending import ModelCall
+from headway.storage.direct import DirectDatabase
+from headway.storage.stores import runs as run_store
+from headway.storage.stores.spending import ModelCall, sum_turn
+from headway.storage.transaction import Row, Transaction
 from headway.testing import FixedClock, TenantHarness
 
 DAY_MS = 24 * 3600 * 1000
@@ -33,3 +40,61 @@ def test_a_clock_that_was_days_ahead_leaves_nothing_in_the_pool(desk: TenantHarn
     assert get_spent() == 2  # this call, and the one dated in the future
     clock.now = start + 5 * DAY_MS
     assert get_spent() == 0
+
+
+def test_totals_include_the_cached_tokens(desk: TenantHarness) -> None:
+    first = desk.write(turns.start, desk.conversation().id, turns.TurnRequest("x"))
+    other = desk.write(turns.start, desk.conversation().id, turns.TurnRequest("y"))
+    helper = first._replace(id=str(uuid4()), parent_run_id=first.id, depth=1)
+    calls = [
+        (first, ModelCall("strong", "a:b", 1_000, 10, NANOS_PER_DOLLAR, 600, 100)),
+        (helper, ModelCall("strong", "a:b", 500, 5, 2 * NANOS_PER_DOLLAR, 400)),
+        (helper, ModelCall("cheap", "a:c", 50, 1, 0)),
+        (other, ModelCall("strong", "a:b", 7, 7, 0, 7)),
+    ]
+
+    def settle_all(tx: Transaction) -> None:
+        run_store.insert(tx, helper)
+        for run, call in calls:
+            spending.settle(tx, run, call, LIMIT)
+
+    desk.database.write(settle_all)
+    costs = desk.read(spending.build_costs, LIMIT, ["a:c"])
+    keys = ("calls", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "cost_usd")
+    by_model = {row["model"]: tuple(row[key] for key in keys) for row in costs["by_model"]}
+    by_run = {row["run_id"]: tuple(row[key] for key in keys) for row in costs["by_run"]}
+    assert by_model == {"a:b": (3, 1_507, 1_007, 100, 22, 3.0), "a:c": (1, 50, 0, 0, 1, 0.0)}
+    assert by_run == {
+        first.id: (1, 1_000, 600, 100, 10, 1.0),
+        helper.id: (2, 550, 400, 0, 6, 2.0),
+        other.id: (1, 7, 7, 0, 7, 0.0),
+    }
+    assert costs["unpriced"] == ["a:c"]
+
+    assert desk.read(spending.get_turn_usage, first.turn_id) == Usage(1_550, 1_000, 16, 3.0)
+    stranger = TenantHarness(desk.database, "stranger")
+    assert stranger.read(spending.get_turn_usage, first.turn_id) == Usage()
+
+
+class ExplainingTransaction:
+    """Records the query plan of a query instead of running it."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self.tx = tx
+        self.steps: list[str] = []
+
+    def one(self, sql: str, *parameters: Any) -> Row | None:
+        self.steps += [str(row[-1]) for row in self.tx.all(f"EXPLAIN QUERY PLAN {sql}", *parameters)]
+        return None
+
+
+def test_the_usage_of_a_turn_is_read_through_indexes(sqlite_url: str) -> None:
+    def explain(tx: Transaction) -> list[str]:
+        explaining = ExplainingTransaction(tx)
+        sum_turn(explaining, 1, "a turn")  # type: ignore[arg-type]
+        return explaining.steps
+
+    with DirectDatabase(sqlite_url) as database:
+        runs, calls = database.read(explain)
+    assert runs.startswith("SEARCH runs USING INDEX runs_of_turn")
+    assert calls.startswith("SEARCH model_calls USING INDEX model_calls_of_run")

@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 from headway.storage.direct import DirectDatabase
-from tests.model_server import ModelServer, environment, error, flaky, text
+from tests.model_server import (
+    ModelServer,
+    Reply,
+    Script,
+    calls,
+    environment,
+    error,
+    filtered_text,
+    flaky,
+    text,
+    to_script,
+)
 from tests.surfaces.conversation_client import (
     count_conversations,
     list_statuses,
@@ -31,7 +42,29 @@ def test_chat_shows_until_when_it_waits_for_a_model(talker: Shell, model: ModelS
     model.script = flaky(1, error(429, "slow down", retry_after=1), text("hello"))
     code, out, err = talker("chat", "hi")
     assert (code, out) == (0, "hello\n")
-    assert re.fullmatch(r"headway: waiting to retry until .*\d\d:\d\d:\d\d: The model .* is rate limited .*\n", err)
+    assert re.fullmatch(r"headway: waiting to retry until .*\d\d:\d\d:\d\d: .*: The model .* is rate limited .*\n", err)
+    assert "Attempt 1 of 2 failed, next in 1 s" in err
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+@pytest.mark.parametrize(
+    ("script", "outcome"),
+    [
+        (filtered_text(), "filtered"),
+        (text(""), "incomplete"),
+        (lambda _: calls(("now", {})), "limit"),
+    ],
+)
+def test_a_turn_that_ended_early_has_an_exit_code_of_its_own(
+    talker: Shell, model: ModelServer, script: Script | Reply, outcome: str, flags: list[str]
+) -> None:
+    model.script = to_script(script)
+    code, out, err = talker("chat", "hi", *flags)
+    assert (code, err) == (6, "")
+    if flags:
+        assert json.loads(out)["turn"]["outcome"] == outcome
+    else:
+        assert "stopped" in out or "withheld" in out
 
 
 def test_so_does_a_process_of_its_own(talker: Shell) -> None:

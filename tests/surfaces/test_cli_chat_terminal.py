@@ -75,6 +75,29 @@ def test_a_refused_answer_is_withdrawn(talker: Shell, model: ModelServer) -> Non
     assert "All done." in screen
 
 
+def test_the_attempt_is_shown_while_it_runs(talker: Shell, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_MODEL_RETRIES", "3")
+
+    def script(request: Request) -> Reply:
+        if len(model.requests) == 1:
+            return error(503, "busy", retry_after=0)
+        model.hold()
+        waiting.set()
+        return text("hello")
+
+    waiting = Event()
+    model.script = script
+    with talker.seated("chat", "hi") as terminal:
+        assert terminal.sees("Attempt 1 of 3 failed")
+        assert terminal.sees("attempt 2 of 3")
+        assert waiting.wait(30)
+        model.release()
+        ran = terminal.leave()
+
+    assert ran.code == 0
+    assert "hello" in "\n".join(render_screen(ran.out))
+
+
 def test_the_assessors_decision_is_shown(talker: Shell, model: ModelServer) -> None:
     """003: "log evaluator decisions for tuning"."""
 

@@ -197,6 +197,14 @@ def test_each_model_is_tried_with_one_small_request(keyless: Shell, calling: Mod
     assert all(request.tools == ["ping"] and request.body["max_tokens"] <= 512 for request in calling.requests)
 
 
+def test_a_fallback_without_a_price_is_named_too(keyless: Shell, calling: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_MODEL", "openai-chat:gpt-4o")
+    keyless.ledger.parent.mkdir()
+    (keyless.ledger.parent / "models.toml").write_text('[strong]\nfallback = ["openai-chat:spare-1"]\n')
+    (line,) = (line for line in keyless.ok("doctor").splitlines() if line.startswith("! price"))
+    assert "openai-chat:spare-1" in line
+
+
 def test_a_call_is_reported_in_numbers(keyless: Shell, calling: ModelServer) -> None:
     report = json.loads(keyless("doctor", "--call", "--json").out)
     (check,) = (check for check in report["checks"] if "call" in check)

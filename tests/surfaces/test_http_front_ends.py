@@ -255,7 +255,7 @@ def test_strangers_and_nonsense_are_refused_in_sentences(path: str, sqlite_clien
 
 
 def test_text_may_come_in_parts(sqlite_chatter: Client, model: ModelServer) -> None:
-    parts = [{"type": "text", "text": "first"}, {"type": "image", "source": {}}, {"type": "text", "text": "second"}]
+    parts = [{"type": "text", "text": "first"}, {"type": "unheard-of"}, {"type": "text", "text": "second"}]
     body = BODIES["/v1/ag-ui"] | {"messages": [{"id": "1", "role": "user", "content": parts}]}
     assert sqlite_chatter.post("/v1/ag-ui", json=body).status_code == 200
     assert list_messages(sqlite_chatter, find_conversation(sqlite_chatter, "mine"))[0] == ("user", "first\nsecond")

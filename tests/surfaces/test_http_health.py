@@ -1,11 +1,14 @@
 """/healthz, /readyz and /metrics: the endpoints for operators."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
 import httpx
 
+from tests.model_server import MODEL, ModelServer, text
+from tests.surfaces.conversation_client import say, wait_for_turn
 from tests.surfaces.event_stream import open_stream
 from tests.surfaces.server_harness import Client, Service, check_problem, run_server, wait_until
 
@@ -29,6 +32,21 @@ def test_health_needs_no_token(service: Service) -> None:
             "checks": {"database": True, "migrations": True, "feed": True, "worker": True},
         }
         assert visitor.get("/metrics").status_code == 200
+
+
+def test_tokens_of_model_calls_are_counted_by_model(
+    sqlite_chatter: Client, sqlite_chat_service: Service, model: ModelServer
+) -> None:
+    names = ("calls", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "cost_usd")
+
+    def read_counters() -> list[float]:
+        metrics = read_metrics(sqlite_chat_service)
+        return [metrics.get(f'headway_model_{name}_total{{model="openai-chat:{MODEL}"}}', 0) for name in names]
+
+    before = read_counters()
+    model.script = lambda _: replace(text("hello", usage=(2_000, 300)), cached=1_500)
+    wait_for_turn(sqlite_chatter, say(sqlite_chatter, sqlite_chatter.conversation()))
+    assert [after - earlier for after, earlier in zip(read_counters(), before, strict=True)] == [1, 2_000, 1_500, 0, 300, 0]
 
 
 def test_requests_are_counted_by_route_and_never_by_path(client: Client, service: Service) -> None:

@@ -36,6 +36,11 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422"]
 include-name = "POST /v1/goals"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422"]
 
+# Nor which bytes are an image, a PDF or text.
+[[operations]]
+include-name = "POST /v1/conversations/{conversation_id}/messages"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422"]
+
 # Nor what a message of somebody else's protocol must hold for there to be something to answer.
 [[operations]]
 include-path-regex = "/v1/(ag-ui|ui-stream)$"

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import httpx
 import pytest
 
 from headway.actions import halts, tenants
-from tests.model_server import MODEL, ModelServer, calls, environment, text
+from tests.model_server import MODEL, ModelServer, Reply, Request, calls, environment, text
 from tests.surfaces.conversation_client import get_turn, list_messages, messages_path, say, wait_for_turn
 from tests.surfaces.event_stream import open_stream
 from tests.surfaces.server_harness import Client, Service, client_options, run_server, wait_until
@@ -149,15 +150,36 @@ def test_every_tenant_gets_the_halt_event(service: Service, client: Client) -> N
 
 def test_the_costs_of_a_turn_are_reported(chatter: Client, model: ModelServer) -> None:
     empty = chatter.ok("GET", "/v1/costs")
-    assert empty == {"costs": {"spent_usd": 0.0, "limit_usd": 5.0, "window_s": 86_400, "by_model": [], "by_run": []}}
-    model.script = lambda _: text("hello", usage=(120, 7))
+    unpriced = [f"openai-chat:{MODEL}"]
+    none = {"spent_usd": 0.0, "limit_usd": 5.0, "window_s": 86_400, "by_model": [], "by_run": [], "unpriced": unpriced}
+    assert empty == {"costs": none}
+    model.script = lambda _: replace(text("hello", usage=(120, 7)), cached=96)
     wait_for_turn(chatter, say(chatter, chatter.conversation()))
     (run,) = chatter.ok("GET", "/v1/agents")["agents"]
     costs = chatter.ok("GET", "/v1/costs")["costs"]
 
-    used = {"calls": 1, "input_tokens": 120, "output_tokens": 7, "cost_usd": 0.0}
+    tokens = {"input_tokens": 120, "cached_tokens": 96, "cache_write_tokens": 0, "output_tokens": 7}
+    used = {"calls": 1, **tokens, "cost_usd": 0.0}
     assert costs["by_model"] == [{"model": f"openai-chat:{MODEL}", **used}]
     assert costs["by_run"] == [{"run_id": run["id"], **used}]
+
+
+def test_a_turn_reports_the_usage_of_its_agents(chatter: Client, model: ModelServer) -> None:
+    def script(request: Request) -> Reply:
+        if request.tool_results:
+            return replace(text("Many.", usage=(2_000, 30)), cached=900)
+        if any("count the stars" in said for said in request.texts):  # the sub-agent
+            return replace(text("Many.", usage=(300, 20)), cached=200)
+        return replace(calls(("delegate", {"agent": "researcher", "task": "count the stars"}), usage=(1_000, 10)), cached=900)
+
+    model.script = script
+    turn = wait_for_turn(chatter, say(chatter, chatter.conversation()))
+    assert turn["usage"] == {"input_tokens": 3_300, "cached_tokens": 2_000, "output_tokens": 60, "cost_usd": 0.0}
+    model.script = lambda _: text("hello", usage=(5, 1))
+    other = wait_for_turn(chatter, say(chatter, chatter.conversation()))
+    assert other["usage"] == {"input_tokens": 5, "cached_tokens": 0, "output_tokens": 1, "cost_usd": 0.0}
+    opened = chatter.ok("POST", "/v1/turns", 201, json={"conversation_id": chatter.conversation()})["turn"]
+    assert opened["usage"] == {"input_tokens": 0, "cached_tokens": 0, "output_tokens": 0, "cost_usd": 0.0}
 
 
 def test_each_tenant_has_a_limit_of_its_own(service: Service, client: Client) -> None:
@@ -177,6 +199,12 @@ def poor(tmp_path: Path, model: ModelServer) -> Iterator[Client]:
         service.tenant() as client,
     ):
         yield client
+
+
+def test_models_with_a_price_are_not_reported_as_unpriced(poor: Client) -> None:
+    assert poor.ok("GET", "/v1/costs")["costs"]["unpriced"] == []
+    changed = poor.ok("PUT", "/v1/costs", json={"limit_usd": 1}, headers=operator_headers(poor))
+    assert changed["costs"]["unpriced"] == []
 
 
 def test_a_turn_waiting_for_money_continues_when_the_limit_is_raised(poor: Client, model: ModelServer) -> None:

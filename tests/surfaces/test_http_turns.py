@@ -23,11 +23,12 @@ from tests.surfaces.conversation_client import (
 from tests.surfaces.server_harness import Client, Service, check_problem, wait_until
 
 TURN_FIELDS = ["id", "conversation_id", "request", "mode", "status", "iterations", "limit", "resubmissions", "outcome"]
-TURN_FIELDS += ["incomplete", "retry_at", "started_at", "ended_at"]
+TURN_FIELDS += ["incomplete", "retry_at", "usage", "started_at", "ended_at"]
 
 
 def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
     conversation = chatter.conversation()
+    model.script = lambda _: text("hello", usage=(120, 7))
     turn_id = say(chatter, conversation, "Who are you?")
     turn = wait_for_turn(chatter, turn_id)
 
@@ -46,6 +47,7 @@ def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
         "outcome": "answered",
         "incomplete": [],
         "retry_at": 0,
+        "usage": {"input_tokens": 120, "cached_tokens": 0, "output_tokens": 7, "cost_usd": 0.0},
         "started_at": turn["started_at"],
         "ended_at": turn["ended_at"],
     }
@@ -97,7 +99,7 @@ def test_messages_are_listed_in_order_and_page_by_page(chatter: Client, model: M
         for before in (messages[4]["id"], messages[2]["id"], messages[0]["id"])
     ]
 
-    assert [list(message) for message in messages] == [["id", "turn_id", "role", "content", "created_at"]] * 6
+    assert [list(message) for message in messages] == [["id", "turn_id", "role", "content", "created_at", "attachments"]] * 6
     assert [message["content"] for message in messages] == ["one", "you said one", "two", "you said two", "three", "you said three"]
     assert [message["id"] for message in messages] == sorted(message["id"] for message in messages)
     assert pages == [messages[2:4], messages[:2], []]
@@ -179,7 +181,7 @@ def test_unknown_and_foreign_ids_get_the_same_404(chatter: Client, chat_service:
         (b'{"content": "hi", "mode": "dance"}', 422),
         (b'{"content": "hi", "role": "coder"}', 422),
         (b'{"content": "%s"}' % (b"x" * (TEXT_LIMIT + 1)), 422),
-        (b'{"content": "%s"}' % (b"x" * 2**20), 413),
+        (b'{"content": "%s"}' % (b"x" * 2**20), 422),
         (b"hi", 400),
     ],
     ids=lambda value: repr(value)[:40],

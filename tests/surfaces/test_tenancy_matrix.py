@@ -62,6 +62,7 @@ PATHS: dict[str, Callable[[Ids], object]] = {
     "job_id": lambda ids: ids.job,
     "run_id": lambda ids: ids.job,
     "name": lambda ids: ids.schedule,
+    "n": lambda _ids: 1,
 }
 QUERIES: dict[str, Callable[[Ids], object]] = {
     "conversation_id": lambda ids: ids.conversation,
@@ -346,7 +347,8 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
 }
 NO_ID_COMMANDS = {
     *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
-    *("token list", "token new", "jobs list", "schedule list", "halt", "unhalt", "doctor", "serve", "worker", "demo", "completion"),
+    *("token list", "token new", "jobs list", "schedule list", "costs", "halt", "unhalt", "doctor", "serve", "worker", "demo"),
+    "completion",
 }
 
 

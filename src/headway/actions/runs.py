@@ -154,11 +154,22 @@ def emit_changed(tx: Transaction, run: Run, retry_at: int = 0) -> None:
 
 
 def emit_delay(tx: Transaction, run: Run, job: Job, reason: str) -> None:
-    """Emit that the run will retry its model call later, as an event of the turn that it answers or else of the run."""
+    """Emit that the run will retry its model call later, as an event of the turn that it answers or else of the run.
+
+    `attempt` is the number of the next attempt.
+    """
     if not run.answers_turn:
         emit_changed(tx, run, job.retry_at)
         return
-    data = {"turn_id": run.turn_id, "retry_at": job.retry_at, "reason": reason}
+    seconds = max(0, round((job.due_at - tx.now) / 1000))
+    attempts = f"Attempt {job.attempts} of {job.max_attempts} failed, next in {seconds} s"
+    data = {
+        "turn_id": run.turn_id,
+        "retry_at": job.retry_at,
+        "reason": f"{attempts}: {reason}",
+        "attempt": job.attempts + 1,
+        "attempts": job.max_attempts,
+    }
     tx.emit(Event(run.tenant_id, "turn_delayed", encode_json(data), run.conversation_id, run.turn_id))
 
 

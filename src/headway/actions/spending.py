@@ -1,6 +1,7 @@
 """The budget pool that a tenant's agents share, per rolling 24 hours. Cost is reserved before a model call and settled after it."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from headway.ledger.events import Event, encode_json
 from headway.ledger.job import NEVER
@@ -13,6 +14,15 @@ from headway.storage.transaction import Transaction
 
 WINDOW_S = 24 * 3600
 RUNS_LIMIT = 100
+
+
+class Usage(NamedTuple):
+    """The tokens and the cost of a turn. `input_tokens` includes `cached_tokens`, which were read from the provider's cache."""
+
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
 
 
 def reserve(tx: Transaction, run: Run, amount: int, budget: int) -> Run | None:
@@ -93,8 +103,8 @@ def roll_window(tx: Transaction, tenant_id: int, pool: Pool) -> Pool:
     return pool._replace(spent=pool.spent - expired, counted_from=start)
 
 
-def build_costs(tx: Transaction, tenant_id: int, budget: int) -> dict[str, Any]:
-    """Return the amount spent and the limit, with totals by model and by run."""
+def build_costs(tx: Transaction, tenant_id: int, budget: int, unpriced: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the amount spent and the limit, with totals by model and by run, and the configured models without a price."""
     since = tx.now - WINDOW_S * 1000
     pool = roll_window(tx, tenant_id, spending_store.get_pool(tx, tenant_id))
     return {
@@ -103,7 +113,14 @@ def build_costs(tx: Transaction, tenant_id: int, budget: int) -> dict[str, Any]:
         "window_s": WINDOW_S,
         "by_model": [encode_total("model", total) for total in spending_store.list_by_model(tx, tenant_id, since)],
         "by_run": [encode_total("run_id", total) for total in spending_store.list_by_run(tx, tenant_id, since, RUNS_LIMIT)],
+        "unpriced": list(unpriced),
     }
+
+
+def get_turn_usage(tx: Transaction, tenant_id: int, turn_id: str) -> Usage:
+    """Return the tokens and the cost of a turn, its sub-agents included."""
+    total = spending_store.sum_turn(tx, tenant_id, turn_id)
+    return Usage(total.input_tokens, total.cached_tokens, total.output_tokens, to_dollars(total.cost))
 
 
 def encode_total(name: str, spent: spending_store.SpendingTotal) -> dict[str, Any]:
@@ -111,6 +128,8 @@ def encode_total(name: str, spent: spending_store.SpendingTotal) -> dict[str, An
         name: spent.name,
         "calls": spent.calls,
         "input_tokens": spent.input_tokens,
+        "cached_tokens": spent.cached_tokens,
+        "cache_write_tokens": spent.cache_write_tokens,
         "output_tokens": spent.output_tokens,
         "cost_usd": to_dollars(spent.cost),
     }

@@ -19,6 +19,7 @@ TIMELINE_KINDS: Final = (
     "tool_call",
     "tool_result",
     "agent_changed",
+    "compacted",
     "todos_limit",
     "turn_delayed",
     "turn_paused",

@@ -5,14 +5,17 @@ from typing import Any, NamedTuple, get_args
 from uuid import uuid4
 
 from headway.actions import conversations, halts, jobs, runs, spending
+from headway.actions.spending import Usage
 from headway.ledger import text
-from headway.ledger.errors import Invalid, TurnEnded, TurnFailed, TurnRunning
+from headway.ledger.attachment import Attachment, check_attachments
+from headway.ledger.errors import Invalid, NotFound, TurnEnded, TurnFailed, TurnRunning
 from headway.ledger.events import Event, encode_json
 from headway.ledger.job import Job
 from headway.ledger.run import Limits, Message, Run, RunStatus, TurnMode, TurnOutcome
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Turn, TurnStatus
 from headway.ledger.todo import OPEN_STATUSES, Todo
+from headway.storage.stores import attachments as attachment_store
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import events as event_store
 from headway.storage.stores import jobs as job_store
@@ -36,6 +39,7 @@ class TurnRequest(NamedTuple):
     limit: int = Limits().iterations
     attempts: int = Limits().attempts
     owner: str = ""  # the process that runs it from the start; empty: it is queued
+    attachments: tuple[Attachment, ...] = ()
 
 
 class TurnReport(NamedTuple):
@@ -47,6 +51,7 @@ class TurnReport(NamedTuple):
     outcome: str | None  # drained, answered, incomplete, limit, filtered
     answer: str
     plan: tuple[Todo, ...]
+    usage: Usage
 
 
 def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRequest) -> Run:
@@ -57,6 +62,7 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRe
         raise Invalid("content must not be blank. Say what the agent should do.")
     if request.mode not in get_args(TurnMode):
         raise Invalid(f"mode must be {' or '.join(get_args(TurnMode))}, not {request.mode!r}.")
+    check_attachments(request.attachments)
     turn = Turn(str(uuid4()), conversation_id, request.content, request.mode, started_at=tx.now)
     conversation_store.insert_turn(tx, tenant_id, turn)
     run = Run(
@@ -83,15 +89,18 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRe
     jobs.create(tx, tenant_id, JOB_KIND, payload, job_id=run.id, owner=request.owner, max_attempts=request.attempts)
     conversation_store.touch(tx, tenant_id, conversation_id, text.to_one_line(request.content.strip())[:TITLE_LENGTH])
     emit_event(tx, run, "turn_started", {"conversation_id": conversation_id, "run_id": run.id, "mode": request.mode})
-    append_message(tx, run, "user", request.content)
+    if request.attachments:
+        attachment_store.insert(tx, tenant_id, turn.id, request.attachments)
+    append_message(tx, run, "user", request.content, request.attachments)
     return run
 
 
-def append_message(tx: Transaction, run: Run, role: str, content: str) -> Message | None:
+def append_message(tx: Transaction, run: Run, role: str, content: str, attachments: tuple[Attachment, ...] = ()) -> Message | None:
     """Append a message for people to read. Blank messages are not stored."""
     if not run.answers_turn or not content.strip():
         return None
     message = message_store.insert(tx, run.tenant_id, run.conversation_id, run.turn_id or "", role, content)
+    message = message._replace(attachments=tuple(attachment.info for attachment in attachments))
     emit_event(tx, run, "message", message.as_json())
     return message
 
@@ -232,6 +241,7 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
         "outcome": turn.outcome,
         "incomplete": list_incomplete(tx, tenant_id, turn.id),
         "retry_at": jobs.retry_times(tx, tenant_id, [run.id]).get(run.id, 0) if run else 0,
+        "usage": spending.get_turn_usage(tx, tenant_id, turn.id)._asdict(),
         "started_at": turn.started_at // 1000,
         "ended_at": turn.ended_at // 1000,
     }
@@ -245,7 +255,8 @@ def get_report(tx: Transaction, tenant_id: int, turn_id: str) -> TurnReport:
     if turn.status == "failed":
         raise TurnFailed(result)
     plan = tuple(todo_store.list_by_turn(tx, tenant_id, turn_id))
-    return TurnReport(turn.id, turn.conversation_id, turn.status, turn.outcome, result, plan)
+    usage = spending.get_turn_usage(tx, tenant_id, turn_id)
+    return TurnReport(turn.id, turn.conversation_id, turn.status, turn.outcome, result, plan, usage)
 
 
 def list_messages(
@@ -253,4 +264,18 @@ def list_messages(
 ) -> list[Message]:
     """List the last messages with an id below `before`, oldest first."""
     conversations.get(tx, tenant_id, conversation_id)
-    return message_store.list_page(tx, tenant_id, conversation_id, limit, before)
+    messages = message_store.list_page(tx, tenant_id, conversation_id, limit, before)
+    infos = attachment_store.list_infos(tx, tenant_id, [message.turn_id for message in messages if message.role == "user"])
+    return [
+        message._replace(attachments=tuple(infos.get(message.turn_id, ()))) if message.role == "user" else message
+        for message in messages
+    ]
+
+
+def get_attachment(tx: Transaction, tenant_id: int, turn_id: str, n: int) -> Attachment:
+    """Return an attachment of the turn's message, numbered from 1."""
+    conversations.get_turn(tx, tenant_id, turn_id)
+    attachment = attachment_store.find(tx, tenant_id, turn_id, n)
+    if attachment is None:
+        raise NotFound(f"The turn's message has no attachment {n}.")
+    return attachment

@@ -6,11 +6,13 @@ from typing import Final
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelRequestPart, ModelResponse, TextPart, UserPromptPart
 
 from headway.agents import prompts
+from headway.agents.attachments import CanRead
 from headway.agents.facts import build_runtime_message
-from headway.agents.transcript import TranscriptEntry, decode
-from headway.agents.window import find_compactions, select_window
+from headway.agents.transcript import TranscriptEntry, attach_to_first, decode
+from headway.agents.window import Compaction, find_compactions, select_window
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Run
+from headway.storage.stores import attachments as attachment_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
@@ -18,28 +20,36 @@ BATCH_SIZE: Final = 20  # runs per query
 FAILED_REQUEST_LIMIT: Final = 4_000  # characters of a request that failed, perhaps because of its length
 
 
-def load_history(tx: Transaction, run: Run) -> list[TranscriptEntry]:
+def load_history(tx: Transaction, run: Run, can_read: CanRead) -> list[TranscriptEntry]:
     """Load the windows of the earlier turns back to the last note. Their messages have negative numbers, the last one -1."""
     history: list[TranscriptEntry] = []
-    for earlier, entries in reversed(load_runs_since_note(tx, run)):
+    for earlier, entries in reversed(load_runs_since_note(tx, run, can_read)):
         messages = end_with_answer(earlier, [entry.message for entry in select_window(history, entries)])
         history = [TranscriptEntry.of(index - len(messages), message) for index, message in enumerate(messages)]
     return history
 
 
-def load_runs_since_note(tx: Transaction, run: Run) -> list[tuple[Run, list[TranscriptEntry]]]:
+def load_runs_since_note(tx: Transaction, run: Run, can_read: CanRead) -> list[tuple[Run, list[TranscriptEntry]]]:
     """Load the ended turns' runs with their transcripts, newest first, down to one whose note replaces everything before it."""
     loaded: list[tuple[Run, list[TranscriptEntry]]] = []
     earlier_runs = run_store.list_earlier_turns(tx, run)
     for start in range(0, len(earlier_runs), BATCH_SIZE):
         batch = earlier_runs[start : start + BATCH_SIZE]
         rows = run_store.list_transcripts(tx, run.tenant_id, [earlier.id for earlier in batch])
+        files = attachment_store.list_by_turns(tx, run.tenant_id, [earlier.turn_id or "" for earlier in batch])
         for earlier in batch:
             entries = [TranscriptEntry.of(n, decode(message), sent=sent) for n, message, sent in rows.get(earlier.id, [])]
+            entries = attach_to_first(entries, files.get(earlier.turn_id or "", ()), can_read)
             loaded.append((earlier, entries))
-            if any((compaction.facts["noted_before"] or -1) >= 0 for compaction in find_compactions(entries)):
+            if any(replaces_history(compaction) for compaction in find_compactions(entries)):
                 return loaded
     return loaded
+
+
+def replaces_history(compaction: Compaction) -> bool:
+    """Whether a note replaces everything before its run. History has negative numbers."""
+    noted_before = compaction.facts["noted_before"]
+    return noted_before is not None and noted_before >= 0
 
 
 def end_with_answer(run: Run, messages: list[ModelMessage]) -> list[ModelMessage]:

@@ -16,7 +16,7 @@ from headway.ledger.todo import Todo
 REQUEST_LIMIT = 2_000
 OPEN_LIMIT = 50
 ENDED_LIMIT = 20
-NEXT_LIMIT = 8  # open items that the result of a plan tool shows
+NEXT_LIMIT = 4  # open items that the result of a plan tool shows
 DETAIL_LIMIT = 300
 ANSWER_LIMIT = 8_000
 
@@ -54,6 +54,10 @@ ANSWERING = """# Answering
 The user sees only your answers, not tool results or outcomes: put the results into the final answer. If you cannot do something, \
 say so and why. Never claim what you did not do."""
 
+REPORTING = """# Reporting
+Your answer is all that the agent that gave you this task sees: put the results into it. report_outcome does the same, with data. \
+If you cannot do something, say so and why. Never claim what you did not do."""
+
 DELEGATION = """# Delegation
 delegate gives one task to a worker and waits for the result. Delegate sizeable work whose context you can write down; do the rest \
 yourself. Workers: {workers}."""
@@ -78,7 +82,8 @@ def render_instructions(role: Role, tools: Collection[str], mode: TurnMode, work
         (role.prompt or f"You are {role.name}. {role.description}", True),
         (PLANNING, mode == "plan" and "create_todo" in tools),
         (QUEUE, mode == "queue" and "manage_todos" in tools),
-        (ANSWERING, bool(tools)),
+        (ANSWERING, bool(tools) and "report_outcome" not in tools),
+        (REPORTING, "report_outcome" in tools),
         (DELEGATION.format(workers=", ".join(workers)), "delegate" in tools),
         (RUNTIME, bool(tools)),
     )
@@ -204,6 +209,7 @@ def describe_unanswered(status: str) -> str:
 
 
 STAGNATION = "I stopped because I made no progress with the plan."
+EMPTY_ANSWERS = "I stopped because the model's answers were empty."
 REJECTED_ANSWER = "I stopped because my answer to the current item was not accepted."
 POOL_EXHAUSTED = "The cost pool is spent. Work resumes automatically when the pool is raised or the 24-hour window moves on."
 CONTENT_FILTER_ANSWER = (

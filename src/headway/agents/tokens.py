@@ -1,21 +1,46 @@
 """Estimates of how many tokens a text takes, on the safe side."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
+from math import ceil
+from string import ascii_letters
 from typing import Any, Final
 
-from pydantic_ai.messages import BaseToolCallPart, ModelMessage, ModelResponse
+from pydantic_ai.messages import BaseToolCallPart, BinaryContent, ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
+from headway.agents.attachments import estimate_attachment_tokens
+
 CHARACTERS_PER_TOKEN: Final = 3  # English prose and code have about four
+BYTES_PER_TOKEN: Final = 2  # of digits, signs and other scripts
+LETTERS: Final = (ascii_letters + " \n").encode()
+TOKENIZER_MARGIN: Final = 1.1
 MESSAGE_TOKENS: Final = 8  # the frame of a message or part: role, names, ids
-FILE_TOKENS: Final = 1_500  # an image or a page of a document
+FILE_TOKENS: Final = 1_500  # a file of which only the address is known
+
+
+@cache
+def load_tokenizer() -> Callable[[str], list[int]] | None:
+    """Load the tokenizer of the optional extra `tokens`. None if it is not installed."""
+    try:
+        from bpe_openai import get_encoding  # noqa: PLC0415  an optional extra
+    except ImportError:
+        return None
+    encode: Callable[[str], list[int]] = get_encoding("o200k_base").encode_ordinary
+    return encode
 
 
 def estimate_text(text: str) -> int:
-    """Estimate a text's tokens. A character outside ASCII may take a whole token."""
-    narrow = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
-    return narrow // CHARACTERS_PER_TOKEN + len(text) - narrow
+    """Count a text's tokens, or estimate them: three letters or spaces per token, and two bytes of anything else.
+
+    The tokenizer is OpenAI's, and other models split text into more tokens, hence the margin.
+    """
+    if tokenize := load_tokenizer():
+        return int(len(tokenize(text)) * TOKENIZER_MARGIN) + 1
+    encoded = text.encode("utf-8", "replace")
+    others = len(encoded.translate(None, LETTERS))
+    return ceil((len(encoded) - others) / CHARACTERS_PER_TOKEN) + ceil(others / BYTES_PER_TOKEN) + 1
 
 
 def estimate_message(message: ModelMessage) -> int:
@@ -29,7 +54,11 @@ def estimate_part(part: Any) -> int:
     if isinstance(content, dict):
         return estimate_text(json.dumps(content, ensure_ascii=False))
     pieces: Iterable[Any] = content if isinstance(content, list | tuple) else ()
-    return sum(estimate_text(piece) if isinstance(piece, str) else FILE_TOKENS for piece in pieces)
+    return sum(estimate_text(piece) if isinstance(piece, str) else estimate_file(piece) for piece in pieces)
+
+
+def estimate_file(content: Any) -> int:
+    return estimate_attachment_tokens(content.media_type, len(content.data)) if isinstance(content, BinaryContent) else FILE_TOKENS
 
 
 def estimate_parameters(parameters: ModelRequestParameters) -> int:

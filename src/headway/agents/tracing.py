@@ -153,7 +153,12 @@ def trace_model_call(tracer: Tracer, name: str) -> AbstractContextManager[SetAtt
 
 
 def to_usage_attributes(call: ModelCall) -> Attributes:
-    return {"gen_ai.usage.input_tokens": call.input_tokens, "gen_ai.usage.output_tokens": call.output_tokens}
+    return {
+        "gen_ai.usage.input_tokens": call.input_tokens,
+        "gen_ai.usage.output_tokens": call.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": call.cached_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": call.cache_write_tokens,
+    }
 
 
 def trace_tool_call(tracer: Tracer, name: str, call_id: str) -> AbstractContextManager[SetAttributes]:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, cast
 from uuid import uuid4
@@ -21,8 +21,10 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from headway.agents.attachments import CanRead, attach
 from headway.agents.tokens import estimate_message
 from headway.agents.tools.toolbox import match_name
+from headway.ledger.attachment import Attachment
 from headway.ledger.events import to_json
 from headway.ledger.run import Run
 from headway.storage.stores import runs as run_store
@@ -43,10 +45,21 @@ class TranscriptEntry(NamedTuple):
         return cls(n, message, sent, estimate_message(message))
 
 
-def load(tx: Transaction, run: Run) -> list[TranscriptEntry]:
-    """Load the messages of the run's current task."""
+def load(tx: Transaction, run: Run, attachments: Sequence[Attachment] = ()) -> list[TranscriptEntry]:
+    """Load the messages of the run's current task. The attachments belong to the first one, which does not store them."""
     rows = run_store.list_messages(tx, run.tenant_id, run.id, run.begins_at)
-    return [TranscriptEntry.of(n, decode(message), sent=sent) for n, message, sent in rows]
+    entries = [TranscriptEntry.of(n, decode(message), sent=sent) for n, message, sent in rows]
+    return attach_to_first(entries, attachments)
+
+
+def attach_to_first(
+    entries: list[TranscriptEntry], attachments: Sequence[Attachment], can_read: CanRead | None = None
+) -> list[TranscriptEntry]:
+    """Add the turn's attachments to the message that opens the run."""
+    if not attachments or not entries:
+        return entries
+    first, *rest = entries
+    return [TranscriptEntry.of(first.n, attach(first.message, attachments, can_read), sent=first.sent), *rest]
 
 
 def build_user_message(text: str) -> ModelRequest:

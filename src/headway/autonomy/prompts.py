@@ -108,7 +108,7 @@ def render_workforce(workforce: Workforce) -> str:
         f"The main agent (mode inline) can use: {list_work_tools(main, workforce.toolbox)}.",
         "Roles of sub-agents (mode agent), and the tools each can use:",
         *(f"- {role.name}: {format_inline(role.description)} {list_work_tools(role, workforce.toolbox)}." for role in workers),
-        "Nobody can do more than these tools allow.",
+        "No agent can do more than these tools allow.",
     ]
     return "\n".join(lines)
 

@@ -9,6 +9,8 @@ HeadwayError
 │   ├── BadCursor
 │   ├── BadDocument
 │   ├── BadTool
+│   ├── BadAttachment
+│   ├── AttachmentRefused
 │   ├── OutOfReach
 │   └── DependencyCycle
 ├── Unauthorized              no valid token
@@ -87,6 +89,14 @@ class BadDocument(Invalid):
 
 class BadTool(Invalid):
     """The function cannot be a tool."""
+
+
+class BadAttachment(Invalid):
+    """The attachment cannot be used."""
+
+
+class AttachmentRefused(Invalid):
+    """The model does not accept this kind of file."""
 
 
 class OutOfReach(Invalid):

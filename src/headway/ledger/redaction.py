@@ -1,6 +1,8 @@
 """Removes secrets from text, because libraries, providers and custom tools tend to quote their input."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+MIN_SECRET_LENGTH: Final = 6  # shorter ones are often ordinary words, and redacting those would make texts unreadable
 
 
 class Redactor(NamedTuple):
@@ -8,7 +10,8 @@ class Redactor(NamedTuple):
 
     def __call__(self, text: str) -> str:
         for secret in self.secrets:
-            text = text.replace(secret, "…")
+            if len(secret) >= MIN_SECRET_LENGTH:
+                text = text.replace(secret, "…")
         return text
 
     def __repr__(self) -> str:

@@ -2,6 +2,8 @@
 
 from typing import Any, Final, Literal, NamedTuple
 
+from headway.ledger.attachment import AttachmentInfo
+
 RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "canceled"]
 TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit"]
 EffectState = Literal["started", "succeeded", "failed", "unknown"]
@@ -112,9 +114,11 @@ class Message(NamedTuple):
     role: Literal["user", "assistant"]
     content: str
     created_at: int
+    attachments: tuple[AttachmentInfo, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        return self._asdict() | {"created_at": self.created_at // 1000}
+        attachments = [attachment.as_json() for attachment in self.attachments]
+        return self._asdict() | {"created_at": self.created_at // 1000, "attachments": attachments}
 
 
 class Limits(NamedTuple):

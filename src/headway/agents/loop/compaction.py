@@ -24,10 +24,12 @@ from headway.agents.window import (
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import RunEnd
 
-FULL: Final = 0.85  # the share of the budget at which a compaction starts
-ROOMY: Final = 0.6  # the share that stubs alone must reach; otherwise a note is written
-KEPT: Final = 0.25  # the share of the newest messages that stay as they are
-REFUSED: Final = 0.6  # the share of a refused request's size that the run uses from then on
+FULL_SHARE: Final = 0.85  # the share of the budget at which a compaction starts
+ROOMY_SHARE: Final = 0.7  # the share of the limit that stubs alone must reach; otherwise a note is written
+WORTHWHILE_SHARE: Final = 0.3  # or the share of the window that they must save, before the budget is used
+KEPT_SHARE: Final = 0.25  # the share of the limit that the newest messages may fill, which stay as they are
+WORKING_TOKENS: Final = 64_000  # old results become stubs beyond this size, unless the context size is set
+REFUSED_SHARE: Final = 0.6  # the share of a refused request's size that the run uses from then on
 OPENING_SHARE: Final = 0.2  # of the budget, for the task that a note repeats
 MIN_GAIN: Final = 0.1  # a note must replace at least this share of the window
 RESULTS_LIMIT: Final = 100  # handles in a note
@@ -38,16 +40,24 @@ MAX_REFUSALS: Final = 2  # by the provider, of one request
 
 
 def make_room(step: Step) -> Compact | None:
-    """Compact the window if it nearly fills the budget. Returns the request for a note if one has to be written."""
-    budget = get_budget(step)
-    window, size = step.window, step.size
-    if size.tokens <= budget * FULL:
+    """Compact the window if it is large. Returns the request for a note if one has to be written.
+
+    Stubs come early, because every request pays for what it repeats and a stub loses nothing. A note comes only when the budget
+    is nearly used.
+    """
+    budget, size = get_budget(step), step.size
+    full = budget * FULL_SHARE
+    limit = min(full, get_working_tokens(step))
+    if size.tokens <= limit:
         return None
-    boundary = find_boundary(window, int(budget * KEPT / size.scale))
+    window = step.window
+    boundary = find_boundary(window, int(limit * KEPT_SHARE / size.scale))
     older = [entry for entry in window if entry.n < boundary]
-    saved = sum(entry.tokens - shrink(entry).tokens for entry in older)
-    if saved and size.tokens - saved * size.scale <= budget * ROOMY:
+    saved = sum(entry.tokens - shrink(entry).tokens for entry in older) * size.scale
+    if saved and (size.tokens - saved <= limit * ROOMY_SHARE or (size.tokens <= full and saved >= size.tokens * WORTHWHILE_SHARE)):
         append_compaction(step, boundary)
+        return None
+    if size.tokens <= full:
         return None
     replaced = [entry for entry in older if not is_note(entry)]
     if sum(entry.tokens for entry in replaced) * size.scale < size.tokens * MIN_GAIN:
@@ -62,7 +72,13 @@ def get_budget(step: Step) -> int:
     refused = (
         facts["refused_tokens"] for entry in step.entries if (facts := find_facts(entry.message)) and "refused_tokens" in facts
     )
-    return min([info.context_tokens - info.max_output_tokens, *(int(tokens * REFUSED) for tokens in refused)])
+    return min([info.context_tokens - info.max_output_tokens, *(int(tokens * REFUSED_SHARE) for tokens in refused)])
+
+
+def get_working_tokens(step: Step) -> int:
+    """Return the size beyond which old results become stubs. A size that the installation sets is used up first."""
+    info = step.context.runtime.models.describe(step.context.role.tier)
+    return info.context_tokens if info.is_context_set else WORKING_TOKENS
 
 
 def find_boundary(window: Sequence[TranscriptEntry], kept_tokens: int) -> int:

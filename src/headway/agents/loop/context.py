@@ -1,6 +1,7 @@
 """The process-wide runtime and the per-run context that every step of a run shares."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from headway.actions import conversations
 from headway.agents import prompts
+from headway.agents.attachments import CanRead, can_model_read
 from headway.agents.history import load_history
 from headway.agents.models.client import Models
 from headway.agents.roles import INDEX, Role, Roles
@@ -20,10 +22,13 @@ from headway.agents.tools.results import USE_TOOL, build_use_schema
 from headway.agents.tools.toolbox import Tool, Toolbox
 from headway.agents.tracing import NullTracer, Tracer
 from headway.agents.transcript import TranscriptEntry
+from headway.ledger.attachment import Attachment
+from headway.ledger.errors import SettingsError
 from headway.ledger.goal import GoalLimits
 from headway.ledger.run import Limits, Run, TurnMode
 from headway.ledger.scope import Scope
 from headway.storage.database import Database
+from headway.storage.stores import attachments as attachment_store
 from headway.storage.transaction import Transaction
 
 PLAN_FAMILIES = ("turn_plan", "queue")  # tool families that work on a turn's plan
@@ -64,6 +69,7 @@ class RunContext(NamedTuple):
     role: Role
     execution: Execution
     history: list[TranscriptEntry]  # the conversation before this turn
+    attachments: Sequence[Attachment] = ()  # of the turn's message
 
     @property
     def scope(self) -> Scope:
@@ -95,7 +101,20 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
     if not run.answers_turn:
         return RunContext(runtime, run, "plan", role, execution, [])
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
-    return RunContext(runtime, run, "queue" if turn.mode == "queue" else "plan", role, execution, load_history(tx, run))
+    history = load_history(tx, run, build_reader(runtime.models, role))
+    attachments = attachment_store.list_by_turns(tx, run.tenant_id, [turn.id]).get(turn.id, ())
+    return RunContext(runtime, run, "queue" if turn.mode == "queue" else "plan", role, execution, history, attachments)
+
+
+def build_reader(models: Models, role: Role) -> CanRead:
+    """Return a function that tells whether the role's model can read a file. Another model may have answered an earlier turn."""
+
+    def can_read(attachment: Attachment) -> bool:
+        with suppress(SettingsError):  # the model cannot be built; asking it raises the error
+            return can_model_read(models.find(role.tier), attachment)
+        return False
+
+    return can_read
 
 
 @lru_cache(maxsize=64)

@@ -14,8 +14,9 @@ from pydantic_ai.messages import ModelRequest, ModelResponse
 
 from headway.actions import jobs, runs, spending
 from headway.agents import prompts, transcript
+from headway.agents.attachments import attach
 from headway.agents.facts import build_runtime_message, find_facts
-from headway.agents.loop import assessor, compaction, cut_off, gates, step_limits, tool_calls
+from headway.agents.loop import assessor, broken_answers, compaction, cut_off, gates, step_limits, tool_calls
 from headway.agents.loop.context import RunContext, Runtime, load_context
 from headway.agents.loop.requests import (
     AskModel,
@@ -154,7 +155,8 @@ def apply_step(
     if step.over:
         return NOT_OWNER, entries
     if not entries:
-        step.append(build_user_message(escape_frames(run.task)))
+        opening = build_user_message(escape_frames(run.task))
+        step.append(attach(opening, context.attachments), transcript.encode(opening))
     record_reply(step, reply)
     request: Request | None = Stop("halted") if halted else None
     while request is None:
@@ -217,10 +219,9 @@ def advance(step: Step) -> Request | None:
         case ModelResponse() if cut_off.join_last(step):
             return None
         case ModelResponse(finish_reason="content_filter"):
-            return step.end_filtered()
+            return broken_answers.end_filtered(step, entry.message)
         case ModelResponse(finish_reason="error"):
-            step.withdraw_last()  # a retried turn asks the model again
-            return step.end(RunEnd.fail("The model ended its answer with an error.", "model_error"))
+            return broken_answers.handle_error(step, entry.message)
         case ModelResponse(finish_reason="length") as response:
             return cut_off.handle(step, response)
         case ModelResponse(tool_calls=[_, *_]) as response:
@@ -299,7 +300,9 @@ async def ask_model(work: RunContext, entries: list[TranscriptEntry], *, is_last
 
 async def load_journal(context: RunContext) -> list[TranscriptEntry]:
     return await retry_storage(
-        lambda: context.runtime.database.read(lambda tx: transcript.load(tx, context.run)), f"run {context.run.id}", max_refusals=1
+        lambda: context.runtime.database.read(lambda tx: transcript.load(tx, context.run, context.attachments)),
+        f"run {context.run.id}",
+        max_refusals=1,
     )
 
 

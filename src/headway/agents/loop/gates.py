@@ -27,7 +27,7 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | Slee
         step.append(ModelRequest(writ_output, metadata=to_metadata()))
         return None
     if not text.strip():
-        return reject_answer(step, prompts.EMPTY_ANSWER, prompts.EMPTY_ANSWER_NUDGE, text)
+        return reject_answer(step, prompts.EMPTY_ANSWER, prompts.EMPTY_ANSWER_NUDGE, text, prompts.EMPTY_ANSWERS)
     if step.context.mode == "queue":
         current = load_queue_state(step.tx, step.run.tenant_id, step.turn_id).current
         if current:

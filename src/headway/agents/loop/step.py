@@ -99,11 +99,6 @@ class Step:
         """End the turn with the last answer, the reason it ends here and the unfinished items, which stay open in the ledger."""
         return self.end(RunEnd.finish(outcome, prompts.render_closing(answer, reason, list_open_items(self.plan()))))
 
-    def end_filtered(self) -> Stop:
-        origin = f" of turn {self.run.turn_id}" if self.run.turn_id else f" of goal #{self.run.goal_id}"
-        self.notify("content_filter", f"A provider's content filter ended run {self.run.id}{origin}.")
-        return self.end(RunEnd.finish("filtered", prompts.CONTENT_FILTER_ANSWER))
-
     def handle_transient_failure(self, message: str, retry_after_s: float | None) -> None:
         """Retry later without holding a slot, even if this process dies. After the last attempt the run fails."""
         self.release()

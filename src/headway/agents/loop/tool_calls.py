@@ -9,7 +9,7 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, Tool
 from headway.actions import jobs
 from headway.agents import prompts
 from headway.agents.facts import to_metadata
-from headway.agents.loop import writ_calls
+from headway.agents.loop import call_limits, writ_calls
 from headway.agents.loop.context import PLAN_FAMILIES, RESULT_LIMIT, list_tool_names
 from headway.agents.loop.requests import CallTool, Sleep, ToolReturned
 from headway.agents.loop.step import Step
@@ -65,7 +65,12 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
     stored_effects = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if is_stored else {}
     ended: list[Effect] = []
     for index, call in enumerate(response.tool_calls):
-        outcome = resume_call(step, stored_effects[index]) if index in stored_effects else start_call(step, entry.n, index, call)
+        may_announce = call_limits.may_announce(ended)
+        outcome = (
+            resume_call(step, stored_effects[index])
+            if index in stored_effects
+            else start_call(step, entry.n, index, call, may_announce=may_announce)
+        )
         if not isinstance(outcome, Effect):
             return outcome
         ended.append(outcome)
@@ -74,13 +79,12 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
     writ_output = writ_calls.run_writs(step, entry, response.text or "")
     if isinstance(writ_output, Sleep):
         return writ_output
-    step.append(build_results_message(step, response, ended, writ_output))
+    notices = [*writ_output, *call_limits.describe_dropped_calls(response)]
+    step.append(build_results_message(step, response, ended, notices))
     return None
 
 
-def build_results_message(
-    step: Step, response: ModelResponse, ended: list[Effect], writ_output: list[UserPromptPart]
-) -> ModelRequest:
+def build_results_message(step: Step, response: ModelResponse, ended: list[Effect], notices: list[UserPromptPart]) -> ModelRequest:
     """Build the message with the results of a response's calls. The last call of a plan tool shows what is open."""
     plan_calls = [index for index, effect in enumerate(ended) if get_family(step, effect) in PLAN_FAMILIES]
     plan = step.plan() if plan_calls else []
@@ -94,8 +98,8 @@ def build_results_message(
         )
         for index, (call, effect) in enumerate(zip(response.tool_calls, ended, strict=True))
     ]
-    metadata = to_metadata(prompts.to_plan_facts(plan) if plan else None) if plan or writ_output else None
-    return ModelRequest([*parts, *writ_output], metadata=metadata)
+    metadata = to_metadata(prompts.to_plan_facts(plan) if plan else None) if plan or notices else None
+    return ModelRequest([*parts, *notices], metadata=metadata)
 
 
 def get_family(step: Step, effect: Effect) -> str:
@@ -131,7 +135,7 @@ def resolve_tool(step: Step, call: ToolCallPart) -> ResolvedCall:
     return ResolvedCall(name, arguments, tools.get(name) if name != USE_TOOL else None, on_demand)
 
 
-def start_call(step: Step, n: int, index: int, call: ToolCallPart) -> Effect | CallTool | Sleep:
+def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announce: bool) -> Effect | CallTool | Sleep:
     """Start one call.
 
     A ledger tool runs here, so that its changes and its result commit together; other tools are only recorded as started.
@@ -143,6 +147,8 @@ def start_call(step: Step, n: int, index: int, call: ToolCallPart) -> Effect | C
     step.emit("tool_call", to_event_data(step, effect), arguments=encoded_arguments)
     if tool is None:
         return record_result(step, effect, to_result({"error": describe_unknown_tool(step, name)}))
+    if name in call_limits.ANNOUNCING_TOOLS and not may_announce:
+        return record_result(step, effect, to_result(tool.refuse(call_limits.TOO_MANY_ANNOUNCED)))
     if on_demand and arguments is None:
         schema = tool.as_json()["input_schema"]
         if schema.get("required"):

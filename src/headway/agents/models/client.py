@@ -12,7 +12,9 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, PartDeltaEvent, Pa
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
+from headway.agents.models.answer_limits import AnswerMeter, fill_in_usage, limit_calls
 from headway.agents.models.capture import ReceivedBody, capture_body
+from headway.agents.models.connections import find_endpoint
 from headway.agents.models.dialects import is_too_long, lacks_tools
 from headway.agents.models.failures import (
     check_answer,
@@ -21,16 +23,17 @@ from headway.agents.models.failures import (
     is_request_at_fault,
     is_transient,
 )
-from headway.agents.models.prices import Prices
+from headway.agents.models.prices import Prices, count_cached
 from headway.agents.models.providers import build_model
 from headway.agents.models.request_settings import build_settings
+from headway.agents.models.text_calls import extract_text_calls
 from headway.agents.models.windows import find_window, limit_output
 from headway.agents.tracing import NullTracer, Tracer, to_usage_attributes, trace_model_call
 from headway.agents.transcript import clean_response
 from headway.ledger.errors import HeadwayError, SettingsError
 from headway.ledger.redaction import Redactor
 from headway.ledger.tiers import Tier, TierParameters
-from headway.storage.stores.spending import ModelCall
+from headway.storage.stores.spending import ModelCall, SpendingTotal
 
 log = logging.getLogger("headway.models")
 
@@ -71,6 +74,7 @@ class ModelInfo(NamedTuple):
     context_tokens: int  # of a request and its answer together
     max_output_tokens: int  # sent with every call
     supports_tools: bool
+    is_context_set: bool = False  # by the installation, instead of being known or assumed
 
 
 class ModelReply(NamedTuple):
@@ -98,6 +102,7 @@ class Models:
         self.tracer = tracer or NullTracer()
         self.redact = redact or Redactor()
         self.by_name: dict[str, Model] = dict(known or {})
+        self.totals: dict[str, SpendingTotal] = {}  # of the calls that this process made
         self.without_tools: set[str] = set()  # models that refused tools in this process
         self.sizes: dict[Tier, tuple[int, int]] = {}
 
@@ -139,7 +144,8 @@ class Models:
         name = self.names[tier]
         context_tokens, max_output_tokens = self.find_sizes(tier)
         supports_tools = self.get_parameters(tier).tools and self.supports_tools(name)
-        return ModelInfo(name, context_tokens, max_output_tokens, supports_tools)
+        is_set = self.get_parameters(tier).context_tokens is not None
+        return ModelInfo(name, context_tokens, max_output_tokens, supports_tools, is_set)
 
     def find_sizes(self, tier: Tier) -> tuple[int, int]:
         """Return the context window and the longest answer, in tokens. They suit every model of the tier."""
@@ -185,8 +191,9 @@ class Models:
                 settings["timeout"] = self.timeout_s
                 with trace_model_call(self.tracer, name) as note:
                     reply = await self.answer(name, messages, parameters, settings, listener)
-                    call = self.to_model_call(tier, name, reply)
+                    call = self.to_model_call(tier, name, reply, messages, parameters)
                     note(to_usage_attributes(call))
+                self.totals[name] = self.totals.get(name, SpendingTotal(name)).add(call)
                 return ModelReply(reply, call)
             except (ModelFailed, SettingsError) as error:
                 failures.append(error)
@@ -211,19 +218,24 @@ class Models:
         with capture_body(model) as received:
             try:
                 offered = {tool.name for tool in parameters.function_tools}
+                may_call = settings.get("tool_choice") != "none"
                 response = clean_response(await self.stream(model, messages, parameters, settings, listener), offered)
                 check_answer(response, received)
+                accepted = limit_calls(extract_text_calls(response, parameters.function_tools if may_call else []))
+                if listener and accepted.text != response.text:  # users saw a tool call as text
+                    listener.on_withdrawn()
+                    listener.on_text(accepted.text or "")
             except Exception as error:  # providers' libraries raise arbitrary errors on malformed answers
                 if listener:
                     listener.on_withdrawn()
                 raise self.failure(name, error, received) from error
-        return response
+        return accepted
 
     def failure(self, name: str, error: Exception, received: ReceivedBody) -> ModelFailed:
         if not isinstance(error, AgentRunError | UserError | OSError):
             log.warning("the answer of %s could not be read", name, exc_info=error)
         redact = Redactor((*list_api_keys(self.load(name)), *self.redact.secrets))
-        message = describe_failure(name, error, received, redact)
+        message = describe_failure(find_endpoint(self.load(name), name, self.timeout_s), error, received, redact)
         too_long, toolless = is_too_long(error), lacks_tools(error)
         if toolless:
             self.without_tools.add(name)
@@ -245,6 +257,7 @@ class Models:
         listener: TextListener | None,
     ) -> ModelResponse:
         loop = asyncio.get_running_loop()
+        meter = AnswerMeter(self.timeout_s, loop.time())
         async with (
             asyncio.timeout(self.timeout_s) as deadline,
             model_request_stream(model, messages, model_settings=settings, model_request_parameters=parameters) as stream,
@@ -253,11 +266,23 @@ class Models:
                 deadline.reschedule(loop.time() + self.timeout_s)
                 if listener and (text := extract_text(event)):
                     listener.on_text(text)
+                if meter.must_stop(event, loop.time()):
+                    return meter.cut_off(stream.get())  # leaving the context closes the connection
         return stream.get()
 
-    def to_model_call(self, tier: Tier, name: str, response: ModelResponse) -> ModelCall:
-        usage = response.usage
-        return ModelCall(tier, name, usage.input_tokens, usage.output_tokens, self.prices.cost(name, usage))
+    def to_model_call(
+        self,
+        tier: Tier,
+        name: str,
+        response: ModelResponse,
+        messages: Sequence[ModelMessage],
+        parameters: ModelRequestParameters,
+    ) -> ModelCall:
+        """Return what the call cost. An answer of a priced model that reports no usage is billed at an estimate."""
+        usage = response.usage if self.prices.is_free(name) else fill_in_usage(response, messages, parameters)
+        cached = count_cached(usage)
+        cost = self.prices.cost(name, usage)
+        return ModelCall(tier, name, usage.input_tokens, usage.output_tokens, cost, cached.read, cached.written)
 
 
 def combine_failures(failures: Sequence[ModelFailed | SettingsError]) -> ModelFailed | SettingsError:

@@ -15,6 +15,7 @@ from pydantic_ai.exceptions import (
     ModelRequestRejectedError,
     ModelRequestTimeout,
     ModelServerError,
+    ModelTimeoutError,
     ModelUnavailableError,
     UnexpectedModelBehavior,
     UserError,
@@ -22,7 +23,10 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.messages import ModelResponse
 
 from headway.agents import transcript
+from headway.agents.models.answer_limits import AnswerTooSlow
 from headway.agents.models.capture import ReceivedBody
+from headway.agents.models.connections import Endpoint, find_cause
+from headway.agents.models.key_shapes import hide_keys
 from headway.ledger.redaction import Redactor
 from headway.ledger.text import to_one_line
 
@@ -40,8 +44,6 @@ QUOTE_LIMIT: Final = 300  # characters quoted from the start of the response, an
 MAX_TOKENS: Final = 1_000_000_000  # upper bound for one call
 ADVICE: Final = "Check the provider's address, the model's name and the provider's status, then try again."
 RETRY_DELAY: Final = re.compile(r"'retryDelay': '(\d{1,9}(?:\.\d{1,9})?)s'")
-# Anything that could be an API key, because providers quote the key they rejected.
-SECRET_LIKE: Final = re.compile(r"(?=[A-Za-z_\-+/=.*]*\d)[A-Za-z0-9_\-+/=.*]{20,}")
 
 
 class AnswerInterrupted(Exception):
@@ -100,19 +102,24 @@ def find_requested_delay(error: Exception) -> float | None:
     return error.retry_after if error.retry_after is not None or not in_body else float(in_body[1])
 
 
-def describe_failure(name: str, error: Exception, received: ReceivedBody, redact: Redactor) -> str:
+def describe_failure(endpoint: Endpoint, error: Exception, received: ReceivedBody, redact: Redactor) -> str:
     """Describe the failure for users. Anything that looks like a key is redacted, even if it is not a configured secret."""
+    name = endpoint.name
 
     def quote(text: str) -> str:
-        text = " ".join(to_one_line(redact(text)).split())
-        return SECRET_LIKE.sub(lambda match: match[0] if match[0] in name else "…", text)
+        return hide_keys(" ".join(to_one_line(redact(text)).split()), allowed=name)
 
-    if isinstance(error, TimeoutError):
-        return f"The model {name} did not answer in time."
+    endpoint = endpoint._replace(address=quote(endpoint.address))
+    if isinstance(error, AnswerTooSlow):
+        return endpoint.describe_slow_answer()
+    if isinstance(error, TimeoutError | ModelTimeoutError):
+        return endpoint.describe_timeout()
     message = quote(get_provider_message(error, received))[:MESSAGE_LIMIT].rstrip(".") or type(error).__name__
     if isinstance(error, ModelHTTPError):
         problem = "is rate limited" if isinstance(error, ModelRateLimitError) else "failed"
         return f"The model {name} {problem} (HTTP {error.status_code}): {message}."
+    if isinstance(error, ModelConnectionError) and not received.has_begun:
+        return f"The model {name} cannot be reached{endpoint.location}: {quote(find_cause(error)) or message}."
     if isinstance(error, UserError) or not received.has_begun:
         return f"The model {name} failed: {message}."
     body = quote(received.text)

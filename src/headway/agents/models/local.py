@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponseStreamEvent, TextPart, ToolCallPart
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
 
 AnswerFunction = Callable[[list[ModelMessage], ModelRequestParameters], ModelResponse]
@@ -17,8 +18,8 @@ WORDS = re.compile(r"\S+\s*|\s+")
 
 
 class LocalModel(Model):
-    def __init__(self, name: str, answer: AnswerFunction, pace_s: float = 0) -> None:
-        super().__init__()
+    def __init__(self, name: str, answer: AnswerFunction, pace_s: float = 0, profile: ModelProfile | None = None) -> None:
+        super().__init__(profile=profile)
         self.name = name
         self.answer = answer
         self.pace_s = pace_s  # delay before each answer

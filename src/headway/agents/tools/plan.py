@@ -112,8 +112,10 @@ def complete_todo(tx: Transaction, execution: Execution, arguments: CompleteTodo
 
 
 def abridge_completed(result: dict[str, Any]) -> dict[str, Any]:
-    started = {"started": abridge_item(result["started"])} if "started" in result else {}
-    return {"id": result["id"], "status": result["status"], "remaining": result["remaining"], **started}
+    """Leave out what the model wrote itself. The plan names the started item; its details are added if it has any."""
+    started = abridge_item(result["started"]) if "started" in result else {}
+    details = {"started": started} if started.keys() - {"id", "title", "status"} else {}
+    return {"id": result["id"], "status": result["status"], "remaining": result["remaining"], **details}
 
 
 def abridge_item(item: dict[str, Any]) -> dict[str, Any]:

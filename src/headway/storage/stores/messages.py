@@ -18,7 +18,7 @@ def insert(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str, 
         tx.now,
     )
     assert row is not None
-    return Message._make(row)
+    return Message(*row)
 
 
 def list_page(tx: Transaction, tenant_id: int, conversation_id: int, limit: int, before: int) -> list[Message]:
@@ -30,7 +30,7 @@ def list_page(tx: Transaction, tenant_id: int, conversation_id: int, limit: int,
         before,
         limit,
     )
-    return [Message._make(row) for row in reversed(rows)]
+    return [Message(*row) for row in reversed(rows)]
 
 
 def find_first_of_turn(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> int | None:

@@ -18,15 +18,18 @@ class Pool(NamedTuple):
 class ModelCall(NamedTuple):
     tier: str
     model: str
-    input_tokens: int
+    input_tokens: int  # all of them, whether cached or not
     output_tokens: int
     cost: int
+    cached_tokens: int = 0  # read from the provider's prompt cache
+    cache_write_tokens: int = 0  # written to it
 
 
 def insert_call(tx: Transaction, tenant_id: int, run_id: str, call: ModelCall) -> None:
     tx.run(
-        """INSERT INTO model_calls (tenant_id, run_id, tier, model, input_tokens, output_tokens, cost, at)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?)""",
+        """INSERT INTO model_calls
+               (tenant_id, run_id, tier, model, input_tokens, output_tokens, cost, cached_tokens, cache_write_tokens, at)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         tenant_id,
         run_id,
         *call,
@@ -61,14 +64,30 @@ def sum_cost_between(tx: Transaction, tenant_id: int, start: int, end: int) -> i
     return int(row[0]) if row and row[0] is not None else 0
 
 
+SUMS = "COUNT(*), SUM(input_tokens), SUM(cached_tokens), SUM(cache_write_tokens), SUM(output_tokens), SUM(model_calls.cost)"
+
+
 class SpendingTotal(NamedTuple):
     """Totals of a group of model calls."""
 
     name: str
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cost: int
+    calls: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    cost: int = 0
+
+    def add(self, call: ModelCall) -> "SpendingTotal":
+        return SpendingTotal(
+            self.name,
+            self.calls + 1,
+            self.input_tokens + call.input_tokens,
+            self.cached_tokens + call.cached_tokens,
+            self.cache_write_tokens + call.cache_write_tokens,
+            self.output_tokens + call.output_tokens,
+            self.cost + call.cost,
+        )
 
 
 def list_by_model(tx: Transaction, tenant_id: int, since: int) -> list[SpendingTotal]:
@@ -81,10 +100,21 @@ def list_by_run(tx: Transaction, tenant_id: int, since: int, limit: int) -> list
 
 def list_by_column(tx: Transaction, column: str, tenant_id: int, since: int, limit: int) -> list[SpendingTotal]:
     rows = tx.all(
-        f"""SELECT {column}, COUNT(*), SUM(input_tokens), SUM(output_tokens), SUM(cost) FROM model_calls
+        f"""SELECT {column}, {SUMS} FROM model_calls
             WHERE tenant_id = ? AND at >= ? GROUP BY {column} ORDER BY SUM(cost) DESC, {column} LIMIT ?""",
         tenant_id,
         since,
         limit,
     )
     return [SpendingTotal(str(row[0]), *(int(number) for number in row[1:])) for row in rows]
+
+
+def sum_turn(tx: Transaction, tenant_id: int, turn_id: str) -> SpendingTotal:
+    """Sum the calls of the turn's runs, its sub-agents included."""
+    row = tx.one(
+        f"""SELECT {SUMS} FROM runs JOIN model_calls ON model_calls.run_id = runs.id
+            WHERE runs.tenant_id = ? AND runs.turn_id = ?""",
+        tenant_id,
+        turn_id,
+    )
+    return SpendingTotal(turn_id, *(int(number or 0) for number in row or ()))

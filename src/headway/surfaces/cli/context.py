@@ -31,6 +31,9 @@ EXIT_CODES: tuple[tuple[type[HeadwayError], int], ...] = (
 )
 
 
+UNFINISHED_EXIT_CODE = 6  # a turn ended without completing its work
+
+
 def get_exit_code(error: HeadwayError) -> int:
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 1)
 

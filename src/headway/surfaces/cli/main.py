@@ -34,6 +34,7 @@ COMMANDS = {
     "agents": "engine:agents",
     "jobs": "engine:jobs",
     "schedule": "engine:schedule",
+    "costs": "costs:costs",
     "halt": "halt:halt",
     "unhalt": "halt:unhalt",
     "doctor": "doctor:doctor",

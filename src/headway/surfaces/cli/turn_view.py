@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
+THINKING = "thinking"
 MAX_ITEMS = 8
 MAX_SUMMARY_LENGTH = 60
+ANSWER_EVENTS = {"text_delta", "message", "tool_call", "refused"}  # the model answers again after a failed attempt
 LIST_TOOLS = {"create_todo", "list_todo", "start_todo", "complete_todo", "manage_todos"}
 MARKS = {"done": "✔", "current": "▶", "pending": "○"}
 STYLES = {"done": "dim", "current": "bold cyan", "pending": ""}
@@ -66,6 +68,7 @@ class LiveTurnView:
         self.console = build_console()
         self.live: Live | None = None
         self.streamed_text = ""
+        self.activity = THINKING
         self.items: list[dict[str, Any]] = []
 
     def __enter__(self) -> "LiveTurnView":
@@ -82,6 +85,8 @@ class LiveTurnView:
 
     def show(self, kind: str, data: dict[str, Any]) -> None:
         handler = getattr(self, f"on_{kind}", None)
+        if kind in ANSWER_EVENTS:
+            self.activity = THINKING
         if handler:
             handler(data)
             self.refresh()
@@ -123,7 +128,11 @@ class LiveTurnView:
         self.note(data["error"], "red")
 
     def on_turn_delayed(self, data: dict[str, Any]) -> None:
+        self.activity = f"attempt {data['attempt']} of {data['attempts']}"
         self.note(format_wait(data["retry_at"], data["reason"]), "yellow")
+
+    def on_compacted(self, data: dict[str, Any]) -> None:
+        self.note(f"older messages shortened: from {data['tokens_before']:,} to {data['tokens_after']:,} tokens")
 
     def on_turn_paused(self, data: dict[str, Any]) -> None:
         self.note(data["reason"], "yellow")
@@ -164,7 +173,7 @@ class LiveTurnView:
         from rich.text import Text  # noqa: PLC0415
 
         parts: list[RenderableType] = [
-            self.render_markdown(self.streamed_text) if self.streamed_text else Spinner("dots", Text("thinking", "dim"))
+            self.render_markdown(self.streamed_text) if self.streamed_text else Spinner("dots", Text(self.activity, "dim"))
         ]
         if self.items:
             open_count = sum(item["status"] != "done" for item in self.items)

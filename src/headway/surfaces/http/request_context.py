@@ -14,17 +14,20 @@ from starlette.responses import Response
 from headway.actions import idempotency, tenants
 from headway.actions.idempotency import Answer, IdempotentRequest
 from headway.assembly import Headway
+from headway.ledger import attachment
 from headway.ledger.errors import Forbidden, HeadwayError, Invalid, StorageError, TurnRunning, Unauthorized
 from headway.ledger.tenancy import Token
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.problems import MEDIA_TYPE, Problem, encode_problem, get_http_status, to_problem, to_validation_problem
 
+K = TypeVar("K")
 T = TypeVar("T")
 QueryT = TypeVar("QueryT", bound=BaseModel)
 Action = Callable[[Transaction, int], T]
 
 BODY_LIMIT = 1024 * 1024
+ATTACHMENTS_BODY_LIMIT = BODY_LIMIT + attachment.TOTAL_LIMIT * 4 // 3  # where messages carry files, in base64
 SESSION_COOKIE = "headway_session"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
@@ -42,9 +45,15 @@ class RequestContext:
 
     # Parsing
 
-    async def body(self, shape: TypeAdapter[T]) -> T:
+    async def body(self, shape: TypeAdapter[T], limit: int = BODY_LIMIT) -> T:
+        """Read and parse the body. More than BODY_LIMIT bytes are read only from a caller with a valid token who declares them."""
+        declared = self.request.headers.get("content-length", "0")
+        if limit > BODY_LIMIT and declared.isdigit() and int(declared) > BODY_LIMIT:
+            await self.read(lambda _tx, _tenant_id: None)
+        else:
+            limit = BODY_LIMIT
         try:
-            self.raw = await read_body(self.request)
+            self.raw = await read_body(self.request, limit)
         except Problem as problem:
             await self.refuse(problem)
         kind = self.request.headers.get("content-type", "application/json").partition(";")[0]
@@ -69,10 +78,10 @@ class RequestContext:
             await self.refuse(Problem(422, "invalid", f"{name} must be a whole number from 1 to {MAX_INTEGER}."))
         return int(text)
 
-    async def known(self, find: Callable[[str], T], name: str) -> T:
-        """Look up a name. If it is unknown, refuse the request, but only after authentication."""
+    async def known(self, find: Callable[[K], T], key: K) -> T:
+        """Look up or parse a part of the request. If that fails, refuse the request, but only after authentication."""
         try:
-            return find(name)
+            return find(key)
         except HeadwayError as error:
             await self.refuse(to_problem(error))
             raise
@@ -184,18 +193,18 @@ def parse_host_name(host: str) -> str:
         return ""
 
 
-async def read_body(request: Request) -> bytes:
+async def read_body(request: Request, limit: int = BODY_LIMIT) -> bytes:
     declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > BODY_LIMIT:
-        raise build_too_large_problem()
+    if declared.isdigit() and int(declared) > limit:
+        raise build_too_large_problem(limit)
     request.scope["headway.reading"] = True
     chunks: list[bytes] = []
     size = 0
     try:
         async for chunk in request.stream():
             size += len(chunk)
-            if size > BODY_LIMIT:
-                raise build_too_large_problem()
+            if size > limit:
+                raise build_too_large_problem(limit)
             chunks.append(chunk)
     except ClientDisconnect:
         raise Invalid("The connection was closed before the body was complete.") from None
@@ -203,5 +212,5 @@ async def read_body(request: Request) -> bytes:
     return b"".join(chunks)
 
 
-def build_too_large_problem() -> Problem:
-    return Problem(413, "too_large", f"The body may have at most {BODY_LIMIT:,} bytes.")
+def build_too_large_problem(limit: int) -> Problem:
+    return Problem(413, "too_large", f"The body may have at most {limit:,} bytes.")

@@ -18,6 +18,7 @@ SIDE_EVENT_KINDS = frozenset(
         "turn_paused",
         "turn_resumed",
         "agent_changed",
+        "compacted",
         "cost_changed",
         "operator_notice",
     }

@@ -6,34 +6,34 @@ and tool results, but never the wording of the runtime's messages: their facts s
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
-from functools import cached_property
-from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.usage import RequestUsage
 
-from headway.agents.facts import Facts, find_facts
 from headway.agents.models.local import LocalModel
 from headway.agents.models.rehearsal import judging as questions
 from headway.agents.models.rehearsal import reading
 from headway.agents.models.rehearsal.reading import (
     CannotRun,
-    RecentResults,
     RehearsalCall,
     StepOutcome,
     format_title,
-    parse_json,
     to_outcome,
 )
-from headway.agents.tools.toolbox import to_result
-from headway.agents.transcript import to_storable
+from headway.agents.models.rehearsal.request import (
+    PLANNING_TOOLS,
+    ParsedMessages,
+    PlannedCall,
+    RehearsalItem,
+    RehearsalPlan,
+    RehearsalReply,
+    hash_key,
+)
 from headway.ledger.framing import format_inline
 from headway.ledger.run import REHEARSAL_MODEL
-from headway.ledger.todo import OPEN_STATUSES
 
 DISCLAIMER: Final = (
     "This is the rehearsal model: it follows rules and is not an LLM. Set HEADWAY_MODEL to use one, such as "
@@ -51,14 +51,12 @@ SMALL_TALK: Final = re.compile(
     r"|what can you do|how are you)\b[^\n]{0,40}",
     re.IGNORECASE,
 )
-PLANNING_TOOLS: Final = frozenset(("create_todo", "start_todo", "complete_todo"))
-BOOKKEEPING_TOOLS: Final = PLANNING_TOOLS | {"list_todo", "manage_todos"}
+TEXT_ONLY: Final = ModelProfile(supports_image_input=False, supports_document_input=False)
 PRODUCT_SIGN: Final = re.compile(r"(?<=[\d)])(\*\*?)(?=[-\d(])")
-CALL_ID: Final = re.compile(r"rehearsal-([0-9]{1,9})-[0-9]+-[0-9a-f]+")
 
 
 def build_rehearsal_model(pace_s: float = 0) -> LocalModel:
-    return LocalModel(REHEARSAL_MODEL, answer, pace_s)
+    return LocalModel(REHEARSAL_MODEL, answer, pace_s, TEXT_ONLY)
 
 
 def answer(messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
@@ -82,173 +80,6 @@ def build_response(parsed: "ParsedMessages", parts: list[TextPart] | list[ToolCa
         provider_name="headway",
         finish_reason="stop" if isinstance(parts[0], TextPart) else "tool_call",
     )
-
-
-def hash_key(key: str) -> str:
-    return sha256(key.encode()).hexdigest()[:10]
-
-
-class RehearsalItem(NamedTuple):
-    id: str
-    title: str
-    status: str
-
-
-class RehearsalPlan(NamedTuple):
-    open: list[RehearsalItem]
-    ended: list[RehearsalItem]
-
-
-class RehearsalRequest(NamedTuple):
-    text: str
-    is_delegated: bool = False  # the answer goes to another agent instead of a user
-
-
-class CompletedCall(NamedTuple):
-    tool: str
-    arguments: dict[str, Any]
-    id: str
-    result: Any
-
-
-class PlannedCall(NamedTuple):
-    call: RehearsalCall
-    key: str  # identifies the call's purpose, so that its result can be found later
-
-
-RehearsalReply = str | list[PlannedCall]
-
-
-class ParsedMessages:
-    def __init__(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> None:
-        self.all = messages
-        self.offered = frozenset(iter_tool_names(parameters))
-        self.instructions = [part.content for part in parameters.instruction_parts or ()]
-        requests = [(index, request) for index, message in enumerate(messages) if (request := find_request(message))]
-        index, request = requests[-1] if requests else (0, RehearsalRequest(""))
-        # The turn's request and the messages since. Earlier turns of the conversation may precede it.
-        self.turn = (request, messages[index + bool(requests) :])
-        self.facts = merge_facts(messages[index:])
-        self.plan = load_plan(self.facts)
-
-    @property
-    def request(self) -> RehearsalRequest:
-        return self.turn[0]
-
-    @cached_property
-    def steps(self) -> list[str]:
-        return reading.split_request(self.request.text)
-
-    def find_step(self, item: RehearsalItem) -> str:
-        """Return the full step for an item, whose title may be shortened."""
-        return next((step for step in self.steps if format_title(step) == item.title), item.title)
-
-    @cached_property
-    def completed_calls(self) -> list[CompletedCall]:
-        """The turn's tool calls that are still inside the context window."""
-        parts = (part for message in self.turn[1] for part in message.parts)
-        results = {part.tool_call_id: parse_json(part.content) for part in parts if isinstance(part, ToolReturnPart)}
-        return [
-            CompletedCall(
-                call.tool_name, parse_arguments(call), call.tool_call_id, results.get(call.tool_call_id, reading.NO_RESULT)
-            )
-            for message in self.turn[1]
-            if isinstance(message, ModelResponse)
-            for call in message.tool_calls
-        ]
-
-    def find_call(self, tool: str, item: RehearsalItem | None = None) -> CompletedCall | None:
-        calls = (call for call in reversed(self.completed_calls) if call.tool == tool)
-        return next((call for call in calls if item is None or call.arguments.get("todoId") == item.id), None)
-
-    def find_call_for(self, key: str) -> CompletedCall | None:
-        suffix = f"-{hash_key(key)}"
-        return next(
-            (call for call in reversed(self.completed_calls) if call.id.endswith(suffix) and call.tool not in BOOKKEEPING_TOOLS),
-            None,
-        )
-
-    @property
-    def recent_results(self) -> RecentResults:
-        calls = [call for call in self.completed_calls if call.tool not in BOOKKEEPING_TOOLS]
-        path = next((str(path) for call in reversed(calls) if (path := call.arguments.get("path"))), None)
-        last = next((call for call in reversed(calls) if call.tool not in reading.ACTION_TOOLS), None)
-        if last is None or to_result(last.result).is_error:
-            return RecentResults(None, path)
-        return RecentResults(reading.describe_result(last.tool, last.arguments, last.result).value or None, path)
-
-    @property
-    def last_response(self) -> ModelResponse | None:
-        return next((message for message in reversed(self.turn[1]) if isinstance(message, ModelResponse)), None)
-
-    @property
-    def next_number(self) -> int:
-        return 1 + max((int(match[1]) for call in self.completed_calls if (match := CALL_ID.fullmatch(call.id))), default=0)
-
-    @property
-    def size(self) -> int:
-        characters = sum(len(str(part.args if isinstance(part, ToolCallPart) else part.content)) for part in iter_parts(self.all))
-        return characters + sum(map(len, self.instructions))
-
-    @property
-    def moment(self) -> datetime:
-        """The time of the last message, so that the same messages always give the same answer."""
-        moments = (
-            part.timestamp for part in reversed(list(iter_parts(self.all))) if isinstance(part, UserPromptPart | ToolReturnPart)
-        )
-        return next(moments, datetime.fromtimestamp(0, UTC))
-
-
-def iter_tool_names(parameters: ModelRequestParameters) -> Iterator[str]:
-    """Yield the tools that can be called, including those whose names are only listed in the schema of use_tool."""
-    for tool in parameters.function_tools:
-        yield tool.name
-        yield from tool.parameters_json_schema.get("properties", {}).get("name", {}).get("enum", ())
-
-
-SpokenPart = UserPromptPart | ToolReturnPart | ToolCallPart | TextPart
-
-
-def iter_parts(messages: Iterable[ModelMessage]) -> Iterable[SpokenPart]:
-    return (part for message in messages for part in message.parts if isinstance(part, SpokenPart))
-
-
-def parse_arguments(call: ToolCallPart) -> dict[str, Any]:
-    arguments = parse_json(call.args)
-    return arguments if isinstance(arguments, dict) else {}
-
-
-def merge_facts(messages: Iterable[ModelMessage]) -> Facts:
-    """Merge the facts of all messages. Later ones replace earlier ones."""
-    merged: Facts = {}
-    for message in messages:
-        merged.update(find_facts(message) or {})
-    return merged
-
-
-def load_plan(facts: Facts) -> RehearsalPlan | None:
-    if "plan" not in facts:
-        return None
-    items = [RehearsalItem(**item) for item in facts["plan"]]
-    open_items = [item for item in items if item.status in OPEN_STATUSES]
-    return RehearsalPlan(open_items, [item for item in items if item.status not in OPEN_STATUSES])
-
-
-def find_request(message: ModelMessage) -> RehearsalRequest | None:
-    """Return the request that a user's message or a delegation makes. Text next to tool results comes from the runtime."""
-    if not isinstance(message, ModelRequest) or not all(isinstance(part, UserPromptPart) for part in message.parts):
-        return None
-    facts = find_facts(message)
-    if facts is not None and "request" in facts:
-        return RehearsalRequest(facts["request"])
-    if facts is not None:
-        return RehearsalRequest(facts["task"], is_delegated=True) if "task" in facts else None
-    return RehearsalRequest("\n".join(format_prompt(part) for part in message.parts if isinstance(part, UserPromptPart)))
-
-
-def format_prompt(part: UserPromptPart) -> str:
-    pieces = [part.content] if isinstance(part.content, str) else part.content
-    return to_storable("\n".join(piece for piece in pieces if isinstance(piece, str)))
 
 
 def choose_reply(parsed: ParsedMessages) -> RehearsalReply:

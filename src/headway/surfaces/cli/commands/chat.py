@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,13 +13,22 @@ import click
 from headway.actions import conversations, halts, jobs, runs, turns, views
 from headway.feed import FeedReader
 from headway.ledger import text
+from headway.ledger.attachment import Attachment, check_attachments
 from headway.ledger.errors import Halted, HeadwayError, Invalid, TurnEnded
 from headway.ledger.job import Job
 from headway.ledger.run import REHEARSAL_MODEL, TurnMode
 from headway.ledger.scope import Scope
 from headway.settings import Settings
+from headway.storage.attachment_files import read_attachment
 from headway.storage.transaction import Transaction
-from headway.surfaces.cli.context import Command, Invocation, TenantDatabase, pass_invocation, read_standard_input
+from headway.surfaces.cli.context import (
+    UNFINISHED_EXIT_CODE,
+    Command,
+    Invocation,
+    TenantDatabase,
+    pass_invocation,
+    read_standard_input,
+)
 from headway.surfaces.cli.turn_view import TurnView, open_turn_view
 from headway.surfaces.log_lines import configure_plain_logging
 
@@ -26,15 +36,24 @@ if TYPE_CHECKING:
     from headway.assembly import Headway
 
 HALT_POLL_S = 0.3
+COMPLETE_OUTCOMES = ("answered", "drained")
 END_EVENTS = {"turn_finished", "turn_failed", "turn_canceled", "turn_paused"}
 
 
 @click.command(cls=Command)
 @click.argument("message", required=False)
 @click.option("--queue", is_flag=True, help="Work through one item at a time; an assessor checks each answer.")
+@click.option(
+    "--attach",
+    "paths",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Send an image, a PDF or a text file with the first message; can be given more than once.",
+)
 @click.option("-c", "--continue", "going_on", is_flag=True, help="Continue the newest conversation.")
 @pass_invocation
-def chat(invocation: Invocation, message: str | None, queue: bool, going_on: bool) -> None:  # noqa: FBT001  click's flags
+def chat(invocation: Invocation, message: str | None, queue: bool, paths: tuple[Path, ...], going_on: bool) -> None:  # noqa: FBT001  click's flags
     """Send MESSAGE to an agent, or chat turn by turn. Ctrl-C stops a turn, Ctrl-D ends the chat.
 
     Without MESSAGE and without a terminal, the message is read from standard input.
@@ -46,10 +65,12 @@ def chat(invocation: Invocation, message: str | None, queue: bool, going_on: boo
         raise click.UsageError("--json needs a MESSAGE, as an argument or on standard input")
     if message is not None:
         message = parse_message(message)
+    attachments = [read_attachment(path) for path in paths]
+    check_attachments(attachments)
     settings = invocation.settings()
     with invocation.open_ledger() as ledger:
         scope = ledger.scope._replace(conversation_id=choose_conversation(ledger, going_on=going_on))
-    session = ChatSession(settings, scope, "queue" if queue else "plan", invocation, once=message is not None)
+    session = ChatSession(settings, scope, "queue" if queue else "plan", invocation, attachments, once=message is not None)
     with asyncio.Runner() as runner:
         try:
             runner.run(session.begin())
@@ -59,8 +80,8 @@ def chat(invocation: Invocation, message: str | None, queue: bool, going_on: boo
                 run_prompt_loop(lambda line: runner.run(session.turn(parse_message(line))), settings)
         finally:
             runner.run(session.end())
-    if session.failed:
-        raise click.exceptions.Exit(1)
+    if session.exit_code:
+        raise click.exceptions.Exit(session.exit_code)
 
 
 def parse_message(message: str) -> str:
@@ -77,6 +98,13 @@ def choose_conversation(ledger: TenantDatabase, *, going_on: bool) -> int:
         return ledger.scope.conversation_id
     newest = ledger.read(views.list_conversations, 1) if going_on else []
     return newest[0].id if newest else ledger.write(conversations.add).id
+
+
+def choose_exit_code(turn: dict[str, Any], *, once: bool) -> int:
+    """Tell a turn that failed from one that ended early. In a chat, a person has read why it ended early."""
+    if turn["status"] != "finished":
+        return 1
+    return UNFINISHED_EXIT_CODE if once and turn["outcome"] not in COMPLETE_OUTCOMES else 0
 
 
 def run_prompt_loop(answer: Callable[[str], None], settings: Settings) -> None:
@@ -97,14 +125,24 @@ def run_prompt_loop(answer: Callable[[str], None], settings: Settings) -> None:
 class ChatSession:
     """A conversation whose turns run in this process."""
 
-    def __init__(self, settings: Settings, scope: Scope, mode: TurnMode, invocation: Invocation, *, once: bool) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        scope: Scope,
+        mode: TurnMode,
+        invocation: Invocation,
+        attachments: list[Attachment],
+        *,
+        once: bool,
+    ) -> None:
         self.settings = settings
         self.scope = scope
         self.mode = mode
         self.call = invocation
+        self.attachments = attachments  # sent with the next message
         self.headway: Headway | None = None
         self.once = once
-        self.failed = False
+        self.exit_code = 0
 
     async def begin(self) -> None:
         from headway.assembly import Headway  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
@@ -129,11 +167,12 @@ class ChatSession:
                 await self.follow(interrupted_job, view, lambda: headway.engine.adopt(interrupted_job.id))
             scope = self.scope
             job = await headway.database.write(
-                lambda tx: headway.begin_turn(tx, scope.tenant_id, scope.conversation_id, content, self.mode)
+                lambda tx: headway.begin_turn(tx, scope.tenant_id, scope.conversation_id, content, self.mode, self.attachments)
             )
+            self.attachments = []
             await self.follow(job, view, lambda: headway.engine.take(job))
         document = await headway.database.read(lambda tx: self.document(tx, turns.get_turn_id(job)))
-        self.failed = document["turn"]["status"] != "finished"
+        self.exit_code = choose_exit_code(document["turn"], once=self.once)
         self.call.answer(document, lambda: view.show_resume_hint(self.scope.conversation_id) if self.once else None)
 
     def requeue_interrupted(self, tx: Transaction) -> Job | None:

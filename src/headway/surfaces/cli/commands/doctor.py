@@ -11,6 +11,7 @@ from headway.ledger.text import to_one_line
 from headway.settings import Settings, redact_database_url
 from headway.storage.direct import DirectDatabase
 from headway.storage.health import check_database
+from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
 from headway.surfaces.cli.findings import Finding
 from headway.surfaces.cli.model_checks import inspect_models
@@ -27,6 +28,7 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
         Finding("home", settings.home),
         *inspect_database(settings),
         *inspect_models(settings, may_call=may_call),
+        *inspect_prices(settings),
         *inspect_channels(settings),
     ]
     healthy = all(finding.ok for finding in findings)
@@ -74,3 +76,11 @@ def inspect_channels(settings: Settings) -> list[Finding]:
 
 def describe_channel(channel: Any) -> str:
     return str(channel.service_name) if channel else "this entry of HEADWAY_NOTIFY is not the URL of a known service"
+
+
+def inspect_prices(settings: Settings) -> list[Finding]:
+    """Name the models without a known price, because no budget can stop them."""
+    try:
+        return [Finding("price", describe_unpriced(model, settings), warning=True) for model in list_unpriced(settings)]
+    except HeadwayError as error:
+        return [Finding("price", str(error), ok=False)]

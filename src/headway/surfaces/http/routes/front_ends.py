@@ -13,7 +13,7 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.http import ui_stream
 from headway.surfaces.http.ag_ui import AgUiEncoder
 from headway.surfaces.http.openapi import document_route
-from headway.surfaces.http.request_context import RequestContext
+from headway.surfaces.http.request_context import ATTACHMENTS_BODY_LIMIT, RequestContext
 from headway.surfaces.http.schemas import agents, front_ends
 from headway.surfaces.http.schemas.front_ends import Mode
 from headway.surfaces.http.server_sent_events import MEDIA_TYPE
@@ -38,7 +38,7 @@ def document_turn_stream(body: Any) -> dict[str, Any]:
 )
 async def run_agent(request: Request) -> Response:
     call = RequestContext(request)
-    body = await call.body(RUN_AGENT)
+    body = await call.body(RUN_AGENT, ATTACHMENTS_BODY_LIMIT)
     ag_ui = AgUiEncoder(body.threadId, body.runId, body.messages, body.state)
     return await answer_with_stream(call, body.threadId, body.messages, body.mode, ag_ui.encode)
 
@@ -50,7 +50,7 @@ async def run_agent(request: Request) -> Response:
 )
 async def stream_ui(request: Request) -> Response:
     call = RequestContext(request)
-    body = await call.body(UI_MESSAGES)
+    body = await call.body(UI_MESSAGES, ATTACHMENTS_BODY_LIMIT)
     answer = await answer_with_stream(call, body.id, body.messages, body.mode, UiStreamEncoder().encode)
     answer.headers.update(ui_stream.UI_STREAM_HEADERS)
     return answer
@@ -60,12 +60,12 @@ async def answer_with_stream(
     request: RequestContext, key: str, messages: list[dict[str, Any]], mode: Mode, encode: EventEncoder
 ) -> Response:
     query = await request.query(agents.WaitQuery)
+    content, attachments = await request.known(front_ends.get_request, messages)
     started_jobs: list[Job] = []
 
     def begin(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        content = front_ends.get_request_text(messages)
         conversation = conversations.get_or_create(tx, tenant_id, key)
-        started_jobs[:] = [request.headway.begin_turn(tx, tenant_id, conversation.id, content, mode)]
+        started_jobs[:] = [request.headway.begin_turn(tx, tenant_id, conversation.id, content, mode, attachments)]
         return {"turn_id": turns.get_turn_id(started_jobs[0])}
 
     return await stream_turn(request, begin, started_jobs, query.wait or 0, build_encoder(encode))

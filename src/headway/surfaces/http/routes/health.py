@@ -1,7 +1,11 @@
 """/healthz, /readyz and /metrics: monitoring endpoints."""
 
+from collections.abc import Iterator
+from typing import Any
+
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
+from prometheus_client.core import CounterMetricFamily, Metric
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
@@ -15,7 +19,14 @@ from headway.surfaces.http.schemas import todos as todo_schemas
 
 routes = APIRouter(tags=["health"])
 
-
+MODEL_COUNTERS = {
+    "calls": "Model calls that were answered",
+    "input_tokens": "Tokens sent to models, cached ones included",
+    "cached_tokens": "Input tokens that providers read from their prompt caches",
+    "cache_write_tokens": "Input tokens that providers wrote to their prompt caches",
+    "output_tokens": "Tokens received from models",
+    "cost_usd": "Cost of model calls, in dollars",
+}
 METRICS_DOCS = document_route({200: None}, public=True)
 METRICS_DOCS["responses"] |= {
     200: {"description": "Metrics in the Prometheus text format", "content": {"text/plain": {"schema": {"type": "string"}}}}
@@ -43,6 +54,20 @@ async def readyz(request: Request) -> Response:
     return to_json_response({"ready": True, "checks": checks})
 
 
+class ModelCallCollector:
+    """Counters of the model calls that this process has made."""
+
+    def __init__(self, totals: list[dict[str, Any]]) -> None:
+        self.totals = totals
+
+    def collect(self) -> Iterator[Metric]:
+        for name, description in MODEL_COUNTERS.items():
+            family = CounterMetricFamily(f"headway_model_{name}", description, labels=("model",))
+            for total in self.totals:
+                family.add_metric((total["model"],), total[name])
+            yield family
+
+
 @routes.get("/metrics", summary="Get metrics for Prometheus", response_class=PlainTextResponse, **METRICS_DOCS)
 async def metrics(request: Request) -> Response:
     headway: Headway = request.app.state.headway
@@ -52,5 +77,6 @@ async def metrics(request: Request) -> Response:
     todos = Gauge("headway_todos", "Todos by status", ("status",), registry=seen)
     for status, number in (await headway.database.read(views.count_all_todos)).items():
         todos.labels(status).set(number)
+    seen.register(ModelCallCollector(headway.list_model_totals()))
     text = generate_latest(request.app.state.measures.registry) + generate_latest(seen)
     return Response(text, media_type=CONTENT_TYPE_LATEST)

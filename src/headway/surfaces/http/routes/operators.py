@@ -1,5 +1,6 @@
 """/v1/halt, /v1/costs and /v1/notices: what an operator monitors, and the two controls reserved for operators."""
 
+import asyncio
 from typing import Any
 
 from fastapi import APIRouter
@@ -47,19 +48,24 @@ async def delete_halt(request: Request) -> Response:
 @routes.get("/costs", summary="Get the costs of the last 24 hours", **document_route({200: shapes.OneCosts}))
 async def get_costs(request: Request) -> Response:
     call = RequestContext(request)
-    budget = call.headway.settings.limits.budget
-    return to_json_response({"costs": await call.read(lambda tx, tenant_id: spending.build_costs(tx, tenant_id, budget))})
+    budget, unpriced = call.headway.settings.limits.budget, await list_unpriced(call)
+    return to_json_response({"costs": await call.read(lambda tx, tenant_id: spending.build_costs(tx, tenant_id, budget, unpriced))})
+
+
+async def list_unpriced(call: RequestContext) -> list[str]:
+    """List the models without a price, on another thread: right after the start, the price list has yet to be loaded."""
+    return await asyncio.to_thread(lambda: call.headway.unpriced_models)
 
 
 @routes.put("/costs", summary="Set the tenant's cost limit", **document_route({200: shapes.OneCosts}, body=shapes.CostLimit))
 async def put_costs(request: Request) -> Response:
     call = RequestContext(request)
     body = await call.body(LIMIT)
-    budget = call.headway.settings.limits.budget
+    budget, unpriced = call.headway.settings.limits.budget, await list_unpriced(call)
 
     def change(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         spending.set_limit(tx, tenant_id, int(body.limit_usd * NANOS_PER_DOLLAR))
-        return spending.build_costs(tx, tenant_id, budget)
+        return spending.build_costs(tx, tenant_id, budget, unpriced)
 
     return to_json_response({"costs": await call.write(change, tenants.authenticate_operator)})
 

@@ -1,6 +1,7 @@
 """Routes for turns: messages, timelines, and starting and canceling turns."""
 
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import APIRouter
 from pydantic import TypeAdapter
@@ -8,11 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions import conversations, timeline, turns
+from headway.ledger.attachment import BINARY_TYPES
 from headway.ledger.job import Job
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
-from headway.surfaces.http.request_context import RequestContext, to_json_response
+from headway.surfaces.http.request_context import ATTACHMENTS_BODY_LIMIT, RequestContext, to_json_response
 from headway.surfaces.http.routes.events import STREAM_RESPONSE
 from headway.surfaces.http.schemas import agents
 from headway.surfaces.http.server_sent_events import MEDIA_TYPE
@@ -69,11 +71,13 @@ async def say(request: Request) -> Response:
     call = RequestContext(request)
     conversation_id = await call.parse_path_id("conversation_id")
     query = await call.query(agents.WaitQuery)
-    message = await call.body(MESSAGE)
+    message = await call.body(MESSAGE, ATTACHMENTS_BODY_LIMIT)
+    attachments = await call.known(agents.build_attachments, message)
     started_jobs: list[Job] = []
 
     def begin(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        started_jobs[:] = [call.headway.begin_turn(tx, tenant_id, conversation_id, message.content, message.mode)]
+        job = call.headway.begin_turn(tx, tenant_id, conversation_id, message.content, message.mode, attachments)
+        started_jobs[:] = [job]
         return {"turn_id": turns.get_turn_id(started_jobs[0])}
 
     if MEDIA_TYPE not in request.headers.get("accept", ""):
@@ -126,3 +130,23 @@ async def get_turn(request: Request) -> Response:
     return to_json_response(
         {"turn": await call.read(lambda tx, tenant_id: turns.show(tx, tenant_id, turn_id, call.headway.settings.limits))}
     )
+
+
+ATTACHMENT_DOCS: dict[str, Any] = document_route({200: None}, also=(404,), path={"turn_id": str, "n": int})
+ATTACHMENT_DOCS["responses"][200] = {
+    "description": "The file",
+    "content": {media_type: {} for media_type in ("text/plain", *sorted(BINARY_TYPES))},
+}
+ATTACHMENT_DOCS["response_class"] = Response
+
+
+@routes.get("/turns/{turn_id}/attachments/{n}", summary="Download a file that came with the turn's message", **ATTACHMENT_DOCS)
+async def get_attachment(request: Request) -> Response:
+    call = RequestContext(request)
+    n = await call.parse_path_id("n")
+    turn_id = request.path_params["turn_id"]
+    attachment = await call.read(lambda tx, tenant_id: turns.get_attachment(tx, tenant_id, turn_id, n))
+    # Text is never served under its own type, because a browser would run scripts in it.
+    media_type = "text/plain; charset=utf-8" if attachment.is_text else attachment.media_type
+    headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(attachment.name, safe='')}"}
+    return Response(attachment.data, 200, headers, media_type)

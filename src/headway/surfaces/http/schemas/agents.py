@@ -2,14 +2,37 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from headway.agents.roles import SUPERVISOR
-from headway.ledger.text import SUBJECT_PATTERN, TEXT_LIMIT
+from headway.ledger import attachment
+from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT
 from headway.ledger.todo import DEFAULT_AGENT
 from headway.surfaces.http.schemas.todos import Id, ListId, Name, PageQuery, QueryModel, StrictModel, Text
 
 MAX_WAIT_S = 300
+BASE64_SCHEMA = {
+    "type": "string",
+    "contentEncoding": "base64",
+    "pattern": "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+}
+
+
+def decode_data(value: Any) -> Any:
+    return attachment.decode_base64(value) if isinstance(value, str) else value
+
+
+class NewAttachment(StrictModel):
+    """An image (PNG, JPEG, GIF, WebP), a PDF, or text in UTF-8."""
+
+    name: Annotated[str, Field(min_length=1, max_length=SUBJECT_LIMIT, examples=["notes.txt"])]
+    media_type: Annotated[str, Field(max_length=NAME_LIMIT, description="Used for text only; other types are detected")] = ""
+    data: Annotated[
+        bytes,
+        BeforeValidator(decode_data),
+        Field(description=f"In base64; at most {attachment.SIZE_LIMIT:,} bytes when decoded", examples=["aGVsbG8="]),
+        WithJsonSchema(BASE64_SCHEMA),
+    ]
 
 
 class NewMessage(StrictModel):
@@ -25,6 +48,11 @@ class NewMessage(StrictModel):
     mode: Annotated[
         Literal["plan", "queue"], Field(description="queue: one item at a time, each answer checked by an assessor")
     ] = "plan"
+    attachments: Annotated[list[NewAttachment], Field(max_length=attachment.MAX_ATTACHMENTS)] = []
+
+
+def build_attachments(message: NewMessage) -> list[attachment.Attachment]:
+    return [attachment.build_attachment(file.name, file.data, file.media_type) for file in message.attachments]
 
 
 class NewTurn(StrictModel):
@@ -64,12 +92,21 @@ class WaitQuery(QueryModel):
 # Answers
 
 
+class AttachmentShape(BaseModel):
+    name: str
+    media_type: str
+    size: Annotated[int, Field(description="In bytes")]
+
+
 class MessageShape(BaseModel):
     id: int
     turn_id: str
     role: Literal["user", "assistant"]
     content: str
     created_at: int
+    attachments: Annotated[
+        list[AttachmentShape], Field(description="Download them from /v1/turns/{turn_id}/attachments/{n}, numbered from 1")
+    ]
 
 
 class ManyMessages(BaseModel):
@@ -86,6 +123,13 @@ class IncompleteItem(BaseModel):
     status: str
 
 
+class UsageShape(BaseModel):
+    input_tokens: int
+    cached_tokens: Annotated[int, Field(description="The input tokens that were read from the provider's prompt cache")]
+    output_tokens: int
+    cost_usd: float
+
+
 class TurnShape(BaseModel):
     id: str
     conversation_id: int
@@ -98,6 +142,7 @@ class TurnShape(BaseModel):
     outcome: str | None
     incomplete: list[IncompleteItem]
     retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is scheduled")]
+    usage: Annotated[UsageShape, Field(description="Of the turn's model calls so far, those of its sub-agents included")]
     started_at: int
     ended_at: int
 

@@ -1,15 +1,17 @@
 """Schemas of chat front ends' requests. Their protocols evolve, so unknown fields are ignored."""
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from headway.ledger.errors import Invalid
+from headway.ledger.attachment import Attachment, build_attachment, decode_base64
+from headway.ledger.errors import BadAttachment, Invalid
 from headway.ledger.text import NAME_LIMIT
 from headway.surfaces.http.schemas.todos import Name, NullIsAbsent
 
 Mode = Literal["plan", "queue"]
+FILE_PARTS = ("file", "binary", "image", "audio", "video", "document")
 NO_USER_TEXT = "messages must contain a user message with text; the last one is the request."
 
 
@@ -61,13 +63,22 @@ class UiMessages(FrontEndModel):
     mode: Mode = "plan"
 
 
-def get_request_text(messages: list[dict[str, Any]]) -> str:
-    """Return the text of the last user message."""
+class FrontEndRequest(NamedTuple):
+    text: str
+    attachments: list[Attachment]
+
+
+def get_request(messages: list[dict[str, Any]]) -> FrontEndRequest:
+    """Return the text and the files of the last user message."""
     last: dict[str, Any] = next((message for message in reversed(messages) if message.get("role") == "user"), {})
-    text = join_text_parts(last.get("parts") or last.get("content"))
+    content = last.get("parts") or last.get("content")
+    text = join_text_parts(content)
     if not text.strip():
         raise Invalid(NO_USER_TEXT)
-    return text
+    files = (
+        [part for part in content if isinstance(part, dict) and part.get("type") in FILE_PARTS] if isinstance(content, list) else []
+    )
+    return FrontEndRequest(text, [parse_file_part(part, f"file {n}") for n, part in enumerate(files, 1)])
 
 
 def join_text_parts(content: Any) -> str:
@@ -77,3 +88,30 @@ def join_text_parts(content: Any) -> str:
     parts = [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
     texts = [part["text"] for part in parts if part.get("type") == "text" and isinstance(part.get("text"), str)]
     return "\n".join(texts)
+
+
+def parse_file_part(part: dict[str, Any], default_name: str) -> Attachment:
+    """Parse a file: `file` of the AI SDK, `binary` of AG-UI before 1.0, or a part of AG-UI 1.0, which has a source."""
+    source = part.get("source")
+    name = part.get("filename")
+    name = name if isinstance(name, str) and name else default_name
+    if isinstance(source, dict):
+        data, url = (source.get("value"), None) if source.get("type") == "data" else (None, source.get("value"))
+        media_type = source.get("mimeType")
+    else:
+        data, url = part.get("data"), part.get("url")
+        media_type = part.get("mediaType") or part.get("mimeType")
+    if data is None and isinstance(url, str) and url.startswith("data:"):
+        head, _, data = url.removeprefix("data:").partition(",")
+        if not head.endswith(";base64"):
+            raise BadAttachment(f"{name[:80]!r} is a data URL without base64. Send it in base64.")
+        media_type = media_type or head.removesuffix(";base64")
+    if not isinstance(data, str):
+        raise BadAttachment(
+            f"{name[:80]!r} has no data. Headway fetches no files: send the content itself, as a data URL or base64."
+        )
+    try:
+        content = decode_base64(data)
+    except ValueError:
+        raise BadAttachment(f"{name[:80]!r} is not valid base64.") from None
+    return build_attachment(name, content, media_type if isinstance(media_type, str) else "")

@@ -26,10 +26,17 @@ class OneHalt(BaseModel):
     halt: HaltShape
 
 
+InputTokens = Annotated[int, Field(description="Includes the cached tokens")]
+CachedTokens = Annotated[int, Field(description="The input tokens that were read from the provider's prompt cache")]
+CacheWriteTokens = Annotated[int, Field(description="The input tokens that were written to it")]
+
+
 class ModelCosts(BaseModel):
     model: str
     calls: int
-    input_tokens: int
+    input_tokens: InputTokens
+    cached_tokens: CachedTokens
+    cache_write_tokens: CacheWriteTokens
     output_tokens: int
     cost_usd: float
 
@@ -37,7 +44,9 @@ class ModelCosts(BaseModel):
 class RunCosts(BaseModel):
     run_id: str
     calls: int
-    input_tokens: int
+    input_tokens: InputTokens
+    cached_tokens: CachedTokens
+    cache_write_tokens: CacheWriteTokens
     output_tokens: int
     cost_usd: float
 
@@ -48,6 +57,9 @@ class CostsShape(BaseModel):
     window_s: int
     by_model: list[ModelCosts]
     by_run: list[RunCosts]
+    unpriced: Annotated[
+        list[str], Field(description="Configured models without a known price. Their calls cost 0, so the limit cannot stop them")
+    ]
 
 
 class OneCosts(BaseModel):

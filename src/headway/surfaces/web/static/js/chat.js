@@ -1,5 +1,6 @@
 // The chat: the conversation as it happens, with the todo panel above the input.
 import { post } from "./api.js";
+import { MessageFiles } from "./attachments.js";
 import { Composer } from "./composer.js";
 import { conversations, Drawer, getTitle, loadConversations, Sidebar } from "./conversations.js";
 import { attempt } from "./dialogs.js";
@@ -58,13 +59,26 @@ function TurnEnd({ item }) {
   </li>`;
 }
 
+function CompactionNote({ item }) {
+  const [before, after] = [item.tokens_before, item.tokens_after].map((tokens) => tokens.toLocaleString());
+  return html`<li class="turn-note">
+    <${Icon} name="tool" />
+    <span class="muted">Older messages were shortened to make room: from ${before} to ${after} tokens.</span>
+  </li>`;
+}
+
 class TimelineItem extends PureComponent {
   render({ item }) {
     if (item.type === "tool") return html`<${ToolLine} item=${item} />`;
     if (item.type === "agent") return html`<${AgentLine} run=${item.run} />`;
     if (item.type === "end") return html`<${TurnEnd} item=${item} />`;
+    if (item.type === "compacted") return html`<${CompactionNote} item=${item} />`;
     if (item.type === "user") {
-      return html`<li class="msg user" dir="auto"><span class="sr-only">You:</span>${item.text}</li>`;
+      return html`<li class="msg user" dir="auto">
+        <span class="sr-only">You:</span>${item.text}${
+          item.attachments.length > 0 && html`<${MessageFiles} turnId=${item.turnId} attachments=${item.attachments} />`
+        }
+      </li>`;
     }
     return html`<li class="msg ${item.type}"><span class="sr-only">Headway:</span><${Markdown} text=${item.text} /></li>`;
   }

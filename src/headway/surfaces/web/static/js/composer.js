@@ -1,5 +1,6 @@
 // The message input. A typed message stays until the server has accepted it.
 import { ApiError, createKey, post } from "./api.js";
+import { AttachButton, AttachedFiles, encodeFiles } from "./attachments.js";
 import { attempt } from "./dialogs.js";
 import { html, preferences, signal, useEffect, useRef, useState } from "./lib.js";
 import { navigate } from "./router.js";
@@ -11,10 +12,10 @@ const MODES = [
   ["queue", "Queue", "One item at a time; an assessor checks each answer"],
 ];
 const mode = signal(preferences.get("mode") === "queue" ? "queue" : "plan");
-const drafts = new Map(); // by conversation: {text, key, conversation}
+const drafts = new Map(); // by conversation: {text, files, key, conversation}
 
 const getDraft = (id) => {
-  if (!drafts.has(id)) drafts.set(id, { text: "", key: createKey() });
+  if (!drafts.has(id)) drafts.set(id, { text: "", files: [], key: createKey() });
   return drafts.get(id);
 };
 
@@ -39,6 +40,12 @@ export function Composer({ id, running, suggestion }) {
   const [problem, setProblem] = useState(null);
   const [isBusy, setIsBusy] = useState(false);
   const draft = getDraft(id);
+  const [, setFiles] = useState(draft.files); // renders again when the draft's files change
+  const changeFiles = (files) => {
+    draft.files = files;
+    setFiles(files);
+  };
+  const addFiles = (files) => changeFiles([...draft.files, ...files]);
 
   useEffect(() => {
     field.current.value = draft.text;
@@ -58,12 +65,15 @@ export function Composer({ id, running, suggestion }) {
     try {
       // A retry carries the same key, so that the server stores the message once.
       draft.conversation ??= id ?? (await post("/v1/conversations", {}, `${draft.key}-c`)).conversation.id;
-      await post(`/v1/conversations/${draft.conversation}/messages`, { content, mode: mode.value }, draft.key);
+      const message = { content, mode: mode.value };
+      if (draft.files.length) message.attachments = await encodeFiles(draft.files);
+      await post(`/v1/conversations/${draft.conversation}/messages`, message, draft.key);
       const to = draft.conversation;
       drafts.delete(id);
       if (field.current) field.current.value = "";
       if (!id) navigate(`/c/${to}`);
     } catch (error) {
+      if (error instanceof DOMException) return setProblem("A file can no longer be read. Remove it, or attach it again.");
       if (!(error instanceof ApiError)) throw error;
       if (error.status && error.status < 500) draft.key = createKey(); // the server rejected it: the next attempt is a new request
       setProblem(error.message);
@@ -78,12 +88,24 @@ export function Composer({ id, running, suggestion }) {
   const onKeyDown = (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
   };
+  const onPaste = (event) => {
+    if (!event.clipboardData.files.length) return;
+    event.preventDefault();
+    addFiles([...event.clipboardData.files]);
+  };
   const chooseMode = (name) => {
     mode.value = name;
     preferences.set("mode", mode.value);
   };
   return html`<form class="composer" onSubmit=${submit}>
     ${problem && html`<${Problem} text=${problem} onRetry=${send} />`}
+    ${
+      draft.files.length > 0 &&
+      html`<${AttachedFiles}
+        files=${draft.files}
+        onRemove=${(file) => changeFiles(draft.files.filter((other) => other !== file))}
+      />`
+    }
     <textarea
       ref=${field}
       name="text"
@@ -93,8 +115,10 @@ export function Composer({ id, running, suggestion }) {
       aria-label="Message"
       onInput=${(event) => (draft.text = event.currentTarget.value)}
       onKeyDown=${onKeyDown}
+      onPaste=${onPaste}
     ></textarea>
     <div class="composer-actions">
+      <${AttachButton} onFiles=${addFiles} />
       <${Select}
         compact
         label="Work mode"

@@ -31,6 +31,7 @@ const Stat = ({ name, children }) => html`<div><dt>${name}</dt>${children}</div>
 
 function CostStat({ goal, costs }) {
   const hasBudget = Boolean(goal.budget_usd);
+  const isUncounted = costs?.unpriced.length > 0;
   const limit = goal.budget_usd || costs?.limit_usd || 0;
   const spent = hasBudget ? goal.cost_usd : (costs?.spent_usd ?? 0);
   const share = hasBudget ? `of ${formatMoney(limit)}` : `· pool ${formatMoney(spent)} of ${formatMoney(limit)}`;
@@ -42,6 +43,7 @@ function CostStat({ goal, costs }) {
       max=${limit || 1}
       aria-label=${hasBudget ? "Spent of the budget" : "Spent of the shared pool"}
     ></progress></dd>
+    ${isUncounted && html`<dd><small><a class="link" href="/operations">A model has no known price</a></small></dd>`}
   <//>`;
 }
 

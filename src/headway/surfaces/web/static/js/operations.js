@@ -100,14 +100,18 @@ const KillSwitch = () => html`<${Card} title="Kill switch">
 
 // Costs
 
+const describeCached = ({ cached_tokens, input_tokens }) =>
+  cached_tokens ? ` (${Math.round((100 * cached_tokens) / input_tokens)}% from the cache)` : "";
+
 function ModelCost({ row, highest }) {
   const { model, cost_usd, calls, input_tokens, output_tokens } = row;
+  const cached = describeCached(row);
   const width = highest ? Math.max(0.6, (100 * cost_usd) / highest) : 0;
   return html`<li>
     <span class="truncate" dir="auto">${model}</span><span>${formatMoney(cost_usd)}</span>
     <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect width=${width} height="8" /></svg>
     <small class="num">
-      ${pluralize(calls, "call")} · ${input_tokens.toLocaleString()} tokens in · ${output_tokens.toLocaleString()} out
+      ${pluralize(calls, "call")} · ${input_tokens.toLocaleString()} tokens in${cached} · ${output_tokens.toLocaleString()} out
     </small>
   </li>`;
 }
@@ -119,6 +123,10 @@ function ModelCosts({ rows }) {
     ${rows.map((row) => html`<${ModelCost} key=${row.model} row=${row} highest=${highest} />`)}
   </ul>`;
 }
+
+const Unpriced = ({ models }) => html`<p class="hint status-late" dir="auto">
+  No known price: ${models.join(", ")}. Calls are counted as $0, so the limit cannot stop them. Add prices to prices.toml.
+</p>`;
 
 function LimitDialog({ dialog, spending }) {
   const save = (event) => {
@@ -155,7 +163,7 @@ function Costs() {
   const dialog = useRef();
   const spending = costs.value;
   if (!spending) return null;
-  const { spent_usd, limit_usd, by_model } = spending;
+  const { spent_usd, limit_usd, by_model, unpriced } = spending;
   const limit = `of ${formatMoney(limit_usd)}`;
   const tone = !limit_usd || spent_usd / limit_usd > 0.8 ? "warn" : "";
   const openDialog = () => dialog.current.showModal();
@@ -164,6 +172,7 @@ function Costs() {
     <div class="pool">
       <p><strong class="num">${formatMoney(spent_usd)}</strong> <span class="muted num">${limit} for all agents together</span></p>
       <progress class=${tone} value=${spent_usd} max=${limit_usd || 1} aria-label="Spent of the pool"></progress>
+      ${unpriced.length > 0 && html`<${Unpriced} models=${unpriced} />`}
     </div>
     <${ModelCosts} rows=${by_model} />
     <${LimitDialog} dialog=${dialog} spending=${spending} />

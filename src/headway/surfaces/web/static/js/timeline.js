@@ -59,8 +59,8 @@ export function createTimeline(conversationId) {
       runs.set(turn_id, run_id);
       return list;
     },
-    message: (list, { id, role, content, created_at }) =>
-      upsert(list, { key: `m${id}`, type: role, text: content, at: created_at }),
+    message: (list, { id, turn_id, role, content, created_at, attachments = [] }) =>
+      upsert(list, { key: `m${id}`, type: role, text: content, at: created_at, turnId: turn_id, attachments }),
     tool_call(list, call) {
       if (runs.has(call.turn_id) && runs.get(call.turn_id) !== call.run_id) return list; // a sub-agent's call is not shown
       const key = `${call.run_id}/${call.call_id}`;
@@ -71,6 +71,10 @@ export function createTimeline(conversationId) {
       const ended = { result, state: is_error || state === "unknown" ? "failed" : "done" };
       return list.map((item) => (item.key === key ? { ...item, ...ended } : item));
     },
+    compacted: (list, { turn_id, run_id, tokens_before, tokens_after }) =>
+      runs.get(turn_id) === run_id
+        ? upsert(list, { key: `c${run_id}/${tokens_before}/${tokens_after}`, type: "compacted", tokens_before, tokens_after })
+        : list,
     agent_changed: (list, { run }) => (run.parent_run_id ? upsert(list, { key: `a${run.id}`, type: "agent", run }) : list),
     turn_resumed: (list, { turn_id }) => list.filter(({ key }) => key !== `e${turn_id}`),
     turn_finished: (list, { turn_id, outcome, incomplete }) =>
@@ -134,6 +138,7 @@ export function createTimeline(conversationId) {
     },
     tool_result: (data) => apply("tool_result", data),
     agent_changed: (data) => apply("agent_changed", data),
+    compacted: (data) => apply("compacted", data),
     turn_delayed(data) {
       clearStreamedText();
       setDelay(data);

@@ -1,0 +1,93 @@
+"""Limits on one answer of a model: its size, its duration and its number of tool calls. Also its usage, if it reports none."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    ToolCallPartDelta,
+)
+from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.usage import RequestUsage
+
+from headway.agents.tokens import CHARACTERS_PER_TOKEN, estimate_message, estimate_parameters
+
+MAX_CALLS: Final = 64  # tool calls in one answer
+MAX_BYTES: Final = 1_000_000  # of text, thinking and arguments
+MAX_TIMEOUTS: Final = 5  # a streaming answer may take this many times HEADWAY_MODEL_TIMEOUT_S in total
+DROPPED_CALLS: Final = "dropped_calls"  # the key in a response's metadata
+
+
+class AnswerTooSlow(TimeoutError):
+    """The answer did not end in time"""
+
+
+class AnswerMeter:
+    """Measures an answer while it streams."""
+
+    def __init__(self, timeout_s: float, begins_at: float) -> None:
+        self.seconds = MAX_TIMEOUTS * timeout_s
+        self.ends_at = begins_at + self.seconds
+        self.size = 0
+        self.has_content = False
+
+    def must_stop(self, event: object, now: float) -> bool:
+        """Count the event, and return whether the answer has reached a limit.
+
+        An answer that is too slow and has sent only thinking is a failure, because there is nothing to continue.
+        """
+        text, is_content = extract_content(event)
+        self.size += len(text.encode("utf-8", "surrogatepass"))
+        self.has_content = self.has_content or (is_content and bool(text))
+        if now > self.ends_at and not self.has_content:
+            raise AnswerTooSlow
+        return self.size > MAX_BYTES or now > self.ends_at
+
+    def cut_off(self, response: ModelResponse) -> ModelResponse:
+        """Return the part that was received as an answer that the length limit cut off."""
+        details = {**(response.provider_details or {}), "finish_reason": "length"}
+        output_tokens = max(response.usage.output_tokens, self.size // CHARACTERS_PER_TOKEN)
+        usage = replace(response.usage, output_tokens=output_tokens)
+        return replace(response, finish_reason="length", state="complete", provider_details=details, usage=usage)
+
+
+def extract_content(event: object) -> tuple[str, bool]:
+    """Return the text that an event adds to the answer, and whether it is more than thinking."""
+    match event:
+        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+            return text, True
+        case PartStartEvent(part=ToolCallPart(args=arguments)) | PartDeltaEvent(delta=ToolCallPartDelta(args_delta=arguments)):
+            return arguments if isinstance(arguments, str) else json.dumps(arguments or {}), True
+        case PartStartEvent(part=ThinkingPart(content=text)) | PartDeltaEvent(delta=ThinkingPartDelta(content_delta=text)):
+            return text or "", False
+    return "", False
+
+
+def limit_calls(response: ModelResponse) -> ModelResponse:
+    """Keep the first tool calls of an answer, and record how many were dropped."""
+    calls = response.tool_calls
+    if len(calls) <= MAX_CALLS:
+        return response
+    dropped = {id(call) for call in calls[MAX_CALLS:]}
+    parts = [part for part in response.parts if id(part) not in dropped]
+    return replace(response, parts=parts, metadata={**(response.metadata or {}), DROPPED_CALLS: len(dropped)})
+
+
+def fill_in_usage(response: ModelResponse, messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> RequestUsage:
+    """Return the usage that the provider reported. What it did not report is estimated."""
+    usage = response.usage
+    return replace(
+        usage,
+        input_tokens=usage.input_tokens or estimate_parameters(parameters) + sum(map(estimate_message, messages)),
+        output_tokens=usage.output_tokens or estimate_message(response),
+    )

@@ -1,0 +1,254 @@
+"""Tool calls that a model wrote as text.
+
+Small models, and servers that do not parse the model's output, return a call as JSON in the text of the answer: bare, in a code
+fence, or between the model's own markers. Such a text becomes the call. Every other text stays the answer.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+from pydantic_ai.messages import ModelResponse, ModelResponsePart, TextPart, ToolCallPart
+from pydantic_ai.tools import ToolDefinition
+
+from headway.agents.tools.toolbox import match_name
+
+ON_DEMAND_TOOL: Final = "use_tool"  # its parameter `name` lists the tools that are granted but not described
+NAME_KEYS: Final = ("name", "tool", "tool_name", "function")
+ARGUMENT_KEYS: Final = ("arguments", "parameters", "args", "input")
+OTHER_KEYS: Final = frozenset(("id", "type"))
+UNFINISHED_REASONS: Final = ("length", "content_filter", "error")
+
+# No pattern backtracks over what a model can repeat, because an answer may have a million characters.
+FENCE: Final = re.compile(r" {0,3}(`{3,}+)[ \t]*+([\w-]*+)[ \t]*+")
+SEPARATORS: Final = re.compile(r"[\s;,]*+")
+# Hermes, Qwen and others. The last closing tag may be missing, because some servers end the answer there.
+TAG: Final = re.compile(r"<(tool_call|function_call)>(.*?)(?:</\1>|\Z)", re.DOTALL)
+# Qwen's coding models write the arguments one by one between the same tags.
+FUNCTION: Final = re.compile(r"<function=([\w-]++)>(.*)</function>", re.DOTALL)
+PARAMETER: Final = re.compile(r"([\w-]++)>(.*)</parameter>\s*+", re.DOTALL)
+# Mistral: a list of calls after the marker, or for each call the marker, its name and its arguments.
+MISTRAL: Final = re.compile(r"\[TOOL_CALLS\](.*)", re.DOTALL)
+MISTRAL_CALL: Final = re.compile(r"(?<![\w-])([\w-]++)(?:\[CALL_ID\]\w*+)?\[ARGS\](.*?)(?:\[TOOL_CALLS\]|\Z)", re.DOTALL)
+LLAMA: Final = re.compile(r"<\|python_tag\|>(.*?)(?:<\|eo[tm]_id\|>|\Z)", re.DOTALL)
+DEEPSEEK: Final = re.compile(r"<｜tool▁calls▁begin｜>(.*?)(?:<｜tool▁calls▁end｜>|\Z)", re.DOTALL)
+DEEPSEEK_CALL: Final = re.compile(
+    r"<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?([\w-]++)(?:<｜tool▁sep｜>)?(.*?)(?:<｜tool▁call▁end｜>|\Z)", re.DOTALL
+)
+
+
+class Call(NamedTuple):
+    tool: str
+    arguments: str  # a JSON object
+
+
+class DuplicateKey(ValueError):
+    """A JSON object has the same key twice, so that readers would disagree about its meaning."""
+
+
+def extract_text_calls(response: ModelResponse, tools: Sequence[ToolDefinition]) -> ModelResponse:
+    """Turn the calls in the answer's text into tool calls, and keep the rest of the text. Other answers are returned unchanged."""
+    if response.tool_calls or response.finish_reason in UNFINISHED_REASONS or not response.text:
+        return response
+    prose, calls = split_calls(response.text, list_names(tools))
+    if not calls:
+        return response
+    others = [part for part in response.parts if not isinstance(part, TextPart)]
+    parts: list[ModelResponsePart] = [*others, *([TextPart(prose)] if prose else []), *map(to_part, calls)]
+    return replace(response, parts=parts, finish_reason="tool_call")
+
+
+def to_part(call: Call) -> ToolCallPart:
+    return ToolCallPart(call.tool, call.arguments, f"call_{uuid4().hex}")
+
+
+def list_names(tools: Sequence[ToolDefinition]) -> frozenset[str]:
+    """List the tools that a text may call: those that were offered, and those that `use_tool` gives access to."""
+    on_demand: list[str] = []
+    for tool in tools:
+        if tool.name == ON_DEMAND_TOOL:
+            on_demand = tool.parameters_json_schema.get("properties", {}).get("name", {}).get("enum", [])
+    return frozenset((*(tool.name for tool in tools), *on_demand))
+
+
+def split_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
+    """Split a text into what it says and the calls that it contains."""
+    if not any(mark in text for mark in "{<") or not any(
+        name in text for name in (*names, *(name.replace("_", "-") for name in names))
+    ):
+        return text, []
+    if calls := parse_calls(text, names):
+        return "", calls
+    for find in (find_tagged_calls, find_mistral_calls, find_llama_calls, find_deepseek_calls, find_fenced_calls):
+        prose, calls = find(text, names)
+        if calls:
+            return prose.strip(), calls
+    return text, []
+
+
+def find_tagged_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
+    def parse(match: re.Match[str]) -> list[Call]:
+        return parse_calls(match[2], names) or parse_function(match[2].strip(), names)
+
+    return replace_each(TAG, text, parse)
+
+
+def find_mistral_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
+    def parse(match: re.Match[str]) -> list[Call]:
+        return parse_calls(match[1], names) or parse_named_calls(MISTRAL_CALL.findall(match[1]), names)
+
+    return replace_each(MISTRAL, text, parse)
+
+
+def find_llama_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
+    return replace_each(LLAMA, text, lambda match: parse_calls(match[1], names))
+
+
+def find_deepseek_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
+    return replace_each(DEEPSEEK, text, lambda match: parse_named_calls(DEEPSEEK_CALL.findall(match[1]), names))
+
+
+def replace_each(pattern: re.Pattern[str], text: str, parse: Callable[[re.Match[str]], list[Call]]) -> tuple[str, list[Call]]:
+    """Take the calls out of each match. If one match is not a call, nothing is: half of what a model asked for is not done."""
+    calls: list[Call] = []
+    for match in pattern.finditer(text):
+        found = parse(match)
+        if not found:
+            return text, []
+        calls += found
+    return (pattern.sub("", text) if calls else text), calls
+
+
+def find_fenced_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
+    """Find code blocks that are calls.
+
+    If the text is one code block, every form of a call counts. Among other words, a block might be an example, so it counts only
+    if it has exactly the two keys of a call.
+    """
+    prose: list[str] = []
+    calls: list[Call] = []
+    blocks = list(split_blocks(text))
+    is_alone = sum(bool(block.strip()) for _, block in blocks) == 1
+    for is_code, block in blocks:
+        found = parse_calls(strip_fence(block), names, is_strict=not is_alone) if is_code and "{" in block else []
+        calls += found
+        prose += [] if found else [block]
+    return "".join(prose), calls
+
+
+def split_blocks(text: str) -> Iterator[tuple[bool, str]]:
+    """Split a text into code blocks, with their fences, and the text between them. An open fence ends with the text."""
+    fence = ""
+    block: list[str] = []
+    for line in text.splitlines(keepends=True):
+        mark = FENCE.fullmatch(line.rstrip("\r\n"))
+        if not fence and mark:
+            yield False, "".join(block)
+            fence, block = mark[1], []
+        block.append(line)
+        if len(block) > 1 and mark and not mark[2] and len(mark[1]) >= len(fence) > 0:
+            yield True, "".join(block)
+            fence, block = "", []
+    yield bool(fence), "".join(block)
+
+
+def strip_fence(block: str) -> str:
+    lines = block.strip().splitlines()
+    return "\n".join(lines[1:-1] if FENCE.fullmatch(lines[-1]) else lines[1:])
+
+
+def parse_calls(text: str, names: Collection[str], *, is_strict: bool = False) -> list[Call]:
+    """Parse a text that is nothing but calls: JSON objects, or lists of them. Returns nothing if any part of it is not a call."""
+    calls: list[Call] = []
+    for document in decode_documents(text):
+        inner = document["tool_calls"] if isinstance(document, dict) and document.keys() == {"tool_calls"} else document
+        items = inner if isinstance(inner, list) else [inner]
+        for item in items:
+            call = parse_call(item, names, is_strict=is_strict)
+            if call is None:
+                return []
+            calls.append(call)
+    return calls
+
+
+def parse_named_calls(pairs: list[tuple[str, str]], names: Collection[str]) -> list[Call]:
+    """Build calls from names and arguments that the model's markers separate. The arguments may be in a code block."""
+    stripped = [(name, text.strip()) for name, text in pairs]
+    documents = [{"name": name, "arguments": strip_fence(text) if text.startswith("```") else text} for name, text in stripped]
+    calls = [call for document in documents if (call := parse_call(document, names))]
+    return calls if len(calls) == len(pairs) else []
+
+
+def parse_function(text: str, names: Collection[str]) -> list[Call]:
+    """Parse a call whose arguments are elements. All of them are text, which the tools convert."""
+    function = FUNCTION.fullmatch(text)
+    name = match_name(function[1], names) if function else ""
+    if not function or name not in names:
+        return []
+    parameters = [PARAMETER.fullmatch(element) for element in function[2].split("<parameter=")[1:]]
+    arguments = {match[1]: match[2].strip("\n") for match in parameters if match}
+    return [Call(name, json.dumps(arguments, ensure_ascii=False))] if len(arguments) == len(parameters) else []
+
+
+def decode_documents(text: str) -> list[Any]:
+    """Decode a sequence of JSON objects and lists. Returns nothing if the text contains anything else."""
+    documents = []
+    position = 0
+    try:
+        while (position := skip_separators(text, position)) < len(text):
+            document, position = DECODER.raw_decode(text, position)
+            if not isinstance(document, dict | list):
+                return []
+            documents.append(document)
+    except (ValueError, RecursionError):
+        return []
+    return documents
+
+
+def skip_separators(text: str, position: int) -> int:
+    match = SEPARATORS.match(text, position)
+    return match.end() if match else position
+
+
+def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        raise DuplicateKey
+    return document
+
+
+DECODER: Final = json.JSONDecoder(object_pairs_hook=refuse_duplicates)
+
+
+def parse_call(document: Any, names: Collection[str], *, is_strict: bool = False) -> Call | None:
+    """Read a JSON object as a call of a known tool, in any of the forms that models use.
+
+    Other keys than the name, the arguments, an id and a type mean that it is something else. With `is_strict` there are none.
+    """
+    if not isinstance(document, dict):
+        return None
+    function = document.get("function")
+    if isinstance(function, dict) and document.keys() <= {"function", *OTHER_KEYS}:
+        return parse_call(function, names, is_strict=is_strict)
+    name_keys = [key for key in NAME_KEYS if isinstance(document.get(key), str)]
+    argument_keys = [key for key in ARGUMENT_KEYS if key in document]
+    if len(name_keys) != 1 or len(argument_keys) != 1:
+        return None
+    others = document.keys() - {name_keys[0], argument_keys[0]}
+    name = match_name(document[name_keys[0]], names)
+    arguments = encode_arguments(document[argument_keys[0]])
+    if name not in names or arguments is None or not others <= (frozenset() if is_strict else OTHER_KEYS):
+        return None
+    return Call(name, arguments)
+
+
+def encode_arguments(value: Any) -> str | None:
+    """Encode the arguments as a JSON object. They may be one already, as text. Returns None if they are anything else."""
+    try:
+        arguments = (DECODER.decode(value) if value.strip() else {}) if isinstance(value, str) else {} if value is None else value
+        return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict) else None
+    except (ValueError, RecursionError):
+        return None

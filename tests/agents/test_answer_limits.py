@@ -1,0 +1,141 @@
+"""Limits on one answer: tool calls, size, duration and goals. Usage that a provider does not report is estimated."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic_ai.messages import ModelResponse
+
+from headway.ledger.run import NANOS_PER_DOLLAR
+from tests.agents.scripted_provider import CHAT, run_provider
+from tests.agents.turn_harness import CHEAP_TIER, in_order, open_talk, tiers
+from tests.model_server import calls, chunk, encode_stream, raw, text
+
+HELLO = text("Hello.")
+PRICES = '["openai-chat:fake-1"]\ninput = 3\noutput = 30\n'
+
+
+def test_at_most_64_calls_of_an_answer_are_made_and_the_model_is_told(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, in_order(calls(*[("now", {})] * 70), HELLO)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert len(talk.effects()) == len(talk.requests[1].tool_results) == 64
+        assert talk.requests[1].last.startswith("6 calls of your answer were not made: one answer may make 64 calls.")
+
+
+def test_64_calls_are_made_without_a_word(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, in_order(calls(*[("now", {})] * 64), HELLO)) as talk:
+        talk.say()
+        assert len(talk.requests[1].tool_results) == 64
+        assert "not made" not in str(talk.requests[1].texts)
+
+
+def test_dropped_calls_are_mentioned_after_a_crash_too(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, in_order(calls(*[("now", {})] * 65), HELLO, HELLO)) as talk:
+
+        async def scenario() -> None:
+            task = await talk.begin()
+            await talk.wait_for_requests(1)
+            talk.server.hold()
+            await talk.until(lambda: len(talk.entries()) == 3)
+            await talk.crash(task)
+
+        talk.wait(scenario())
+        talk.server.release()
+        assert talk.resume_turn()["outcome"] == "answered"
+        assert "1 call of your answer was not made" in str(talk.requests[-1].texts)
+
+
+@pytest.mark.parametrize(("tool", "more"), [("set_goal", {}), ("discover_goal", {"evidence": "It helps."})])
+def test_an_answer_sets_at_most_8_goals(sqlite_url: str, tmp_path: Path, tool: str, more: dict[str, str]) -> None:
+    made = [(tool, {"description": f"Goal {number}", **more}) for number in range(10)]
+    with open_talk(sqlite_url, tmp_path, in_order(calls(*made), HELLO)) as talk:
+        talk.say()
+        assert [effect.state for effect in talk.effects()] == ["succeeded"] * 8 + ["failed"] * 2
+        assert "One answer may set or propose 8 goals" in talk.effects()[-1].result
+        rows = talk.database.read(lambda tx: tx.all("SELECT id FROM goals WHERE tenant_id = ?", talk.tenant_id))
+        assert len(rows) == 8
+
+
+def test_an_answer_of_more_than_a_megabyte_is_cut_off(sqlite_url: str, tmp_path: Path) -> None:
+    endless = raw(encode_stream(*[chunk({"content": "word " * 20_000})] * 30, chunk({}, "stop")))
+    script = tiers(in_order(endless, HELLO), text("It repeated a word."))
+    with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+        assert talk.say()["outcome"] == "answered"
+        (cut,) = [entry.message for entry in talk.entries() if isinstance(entry.message, ModelResponse) and not entry.sent]
+        assert cut.finish_reason == "length"
+        assert 1_000_000 < len(cut.text or "") <= 1_100_000
+        assert talk.answers()[-1] == "Hello."
+
+
+def test_arguments_count_towards_the_megabyte(sqlite_url: str, tmp_path: Path) -> None:
+    part = {"tool_calls": [{"index": 0, "function": {"arguments": "word " * 20_000}}]}
+    start = {"tool_calls": [{"index": 0, "id": "call_1", "function": {"name": "remember", "arguments": '{"text": "'}}]}
+    endless = raw(encode_stream(chunk(start), *[chunk(part)] * 30, chunk({}, "tool_calls")))
+    script = tiers(in_order(endless, HELLO), text("It repeated a word."))
+    with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert talk.effects() == []
+
+
+def drip(piece: str) -> Iterator[str]:
+    """Send a piece of an answer every few milliseconds, without an end."""
+    for _ in range(2_000):
+        yield piece
+        time.sleep(0.02)  # the pace of a slow server
+
+
+def test_an_answer_that_never_ends_is_cut_off(sqlite_url: str, tmp_path: Path) -> None:
+    endless = drip(encode_stream(chunk({"content": "word "}), done=False))
+    hello = encode_stream(chunk({"content": "Hello."}), chunk({}, "stop"))
+    with (
+        run_provider(endless, hello) as provider,
+        open_talk(sqlite_url, tmp_path, HELLO, model=CHAT, model_timeout_s="0.3") as talk,
+    ):
+        assert talk.say()["outcome"] == "answered"
+        assert len(provider.requests) == 3  # the answer, its summary, the next answer
+        assert talk.answers()[-1] == "Hello."
+
+
+def test_thinking_that_never_ends_is_a_failure(sqlite_url: str, tmp_path: Path) -> None:
+    endless = [drip(encode_stream(chunk({"reasoning_content": "hm "}), done=False)) for _ in range(2)]
+    with (
+        run_provider(*endless) as provider,
+        open_talk(sqlite_url, tmp_path, HELLO, model=CHAT, model_timeout_s="0.3", model_retries="1") as talk,
+    ):
+        assert talk.say()["status"] == "failed"
+        (event,) = talk.list_event_data("turn_failed")
+        assert event["error"] == (
+            f"The model {CHAT} at {provider.url} did not end its answer in time: "
+            "the limit is 1.5 s, 5 times HEADWAY_MODEL_TIMEOUT_S."
+        )
+
+
+# Usage
+
+
+def test_missing_usage_of_a_priced_model_is_billed_at_the_estimate(sqlite_url: str, tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text(PRICES)
+    answer = "A long answer. " * 100
+    with open_talk(sqlite_url, tmp_path, raw(encode_stream(chunk({"content": answer}), chunk({}, "stop")))) as talk:
+        talk.say("What is it? " * 500)
+        (call,) = talk.model_calls()
+        (request,) = talk.requests
+        sent = sum(len(said) for said in request.texts)
+        assert call.output_tokens == len(answer) // 3
+        assert call.input_tokens >= sent // 3 > 2_000
+        assert call.cost == (call.input_tokens * 3 + call.output_tokens * 30) * NANOS_PER_DOLLAR // 1_000_000
+        assert talk.pool().spent == call.cost
+
+
+def test_a_model_without_a_price_is_recorded_as_it_reports(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, raw(encode_stream(chunk({"content": "Hi."}), chunk({}, "stop")))) as talk:
+        talk.say()
+        assert [(call.input_tokens, call.output_tokens, call.cost) for call in talk.model_calls()] == [(0, 0, 0)]
+
+
+def test_reported_usage_is_believed(sqlite_url: str, tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text(PRICES)
+    with open_talk(sqlite_url, tmp_path, text("Hi.", usage=(7, 1))) as talk:
+        talk.say()
+        assert [(call.input_tokens, call.output_tokens) for call in talk.model_calls()] == [(7, 1)]
