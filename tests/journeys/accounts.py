@@ -58,7 +58,9 @@ def check_messages(left: Snapshot) -> None:
 def check_money(left: Snapshot) -> None:
     """Check that every answer in the transcript was paid for once."""
     (run,), (pool,) = left["runs"], left["pools"]
-    answers = [message for message in left["transcript"] if message["kind"] == "response"]
+    responses = [message for message in left["transcript"] if message["kind"] == "response"]
+    answers = [message for message in responses if "parts" not in (message.get("metadata") or {})]  # without the joined one
+    assert len(responses) == len(answers) + 1
     summaries = [message for message in left["transcript"] if SUMMARY in json.dumps(message) and message["kind"] == "request"]
     paid = Counter(call["tier"] for call in left["model_calls"])
     assert paid == {"strong": len(answers), "cheap": len(summaries)}
@@ -102,7 +104,9 @@ def check_nothing_was_repeated(found: Snapshot, left: Snapshot) -> None:
 
 
 def list_parts(state: Snapshot, kind: str) -> list[dict[str, Any]]:
-    return [part for message in state["transcript"] for part in message["parts"] if part["part_kind"] == kind]
+    """The parts of the messages that are sent, which leaves out the call that was cut off."""
+    sent = (message for message in state["transcript"] if message["sent"])
+    return [part for message in sent for part in message["parts"] if part["part_kind"] == kind]
 
 
 def check_same_but_for_detour(left: Snapshot, unkilled: Snapshot) -> None:

@@ -33,6 +33,7 @@ class ProcessPlan(NamedTuple):
     only: str = ""  # counting only points of this sort
     key: str = "alive"  # the API key that the model sees
     goals: Sequence[str] = ()  # goals to pursue; if empty, a turn is answered
+    request: str = ""  # of the turn; if empty, the party is prepared
     stagger_s: str = "0"
 
     @property
@@ -158,7 +159,7 @@ async def answer(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None
     from tests.journeys.turn_model import REQUEST  # noqa: PLC0415
 
     if not found["runs"]:  # the caller never got an answer, so it asks again
-        await headway.run_turn(plan.tenant_id, plan.conversation_id, REQUEST)
+        await headway.run_turn(plan.tenant_id, plan.conversation_id, plan.request or REQUEST)
     elif not found["runs"][0]["ended_at"]:
         await headway.engine.ended(found["runs"][0]["id"])
 

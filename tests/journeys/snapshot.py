@@ -53,8 +53,11 @@ def read_transcripts(tx: Transaction, tenant_id: int) -> list[Snapshot]:
 # The normal form
 
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-ACCIDENTAL = re.compile(r"chatcmpl-\w+|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|(?<=#)\d+")
-NUMBERED = {"id", "seq", "created_at", "updated_at", "started_at", "completed_at", "ended_at", "conversation_id"}
+ACCIDENTAL = re.compile(
+    r"chatcmpl-\w+|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|(?<=#)\d+|\d+(?= \[(?:pending|in_progress|completed|canceled)\])"
+)
+HANDLE = re.compile(r"\b[0-9a-f]{8}(?=\.\d+\.\d+)")  # begins with the id of a run
+NUMBERED = {"id", "todoId", "seq", "created_at", "updated_at", "started_at", "completed_at", "ended_at", "conversation_id"}
 
 
 def normalize(snapshot: Any) -> Any:
@@ -73,11 +76,13 @@ def normalize(snapshot: Any) -> Any:
             case str() if value.startswith("{"):
                 return simplify(json.loads(value))
             case str():
-                return UUID.sub(number_uuid, ACCIDENTAL.sub("…", value))
+                return UUID.sub(number_uuid, HANDLE.sub("…", ACCIDENTAL.sub("…", value)))
         return value
 
     return simplify(snapshot)
 
 
 def is_volatile(name: str, value: Any) -> bool:
-    return name in NUMBERED and isinstance(value, int)
+    """Whether a value differs between runs: a timestamp, a row's number, or a digest of such numbers."""
+    is_number = isinstance(value, int) or (isinstance(value, str) and value.isdigit())
+    return name == "plan_digest" or (name in NUMBERED and is_number)

@@ -1,8 +1,8 @@
 """A turn is killed with SIGKILL at every possible point, and each time the next process ends it as if nothing had happened.
 
-The scenario covers every path of the loop: ledger tools, external tools that may be repeated and one that may not, a refusal, an
-answer cut off and summarised, a writ, and the answer. The model is an HTTP server, as strict as the real API, and outlives its
-clients.
+The scenario covers every path of the loop: ledger tools, external tools that may be repeated and one that may not, a refusal, a
+call cut off and summarised, a writ, and an answer cut off and continued. The model is an HTTP server, as strict as the real API,
+and outlives its clients. Compactions have a scenario of their own: test_killed_compaction.py.
 """
 
 import json
@@ -124,7 +124,7 @@ def test_a_turn_killed_around_any_answer_of_the_model_ends_as_if_it_had_not_been
 ) -> None:
     unkilled = run_unkilled(processes, turn_home.build_scenario(tmp_path / "unkilled", postgres_url))
     requests = len(model.requests)
-    assert requests == 10
+    assert requests == 11
     first, step = (1, 1) if proof.whole else (1 if verb == "before" else 2, 2)
     for number in range(first, requests + 1, step):
         plan = turn_home.build_scenario(tmp_path / f"killed {verb} {number}", postgres_url)

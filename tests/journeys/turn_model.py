@@ -25,8 +25,10 @@ READ, ORDER, TELL = "read who comes", "order what we need", "tell everybody"
 WANTED = ("cake", "candles")
 LONG = "Dear all, you are invited, and this letter is longer than"
 SUMMARY = "The letter to all has been begun."
+BEGINNING, REST = "The party", " is prepared."
+CONTINUE = "The length limit cut your answer off."
 UNKNOWN = "The effect of this call is unknown"
-FINAL = "The party is prepared."
+FINAL = BEGINNING + REST
 USAGE = (1_000, 100)
 AGAIN = "-again"
 
@@ -49,9 +51,11 @@ def reply_after_text(request: Request, last: str) -> Reply:
     if last.startswith("Not finished"):
         return number_calls(request, complete_call(request, ORDER))
     if "clean up afterwards" in last:
-        return text(LONG, finish="length", usage=USAGE)
+        return calls(call("invite", {"guest": LONG}, id="cut-off"), finish="length", usage=USAGE)
     if SUMMARY in last:
         return number_calls(request, complete_call(request, TELL))
+    if last.startswith(CONTINUE):
+        return text(REST, usage=USAGE)
     assert last == REQUEST, last
     return number_calls(
         request, ("create_todo", {"items": [{"title": title} for title in (READ, ORDER, TELL)]}), text="First a plan."
@@ -71,10 +75,10 @@ def reply_after_tools(request: Request, tools: list[str], messages: Sequence[dic
             return number_calls(request, ("read_file", {"path": "orders.txt"}))
         case ["read_file"] if missing := [what for what in WANTED if what not in results]:
             return number_calls(request, *(("order", {"what": what}) for what in missing))
-        case ["complete_todo"] if ORDER in results:
+        case ["complete_todo"] if '"remaining": 1' in results:
             return text("I keep in mind what is left.\n/todo add clean up afterwards\n\nNow the letter.", usage=USAGE)
         case ["complete_todo"]:
-            return text(FINAL, usage=USAGE)
+            return text(BEGINNING, finish="length", usage=USAGE)
     return text("Everything is ordered, so I am done.", usage=USAGE)
 
 
@@ -96,10 +100,10 @@ def list_key_parts(arguments: dict[str, Any]) -> Iterator[str]:
 
 
 def complete_call(request: Request, title: str) -> tuple[str, dict[str, Any]]:
-    """Complete the item with this title. Its id is in the context, which shows the current plan."""
-    matched = re.search(rf"- \[\w+\] {title} \(id ([0-9a-f-]{{36}})\)", request.last)
-    assert matched, f"no open item {title!r} in {request.last!r}"
-    return "complete_todo", {"todoId": matched[1], "outcome": f"done: {title}"}
+    """Complete the item with this title. Its id is in the result of create_todo."""
+    matched = re.search(rf'"id": (\d+), "title": "{title}"', "\n".join(request.texts))
+    assert matched, f"no item {title!r} in {request.texts!r}"
+    return "complete_todo", {"todoId": int(matched[1]), "outcome": f"done: {title}"}
 
 
 def list_answered_tools(messages: Sequence[dict[str, Any]]) -> list[str]:
