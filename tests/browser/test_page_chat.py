@@ -206,3 +206,14 @@ def test_shift_enter_is_a_new_line_and_enter_sends(page: Visit, client: Client) 
 
     expect(page.log.locator(".msg.user")).to_contain_text("one\ntwo")
     expect(box).to_have_value("")
+
+
+def test_a_compaction_is_shown_live_and_after_reloading(page: Visit) -> None:
+    page.open().live().say("word " * 4_000)
+    expect(page.log).to_contain_text("hello")
+    expect(page.button("Stop")).to_have_count(0)
+    page.say("more " * 4_000)
+    note = page.log.get_by_text(re.compile(r"Older messages were shortened to make room: from [\d,]+ to [\d,]+ tokens\."))
+    expect(note).to_be_visible()
+    page.page.reload()
+    expect(note).to_be_visible()
