@@ -212,7 +212,7 @@ def test_tiers_that_are_not_set_are_the_strong_one(sqlite_url: str, tmp_path: Pa
 
 
 def test_the_cheap_tier_summarises_and_the_strong_one_works(sqlite_url: str, tmp_path: Path) -> None:
-    script = tiers(in_order(text("Half a", finish="length"), HELLO), text("Summary."))
+    script = tiers(in_order(calls(("remember", {"text": "Half a"}), finish="length"), HELLO), text("Summary."))
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         talk.say()
         assert [request.model for request in talk.server.requests] == ["fake-1", CHEAP, "fake-1"]

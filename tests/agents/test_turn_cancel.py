@@ -144,7 +144,7 @@ def test_a_halt_between_two_attempts_ends_them(sqlite_url: str, tmp_path: Path, 
         talk.halt()
         return error(503)
 
-    script = halt_and_fail if tier == "strong" else tiers(text("Half a", finish="length"), halt_and_fail)
+    script = halt_and_fail if tier == "strong" else tiers(calls(("remember", {"text": "Half a"}), finish="length"), halt_and_fail)
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER if tier == "cheap" else "") as talk:
         assert talk.say()["status"] == "running"
         assert len(talk.server.requests) == (1 if tier == "strong" else 2)

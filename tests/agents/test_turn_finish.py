@@ -11,6 +11,7 @@ from tests.model_server import Reply, Request, calls, error, filtered_text, text
 
 NOW = calls(("now", {}))
 CUT = text("The first half of a long", finish="length")
+CUT_CALL = calls(("remember", {"text": "This one looks complete."}), text="I will remember that.", finish="length")
 SUMMARY = text("It was about to tell a long story.", usage=(30, 5))
 
 
@@ -18,26 +19,55 @@ def cheap_requests(talk: Talk) -> list[Request]:
     return [request for request in talk.server.requests if request.model == CHEAP]
 
 
-def test_a_cut_off_answer_is_summarised_by_the_cheap_tier_and_the_turn_continues(database_url: str, tmp_path: Path) -> None:
-    script = tiers(in_order(CUT, text("story. The end.")), SUMMARY)
+def test_a_cut_off_answer_is_continued_and_arrives_whole(database_url: str, tmp_path: Path) -> None:
+    with open_talk(database_url, tmp_path, tiers(in_order(CUT, text(" story. The end.")), SUMMARY), model_cheap=CHEAP_TIER) as talk:
+        turn = talk.say("Tell me a story.")
+        assert (turn["status"], turn["outcome"], turn["iterations"]) == ("finished", "answered", 2)
+        assert talk.answers() == ["The first half of a long story. The end."]
+        assert cheap_requests(talk) == []
+        first, last = talk.server.requests
+        assert last.messages[:-2] == first.messages
+        assert [message["role"] for message in last.messages[-2:]] == ["assistant", "user"]
+        assert last.texts[-2] == "The first half of a long"
+        assert last.last.startswith("The length limit cut your answer off.")
+        assert [entry.sent for entry in talk.entries()] == [True, False, False, False, True]
+
+
+def test_the_next_turn_sees_a_continued_answer_as_one(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, in_order(CUT, text(" story."), text("You are welcome."))) as talk:
+        talk.say("Tell me a story.")
+        talk.say("Thanks.")
+        assert talk.server.requests[-1].texts[1:] == ["Tell me a story.", "The first half of a long story.", "Thanks."]
+
+
+def test_an_answer_in_more_than_five_parts_is_summarised(sqlite_url: str, tmp_path: Path) -> None:
+    script = tiers(in_order(*[CUT] * 5, text("story.")), SUMMARY)
+    with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+        assert talk.say("Tell me a story.")["outcome"] == "answered"
+        (summary_request,) = cheap_requests(talk)
+        assert "The first half of a long" * 5 in summary_request.last
+        assert "It was about to tell a long story." in talk.server.requests[-1].last
+        assert talk.answers() == ["The first half of a long" * 5, "story."]
+
+
+def test_a_cut_off_call_is_summarised_by_the_cheap_tier_and_the_turn_continues(database_url: str, tmp_path: Path) -> None:
+    script = tiers(in_order(CUT_CALL, text("story. The end.")), SUMMARY)
     with open_talk(database_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         turn = talk.say("Tell me a story.")
         assert (turn["status"], turn["outcome"], turn["iterations"]) == ("finished", "answered", 2)
-        assert talk.answers() == ["The first half of a long", "story. The end."]
+        assert talk.answers() == ["I will remember that.", "story. The end."]
         (summary_request,) = cheap_requests(talk)
-        assert "The first half of a long" in summary_request.last
+        assert "I will remember that." in summary_request.last
         assert summary_request.tools == []
         last = talk.server.requests[-1]
         assert "It was about to tell a long story." in last.last
-        assert not any("The first half of a long" in message for message in last.texts)
+        assert not any("I will remember that." in message for message in last.texts)
         assert [entry.sent for entry in talk.entries()] == [True, False, True, True]
         assert [(call.tier, call.input_tokens) for call in talk.model_calls()][1] == ("cheap", 30)
 
 
 def test_tool_calls_that_were_cut_off_are_never_made(sqlite_url: str, tmp_path: Path) -> None:
-    whole = {"text": "This one looks complete."}
-    cut_off = calls(("remember", whole), text="I will remember that.", finish="length")
-    with open_talk(sqlite_url, tmp_path, tiers(in_order(cut_off, text("Done.")), SUMMARY), model_cheap=CHEAP_TIER) as talk:
+    with open_talk(sqlite_url, tmp_path, tiers(in_order(CUT_CALL, text("Done.")), SUMMARY), model_cheap=CHEAP_TIER) as talk:
         assert talk.say()["outcome"] == "answered"
         assert talk.effects() == []
         assert talk.list_event_data("tool_call") == []
@@ -48,14 +78,14 @@ def test_tool_calls_that_were_cut_off_are_never_made(sqlite_url: str, tmp_path: 
 
 @pytest.mark.parametrize("summary", [error(400), error(503), text(""), filtered_text()])
 def test_a_summariser_that_fails_does_not_end_the_turn(sqlite_url: str, tmp_path: Path, summary: Reply) -> None:
-    script = tiers(in_order(CUT, text("story.")), summary)
+    script = tiers(in_order(CUT_CALL, text("story.")), summary)
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER, model_retries="1") as talk:
         assert talk.say()["outcome"] == "answered"
-        assert "… The first half of a long" in talk.server.requests[-1].last
+        assert "… I will remember that." in talk.server.requests[-1].last
 
 
 def test_a_summariser_that_cannot_be_made_does_not_end_the_turn(sqlite_url: str, tmp_path: Path) -> None:
-    with open_talk(sqlite_url, tmp_path, in_order(CUT, text("story.")), model_cheap="nobody:nothing") as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(CUT_CALL, text("story.")), model_cheap="nobody:nothing") as talk:
         assert talk.say()["outcome"] == "answered"
 
 

@@ -163,13 +163,13 @@ def test_a_turn_stopped_in_a_summary_or_an_assessment_asks_again(sqlite_url: str
             talk.server.hold()
         return text("A summary.")
 
-    script = tiers(by_turn(text("Half a", finish="length"), text("story.")), cheap)
+    script = tiers(by_turn(calls(("remember", {"text": "Half a"}), finish="length"), text("story.")), cheap)
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         talk.wait(crash_at_request(talk, 2))
         talk.server.script = tiers(text("story."), text("A summary."))
         talk.server.release()
         assert talk.resume_turn()["outcome"] == "answered"
-        assert talk.answers() == ["Half a", "story."]
+        assert talk.answers() == ["story."]
         assert [call.tier for call in talk.model_calls()] == ["strong", "cheap", "strong"]
 
 

@@ -170,7 +170,7 @@ def test_an_answer_to_a_dead_process_is_paid_for_once(database_url: str, tmp_pat
     def script(request: Request) -> Reply:
         if len(talk.server.requests) == which:
             talk.server.hold()
-        return text("Half a", finish="length", usage=USED) if len(talk.server.requests) < which else ANSWER
+        return calls(("remember", {"text": "Half a"}), finish="length", usage=USED) if len(talk.server.requests) < which else ANSWER
 
     reserved: list[int] = []
     with open_talk(database_url, tmp_path, script, model=PRICED) as talk:
@@ -209,7 +209,7 @@ def test_the_cheap_tier_is_paid_from_the_same_pool(sqlite_url: str, tmp_path: Pa
         if request.model == "gpt-4o-mini":
             assert talk.pool().reserved > 0
             return text("A summary.", usage=USED)
-        return text("Half a", finish="length", usage=USED) if len(talk.server.requests) == 1 else ANSWER
+        return calls(("remember", {"text": "Half a"}), finish="length", usage=USED) if len(talk.server.requests) == 1 else ANSWER
 
     with open_talk(sqlite_url, tmp_path, script, model=PRICED, model_cheap="openai-chat:gpt-4o-mini") as talk:
         talk.say()

@@ -6,7 +6,7 @@ from headway.actions import schedules, todos
 from headway.actions.schedules import Timing
 from headway.ledger.todo import Draft
 from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, plan_call, tiers
-from tests.model_server import Reply, by_turn, calls, drop, error, pause_midway, text
+from tests.model_server import Reply, calls, drop, error, pause_midway, text
 
 ADD = text("I will write it down.\n/todo add buy flour\n\nDone with that.")
 
@@ -99,10 +99,17 @@ def test_a_role_without_the_grant_gets_an_error(sqlite_url: str, tmp_path: Path)
         assert list_subjects(talk) == []
 
 
-def test_writs_of_a_cut_off_answer_are_not_run(sqlite_url: str, tmp_path: Path) -> None:
-    cut_off = Reply("Hm.\n/todo add buy flour\n\nand the", finish="length")
-    with open_talk(sqlite_url, tmp_path, tiers(by_turn(cut_off, text("end.")), text("Sum.")), model_cheap=CHEAP_TIER) as talk:
-        talk.server.script = tiers(in_order(cut_off, text("end.")), text("Sum."))
+def test_a_writ_that_was_cut_off_runs_once_it_is_whole(sqlite_url: str, tmp_path: Path) -> None:
+    cut_off, rest = Reply("Hm.\n/todo add buy fl", finish="length"), text("our\n\nThat is all.")
+    with open_talk(sqlite_url, tmp_path, in_order(cut_off, rest, text("All set."))) as talk:
+        talk.say()
+        assert list_subjects(talk) == [("buy flour", "pending")]
+        assert "/todo" not in "".join(talk.answers())
+
+
+def test_writs_next_to_a_cut_off_call_are_not_run(sqlite_url: str, tmp_path: Path) -> None:
+    cut_off = calls(("now", {}), text="Hm.\n/todo add buy flour\n\nand the", finish="length")
+    with open_talk(sqlite_url, tmp_path, tiers(in_order(cut_off, text("end.")), text("Sum.")), model_cheap=CHEAP_TIER) as talk:
         talk.say()
         assert list_subjects(talk) == []
         assert "/todo" not in "".join(talk.answers())
