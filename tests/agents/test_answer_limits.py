@@ -1,5 +1,6 @@
 """Limits on one answer: tool calls, size, duration and goals. Usage that a provider does not report is estimated."""
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,10 +63,11 @@ def test_an_answer_of_more_than_a_megabyte_is_cut_off(sqlite_url: str, tmp_path:
     script = tiers(in_order(endless, HELLO), text("It repeated a word."))
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         assert talk.say()["outcome"] == "answered"
-        (cut,) = [entry.message for entry in talk.entries() if isinstance(entry.message, ModelResponse) and not entry.sent]
+        cut, rest = [entry.message for entry in talk.entries() if isinstance(entry.message, ModelResponse) and not entry.sent]
         assert cut.finish_reason == "length"
         assert 1_000_000 < len(cut.text or "") <= 1_100_000
-        assert talk.answers()[-1] == "Hello."
+        assert rest.text == "Hello."
+        assert talk.answers()[-1] == f"{cut.text}Hello."
 
 
 def test_arguments_count_towards_the_megabyte(sqlite_url: str, tmp_path: Path) -> None:
@@ -93,8 +95,8 @@ def test_an_answer_that_never_ends_is_cut_off(sqlite_url: str, tmp_path: Path) -
         open_talk(sqlite_url, tmp_path, HELLO, model=CHAT, model_timeout_s="0.3") as talk,
     ):
         assert talk.say()["outcome"] == "answered"
-        assert len(provider.requests) == 3  # the answer, its summary, the next answer
-        assert talk.answers()[-1] == "Hello."
+        assert len(provider.requests) == 2  # the answer, and the rest of it
+        assert re.fullmatch(r"(word )+Hello\.", talk.answers()[-1])
 
 
 def test_thinking_that_never_ends_is_a_failure(sqlite_url: str, tmp_path: Path) -> None:
@@ -122,7 +124,7 @@ def test_missing_usage_of_a_priced_model_is_billed_at_the_estimate(sqlite_url: s
         (call,) = talk.model_calls()
         (request,) = talk.requests
         sent = sum(len(said) for said in request.texts)
-        assert call.output_tokens == len(answer) // 3
+        assert len(answer) // 4 < call.output_tokens < len(answer) // 2
         assert call.input_tokens >= sent // 3 > 2_000
         assert call.cost == (call.input_tokens * 3 + call.output_tokens * 30) * NANOS_PER_DOLLAR // 1_000_000
         assert talk.pool().spent == call.cost

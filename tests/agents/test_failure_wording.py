@@ -132,7 +132,7 @@ def test_names_and_words_are_kept(name: str) -> None:
 
 
 def test_names_of_models_survive_a_failure(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    message = "registry.ollama.ai/library/gemma3 does not support tools; next: x"
+    message = "registry.ollama.ai/library/gemma3 does not support this; next: x"
     with open_talk(sqlite_url, tmp_path, in_order(error(400, message))) as talk:
         monkeypatch.setenv("OPENAI_API_KEY", "x")  # the model is built on first use
         talk.headway.runtime.models.by_name.clear()

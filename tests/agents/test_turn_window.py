@@ -110,7 +110,6 @@ def test_the_plan_tools_return_the_plan(sqlite_url: str, tmp_path: Path) -> None
             "id": bake.id,
             "status": "completed",
             "remaining": 1,
-            "started": {"id": frost.id, "title": "Frost", "status": "in_progress"},
             "plan": [f"{frost.id} [in_progress] Frost"],
         }
         assert last == {"id": frost.id, "status": "completed", "remaining": 0}

@@ -84,10 +84,9 @@ def limit_calls(response: ModelResponse) -> ModelResponse:
 
 
 def fill_in_usage(response: ModelResponse, messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> RequestUsage:
-    """Return the usage that the provider reported. What it did not report is estimated."""
+    """Return the usage that the provider reported, or an estimate if it reported none."""
     usage = response.usage
-    return replace(
-        usage,
-        input_tokens=usage.input_tokens or estimate_parameters(parameters) + sum(map(estimate_message, messages)),
-        output_tokens=usage.output_tokens or estimate_message(response),
-    )
+    if usage.input_tokens or usage.output_tokens:
+        return usage
+    input_tokens = estimate_parameters(parameters) + sum(map(estimate_message, messages))
+    return replace(usage, input_tokens=input_tokens, output_tokens=estimate_message(response))
