@@ -16,7 +16,9 @@ import pytest
 
 import headway
 from headway.actions import conversations
-from headway.agents.prompts import CUT_OFF_PREFIX, render_check_in
+from headway.agents.prompts import CUT_OFF_PREFIX, SUMMARISER, render_check_in, render_note, render_request_and_plan
+from headway.agents.window import render_stub
+from headway.ledger.framing import escape_frames
 from headway.ledger.text import to_one_line
 from tests.agents.sub_agent_harness import find_role
 from tests.agents.turn_harness import CHEAP, CHEAP_TIER, Talk, list_open_ids, open_talk
@@ -30,14 +32,22 @@ RUN_ID = re.compile('"run_id": "([0-9a-f-]{36})"')
 STRIDE = 51  # over 200 runs, every payload is used once in every place
 PACKAGE = Path(headway.__file__).parent
 
+FIXED = "none: its words are fixed"
 # Every function that sends text to a model, and the scenario that covers it. Add each new one here and to a scenario.
 PLACES = {
+    "agents/history.py end_with_answer": "plan",
     "agents/loop/assessor.py ask_cheap_model": "queue",
+    "agents/loop/broken_answers.py handle_error": FIXED,
+    "agents/loop/call_limits.py describe_dropped_calls": FIXED,
+    "agents/loop/compaction.py append_compaction": FIXED,
+    "agents/loop/compaction.py build_note": "test_neither_a_note_nor_a_stub_can_forge_a_frame",
+    "agents/loop/compaction.py handle_refusal": FIXED,
     "agents/loop/cut_off.py handle": "goal",
     "agents/loop/cut_off.py request_rest": "goal",
     "agents/delegation.py start_sub_agent": "plan",
     "agents/facts.py build_runtime_message": "every story",
-    "agents/loop/tool_calls.py call_tools": "plan",
+    "agents/loop/step_limits.py apply_limit": FIXED,
+    "agents/loop/tool_calls.py build_results_message": "plan",
     "agents/loop/gates.py apply_verdict": "queue",
     "agents/loop/gates.py reject_answer": "plan",
     "agents/loop/driver.py prepare_model_request": "goal",
@@ -47,8 +57,9 @@ PLACES = {
     "agents/loop/structured.py fill_form": "goal",
     "agents/loop/structured.py build_rejection": "goal",
     "agents/prompts.py build_turn_context": "plan",
-    "agents/transcript.py to_model_message": "plan",
+    "agents/models/trial.py ask_once": FIXED,
     "agents/transcript.py build_user_message": "every story",
+    "agents/window.py shrink_part": "test_neither_a_note_nor_a_stub_can_forge_a_frame",
     "autonomy/prompts.py build_work": "goal",
 }
 SPEAKING = {"build_user_message", "build_runtime_message", "UserPromptPart", "ToolReturnPart"}
@@ -73,6 +84,19 @@ def test_every_place_where_the_runtime_speaks_is_in_a_story() -> None:
 def test_a_check_in_message_cannot_forge_a_frame() -> None:
     for payload in PAYLOADS:
         assert (list_edges(render_check_in(payload)), len(BREAKS.split(render_check_in(payload)))) == ([], 1), ascii(payload)
+
+
+def test_neither_a_note_nor_a_stub_can_forge_a_frame() -> None:
+    """The summary of a note may have any number of lines, but all of them are indented."""
+
+    def get_lines(words: str) -> tuple[list[str], int]:
+        note = render_note(render_request_and_plan(words, []), words, [(words, "0a1b2c3d.1.0")])
+        return list_edges(note), sum(not line.startswith("  ") for line in BREAKS.split(note))
+
+    for payload in PAYLOADS:
+        assert get_lines(payload) == get_lines(HARMLESS), ascii(payload)
+        stub = render_stub(escape_frames(payload) * 40, "0a1b2c3d.1.0")
+        assert (list_edges(stub), len(BREAKS.split(stub))) == ([], 2), ascii(payload)
 
 
 Words = Callable[[], str]
@@ -141,7 +165,7 @@ class Plan(Scenario):
 
 class Queue(Scenario):
     def cheap(self, request: Request) -> Reply:
-        if request.system.startswith("You summarise"):
+        if request.system == SUMMARISER:
             return text(self.words())
         return text('{"ok": true}' if next(self.step) else json.dumps({"ok": False, "reason": self.words()}))
 
@@ -149,7 +173,7 @@ class Queue(Scenario):
         if not request.calls:
             return calls(("manage_todos", {"add": [self.words(), self.words(), self.words()]}))
         if request.assistant_turns == 2 and not any(CUT_OFF_PREFIX in message for message in request.texts):
-            return text(quote(self.words()), finish="length")
+            return calls(("now", {}), text=quote(self.words()), finish="length")
         return text(quote(self.words()))
 
 

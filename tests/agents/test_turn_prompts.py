@@ -43,9 +43,12 @@ def test_the_supervisor_prompt_describes_all_its_tools(sqlite_url: str, tmp_path
 
 
 def test_tools_that_are_rarely_needed_are_named_by_one_tool(sqlite_url: str, tmp_path: Path) -> None:
-    """002: "the model can use ListTasks, then AddTask / CompleteTask / UncompleteTask / DeleteTask to maintain the list"."""
+    """002: "the model can use ListTasks, then AddTask / CompleteTask / UncompleteTask / DeleteTask to maintain the list", and "a
+    short note that the current conversation has task list tools"."""
     request = get_first_request(sqlite_url, tmp_path)
     named = list_on_demand(request)
+    (use_tool,) = (tool["function"] for tool in request.body["tools"] if tool["function"]["name"] == "use_tool")
+    assert "*Task*: this conversation's task list" in use_tool["description"]
     assert {tool.name for tool in (*TASK_TOOLS, *LEDGER_TOOLS, *GOAL_TOOLS)} < named
     assert {"list_todo", "spawn_agent", "await_agent", "check_agent", "cancel_agent", "remember", "recall"} < named
     assert not named & set(request.tools)

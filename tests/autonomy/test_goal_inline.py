@@ -100,15 +100,19 @@ def test_inline_work_has_an_end(sqlite_url: str, tmp_path: Path) -> None:
     with open_pursuit(sqlite_url, tmp_path, script, subagent_max_iterations="3") as pursuit:
         pursuit.achieve()
         assert pursuit.sub_goal("dig").status == "failed"
-        assert sum(request.system != "" for request in pursuit.list_requests("work")) == 4, "three steps, and one of the other"
+        assert [get_task(request) for request in pursuit.list_requests("work")] == ["dig"] * 3 + ["dig", "drill"]
+        assert [request.body.get("tool_choice") == "none" for request in pursuit.list_requests("work")] == [
+            *([False] * 3),
+            *(True, False),
+        ], "three steps, a summary, and one step of the other"
 
 
 def test_a_main_agent_has_twenty_steps_for_a_sub_goal(sqlite_url: str, tmp_path: Path) -> None:
-    """004: "maxTurns = 20" of "Core agentic loop (tool-calling cycle)"."""
+    """004: "maxTurns = 20" of "Core agentic loop (tool-calling cycle)". One more call sums up."""
     script = by_part({"dig": calls(("now", {}))}, plan=plan(step("dig")), replan=replan(step("drill")))
     with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.achieve()
-        assert [get_task(request) for request in pursuit.list_requests("work")] == ["dig"] * 20 + ["drill"]
+        assert [get_task(request) for request in pursuit.list_requests("work")] == ["dig"] * (20 + 1) + ["drill"]
 
 
 def test_an_outcome_that_was_cut_off_arrives_whole(database_url: str, tmp_path: Path) -> None:

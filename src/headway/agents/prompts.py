@@ -246,7 +246,7 @@ def render_note(opening: list[str], summary: str, results: list[tuple[str, str]]
     lines = [
         *opening,
         "Earlier messages were replaced by this note:",
-        *(f"  {line}" for line in escape_frames(summary).strip().split("\n")),
+        *(f"  {line}" for line in escape_frames(summary).strip().splitlines()),
         *([RESULTS_HEADING, *(f"- {format_inline(call, 120)}: {handle}" for call, handle in results)] if results else []),
     ]
     return format_frame("TURN CONTEXT", lines, "END TURN CONTEXT")
