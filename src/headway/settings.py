@@ -99,7 +99,8 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         return text.check_text(value, variable)
 
     def count(name: str, default: int, minimum: int = 1) -> int:
-        return int(parse_number(PREFIX + name.upper(), get(name, str(default)), minimum, 1_000, integer_only=True))
+        text = get(name, "")
+        return int(parse_number(PREFIX + name.upper(), text, minimum, 1_000, integer_only=True)) if text else default
 
     def amount(name: str, default: float, minimum: float = 0) -> float:
         return parse_number(PREFIX + name.upper(), get(name, str(default)), minimum, 1_000_000)
@@ -145,7 +146,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
 def build_limits(count: Callable[..., int], amount: Callable[..., float]) -> Limits:
     iterations = count("max_iterations", Limits().iterations)
     # 0 means that the variable is not set. A limit that is set is kept, and not extended.
-    with_plan, sub_agent = count("max_iterations_with_plan", 0, minimum=0), count("subagent_max_iterations", 0, minimum=0)
+    with_plan, sub_agent = count("max_iterations_with_plan", 0), count("subagent_max_iterations", 0)
     return Limits(
         iterations=iterations,
         iterations_with_plan=max(iterations, with_plan or Limits().iterations_with_plan),

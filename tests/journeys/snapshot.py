@@ -85,4 +85,4 @@ def normalize(snapshot: Any) -> Any:
 def is_volatile(name: str, value: Any) -> bool:
     """Whether a value differs between runs: a timestamp, a row's number, or a digest of such numbers."""
     is_number = isinstance(value, int) or (isinstance(value, str) and value.isdigit())
-    return name == "plan_digest" or (name in NUMBERED and is_number)
+    return name in ("plan_digest", "item_digests") or (name in NUMBERED and is_number)

@@ -40,7 +40,8 @@ class Facts(TypedDict, total=False):
     request: str  # the turn's request, repeated
     task: str  # a sub-agent's task, without its envelope and context
     plan: list[PlanItemFacts]  # the turn's plan
-    plan_digest: str  # changes with everything that the plan shows
+    plan_digest: str  # changes with everything that the plan shows; missing if the message does not show all that changed
+    item_digests: dict[str, str]  # the same for each item, by id
     compaction: CompactionFacts
     refused_tokens: int  # the provider refused a request of this size as too long
     last_call: str  # the outcome with which the turn ends after the answer to this message

@@ -142,9 +142,17 @@ def list_next_items(plan: list[Todo]) -> list[str]:
 
 def to_plan_facts(plan: list[Todo]) -> Facts:
     """Return the plan as facts, with a digest of everything that `render_request_and_plan` shows of it."""
-    shown = [(todo.id, todo.status, todo.subject, todo.description, todo.completion_criteria, todo.outcome) for todo in plan]
     items: list[PlanItemFacts] = [{"id": str(todo.id), "title": todo.subject, "status": todo.status} for todo in plan]
-    return {"plan": items, "plan_digest": blake2b(repr(shown).encode(), digest_size=8).hexdigest()}
+    digests = {str(todo.id): digest_item(todo) for todo in plan}
+    return {"plan": items, "plan_digest": digest(digests), "item_digests": digests}
+
+
+def digest_item(todo: Todo) -> str:
+    return digest((todo.id, todo.status, todo.subject, todo.description, todo.completion_criteria, todo.outcome))
+
+
+def digest(value: object) -> str:
+    return blake2b(repr(value).encode(), digest_size=8).hexdigest()
 
 
 def describe_open_items(open_items: list[Todo]) -> str:

@@ -1,6 +1,7 @@
 """A run's tool calls. Each is recorded as started before it is made, and is never repeated unless that is safe."""
 
 import json
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -8,7 +9,7 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, Tool
 
 from headway.actions import jobs
 from headway.agents import prompts
-from headway.agents.facts import to_metadata
+from headway.agents.facts import Facts, find_facts, to_metadata
 from headway.agents.loop import call_limits, writ_calls
 from headway.agents.loop.context import PLAN_FAMILIES, RESULT_LIMIT, list_tool_names
 from headway.agents.loop.requests import CallTool, Sleep, ToolReturned
@@ -34,6 +35,7 @@ from headway.ledger.todo import Todo
 from headway.storage.stores import runs as run_store
 
 STORED_LIMIT: Final = 1_000_000  # characters of a result that are kept and that read_result can return
+SINGLE_ITEM_TOOLS: Final = frozenset(("create_todo", "start_todo", "complete_todo"))  # results name the items that they change
 ITEM_RESULTS: Final = frozenset(("start_todo", "list_todo"))  # plan tools whose own result is enough
 MAX_JSON_DEPTH: Final = 500  # half of Python's recursion limit, and far more than any tool needs
 INTERRUPTED_MESSAGE: Final = (
@@ -98,8 +100,24 @@ def build_results_message(step: Step, response: ModelResponse, ended: list[Effec
         )
         for index, (call, effect) in enumerate(zip(response.tool_calls, ended, strict=True))
     ]
-    metadata = to_metadata(prompts.to_plan_facts(plan) if plan else None) if plan or notices else None
+    metadata = to_metadata(list_facts(step, plan, [ended[index] for index in plan_calls])) if plan or notices else None
     return ModelRequest([*parts, *notices], metadata=metadata)
+
+
+def list_facts(step: Step, plan: list[Todo], plan_calls: list[Effect]) -> Facts:
+    """Return the plan as facts. Without the digest, the whole plan is shown next: others changed what these calls do not show."""
+    facts = prompts.to_plan_facts(plan) if plan else {}
+    shown = next((known["item_digests"] for known in iter_facts(step) if "item_digests" in known), {})
+    results = "".join(effect.result for effect in plan_calls)
+    others = {(str(todo.id), prompts.digest_item(todo)) for todo in plan if f'"{todo.uuid}"' not in results}
+    if plan and all(effect.tool in SINGLE_ITEM_TOOLS for effect in plan_calls) and not others <= shown.items():
+        del facts["plan_digest"]
+    return facts
+
+
+def iter_facts(step: Step) -> Iterator[Facts]:
+    """Yield the facts of the run's messages, newest first."""
+    return (find_facts(entry.message) or {} for entry in reversed(step.entries))
 
 
 def get_family(step: Step, effect: Effect) -> str:
