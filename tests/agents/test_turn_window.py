@@ -152,6 +152,23 @@ def test_changes_by_people_between_two_calls_are_appended_once(database_url: str
         check_requests_continue(talk)
 
 
+def test_changes_by_people_are_appended_although_the_model_changed_the_plan_too(sqlite_url: str, tmp_path: Path) -> None:
+    def meddle_and_complete(request: Request) -> Reply:
+        _, frost = talk.plan()
+        talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, frost.id, Change(description="with lemon")))
+        return complete_next(request)
+
+    with open_talk(
+        sqlite_url, tmp_path, in_order(plan_call("Bake", "Frost"), meddle_and_complete, NOW, complete_next, text("Eat."))
+    ) as talk:
+        assert talk.say(REQUEST)["outcome"] == "drained"
+        bake, frost = talk.plan()
+        assert f"- {bake.id} [completed] Bake: done\n- {frost.id} [pending] Frost; with lemon\n" in get_context(
+            talk.server.requests[2]
+        )
+        assert count_contexts(talk) == [0, 0, 1, 1, 1]
+
+
 def test_a_request_that_is_far_up_is_shown_again(sqlite_url: str, tmp_path: Path) -> None:
     (tmp_path / "workspace" / "1").mkdir(parents=True)
     (tmp_path / "workspace" / "1" / "book.txt").write_text("word " * 8_000)
