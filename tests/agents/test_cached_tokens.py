@@ -14,7 +14,8 @@ from headway.agents.models.prices import Price, Prices, load_prices
 from headway.ledger.errors import SettingsError
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.stores.spending import ModelCall
-from tests.agents.test_garbled_providers import BLOCK, DELTA, OVER, STOP, Handler, Provider, anthropic_stream, google_event
+from tests.agents.scripted_provider import google_event
+from tests.agents.test_garbled_providers import BLOCK, DELTA, OVER, STOP, Handler, Provider, anthropic_stream
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import chunk, encode_stream, raw
 

@@ -91,7 +91,7 @@ def test_use_tool_returns_the_parameters_of_a_tool_and_calls_it(sqlite_url: str,
 
 
 def test_use_tool_refuses_a_tool_that_does_not_exist_and_itself(sqlite_url: str, tmp_path: Path) -> None:
-    use = [("use_tool", {"name": name, "arguments": {}}) for name in ("no_such_tool", "use_tool")]
+    use: list[tuple[str, dict[str, Any]]] = [("use_tool", {"name": name, "arguments": {}}) for name in ("no_such_tool", "use_tool")]
     with open_talk(sqlite_url, tmp_path, in_order(calls(*use, ("use_tool", {"arguments": {}})), text("Oh."))) as talk:
         talk.say()
         errors = [result["error"] for result in list_results(talk.server.requests)]
