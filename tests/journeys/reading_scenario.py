@@ -19,7 +19,7 @@ ENDING = "The butler did it."
 FINAL = f"It ends like this: {ENDING}"
 # Only the tools the scenario needs, and more steps than a turn without a plan has.
 ROLE = 'tools = ["read_file"]\nsteps = 30\n'
-MODELS = "[strong]\ncontext_tokens = 3600\nmax_output_tokens = 400\n"
+MODELS = "[strong]\ncontext_tokens = 3500\nmax_output_tokens = 400\n"
 CHAPTER = re.compile(r"chapter (\d+)\.txt")
 FIRST_HANDLE = re.compile(r"chapter 1\.txt.*?: ([0-9a-f]{8}\.\d+\.\d+)")
 
