@@ -183,6 +183,7 @@ def check_french(evidence: Evidence) -> list[Fact]:
         Fact("both turns finished", len(turns) == 2, f"{len(turns)} did"),
         answer_has(evidence, "Zoe", "Rome"),
         answer_is_french(evidence),
+        answer_is_prose(evidence),
     ]
 
 
