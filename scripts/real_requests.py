@@ -70,7 +70,7 @@ class Request:
 
 
 def quote(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(text.replace("```", "").split())
     return f"“{line[:QUOTE_LENGTH]}{'…' if len(line) > QUOTE_LENGTH else ''}”"
 
 
