@@ -266,14 +266,13 @@ def list_calls(evidence: Evidence) -> list[dict[str, str]]:
 
 
 def render_table(rows: list[Row]) -> str:
-    head = ("request", "surface", "steps", "tokens in / out", "seconds", "outcome", "held", "what was actually true")
+    head = ("request", "surface", "steps", "tokens in / out", "outcome", "held", "what was actually true")
     lines = [
         (
             row.request,
             f"`{row.surface}`",
             str(row.usage.steps),
             f"{row.usage.input_tokens:,} / {row.usage.output_tokens:,}",
-            str(row.seconds),
             row.outcome,
             "yes" if row.held else "**no**",
             "; ".join(fact.describe() for fact in row.facts),

@@ -70,7 +70,7 @@ class Request:
 
 
 def quote(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(text.replace("```", "").split())
     return f"“{line[:QUOTE_LENGTH]}{'…' if len(line) > QUOTE_LENGTH else ''}”"
 
 
@@ -146,12 +146,12 @@ def check_thanks(evidence: Evidence) -> list[Fact]:
 
 
 def check_arithmetic(evidence: Evidence) -> list[Fact]:
-    return [answer_has(evidence, "1266871"), used(evidence, "calculate")]
+    return [used(evidence, "calculate"), answer_has(evidence, "1266871"), answer_is_prose(evidence)]
 
 
 def check_weekday(evidence: Evidence) -> list[Fact]:
     today = WEEKDAYS[datetime.now(UTC).weekday()]
-    return [answer_has(evidence, today), used(evidence, "now")]
+    return [used(evidence, "now"), answer_has(evidence, today), answer_is_prose(evidence)]
 
 
 def check_write(evidence: Evidence) -> list[Fact]:
@@ -159,7 +159,8 @@ def check_write(evidence: Evidence) -> list[Fact]:
 
 
 def check_read(evidence: Evidence) -> list[Fact]:
-    return [used(evidence, "read_file"), answer_has(evidence, "42"), file_is(evidence, "inventory.txt", INVENTORY)]
+    unchanged = file_is(evidence, "inventory.txt", INVENTORY)
+    return [used(evidence, "read_file"), answer_has(evidence, "42"), answer_is_prose(evidence), unchanged]
 
 
 def check_correction(evidence: Evidence) -> list[Fact]:
@@ -182,6 +183,7 @@ def check_french(evidence: Evidence) -> list[Fact]:
         Fact("both turns finished", len(turns) == 2, f"{len(turns)} did"),
         answer_has(evidence, "Zoe", "Rome"),
         answer_is_french(evidence),
+        answer_is_prose(evidence),
     ]
 
 
@@ -189,7 +191,8 @@ def check_todo(evidence: Evidence) -> list[Fact]:
     rows = evidence.rows("SELECT subject, status FROM todos WHERE turn_id IS NULL")
     open_rows = [row for row in rows if "milk" in row["subject"].lower() and row["status"] in ("pending", "in_progress")]
     found = ", ".join(f"{row['subject']}: {row['status']}" for row in rows)
-    return [Fact("the ledger has the open todo", bool(open_rows), found or "the ledger is empty"), answer_has(evidence, "milk")]
+    on_ledger = Fact("the ledger has the open todo", bool(open_rows), found or "the ledger is empty")
+    return [on_ledger, answer_has(evidence, "milk"), answer_is_prose(evidence)]
 
 
 def check_queue(evidence: Evidence) -> list[Fact]:
