@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headway.actions import goal_views
+from headway.autonomy.planner import PlanForm
 from tests.autonomy.goal_harness import Pursuit, agent, by_part, get_question, in_order, open_pursuit, plan, step
 from tests.model_server import Reply, calls, text
 
@@ -91,7 +92,7 @@ WRONG: dict[str, tuple[Reply, str]] = {
     "the same words": (plan(step("a"), {**step(" A "), "id": "b"}), "The description 'a' occurs twice"),
     "no description": (plan({**step("a"), "description": " "}), "description of a is missing"),
     "an unknown role": (plan(agent("a", role="wizard")), "Unknown role 'wizard'"),
-    "a priority out of bounds": (plan(step("a", priority=11)), "sub_goals[0].priority"),
+    "a priority that is no number": (plan(step("a", priority="high")), "sub_goals[0].priority"),
     "a value that is no number": (plan(step("a", expected_value=float("nan"))), "expected_value"),
     "no object": (calls(("submit_plan", {}), text="x"), "sub_goals"),
     "broken JSON": (text('{"sub_goals": [}'), "not a JSON object"),
@@ -172,3 +173,10 @@ def test_the_results_of_earlier_goals_are_in_the_next_planning_prompt(database_u
 
 def read_goal(pursuit: Pursuit) -> dict[str, Any]:
     return pursuit.read(goal_views.show, pursuit.goal_id)
+
+
+@pytest.mark.parametrize(("given", "stored"), [(11, 10), (85, 10), (0, 1), (-3, 1), (7, 7)])
+def test_a_priority_out_of_its_range_is_brought_into_it(given: int, stored: int) -> None:
+    form = PlanForm.model_validate({"sub_goals": [{"description": "dig", "priority": given, "expected_value": given}]})
+    assert form.sub_goals[0].priority == stored
+    assert 0 <= form.sub_goals[0].expected_value <= 1

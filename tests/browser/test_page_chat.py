@@ -208,7 +208,8 @@ def test_shift_enter_is_a_new_line_and_enter_sends(page: Visit, client: Client) 
     expect(box).to_have_value("")
 
 
-def test_a_compaction_is_shown_live_and_after_reloading(page: Visit) -> None:
+def test_a_compaction_is_shown_live_and_after_reloading(page: Visit, model: ModelServer) -> None:
+    model.script = lambda request: text("hello", usage=(sum(map(len, request.texts)) // 3, 1))
     page.open().live().say("word " * 4_000)
     expect(page.log).to_contain_text("hello")
     expect(page.button("Stop")).to_have_count(0)

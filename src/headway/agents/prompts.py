@@ -37,6 +37,9 @@ Do not plan a question, small talk or a single step: just do it.
 Example: for "Compare a.txt and b.txt and save the result", create_todo [Compare the files, Save the result], read both files in \
 one answer, then complete_todo with startNext and write_file in one answer, then complete_todo, then answer with the comparison."""
 
+KEEPING = """# Todos to keep
+The plan is for your own steps in this turn. For a todo that the user wants kept, use_tool todo_add."""
+
 QUEUE = """# Working a queue
 Fill the queue once with manage_todos: one short description per step. You then get one item at a time. Answer the current item \
 only, and completely. Your answer is judged against it; if it is rejected, you get the reason. The next item is a message that \
@@ -81,6 +84,7 @@ def render_instructions(role: Role, tools: Collection[str], mode: TurnMode, work
     sections = (
         (role.prompt or f"You are {role.name}. {role.description}", True),
         (PLANNING, mode == "plan" and "create_todo" in tools),
+        (KEEPING, "use_tool" in tools and not {"create_todo", "manage_todos"}.isdisjoint(tools)),
         (QUEUE, mode == "queue" and "manage_todos" in tools),
         (ANSWERING, bool(tools) and "report_outcome" not in tools),
         (REPORTING, "report_outcome" in tools),

@@ -19,7 +19,7 @@ SUPERVISOR: Final = "supervisor"  # alias of the index role
 RARELY_NEEDED: Final = frozenset(
     (
         *("tasks", "ledger", "goals"),
-        *("list_todo", "spawn_agent", "await_agent", "check_agent", "cancel_agent", "remember", "recall"),
+        *("list_todo", "read_result", "spawn_agent", "await_agent", "check_agent", "cancel_agent", "remember", "recall"),
     )
 )
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -29,6 +30,11 @@ def to_key(value: Any) -> Any:
     return str(value).strip() if isinstance(value, int | str) else value
 
 
+def clamp(value: Any, least: float, most: float) -> Any:
+    """Bring a number into its range: a model that rates out of 100 has still said what comes first."""
+    return min(max(value, least), most) if isinstance(value, int | float) and value == value else value
+
+
 Key = Annotated[str, BeforeValidator(to_key), Field(min_length=1, max_length=60)]
 Reference = Annotated[str, BeforeValidator(to_key)]
 
@@ -40,8 +46,12 @@ class PlannedSubGoal(Form):
     depends_on: Annotated[
         list[Reference] | None, Field(description="ids whose outcomes it needs; without ids, positions from 1")
     ] = None
-    priority: Annotated[int, Field(ge=1, le=10, description="10 is most urgent")] = 5
-    expected_value: Annotated[float, Field(ge=0, le=1, description="How much it advances the goal")] = 0.5
+    priority: Annotated[
+        int, BeforeValidator(partial(clamp, least=1, most=10)), Field(ge=1, le=10, description="10 is most urgent")
+    ] = 5
+    expected_value: Annotated[
+        float, BeforeValidator(partial(clamp, least=0, most=1)), Field(ge=0, le=1, description="How much it advances the goal")
+    ] = 0.5
     kind: Annotated[str, Field(max_length=60, description="Type of work: research, code, write, check …")] = "work"
     mode: SubGoalMode = "inline"
     role: Annotated[str, Field(description="Role of the sub-agent, in mode agent")] = "researcher"

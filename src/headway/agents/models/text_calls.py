@@ -194,7 +194,13 @@ def parse_function(text: str, names: Collection[str]) -> list[Call]:
 
 
 def decode_documents(text: str) -> list[Any]:
-    """Decode a sequence of JSON objects and lists. Returns nothing if the text contains anything else."""
+    """Decode a sequence of JSON objects and lists. Returns nothing if the text contains anything else.
+
+    Some chat templates show a model the braces of a call doubled, and it copies them.
+    """
+    text = text.strip()
+    if text.startswith("{{") and text.endswith("}}"):
+        text = text[1:-1]
     documents = []
     position = 0
     try:

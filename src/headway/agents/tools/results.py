@@ -87,8 +87,8 @@ RUNTIME_TOOLS: Final = (
     Tool(
         USE_TOOL,
         "Call one of these further tools; without arguments it returns the tool's parameters. todo_*: todos that people see and "
-        "that outlive this turn. *Task*: this conversation's task list. remember, recall: notes for later turns. *_agent: workers "
-        "in parallel. *_goal: work in the background.",
+        "that outlive this turn. *Task*: this conversation's task list. remember, recall: notes for later turns. read_result: the "
+        "rest of a shortened result. *_agent: workers in parallel. *_goal: work in the background.",
         "runtime",
         UseTool,
         needs=has_run,
