@@ -12,9 +12,9 @@ from headway.ledger.run import TurnMode
 from tests.agents.turn_harness import list_callable, list_on_demand, open_talk
 from tests.model_server import Request, text
 
-HEADINGS = {"Planning", "Working a queue", "Answering", "Delegation", "The runtime"}
+HEADINGS = {"Planning", "Todos to keep", "Working a queue", "Answering", "Delegation", "The runtime"}
 PLAIN = {"Planning", "Answering", "The runtime"}
-ALL = PLAIN | {"Delegation"}
+ALL = PLAIN | {"Delegation", "Todos to keep"}
 
 
 def get_first_request(url: str, home: Path, role: str = "", mode: TurnMode = "plan") -> Request:
