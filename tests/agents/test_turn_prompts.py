@@ -37,7 +37,7 @@ def test_the_supervisor_prompt_describes_all_its_tools(sqlite_url: str, tmp_path
     request = get_first_request(sqlite_url, tmp_path)
     assert list_sections(request) == ALL
     assert request.system.startswith("You are the supervisor")
-    assert {"create_todo", "complete_todo", "delegate", "calculate", "read_result", "use_tool"} <= set(request.tools)
+    assert {"create_todo", "complete_todo", "delegate", "calculate", "use_tool"} <= set(request.tools)
     assert request.tools == sorted(request.tools)
     assert request.messages[1:] == [{"role": "user", "content": "Hello!"}]
 
@@ -50,7 +50,7 @@ def test_tools_that_are_rarely_needed_are_named_by_one_tool(sqlite_url: str, tmp
     (use_tool,) = (tool["function"] for tool in request.body["tools"] if tool["function"]["name"] == "use_tool")
     assert "*Task*: this conversation's task list" in use_tool["description"]
     assert {tool.name for tool in (*TASK_TOOLS, *LEDGER_TOOLS, *GOAL_TOOLS)} < named
-    assert {"list_todo", "spawn_agent", "await_agent", "check_agent", "cancel_agent", "remember", "recall"} < named
+    assert {"list_todo", "read_result", "spawn_agent", "await_agent", "check_agent", "cancel_agent", "remember", "recall"} < named
     assert not named & set(request.tools)
 
 
