@@ -138,7 +138,9 @@ def work_on_plan(parsed: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:
 def sum_up(parsed: ParsedMessages) -> RehearsalReply:
     """Say what was done so far, at the step limit."""
     ended = parsed.plan.ended if parsed.plan else []
-    return render_report([(item.title, StepOutcome("", ok=item.status == "completed")) for item in ended])
+    if not ended:
+        return append_disclaimer("I reached the step limit before a step was done.")
+    return append_disclaimer(render_report([(item.title, StepOutcome("", ok=item.status == "completed")) for item in ended]))
 
 
 def find_next_item(parsed: ParsedMessages, plan: RehearsalPlan) -> RehearsalItem | None:
