@@ -53,7 +53,7 @@ def test_a_fact_is_in_view_sixty_steps_later_or_one_read_result_away(sqlite_url:
             return read_next(request)
         if find_in_view(request, fact):
             return text("I know.")
-        handles = re.findall(rf'"path": ?\\*"{planted}\.txt\\*".*?({HANDLE.pattern})', "\n".join(request.texts))
+        handles = re.findall(rf"\b{planted}\.txt\b.*?({HANDLE.pattern})", "\n".join(request.texts))
         assert handles, "neither the fact nor a handle for it is in view"
         return calls(("read_result", {"handle": handles[-1]}))
 

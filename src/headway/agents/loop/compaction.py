@@ -7,12 +7,13 @@ Each compaction is a message of the run's transcript, so that a process that res
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolReturnPart, UserPromptPart
+from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
 
 from headway.agents import prompts
 from headway.agents.facts import CompactionFacts, Facts, build_runtime_message, find_facts
 from headway.agents.loop.requests import Compact, NoteWritten
 from headway.agents.loop.step import Step
+from headway.agents.tools.toolbox import parse_json_text
 from headway.agents.transcript import TranscriptEntry
 from headway.agents.window import (
     find_compactions,
@@ -28,13 +29,13 @@ FULL_SHARE: Final = 0.85  # the share of the budget at which a compaction starts
 ROOMY_SHARE: Final = 0.7  # the share of the limit that stubs alone must reach; otherwise a note is written
 WORTHWHILE_SHARE: Final = 0.3  # or the share of the window that they must save, before the budget is used
 KEPT_SHARE: Final = 0.25  # the share of the limit that the newest messages may fill, which stay as they are
-WORKING_TOKENS: Final = 64_000  # old results become stubs beyond this size, unless the context size is set
+WORKING_TOKENS: Final = 48_000  # old results become stubs beyond this size, unless the context size is set
 REFUSED_SHARE: Final = 0.6  # the share of a refused request's size that the run uses from then on
 OPENING_SHARE: Final = 0.2  # of the budget, for the task that a note repeats
 MIN_GAIN: Final = 0.1  # a note must replace at least this share of the window
 RESULTS_LIMIT: Final = 100  # handles in a note
 TOKENS_PER_LISTED_RESULT: Final = 100  # of the budget
-LABEL_LIMIT: Final = 100
+LABEL_LIMIT: Final = 80
 CHARACTERS_PER_TOKEN: Final = 3
 MAX_REFUSALS: Final = 2  # by the provider, of one request
 
@@ -144,10 +145,17 @@ def list_results(entries: Iterable[TranscriptEntry]) -> Iterator[tuple[str, str]
     calls: dict[str, str] = {}
     for entry in entries:
         if isinstance(entry.message, ModelResponse):
-            calls |= {call.tool_call_id: f"{call.tool_name} {call.args}"[:LABEL_LIMIT] for call in entry.message.tool_calls}
+            calls |= {call.tool_call_id: render_label(call) for call in entry.message.tool_calls}
         for part in entry.message.parts:
             if isinstance(part, ToolReturnPart) and (handle := get_handle(part)) and is_long(part):
                 yield calls.get(part.tool_call_id, part.tool_name), handle
+
+
+def render_label(call: ToolCallPart) -> str:
+    """Render a call in a few words: the tool and the values of its arguments."""
+    arguments = parse_json_text(call.args)
+    values = arguments.values() if isinstance(arguments, dict) else [call.args]
+    return f"{call.tool_name} {', '.join(map(str, values))}"[:LABEL_LIMIT]
 
 
 def render_stretch(entries: Sequence[TranscriptEntry], limit: int) -> str:
