@@ -22,7 +22,7 @@ from bench.report import aligned
 LENGTHS = (12, 30, 60)
 SMALL_WINDOW = 32_000  # tokens; small enough for compactions
 TENANT = "1"  # the local tenant of a new database
-FEW = 10  # steps whose mean cost is compared
+FEW = 20  # steps whose mean cost is compared: nearly a whole cycle of stubs and one note
 JOB = "dollar cents for a job of {steps} steps, a file of 2 to 20 KB each"
 CHEAPEST = "the cheapest peer that keeps a plan and the same facts"
 FACTS = "facts in view after 60 steps, or one call away"
@@ -198,8 +198,8 @@ def compare_facts(run: Run) -> Measurements:
 
 @benchmark(
     "tokens.flat",
-    "HEADWAY_CONTEXT_TOKENS=32000: a step's input in cents, mean of the last ten of 60",
-    "of the ten after the first compaction",
+    "HEADWAY_CONTEXT_TOKENS=32000: a step's input in cents, mean of the last twenty of 60",
+    "of the twenty after the first compaction",
     at_most(1.15),
 )
 def flat(shop: Workshop) -> Measurements:
