@@ -59,7 +59,8 @@ def test_an_answer_sets_at_most_8_goals(sqlite_url: str, tmp_path: Path, tool: s
 
 
 def test_an_answer_of_more_than_a_megabyte_is_cut_off(sqlite_url: str, tmp_path: Path) -> None:
-    endless = raw(encode_stream(*[chunk({"content": "word " * 20_000})] * 30, chunk({}, "stop")))
+    words = "".join(f"{number} " for number in range(17_000))
+    endless = raw(encode_stream(*[chunk({"content": words})] * 30, chunk({}, "stop")))
     script = tiers(in_order(endless, HELLO), text("It repeated a word."))
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         assert talk.say()["outcome"] == "answered"
@@ -111,6 +112,31 @@ def test_thinking_that_never_ends_is_a_failure(sqlite_url: str, tmp_path: Path) 
             f"The model {CHAT} at {provider.url} did not end its answer in time: "
             "the limit is 1.5 s, 5 times HEADWAY_MODEL_TIMEOUT_S."
         )
+
+
+def test_an_answer_that_repeats_itself_is_stopped_and_asked_for_again(sqlite_url: str, tmp_path: Path) -> None:
+    repeating = raw(encode_stream(*[chunk({"content": "The sum is 4. "})] * 5_000, chunk({}, "stop")))
+    with open_talk(sqlite_url, tmp_path, in_order(repeating, HELLO)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert talk.answers() == ["Hello."]
+        assert talk.requests[-1].last.startswith("Your answer repeated itself and was stopped.")
+        (stopped,) = [entry.message for entry in talk.entries() if isinstance(entry.message, ModelResponse) and not entry.sent]
+        assert len(stopped.text or "") < 10_000
+
+
+def test_a_model_that_only_repeats_itself_ends_the_turn(sqlite_url: str, tmp_path: Path) -> None:
+    repeating = raw(encode_stream(*[chunk({"content": "and "})] * 5_000, chunk({}, "stop")))
+    with open_talk(sqlite_url, tmp_path, repeating) as talk:
+        assert talk.say()["outcome"] == "incomplete"
+        assert len(talk.requests) == 3
+        assert talk.answers() == ["I stopped because the model's answers repeated themselves."]
+
+
+@pytest.mark.parametrize("answer", ["| 0 | 0 |\n" * 100, "".join(f"{n} squared is {n * n}. " for n in range(2_000))])
+def test_long_and_regular_answers_are_not_repetition(sqlite_url: str, tmp_path: Path, answer: str) -> None:
+    with open_talk(sqlite_url, tmp_path, text(answer)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert talk.answers() == [answer]
 
 
 # Usage

@@ -73,6 +73,8 @@ call."""
 CHECK_IN_PREFIX = "CHECK-IN: "
 EMPTY_ANSWER_NUDGE = "Your answer was empty. Answer the request."
 EMPTY_ANSWER = "The answer was empty."
+REPEATED_ANSWER = "The answer repeated itself."
+REPEATED_ANSWER_NUDGE = "Your answer repeated itself and was stopped. Answer again, in a few sentences and without repetition."
 CUT_OFF_PREFIX = "Your last message hit the length limit and was cut off. This summary replaces it; continue where it ends:\n"
 NEXT_ITEM_PREFIX = "NEXT_TODO: "
 LAST_CALL = """You have reached the step limit of this task. Do not call tools. Sum up for the user now: what you found and did, \
@@ -222,6 +224,7 @@ def describe_unanswered(status: str) -> str:
 
 STAGNATION = "I stopped because I made no progress with the plan."
 EMPTY_ANSWERS = "I stopped because the model's answers were empty."
+REPEATED_ANSWERS = "I stopped because the model's answers repeated themselves."
 REJECTED_ANSWER = "I stopped because my answer to the current item was not accepted."
 POOL_EXHAUSTED = "The cost pool is spent. Work resumes automatically when the pool is raised or the 24-hour window moves on."
 CONTENT_FILTER_ANSWER = (

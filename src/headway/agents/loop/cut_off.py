@@ -8,9 +8,12 @@ from typing import Any, Final
 
 from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart, TextPart, ToolCallPart
 
+from headway.agents import prompts
 from headway.agents.facts import build_runtime_message
-from headway.agents.loop.requests import Summarise
+from headway.agents.loop import gates
+from headway.agents.loop.requests import Stop, Summarise
 from headway.agents.loop.step import Step
+from headway.agents.models.answer_limits import REPEATED_LENGTH, find_period
 from headway.agents.tools.agents import REPORT_TOOL
 
 MAX_PARTS: Final = 5  # per result
@@ -52,8 +55,15 @@ def request_rest(part: str) -> list[ModelMessage]:
     return [ModelResponse([TextPart(part)]), build_runtime_message(CONTINUE_PROMPT)] if part else []
 
 
-def handle(step: Step, response: ModelResponse) -> Summarise | None:
-    """Ask for the rest of an answer. A cut-off call, or an answer in too many parts, is summarised instead."""
+def handle(step: Step, response: ModelResponse) -> Summarise | Stop | None:
+    """Ask for the rest of an answer. A cut-off call, or an answer in too many parts, is summarised instead.
+
+    An answer that ends with repetitions is returned to the model.
+    """
+    text = response.text or ""
+    if len(text) >= REPEATED_LENGTH and find_period(text[-REPEATED_LENGTH:]):
+        step.withdraw_last()
+        return gates.reject_answer(step, prompts.REPEATED_ANSWER, prompts.REPEATED_ANSWER_NUDGE, "", prompts.REPEATED_ANSWERS)
     if not is_result(response) or count_parts(response) >= MAX_PARTS:
         return Summarise(render_cut_off(response), step.is_last_attempt)
     step.append(build_runtime_message(CONTINUE_PROMPT))

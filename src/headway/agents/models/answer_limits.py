@@ -25,6 +25,9 @@ from headway.agents.tokens import CHARACTERS_PER_TOKEN, estimate_message, estima
 MAX_CALLS: Final = 64  # tool calls in one answer
 MAX_BYTES: Final = 1_000_000  # of text, thinking and arguments
 MAX_TIMEOUTS: Final = 5  # a streaming answer may take this many times HEADWAY_MODEL_TIMEOUT_S in total
+REPEATED_LENGTH: Final = 3_000  # characters; an answer that ends with as many repetitions of a short piece is stopped
+MAX_PERIOD: Final = 300  # characters of that piece
+CHECK_INTERVAL: Final = 500  # characters
 DROPPED_CALLS: Final = "dropped_calls"  # the key in a response's metadata
 
 
@@ -40,6 +43,8 @@ class AnswerMeter:
         self.ends_at = begins_at + self.seconds
         self.size = 0
         self.has_content = False
+        self.tail = ""  # the last characters, which are checked for repetition
+        self.unchecked = 0
 
     def must_stop(self, event: object, now: float) -> bool:
         """Count the event, and return whether the answer has reached a limit.
@@ -51,7 +56,16 @@ class AnswerMeter:
         self.has_content = self.has_content or (is_content and bool(text))
         if now > self.ends_at and not self.has_content:
             raise AnswerTooSlow
-        return self.size > MAX_BYTES or now > self.ends_at
+        return self.size > MAX_BYTES or now > self.ends_at or self.is_repeating(text)
+
+    def is_repeating(self, text: str) -> bool:
+        """Return whether the answer has been repeating itself, which a small model can do until the length limit."""
+        self.tail = (self.tail + text)[-REPEATED_LENGTH:]
+        self.unchecked += len(text)
+        if self.unchecked < CHECK_INTERVAL or len(self.tail) < REPEATED_LENGTH:
+            return False
+        self.unchecked = 0
+        return find_period(self.tail) is not None
 
     def cut_off(self, response: ModelResponse) -> ModelResponse:
         """Return the part that was received as an answer that the length limit cut off."""
@@ -59,6 +73,11 @@ class AnswerMeter:
         output_tokens = max(response.usage.output_tokens, self.size // CHARACTERS_PER_TOKEN)
         usage = replace(response.usage, output_tokens=output_tokens)
         return replace(response, finish_reason="length", state="complete", provider_details=details, usage=usage)
+
+
+def find_period(text: str) -> int | None:
+    """Return the length of the piece of which the whole text consists, if it is a short one."""
+    return next((period for period in range(1, MAX_PERIOD + 1) if text[period:] == text[:-period]), None)
 
 
 def extract_content(event: object) -> tuple[str, bool]:
