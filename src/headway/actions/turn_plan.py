@@ -113,9 +113,11 @@ def get(tx: Transaction, scope: Scope, turn_id: str, reference: str) -> Todo:
         name = str(UUID(reference))
     except ValueError:
         name = reference.removeprefix("#")
-    todo = next((row for row in todo_store.list_by_turn(tx, scope.tenant_id, turn_id) if name in (row.uuid, str(row.id))), None)
+    plan = todo_store.list_by_turn(tx, scope.tenant_id, turn_id)
+    todo = next((row for row in plan if name in (row.uuid, str(row.id))), None)
     if todo is None:
-        raise NotFound(f"Todo {reference[:80]!r} not found.")
+        advice = "" if plan else " This turn has no plan: answer in words, or create a plan first."
+        raise NotFound(f"Todo {reference[:80]!r} not found.{advice}")
     return todo
 
 

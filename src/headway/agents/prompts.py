@@ -29,13 +29,12 @@ SUBMIT_INTERVENTION: Final = "submit_intervention"
 SUBMIT_RESUMPTION: Final = "submit_resumption"
 
 PLANNING = """# Planning
-Plan work that has several distinct steps: one create_todo call with all of them, in order. When an item is done, call \
-complete_todo with its outcome and startNext, in the same answer as the first calls for the next item. Make calls that do not \
-depend on each other in one answer. Revise the plan as you learn: add items, and end those that are unnecessary or impossible with \
-status "cancelled" and the reason. An answer is accepted only when no item is open.
-Do not plan a question, small talk or a single step: just do it.
-Example: for "Compare a.txt and b.txt and save the result", create_todo [Compare the files, Save the result], read both files in \
-one answer, then complete_todo with startNext and write_file in one answer, then complete_todo, then answer with the comparison."""
+A question, small talk or a single step needs no plan: call a tool if one is needed, then answer in words.
+Plan work that has several distinct steps: one create_todo call with all of them, in order. When an item of the plan is done, call \
+complete_todo with its outcome and startNext, together with the first calls for the next item. Revise the plan as you learn: add \
+items, and end those that are unnecessary or impossible with status "cancelled" and the reason. An answer is accepted only when no \
+item is open.
+Make calls that do not depend on each other in one answer."""
 
 KEEPING = """# Todos to keep
 The plan is for your own steps in this turn. For a todo that the user wants kept, use_tool todo_add."""

@@ -28,6 +28,8 @@ MAX_TIMEOUTS: Final = 5  # a streaming answer may take this many times HEADWAY_M
 REPEATED_LENGTH: Final = 3_000  # characters; an answer that ends with as many repetitions of a short piece is stopped
 MAX_PERIOD: Final = 300  # characters of that piece
 CHECK_INTERVAL: Final = 500  # characters
+CALL_MARK: Final = '"arguments":'  # of a tool call written as text
+MAX_TEXT_CALLS: Final = 15  # in the last REPEATED_LENGTH characters; a model that writes more does not stop by itself
 DROPPED_CALLS: Final = "dropped_calls"  # the key in a response's metadata
 
 
@@ -59,13 +61,13 @@ class AnswerMeter:
         return self.size > MAX_BYTES or now > self.ends_at or self.is_repeating(text)
 
     def is_repeating(self, text: str) -> bool:
-        """Return whether the answer has been repeating itself, which a small model can do until the length limit."""
+        """Return whether the answer repeats itself, or lists call after call. A small model does so until the length limit."""
         self.tail = (self.tail + text)[-REPEATED_LENGTH:]
         self.unchecked += len(text)
         if self.unchecked < CHECK_INTERVAL or len(self.tail) < REPEATED_LENGTH:
             return False
         self.unchecked = 0
-        return find_period(self.tail) is not None
+        return find_period(self.tail) is not None or self.tail.count(CALL_MARK) >= MAX_TEXT_CALLS
 
     def cut_off(self, response: ModelResponse) -> ModelResponse:
         """Return the part that was received as an answer that the length limit cut off."""

@@ -20,7 +20,7 @@ ON_DEMAND_TOOL: Final = "use_tool"  # its parameter `name` lists the tools that 
 NAME_KEYS: Final = ("name", "tool", "tool_name", "function")
 ARGUMENT_KEYS: Final = ("arguments", "parameters", "args", "input")
 OTHER_KEYS: Final = frozenset(("id", "type"))
-UNFINISHED_REASONS: Final = ("length", "content_filter", "error")
+UNFINISHED_REASONS: Final = ("content_filter", "error")
 
 # No pattern backtracks over what a model can repeat, because an answer may have a million characters.
 FENCE: Final = re.compile(r" {0,3}(`{3,}+)[ \t]*+([\w-]*+)[ \t]*+")
@@ -53,7 +53,9 @@ def extract_text_calls(response: ModelResponse, tools: Sequence[ToolDefinition])
     """Turn the calls in the answer's text into tool calls, and keep the rest of the text. Other answers are returned unchanged."""
     if response.tool_calls or response.finish_reason in UNFINISHED_REASONS or not response.text:
         return response
-    prose, calls = split_calls(response.text, list_names(tools))
+    is_cut_off = response.finish_reason == "length"
+    names = list_names(tools)
+    prose, calls = ("", parse_calls(response.text, names, is_cut_off=True)) if is_cut_off else split_calls(response.text, names)
     if not calls:
         return response
     others = [part for part in response.parts if not isinstance(part, TextPart)]
@@ -160,10 +162,10 @@ def strip_fence(block: str) -> str:
     return "\n".join(lines[1:-1] if FENCE.fullmatch(lines[-1]) else lines[1:])
 
 
-def parse_calls(text: str, names: Collection[str], *, is_strict: bool = False) -> list[Call]:
+def parse_calls(text: str, names: Collection[str], *, is_strict: bool = False, is_cut_off: bool = False) -> list[Call]:
     """Parse a text that is nothing but calls: JSON objects, or lists of them. Returns nothing if any part of it is not a call."""
     calls: list[Call] = []
-    for document in decode_documents(text):
+    for document in decode_documents(text, is_cut_off=is_cut_off):
         inner = document["tool_calls"] if isinstance(document, dict) and document.keys() == {"tool_calls"} else document
         items = inner if isinstance(inner, list) else [inner]
         for item in items:
@@ -193,24 +195,24 @@ def parse_function(text: str, names: Collection[str]) -> list[Call]:
     return [Call(name, json.dumps(arguments, ensure_ascii=False))] if len(arguments) == len(parameters) else []
 
 
-def decode_documents(text: str) -> list[Any]:
+def decode_documents(text: str, *, is_cut_off: bool = False) -> list[Any]:
     """Decode a sequence of JSON objects and lists. Returns nothing if the text contains anything else.
 
-    Some chat templates show a model the braces of a call doubled, and it copies them.
+    With `is_cut_off`, the last one may be incomplete, and is left out. Some chat templates show a model doubled braces around a call,
+    and it copies them.
     """
-    text = text.strip()
-    if text.startswith("{{") and text.endswith("}}"):
-        text = text[1:-1]
-    documents = []
+    documents: list[Any] = []
     position = 0
     try:
         while (position := skip_separators(text, position)) < len(text):
-            document, position = DECODER.raw_decode(text, position)
+            is_doubled = text.startswith("{{", position)
+            document, position = DECODER.raw_decode(text, position + is_doubled)
+            position += is_doubled and text.startswith("}", position)
             if not isinstance(document, dict | list):
                 return []
             documents.append(document)
     except (ValueError, RecursionError):
-        return []
+        return documents if is_cut_off and text.startswith(("{", "["), position) else []
     return documents
 
 
