@@ -151,10 +151,18 @@ def test_tools_on_demand_can_be_called_by_name() -> None:
         assert response.finish_reason == "tool_call"
 
 
-@pytest.mark.parametrize("reason", ["length", "content_filter", "error"])
+@pytest.mark.parametrize("reason", ["content_filter", "error"])
 def test_an_answer_that_is_not_whole_calls_nothing(reason: str) -> None:
     response = ModelResponse([TextPart('{"name": "now", "arguments": {}}')], finish_reason=reason)  # type: ignore[arg-type]
     assert extract_text_calls(response, [ToolDefinition(name="now")]) is response
+
+
+def test_the_whole_calls_of_a_cut_off_answer_are_made() -> None:
+    tools = [ToolDefinition(name="now"), ToolDefinition(name="write_file")]
+    cut = ModelResponse([TextPart(f'{{{CALL}}}\n{{"name": "now", "arguments": {{}}}}\n{{"name": "wri')], finish_reason="length")
+    assert [call.tool_name for call in extract_text_calls(cut, tools).tool_calls] == ["write_file", "now"]
+    prose = ModelResponse([TextPart(f"{CALL}\nI have written it, and")], finish_reason="length")
+    assert extract_text_calls(prose, tools) is prose
 
 
 def test_thinking_is_kept() -> None:

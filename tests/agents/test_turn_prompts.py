@@ -57,7 +57,7 @@ def test_tools_that_are_rarely_needed_are_named_by_one_tool(sqlite_url: str, tmp
 def test_when_to_plan_and_when_not_is_said(sqlite_url: str, tmp_path: Path) -> None:
     system = get_first_request(sqlite_url, tmp_path).system
     assert "Plan work that has several distinct steps" in system
-    assert "Do not plan a question, small talk or a single step: just do it." in system
+    assert "A question, small talk or a single step needs no plan" in system
 
 
 def test_the_rules_of_planning_are_said(sqlite_url: str, tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_the_rules_of_planning_are_said(sqlite_url: str, tmp_path: Path) -> None
     completed or cancelled", "Skip planning for simple tasks"."""
     system = get_first_request(sqlite_url, tmp_path).system
     assert "one create_todo call with all of them, in order" in system
-    assert "When an item is done, call complete_todo with its outcome and startNext" in system
+    assert "When an item of the plan is done, call complete_todo with its outcome and startNext" in system
     assert "An answer is accepted only when no item is open." in system
     assert 'with status "cancelled" and the reason' in system
 

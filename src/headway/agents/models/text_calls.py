@@ -198,8 +198,8 @@ def parse_function(text: str, names: Collection[str]) -> list[Call]:
 def decode_documents(text: str, *, is_cut_off: bool = False) -> list[Any]:
     """Decode a sequence of JSON objects and lists. Returns nothing if the text contains anything else.
 
-    With `is_cut_off`, the last one may be incomplete, and is left out. Some chat templates show a model doubled braces around a call,
-    and it copies them.
+    With `is_cut_off`, the last one may be incomplete, and is left out. Some chat templates show a model doubled braces around a
+    call, and it copies them.
     """
     documents: list[Any] = []
     position = 0
