@@ -29,7 +29,7 @@ REPEATED_LENGTH: Final = 3_000  # characters; an answer that ends with as many r
 MAX_PERIOD: Final = 300  # characters of that piece
 CHECK_INTERVAL: Final = 500  # characters
 CALL_MARK: Final = '"arguments":'  # of a tool call written as text
-MAX_TEXT_CALLS: Final = 15  # in the last REPEATED_LENGTH characters; a model that writes more does not stop by itself
+MAX_TEXT_CALLS: Final = 8  # in the last REPEATED_LENGTH characters; a model that writes more often does not stop by itself
 DROPPED_CALLS: Final = "dropped_calls"  # the key in a response's metadata
 
 
@@ -64,10 +64,11 @@ class AnswerMeter:
         """Return whether the answer repeats itself, or lists call after call. A small model does so until the length limit."""
         self.tail = (self.tail + text)[-REPEATED_LENGTH:]
         self.unchecked += len(text)
-        if self.unchecked < CHECK_INTERVAL or len(self.tail) < REPEATED_LENGTH:
+        if self.unchecked < CHECK_INTERVAL:
             return False
         self.unchecked = 0
-        return find_period(self.tail) is not None or self.tail.count(CALL_MARK) >= MAX_TEXT_CALLS
+        has_period = len(self.tail) == REPEATED_LENGTH and find_period(self.tail) is not None
+        return has_period or self.tail.count(CALL_MARK) >= MAX_TEXT_CALLS
 
     def cut_off(self, response: ModelResponse) -> ModelResponse:
         """Return the part that was received as an answer that the length limit cut off."""
