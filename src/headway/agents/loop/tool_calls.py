@@ -10,9 +10,9 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, Tool
 from headway.actions import jobs
 from headway.agents import prompts
 from headway.agents.facts import Facts, find_facts, to_metadata
-from headway.agents.loop import call_limits, writ_calls
+from headway.agents.loop import call_limits, gates, writ_calls
 from headway.agents.loop.context import PLAN_FAMILIES, RESULT_LIMIT, list_tool_names
-from headway.agents.loop.requests import CallTool, Sleep, ToolReturned
+from headway.agents.loop.requests import CallTool, Sleep, Stop, ToolReturned
 from headway.agents.loop.step import Step
 from headway.agents.tools.agents import REPORT_TOOL, ReportOutcome
 from headway.agents.tools.results import READ_RESULT, USE_TOOL, build_handle
@@ -36,6 +36,7 @@ from headway.storage.stores import runs as run_store
 
 STORED_LIMIT: Final = 1_000_000  # characters of a result that are kept and that read_result can return
 SINGLE_ITEM_TOOLS: Final = frozenset(("create_todo", "start_todo", "complete_todo"))  # results name the items that they change
+ITEM_TOOLS: Final = frozenset(("start_todo", "complete_todo"))
 ITEM_RESULTS: Final = frozenset(("start_todo", "list_todo"))  # plan tools whose own result is enough
 MAX_JSON_DEPTH: Final = 500  # half of Python's recursion limit, and far more than any tool needs
 INTERRUPTED_MESSAGE: Final = (
@@ -61,8 +62,14 @@ JSON_DECODER: Final = json.JSONDecoder(parse_constant=reject_constant)
 JSON_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 
 
-def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> CallTool | Sleep | None:
-    """Make the calls that have no recorded result, one after the other, then append all results together."""
+def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> CallTool | Sleep | Stop | None:
+    """Make the calls that have no recorded result, one after the other, then append all results together.
+
+    Calls that only work on a plan that does not exist are withdrawn: a small model that sees its own would go on with them.
+    """
+    if all(call.tool_name in ITEM_TOOLS for call in response.tool_calls) and step.turn_id and not step.plan():
+        step.withdraw_last()
+        return gates.reject_answer(step, prompts.NO_PLAN, prompts.NO_PLAN_NUDGE, "")
     is_stored = entry.n < step.first_new  # calls in a new response cannot have started
     stored_effects = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if is_stored else {}
     ended: list[Effect] = []
