@@ -126,3 +126,20 @@ def test_watchers_hear_of_a_list_in_order(sqlite_url: str, tmp_path: Path) -> No
             "turn_finished",
         ]
         assert all(data.get("turn_id", turn["id"]) == turn["id"] for _, data in talk.events())
+
+
+def test_calls_for_a_plan_that_does_not_exist_are_withdrawn(sqlite_url: str, tmp_path: Path) -> None:
+    """A small model completes items of a plan that it never made. It is asked to answer instead, without its calls in view."""
+    lost = calls(("complete_todo", {"todoId": "1", "outcome": "Done."}), ("start_todo", {"todoId": "2"}))
+    with open_talk(sqlite_url, tmp_path, in_order(calls(("now", {})), lost, text("It is late."))) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert [message["role"] for message in talk.server.requests[-1].messages[1:]] == ["user", "assistant", "tool", "user"]
+        assert talk.server.requests[-1].last.startswith("No plan is needed here.")
+        assert talk.list_event_data("refused")[0]["reason"] == "There is no plan to work on."
+        assert [effect.tool for effect in talk.effects()] == ["now"]
+
+
+def test_a_model_that_only_completes_what_does_not_exist_ends_the_turn(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, calls(("complete_todo", {"todoId": "1", "outcome": "Done."}))) as talk:
+        assert talk.say()["outcome"] == "incomplete"
+        assert len(talk.server.requests) == 3
