@@ -23,6 +23,7 @@ CALLS: dict[str, tuple[str, list[tuple[str, dict[str, Any]]]]] = {
     "bare": (CALL, [WRITE]),
     "with spaces around it": (f"\n\n  {CALL}\n", [WRITE]),
     "Qwen in a fence": (f"```json\n{CALL}\n```", [WRITE]),
+    "Qwen with a fence that was not opened": (f"{{{CALL}}}\n```", [WRITE]),
     "Qwen with doubled braces": (f"{{{CALL}}}", [WRITE]),
     "Qwen in tags with doubled braces": (f"<tool_call>\n{{{CALL}}}\n</tool_call>", [WRITE]),
     "in a fence without a language": (f"```\n{CALL}\n```\n", [WRITE]),

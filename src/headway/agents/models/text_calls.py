@@ -82,7 +82,7 @@ def split_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
         name in text for name in (*names, *(name.replace("_", "-") for name in names))
     ):
         return text, []
-    if calls := parse_calls(text, names):
+    if calls := parse_calls(text.rstrip().removesuffix("```"), names):  # it may close a fence that was never opened
         return "", calls
     for find in (find_tagged_calls, find_mistral_calls, find_llama_calls, find_deepseek_calls, find_fenced_calls):
         prose, calls = find(text, names)
