@@ -203,9 +203,6 @@ def test_usage_that_the_provider_reports_corrects_the_estimate(tmp_path: Path) -
 
 
 def test_a_shortened_result_is_stored_whole(database_url: str, tmp_path: Path) -> None:
-    (tmp_path / "workspace" / "1").mkdir(parents=True)
-    (tmp_path / "workspace" / "1" / "0.txt").write_text("a line\n" * 4_000)
-
     def script(request: Request) -> Reply:
         if not request.tool_results:
             return calls(read(0))
@@ -216,6 +213,9 @@ def test_a_shortened_result_is_stored_whole(database_url: str, tmp_path: Path) -
         return calls(("read_result", {"handle": match[1], "offset": 27_000, "limit": 500}))
 
     with open_talk(database_url, tmp_path, script, **SMALL) as talk:
+        folder = tmp_path / "workspace" / str(talk.tenant_id)
+        folder.mkdir(parents=True)
+        (folder / "0.txt").write_text("a line\n" * 4_000)
         assert talk.say()["outcome"] == "answered"
         part = json.loads(talk.server.requests[-1].tool_results[-1].content)
         stored = talk.effects()[0].result

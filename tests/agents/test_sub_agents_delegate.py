@@ -130,10 +130,11 @@ def test_a_refused_delegation_does_not_start_its_item(sqlite_url: str, tmp_path:
 
 
 def test_a_report_longer_than_an_outcome_still_reaches_the_parent(sqlite_url: str, tmp_path: Path) -> None:
-    script = by_role(index=by_transcript(plan_call("Dig"), delegate_next, text("Dug.")), researcher=text("d" * (TEXT_LIMIT + 1)))
+    report = "".join(map(str, range(TEXT_LIMIT)))[: TEXT_LIMIT + 1]
+    script = by_role(index=by_transcript(plan_call("Dig"), delegate_next, text("Dug.")), researcher=text(report))
     with open_talk(sqlite_url, tmp_path, script) as talk:
         assert talk.say()["outcome"] == "drained"
-        assert (talk.plan()[0].outcome or "").startswith("dd")
+        assert (talk.plan()[0].outcome or "").startswith("0123456789101112")
         assert '"status": "completed"' in talk.server.requests[-1].tool_results[-1].content
 
 

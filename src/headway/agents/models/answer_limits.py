@@ -58,7 +58,8 @@ class AnswerMeter:
         self.has_content = self.has_content or (is_content and bool(text))
         if now > self.ends_at and not self.has_content:
             raise AnswerTooSlow
-        return self.size > MAX_BYTES or now > self.ends_at or self.is_repeating(text)
+        is_text = isinstance(event, PartStartEvent | PartDeltaEvent) and is_content and not is_call(event)
+        return self.size > MAX_BYTES or now > self.ends_at or (is_text and self.is_repeating(text))
 
     def is_repeating(self, text: str) -> bool:
         """Return whether the answer repeats itself, or lists call after call. A small model does so until the length limit."""
@@ -81,6 +82,11 @@ class AnswerMeter:
 def find_period(text: str) -> int | None:
     """Return the length of the piece of which the whole text consists, if it is a short one."""
     return next((period for period in range(1, MAX_PERIOD + 1) if text[period:] == text[:-period]), None)
+
+
+def is_call(event: PartStartEvent | PartDeltaEvent) -> bool:
+    """Whether an event belongs to a tool call. Its arguments, such as a file's content, may repeat themselves."""
+    return isinstance(event.part if isinstance(event, PartStartEvent) else event.delta, ToolCallPart | ToolCallPartDelta)
 
 
 def extract_content(event: object) -> tuple[str, bool]:
