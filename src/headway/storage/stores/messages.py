@@ -31,13 +31,3 @@ def list_page(tx: Transaction, tenant_id: int, conversation_id: int, limit: int,
         limit,
     )
     return [Message(*row) for row in reversed(rows)]
-
-
-def find_first_of_turn(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> int | None:
-    row = tx.one(
-        "SELECT MIN(id) FROM messages WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?",
-        tenant_id,
-        conversation_id,
-        turn_id,
-    )
-    return int(row[0]) if row and row[0] is not None else None
