@@ -1,5 +1,5 @@
-"""Compaction: when a run's window nearly fills the model's context, old tool results become stubs; if that is not enough, the cheap
-model tier writes a note that replaces the oldest messages.
+"""Compaction: when a run's window is large, old tool results become stubs. When it nearly fills the model's context and stubs are
+not enough, the cheap model tier writes a note that replaces the oldest messages.
 
 Each compaction is a message of the run's transcript, so that a process that resumes the run sends the same window.
 """
@@ -13,6 +13,7 @@ from headway.agents import prompts
 from headway.agents.facts import CompactionFacts, Facts, build_runtime_message, find_facts
 from headway.agents.loop.requests import Compact, NoteWritten
 from headway.agents.loop.step import Step
+from headway.agents.tokens import CHARACTERS_PER_TOKEN
 from headway.agents.tools.toolbox import parse_json_text
 from headway.agents.transcript import TranscriptEntry
 from headway.agents.window import (
@@ -36,7 +37,6 @@ MIN_GAIN: Final = 0.1  # a note must replace at least this share of the window
 RESULTS_LIMIT: Final = 100  # handles in a note
 TOKENS_PER_LISTED_RESULT: Final = 100  # of the budget
 LABEL_LIMIT: Final = 80
-CHARACTERS_PER_TOKEN: Final = 3
 MAX_REFUSALS: Final = 2  # by the provider, of one request
 
 
@@ -63,8 +63,8 @@ def make_room(step: Step) -> Compact | None:
     replaced = [entry for entry in older if not is_note(entry)]
     if sum(entry.tokens for entry in replaced) * size.scale < size.tokens * MIN_GAIN:
         return None  # nothing that could be left out; the provider decides
-    limit = step.context.runtime.models.describe("cheap").context_tokens * CHARACTERS_PER_TOKEN // 2
-    return Compact(boundary, render_stretch(older, limit), step.is_last_attempt)
+    characters = step.context.runtime.models.describe("cheap").context_tokens * CHARACTERS_PER_TOKEN // 2
+    return Compact(boundary, render_stretch(older, characters), step.is_last_attempt)
 
 
 def get_budget(step: Step) -> int:
