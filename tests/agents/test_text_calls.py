@@ -8,7 +8,8 @@ import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart
 from pydantic_ai.tools import ToolDefinition
 
-from headway.agents.models.text_calls import extract_text_calls, list_names, split_calls
+from headway.agents.models.text_calls import extract_text_calls, split_calls
+from headway.agents.tools.results import list_callable_names
 from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import text
 
@@ -145,7 +146,7 @@ def test_hostile_texts_take_no_time_and_call_nothing_odd(content: str) -> None:
 def test_tools_on_demand_can_be_called_by_name() -> None:
     schema = {"type": "object", "properties": {"name": {"type": "string", "enum": ["todo_add"]}, "arguments": {"type": "object"}}}
     tools = [ToolDefinition(name="now"), ToolDefinition(name="use_tool", parameters_json_schema=schema)]
-    assert list_names(tools) == {"now", "use_tool", "todo_add"}
+    assert list_callable_names(tools) == ["now", "use_tool", "todo_add"]
     for content in ('{"name": "todo_add", "arguments": {"subject": "milk"}}', '{"name": "use_tool", "arguments": {}}'):
         response = extract_text_calls(ModelResponse([TextPart(content)], finish_reason="stop"), tools)
         assert [call.tool_name for call in response.tool_calls] == [json.loads(content)["name"]]

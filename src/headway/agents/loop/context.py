@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from itertools import chain
 from typing import Any, NamedTuple
 
 from pydantic_ai.messages import InstructionPart
@@ -164,12 +163,3 @@ def list_granted_tools(toolbox: Toolbox, role: Role, mode: TurnMode) -> list[Too
 def to_tool_definition(tool: Tool, on_demand: list[str]) -> ToolDefinition:
     schema = build_use_schema(on_demand) if tool.name == USE_TOOL else tool.as_json()["input_schema"]
     return ToolDefinition(name=tool.name, description=tool.description, parameters_json_schema=schema)
-
-
-def list_tool_names(parameters: ModelRequestParameters) -> list[str]:
-    """List the names that a model may call: the tools whose schemas it gets, and those that use_tool gives access to."""
-    names = [tool.name for tool in parameters.function_tools if tool.name != USE_TOOL]
-    on_demand = (
-        tool.parameters_json_schema["properties"]["name"]["enum"] for tool in parameters.function_tools if tool.name == USE_TOOL
-    )
-    return [*names, *chain.from_iterable(on_demand)]

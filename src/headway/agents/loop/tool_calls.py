@@ -11,11 +11,11 @@ from headway.actions import jobs
 from headway.agents import prompts
 from headway.agents.facts import Facts, find_facts, to_metadata
 from headway.agents.loop import call_limits, gates, writ_calls
-from headway.agents.loop.context import PLAN_FAMILIES, RESULT_LIMIT, list_tool_names
+from headway.agents.loop.context import PLAN_FAMILIES, RESULT_LIMIT
 from headway.agents.loop.requests import CallTool, Sleep, Stop, ToolReturned
 from headway.agents.loop.step import Step
 from headway.agents.tools.agents import REPORT_TOOL, ReportOutcome
-from headway.agents.tools.results import READ_RESULT, USE_TOOL, build_handle
+from headway.agents.tools.results import READ_RESULT, USE_TOOL, build_handle, list_callable_names
 from headway.agents.tools.toolbox import (
     PendingRun,
     Result,
@@ -295,7 +295,8 @@ def to_event_data(step: Step, effect: Effect) -> dict[str, Any]:
 
 
 def describe_unknown_tool(step: Step, name: str) -> str:
-    tool_names = ", ".join(list_tool_names(step.context.offer.parameters))
+    tools = step.context.offer.parameters.function_tools
+    tool_names = ", ".join(known for known in list_callable_names(tools) if known != USE_TOOL)
     return f"There is no tool named {name[:80]!r}. Available: {tool_names}."
 
 

@@ -14,9 +14,9 @@ from uuid import uuid4
 from pydantic_ai.messages import ModelResponse, ModelResponsePart, TextPart, ToolCallPart
 from pydantic_ai.tools import ToolDefinition
 
+from headway.agents.tools.results import list_callable_names
 from headway.agents.tools.toolbox import match_name
 
-ON_DEMAND_TOOL: Final = "use_tool"  # its parameter `name` lists the tools that are granted but not described
 NAME_KEYS: Final = ("name", "tool", "tool_name", "function")
 ARGUMENT_KEYS: Final = ("arguments", "parameters", "args", "input")
 OTHER_KEYS: Final = frozenset(("id", "type"))
@@ -54,7 +54,7 @@ def extract_text_calls(response: ModelResponse, tools: Sequence[ToolDefinition])
     if response.tool_calls or response.finish_reason in UNFINISHED_REASONS or not response.text:
         return response
     is_cut_off = response.finish_reason == "length"
-    names = list_names(tools)
+    names = frozenset(list_callable_names(tools))
     prose, calls = ("", parse_calls(response.text, names, is_cut_off=True)) if is_cut_off else split_calls(response.text, names)
     if not calls:
         return response
@@ -65,15 +65,6 @@ def extract_text_calls(response: ModelResponse, tools: Sequence[ToolDefinition])
 
 def to_part(call: Call) -> ToolCallPart:
     return ToolCallPart(call.tool, call.arguments, f"call_{uuid4().hex}")
-
-
-def list_names(tools: Sequence[ToolDefinition]) -> frozenset[str]:
-    """List the tools that a text may call: those that were offered, and those that `use_tool` gives access to."""
-    on_demand: list[str] = []
-    for tool in tools:
-        if tool.name == ON_DEMAND_TOOL:
-            on_demand = tool.parameters_json_schema.get("properties", {}).get("name", {}).get("enum", [])
-    return frozenset((*(tool.name for tool in tools), *on_demand))
 
 
 def split_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:

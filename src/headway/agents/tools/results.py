@@ -2,9 +2,11 @@
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
 from pydantic import Field
+from pydantic_ai.tools import ToolDefinition
 
 from headway.agents.tools.agents import has_run
 from headway.agents.tools.execution import Execution
@@ -66,6 +68,15 @@ def fit(content: str, limit: int) -> str:
 class UseTool(Arguments):  # not validated: the agent loop replaces a call of use_tool with a call of the tool that it names
     name: NonEmptyText
     arguments: dict[str, Any] | None = None
+
+
+def list_callable_names(tools: Iterable[ToolDefinition]) -> list[str]:
+    """List the tools that a model may call: those whose schemas it gets, and those that use_tool gives access to."""
+    names: list[str] = []
+    for tool in tools:
+        on_demand = tool.parameters_json_schema["properties"]["name"]["enum"] if tool.name == USE_TOOL else ()
+        names += [tool.name, *on_demand]
+    return names
 
 
 def build_use_schema(names: list[str]) -> dict[str, Any]:

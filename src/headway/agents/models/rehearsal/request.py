@@ -1,7 +1,7 @@
 """What the rehearsal model sees of a request: the turn's request, its plan as facts, and the tool calls so far."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cached_property
 from hashlib import sha256
@@ -14,6 +14,7 @@ from headway.agents.attachments import strip_attachments
 from headway.agents.facts import Facts, find_facts
 from headway.agents.models.rehearsal import reading
 from headway.agents.models.rehearsal.reading import RecentResults, RehearsalCall, format_title, parse_json
+from headway.agents.tools.results import list_callable_names
 from headway.agents.tools.toolbox import to_result
 from headway.agents.transcript import to_storable
 from headway.ledger.todo import OPEN_STATUSES
@@ -61,7 +62,7 @@ RehearsalReply = str | list[PlannedCall]
 class ParsedMessages:
     def __init__(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> None:
         self.all = messages
-        self.offered = frozenset(iter_tool_names(parameters))
+        self.offered = frozenset(list_callable_names(parameters.function_tools))
         self.instructions = [part.content for part in parameters.instruction_parts or ()]
         requests = [(index, request) for index, message in enumerate(messages) if (request := find_request(message))]
         index, request = requests[-1] if requests else (0, RehearsalRequest(""))
@@ -136,13 +137,6 @@ class ParsedMessages:
             part.timestamp for part in reversed(list(iter_parts(self.all))) if isinstance(part, UserPromptPart | ToolReturnPart)
         )
         return next(moments, datetime.fromtimestamp(0, UTC))
-
-
-def iter_tool_names(parameters: ModelRequestParameters) -> Iterator[str]:
-    """Yield the tools that can be called, including those whose names are only listed in the schema of use_tool."""
-    for tool in parameters.function_tools:
-        yield tool.name
-        yield from tool.parameters_json_schema.get("properties", {}).get("name", {}).get("enum", ())
 
 
 SpokenPart = UserPromptPart | ToolReturnPart | ToolCallPart | TextPart
