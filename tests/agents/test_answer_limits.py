@@ -93,7 +93,7 @@ def test_an_answer_that_never_ends_is_cut_off(sqlite_url: str, tmp_path: Path) -
     hello = encode_stream(chunk({"content": "Hello."}), chunk({}, "stop"))
     with (
         run_provider(endless, hello) as provider,
-        open_talk(sqlite_url, tmp_path, HELLO, model=CHAT, model_timeout_s="0.3") as talk,
+        open_talk(sqlite_url, tmp_path, HELLO, model=CHAT, model_timeout_s="1") as talk,
     ):
         assert talk.say()["outcome"] == "answered"
         assert len(provider.requests) == 2  # the answer, and the rest of it
