@@ -159,7 +159,9 @@ def test_a_large_body_needs_a_token_a_length_and_a_route_that_takes_files(sqlite
     check_problem(without_length, 413, "too_large")
     stranger = httpx.post(f"{sqlite_chatter.base_url}{path}", content=large, headers=as_json | {"Authorization": "Bearer hw_no"})
     check_problem(stranger, 401, "unauthorized")
-    assert sqlite_chatter.post(path, content=large, headers=as_json).status_code == 202
+    accepted = sqlite_chatter.post(path, content=large, headers=as_json)
+    assert accepted.status_code == 202
+    wait_for_turn(sqlite_chatter, accepted.json()["turn_id"])  # its request must not reach the model during another test
 
 
 def test_the_rehearsal_model_refuses_images(client: Client) -> None:
