@@ -11,6 +11,7 @@ from headway.agents.loop.requests import AskModel, Assess, Compact, Request, Sle
 from headway.agents.transcript import TranscriptEntry
 from headway.agents.window import Size, find_compactions, measure, select_window
 from headway.ledger.job import Job
+from headway.ledger.permission import Approval
 from headway.ledger.run import Effect, Run, RunEnd, TurnOutcome
 from headway.ledger.todo import Todo
 from headway.ledger.writ_parser import parse
@@ -36,6 +37,7 @@ class Step:
         self.known_window: list[TranscriptEntry] | None = None  # until the entries change
         self.first_new = self.next_number
         self.unsaved: list[str] = []  # encoded messages that are appended but not yet written
+        self.proposed: list[Approval] = []  # calls that this step has proposed
         self.limits = context.runtime.limits
 
     @property

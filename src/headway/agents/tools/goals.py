@@ -64,6 +64,7 @@ GOAL_TOOLS = (
         SetGoal,
         set_goal,
         needs=has_run,
+        needs_approval=True,
     ),
     Tool(
         "discover_goal",

@@ -94,12 +94,17 @@ class Tool(NamedTuple):
     # Other tools reach outside the ledger, on a thread or on the event loop.
     on_thread: Callable[[Execution, Any], Any] | None = None
     on_event_loop: Callable[[Execution, Any], Awaitable[Any]] | None = None
-    # Tools that wait for a sub-agent are started once, then polled until there is a result.
-    begin_wait: Callable[[Transaction, Execution, Any], "PendingRun"] | None = None
-    poll: Callable[[Transaction, Execution, Any, "PendingRun"], Any | None] | None = None
+    # Tools that wait for a sub-agent or a person are started once, then polled until there is a result.
+    begin_wait: Callable[[Transaction, Execution, Any], "Pending"] | None = None
+    poll: Callable[[Transaction, Execution, Any, "Pending"], Any | None] | None = None
     timeout_s: float = 60.0
     # Whether calling it twice has the same effect as once. Otherwise it is never repeated while its outcome is unknown.
     idempotent: bool = False
+    # Whether a person must approve each call, unless the policy says otherwise.
+    needs_approval: bool = False
+    # The arguments that say what a call touches. A rule that always allows a call names them.
+    key_arguments: tuple[str, ...] = ()
+    path_arguments: tuple[str, ...] = ()  # those that are paths in the workspace
     # The form in which this tool family returns an error.
     refuse: Callable[[str], Any] = lambda message: {"error": message}
     # The form of its result that our own agents get: without what they do not need.
@@ -118,10 +123,10 @@ def build_input_schema(arguments: type[Arguments]) -> dict[str, Any]:
     return compact_schema(arguments.model_json_schema())
 
 
-class PendingRun(NamedTuple):
-    """The run that a call waits for, and the deadline."""
+class Pending(NamedTuple):
+    """What a call waits for: the id of a run or of a question, and the deadline."""
 
-    run_id: str
+    id: str
     until: int = NEVER
 
 
