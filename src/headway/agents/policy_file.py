@@ -4,6 +4,7 @@ import fcntl
 import json
 import logging
 import os
+import stat
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -118,10 +119,12 @@ def read_text(path: str) -> str:
 
 def replace_text(path: str, text: str) -> None:
     """Replace the file at once, so that a reader or a crash never sees a part of it."""
-    folder = os.path.dirname(path) or "."
+    path = os.path.realpath(path)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=folder)
+        handle, temporary = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=os.path.dirname(path))
         try:
+            with suppress(FileNotFoundError):
+                os.fchmod(handle, stat.S_IMODE(os.stat(path).st_mode))
             with open(handle, "w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
