@@ -6,6 +6,7 @@ of a turn, the runtime's own messages and what the agent itself has said do not 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Final
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
@@ -52,13 +53,12 @@ class Quotations:
         for message in self.earlier:
             self._add(message, is_earlier=True)
         self.earlier = ()
-        if not entries or entries[-1].n <= self.last_number:
-            return
-        for entry in entries:  # also those that are no longer sent
-            if entry.n > self.last_number:
-                self._add(entry.message)
-                self.noticed.update(list_noticed_lines(entry.message))
-        self.last_number = entries[-1].n
+        new = takewhile(lambda entry: entry.n > self.last_number, reversed(entries))
+        requests = [entry for entry in new if isinstance(entry.message, ModelRequest)]  # also those that are no longer sent
+        for entry in reversed(requests):
+            self._add(entry.message)
+            self.noticed.update(list_noticed_lines(entry.message))
+            self.last_number = entry.n  # never that of the answer itself, whose transaction may be rolled back
 
     def _add(self, message: ModelMessage, *, is_earlier: bool = False) -> None:
         for text in list_read_texts(message, is_earlier=is_earlier):
