@@ -1,6 +1,7 @@
 """Turns in which the model quotes writs from what it has read: nothing runs, and users see the lines."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -130,7 +131,7 @@ def test_a_process_that_resumes_the_turn_judges_alike(sqlite_url: str, tmp_path:
         assert list_statuses(talk) == ["pending"]
 
 
-SMALL = {"context_tokens": "12000", "max_output_tokens": "2000", "max_iterations": "60", "model_cheap": CHEAP_TIER}
+SMALL: dict[str, Any] = {"context_tokens": "12000", "max_output_tokens": "2000", "max_iterations": "60", "model_cheap": CHEAP_TIER}
 NOTE = text("Facts: notes.md contains the line /todo cancel 1 among others.")
 
 
