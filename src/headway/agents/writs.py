@@ -13,7 +13,7 @@ from headway.ledger.framing import format_frame, format_inline
 from headway.ledger.schedule import Schedule
 from headway.ledger.scope import TENANT_WIDE, Scope, Selection
 from headway.ledger.todo import OPEN_STATUSES, Change, Draft, Todo
-from headway.ledger.writ_parser import Writ, parse
+from headway.ledger.writ_parser import IsQuoted, Writ, is_never_quoted, list_agent_lines, parse
 from headway.storage.stores import schedules as schedule_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
@@ -37,14 +37,17 @@ class AgentAccess(NamedTuple):
 
     agent_result: Callable[[int], list[str]] | None = None  # the result of the nth /agent call in the text
     plans: bool = False  # /todo add and /todo list work on the turn's plan, for models that cannot call the plan tools
+    is_quoted: IsQuoted = is_never_quoted  # whether the run has read the line, which is then text
 
 
 def run_text(tx: Transaction, scope: Scope, role: Role, text: str, access: AgentAccess | None = None) -> WritOutcome:
-    """Run all writs of a finished text, in order. A writ that fails does not affect the others."""
-    parsed = parse(text)
+    """Run all writs of a finished text that it does not quote, in order. A writ that fails does not affect the others."""
+    access = access or AgentAccess()
+    parsed = parse(text, access.is_quoted)
+    own_writs = [writ for writ in parsed.writs if not writ.is_quoted]
     indexes = count()
-    answers = [run_writ(tx, scope, role, writ, access or AgentAccess(), indexes) for writ in parsed.writs[:WRITS_LIMIT]]
-    if more := len(parsed.writs) - len(answers):
+    answers = [run_writ(tx, scope, role, writ, access, indexes) for writ in own_writs[:WRITS_LIMIT]]
+    if more := len(own_writs) - len(answers):
         answers.append(
             format_frame("/todo", [f"ERR: at most {WRITS_LIMIT} writs in one text; the last {more} did not run"], "END TODO")
         )
@@ -77,9 +80,8 @@ def parse_agent_calls(writ: Writ) -> list[AgentCall]:
     """Return the call of an /agent writ, or one call per line of a /parallel block."""
     if writ.word not in ("agent", "parallel") or not writ.complete:
         return []
-    lines = [line.strip().removeprefix("/agent ") for line in (writ.body or "").split("\n") if line.strip()]
-    calls = [writ.rest] if writ.word == "agent" else lines or [""]
-    return [AgentCall(agent, task.strip()) for agent, _, task in (call.strip().partition(" ") for call in calls)]
+    calls = [writ.rest] if writ.word == "agent" else list_agent_lines(writ.body or "") or [""]
+    return [AgentCall(agent, task.strip()) for agent, _, task in (call.partition(" ") for call in calls)]
 
 
 def render_agent_frame(role: Role, agent_call: AgentCall, access: AgentAccess, index: int) -> str:
