@@ -98,6 +98,8 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
         {"content": "hello"},
         {"content": "hello", "mode": "queue"},
     ],
+    ("POST", "/v1/turns/{turn_id}/messages"): lambda ids: [{"content": "hello"}],
+    ("POST", "/v1/agents/{run_id}/messages"): lambda ids: [{"content": "hello"}],
     ("POST", "/v1/goals/{goal_id}/decision"): lambda ids: [{"action": "abandon"}, {"action": "replan", "note": "x"}],
     ("PUT", "/v1/schedules/{name}"): lambda ids: [
         {"every_s": 60, "message": {"conversation_id": ids.conversation, "content": "go"}},
