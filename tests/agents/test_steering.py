@@ -1,5 +1,6 @@
 """Steering: what a person writes to a running turn or sub-agent is read at its next step, and before it ends with an answer."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,9 @@ def send(talk: Talk, *contents: str) -> None:
     assert talk.run is not None
     turn_id = talk.run.turn_id or ""
     for content in contents:
-        talk.database.write(lambda tx, content=content: steering.send_to_turn(tx, talk.tenant_id, turn_id, content, "ada"))
+        talk.database.write(
+            partial(steering.send_to_turn, tenant_id=talk.tenant_id, turn_id=turn_id, content=content, sender="ada")
+        )
 
 
 def send_to_sub_agent(talk: Talk, task: str, content: str) -> None:
