@@ -13,6 +13,7 @@ from headway.agents import writs
 from headway.agents.delegation import Assignment, delegate
 from headway.agents.loop.requests import Sleep
 from headway.agents.loop.step import Step
+from headway.agents.permission import find_writ_refusal
 from headway.agents.quotations import render_notice
 from headway.agents.transcript import TranscriptEntry
 from headway.agents.writs import AgentAccess, AgentCall
@@ -52,7 +53,12 @@ def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptP
         if any(lines is None for lines in answers):
             return Sleep(NEVER)
         results = [lines for lines in answers if lines is not None]
-    access = AgentAccess(lambda index: results[index], not has_tools, quotations.judge(step.entries))
+    access = AgentAccess(
+        lambda index: results[index],
+        not has_tools,
+        quotations.judge(step.entries),
+        lambda writ: find_writ_refusal(step.tx, writ.word, writ.rest, step.context.execution),
+    )
     output = writs.run_text(step.tx, step.context.scope, step.context.role, text, access).output
     return [UserPromptPart("\n".join([output, *notices]))]
 
@@ -62,6 +68,8 @@ def start_agent(step: Step, n: int, index: int, agent_call: AgentCall) -> Effect
     try:
         if not agent_call.task:
             raise Invalid("write it as /agent NAME TASK")
+        if refusal := find_writ_refusal(step.tx, "agent", f"{agent_call.agent} {agent_call.task}", step.context.execution):
+            raise Invalid(refusal)
         assignment = Assignment(step.context.runtime.roles.find(agent_call.agent), agent_call.task)
         child = step.tx.attempt(lambda tx: delegate(tx, step.run, assignment, step.limits))
         effect = effect._replace(result=child.id)
