@@ -35,13 +35,9 @@ def rule_on_call(tx: Transaction, tool: Tool, arguments: dict[str, Any], executi
     if not tool.needs_approval and not policy.concerns(PolicyCall(tool.name, execution.role.name)):
         return ALLOW_RULING
     execution, parsed_arguments = validate_call(tool, arguments, execution)
-    return apply_policy(tx, tool, parsed_arguments, execution)
-
-
-def apply_policy(tx: Transaction, tool: Tool, arguments: Arguments, execution: Execution) -> Ruling:
     tenant = find_tenant_name(tx, execution.scope.tenant_id)
-    call = describe_call(tool, arguments, execution.role.name, tenant, execution.workspace)
-    return execution.policy.current.decide(call, asks_by_default=tool.needs_approval)
+    call = describe_call(tool, parsed_arguments, execution.role.name, tenant, execution.workspace)
+    return policy.decide(call, asks_by_default=tool.needs_approval)
 
 
 def find_refusal(tx: Transaction, tool: Tool, arguments: dict[str, Any], execution: Execution) -> str:
@@ -53,6 +49,19 @@ def find_refusal(tx: Transaction, tool: Tool, arguments: dict[str, Any], executi
     if ruling.decision == "ask":
         return f"{tool.name} needs a person's approval, which this agent cannot wait for ({ruling.why})."
     return f"The policy does not allow this call ({ruling.why})." if ruling.decision == "deny" else ""
+
+
+def find_writ_refusal(tx: Transaction, word: str, rest: str, execution: Execution) -> str:
+    """Return why the policy does not let a writ run; empty if it does. A writ is a tool named like its first word: `/todo`."""
+    policy = execution.policy.current
+    call = PolicyCall(f"/{word}", execution.role.name, arguments={"text": (rest,)})
+    if not policy.concerns(call):
+        return ""
+    tenant = find_tenant_name(tx, execution.scope.tenant_id)
+    ruling = policy.decide(call._replace(tenant=tenant), asks_by_default=False)
+    if ruling.decision == "ask":
+        return f"a writ cannot wait for a person's approval ({ruling.why}); call the tool instead"
+    return f"the policy does not allow this ({ruling.why})" if ruling.decision == "deny" else ""
 
 
 async def call_without_run(toolbox: Toolbox, name: str, arguments: dict[str, Any]) -> Result:

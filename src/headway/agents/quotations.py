@@ -16,13 +16,13 @@ from headway.agents.delegation import TODO_HINT
 from headway.agents.facts import Facts, find_facts
 from headway.agents.prompts import CHECK_IN_PREFIX, NOTE_HEADING
 from headway.agents.transcript import TranscriptEntry
+from headway.agents.writs import ENDS
 from headway.ledger.framing import format_frame, format_inline
-from headway.ledger.writ_parser import IsQuoted, ReadWrits, Writ
+from headway.ledger.writ_parser import QuotationTest, ReadWrits, Writ
 
 NOTICES_LIMIT: Final = 20  # per run; after that, quoted writs are text without a notice
 NOTICE_LENGTH: Final = 500  # characters of the quoted writ
 NOTICE_PREFIX: Final = "ERR: not run, because you have read this line: "
-ENDS: Final = {"todo": "END TODO", "schedule": "END SCHEDULE"}
 
 
 class Quotations:
@@ -34,7 +34,7 @@ class Quotations:
         self.read_writs = ReadWrits()
         self.noticed: set[str] = set()  # the quoted writs of this run that the model was told about
 
-    def judge(self, entries: Sequence[TranscriptEntry]) -> IsQuoted:
+    def judge(self, entries: Sequence[TranscriptEntry]) -> QuotationTest:
         """Return a function that tells whether a writ of the answer to these messages is quoted from them or from earlier turns."""
 
         def is_quoted(line: str) -> bool:

@@ -13,7 +13,7 @@ from headway.ledger.framing import format_frame, format_inline
 from headway.ledger.schedule import Schedule
 from headway.ledger.scope import TENANT_WIDE, Scope, Selection
 from headway.ledger.todo import OPEN_STATUSES, Change, Draft, Todo
-from headway.ledger.writ_parser import IsQuoted, Writ, is_never_quoted, list_agent_lines, parse
+from headway.ledger.writ_parser import QuotationTest, Writ, is_never_quoted, list_agent_lines, parse
 from headway.storage.stores import schedules as schedule_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
@@ -21,6 +21,7 @@ from headway.storage.transaction import Transaction
 LIST_LIMIT = 50
 TENANT_WIDE_FLAG = "--tenant-wide"
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+ENDS = {"todo": "END TODO", "schedule": "END SCHEDULE"}
 WRITS_LIMIT = 200  # per text, which is one transaction
 NUMBER_AND_OUTCOME = re.compile(r"(#?\d+): +(\S.*)", re.DOTALL)
 
@@ -37,7 +38,8 @@ class AgentAccess(NamedTuple):
 
     agent_result: Callable[[int], list[str]] | None = None  # the result of the nth /agent call in the text
     plans: bool = False  # /todo add and /todo list work on the turn's plan, for models that cannot call the plan tools
-    is_quoted: IsQuoted = is_never_quoted  # whether the run has read the line, which is then text
+    is_quoted: QuotationTest = is_never_quoted  # whether the run has read the line, which is then text
+    find_refusal: Callable[[Writ], str] = lambda _writ: ""  # why the policy does not let the writ run
 
 
 def run_text(tx: Transaction, scope: Scope, role: Role, text: str, access: AgentAccess | None = None) -> WritOutcome:
@@ -56,6 +58,8 @@ def run_text(tx: Transaction, scope: Scope, role: Role, text: str, access: Agent
 
 def run_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ, access: AgentAccess, indexes: Iterator[int]) -> str:
     """Run one writ and render the frame that answers it. If it fails, its changes are rolled back."""
+    if writ.word in ENDS and (refusal := access.find_refusal(writ)):
+        return format_frame(f"/{writ.word}", [f"ERR: {refusal}"], ENDS[writ.word])
     if writ.word == "todo":
         return run_todo_writ(tx, scope, role, writ, PLAN_VERBS if access.plans and scope.turn_id else VERBS)
     if writ.word == "schedule":

@@ -13,22 +13,19 @@ from headway.agents import writs
 from headway.agents.delegation import Assignment, delegate
 from headway.agents.loop.requests import Sleep
 from headway.agents.loop.step import Step
-from headway.agents.permission import apply_policy
+from headway.agents.permission import find_writ_refusal
 from headway.agents.quotations import render_notice
-from headway.agents.tools.toolbox import parse_arguments
 from headway.agents.transcript import TranscriptEntry
 from headway.agents.writs import AgentAccess, AgentCall
 from headway.ledger.errors import HeadwayError, Invalid, StorageError
 from headway.ledger.framing import format_inline
 from headway.ledger.job import NEVER
-from headway.ledger.permission import PolicyCall
 from headway.ledger.run import Effect
 from headway.storage.stores import runs as run_store
 
 FIRST_AGENT_PLACE = 1_000  # effect places of sub-agents, above those of all tool calls
 ANSWER_LIMIT = 20_000
 AGENT_WRIT = "/agent"
-DELEGATE = "delegate"  # the tool that a writ stands for
 
 
 def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptPart] | Sleep:
@@ -56,7 +53,12 @@ def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptP
         if any(lines is None for lines in answers):
             return Sleep(NEVER)
         results = [lines for lines in answers if lines is not None]
-    access = AgentAccess(lambda index: results[index], not has_tools, quotations.judge(step.entries))
+    access = AgentAccess(
+        lambda index: results[index],
+        not has_tools,
+        quotations.judge(step.entries),
+        lambda writ: find_writ_refusal(step.tx, writ.word, writ.rest, step.context.execution),
+    )
     output = writs.run_text(step.tx, step.context.scope, step.context.role, text, access).output
     return [UserPromptPart("\n".join([output, *notices]))]
 
@@ -66,7 +68,8 @@ def start_agent(step: Step, n: int, index: int, agent_call: AgentCall) -> Effect
     try:
         if not agent_call.task:
             raise Invalid("write it as /agent NAME TASK")
-        check_policy(step, agent_call)
+        if refusal := find_writ_refusal(step.tx, "agent", f"{agent_call.agent} {agent_call.task}", step.context.execution):
+            raise Invalid(refusal)
         assignment = Assignment(step.context.runtime.roles.find(agent_call.agent), agent_call.task)
         child = step.tx.attempt(lambda tx: delegate(tx, step.run, assignment, step.limits))
         effect = effect._replace(result=child.id)
@@ -76,16 +79,6 @@ def start_agent(step: Step, n: int, index: int, agent_call: AgentCall) -> Effect
         effect = effect._replace(state="failed", result=f"ERR: {format_inline(str(error))}")
     run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, effect)
     return effect
-
-
-def check_policy(step: Step, agent_call: AgentCall) -> None:
-    """Apply the rules about `delegate`, which does the same. A writ cannot wait for approval."""
-    execution = step.context.execution
-    if execution.policy.current.concerns(PolicyCall(DELEGATE, execution.role.name)):
-        tool = step.context.runtime.toolbox.tools[DELEGATE]
-        ruling = apply_policy(step.tx, tool, parse_arguments(tool, agent_call._asdict()), execution)
-        if ruling.decision != "allow":
-            raise Invalid(f"the policy does not allow this ({ruling.why})")
 
 
 def poll_agent(step: Step, effect: Effect) -> list[str] | None:
