@@ -45,8 +45,8 @@ class Quotations:
 
     def list_unnoticed(self, writs: Iterable[Writ]) -> list[Writ]:
         """Return the quoted writs of which the model has got no notice yet."""
-        quoted = {render_line(writ): writ for writ in reversed([*writs]) if writ.is_quoted}
-        unnoticed = [writ for line, writ in reversed(quoted.items()) if line not in self.noticed]
+        quoted = {render_line(writ): writ for writ in writs if writ.is_quoted}
+        unnoticed = [writ for line, writ in quoted.items() if line not in self.noticed]
         return unnoticed[: max(0, NOTICES_LIMIT - len(self.noticed))]
 
     def _search(self, entries: Sequence[TranscriptEntry]) -> None:
@@ -84,10 +84,10 @@ def list_read_texts(message: ModelMessage, *, is_earlier: bool) -> Iterator[str]
 
 def find_foreign_text(text: str, facts: Facts, *, is_earlier: bool) -> str:
     """Return the part of a runtime message that others wrote."""
-    if "task" in facts or text.startswith(CHECK_IN_PREFIX):
-        return text.replace(TODO_HINT, "")
     if "compaction" in facts:
         return text.partition(NOTE_HEADING)[2] if is_earlier else ""
+    if "task" in facts or text.startswith(CHECK_IN_PREFIX):
+        return text.replace(TODO_HINT, "")
     return "\n".join(line for line in list_frame_lines(text) if not line.startswith("["))
 
 
