@@ -14,6 +14,8 @@ from headway.actions import conversations, idempotency, jobs, schedules, spendin
 from headway.actions.live_text import LiveText
 from headway.actions.people import steering
 from headway.agents import role_files
+from headway.agents.permission import Permission
+from headway.agents.policy_file import PolicyFile
 from headway.agents.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
 from headway.agents.tools import catalogue
 from headway.agents.tools.builtin import ExternalAccess
@@ -26,6 +28,7 @@ from headway.ledger.attachment import Attachment, build_attachment
 from headway.ledger.errors import Conflict, SettingsError
 from headway.ledger.events import encode_json
 from headway.ledger.job import Job
+from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
 from headway.ledger.run import REHEARSAL_MODEL, Run, TurnMode
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT
@@ -61,6 +64,8 @@ class Headway:
         self.toolbox = catalogue.build_toolbox(
             ExternalAccess(settings.http_allow, settings.commands), Path(settings.home, "tools"), tools
         )
+        self.policy = PolicyFile(os.path.join(settings.home, POLICY_FILE_NAME))
+        self.permission = Permission(self.policy, self.toolbox, settings.get_workspace)
         self.remote_tools = self.toolbox.only(REMOTE_FAMILIES)
         self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
         self.database = Database(settings.database_url, on_commit=self._on_commit)
@@ -113,7 +118,9 @@ class Headway:
         """Build the context for tools that are called in this scope."""
         workspace = self.settings.get_workspace(resolved.scope.tenant_id)
         folder, conversation = self.settings.task_folder, resolved.conversation_uuid
-        return Execution(self.database, folder, resolved.scope, role, conversation, workspace, redact=self.redact)
+        return Execution(
+            self.database, folder, resolved.scope, role, conversation, workspace, policy=self.policy, redact=self.redact
+        )
 
     def close(self) -> None:
         """Close the database. Call `stop_agents` first."""

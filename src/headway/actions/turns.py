@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, get_args
 from uuid import uuid4
 
 from headway.actions import conversations, halts, jobs, runs, spending
+from headway.actions.people import waiting
 from headway.actions.spending import Usage
 from headway.ledger import text
 from headway.ledger.attachment import Attachment, check_attachments
@@ -164,6 +165,7 @@ def cancel(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:
 
 
 def end(tx: Transaction, run: Run, status: RunStatus, turn_status: TurnStatus, outcome: str | None, result: str | None) -> Run:
+    waiting.cancel_if_waiting(tx, run)
     run = spending.release(tx, run)
     run = run._replace(status=status, result=result, updated_at=tx.now, ended_at=tx.now)
     run_store.save(tx, run)
@@ -234,7 +236,8 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
         "conversation_id": turn.conversation_id,
         "request": turn.request,
         "mode": turn.mode,
-        "status": turn.status,
+        "status": turn.shown_status,
+        "waiting_for": waiting.find_by_turn(tx, tenant_id, turn.id) if turn.waiting else None,
         "iterations": run.iterations if run else 0,
         "limit": run.limit if run else limits.iterations,
         "resubmissions": run.resubmissions if run else 0,

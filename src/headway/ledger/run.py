@@ -6,7 +6,7 @@ from headway.ledger.attachment import AttachmentInfo
 
 RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "canceled"]
 TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit"]
-EffectState = Literal["started", "succeeded", "failed", "unknown"]
+EffectState = Literal["proposed", "started", "succeeded", "failed", "unknown"]
 TurnMode = Literal["plan", "queue"]
 
 REHEARSAL_MODEL: Final = "rehearsal"  # the built-in stand-in for an LLM, which needs no API key
@@ -151,6 +151,7 @@ class Limits(NamedTuple):
     retry_delay_ms: int = 1_000  # after the first failure; doubles with each further one
     retry_after_max_ms: int = 3_600_000  # cap on the delay that a provider asks for
     tool_retries_ms: int = 300_000  # tool calls are retried for at most this long after the first attempt
+    approval_ms: int = 24 * 3600 * 1000  # a proposed call expires after this long
     per_parent: int = 4  # concurrent sub-agents per parent
     depth: int = 2  # nesting of sub-agents
     breadth: int = 16  # sub-agents per turn at once, including waiting ones

@@ -210,7 +210,7 @@ def find_result(tx: Transaction, tenant_id: int, conversation_id: int, run_id: s
     row = tx.one(
         """SELECT e.result FROM effects e JOIN runs r ON r.id = e.run_id
             WHERE r.tenant_id = ? AND r.conversation_id = ? AND r.id >= ? AND r.id < ? AND e.tenant_id = r.tenant_id
-            AND e.n = ? AND e.place = ? AND e.state <> 'started' ORDER BY r.id LIMIT 1""",
+            AND e.n = ? AND e.place = ? AND e.state NOT IN ('proposed', 'started') ORDER BY r.id LIMIT 1""",
         tenant_id,
         conversation_id,
         run_id,
@@ -222,11 +222,11 @@ def find_result(tx: Transaction, tenant_id: int, conversation_id: int, run_id: s
 
 
 def save_effect(tx: Transaction, tenant_id: int, run_id: str, effect: Effect) -> None:
-    ended_at = 0 if effect.state == "started" else tx.now
+    ended_at = 0 if effect.state in ("proposed", "started") else tx.now
     tx.run(
         f"""INSERT INTO effects (run_id, tenant_id, {EFFECT_COLUMNS}, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            ON CONFLICT (run_id, n, place) DO UPDATE SET state = excluded.state, result = excluded.result,
-            ended_at = excluded.ended_at""",
+            ON CONFLICT (run_id, n, place) DO UPDATE SET arguments = excluded.arguments, state = excluded.state,
+            result = excluded.result, started_at = excluded.started_at, ended_at = excluded.ended_at""",
         run_id,
         tenant_id,
         *effect._replace(started_at=effect.started_at or tx.now),
