@@ -7,7 +7,6 @@ from contextlib import contextmanager, suppress
 
 from psycopg.conninfo import conninfo_to_dict
 
-
 COMMITTED = b"COMMIT\x00"  # the server's reply, however the statement was sent: as text, or prepared
 
 
