@@ -6,11 +6,9 @@ from uuid import uuid4
 
 from headway.actions import claims, idempotency, memory, notices, schedules, spending, tenants, turns
 from headway.actions.notices import NoticeSubject
-from headway.actions.people import approvals, questions, steering
+from headway.actions.people import steering
 from headway.actions.schedules import Timing
 from headway.ledger.attachment import Attachment
-from headway.ledger.job import NEVER
-from headway.ledger.permission import Approval, PersonQuestion
 from headway.ledger.run import Effect, Run
 from headway.ledger.scope import Scope
 from headway.storage.stores import goals as goal_store
@@ -38,8 +36,6 @@ class Ids:
     goal: int
     sub_goal: int
     plan_item: str
-    approval: int
-    question: int
 
 
 UNKNOWN_IDS = Ids(
@@ -54,8 +50,6 @@ UNKNOWN_IDS = Ids(
     987_654_321,
     987_654_321,
     str(uuid4()),
-    987_654_321,
-    987_654_321,
 )
 
 
@@ -65,7 +59,7 @@ def fill_tenant(desk: TenantHarness) -> Ids:
     run = desk.write(turns.start, conversation.id, turns.TurnRequest("look into it", attachments=(NOTE,)))
     turn = run.turn_id
     assert turn is not None
-    approval, question = desk.database.write(lambda tx: write_run_rows(tx, run))
+    desk.database.write(lambda tx: write_run_rows(tx, run))
     planned = desk.add("planned", conversation_id=conversation.id, turn_id=turn)
     desk.add("waiting", conversation_id=conversation.id, depends_on=(planned.id,))
     desk.add("claimed", conversation_id=conversation.id)
@@ -91,8 +85,6 @@ def fill_tenant(desk: TenantHarness) -> Ids:
         goal.id,
         desk.read(goal_store.list_sub_goals, goal.id)[0].id,
         planned.uuid,
-        approval.id,
-        question.id,
     )
 
 
@@ -100,8 +92,8 @@ def message_work(conversation_id: int) -> dict[str, Any]:
     return {"message": {"conversation_id": conversation_id, "content": "go"}}
 
 
-def write_run_rows(tx: Transaction, run: Run) -> tuple[Approval, PersonQuestion]:
-    """Write the rows that an agent's run leaves. Returns what it waits for."""
+def write_run_rows(tx: Transaction, run: Run) -> None:
+    """Write the rows that an agent's run leaves."""
     run_store.append_messages(tx, run.tenant_id, run.id, 0, "{}")
     run_store.save_effect(tx, run.tenant_id, run.id, Effect(0, 0, "call", "now", "{}", "started"))
     steering.send(tx, run, "look closer", "ada")
@@ -109,9 +101,6 @@ def write_run_rows(tx: Transaction, run: Run) -> tuple[Approval, PersonQuestion]
     spending.settle(tx, run, ModelCall("strong", "some:model", 1, 1, 7), 100)
     memory.remember(tx, Scope(run.tenant_id, run.conversation_id), "the door is green")
     notices.notify(tx, run.tenant_id, "note", "look", NoticeSubject(run.conversation_id, run.turn_id))
-    proposed = Effect(0, 1, "another call", "run_command", '{"command": ["ls"]}', "proposed")
-    run_store.save_effect(tx, run.tenant_id, run.id, proposed)
-    return approvals.propose(tx, run, proposed, "it asks", NEVER), questions.ask(tx, run, "Which door?")
 
 
 def list_tenant_tables(tx: Transaction) -> list[str]:
