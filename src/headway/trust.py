@@ -265,10 +265,13 @@ def read_record(path: str) -> TrustRecord | None:
         with open(path, encoding="utf-8") as file:
             document = json.load(file)
         return TrustRecord(str(document["folder"]), dict(document["files"]), int(document["trusted_at"]))
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
     except OSError as error:
-        raise SettingsError(f"The record of a trusted folder cannot be read: {path}: {error.strerror}. Check its owner.") from None
+        raise SettingsError(
+            f"The record of a trusted folder cannot be read: {path}: {error.strerror}. "
+            "Check its owner, or set XDG_STATE_HOME to a folder that you can write to."
+        ) from None
 
 
 def list_records() -> list[TrustRecord]:

@@ -40,7 +40,7 @@ def trust(invocation: Invocation, folder: str, yes: bool, revoke: bool, as_list:
 def agree(invocation: Invocation, folder: str, *, yes: bool) -> None:
     inspection = trusted_folders.inspect(folder)
     if inspection.may_be_used:
-        answer(invocation, folder, "Already trusted" if inspection.needs_trust else "Nothing needs trust in")
+        answer(invocation, folder, "Already trusted" if inspection.needs_trust else "Nothing needs trust")
         return
     if not yes:
         if not is_person_present():
