@@ -142,13 +142,13 @@ def test_help_and_completion_need_no_trust(clone: Shell) -> None:
 
 
 def test_a_program_is_refused_unless_it_names_the_home(clone: Shell, tmp_path: Path) -> None:
-    async def open_headway(**options: str) -> None:
-        async with Headway.open(**options) as opened:
+    async def open_headway(home: str | None) -> None:
+        async with Headway.open(home=home) as opened:
             assert opened.settings.commands == ()
 
     with pytest.raises(UntrustedFolder, match="headway trust"):
-        asyncio.run(open_headway())
-    asyncio.run(open_headway(home=str(tmp_path / "home")))
+        asyncio.run(open_headway(None))
+    asyncio.run(open_headway(str(tmp_path / "home")))
     assert not was_imported(clone)
 
 
