@@ -143,7 +143,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     )
     if unknown := sorted(set(flag_values) - known):
         raise SettingsError(f"Unknown setting {unknown[0][:80]!r}. Known settings: {', '.join(sorted(known))}.")
-    trust.record_new_home(inspection)
+    trust.record_new_home(inspection, home)
     return settings
 
 

@@ -286,12 +286,21 @@ def record_trust(inspection: Inspection) -> None:
         write_record(inspection.folder, inspection.files)
 
 
-def record_new_home(inspection: Inspection) -> None:
-    """Record a folder in which Headway is about to create the home, so that it is not taken for the work of a stranger."""
-    if inspection.home and not inspection.has_data:
-        record = inspection.record or find_record(inspection.folder)
-        if record is None or record.files != inspection.files:
-            record_trust(inspection)
+def record_new_home(inspection: Inspection, home: str) -> None:
+    """Record the folder in which Headway is about to create the home, so that the home is not taken for a stranger's."""
+    if inspection.home:
+        if not inspection.has_data:
+            record_if_new(inspection)
+    elif os.path.basename(home) == HOME:
+        with suppress(SettingsError):  # a home that was named is used with or without a record
+            if not list_names(home) and not (found := inspect(os.path.dirname(home))).needs_trust:
+                record_if_new(found)
+
+
+def record_if_new(inspection: Inspection) -> None:
+    record = inspection.record or find_record(inspection.folder)
+    if record is None or record.files != inspection.files:
+        record_trust(inspection)
 
 
 def revoke_trust(folder: str) -> bool:

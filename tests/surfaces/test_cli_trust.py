@@ -162,6 +162,15 @@ def test_a_home_that_headway_created_needs_no_question(headway: Shell) -> None:
     assert "✔ trust     trusted: .headway (todos" in headway.ok("doctor")
 
 
+def test_a_home_that_headway_created_under_its_name_needs_no_question(headway: Shell) -> None:
+    """An editor starts `headway mcp --home …`; later a person types commands in that folder."""
+    headway.ok("todo", "add", "one", "--home", str(headway.folder / ".headway"))
+    assert headway.ok("todo", "list") == "#1 [pending] one\n"
+    headway.ok("trust", "--revoke")
+    headway.ok("todo", "list", "--home", ".headway")
+    assert headway("todo", "list").code == 2
+
+
 def test_a_tool_that_appears_later_needs_trust(headway: Shell) -> None:
     headway.ok("todo", "add", "one")
     write_tool(headway.folder)
