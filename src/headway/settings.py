@@ -182,6 +182,7 @@ def build_limits(count: Callable[..., int], amount: Callable[..., float]) -> Lim
         attempts=max(1, count("model_retries", Limits().attempts, minimum=0)),
         retry_delay_ms=int(amount("retry_delay_s", 1) * 1000),
         retry_after_max_ms=int(amount("retry_after_max_s", Limits().retry_after_max_ms / 1000) * 1000),
+        approval_ms=int(amount("approval_timeout_s", Limits().approval_ms / 1000, minimum=1) * 1000),
         per_parent=count("subagents_per_parent", Limits().per_parent),
         depth=count("agent_depth", Limits().depth, minimum=0),
         budget=int(amount("budget_usd", 5.00) * NANOS_PER_DOLLAR),

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from headway.actions import goals, halts, journal
+from headway.actions.people import waiting
 from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import NotFound
@@ -28,7 +29,11 @@ def list_page(tx: Transaction, tenant_id: int, status: GoalStatus | None, limit:
     """List goals with their progress, newest first."""
     (before,) = CURSORS.decode(cursor)
     rows = goal_store.list_page(tx, tenant_id, status, limit + 1, before)
-    summaries = [journal.build_summary(goal, run_store.sum_goal_cost(tx, tenant_id, goal.id)) for goal in rows[:limit]]
+    waits = waiting.find_by_goal(tx, tenant_id)
+    summaries = [
+        {**journal.build_summary(goal, run_store.sum_goal_cost(tx, tenant_id, goal.id)), "waiting_for": waits.get(goal.id)}
+        for goal in rows[:limit]
+    ]
     return GoalPage(summaries, CURSORS.encode_next(rows, limit, lambda goal: (goal.id,)))
 
 
@@ -39,6 +44,7 @@ def show(tx: Transaction, tenant_id: int, goal_id: int, limits: GoalLimits = DEF
         raise NotFound(goals.NOT_FOUND_MESSAGE.format(goal_id))
     return {
         **journal.build_summary(*goal_and_cost),
+        "waiting_for": waiting.find_by_goal(tx, tenant_id).get(goal_id),
         "replan_limit": limits.replans,
         "sub_goals": [sub_goal.as_json() for sub_goal in goal_store.list_sub_goals(tx, tenant_id, goal_id)],
         "experience": [experience.as_json() for experience in goal_store.list_experience(tx, tenant_id)],
@@ -93,6 +99,8 @@ def explain_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal]) -> str:
         so_far = f"So far {count}." if sub_goals else "It has no plan yet."
         return f"Goal #{goal.id} is paused: {goal.pause_reason} {describe_next_action(goal.id, goal.pause_kind)} {so_far}"
     sentences = [f"Goal #{goal.id} is active: {count}." if sub_goals else f"Goal #{goal.id} is active and has no plan yet."]
+    if wait := waiting.find_by_goal(tx, goal.tenant_id).get(goal.id):
+        sentences.append(f"An agent waits for a person: {wait['kind']} #{wait['id']}.")
     in_progress = [sub_goal for sub_goal in sub_goals if sub_goal.status == "in-progress"]
     sentences += [describe_progress(tx, sub_goal) for sub_goal in in_progress[:MENTION_LIMIT]]
     pending = [sub_goal for sub_goal in sub_goals if sub_goal.status == "pending"]

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 from headway.actions import halts, jobs, journal, notices, runs, spending, sub_goals, turns
 from headway.actions.notices import NoticeSubject
+from headway.actions.people import waiting
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.goal import OPEN_STATUSES, Decision, Goal, GoalSource, GoalStatus, PauseKind, SubGoal
@@ -357,6 +358,7 @@ def begin_inline(tx: Transaction, run: Run, sub_goal: SubGoal, message: str, lim
 
 def end_inline(tx: Transaction, run: Run, end: RunEnd) -> Run:
     """End the sub-goal that the main agent works on, so that it is free for the next one."""
+    waiting.cancel_open(tx, run)
     run = spending.release(tx, run)
     sub_goal = goal_store.find_sub_goal(tx, run.tenant_id, run.sub_goal_id or 0)
     if sub_goal and sub_goal.status == "in-progress":

@@ -21,10 +21,13 @@ class NoticeSubject(NamedTuple):
     conversation_id: int = 0
     turn_id: str | None = None
     goal_id: int | None = None
+    page: str = ""  # the path of a page where the operator can respond
 
     @property
     def url(self) -> str:
         """Return the URL where the operator can respond."""
+        if self.page:
+            return self.page
         if self.goal_id is not None:
             return f"/goals/{self.goal_id}"
         return f"/v1/turns/{self.turn_id}" if self.turn_id else ""
@@ -35,7 +38,7 @@ NO_SUBJECT: Final = NoticeSubject()
 
 def notify(tx: Transaction, tenant_id: int, kind: str, text: str, subject: NoticeSubject = NO_SUBJECT) -> None:
     """Notify the operator with a short text: what happened and what is needed."""
-    notice_id = notice_store.insert(tx, tenant_id, kind, text, subject.turn_id, subject.goal_id)
+    notice_id = notice_store.insert(tx, tenant_id, kind, text, subject.turn_id, subject.goal_id, subject.page)
     data = {"id": notice_id, "kind": kind, "text": text, "turn_id": subject.turn_id, "goal_id": subject.goal_id, "url": subject.url}
     tx.emit(Event(tenant_id, "operator_notice", encode_json(data), subject.conversation_id, subject.turn_id))
     jobs.create(tx, tenant_id, JOB_KIND, data)
@@ -55,7 +58,7 @@ def get_inbox(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = 
         "notices": [
             {
                 **notice._asdict(),
-                "url": NoticeSubject(0, notice.turn_id, notice.goal_id).url,
+                "url": NoticeSubject(0, notice.turn_id, notice.goal_id, notice.url).url,
                 "created_at": notice.created_at // 1000,
             }
             for notice in rows[:limit]

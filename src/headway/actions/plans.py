@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from headway.actions import goals, journal, runs, sub_goals
+from headway.actions.people import waiting
 from headway.ledger.goal import OPEN_STATUSES, Goal, PlannedStep, SubGoal, compute_frontier, normalize_description
 from headway.ledger.run import Run
 from headway.storage.stores import goals as goal_store
@@ -63,6 +64,7 @@ def release_run(tx: Transaction, run: Run) -> None:
     if run.is_main:
         if run.sub_goal_id is not None:
             runs.cancel_workers(tx, run.tenant_id, run.sub_goal_id)
+        waiting.cancel_open(tx, run)
         run_store.save(tx, run._replace(sub_goal_id=None, hint=""))
     else:
         runs.cancel_tree(tx, run)

@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple, get_args
 from headway.ledger.errors import Invalid
 from headway.ledger.tiers import Tier
 
-ToolFamily = Literal["turn_plan", "queue", "tasks", "ledger", "agents", "goals", "outcome", "builtin", "own", "runtime"]
+ToolFamily = Literal["turn_plan", "queue", "tasks", "ledger", "agents", "goals", "people", "outcome", "builtin", "own", "runtime"]
 WritGrant = Literal["todos", "agents", "schedules"]
 
 FAMILIES: Final[tuple[ToolFamily, ...]] = tuple(family for family in get_args(ToolFamily) if family != "runtime")
@@ -18,7 +18,7 @@ SUPERVISOR: Final = "supervisor"  # alias of the index role
 # Families and tools that are rarely needed. Their schemas are not sent with every request: the model calls them with use_tool.
 RARELY_NEEDED: Final = frozenset(
     (
-        *("tasks", "ledger", "goals"),
+        *("tasks", "ledger", "goals", "people"),
         *("list_todo", "read_result", "spawn_agent", "await_agent", "check_agent", "cancel_agent", "remember", "recall"),
     )
 )
@@ -51,7 +51,7 @@ def build_worker(name: str, description: str, prompt: str) -> Role:
     return Role(
         name,
         description,
-        frozenset({"tasks", "ledger", "agents", "outcome", "builtin", "own"}),
+        frozenset({"tasks", "ledger", "agents", "people", "outcome", "builtin", "own"}),
         frozenset({"todos"}),
         prompt,
         "mid",

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from headway.actions import plans, runs, sub_goals
+from headway.actions.people import waiting
 from headway.agents.loop.structured import Form, FormResult, Question
 from headway.agents.prompts import SUBMIT_INTERVENTION
 from headway.autonomy import prompts
@@ -36,7 +37,7 @@ def check_progress(tx: Transaction, sub_goal: SubGoal, run: Run, limits: GoalLim
     """
     effects = run_store.count_succeeded_effects(tx, sub_goal.tenant_id, run.id)
     changes = {"checks": sub_goal.checks + 1, "checked_at": tx.now}
-    if effects > sub_goal.progress_effects or run.status == "queued":
+    if effects > sub_goal.progress_effects or run.status == "queued" or waiting.is_person_needed(tx, run):
         return {**changes, "progress_at": tx.now, "progress_steps": run.iterations, "progress_effects": effects}, ""
     if run.iterations - sub_goal.progress_steps >= STUCK_STEPS:
         return changes, f"{run.iterations - sub_goal.progress_steps} steps without a successful tool call"

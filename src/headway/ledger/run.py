@@ -6,7 +6,7 @@ from headway.ledger.attachment import AttachmentInfo
 
 RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "canceled"]
 TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit"]
-EffectState = Literal["started", "succeeded", "failed", "unknown"]
+EffectState = Literal["proposed", "started", "succeeded", "failed", "unknown"]
 TurnMode = Literal["plan", "queue"]
 
 REHEARSAL_MODEL: Final = "rehearsal"  # the built-in stand-in for an LLM, which needs no API key
@@ -42,6 +42,7 @@ class Run(NamedTuple):
     sub_goal_id: int | None = None  # the sub-goal it works on; a goal's main agent works on one at a time
     begins_at: int = 0  # the first message of the transcript about that sub-goal
     hint: str = ""  # supervisor's hint that the agent has not received yet
+    unread: int = 0  # messages from people that the agent has not received yet
 
     @property
     def ended(self) -> bool:
@@ -121,6 +122,21 @@ class Message(NamedTuple):
         return self._asdict() | {"created_at": self.created_at // 1000, "attachments": attachments}
 
 
+class SteeringMessage(NamedTuple):
+    """A message that a person sent to a run while it worked."""
+
+    id: int
+    run_id: str
+    turn_id: str | None
+    content: str
+    sender: str
+    created_at: int
+    read_at: int  # 0: the run has not read it
+
+    def as_json(self) -> dict[str, Any]:
+        return self._asdict() | {"created_at": self.created_at // 1000, "read_at": self.read_at // 1000}
+
+
 class Limits(NamedTuple):
     """Limits on a turn and its agents."""
 
@@ -135,6 +151,7 @@ class Limits(NamedTuple):
     retry_delay_ms: int = 1_000  # after the first failure; doubles with each further one
     retry_after_max_ms: int = 3_600_000  # cap on the delay that a provider asks for
     tool_retries_ms: int = 300_000  # tool calls are retried for at most this long after the first attempt
+    approval_ms: int = 24 * 3600 * 1000  # a proposed call expires after this long
     per_parent: int = 4  # concurrent sub-agents per parent
     depth: int = 2  # nesting of sub-agents
     breadth: int = 16  # sub-agents per turn at once, including waiting ones

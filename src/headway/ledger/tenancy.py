@@ -4,7 +4,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 LOCAL_TENANT: Final = "local"
 TASK_FOLDER: Final = ".agents/tasks"  # below the home folder; holds one file per conversation that has a task list
-TurnStatus = Literal["running", "finished", "failed", "canceled", "paused"]
+TurnStatus = Literal["running", "waiting", "finished", "failed", "canceled", "paused"]
 
 
 class Tenant(NamedTuple):
@@ -78,7 +78,13 @@ class Turn(NamedTuple):
     outcome: str | None = None
     started_at: int = 0
     ended_at: int = 0
+    waiting: int = 0  # approvals and questions that its agents wait for
 
     @property
     def ended(self) -> bool:
         return self.ended_at != 0
+
+    @property
+    def shown_status(self) -> TurnStatus:
+        """The status for people: a running turn that needs one of them is waiting. `waiting` itself is never stored."""
+        return "waiting" if self.status == "running" and self.waiting else self.status

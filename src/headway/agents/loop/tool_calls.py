@@ -8,16 +8,17 @@ from typing import Any, Final, NamedTuple
 from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart, UserPromptPart
 
 from headway.actions import jobs
+from headway.actions.people import approvals
 from headway.agents import prompts
 from headway.agents.facts import Facts, find_facts, to_metadata
-from headway.agents.loop import call_limits, gates, writ_calls
+from headway.agents.loop import call_limits, gates, proposals, writ_calls
 from headway.agents.loop.context import PLAN_FAMILIES, RESULT_LIMIT
 from headway.agents.loop.requests import CallTool, Sleep, Stop, ToolReturned
 from headway.agents.loop.step import Step
 from headway.agents.tools.agents import REPORT_TOOL, ReportOutcome
 from headway.agents.tools.results import READ_RESULT, USE_TOOL, build_handle, list_callable_names
 from headway.agents.tools.toolbox import (
-    PendingRun,
+    Pending,
     Result,
     Tool,
     call_in_transaction,
@@ -43,6 +44,8 @@ INTERRUPTED_MESSAGE: Final = (
     "The effect of this call is unknown: the process was interrupted while it ran, and it was not repeated. "
     "It may have taken effect. Check before you call it again."
 )
+
+UNREAD_MESSAGE: Final = "Not ended yet: the user has sent you a message. Read it first, then report the outcome."
 
 
 class ResolvedCall(NamedTuple):
@@ -80,6 +83,8 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
             if index in stored_effects
             else start_call(step, entry.n, index, call, may_announce=may_announce)
         )
+        if isinstance(outcome, Sleep):
+            propose_ahead(step, entry.n, index, response, stored_effects)
         if not isinstance(outcome, Effect):
             return outcome
         ended.append(outcome)
@@ -101,7 +106,7 @@ def build_results_message(step: Step, response: ModelResponse, ended: list[Effec
     parts = [
         ToolReturnPart(
             call.tool_name,
-            abridge_result(step, effect, plan, shows_plan=index == last),
+            abridge_result(step, effect, plan, shows_plan=index == last) + describe_changes(step, call, effect),
             call.tool_call_id,
             metadata=None if index in plan_calls else {"handle": build_handle(step.run.id, effect)},  # a plan is never shortened
         )
@@ -150,6 +155,13 @@ def abridge_result(step: Step, effect: Effect, plan: list[Todo], *, shows_plan: 
     return escape_frames(text)
 
 
+def describe_changes(step: Step, call: ToolCallPart, effect: Effect) -> str:
+    """Tell the model if the arguments were changed before the call was made."""
+    if effect.arguments == encode_arguments(resolve_tool(step, call).arguments):
+        return ""
+    return f"\n(A person changed the arguments before the call was made: {escape_frames(cut_text(effect.arguments, 2_000))})"
+
+
 def resolve_tool(step: Step, call: ToolCallPart) -> ResolvedCall:
     """Find the tool that a call names. A call of use_tool names another tool in its arguments."""
     tools = step.context.runtime.toolbox.tools
@@ -166,10 +178,8 @@ def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announ
     A ledger tool runs here, so that its changes and its result commit together; other tools are only recorded as started.
     """
     name, arguments, tool, on_demand = resolve_tool(step, call)
-    execution = step.context.execution
-    encoded_arguments = to_storable(JSON_ENCODER.encode({} if arguments is None else arguments))
-    effect = Effect(n, index, call.tool_call_id, name, encoded_arguments, "started")
-    step.emit("tool_call", to_event_data(step, effect), arguments=encoded_arguments)
+    effect = Effect(n, index, call.tool_call_id, name, encode_arguments(arguments), "started")
+    step.emit("tool_call", to_event_data(step, effect), arguments=effect.arguments)
     if tool is None:
         return record_result(step, effect, to_result({"error": describe_unknown_tool(step, name)}))
     if name in call_limits.ANNOUNCING_TOOLS and not may_announce:
@@ -181,6 +191,52 @@ def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announ
         arguments = {}
     if not isinstance(arguments, dict):
         return record_result(step, effect, to_result(tool.refuse("Invalid arguments: they must be one JSON object.")))
+    ruling = proposals.rule(step, tool, arguments)
+    if ruling.decision == "deny":
+        return record_result(step, effect, to_result(tool.refuse(proposals.DENIED_MESSAGE.format(ruling.why))))
+    if ruling.decision == "ask":
+        return proposals.propose(step, effect, ruling)
+    return make_call(step, effect, tool, arguments)
+
+
+def propose_ahead(step: Step, n: int, current: int, response: ModelResponse, stored_effects: dict[int, Effect]) -> None:
+    """Propose those of the later calls that need approval. Calls are made in order, but people are asked about all at once."""
+    announced = 0
+    for index, call in enumerate(response.tool_calls):
+        name, arguments, tool, _ = resolve_tool(step, call)
+        announced += name in call_limits.ANNOUNCING_TOOLS
+        is_refused = name in call_limits.ANNOUNCING_TOOLS and announced > call_limits.MAX_ANNOUNCED
+        if index <= current or index in stored_effects or tool is None or not isinstance(arguments, dict) or is_refused:
+            continue
+        ruling = proposals.rule(step, tool, arguments)
+        if ruling.decision == "ask":
+            effect = Effect(n, index, call.tool_call_id, name, encode_arguments(arguments), "proposed")
+            step.emit("tool_call", to_event_data(step, effect), arguments=effect.arguments)
+            proposals.propose(step, effect, ruling)
+    if step.proposed:
+        approvals.notify_people(step.tx, step.proposed)
+
+
+def resume_proposed(step: Step, effect: Effect) -> Effect | CallTool | Sleep:
+    """Make a proposed call once it is approved: exactly the approved call, if the policy still allows it."""
+    approval = proposals.load_decision(step, effect)
+    if approval.is_open:
+        return proposals.wait_for(approval)
+    effect = effect._replace(state="started", arguments=approval.arguments, started_at=step.tx.now)
+    tool = step.context.runtime.toolbox.tools.get(effect.tool)
+    if tool is None:
+        return record_result(step, effect, to_result({"error": describe_unknown_tool(step, effect.tool)}))
+    if refusal := proposals.find_refusal(approval, effect):
+        return record_result(step, effect, to_result(tool.refuse(refusal)))
+    arguments = json.loads(effect.arguments)
+    ruling = proposals.rule(step, tool, arguments)
+    if ruling.decision == "deny":
+        return record_result(step, effect, to_result(tool.refuse(proposals.DENIED_MESSAGE.format(ruling.why))))
+    return make_call(step, effect, tool, arguments)
+
+
+def make_call(step: Step, effect: Effect, tool: Tool, arguments: dict[str, Any]) -> Effect | CallTool | Sleep:
+    execution = step.context.execution
     if tool.in_transaction is not None:
         with trace_tool_call(step.context.runtime.tracer, effect.tool, effect.call_id) as note:
             result = call_in_transaction(tool, arguments, execution, step.tx)
@@ -198,6 +254,8 @@ def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announ
 
 def resume_call(step: Step, effect: Effect) -> Effect | CallTool | Sleep:
     """Resume a call that started and has no result. Its outcome is unknown, so only a call that is safe to repeat is made again."""
+    if effect.state == "proposed":
+        return resume_proposed(step, effect)
     if effect.state != "started":
         return effect
     tool = step.context.runtime.toolbox.tools.get(effect.tool)
@@ -227,7 +285,7 @@ def start_waiting(step: Step, effect: Effect, tool: Tool, arguments: dict[str, A
 
 def poll_call(step: Step, effect: Effect, tool: Tool) -> Effect | Sleep:
     assert tool.poll is not None
-    pending = PendingRun(*json.loads(effect.result))
+    pending = Pending(*json.loads(effect.result))
     try:
         execution, parsed_arguments = validate_call(tool, json.loads(effect.arguments), step.context.execution)
         value = tool.poll(step.tx, execution, parsed_arguments, pending)
@@ -277,6 +335,8 @@ def give_up_call(step: Step, effect: Effect, result: Result) -> None:
 
 
 def record_result(step: Step, effect: Effect, result: Result) -> Effect:
+    if effect.tool == REPORT_TOOL and step.run.unread and not result.is_error:
+        result = to_result({"error": UNREAD_MESSAGE})
     text = result.value if isinstance(result.value, str) else JSON_ENCODER.encode(result.value)
     stored = to_storable(cut_text(text, STORED_LIMIT))
     state: EffectState = "unknown" if result.is_uncertain else "failed" if result.is_error else "succeeded"
@@ -288,6 +348,10 @@ def record_result(step: Step, effect: Effect, result: Result) -> Effect:
         report = ReportOutcome.model_validate(to_storable_value(json.loads(effect.arguments)))
         step.end(RunEnd.report(report.summary, report.data, success=report.success))
     return ended
+
+
+def encode_arguments(arguments: Any) -> str:
+    return to_storable(JSON_ENCODER.encode({} if arguments is None else arguments))
 
 
 def to_event_data(step: Step, effect: Effect) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pydantic import AliasChoices, Field
 from headway.actions import runs, todos, turn_plan
 from headway.agents.delegation import Assignment, delegate
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Arguments, NonEmptyText, PendingRun, Tool
+from headway.agents.tools.toolbox import Arguments, NonEmptyText, Pending, Tool
 from headway.ledger import text
 from headway.ledger.errors import NotFound
 from headway.ledger.run import Run
@@ -25,17 +25,17 @@ class Delegate(Arguments):
     todoId: Annotated[str | None, Field(description="The plan item to delegate")] = None
 
 
-def start_delegation(tx: Transaction, execution: Execution, arguments: Delegate) -> PendingRun:
+def start_delegation(tx: Transaction, execution: Execution, arguments: Delegate) -> Pending:
     if arguments.todoId:
         turn_plan.start(tx, execution.scope, execution.scope.turn_id or "", arguments.todoId)
     child = delegate(
         tx, get_run(tx, execution), Assignment(execution.roles.find(arguments.agent), arguments.task), execution.limits
     )
-    return PendingRun(child.id)
+    return Pending(child.id)
 
 
-def poll_delegation(tx: Transaction, execution: Execution, arguments: Delegate, pending: PendingRun) -> dict[str, Any] | None:
-    child = runs.get(tx, execution.scope.tenant_id, pending.run_id)
+def poll_delegation(tx: Transaction, execution: Execution, arguments: Delegate, pending: Pending) -> dict[str, Any] | None:
+    child = runs.get(tx, execution.scope.tenant_id, pending.id)
     if not child.ended:
         return None
     result = runs.build_result(child)
@@ -74,12 +74,12 @@ class AwaitAgent(Arguments):
     timeout_s: Annotated[float, Field(gt=0, le=24 * 3600)] = DEFAULT_WAIT_S
 
 
-def start_await(tx: Transaction, execution: Execution, arguments: AwaitAgent) -> PendingRun:
+def start_await(tx: Transaction, execution: Execution, arguments: AwaitAgent) -> Pending:
     get_child(tx, execution, arguments.run_id)
-    return PendingRun(arguments.run_id, tx.now + int(arguments.timeout_s * 1000))
+    return Pending(arguments.run_id, tx.now + int(arguments.timeout_s * 1000))
 
 
-def poll_await(tx: Transaction, execution: Execution, arguments: AwaitAgent, pending: PendingRun) -> dict[str, Any] | None:
+def poll_await(tx: Transaction, execution: Execution, arguments: AwaitAgent, pending: Pending) -> dict[str, Any] | None:
     child = get_child(tx, execution, arguments.run_id)
     if not child.ended and tx.now < pending.until:
         return None

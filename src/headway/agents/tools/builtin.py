@@ -135,7 +135,7 @@ CALCULATE_TOOL: Final = Tool(
 
 def build_workspace_tool(name: str, description: str, arguments: type[Arguments], act: Any) -> Tool:
     tool = Tool(name, description, "builtin", arguments, on_thread=act, idempotent=True)
-    return tool._replace(needs=has_workspace, missing=NO_WORKSPACE)
+    return tool._replace(needs=has_workspace, missing=NO_WORKSPACE, key_arguments=("path",), path_arguments=("path",))
 
 
 WORKSPACE_BUILTINS: Final = (
@@ -149,17 +149,20 @@ def build_http_get(hosts: tuple[str, ...]) -> Tool:
     def act(_execution: Execution, arguments: HttpGet) -> dict[str, Any]:
         return web.fetch(arguments.url, hosts)
 
-    return Tool("http_get", "Fetch a web page as text.", "builtin", HttpGet, on_thread=act, idempotent=True)
+    return Tool("http_get", "Fetch a web page as text.", "builtin", HttpGet, on_thread=act, idempotent=True, key_arguments=("url",))
 
 
 def build_run_command(allowed_programs: tuple[str, ...]) -> Tool:
+    def check(arguments: RunCommand) -> None:
+        shell.resolve_program(arguments.command[0], allowed_programs)
+
     def act(execution: Execution, arguments: RunCommand) -> dict[str, Any]:
         return shell.run(arguments.command, allowed_programs, execution.workspace)
 
     tool = Tool(
         RUN_COMMAND, f"Run a program in the workspace: {', '.join(allowed_programs)}.", "builtin", RunCommand, on_thread=act
     )
-    return tool._replace(needs=has_workspace, missing=NO_WORKSPACE)
+    return tool._replace(needs=has_workspace, missing=NO_WORKSPACE, check=check, needs_approval=True, key_arguments=("command",))
 
 
 def build_builtin_tools(access: ExternalAccess) -> tuple[Tool, ...]:

@@ -9,6 +9,7 @@ from headway.agents.tools.agents import AGENT_TOOLS
 from headway.agents.tools.builtin import BUILTIN_NAMES, ExternalAccess, build_builtin_tools
 from headway.agents.tools.goals import GOAL_TOOLS
 from headway.agents.tools.ledger import LEDGER_TOOLS
+from headway.agents.tools.people import PEOPLE_TOOLS
 from headway.agents.tools.plan import PLAN_TOOLS
 from headway.agents.tools.results import RUNTIME_TOOLS
 from headway.agents.tools.tasks import TASK_TOOLS
@@ -28,6 +29,7 @@ def build_toolbox(
         *LEDGER_TOOLS,
         *AGENT_TOOLS,
         *GOAL_TOOLS,
+        *PEOPLE_TOOLS,
         *RUNTIME_TOOLS,
         *build_builtin_tools(access or ExternalAccess()),
     )

@@ -45,20 +45,29 @@ def tool(function: F, /) -> F: ...
 
 
 @overload
-def tool(*, name: str | None = None, idempotent: bool = False, timeout_s: float = 60.0) -> Callable[[F], F]: ...
+def tool(
+    *, name: str | None = None, idempotent: bool = False, destructive: bool = False, timeout_s: float = 60.0
+) -> Callable[[F], F]: ...
 
 
 def tool(
-    function: F | None = None, /, *, name: str | None = None, idempotent: bool = False, timeout_s: float = 60.0
+    function: F | None = None,
+    /,
+    *,
+    name: str | None = None,
+    idempotent: bool = False,
+    destructive: bool = False,
+    timeout_s: float = 60.0,
 ) -> F | Callable[[F], F]:
     """Turn a function into a tool. The function itself stays callable as before.
 
     Set `idempotent` if calling the tool twice has the same effect as calling it once. Only idempotent tools are called again after
-    a crash.
+    a crash. Set `destructive` if a person should approve each call; the policy can decide otherwise.
     """
 
     def mark(function: F) -> F:
-        setattr(function, TOOL_ATTRIBUTE, build_tool(function, name or function.__name__, idempotent, timeout_s))
+        built = build_tool(function, name or function.__name__, timeout_s)
+        setattr(function, TOOL_ATTRIBUTE, built._replace(idempotent=idempotent, needs_approval=destructive))
         return function
 
     return mark if function is None else mark(function)
@@ -70,7 +79,7 @@ def find_tool(function: Any) -> Tool | None:
     return value if isinstance(value, Tool) else None
 
 
-def build_tool(function: Callable[..., Any], name: str, idempotent: bool, timeout_s: float) -> Tool:  # noqa: FBT001
+def build_tool(function: Callable[..., Any], name: str, timeout_s: float) -> Tool:
     if not NAME_PATTERN.fullmatch(name):
         raise BadTool(f"{name[:80]!r} is not a valid tool name. Use at most 64 letters, digits, _ and -.")
     if not 0 < timeout_s <= MAX_TIMEOUT_S:
@@ -79,7 +88,8 @@ def build_tool(function: Callable[..., Any], name: str, idempotent: bool, timeou
     if not description or not description.strip():
         raise BadTool(f"{name} needs a docstring: it tells the model what the tool does.")
     signature = parse_signature(function, name)
-    tool = Tool(name, description.strip(), "own", signature.arguments, timeout_s=timeout_s, idempotent=idempotent)
+    named = tuple(field.alias or parameter for parameter, field in signature.arguments.model_fields.items())
+    tool = Tool(name, description.strip(), "own", signature.arguments, timeout_s=timeout_s, key_arguments=named)
     if inspect.iscoroutinefunction(function):
         tool = tool._replace(on_event_loop=partial(call_async, name, function, signature))
     else:

@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 from headway.actions import conversations
+from headway.agents.policy_file import PolicyFile
 from headway.agents.roles import Role, Roles
 from headway.ledger import text
 from headway.ledger.errors import Conflict
@@ -30,6 +31,7 @@ class Execution(NamedTuple):
     roles: Roles = Roles()  # roles that it can delegate to
     limits: Limits = Limits()  # limits on delegation
     goals: GoalLimits = GoalLimits()
+    policy: PolicyFile = PolicyFile()  # without a file: no rules
     redact: Redactor = Redactor()  # removes secrets from error messages
     result_limit: int = 50_000  # characters of a result that the calling model gets
     effect_key: str | None = None  # identifies this call, also when it is repeated after a crash; None in an external loop

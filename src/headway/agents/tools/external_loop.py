@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from headway.agents.permission import call_without_run
 from headway.agents.roles import REMOTE_FAMILIES, ToolFamily
 from headway.agents.tools.execution import Execution, use_execution
 from headway.agents.tools.plan import get_turn_id
@@ -51,7 +52,7 @@ class ExternalLoop(NamedTuple):
     async def call(self, name: str, arguments: dict[str, Any]) -> Result:
         """Call a tool. Any failure is returned as a result with `is_error` set."""
         with use_execution(self.execution):
-            return await self.toolbox.call(name, arguments)
+            return await call_without_run(self.toolbox, name, arguments)
 
     async def plan(self) -> list[Todo]:
         find = partial(todo_store.list_by_turn, tenant_id=self.execution.scope.tenant_id, turn_id=self.turn_id)

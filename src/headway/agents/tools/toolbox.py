@@ -94,16 +94,23 @@ class Tool(NamedTuple):
     # Other tools reach outside the ledger, on a thread or on the event loop.
     on_thread: Callable[[Execution, Any], Any] | None = None
     on_event_loop: Callable[[Execution, Any], Awaitable[Any]] | None = None
-    # Tools that wait for a sub-agent are started once, then polled until there is a result.
-    begin_wait: Callable[[Transaction, Execution, Any], "PendingRun"] | None = None
-    poll: Callable[[Transaction, Execution, Any, "PendingRun"], Any | None] | None = None
+    # Tools that wait for a sub-agent or a person are started once, then polled until there is a result.
+    begin_wait: Callable[[Transaction, Execution, Any], "Pending"] | None = None
+    poll: Callable[[Transaction, Execution, Any, "Pending"], Any | None] | None = None
     timeout_s: float = 60.0
     # Whether calling it twice has the same effect as once. Otherwise it is never repeated while its outcome is unknown.
     idempotent: bool = False
+    # Whether a person must approve each call, unless the policy says otherwise.
+    needs_approval: bool = False
+    # The arguments that say what a call touches. A rule that always allows a call names them.
+    key_arguments: tuple[str, ...] = ()
+    path_arguments: tuple[str, ...] = ()  # those that are paths in the workspace
     # The form in which this tool family returns an error.
     refuse: Callable[[str], Any] = lambda message: {"error": message}
     # The form of its result that our own agents get: without what they do not need.
     abridge: Callable[[Any], Any] | None = None
+    # Raises Invalid for arguments that the operator's limits exclude, before anyone is asked to approve the call.
+    check: Callable[[Any], None] = lambda _arguments: None
     needs: Callable[[Execution], bool] = lambda _execution: True
     missing: str = MISSING_CONTEXT
     is_hidden: bool = False  # a compatible form of another agent's tool: it can be called, but is not offered to our models
@@ -118,10 +125,10 @@ def build_input_schema(arguments: type[Arguments]) -> dict[str, Any]:
     return compact_schema(arguments.model_json_schema())
 
 
-class PendingRun(NamedTuple):
-    """The run that a call waits for, and the deadline."""
+class Pending(NamedTuple):
+    """What a call waits for: the id of a run or of a question, and the deadline."""
 
-    run_id: str
+    id: str
     until: int = NEVER
 
 
@@ -288,11 +295,17 @@ def validate_call(tool: Tool, arguments: dict[str, Any], execution: Execution | 
         raise Invalid(describe_missing_grant(tool, execution))
     if not tool.needs(execution):
         raise Invalid(tool.missing)
+    return execution, parse_arguments(tool, arguments)
+
+
+def parse_arguments(tool: Tool, arguments: dict[str, Any]) -> Arguments:
     check_numbers(arguments)
     try:
-        return execution, tool.arguments.model_validate(arguments)
+        parsed_arguments = tool.arguments.model_validate(arguments)
     except ValidationError as error:
         raise Invalid(describe_validation_error(error)) from None
+    tool.check(parsed_arguments)
+    return parsed_arguments
 
 
 def to_result(value: Any) -> Result:

@@ -68,6 +68,9 @@ CREATE INDEX questions_of_tenant ON questions (tenant_id, state, id);
 -- The number of approvals and questions that the turn's agents wait for.
 ALTER TABLE turns ADD COLUMN waiting BIGINT NOT NULL DEFAULT 0;
 
+-- Where a person can answer a notice: the path of a page.
+ALTER TABLE notices ADD COLUMN url TEXT NOT NULL DEFAULT '';
+
 -- Messages that people send to a running agent, which reads them at its next step. `unread` counts them.
 CREATE TABLE steering (
     id {id},

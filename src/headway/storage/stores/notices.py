@@ -12,17 +12,19 @@ class Notice(NamedTuple):
     turn_id: str | None
     goal_id: int | None
     created_at: int
+    url: str
 
 
-def insert(tx: Transaction, tenant_id: int, kind: str, text: str, turn_id: str | None, goal_id: int | None) -> int:
+def insert(tx: Transaction, tenant_id: int, kind: str, text: str, turn_id: str | None, goal_id: int | None, url: str) -> int:
     row = tx.one(
-        "INSERT INTO notices (tenant_id, kind, text, turn_id, goal_id, created_at) VALUES (?, ?, ?, ?, ?, ?) RETURNING id",
+        "INSERT INTO notices (tenant_id, kind, text, turn_id, goal_id, created_at, url) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
         tenant_id,
         kind,
         text,
         turn_id,
         goal_id,
         tx.now,
+        url,
     )
     assert row is not None
     return int(row[0])
@@ -30,7 +32,7 @@ def insert(tx: Transaction, tenant_id: int, kind: str, text: str, turn_id: str |
 
 def list_page(tx: Transaction, tenant_id: int, limit: int, before: int) -> list[Notice]:
     """List notices, newest first."""
-    sql = """SELECT id, kind, text, turn_id, goal_id, created_at FROM notices WHERE tenant_id = ? AND id < ?
+    sql = """SELECT id, kind, text, turn_id, goal_id, created_at, url FROM notices WHERE tenant_id = ? AND id < ?
              ORDER BY id DESC LIMIT ?"""
     return [Notice._make(row) for row in tx.all(sql, tenant_id, before, limit)]
 

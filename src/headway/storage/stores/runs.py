@@ -8,8 +8,8 @@ from headway.storage.transaction import Transaction
 
 COLUMNS = """id, tenant_id, conversation_id, turn_id, parent_run_id, role, task, depth, status, created_at, updated_at,
     iteration_limit, iterations, result, resubmissions, refusals, plan_mark, reserved, cost, ended_at, goal_id, sub_goal_id,
-    begins_at, hint"""
-INSERT = f"""INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    begins_at, hint, unread"""
+INSERT = f"""INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT DO NOTHING RETURNING id"""
 SELECT = f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND id = ?"
 SELECT_WITH_HALT = f"SELECT {COLUMNS}, EXISTS (SELECT 1 FROM halts WHERE lifted_at = 0) FROM runs WHERE tenant_id = ? AND id = ?"
@@ -66,6 +66,7 @@ def list_earlier_turns(tx: Transaction, run: Run, limit: int = EARLIER_TURNS_LIM
 
 
 def save(tx: Transaction, run: Run) -> None:
+    """Save what the run's own steps change. `unread` is not among it: people count it up between the steps."""
     tx.run(
         UPDATE,
         run.status,
@@ -209,7 +210,7 @@ def find_result(tx: Transaction, tenant_id: int, conversation_id: int, run_id: s
     row = tx.one(
         """SELECT e.result FROM effects e JOIN runs r ON r.id = e.run_id
             WHERE r.tenant_id = ? AND r.conversation_id = ? AND r.id >= ? AND r.id < ? AND e.tenant_id = r.tenant_id
-            AND e.n = ? AND e.place = ? AND e.state <> 'started' ORDER BY r.id LIMIT 1""",
+            AND e.n = ? AND e.place = ? AND e.state NOT IN ('proposed', 'started') ORDER BY r.id LIMIT 1""",
         tenant_id,
         conversation_id,
         run_id,
@@ -221,11 +222,11 @@ def find_result(tx: Transaction, tenant_id: int, conversation_id: int, run_id: s
 
 
 def save_effect(tx: Transaction, tenant_id: int, run_id: str, effect: Effect) -> None:
-    ended_at = 0 if effect.state == "started" else tx.now
+    ended_at = 0 if effect.state in ("proposed", "started") else tx.now
     tx.run(
         f"""INSERT INTO effects (run_id, tenant_id, {EFFECT_COLUMNS}, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            ON CONFLICT (run_id, n, place) DO UPDATE SET state = excluded.state, result = excluded.result,
-            ended_at = excluded.ended_at""",
+            ON CONFLICT (run_id, n, place) DO UPDATE SET arguments = excluded.arguments, state = excluded.state,
+            result = excluded.result, started_at = excluded.started_at, ended_at = excluded.ended_at""",
         run_id,
         tenant_id,
         *effect._replace(started_at=effect.started_at or tx.now),

@@ -11,6 +11,7 @@ from mcp.shared.exceptions import MCPError
 
 from headway import __version__
 from headway.actions import todos, views
+from headway.agents.permission import call_without_run
 from headway.agents.tools.execution import ResolvedScope, use_execution
 from headway.agents.tools.toolbox import Result, Tool
 from headway.assembly import Headway
@@ -72,7 +73,7 @@ class McpHandlers:
             raise MCPError(types.INVALID_PARAMS, f"No tool named {params.name[:80]!r}.") from None
         resolved_scope = await self.resolve(context, tool)
         with use_execution(self.headway.execution(resolved_scope, self.role)):
-            return to_mcp_result(await self.headway.remote_tools.call(tool.name, params.arguments or {}))
+            return to_mcp_result(await call_without_run(self.headway.remote_tools, tool.name, params.arguments or {}))
 
     async def list_resources(self, _context: McpContext, _params: Any) -> types.ListResourcesResult:
         descriptions = {"open": "Todos in progress or pending", "ready": "Todos that can start now"}

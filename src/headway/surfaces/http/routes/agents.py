@@ -8,8 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.agents import writs
+from headway.agents.permission import call_without_run, find_refusal, find_writ_refusal
 from headway.agents.tools.execution import Execution, resolve_scope, use_execution
-from headway.agents.tools.toolbox import Result, call_in_transaction
+from headway.agents.tools.toolbox import Result, call_in_transaction, to_result
+from headway.agents.writs import AgentAccess
 from headway.ledger import text
 from headway.ledger.scope import Scope
 from headway.storage.transaction import Transaction
@@ -47,11 +49,14 @@ async def call_tool(request: Request) -> Response:
 
     if tool.in_transaction is None and "idempotency-key" not in request.headers:
         with use_execution(await call.read(build_execution)):  # file access is slow and must not block the writer
-            return to_json_response((await call.headway.remote_tools.call(tool.name, body.arguments)).as_json())
+            return to_json_response((await call_without_run(call.headway.remote_tools, tool.name, body.arguments)).as_json())
     outside: list[Result] = []  # results of file access, kept so that a repeated transaction does not repeat it
 
     def act(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        result = outside[0] if outside else call_in_transaction(tool, body.arguments, build_execution(tx, tenant_id), tx)
+        execution = build_execution(tx, tenant_id)
+        if refusal := find_refusal(tx, tool, body.arguments, execution):
+            return to_result(tool.refuse(refusal)).as_json()
+        result = outside[0] if outside else call_in_transaction(tool, body.arguments, execution, tx)
         if tool.in_transaction is None:
             outside[:] = [result]
         return result.as_json()
@@ -70,7 +75,9 @@ async def run_writs(request: Request) -> Response:
     role = await call.known(call.headway.roles.find, body.role)
 
     def run(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        scope = resolve_scope(tx, Scope(tenant_id, body.conversation_id, None, body.agent_id)).scope
-        return writs.run_text(tx, scope, role, text.check_text(body.text, "text"))._asdict()
+        resolved_scope = resolve_scope(tx, Scope(tenant_id, body.conversation_id, None, body.agent_id))
+        execution = call.headway.execution(resolved_scope, role)
+        access = AgentAccess(find_refusal=lambda writ: find_writ_refusal(tx, writ.word, writ.rest, execution))
+        return writs.run_text(tx, resolved_scope.scope, role, text.check_text(body.text, "text"), access)._asdict()
 
     return await call.post(run, 200)

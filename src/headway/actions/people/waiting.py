@@ -1,0 +1,81 @@
+"""What the agents of a turn or a goal wait for a person for. A waiting run has no process and no slot."""
+
+from typing import Any, TypeVar
+
+from headway.actions import jobs
+from headway.ledger.events import Event, encode_json
+from headway.ledger.permission import Approval, PersonQuestion
+from headway.ledger.run import Run
+from headway.storage.stores import approvals as approval_store
+from headway.storage.stores import questions as question_store
+from headway.storage.stores import runs as run_store
+from headway.storage.transaction import Transaction
+
+Item = TypeVar("Item", Approval, PersonQuestion)
+
+WAITING_LIMIT = 1_000
+CANCELED_REASON = "The run ended before anyone decided."
+
+
+def begin(tx: Transaction, item: Approval | PersonQuestion) -> None:
+    """Count the item among those that its turn waits for, and emit it."""
+    count(tx, item, 1)
+    emit(tx, item, "approval_requested" if isinstance(item, Approval) else "question_asked")
+
+
+def end(tx: Transaction, item: Item) -> Item:
+    """Store the item's final state, and emit it."""
+    if isinstance(item, Approval):
+        item = item._replace(decided_at=tx.now)
+        approval_store.save(tx, item)
+    else:
+        item = item._replace(answered_at=tx.now)
+        question_store.save(tx, item)
+    count(tx, item, -1)
+    emit(tx, item, "approval_decided" if isinstance(item, Approval) else "question_answered")
+    return item
+
+
+def cancel_open(tx: Transaction, run: Run) -> None:
+    """Cancel what a run that ends was waiting for. It may have several open approvals, also while one of its calls is made."""
+    if not question_store.is_person_needed(tx, run.tenant_id, run.id):
+        return
+    for approval in approval_store.list_open_of_run(tx, run.tenant_id, run.id):
+        end(tx, approval._replace(state="canceled", reason=CANCELED_REASON))
+    for question in question_store.list_open_of_run(tx, run.tenant_id, run.id):
+        end(tx, question._replace(state="canceled"))
+
+
+def emit(tx: Transaction, item: Approval | PersonQuestion, kind: str) -> None:
+    name = "approval" if isinstance(item, Approval) else "question"
+    data = {"turn_id": item.turn_id, "goal_id": item.goal_id, name: item.as_json()}
+    tx.emit(Event(item.tenant_id, kind, encode_json(data), item.conversation_id, item.turn_id))
+
+
+def count(tx: Transaction, item: Approval | PersonQuestion, change: int) -> None:
+    """Change the number of approvals and questions that the item's turn waits for."""
+    if item.turn_id is not None:
+        question_store.count_waiting(tx, item.tenant_id, item.turn_id, change)
+
+
+def wake(tx: Transaction, item: Approval | PersonQuestion) -> None:
+    """Let the run that waits for the item continue. A process takes its job, now or when the next one starts."""
+    jobs.wake(tx, item.tenant_id, item.run_id)
+
+
+def is_person_needed(tx: Transaction, run: Run) -> bool:
+    """Whether the run, or a sub-agent that it may wait for, waits for a person."""
+    family = [run, *run_store.list_unfinished_descendants(tx, run.tenant_id, run.id)]
+    return any(question_store.is_person_needed(tx, one.tenant_id, one.id) for one in family)
+
+
+def find_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> dict[str, Any] | None:
+    """Return what the turn has waited for longest, as `{"kind", "id"}`."""
+    waiting = question_store.list_waiting(tx, tenant_id, WAITING_LIMIT)
+    return next(({"kind": kind, "id": item_id} for kind, item_id, turn, _ in waiting if turn == turn_id), None)
+
+
+def find_by_goal(tx: Transaction, tenant_id: int) -> dict[int, dict[str, Any]]:
+    """Return what each goal of the tenant has waited for longest, as `{"kind", "id"}` by goal."""
+    waiting = question_store.list_waiting(tx, tenant_id, WAITING_LIMIT)
+    return {goal_id: {"kind": kind, "id": item_id} for kind, item_id, _, goal_id in reversed(waiting) if goal_id is not None}

@@ -1,0 +1,151 @@
+"""policy.toml: read again whenever it changes, and extended when a person always allows a call."""
+
+import fcntl
+import json
+import logging
+import os
+import stat
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from headway.ledger.errors import Conflict, SettingsError
+from headway.ledger.permission import FILE_NAME, GLOBS, Policy, PolicyCall, Rule, build_rule
+
+log = logging.getLogger("headway.policy")
+
+RULE_HEADER: Final = "[[rule]]"
+RULES_LIMIT: Final = 1_000
+Stamp = tuple[int, int, int]  # modification time, size and inode
+NO_FILE: Final[Stamp] = (0, 0, 0)
+
+
+class PolicyFile:
+    """The policy in force. A file that can no longer be read leaves the last one in force."""
+
+    def __init__(self, path: str = "") -> None:
+        self.path = path
+        self.lock = threading.Lock()
+        self.stamp = self.read_stamp()
+        self.policy = load_policy(path)
+
+    @property
+    def current(self) -> Policy:
+        stamp = self.read_stamp()
+        if stamp != self.stamp:
+            self.reload(stamp)
+        return self.policy
+
+    def read_stamp(self) -> Stamp:
+        if not self.path:
+            return NO_FILE
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return NO_FILE
+        return status.st_mtime_ns, status.st_size, status.st_ino
+
+    def reload(self, stamp: Stamp) -> None:
+        with self.lock:
+            self.stamp = stamp
+            try:
+                self.policy = load_policy(self.path)
+            except SettingsError as error:
+                log.error("the policy was not changed: %s", error)
+
+    def add_allow_rule(self, call: PolicyCall, rule: Rule) -> None:
+        """Add a rule ahead of the one that asks about the call, so that rules above it still apply."""
+        with lock_folder(os.path.dirname(self.path)):
+            policy = load_policy(self.path)
+            asking_rule = policy.find(call)
+            if asking_rule is not None and asking_rule.decision == "allow":
+                return
+            if asking_rule is not None and asking_rule.decision == "deny":
+                raise Conflict(f"{self.path} now denies this call in line {asking_rule.line}.")
+            if len(policy.rules) >= RULES_LIMIT:
+                raise Conflict(f"{self.path} has {RULES_LIMIT:,} rules. Combine some of them first.")
+            lines = read_text(self.path).splitlines()
+            index = asking_rule.line - 1 if asking_rule else len(lines)
+            replace_text(self.path, "\n".join([*lines[:index], *format_rule(rule), *lines[index:]]).rstrip("\n") + "\n")
+
+
+def load_policy(path: str) -> Policy:
+    """Load the policy; without a file it has no rules. A file that cannot be read raises SettingsError with the line."""
+    text = read_text(path)
+    if not text.strip():
+        return Policy()
+    import tomllib  # noqa: PLC0415  most installations have no such file
+
+    try:
+        document = tomllib.loads(text)
+    except ValueError as error:
+        raise SettingsError(f"{path} cannot be read: {error}.") from None
+    if unknown := sorted(document.keys() - {"rule"}):
+        raise SettingsError(f"{path}: {unknown[0][:80]!r} is unknown. Write rules as {RULE_HEADER} tables.")
+    rules = document.get("rule", [])
+    if not isinstance(rules, list):
+        raise SettingsError(f"{path}: write rules as {RULE_HEADER}, in double brackets.")
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if line.replace(" ", "").startswith(RULE_HEADER)]
+    if len(lines) != len(rules):
+        raise SettingsError(f"{path}: start each rule with a line {RULE_HEADER}.")
+    return Policy(tuple(build_rule(rule, f"{path}, line {line}", line) for rule, line in zip(rules, lines, strict=True)))
+
+
+@contextmanager
+def lock_folder(folder: str) -> Iterator[None]:
+    """Keep other threads and processes from changing the file at the same time."""
+    handle = os.open(folder or ".", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def read_text(path: str) -> str:
+    if not path:
+        return ""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SettingsError(f"{path} cannot be read: {reason}.") from None
+
+
+def replace_text(path: str, text: str) -> None:
+    """Replace the file at once, so that a reader or a crash never sees a part of it."""
+    path = os.path.realpath(path)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=os.path.dirname(path))
+        try:
+            with suppress(FileNotFoundError):
+                os.fchmod(handle, stat.S_IMODE(os.stat(path).st_mode))
+            with open(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be written: {error.strerror or error}.") from None
+
+
+def format_rule(rule: Rule) -> list[str]:
+    """Format a rule as TOML. A JSON string is also a TOML string, apart from the characters that are escaped here."""
+    fields = [f"{name} = {quote(getattr(rule, name))}" for name in GLOBS if getattr(rule, name) != "*"]
+    if rule.arguments:
+        arguments = ", ".join(f"{quote(name)} = {quote(glob)}" for name, glob in rule.arguments)
+        fields.append(f"arguments = {{{arguments}}}")
+    return [RULE_HEADER, *fields, f"decision = {quote(rule.decision)}", ""]
+
+
+def quote(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,42 @@
+"""The tool that asks a person. The run waits for the answer as it waits for a sub-agent."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from headway.actions.people import questions
+from headway.agents.tools.agents import get_run, has_run
+from headway.agents.tools.execution import Execution
+from headway.agents.tools.toolbox import Arguments, NonEmptyText, Pending, Tool
+from headway.ledger.errors import Conflict
+from headway.ledger.permission import CHOICES_LIMIT
+from headway.storage.transaction import Transaction
+
+
+class AskPerson(Arguments):
+    question: Annotated[NonEmptyText, Field(description="One question, with what is needed to answer it")]
+    choices: Annotated[tuple[NonEmptyText, ...], Field(max_length=CHOICES_LIMIT, description="Answers to choose from")] = ()
+
+
+def start_question(tx: Transaction, execution: Execution, arguments: AskPerson) -> Pending:
+    return Pending(str(questions.ask(tx, get_run(tx, execution), arguments.question, arguments.choices).id))
+
+
+def poll_question(tx: Transaction, execution: Execution, _arguments: AskPerson, pending: Pending) -> dict[str, Any] | None:
+    question = questions.get(tx, execution.scope.tenant_id, int(pending.id))
+    if question.state == "canceled":
+        raise Conflict("Nobody answered before the run was stopped. Ask again if it still matters.")
+    return None if question.is_open else {"answer": question.answer, "answered_by": question.answered_by}
+
+
+PEOPLE_TOOLS = (
+    Tool(
+        "ask_person",
+        "Ask a person one question and wait for the answer. Only for what you cannot find out or decide yourself.",
+        "people",
+        AskPerson,
+        begin_wait=start_question,
+        poll=poll_question,
+        needs=has_run,
+    ),
+)

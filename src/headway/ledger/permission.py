@@ -1,0 +1,201 @@
+"""Permission: the policy, which decides what tool calls need approval, and what agents wait for people for."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+from headway.ledger.errors import SettingsError
+
+Decision = Literal["allow", "ask", "deny"]
+ApprovalState = Literal["proposed", "approved", "rejected", "expired", "canceled"]
+QuestionState = Literal["open", "answered", "canceled"]
+
+
+DECISIONS: Final[tuple[Decision, ...]] = get_args(Decision)
+FILE_NAME: Final = "policy.toml"
+GLOBS: Final = ("tool", "role", "server", "tenant")
+QUOTE_LIMIT: Final = 60
+CHOICES_LIMIT: Final = 20
+CHOICE_LENGTH: Final = 200
+
+
+class PolicyCall(NamedTuple):
+    """What the policy knows of a call.
+
+    Each argument has one or more spellings: a path is matched as written, and as the file that it leads to.
+    """
+
+    tool: str
+    role: str
+    tenant: str = ""
+    server: str = ""
+    arguments: Mapping[str, Sequence[str]] = {}
+
+
+class Rule(NamedTuple):
+    decision: Decision
+    tool: str = "*"
+    role: str = "*"
+    server: str = "*"
+    tenant: str = "*"
+    arguments: tuple[tuple[str, str], ...] = ()  # names and globs
+    line: int = 0  # of policy.toml; 0 for a rule that is not in a file
+
+    def concerns(self, call: PolicyCall) -> bool:
+        """Whether the rule could match the call, whatever its arguments are."""
+        return all(fnmatchcase(getattr(call, name), getattr(self, name)) for name in GLOBS)
+
+    def matches(self, call: PolicyCall) -> bool:
+        """Whether the rule applies. To allow a call, every spelling of an argument must match; otherwise one is enough."""
+        enough = all if self.decision == "allow" else any
+        return self.concerns(call) and all(
+            name in call.arguments and enough(fnmatchcase(spelling, glob) for spelling in call.arguments[name])
+            for name, glob in self.arguments
+        )
+
+
+class Ruling(NamedTuple):
+    decision: Decision
+    why: str
+
+
+class Policy(NamedTuple):
+    rules: tuple[Rule, ...] = ()
+
+    def find(self, call: PolicyCall) -> Rule | None:
+        """Return the first rule that matches."""
+        return next((rule for rule in self.rules if rule.matches(call)), None)
+
+    def concerns(self, call: PolicyCall) -> bool:
+        """Whether a rule could match the call, whatever its arguments and its tenant are."""
+        return any(rule._replace(tenant="*").concerns(call) for rule in self.rules)
+
+    def decide(self, call: PolicyCall, *, asks_by_default: bool) -> Ruling:
+        rule = self.find(call)
+        if rule is not None:
+            return Ruling(rule.decision, f"{FILE_NAME}, line {rule.line}")
+        return Ruling("ask", f"{call.tool} needs approval unless {FILE_NAME} allows it") if asks_by_default else ALLOW_RULING
+
+
+ALLOW_RULING: Final = Ruling("allow", "")
+
+
+def build_rule(document: Any, where: str, line: int) -> Rule:
+    """Check one [[rule]] of policy.toml, or raise SettingsError with what to write instead."""
+    if not isinstance(document, dict):
+        raise SettingsError(f"{where}: write each rule as a table [[rule]].")
+    if unknown := sorted(document.keys() - {*GLOBS, "arguments", "decision"}):
+        fields = ", ".join((*GLOBS, "arguments", "decision"))
+        raise SettingsError(f"{where}: a rule cannot have {unknown[0][:QUOTE_LIMIT]!r}. It can have {fields}.")
+    if document.get("decision") not in DECISIONS:
+        given = f", not {document['decision']!r:.{QUOTE_LIMIT}}" if "decision" in document else ""
+        raise SettingsError(f"{where}: decision must be {', '.join(DECISIONS[:-1])} or {DECISIONS[-1]}{given}.")
+    arguments = document.get("arguments", {})
+    if not isinstance(arguments, dict) or not all(isinstance(glob, str) for glob in arguments.values()):
+        raise SettingsError(f'{where}: arguments must be a table of patterns, such as {{path = "secrets/*"}}.')
+    globs = {name: document[name] for name in GLOBS if name in document}
+    if wrong := [name for name, glob in globs.items() if not isinstance(glob, str) or not glob]:
+        raise SettingsError(f'{where}: {wrong[0]} must be a pattern in quotes, such as "write_*".')
+    if "tool" not in globs and "server" not in globs:
+        raise SettingsError(f'{where}: name the tools that the rule is for, such as tool = "write_file", or tool = "*" for all.')
+    return Rule(document["decision"], **globs, arguments=tuple(arguments.items()), line=line)
+
+
+# What agents wait for
+
+
+class Approval(NamedTuple):
+    """A tool call that a person must approve before it is made."""
+
+    id: int
+    tenant_id: int
+    conversation_id: int
+    turn_id: str | None
+    run_id: str
+    goal_id: int | None
+    n: int  # the message that requested the call
+    place: int  # the index of the call in that message
+    call_id: str
+    role: str
+    tool: str
+    arguments: str  # JSON: those proposed, or those that a person approved instead
+    digest: str  # of the tool and the arguments; only a call with this digest may be made
+    why: str  # the rule that asks
+    state: ApprovalState
+    reason: str = ""
+    decided_by: str = ""
+    created_at: int = 0
+    expires_at: int = 0
+    decided_at: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self.state == "proposed"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "conversation_id": self.conversation_id,
+            "turn_id": self.turn_id,
+            "run_id": self.run_id,
+            "goal_id": self.goal_id,
+            "call_id": self.call_id,
+            "role": self.role,
+            "tool": self.tool,
+            "arguments": json.loads(self.arguments),
+            "digest": self.digest,
+            "why": self.why,
+            "state": self.state,
+            "reason": self.reason,
+            "decided_by": self.decided_by,
+            "created_at": self.created_at // 1000,
+            "expires_at": self.expires_at // 1000,
+            "decided_at": self.decided_at // 1000,
+        }
+
+
+class PersonQuestion(NamedTuple):
+    """A question of an agent to a person."""
+
+    id: int
+    tenant_id: int
+    conversation_id: int
+    turn_id: str | None
+    run_id: str
+    goal_id: int | None
+    role: str
+    question: str
+    choices: str  # JSON: a list of texts; empty for any answer
+    answer: str
+    state: QuestionState
+    answered_by: str = ""
+    created_at: int = 0
+    answered_at: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self.state == "open"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "conversation_id": self.conversation_id,
+            "turn_id": self.turn_id,
+            "run_id": self.run_id,
+            "goal_id": self.goal_id,
+            "role": self.role,
+            "question": self.question,
+            "choices": json.loads(self.choices),
+            "answer": self.answer,
+            "state": self.state,
+            "answered_by": self.answered_by,
+            "created_at": self.created_at // 1000,
+            "answered_at": self.answered_at // 1000,
+        }
+
+
+def compute_digest(tool: str, arguments: str) -> str:
+    """Compute the hash that binds an approval to one call: the tool and its arguments as stored."""
+    return hashlib.sha256(f"{tool}\n{arguments}".encode()).hexdigest()

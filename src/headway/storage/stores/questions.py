@@ -1,0 +1,69 @@
+"""SQL for the questions that agents ask people, and for what a turn or a goal waits for."""
+
+from headway.ledger.permission import PersonQuestion, QuestionState
+from headway.storage.transaction import Transaction
+
+COLUMNS = """id, tenant_id, conversation_id, turn_id, run_id, goal_id, role, question, choices, answer, state, answered_by,
+    created_at, answered_at"""
+INSERT = f"""INSERT INTO questions ({COLUMNS.removeprefix("id, ")}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
+SELECT_WAITING = """SELECT 'approval', id, turn_id, goal_id, created_at FROM approvals WHERE tenant_id = ? AND state = 'proposed'
+    UNION ALL SELECT 'question', id, turn_id, goal_id, created_at FROM questions WHERE tenant_id = ? AND state = 'open'
+    ORDER BY 5, 2 LIMIT ?"""
+SELECT_NEEDED = """SELECT 1 FROM approvals WHERE tenant_id = ? AND run_id = ? AND state = 'proposed'
+    UNION ALL SELECT 1 FROM questions WHERE tenant_id = ? AND run_id = ? AND state = 'open' LIMIT 1"""
+
+
+def insert(tx: Transaction, question: PersonQuestion) -> PersonQuestion:
+    row = tx.one(INSERT, *question[1:])
+    assert row is not None
+    return question._replace(id=int(row[0]))
+
+
+def find(tx: Transaction, tenant_id: int, question_id: int) -> PersonQuestion | None:
+    row = tx.one(f"SELECT {COLUMNS} FROM questions WHERE tenant_id = ? AND id = ?", tenant_id, question_id)
+    return PersonQuestion._make(row) if row else None
+
+
+def list_open_of_run(tx: Transaction, tenant_id: int, run_id: str) -> list[PersonQuestion]:
+    sql = f"SELECT {COLUMNS} FROM questions WHERE tenant_id = ? AND run_id = ? AND state = 'open' ORDER BY id"
+    return [PersonQuestion._make(row) for row in tx.all(sql, tenant_id, run_id)]
+
+
+def list_page(tx: Transaction, tenant_id: int, state: QuestionState | None, limit: int, before: int) -> list[PersonQuestion]:
+    """List questions, newest first, with an id below `before`."""
+    condition, values = ("AND state = ?", (state,)) if state else ("", ())
+    rows = tx.all(
+        f"SELECT {COLUMNS} FROM questions WHERE tenant_id = ? {condition} AND id < ? ORDER BY id DESC LIMIT ?",
+        tenant_id,
+        *values,
+        before,
+        limit,
+    )
+    return [PersonQuestion._make(row) for row in rows]
+
+
+def save(tx: Transaction, question: PersonQuestion) -> None:
+    tx.run(
+        "UPDATE questions SET answer = ?, state = ?, answered_by = ?, answered_at = ? WHERE tenant_id = ? AND id = ?",
+        question.answer,
+        question.state,
+        question.answered_by,
+        question.answered_at,
+        question.tenant_id,
+        question.id,
+    )
+
+
+def is_person_needed(tx: Transaction, tenant_id: int, run_id: str) -> bool:
+    """Whether the run has an open approval or question."""
+    return tx.one(SELECT_NEEDED, tenant_id, run_id, tenant_id, run_id) is not None
+
+
+def list_waiting(tx: Transaction, tenant_id: int, limit: int) -> list[tuple[str, int, str | None, int | None]]:
+    """List (kind, id, turn, goal) of what the tenant's agents wait for a person for, oldest first."""
+    return [(str(row[0]), int(row[1]), row[2], row[3]) for row in tx.all(SELECT_WAITING, tenant_id, tenant_id, limit)]
+
+
+def count_waiting(tx: Transaction, tenant_id: int, turn_id: str, change: int) -> None:
+    """Change the number of approvals and questions that a turn waits for."""
+    tx.run("UPDATE turns SET waiting = waiting + ? WHERE tenant_id = ? AND id = ?", change, tenant_id, turn_id)
