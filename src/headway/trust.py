@@ -25,6 +25,7 @@ ENV_FILE = ".env"
 CONTENT = ("tools", "agents", "skills", "mcp.json", "policy.toml", "models.toml", "prices.toml")
 ENTRIES_LIMIT = 10_000  # of one folder; links can lead in circles
 NAME_LIMIT = 200  # bytes of a record's file name
+VARIABLE_LIMIT = 60  # characters of a variable's name in a message
 # A .env of an unrelated program is ignored without a word; one with these variables was probably written for Headway.
 OWN_PREFIXES = ("HEADWAY_", "OPENAI_", "ANTHROPIC_", "GOOGLE_", "OPENROUTER_", "OLLAMA_", "OTEL_")
 
@@ -89,7 +90,7 @@ class Inspection(NamedTuple):
             return name
         if self.env.error:
             return f"{name} (not readable)"
-        names = list(self.env.variables)
+        names = [name[:VARIABLE_LIMIT] for name in self.env.variables]
         return f"{name} ({len(names)} variable{'s' if len(names) != 1 else ''}{': ' if names else ''}{summarize(names)})"
 
     def explain_state(self) -> str:

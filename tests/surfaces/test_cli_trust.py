@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from headway import Headway, trust
+from headway import Headway
+from headway.agents.policy_file import PolicyFile
 from headway.ledger.errors import UntrustedFolder
+from headway.ledger.permission import PolicyCall, Rule
 from tests.model_server import ModelServer, text
 from tests.surfaces.shell import Shell, get_error_line
 
@@ -294,17 +296,15 @@ def test_a_compiled_copy_is_not_run_instead_of_the_tool(headway: Shell) -> None:
     headway.ok("todo", "list")  # importing the tool changed nothing that would need trust again
 
 
-def test_headway_may_change_a_file_itself(headway: Shell) -> None:
+def test_a_rule_that_headway_adds_needs_no_further_agreement(headway: Shell) -> None:
     policy = headway.folder / ".headway" / "policy.toml"
     headway.ok("todo", "add", "one")
-    for number in range(2):
-        with trust.keep_trust(str(policy)), policy.open("a") as file:
-            file.write(f"# {number}\n")
+    for tool in ("write_file", "run_command"):
+        PolicyFile(str(policy)).add_allow_rule(PolicyCall(tool, "index"), Rule("allow", tool))
         headway.ok("todo", "list")
 
     policy.write_text("# someone else's\n")
-    with trust.keep_trust(str(policy)), policy.open("a") as file:
-        file.write("# ours\n")
+    PolicyFile(str(policy)).add_allow_rule(PolicyCall("write_file", "index"), Rule("allow", "write_file"))
     assert ".headway/policy.toml, changed" in get_error_line(headway("todo", "list"), 2)
 
 
