@@ -13,6 +13,7 @@ from typing import Final
 
 from headway.ledger.errors import Conflict, SettingsError
 from headway.ledger.permission import FILE_NAME, GLOBS, Policy, PolicyCall, Rule, build_rule
+from headway.trust import keep_trust
 
 log = logging.getLogger("headway.policy")
 
@@ -68,7 +69,8 @@ class PolicyFile:
                 raise Conflict(f"{self.path} has {RULES_LIMIT:,} rules. Combine some of them first.")
             lines = read_text(self.path).splitlines()
             index = asking_rule.line - 1 if asking_rule else len(lines)
-            replace_text(self.path, "\n".join([*lines[:index], *format_rule(rule), *lines[index:]]).rstrip("\n") + "\n")
+            with keep_trust(self.path):
+                replace_text(self.path, "\n".join([*lines[:index], *format_rule(rule), *lines[index:]]).rstrip("\n") + "\n")
 
 
 def load_policy(path: str) -> Policy:
