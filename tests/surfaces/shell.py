@@ -54,6 +54,10 @@ class Shell:
         assert code is None or isinstance(code, int)
         return CommandResult(code or 0, out.getvalue().decode(), err.getvalue().decode())
 
+    def trust(self) -> None:
+        """Agree to the files that the test has put into the folder."""
+        self.ok("trust", "--yes")
+
     def json(self, *arguments: str, stdin: str | bytes = b"") -> Any:
         return self(*arguments, "--json", stdin=stdin).json
 

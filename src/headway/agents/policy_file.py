@@ -13,6 +13,7 @@ from typing import Final
 
 from headway.ledger.errors import Conflict, SettingsError
 from headway.ledger.permission import FILE_NAME, GLOBS, Policy, PolicyCall, Rule, build_rule
+from headway.trust import keep_trust
 
 log = logging.getLogger("headway.policy")
 
@@ -73,7 +74,8 @@ class PolicyFile:
             place = policy.rules.index(asking_rule) if asking_rule else len(others)
             if [one._replace(line=0) for one in parse_policy(text, self.path).rules] != [*others[:place], rule, *others[place:]]:
                 raise Conflict(f"No rule can be added to {self.path}. Approve the call without `always`, or add the rule by hand.")
-            replace_text(self.path, text)
+            with keep_trust(self.path):
+                replace_text(self.path, text)
 
 
 def load_policy(path: str) -> Policy:
