@@ -267,7 +267,8 @@ def test_the_policy_in_force_is_shown_rule_by_rule(headway: Shell, monkeypatch: 
 
     assert without == [f"✔ policy    no {path}. Without a matching rule, approval is needed for set_goal; other tools are allowed."]
     assert shown == [
-        f"✔ policy    {path}, 2 rules. Without a matching rule, approval is needed for set_goal, run_command; other tools are allowed.",
+        f"✔ policy    {path}, 2 rules. "
+        "Without a matching rule, approval is needed for set_goal, run_command; other tools are allowed.",
         "✔ policy    line 1: deny write_file, path = secrets/*, role = worker",
         "✔ policy    line 7: allow *",
     ]
