@@ -78,14 +78,13 @@ class Dollars(click.ParamType[float]):
         return float(match[1])
 
 
-def parse_json_object(text: str) -> dict[str, Any]:
-    """Parse the value of --args."""
+def parse_json_object(text: str, name: str = "--args") -> dict[str, Any]:
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError):
         parsed = None
     if not isinstance(parsed, dict):
-        raise Invalid("--args must be one JSON object.")
+        raise Invalid(f"{name} must be one JSON object.")
     return parsed
 
 
