@@ -25,14 +25,14 @@ class People(NamedTuple):
 
     async def list_approvals(self, state: ApprovalState | None = "proposed", *, tenant: str = LOCAL_TENANT) -> list[dict[str, Any]]:
         """List up to 500 approvals, newest first: those that wait for a decision, or those in another state (None: all)."""
-        return await self.database.write(
-            lambda tx: list(approvals.list_page(tx, tenants.resolve(tx, tenant).id, state, PAGE_LIMIT)["approvals"])
+        return await self.database.read(
+            lambda tx: list(approvals.list_page(tx, find_tenant_id(tx, tenant), state, PAGE_LIMIT)["approvals"])
         )
 
     async def list_questions(self, state: QuestionState | None = "open", *, tenant: str = LOCAL_TENANT) -> list[dict[str, Any]]:
         """List up to 500 questions, newest first: those that wait for an answer, or those in another state (None: all)."""
-        return await self.database.write(
-            lambda tx: list(questions.list_page(tx, tenants.resolve(tx, tenant).id, state, PAGE_LIMIT)["questions"])
+        return await self.database.read(
+            lambda tx: list(questions.list_page(tx, find_tenant_id(tx, tenant), state, PAGE_LIMIT)["questions"])
         )
 
     async def decide(
@@ -51,7 +51,7 @@ class People(NamedTuple):
         decision = ApprovalDecision(answer, by, edits, reason)
 
         def work(tx: Transaction) -> dict[str, Any]:
-            tenant_id = tenants.resolve(tx, tenant).id
+            tenant_id = find_tenant_id(tx, tenant)
             return self.permission.decide(tx, tenant_id, approval_id, decision, always=always).as_json()
 
         decided = await self.database.write(work)
@@ -62,8 +62,14 @@ class People(NamedTuple):
         """Answer a question of an agent, with one of its choices if it has any."""
 
         def work(tx: Transaction) -> dict[str, Any]:
-            return questions.answer(tx, tenants.resolve(tx, tenant).id, question_id, content, by).as_json()
+            return questions.answer(tx, find_tenant_id(tx, tenant), question_id, content, by).as_json()
 
         answered = await self.database.write(work)
         self.nudge()
         return answered
+
+
+def find_tenant_id(tx: Transaction, name: str) -> int:
+    """Return the id of a tenant. The local one may not exist yet: then nothing has this id."""
+    tenant = tenants.find_local(tx) if name == LOCAL_TENANT else tenants.get_by_name(tx, name)
+    return tenant.id if tenant else 0
