@@ -88,10 +88,10 @@ def test_only_the_changed_parts_of_the_list_are_sent() -> None:
 
 def test_words_that_became_the_message_are_not_said_twice() -> None:
     assert encode_ag_ui(text_delta("It is"), text_delta(" late.\n"), message("It is late.")) == [
-        {"type": "TEXT_MESSAGE_START", "messageId": "t:1", "role": "assistant"},
-        {"type": "TEXT_MESSAGE_CONTENT", "messageId": "t:1", "delta": "It is"},
-        {"type": "TEXT_MESSAGE_CONTENT", "messageId": "t:1", "delta": " late.\n"},
-        {"type": "TEXT_MESSAGE_END", "messageId": "t:1"},
+        {"type": "TEXT_MESSAGE_START", "messageId": "t:0.1", "role": "assistant"},
+        {"type": "TEXT_MESSAGE_CONTENT", "messageId": "t:0.1", "delta": "It is"},
+        {"type": "TEXT_MESSAGE_CONTENT", "messageId": "t:0.1", "delta": " late.\n"},
+        {"type": "TEXT_MESSAGE_END", "messageId": "t:0.1"},
     ]
 
 
@@ -99,9 +99,9 @@ def test_a_client_that_missed_the_text_gets_the_whole_message() -> None:
     """A stream requested again with the same Idempotency-Key has no live text, only the final message."""
     start, content, end = encode_ui_stream(message("hello", "user"), message("It is late."))
 
-    assert start == {"type": "text-start", "id": "t:1"}
-    assert content == {"type": "text-delta", "id": "t:1", "delta": "It is late."}
-    assert end == {"type": "text-end", "id": "t:1"}
+    assert start == {"type": "text-start", "id": "t:0.1"}
+    assert content == {"type": "text-delta", "id": "t:0.1", "delta": "It is late."}
+    assert end == {"type": "text-end", "id": "t:0.1"}
 
 
 def test_a_client_that_missed_the_last_text_gets_it() -> None:
@@ -123,7 +123,7 @@ def test_words_that_are_not_the_message_are_withdrawn() -> None:
         "text-end",
     ]
     assert frames[2]["providerMetadata"] == {"headway": {"withdrawn": True}}
-    assert frames[6] == {"type": "text-delta", "id": "t:2", "delta": "It is late."}
+    assert frames[6] == {"type": "text-delta", "id": "t:0.2", "delta": "It is late."}
 
 
 def test_a_restart_takes_the_message_back_and_keeps_all_others() -> None:
@@ -134,10 +134,10 @@ def test_a_restart_takes_the_message_back_and_keeps_all_others() -> None:
     assert list_types(frames)[-2:] == ["TEXT_MESSAGE_END", "MESSAGES_SNAPSHOT"]
     mine, looked, called, answered = frames[-1]["messages"]
     assert mine == REQUEST
-    assert looked == {"id": "t:1", "role": "assistant", "content": "Let me look."}
+    assert looked == {"id": "t:0.1", "role": "assistant", "content": "Let me look."}
     function = {"name": "now", "arguments": '{"city":"Rome"}'}
-    assert called == {"id": "t:2", "role": "assistant", "toolCalls": [{"id": "t:2", "type": "function", "function": function}]}
-    assert answered == {"id": "t:2:result", "role": "tool", "toolCallId": "t:2", "content": '{"at":3}'}
+    assert called == {"id": "t:1", "role": "assistant", "toolCalls": [{"id": "t:1", "type": "function", "function": function}]}
+    assert answered == {"id": "t:1:result", "role": "tool", "toolCallId": "t:1", "content": '{"at":3}'}
 
 
 def test_a_restart_of_nothing_says_nothing() -> None:

@@ -78,6 +78,15 @@ def find_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> dict[str, Any
     return next(({"kind": kind, "id": item_id} for kind, item_id, turn, _ in waiting if turn == turn_id), None)
 
 
+def list_awaited(tx: Transaction, tenant_id: int, turn_id: str) -> set[tuple[str, int]]:
+    """Return the kind and id of everything that the turn waits for; nothing while its main agent works on something else."""
+    run = run_store.find_by_turn(tx, tenant_id, turn_id)
+    if run is None or run.status != "waiting":
+        return set()
+    waiting = question_store.list_waiting(tx, tenant_id, WAITING_LIMIT)
+    return {(kind, item_id) for kind, item_id, turn, _ in waiting if turn == turn_id}
+
+
 def find_by_goal(tx: Transaction, tenant_id: int) -> dict[int, dict[str, Any]]:
     """Return what each goal of the tenant has waited for longest, as `{"kind", "id"}` by goal."""
     waiting = question_store.list_waiting(tx, tenant_id, WAITING_LIMIT)

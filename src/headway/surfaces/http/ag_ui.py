@@ -4,10 +4,14 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from headway.ledger.errors import Invalid
 from headway.ledger.events import encode_json
+from headway.surfaces.http.person_answers import PersonAnswer, parse_item_id
+from headway.surfaces.http.schemas.front_ends import ResumeEntry
 from headway.surfaces.http.server_sent_events import frame_data
 from headway.surfaces.http.turn_events import (
     ASK_PERSON,
+    UNANSWERED,
     ItemKey,
     KnownParts,
     QuestionAnswered,
@@ -75,24 +79,23 @@ class AgUiEncoder:
                     yield from self.update_todos(EMPTY_TODOS)
             case TextStarted() | TextAppended() | TextFinished() | TextWithdrawn():
                 yield from self.text(turn_event)
-            case ToolCallStarted(id, tool, arguments):
-                yield from self.start_call(id, tool, arguments)
-            case ToolCallFinished(id, result):
-                yield from self.finish_call(id, result)
-            case QuestionAsked(id, arguments):
-                yield from self.start_call(id, ASK_PERSON, arguments)
-            case QuestionAnswered(id, answer):
-                yield from self.finish_call(id, answer)
+            case ToolCallStarted() | ToolCallFinished() | QuestionAsked() | QuestionAnswered():
+                yield from self.call(turn_event)
             case TodosUpdated(todos):
                 yield from self.update_todos(todos)
             case SideEvent(name, data):
                 yield build_custom_event(name, data)
+            case TurnFinished() | TurnErrored() | TurnCanceled():
+                yield self.end(turn_event)
+
+    def end(self, turn_event: TurnFinished | TurnErrored | TurnCanceled) -> Document:
+        match turn_event:
             case TurnFinished(end):
-                yield {"type": "RUN_FINISHED", **self.ids, "result": end}
+                return {"type": "RUN_FINISHED", **self.ids, "result": end}
             case TurnErrored(message, code):
-                yield {"type": "RUN_ERROR", "message": message, "code": code}
+                return {"type": "RUN_ERROR", "message": message, "code": code}
             case TurnCanceled():
-                yield {"type": "RUN_ERROR", "message": "The turn was canceled.", "code": "canceled"}
+                return {"type": "RUN_ERROR", "message": "The turn was canceled.", "code": "canceled"}
 
     def text(self, turn_event: TextStarted | TextAppended | TextFinished | TextWithdrawn) -> Iterator[Document]:
         match turn_event:
@@ -106,6 +109,17 @@ class AgUiEncoder:
             case TextWithdrawn(id):
                 yield {"type": "TEXT_MESSAGE_END", "messageId": id}
                 yield {"type": "MESSAGES_SNAPSHOT", "messages": self.messages}  # AG-UI has no other way to remove a message
+
+    def call(self, turn_event: ToolCallStarted | ToolCallFinished | QuestionAsked | QuestionAnswered) -> Iterator[Document]:
+        match turn_event:
+            case ToolCallStarted(id, tool, arguments):
+                yield from self.start_call(id, tool, arguments)
+            case ToolCallFinished(id, result):
+                yield from self.finish_call(id, result)
+            case QuestionAsked(id, arguments):
+                yield from self.start_call(id, ASK_PERSON, arguments)
+            case QuestionAnswered(id, answer, is_canceled):
+                yield from self.finish_call(id, UNANSWERED if is_canceled else answer)
 
     def start_call(self, id: str, tool: str, arguments: Any) -> Iterator[Document]:
         encoded_arguments = encode_json(arguments)
@@ -162,5 +176,23 @@ def find_known_parts(turn_id: str, messages: list[Document]) -> KnownParts:
     return KnownParts(
         calls=[message["id"] for message in own if message.get("toolCalls")],
         results=[message["id"].removesuffix(RESULT_SUFFIX) for message in own if message.get("role") == "tool"],
-        texts=[content for message in own if message.get("role") == "assistant" and isinstance(content := message.get("content"), str)],
+        texts=[
+            content for message in own if message.get("role") == "assistant" and isinstance(content := message.get("content"), str)
+        ],
     )
+
+
+def find_continued(messages: list[Document]) -> str | None:
+    """Return the id of the turn whose parts are the last of a client's messages. None if the last message is a user's."""
+    last = messages[-1]
+    id = last.get("id")
+    return id.partition(":")[0] if last.get("role") != "user" and isinstance(id, str) else None
+
+
+def list_answers(resume: list[ResumeEntry], messages: list[Document]) -> list[PersonAnswer]:
+    """List the answers to interrupts. An abandoned interrupt has none."""
+    if resume and messages[-1].get("role") == "user":
+        raise Invalid("A turn continues with the answers alone. Send the new message when it has ended.")
+    return [
+        PersonAnswer(*parse_item_id(entry.interruptId), entry.payload if entry.status == "resolved" else None) for entry in resume
+    ]

@@ -24,13 +24,11 @@ SIDE_EVENT_KINDS = frozenset(
         "compacted",
         "cost_changed",
         "operator_notice",
-        "approval_requested",
-        "approval_decided",
-        "question_asked",
-        "question_answered",
     }
 )
+PERSON_EVENT_KINDS = frozenset({"approval_requested", "approval_decided", "question_asked", "question_answered"})
 ASK_PERSON = "ask_person"
+UNANSWERED = "The turn ended before anyone answered."
 
 
 class TurnStarted(NamedTuple):
@@ -129,7 +127,8 @@ class WaitingItem(NamedTuple):
     document: dict[str, Any]
 
 
-ItemKey = tuple[Literal["approval", "question"], int]
+ItemKind = Literal["approval", "question"]
+ItemKey = tuple[ItemKind, int]
 
 
 class KnownParts(NamedTuple):
@@ -207,12 +206,8 @@ class TurnEventTranslator:
                 yield from self.settle(data["content"])
             case "tool_call" | "tool_result":
                 yield from self.translate_tool(kind, data)
-            case "approval_requested" | "approval_decided":
-                yield from self.translate_approval(kind, data["approval"])
-                yield SideEvent(kind, data)
-            case "question_asked" | "question_answered":
-                yield from self.translate_question(kind, data["question"])
-                yield SideEvent(kind, data)
+            case _ if kind in PERSON_EVENT_KINDS:
+                yield from self.translate_person(kind, data)
             case "todos_updated":
                 yield TodosUpdated({name: data[name] for name in TODO_LIST_KEYS})
             case "refused":
@@ -268,6 +263,13 @@ class TurnEventTranslator:
         self.calls[key] = started.id
         return started
 
+    def translate_person(self, kind: str, data: dict[str, Any]) -> Iterator[TurnEvent]:
+        if "approval" in data:
+            yield from self.translate_approval(kind, data["approval"])
+        else:
+            yield from self.translate_question(kind, data["question"])
+        yield SideEvent(kind, data)
+
     def translate_approval(self, kind: str, approval: dict[str, Any]) -> Iterator[TurnEvent]:
         if kind == "approval_requested":
             key = (approval["run_id"], approval["call_id"])
@@ -275,9 +277,8 @@ class TurnEventTranslator:
                 shown = ToolCallStarted(f"{self.turn_id}:approval-{approval['id']}", approval["tool"], approval["arguments"])
                 yield self.start_call(key, self.unasked.pop(key, shown))
             self.waiting["approval", approval["id"]] = WaitingItem(self.calls[key], approval)
-        elif item := self.waiting.pop(("approval", approval["id"]), None):
-            if approval["state"] == "rejected":
-                self.rejected_calls.add(item.call_id)
+        elif (item := self.waiting.pop(("approval", approval["id"]), None)) and approval["state"] == "rejected":
+            self.rejected_calls.add(item.call_id)
 
     def translate_question(self, kind: str, question: dict[str, Any]) -> Iterator[TurnEvent]:
         id = f"{self.turn_id}:question-{question['id']}"

@@ -7,6 +7,7 @@ from headway.ledger.events import encode_json
 from headway.surfaces.http.server_sent_events import DONE_FRAME, frame_data
 from headway.surfaces.http.turn_events import (
     ASK_PERSON,
+    UNANSWERED,
     KnownParts,
     QuestionAnswered,
     QuestionAsked,
@@ -29,8 +30,8 @@ from headway.surfaces.http.turn_events import (
 UI_STREAM_HEADERS = {"x-vercel-ai-ui-message-stream": "v1", "cache-control": "no-cache"}
 SERVER_TOOL_FLAGS = {"providerExecuted": True, "dynamic": True}  # the client neither knows nor calls our tools
 CLIENT_TOOL_FLAGS = {"dynamic": True}  # the client answers
+APPROVAL_PART = "data-approval"  # asks for approval in version 5, which has no chunk for it
 NO_RESULT = "The turn ended before this call had a result."
-UNANSWERED = "The turn ended before anyone answered."
 WITHDRAWN_METADATA = {"headway": {"withdrawn": True}}
 Document = dict[str, Any]
 
@@ -113,7 +114,7 @@ class UiStreamEncoder:
                 approval = {"approvalId": str(item_id), "toolCallId": call_id}
                 yield {"type": "tool-approval-request", **approval, "reason": document["why"]}
             else:
-                yield {"type": "data-approval", "id": f"approval-{item_id}", "data": {**document, "tool_call_id": call_id}}
+                yield {"type": APPROVAL_PART, "id": f"approval-{item_id}", "data": {**document, "tool_call_id": call_id}}
         if self.is_in_step:
             yield {"type": "finish-step"}
         yield {"type": "finish", "finishReason": "tool-calls"}
@@ -180,25 +181,3 @@ class UiStreamEncoder:
 
 def encode_parts(parts: Iterable[Document]) -> str:
     return "".join(frame_data(encode_json(part)) for part in parts)
-
-
-def find_known_parts(message: Document) -> KnownParts:
-    """Return what a client's message contains of its turn."""
-    parts = list_parts(message)
-    calls = [part for part in parts if isinstance(part.get("toolCallId"), str)]
-    given = {answer.call_id for answer in front_ends.list_given_outputs(parts)}  # the client's own outputs are answers, not results
-    return KnownParts(
-        calls=[part["toolCallId"] for part in calls],
-        results=[id for part in calls if str(part.get("state")).startswith("output-") and (id := part["toolCallId"]) not in given],
-        texts=[part["text"] for part in parts if part.get("type") == "text" and is_kept_text(part)],
-        decisions=[part["toolCallId"] for part in calls if isinstance(part.get("approval"), dict)],
-    )
-
-
-def list_parts(message: Document) -> list[Document]:
-    parts = message.get("parts")
-    return [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-
-
-def is_kept_text(part: Document) -> bool:
-    return isinstance(part.get("text"), str) and part.get("providerMetadata") != WITHDRAWN_METADATA
