@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from headway.ledger.events import encode_json
-from tests.model_server import ModelServer, calls, text
+from tests.model_server import ModelServer, Reply, Request, calls, text
 from tests.surfaces.conversation_client import get_turn, list_messages, reply_in_order, wait_for_turn
 from tests.surfaces.front_end_clients import AG_UI, AI_SDK, ag_ui, ui_stream
 from tests.surfaces.server_harness import Client, Service, check_problem
@@ -327,6 +327,26 @@ def test_interrupts_may_be_abandoned(asker: Client, model: ModelServer) -> None:
         "A turn continues with the answers alone. Send the new message when it has ended.",
     ]
     assert front_end.summarise(last) == "blueBlue it is."
+
+
+@both
+def test_a_sub_agents_call_is_approved_like_the_main_agents(protocol: type[AgUi], asker: Client, model: ModelServer) -> None:
+    def script(request: Request) -> Reply:
+        is_sub_agent = any("count the stars" in said for said in request.texts)
+        if request.tool_results:
+            return text("Many." if is_sub_agent else "There are many stars.")
+        task = {"agent": "researcher", "task": "count the stars"}
+        return calls(("calculate", SUM)) if is_sub_agent else calls(("delegate", task))
+
+    model.script = script
+    front_end = protocol(asker)
+    asking = front_end.say()
+    (approval,) = front_end.list_requests(asking)
+    continued = front_end.decide(approval)
+
+    assert front_end.summarise(asking) == ""
+    assert front_end.summarise(continued).startswith('{"result":42}')
+    assert front_end.summarise(continued).endswith("There are many stars.")
 
 
 def deepcopy_of(front_end: AgUi) -> AgUi:
