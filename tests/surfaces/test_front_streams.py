@@ -319,7 +319,7 @@ def test_a_question_that_itself_needed_approval_is_two_calls() -> None:
 
 
 def test_a_continued_run_repeats_nothing_that_the_client_has() -> None:
-    messages = [
+    messages: list[dict[str, Any]] = [
         REQUEST,
         {"id": "t:0.1", "role": "assistant", "content": "Let me look."},
         {"id": "t:1", "role": "assistant", "toolCalls": [{"id": "t:1"}]},

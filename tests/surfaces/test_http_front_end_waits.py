@@ -61,7 +61,7 @@ class AgUi:
     def summarise(self, frames: Frames) -> str:
         """Return the results and the text in a stream."""
         return "".join(
-            frame.get("content", frame.get("delta")) for frame in frames if frame["type"] in ("TOOL_CALL_RESULT", CONTENT)
+            str(frame.get("content", frame.get("delta"))) for frame in frames if frame["type"] in ("TOOL_CALL_RESULT", CONTENT)
         )
 
 

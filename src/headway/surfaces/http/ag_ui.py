@@ -11,7 +11,7 @@ from headway.surfaces.http.schemas.front_ends import ResumeEntry
 from headway.surfaces.http.server_sent_events import frame_data
 from headway.surfaces.http.turn_events import (
     ASK_PERSON,
-    UNANSWERED,
+    NO_ANSWER,
     ItemKey,
     KnownParts,
     QuestionAnswered,
@@ -119,7 +119,7 @@ class AgUiEncoder:
             case QuestionAsked(id, arguments):
                 yield from self.start_call(id, ASK_PERSON, arguments)
             case QuestionAnswered(id, answer, is_canceled):
-                yield from self.finish_call(id, UNANSWERED if is_canceled else answer)
+                yield from self.finish_call(id, NO_ANSWER if is_canceled else answer)
 
     def start_call(self, id: str, tool: str, arguments: Any) -> Iterator[Document]:
         encoded_arguments = encode_json(arguments)

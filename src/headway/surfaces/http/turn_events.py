@@ -28,7 +28,7 @@ SIDE_EVENT_KINDS = frozenset(
 )
 PERSON_EVENT_KINDS = frozenset({"approval_requested", "approval_decided", "question_asked", "question_answered"})
 ASK_PERSON = "ask_person"
-UNANSWERED = "The turn ended before anyone answered."
+NO_ANSWER = "The turn ended before anyone answered."
 
 
 class TurnStarted(NamedTuple):

@@ -111,9 +111,9 @@ def build_wait_check(request: RequestContext, tenant_id: int, turn_id: str, enco
         if not told:
             return b""
         try:
-            awaited = await request.headway.database.read(lambda tx: waiting.list_awaited(tx, tenant_id, turn_id))
+            is_over = await request.headway.database.read(lambda tx: waiting.is_waiting_for(tx, tenant_id, turn_id, told))
         except StorageError:
             return b""  # the next event or heartbeat checks again
-        return encoder.encode_wait().encode() if awaited == set(told) else b""
+        return encoder.encode_wait().encode() if is_over else b""
 
     return find_end

@@ -7,7 +7,7 @@ from headway.ledger.events import encode_json
 from headway.surfaces.http.server_sent_events import DONE_FRAME, frame_data
 from headway.surfaces.http.turn_events import (
     ASK_PERSON,
-    UNANSWERED,
+    NO_ANSWER,
     KnownParts,
     QuestionAnswered,
     QuestionAsked,
@@ -156,7 +156,7 @@ class UiStreamEncoder:
                 yield from self.start_call(id, ASK_PERSON, arguments, CLIENT_TOOL_FLAGS)
             case QuestionAnswered(id, answer, is_canceled):
                 if is_canceled:
-                    yield {"type": "tool-output-error", "toolCallId": id, "errorText": UNANSWERED, **CLIENT_TOOL_FLAGS}
+                    yield {"type": "tool-output-error", "toolCallId": id, "errorText": NO_ANSWER, **CLIENT_TOOL_FLAGS}
                 else:
                     yield {"type": "tool-output-available", "toolCallId": id, "output": answer, **CLIENT_TOOL_FLAGS}
                 self.finish_call(id)

@@ -23,18 +23,22 @@ from headway.surfaces.http.request_context import ATTACHMENTS_BODY_LIMIT, Reques
 from headway.surfaces.http.schemas import agents, front_ends
 from headway.surfaces.http.schemas.front_ends import Mode
 from headway.surfaces.http.server_sent_events import MEDIA_TYPE
-from headway.surfaces.http.turn_streams import CreateEncoder, stream_turn
+from headway.surfaces.http.turn_streams import CreateEncoder, TurnEncoder, stream_turn
 from headway.surfaces.http.ui_stream import UiStreamEncoder
 
 routes = APIRouter(prefix="/v1", tags=["front ends"])
 
 RUN_AGENT = TypeAdapter(front_ends.RunAgentInput)
 UI_MESSAGES = TypeAdapter(front_ends.UiMessages)
+VERSION_WITHOUT_APPROVALS = 5  # of the AI SDK
 
 
 def document_turn_stream(body: Any) -> dict[str, Any]:
     documentation = document_route({200: None}, body=body, query=agents.WaitQuery, idempotent=True)
-    documentation["responses"][200] = {"description": "The events, until the turn ends", "content": {MEDIA_TYPE: {}}}
+    documentation["responses"][200] = {
+        "description": "The events, until the turn ends or waits for a person",
+        "content": {MEDIA_TYPE: {}},
+    }
     documentation["response_class"] = Response
     return documentation
 
@@ -47,19 +51,14 @@ async def run_agent(request: Request) -> Response:
     call = RequestContext(request)
     body = await call.body(RUN_AGENT, ATTACHMENTS_BODY_LIMIT)
 
-    def create_new(_turn_id: str) -> AgUiEncoder:
-        return AgUiEncoder(body.threadId, body.runId, body.messages, body.state)
-
-    def create_continued(turn_id: str) -> AgUiEncoder:
-        known = ag_ui.find_known_parts(turn_id, body.messages)
-        return AgUiEncoder(body.threadId, body.runId, body.messages, body.state, known)
-
+    build = partial(AgUiEncoder, body.threadId, body.runId, body.messages, body.state)
     turn_id = await find_turn(call, body.threadId, ag_ui.find_continued(body.messages))
-    if body.resume or turn_id:
-        return await continue_turn(
-            call, body.threadId, turn_id, lambda: ag_ui.list_answers(body.resume, body.messages), create_continued
-        )
-    return await start_turn(call, body.threadId, body.messages, body.mode, create_new)
+    if not body.resume and not turn_id:
+        return await start_turn(call, body.threadId, body.messages, body.mode, build())
+    list_answers = partial(ag_ui.list_answers, body.resume, body.messages)
+    return await continue_turn(
+        call, body.threadId, turn_id, list_answers, lambda turn_id: build(ag_ui.find_known_parts(turn_id, body.messages))
+    )
 
 
 @routes.post(
@@ -71,25 +70,20 @@ async def stream_ui(request: Request) -> Response:
     """A turn that waits for a person ends its message with requests. The same message with the answers continues it."""
     call = RequestContext(request)
     body = await call.body(UI_MESSAGES, ATTACHMENTS_BODY_LIMIT)
+    build = partial(UiStreamEncoder, has_approvals=body.sdk > VERSION_WITHOUT_APPROVALS)
     continued = ui_messages.find_continued(body.messages, body.messageId) or {}
-    has_approvals = body.sdk > 5
-
-    def create_encoder(_turn_id: str) -> UiStreamEncoder:
-        known = ui_messages.find_known_parts(continued) if continued else None
-        return UiStreamEncoder(known, has_approvals=has_approvals)
-
     turn_id = await find_turn(call, body.id, continued.get("id"))
     if turn_id or ui_messages.has_answers(continued):
-        answer = await continue_turn(call, body.id, turn_id, partial(ui_messages.list_answers, continued), create_encoder)
+        known, list_answers = ui_messages.find_known_parts(continued), partial(ui_messages.list_answers, continued)
+        answer = await continue_turn(call, body.id, turn_id, list_answers, lambda _turn_id: build(known))
     else:
-        continued = {}
-        answer = await start_turn(call, body.id, body.messages, body.mode, create_encoder)
+        answer = await start_turn(call, body.id, body.messages, body.mode, build())
     answer.headers.update(ui_stream.UI_STREAM_HEADERS)
     return answer
 
 
 async def start_turn(
-    request: RequestContext, key: str, messages: list[dict[str, Any]], mode: Mode, create_encoder: CreateEncoder
+    request: RequestContext, key: str, messages: list[dict[str, Any]], mode: Mode, encoder: TurnEncoder
 ) -> Response:
     query = await request.query(agents.WaitQuery)
     content, attachments = await request.known(front_ends.get_request, messages)
@@ -100,7 +94,7 @@ async def start_turn(
         started_jobs[:] = [request.headway.begin_turn(tx, tenant_id, conversation.id, content, mode, attachments)]
         return {"turn_id": turns.get_turn_id(started_jobs[0])}
 
-    return await stream_turn(request, begin, started_jobs, query.wait or 0, create_encoder)
+    return await stream_turn(request, begin, started_jobs, query.wait or 0, lambda _turn_id: encoder)
 
 
 async def find_turn(request: RequestContext, key: str, turn_id: Any) -> str | None:

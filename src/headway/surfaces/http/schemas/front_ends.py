@@ -80,7 +80,7 @@ class UiMessages(FrontEndModel):
     ]
     trigger: Annotated[Any, Field(description="Ignored: regenerating sends the message again")] = None
     messageId: Annotated[Any, Field(description="The answer to continue, if it is not the last message")] = None
-    sdk: Annotated[Literal[5, 6, 7], Field(description="The version of the AI SDK; 5 has no approvals of its own")] = 7
+    sdk: Annotated[Literal[5, 6, 7], Field(description="The version of the AI SDK; 5 has no approvals")] = 7
     mode: Mode = "plan"
 
 
