@@ -106,12 +106,12 @@ def build_encoder(encode: EventEncoder) -> StreamEncoder:
 
 def build_wait_check(request: RequestContext, tenant_id: int, turn_id: str, encoder: TurnEncoder) -> FindEnd:
     async def find_end() -> bytes:
-        """End the stream if the turn waits for a person and the client was told for what."""
-        told = encoder.translator.waiting
-        if not told:
+        """End the stream if the turn waits for a person, for exactly what the client has read about."""
+        announced = encoder.translator.waiting
+        if not announced:
             return b""
         try:
-            is_over = await request.headway.database.read(lambda tx: waiting.is_waiting_for(tx, tenant_id, turn_id, told))
+            is_over = await request.headway.database.read(lambda tx: waiting.is_waiting_for(tx, tenant_id, turn_id, announced))
         except StorageError:
             return b""  # the next event or heartbeat checks again
         return encoder.encode_wait().encode() if is_over else b""
