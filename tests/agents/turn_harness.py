@@ -39,6 +39,7 @@ from headway.storage.stores import todos as todo_store
 from headway.storage.stores.spending import ModelCall, Pool
 from headway.storage.transaction import Work
 from tests.model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment
+from tests.people_rows import check_waiting
 
 T = TypeVar("T")
 
@@ -130,11 +131,11 @@ class Talk:
         await self.until(lambda: bool(self.turn()["ended_at"]) or self.is_resting())
 
     def is_resting(self) -> bool:
-        """Return whether the turn waits for money or for the end of a halt, or belongs to another process."""
+        """Return whether the turn waits for money, for a person or for the end of a halt, or belongs to another process."""
         if self.job().id in self.headway.engine.tasks:
             return False
         halted = self.database.read(halt_store.find_active) is not None
-        return halted or self.turn()["status"] == "paused" or self.job().owner not in ("", self.headway.executor_id)
+        return halted or self.turn()["status"] in ("paused", "waiting") or self.job().owner not in ("", self.headway.executor_id)
 
     def job(self) -> Job:
         run = self.run
@@ -292,6 +293,7 @@ def check_turns(talk: Talk) -> None:
              WHERE runs.tenant_id = ? AND state = 'started' AND status <> 'canceled'"""
     unfinished = talk.database.read(lambda tx: tx.all(sql, talk.tenant_id))
     assert not (unfinished and all(ended_at for _, ended_at in rows)), unfinished
+    check_waiting(talk.database)
 
 
 def restart_headway(headway: WatchedHeadway) -> WatchedHeadway:

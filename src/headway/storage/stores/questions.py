@@ -9,6 +9,12 @@ INSERT = f"""INSERT INTO questions ({COLUMNS.removeprefix("id, ")}) VALUES (?, ?
 SELECT_WAITING = """SELECT 'approval', id, turn_id, goal_id, created_at FROM approvals WHERE tenant_id = ? AND state = 'proposed'
     UNION ALL SELECT 'question', id, turn_id, goal_id, created_at FROM questions WHERE tenant_id = ? AND state = 'open'
     ORDER BY 5, 2 LIMIT ?"""
+SELECT_NEEDED = """SELECT 1 FROM approvals WHERE tenant_id = ? AND run_id = ? AND state = 'proposed'
+    UNION ALL SELECT 1 FROM questions WHERE tenant_id = ? AND run_id = ? AND state = 'open' LIMIT 1"""
+
+COUNT_ALL_WAITING = """SELECT
+    (SELECT COUNT(*) FROM tenants t JOIN approvals a ON a.tenant_id = t.id AND a.state = 'proposed'),
+    (SELECT COUNT(*) FROM tenants t JOIN questions q ON q.tenant_id = t.id AND q.state = 'open')"""
 
 
 def insert(tx: Transaction, question: PersonQuestion) -> PersonQuestion:
@@ -52,9 +58,21 @@ def save(tx: Transaction, question: PersonQuestion) -> None:
     )
 
 
+def is_person_needed(tx: Transaction, tenant_id: int, run_id: str) -> bool:
+    """Whether the run has an open approval or question."""
+    return tx.one(SELECT_NEEDED, tenant_id, run_id, tenant_id, run_id) is not None
+
+
 def list_waiting(tx: Transaction, tenant_id: int, limit: int) -> list[tuple[str, int, str | None, int | None]]:
     """List (kind, id, turn, goal) of what the tenant's agents wait for a person for, oldest first."""
     return [(str(row[0]), int(row[1]), row[2], row[3]) for row in tx.all(SELECT_WAITING, tenant_id, tenant_id, limit)]
+
+
+def count_all_waiting(tx: Transaction) -> tuple[int, int]:
+    """Count the open approvals and questions of all tenants. The join with tenants lets both databases use the indexes."""
+    row = tx.one(COUNT_ALL_WAITING)
+    assert row is not None
+    return int(row[0]), int(row[1])
 
 
 def count_waiting(tx: Transaction, tenant_id: int, turn_id: str, change: int) -> None:

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 THINKING = "thinking"
+WAITING = "waiting for you"
 MAX_ITEMS = 8
 MAX_SUMMARY_LENGTH = 60
+DRAFT_CONTEXT = 500  # characters of the answer that are shown while a person types
 ANSWER_EVENTS = {"text_delta", "message", "tool_call", "refused"}  # the model answers again after a failed attempt
 LIST_TOOLS = {"create_todo", "list_todo", "start_todo", "complete_todo", "manage_todos"}
 MARKS = {"done": "✔", "current": "▶", "pending": "○"}
@@ -68,6 +70,8 @@ class LiveTurnView:
         self.console = build_console()
         self.live: Live | None = None
         self.streamed_text = ""
+        self.draft = ""  # what a person is typing to the agent
+        self.hint = ""  # how to answer what the turn waits for
         self.activity = THINKING
         self.items: list[dict[str, Any]] = []
 
@@ -102,6 +106,8 @@ class LiveTurnView:
         self.streamed_text = ""
         if data["role"] == "assistant":
             self.print(self.render_markdown(data["content"]))
+        else:
+            self.note(f"you: {data['content']}", "bold")
 
     def on_tool_call(self, data: dict[str, Any]) -> None:
         if data["tool"] not in LIST_TOOLS:
@@ -131,6 +137,15 @@ class LiveTurnView:
         self.activity = f"attempt {data['attempt']} of {data['attempts']}"
         self.note(format_wait(data["retry_at"], data["reason"]), "yellow")
 
+    def on_approval_decided(self, data: dict[str, Any]) -> None:
+        approval = data["approval"]
+        by = f" by {approval['decided_by']}" if approval["decided_by"] else ""
+        self.note(f"{approval['tool']} {approval['state']}{by}")
+
+    def on_question_answered(self, data: dict[str, Any]) -> None:
+        question = data["question"]
+        self.note(f"answered: {question['answer']}" if question["answer"] else f"the question is {question['state']}")
+
     def on_compacted(self, data: dict[str, Any]) -> None:
         self.note(f"older messages shortened: from {data['tokens_before']:,} to {data['tokens_after']:,} tokens")
 
@@ -148,6 +163,33 @@ class LiveTurnView:
         from rich.text import Text  # noqa: PLC0415
 
         self.print(Text(f"· {to_one_line(text)}", style))
+
+    def show_draft(self, draft: str) -> None:
+        self.draft = draft
+        self.refresh()
+
+    def ask(self, lines: list[str], hint: str) -> None:
+        """Print what a person must decide, and show how to answer below it."""
+        from rich.text import Text  # noqa: PLC0415
+
+        self.hint = hint
+        self.print(Text("\n".join(lines), "yellow"))
+        self.refresh()
+
+    def hide_question(self) -> None:
+        self.hint = ""
+        self.refresh()
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Leave the terminal to another program."""
+        assert self.live is not None
+        self.live.stop()
+        try:
+            yield
+        finally:
+            self.live.start()
+            self.refresh()
 
     def show_resume_hint(self, conversation_id: int) -> None:
         self.note(f"conversation {conversation_id}: continue with `headway chat --conversation {conversation_id}`")
@@ -172,13 +214,17 @@ class LiveTurnView:
         from rich.spinner import Spinner  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
-        parts: list[RenderableType] = [
-            self.render_markdown(self.streamed_text) if self.streamed_text else Spinner("dots", Text(self.activity, "dim"))
-        ]
+        shown = self.streamed_text[-DRAFT_CONTEXT:] if self.draft else self.streamed_text  # so that the draft stays on the screen
+        activity = WAITING if self.hint else self.activity
+        parts: list[RenderableType] = [self.render_markdown(shown) if shown else Spinner("dots", Text(activity, "dim"))]
         if self.items:
             open_count = sum(item["status"] != "done" for item in self.items)
             title = f"{len(self.items) - open_count} of {len(self.items)} done"
             parts.append(Panel(self.render_todos(), title=title, title_align="left", border_style="dim"))
+        if self.hint:
+            parts.append(Text(self.hint, "bold yellow"))
+        if self.draft or self.hint:
+            parts.append(Text(f"you › {self.draft}"))
         return parts
 
     def render_todos(self) -> "RenderableType":
