@@ -130,11 +130,11 @@ class Talk:
         await self.until(lambda: bool(self.turn()["ended_at"]) or self.is_resting())
 
     def is_resting(self) -> bool:
-        """Return whether the turn waits for money or for the end of a halt, or belongs to another process."""
+        """Return whether the turn waits for money, for a person or for the end of a halt, or belongs to another process."""
         if self.job().id in self.headway.engine.tasks:
             return False
         halted = self.database.read(halt_store.find_active) is not None
-        return halted or self.turn()["status"] == "paused" or self.job().owner not in ("", self.headway.executor_id)
+        return halted or self.turn()["status"] in ("paused", "waiting") or self.job().owner not in ("", self.headway.executor_id)
 
     def job(self) -> Job:
         run = self.run

@@ -1,11 +1,14 @@
 """policy.toml: read again whenever it changes, and extended when a person always allows a call."""
 
+import fcntl
 import json
 import logging
 import os
+import stat
 import tempfile
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from headway.ledger.errors import Conflict, SettingsError
@@ -54,7 +57,7 @@ class PolicyFile:
 
     def add_allow_rule(self, call: PolicyCall, rule: Rule) -> None:
         """Add a rule ahead of the one that asks about the call, so that rules above it still apply."""
-        with self.lock:
+        with lock_folder(os.path.dirname(self.path)):
             policy = load_policy(self.path)
             asking_rule = policy.find(call)
             if asking_rule is not None and asking_rule.decision == "allow":
@@ -90,6 +93,17 @@ def load_policy(path: str) -> Policy:
     return Policy(tuple(build_rule(rule, f"{path}, line {line}", line) for rule, line in zip(rules, lines, strict=True)))
 
 
+@contextmanager
+def lock_folder(folder: str) -> Iterator[None]:
+    """Keep other threads and processes from changing the file at the same time."""
+    handle = os.open(folder or ".", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
 def read_text(path: str) -> str:
     if not path:
         return ""
@@ -105,10 +119,12 @@ def read_text(path: str) -> str:
 
 def replace_text(path: str, text: str) -> None:
     """Replace the file at once, so that a reader or a crash never sees a part of it."""
-    folder = os.path.dirname(path) or "."
+    path = os.path.realpath(path)
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=folder)
+        handle, temporary = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=os.path.dirname(path))
         try:
+            with suppress(FileNotFoundError):
+                os.fchmod(handle, stat.S_IMODE(os.stat(path).st_mode))
             with open(handle, "w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()

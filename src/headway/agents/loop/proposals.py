@@ -49,7 +49,7 @@ def load_decision(step: Step, effect: Effect) -> Approval:
 def find_refusal(approval: Approval) -> str:
     """Return why the call may not be made; empty if it may."""
     if approval.state == "rejected":
-        return REJECTED_MESSAGE.format(f": {approval.reason}" if approval.reason else "")
+        return REJECTED_MESSAGE.format(f": {approval.reason.rstrip('.')}" if approval.reason else "")
     if approval.state != "approved":
         return EXPIRED_MESSAGE
     return "" if approval.digest == compute_digest(approval.tool, approval.arguments) else CHANGED_MESSAGE

@@ -153,13 +153,16 @@ def build_http_get(hosts: tuple[str, ...]) -> Tool:
 
 
 def build_run_command(allowed_programs: tuple[str, ...]) -> Tool:
+    def check(arguments: RunCommand) -> None:
+        shell.resolve_program(arguments.command[0], allowed_programs)
+
     def act(execution: Execution, arguments: RunCommand) -> dict[str, Any]:
         return shell.run(arguments.command, allowed_programs, execution.workspace)
 
     tool = Tool(
         RUN_COMMAND, f"Run a program in the workspace: {', '.join(allowed_programs)}.", "builtin", RunCommand, on_thread=act
     )
-    return tool._replace(needs=has_workspace, missing=NO_WORKSPACE, needs_approval=True, key_arguments=("command",))
+    return tool._replace(needs=has_workspace, missing=NO_WORKSPACE, check=check, needs_approval=True, key_arguments=("command",))
 
 
 def build_builtin_tools(access: ExternalAccess) -> tuple[Tool, ...]:

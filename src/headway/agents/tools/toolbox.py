@@ -109,6 +109,8 @@ class Tool(NamedTuple):
     refuse: Callable[[str], Any] = lambda message: {"error": message}
     # The form of its result that our own agents get: without what they do not need.
     abridge: Callable[[Any], Any] | None = None
+    # Raises Invalid for arguments that the operator's limits exclude, before anyone is asked to approve the call.
+    check: Callable[[Any], None] = lambda _arguments: None
     needs: Callable[[Execution], bool] = lambda _execution: True
     missing: str = MISSING_CONTEXT
     is_hidden: bool = False  # a compatible form of another agent's tool: it can be called, but is not offered to our models
@@ -295,9 +297,11 @@ def validate_call(tool: Tool, arguments: dict[str, Any], execution: Execution | 
         raise Invalid(tool.missing)
     check_numbers(arguments)
     try:
-        return execution, tool.arguments.model_validate(arguments)
+        parsed_arguments = tool.arguments.model_validate(arguments)
     except ValidationError as error:
         raise Invalid(describe_validation_error(error)) from None
+    tool.check(parsed_arguments)
+    return execution, parsed_arguments
 
 
 def to_result(value: Any) -> Result:

@@ -1,0 +1,75 @@
+"""A goal's agents wait for people like those of a turn, and the goal shows it."""
+
+from pathlib import Path
+from typing import Any
+
+from headway.actions import goal_views
+from headway.actions.people import approvals
+from headway.actions.people.approvals import Answer, ApprovalDecision
+from tests.autonomy.goal_harness import (
+    Gate,
+    Part,
+    Pursuit,
+    agent,
+    by_part,
+    by_transcript,
+    failure,
+    open_pursuit,
+    plan,
+    replan,
+    step,
+)
+from tests.model_server import calls, text
+
+RUN = calls(("run_command", {"command": ["echo", "dig"]}))
+DIGGING = by_transcript(RUN, text("A hole."))
+
+
+def list_open(pursuit: Pursuit) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pursuit.read(approvals.list_page, "proposed", 10)["approvals"]
+    return rows
+
+
+def decide(pursuit: Pursuit, answer: Answer) -> None:
+    (approval,) = list_open(pursuit)
+    pursuit.act(pursuit.headway.permission.decide, approval["id"], ApprovalDecision(answer, "bob"))
+    pursuit.headway.nudge()
+
+
+def test_the_main_agent_waits(database_url: str, tmp_path: Path) -> None:
+    script = by_part({"dig": DIGGING}, plan=plan(step("dig"), step("fill", "dig")))
+    with open_pursuit(database_url, tmp_path, script, commands="echo") as pursuit:
+        goal = pursuit.set_goal()
+        pursuit.until(lambda: list_open(pursuit) and pursuit.job().state == "delayed")
+        (approval,) = list_open(pursuit)
+        assert (approval["goal_id"], approval["turn_id"], approval["run_id"]) == (goal.id, None, pursuit.run().id)
+        shown = pursuit.read(goal_views.show, goal.id)
+        assert (shown["status"], shown["waiting_for"]) == ("active", {"kind": "approval", "id": approval["id"]})
+        assert "An agent waits for a person: approval" in pursuit.read(goal_views.explain, goal.id)
+        decide(pursuit, "approve")
+        assert pursuit.wait_until_ended().status == "completed"
+
+
+def test_a_sub_agent_that_waits_is_not_stuck_and_others_go_on(sqlite_url: str, tmp_path: Path) -> None:
+    script = by_part({"dig": DIGGING}, plan=plan(agent("dig"), agent("measure"), step("draw", "measure")))
+    with open_pursuit(sqlite_url, tmp_path, script, commands="echo", check_in_s="0.1", stuck_after_s="0.2") as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: list_open(pursuit) and pursuit.statuses().get("draw") == "completed")
+        pursuit.until(lambda: pursuit.sub_goal("dig").checks > 2)
+        assert pursuit.journal("intervened") == []
+        decide(pursuit, "approve")
+        assert pursuit.wait_until_ended().status == "completed"
+
+
+def test_a_new_plan_cancels_what_the_dropped_sub_goal_waited_for(sqlite_url: str, tmp_path: Path) -> None:
+    gate = Gate()
+    work: dict[str, Part] = {"dig": DIGGING, "measure": gate.before(failure())}
+    script = by_part(work, plan=plan(step("dig"), agent("measure")), replan=replan(step("rest")))
+    with open_pursuit(sqlite_url, tmp_path, script, commands="echo") as pursuit:
+        pursuit.set_goal()
+        pursuit.until(lambda: list_open(pursuit))
+        gate.open()
+        assert pursuit.wait_until_ended().status == "completed"
+        assert pursuit.statuses() == {"dig": "skipped", "measure": "failed", "rest": "completed"}
+        states = [approval["state"] for approval in pursuit.read(approvals.list_page, None, 10)["approvals"]]
+        assert states == ["canceled"]
