@@ -231,7 +231,9 @@ def advance(step: Step) -> Request | None:
 
 
 def prepare_model_request(step: Step) -> AskModel | Compact | None:
-    """Bring the window up to date: the supervisor's hint, the plan if it changed, and room for the answer."""
+    """Bring the window up to date: people's messages, the supervisor's hint, the plan if it changed, and room for the answer."""
+    if step.run.unread and not cut_off.awaits_rest(step):
+        step.read_messages()
     plan = step.plan()
     open_items = list_open_items(plan)
     is_last = step_limits.apply_limit(step, plan)
@@ -239,7 +241,7 @@ def prepare_model_request(step: Step) -> AskModel | Compact | None:
         step.append(build_runtime_message(prompts.render_check_in(step.run.hint)))
         step.run = step.run._replace(hint="")
     if step.turn_id and is_context_due(step, plan):
-        step.append(prompts.build_turn_context(step.run.task, plan))
+        step.append(prompts.build_turn_context(step.run.task, plan, step.list_messages()))
     return compaction.make_room(step) or AskModel(len(plan), len(open_items), is_last)
 
 
