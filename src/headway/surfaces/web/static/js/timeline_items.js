@@ -37,6 +37,7 @@ export function createReducer() {
   const runs = new Map(); // turn → the run that answers it
   const requested = new Set(); // turns whose first message is known
 
+  const isOfSubAgent = (turn_id, run_id) => runs.has(turn_id) && runs.get(turn_id) !== run_id;
   const endTurn = (list, turn_id, end, details) => upsert(list, { key: `e${turn_id}`, type: "end", end, ...details });
   const onApproval = (list, { approval }) => placeRequest(list, toRequest("approval", approval));
   const onQuestion = (list, { question }) => placeRequest(list, toRequest("question", question));
@@ -52,10 +53,13 @@ export function createReducer() {
       const item = { key: `m${id}`, type: role, text: content, at: created_at, turnId: turn_id, attachments };
       return upsert(list, role === "user" && !isFirst ? { ...item, isSteering: true, isRead: false } : item);
     },
-    messages_read: (list, { turn_id }) =>
-      list.map((item) => (item.isSteering && item.turnId === turn_id ? { ...item, isRead: true } : item)),
+    // An agent reads all its messages at once. Those of a sub-agent are not shown.
+    messages_read: (list, { turn_id, run_id }) =>
+      isOfSubAgent(turn_id, run_id)
+        ? list
+        : list.map((item) => (item.isSteering && item.turnId === turn_id ? { ...item, isRead: true } : item)),
     tool_call(list, { turn_id, run_id, call_id, tool, arguments: given }) {
-      if (runs.has(turn_id) && runs.get(turn_id) !== run_id) return list; // a sub-agent's call is shown if it needs approval
+      if (isOfSubAgent(turn_id, run_id)) return list; // its call is shown if it needs approval
       const call = `${run_id}/${call_id}`;
       const key = list.some((item) => item.key === call) ? `${call}/${list.length}` : call;
       return [...list, { key, call, runId: run_id, turnId: turn_id, type: "tool", tool, arguments: given, state: "running" }];
