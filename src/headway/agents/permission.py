@@ -106,11 +106,17 @@ class Permission(NamedTuple):
     toolbox: Toolbox
     find_workspace: Callable[[int], str]
 
+    def list_asking_tools(self) -> list[str]:
+        """List the tools that need approval if no rule of the policy matches."""
+        return [tool.name for tool in self.toolbox.tools.values() if tool.needs_approval]
+
     def decide(
         self, tx: Transaction, tenant_id: int, approval_id: int, decision: ApprovalDecision, *, always: bool = False
     ) -> Approval:
         """Apply a person's decision. With `always`, calls like this one are allowed from now on, by a new rule of the policy."""
         approval = approvals.get(tx, tenant_id, approval_id)
+        if decision.answer == "reject" and (decision.arguments is not None or always):
+            raise Invalid("arguments and always apply to approve only.")
         if decision.answer == "approve" and (decision.arguments is not None or always):
             tool, arguments = self.parse_call(approval, decision.arguments or approval.arguments)
             if always and approval.is_open:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from headway.actions import turns
 from headway.feed import FeedEvent
-from headway.ledger.errors import TurnRunning
+from headway.ledger.errors import TurnRunning, TurnWaiting
 from headway.ledger.job import Job
 from headway.surfaces.http.request_context import Action, RequestContext
 from headway.surfaces.http.routes.events import EventStream, StreamEncoder
@@ -54,6 +54,8 @@ async def begin_when_free(request: RequestContext, begin: BeginTurn, wait_s: flo
     while True:
         try:
             return await request.post(begin, 202)
+        except TurnWaiting:  # it may take a person hours to decide
+            raise
         except TurnRunning:
             if time.monotonic() >= until or await request.request.is_disconnected():  # the caller no longer waits
                 raise
