@@ -10,7 +10,7 @@ const REASON_LENGTH = 2_000;
 
 /** The rule that "Always allow this" adds, in one sentence. */
 function describeRule({ tool, role, arguments: globs }) {
-  const named = Object.entries(globs).map(([name, glob]) => `${name} = ${glob}`);
+  const named = Object.entries(globs).map(([name, glob]) => `${name} = ${glob.replace(/\[([*?[])\]/g, "$1")}`);
   const which = named.length ? `${tool} with ${named.join(" and ")}` : `${tool}, whatever its arguments are,`;
   return `From now on, the agent ${role} may call ${which} without asking.`;
 }

@@ -8,7 +8,10 @@ import { spellOut, VisibleText } from "./visible_text.js";
 const LINE_LENGTH = 72;
 const BLOCK_LENGTH = 20_000;
 
-const stringify = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+function stringify(value) {
+  if (typeof value === "string") return value;
+  return Array.isArray(value) && value.every((part) => typeof part === "string") ? value.join(" ") : JSON.stringify(value);
+}
 
 function abbreviate(value) {
   const parts = typeof value === "string" ? [value] : Object.values(value ?? {});
