@@ -174,7 +174,7 @@ def cancel(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:
 
 
 def end(tx: Transaction, run: Run, status: RunStatus, turn_status: TurnStatus, outcome: str | None, result: str | None) -> Run:
-    waiting.cancel_if_waiting(tx, run)
+    waiting.cancel_if_waiting(tx, run, status)
     run = spending.release(tx, run)
     run = run._replace(status=status, result=result, updated_at=tx.now, ended_at=tx.now)
     run_store.save(tx, run)
