@@ -156,7 +156,7 @@ class Plan(Scenario):
                 ("delegate", {"agent": "researcher", "task": words()}), ("spawn_agent", {"task": words(), "context": words()})
             ),
             lambda: calls(("await_agent", {"run_id": RUN_ID.findall(request.tool_results[-1].content)[-1]})),
-            lambda: text("/todo list\n/agent researcher dig\n/schedule list\n/todo done nothing like it"),
+            lambda: text("/todo list once more\n/agent researcher dig\n/schedule rm nothing\n/todo done nothing like it"),
             lambda: text("An answer too early."),
             lambda: calls(("complete_todo", {"todoId": list_open_ids(request)[0], "outcome": words()})),
             lambda: calls(("complete_todo", {"todoId": list_open_ids(request)[0], "outcome": words()})),

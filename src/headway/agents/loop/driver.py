@@ -294,7 +294,7 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
 
 async def ask_model(work: RunContext, entries: list[TranscriptEntry], *, is_last: bool) -> ModelAnswered:
     messages = to_messages(select_window(work.history, entries))
-    stream = AnswerStream(work, len(entries))
+    stream = AnswerStream(work, entries)
     reply = await work.runtime.models.ask(work.role.tier, messages, work.offer.parameters, stream, use_tools=not is_last)
     stream.on_end()
     return ModelAnswered(reply.response, reply.call, transcript.encode(reply.response))
@@ -309,15 +309,16 @@ async def load_journal(context: RunContext) -> list[TranscriptEntry]:
 
 
 class AnswerStream:
-    """Streams a model's text to subscribers as it arrives, without writs.
+    """Streams a model's text to subscribers as it arrives, without writs that will run.
 
     Chunks of an answer are numbered, so that a subscriber who joins late can tell which ones are new.
     """
 
-    def __init__(self, context: RunContext, index: int) -> None:
+    def __init__(self, context: RunContext, entries: list[TranscriptEntry]) -> None:
         self.context = context
-        self.index = index  # index of the answer in the transcript
-        self.parser = WritParser()
+        self.index = len(entries)  # index of the answer in the transcript
+        self.is_quoted = context.quotations.judge(entries)
+        self.parser = WritParser(self.is_quoted)
         self.chunk_count = 0
 
     def on_text(self, text: str) -> None:
@@ -327,7 +328,7 @@ class AnswerStream:
         self.emit(self.parser.finish().visible)
 
     def on_withdrawn(self) -> None:
-        self.parser = WritParser()
+        self.parser = WritParser(self.is_quoted)
         if self.chunk_count:
             self.chunk_count = 0
             self.context.runtime.stream(self.context.run, RESTART_DELTA)

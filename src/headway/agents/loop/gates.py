@@ -14,7 +14,6 @@ from headway.agents.loop.step import Step, list_open_items
 from headway.agents.transcript import TranscriptEntry, get_text
 from headway.ledger.text import TEXT_LIMIT
 from headway.ledger.todo import Todo
-from headway.ledger.writ_parser import parse
 
 
 def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | Sleep | Stop | None:
@@ -61,7 +60,7 @@ def fingerprint_plan(plan: list[Todo]) -> str:
 
 def apply_verdict(step: Step, verdict: Verdict) -> None:
     """Apply the assessor's verdict: complete the current queue item and present the next, or return the answer to the model."""
-    answer = parse(get_text(step.entries[-1].message)).visible
+    answer = step.parse(get_text(step.entries[-1].message)).visible
     step.emit("todos_assessed", {"ok": verdict.ok, "reason": verdict.reason})
     if not verdict.ok:
         message = prompts.render_rejection(verdict.item.subject, verdict.reason)

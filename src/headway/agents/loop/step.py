@@ -16,7 +16,7 @@ from headway.ledger.job import Job
 from headway.ledger.permission import Approval
 from headway.ledger.run import Effect, Run, RunEnd, TurnOutcome
 from headway.ledger.todo import Todo
-from headway.ledger.writ_parser import parse
+from headway.ledger.writ_parser import ParsedText, parse
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.stores.spending import ModelCall
@@ -85,9 +85,13 @@ class Step:
     def plan(self) -> list[Todo]:
         return todo_store.list_by_turn(self.tx, self.run.tenant_id, self.turn_id) if self.turn_id else []
 
+    def parse(self, text: str) -> ParsedText:
+        """Parse the model's text. A writ that it quotes from what the run has read is visible and does not run."""
+        return parse(text, self.context.quotations.judge(self.entries))
+
     def say(self, text: str) -> None:
         """Show the user the visible part of the model's text, without writs."""
-        turns.append_message(self.tx, self.run, "assistant", parse(text).visible)
+        turns.append_message(self.tx, self.run, "assistant", self.parse(text).visible)
 
     def emit(self, kind: str, data: dict[str, Any], **encoded: str) -> None:
         turns.emit_event(self.tx, self.run, kind, data, **encoded)
