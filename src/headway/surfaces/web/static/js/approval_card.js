@@ -151,7 +151,7 @@ export function ApprovalCard({ request, settle, origin }) {
       <span class="request-time">${isLate ? "expired" : html`expires <${Until} at=${request.expires_at} />`}</span>
     </header>
     <div class="request-body" id="${name}-call"><${Arguments} value=${request.arguments} /></div>
-    <p class="hint">Asks because of: <${VisibleText} text=${request.why} />.${origin}</p>
+    <p class="hint">Why it asks: <${VisibleText} text=${request.why} />.${origin && html` It works in ${origin}.`}</p>
     ${problem && html`<p class="problem" role="alert" dir="auto">${problem}</p>`}
     ${
       isLate

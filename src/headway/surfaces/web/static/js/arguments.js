@@ -3,6 +3,7 @@ import { html, useState } from "./lib.js";
 import { VisibleText } from "./visible_text.js";
 
 const CUT_LENGTH = 1_500;
+const CUT_LINES = 20;
 const INLINE_LENGTH = 120;
 const SAFE_WORD = /^[\w@%+=:,./-]+$/;
 
@@ -11,18 +12,20 @@ const quote = (word) => (SAFE_WORD.test(word) ? word : `'${word.replaceAll("'", 
 
 const isCommand = (value) => Array.isArray(value) && value.length > 0 && value.every((word) => typeof word === "string");
 
-/** Each word is isolated, so that right-to-left text in one cannot change the order of the others. */
-const CommandLine = ({ words }) => html`<pre class="argument-block command" tabindex="0" aria-label="Command"><code
-  ><span class="prompt" aria-hidden="true">$ </span>${words.map(
-    (word, n) => html`${n ? " " : ""}<bdi dir="ltr"><${VisibleText} text=${quote(word)} /></bdi>`,
-  )}</code></pre>`;
+/** Split off what is shown at first: few enough lines to be seen without scrolling, so that nothing hides below an edge. */
+function cut(text) {
+  const lines = text.split("\n", CUT_LINES + 1);
+  const shown = lines.slice(0, CUT_LINES).join("\n").slice(0, CUT_LENGTH);
+  return { shown, rest: text.length - shown.length };
+}
 
-function Block({ name, text }) {
+/** A block of text whose end is shown on demand. `render` renders a part of the text. */
+function CutBlock({ text, name, kind = "", render }) {
   const [isWhole, setIsWhole] = useState(false);
-  const rest = text.length - CUT_LENGTH;
+  const { shown, rest } = cut(text);
   const isCut = rest > 0 && !isWhole;
-  return html`<pre class="argument-block" tabindex="0" aria-label=${name} dir="ltr"><code
-      ><${VisibleText} text=${isCut ? text.slice(0, CUT_LENGTH) : text} isBlock /></code></pre>
+  return html`<pre class="argument-block ${kind}" tabindex="0" aria-label=${name} dir="ltr"><code
+      >${render(isCut ? shown : text)}</code></pre>
     ${
       isCut &&
       html`<p class="cut-note">
@@ -31,6 +34,23 @@ function Block({ name, text }) {
       </p>`
     }`;
 }
+
+const Block = ({ name, text }) => html`<${CutBlock}
+  name=${name}
+  text=${text}
+  render=${(part) => html`<${VisibleText} text=${part} isBlock />`}
+/>`;
+
+/** Words are separated by a character that text cannot contain. Each is isolated: right-to-left text cannot move to another. */
+const CommandLine = ({ words }) => html`<${CutBlock}
+  name="Command"
+  kind="command"
+  text=${words.map(quote).join("\0")}
+  render=${(part) => [
+    html`<span class="prompt" aria-hidden="true">$ </span>`,
+    part.split("\0").map((word, n) => html`${n ? " " : ""}<bdi dir="ltr"><${VisibleText} text=${word} /></bdi>`),
+  ]}
+/>`;
 
 function Value({ name, value }) {
   if (name === "command" && isCommand(value)) return html`<${CommandLine} words=${value} />`;

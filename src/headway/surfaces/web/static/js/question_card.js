@@ -64,7 +64,7 @@ export function QuestionCard({ request, settle, origin }) {
       <span class="request-time"><${Ago} at=${request.created_at} /></span>
     </header>
     <p class="question-text" id="${name}-text" dir="auto"><${VisibleText} text=${request.question} isBlock /></p>
-    ${origin && html`<p class="hint">${origin}</p>`}
+    ${origin && html`<p class="hint">It works in ${origin}.</p>`}
     ${problem && html`<p class="problem" role="alert" dir="auto">${problem}</p>`}
     ${
       request.choices.length

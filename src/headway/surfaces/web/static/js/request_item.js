@@ -9,7 +9,7 @@ const CARDS = { approval: ApprovalCard, question: QuestionCard };
 
 /** Where a request comes from. */
 export function Origin({ request, conversations = [] }) {
-  if (request.goal_id) return html`<a class="link" href="/goals/${request.goal_id}">Goal ${request.goal_id}</a>`;
+  if (request.goal_id) return html`<a class="link" href="/goals/${request.goal_id}">goal ${request.goal_id}</a>`;
   if (!request.conversation_id) return null;
   const known = conversations.find(({ id }) => id === request.conversation_id) ?? { id: request.conversation_id };
   return html`<a class="link" href="/c/${request.conversation_id}" dir="auto">${formatTitle(known)}</a>`;
@@ -25,7 +25,7 @@ export function RequestItem({ item, origin }) {
     ${
       request.isOpen
         ? html`<${Card} request=${request} settle=${settle} origin=${origin} />`
-        : html`<${CallDetails} item=${item} origin=${origin} />`
+        : html`<${CallDetails} item=${item} origin=${origin && html`<p class="faint small">It worked in ${origin}.</p>`} />`
     }
   </li>`;
 }

@@ -52,12 +52,12 @@ const DECISIONS = { approved: null, answered: null, rejected: "skipped", expired
 function DecisionNote({ request, proposed }) {
   const by = request.decided_by || request.answered_by;
   const at = request.decided_at || request.answered_at;
-  return html`<p class="faint small">
-    ${capitalize(request.state)}${by && html` by <bdi>${spellOut(by)}</bdi>`}, <${Ago} at=${at} />${
-      proposed && " with other arguments than the agent's"
-    }.
+  return html`<p class="faint small"><span>
+    ${capitalize(request.state)}${proposed && " with other arguments than the agent's"}${
+      by && html` by <bdi>${spellOut(by)}</bdi>`
+    }, <${Ago} at=${at} />${request.reason ? ": " : "."}
     ${request.reason && html`<span dir="auto"><${VisibleText} text=${request.reason} /></span>`}
-  </p>`;
+  </span></p>`;
 }
 
 export function CallDetails({ item, origin }) {
