@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 from headway.actions import jobs
 from headway.ledger.events import Event, encode_json
 from headway.ledger.permission import Approval, PersonQuestion
-from headway.ledger.run import Run, RunStatus
+from headway.ledger.run import Run
 from headway.storage.stores import approvals as approval_store
 from headway.storage.stores import questions as question_store
 from headway.storage.stores import runs as run_store
@@ -36,13 +36,9 @@ def end(tx: Transaction, item: Item) -> Item:
     return item
 
 
-def cancel_if_waiting(tx: Transaction, run: Run, end_status: RunStatus) -> None:
-    """Cancel what a run that ends was waiting for.
-
-    A run that is stopped while it makes one of several proposed calls has the status running. Its goal may have changed the status
-    of a main agent in the meantime.
-    """
-    if run.status != "waiting" and end_status == "completed" and not run.is_main:
+def cancel_open(tx: Transaction, run: Run) -> None:
+    """Cancel what a run that ends was waiting for. It may have several open approvals, also while one of its calls is made."""
+    if not question_store.is_person_needed(tx, run.tenant_id, run.id):
         return
     for approval in approval_store.list_open_of_run(tx, run.tenant_id, run.id):
         end(tx, approval._replace(state="canceled", reason=CANCELED_REASON))
@@ -73,10 +69,7 @@ def wake(tx: Transaction, item: Approval | PersonQuestion) -> None:
 def is_person_needed(tx: Transaction, run: Run) -> bool:
     """Whether the run, or a sub-agent that it may wait for, waits for a person."""
     family = [run, *run_store.list_unfinished_descendants(tx, run.tenant_id, run.id)]
-    return any(
-        approval_store.list_open_of_run(tx, one.tenant_id, one.id) or question_store.list_open_of_run(tx, one.tenant_id, one.id)
-        for one in family
-    )
+    return any(question_store.is_person_needed(tx, one.tenant_id, one.id) for one in family)
 
 
 def find_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> dict[str, Any] | None:

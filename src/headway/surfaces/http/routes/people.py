@@ -47,7 +47,7 @@ async def get_approval(request: Request) -> Response:
 
     def show(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         approval = approvals.get(tx, tenant_id, approval_id)
-        rule = call.headway.permission.preview_rule(tx, approval)
+        rule = call.headway.permission.preview_rule(tx, approval) if approval.is_open else None
         return {"approval": approval.as_json(), "rule": rule.as_json() if rule else None}
 
     return to_json_response(await call.read(show))
