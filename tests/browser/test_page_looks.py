@@ -17,8 +17,8 @@ from headway.storage.transaction import Transaction
 from tests.browser import staged_goals
 from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
 from tests.model_server import ModelServer, Reply, Request, by_turn, calls, text
-from tests.surfaces.conversation_client import say
-from tests.surfaces.server_harness import Client, wait_until
+from tests.surfaces.server_harness import Client
+from tests.surfaces.waiting_turns import begin_waiting_turn
 
 SIZES = {"desk": DESK, "phone": PHONE}
 TITLES = [
@@ -137,8 +137,7 @@ def waiting_conversation(client: Client, model: ModelServer) -> str:
     goal = {"description": "Keep the canary below 1% errors for an hour\nand roll back otherwise", "priority": 10}
     model.script = by_turn(calls(("set_goal", goal), text="The canary is ready. I will watch it."), text("Done."))
     conversation = client.conversation(title="Canary rollout 4.2")
-    turn_id = say(client, conversation, "Roll out 4.2 and watch it.")
-    wait_until(lambda: client.ok("GET", f"/v1/turns/{turn_id}")["turn"]["status"] == "waiting", "the turn to wait")
+    turn_id = begin_waiting_turn(client, conversation)["id"]
     client.ok("POST", f"/v1/turns/{turn_id}/messages", 202, json={"content": "Begin with 5% of the traffic."})
     client.desk.write(ask_for_more, turn_id)
     return f"/c/{conversation}"

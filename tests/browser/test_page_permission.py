@@ -17,9 +17,10 @@ from tests.browser import staged_goals
 from tests.browser.page_harness import Visit
 from tests.browser.test_page_hostile import HOSTILE, check_safe
 from tests.model_server import ModelServer, Reply, by_turn, calls, text
-from tests.surfaces.conversation_client import say, wait_for_turn
+from tests.surfaces.conversation_client import wait_for_turn
 from tests.surfaces.model_fixtures import model_settings
-from tests.surfaces.server_harness import Client, Service, run_server, wait_until
+from tests.surfaces.server_harness import Client, Service, run_server
+from tests.surfaces.waiting_turns import begin_waiting_turn
 
 DAY_MS = 24 * 3600 * 1000
 HOME = "home"
@@ -63,9 +64,7 @@ def begin_waiting(client: Client, model: ModelServer, *replies: Reply) -> tuple[
     """Start a turn whose first answer makes it wait for a person. Returns its conversation and its id."""
     model.script = by_turn(*replies, text("Done."))
     conversation = client.conversation(title="Deploy")
-    turn_id = say(client, conversation, "go")
-    wait_until(lambda: client.ok("GET", f"/v1/turns/{turn_id}")["turn"]["status"] == "waiting", "the turn to wait")
-    return conversation, turn_id
+    return conversation, begin_waiting_turn(client, conversation)["id"]
 
 
 def test_an_approved_command_runs(page: Visit, model: ModelServer) -> None:

@@ -106,7 +106,7 @@ const Buttons = ({ onApprove, onOpen, isBusy, described }) => html`<div class="a
   </button>
   <button type="button" class="btn" data-opens="reject" disabled=${isBusy} onClick=${() => onOpen("reject")}>Reject</button>
   <button type="button" class="btn" data-opens="edit" disabled=${isBusy} onClick=${() => onOpen("edit")}>Edit</button>
-  <button type="button" class="btn ghost" data-opens="always" disabled=${isBusy} onClick=${() => onOpen("always")}>
+  <button type="button" class="btn" data-opens="always" disabled=${isBusy} onClick=${() => onOpen("always")}>
     Always allow this
   </button>
 </div>`;
@@ -148,7 +148,7 @@ export function ApprovalCard({ request, settle, origin }) {
     <header>
       <${Icon} name="shield" />
       <p class="grow" id=${name}><strong>${spellOut(request.role)}</strong> asks to call <code>${spellOut(request.tool)}</code></p>
-      <span class="request-time">${isLate ? "expired" : html`expires <${Until} at=${request.expires_at} />`}</span>
+      <span class="request-time" aria-live="off">${isLate ? "expired" : html`expires <${Until} at=${request.expires_at} />`}</span>
     </header>
     <div class="request-body" id="${name}-call"><${Arguments} value=${request.arguments} /></div>
     <p class="hint">Why it asks: <${VisibleText} text=${request.why} />.${origin && html` It works in ${origin}.`}</p>

@@ -8,7 +8,7 @@ const INLINE_LENGTH = 120;
 const SAFE_WORD = /^[\w@%+=:,./-]+$/;
 
 /** Quote a word of a command line as a shell would need it, so that it is clear where each word begins and ends. */
-const quote = (word) => (SAFE_WORD.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+const quote = (word) => (SAFE_WORD.test(word) ? word : `'${word.replaceAll("'", "'\\''").replaceAll("\0", "⟨U+0000⟩")}'`);
 
 const isCommand = (value) => Array.isArray(value) && value.length > 0 && value.every((word) => typeof word === "string");
 
@@ -41,7 +41,7 @@ const Block = ({ name, text }) => html`<${CutBlock}
   render=${(part) => html`<${VisibleText} text=${part} isBlock />`}
 />`;
 
-/** Words are separated by a character that text cannot contain. Each is isolated: right-to-left text cannot move to another. */
+/** Words are separated by NUL, which no quoted word contains. Each is isolated: right-to-left text cannot move to another. */
 const CommandLine = ({ words }) => html`<${CutBlock}
   name="Command"
   kind="command"

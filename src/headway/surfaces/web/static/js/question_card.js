@@ -61,7 +61,7 @@ export function QuestionCard({ request, settle, origin }) {
     <header>
       <${Icon} name="agent" />
       <p class="grow" id=${name}><strong>${spellOut(request.role)}</strong> asks you</p>
-      <span class="request-time"><${Ago} at=${request.created_at} /></span>
+      <span class="request-time" aria-live="off"><${Ago} at=${request.created_at} /></span>
     </header>
     <p class="question-text" id="${name}-text" dir="auto"><${VisibleText} text=${request.question} isBlock /></p>
     ${origin && html`<p class="hint">It works in ${origin}.</p>`}

@@ -48,14 +48,23 @@ const Block = ({ title, value }) => html`<h3>${title}</h3>
 // By the state of a decided request: the shape of its icon; null means that of the call.
 const DECISIONS = { approved: null, answered: null, rejected: "skipped", expired: "clock", canceled: "skipped" };
 
+const getDecider = (request) => spellOut(request.decided_by || request.answered_by || "");
+const getDecisionTime = (request) => request.decided_at || request.answered_at;
+
+/** What was decided; where there is room, also by whom and when. */
+const Verdict = ({ request }) => html`<span class="faint verdict">
+  ${request.state}<span class="verdict-more">
+    ${getDecider(request) && html` by <bdi>${getDecider(request)}</bdi>`}, <${Ago} at=${getDecisionTime(request)} />
+  </span>
+</span>`;
+
 /** Who decided about a call, and when. */
 function DecisionNote({ request, proposed }) {
-  const by = request.decided_by || request.answered_by;
-  const at = request.decided_at || request.answered_at;
+  const by = getDecider(request);
   return html`<p class="faint small"><span>
     ${capitalize(request.state)}${proposed && " with other arguments than the agent's"}${
-      by && html` by <bdi>${spellOut(by)}</bdi>`
-    }, <${Ago} at=${at} />${request.reason ? ": " : "."}
+      by && html` by <bdi>${by}</bdi>`
+    }, <${Ago} at=${getDecisionTime(request)} />${request.reason ? ": " : "."}
     ${request.reason && html`<span dir="auto"><${VisibleText} text=${request.reason} /></span>`}
   </span></p>`;
 }
@@ -69,7 +78,7 @@ export function CallDetails({ item, origin }) {
       ${request && html`<strong>${spellOut(request.role)}</strong>`}
       <code>${spellOut(item.tool)}</code>
       <span class="truncate grow" dir="auto">${summarize(item)}</span>
-      ${shape === "failed" ? html`<span class="status-failed">failed</span>` : request && html`<span class="faint">${request.state}</span>`}
+      ${shape === "failed" ? html`<span class="status-failed">failed</span>` : request && html`<${Verdict} request=${request} />`}
       <${Icon} name="chev" class="chev" />
     </summary>
     <div class="tool-details">
