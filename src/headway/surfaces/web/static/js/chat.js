@@ -133,6 +133,7 @@ const NEAR_END_PX = 80;
 /** The items, and after them open requests whose events are further back than the items go. */
 function listItems(timeline, conversationId) {
   const items = timeline.items.value;
+  if (!items.length) return items; // not loaded yet
   const known = new Set(items.map(({ key }) => key));
   const missing = openRequests.value.filter(({ key, conversation_id }) => conversation_id === conversationId && !known.has(key));
   return missing.length ? [...items, ...missing.map(toItem)] : items;

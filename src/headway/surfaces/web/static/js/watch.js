@@ -10,7 +10,7 @@ export const halt = signal({ halted: false, why: "", since: 0 });
 export const deadLetterCount = signal(0);
 
 const COUNT_LIMIT = 100;
-const SHOWS_REQUESTS = /^\/(c|approvals|questions)(\/|$)/; // pages on which a request to a person appears by itself
+const SHOWS_REQUESTS = /^\/($|c\/|approvals|questions\/)/; // pages that show requests to people, or count them beside the chat
 
 export async function countDeadLetters() {
   deadLetterCount.value = (await get("/v1/jobs", { state: "dead", limit: COUNT_LIMIT })).jobs.length;
