@@ -14,6 +14,7 @@ from headway.actions import conversations, idempotency, jobs, schedules, spendin
 from headway.actions.live_text import LiveText
 from headway.actions.people import steering
 from headway.agents import role_files
+from headway.agents.people import People
 from headway.agents.permission import Permission
 from headway.agents.policy_file import PolicyFile
 from headway.agents.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
@@ -69,6 +70,7 @@ class Headway:
         self.remote_tools = self.toolbox.only(REMOTE_FAMILIES)
         self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
         self.database = Database(settings.database_url, on_commit=self._on_commit)
+        self.people = People(self.database, self.permission, self.nudge)
         self.feed = Feed(self.database, has_announcements=has_announcements)
         self.live_text = LiveText()
         self.housekeeping: asyncio.Task[None] | None = None

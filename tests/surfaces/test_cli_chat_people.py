@@ -108,7 +108,7 @@ def test_an_edit_that_is_no_json_is_refused_and_the_call_still_waits(commander: 
 
 def test_a_question_is_answered_with_the_number_of_a_choice(talker: Shell, model: ModelServer) -> None:
     model.script = ask_then_answer("Which colour?\x1b[2J", ("red", "blue"))
-    with talker.seated("chat", "Paint it.") as terminal:
+    with talker.seated("chat", "Paint it.", width=300) as terminal:
         for expected in ("Which colour?", "1. red", "2. blue", "Type a number or an answer"):
             assert terminal.sees(expected), expected
         terminal.type("green\n")
@@ -125,7 +125,7 @@ def test_a_question_is_answered_with_the_number_of_a_choice(talker: Shell, model
 
 def test_a_turn_that_is_left_waiting_continues_in_the_next_chat(talker: Shell, model: ModelServer) -> None:
     model.script = ask_then_answer("Which colour?")
-    with talker.seated("chat", "Paint it.") as terminal:
+    with talker.seated("chat", "Paint it.", width=300) as terminal:
         assert terminal.sees("Type your answer")
         terminal.type("\x04")
         assert terminal.sees("headway questions answer 1 TEXT")

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.model_server import Reply, Script, by_turn, calls, text
+from tests.model_server import Reply, Script, calls, text
 from tests.surfaces.conversation_client import get_turn, say
 from tests.surfaces.server_harness import Client, Service, wait_until
 
@@ -19,8 +19,8 @@ def add_rule(service: Service, tool: str, tenant: str, decision: str = "ask") ->
 
 
 def call_then_answer(tool: str, arguments: dict[str, Any], answer: str = "Done.") -> Script:
-    """Return a script of a model that calls a tool, and then answers."""
-    return by_turn(calls((tool, arguments)), text(answer))
+    """Return a script of a model that calls a tool once in a conversation, and then answers."""
+    return lambda request: text(answer) if request.assistant_turns else calls((tool, arguments))
 
 
 def ask_then_answer(question: str, choices: tuple[str, ...] = ()) -> Script:

@@ -82,3 +82,8 @@ def find_by_goal(tx: Transaction, tenant_id: int) -> dict[int, dict[str, Any]]:
     """Return what each goal of the tenant has waited for longest, as `{"kind", "id"}` by goal."""
     waiting = question_store.list_waiting(tx, tenant_id, WAITING_LIMIT)
     return {goal_id: {"kind": kind, "id": item_id} for kind, item_id, _, goal_id in reversed(waiting) if goal_id is not None}
+
+
+def count_all(tx: Transaction) -> dict[str, int]:
+    """Count what waits for people across all tenants, for the operator."""
+    return dict(zip(("approval", "question"), question_store.count_all_waiting(tx), strict=True))

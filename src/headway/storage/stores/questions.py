@@ -12,6 +12,10 @@ SELECT_WAITING = """SELECT 'approval', id, turn_id, goal_id, created_at FROM app
 SELECT_NEEDED = """SELECT 1 FROM approvals WHERE tenant_id = ? AND run_id = ? AND state = 'proposed'
     UNION ALL SELECT 1 FROM questions WHERE tenant_id = ? AND run_id = ? AND state = 'open' LIMIT 1"""
 
+COUNT_ALL_WAITING = """SELECT
+    (SELECT COUNT(*) FROM tenants t JOIN approvals a ON a.tenant_id = t.id AND a.state = 'proposed'),
+    (SELECT COUNT(*) FROM tenants t JOIN questions q ON q.tenant_id = t.id AND q.state = 'open')"""
+
 
 def insert(tx: Transaction, question: PersonQuestion) -> PersonQuestion:
     row = tx.one(INSERT, *question[1:])
@@ -72,6 +76,13 @@ def count_open(tx: Transaction, tenant_id: int) -> tuple[int, int]:
         tenant_id,
         tenant_id,
     )
+    assert row is not None
+    return int(row[0]), int(row[1])
+
+
+def count_all_waiting(tx: Transaction) -> tuple[int, int]:
+    """Count the open approvals and questions of all tenants. The join with tenants lets both databases use the indexes."""
+    row = tx.one(COUNT_ALL_WAITING)
     assert row is not None
     return int(row[0]), int(row[1])
 
