@@ -116,6 +116,10 @@ class RuleShape(BaseModel):
     line: Annotated[int, Field(description="In policy.toml")]
 
 
+class ApprovalAndRule(OneApproval):
+    rule: Annotated[RuleShape | None, Field(description="What `always` would add; null if decided, or if no rule can be written")]
+
+
 class PolicyShape(BaseModel):
     """The first rule that matches a call decides about it. The patterns are globs."""
 
