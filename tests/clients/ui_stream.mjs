@@ -1,6 +1,6 @@
 // `useChat` without React: sends its requests to a chat one after the other, then prints its messages and data.
 // A request that is a JSON object is a message with files. One that starts with @ answers what the chat waits for:
-// @approve, @deny REASON or @answer TEXT; a single @ sends the messages again as they are.
+// @approve, @deny REASON or @answer TEXT.
 const [library, api, token, id, ...requests] = process.argv.slice(2);
 const sdk = await import(library);
 const { AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithToolCalls } = sdk;
@@ -71,9 +71,8 @@ async function answer(how, text) {
 }
 
 for (const request of requests) {
-  const [, how, text] = /^@(\w*) ?(.*)$/.exec(request) ?? [];
+  const [, how, text] = /^@(\w+) ?(.*)$/.exec(request) ?? [];
   if (how) await answer(how, text);
-  else if (how === "") await chat.sendMessage();
   else await chat.sendMessage(request.startsWith("{") ? JSON.parse(request) : { text: request });
   waits.push(listWaiting().map((part) => structuredClone(part)));
 }
