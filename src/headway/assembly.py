@@ -13,6 +13,8 @@ from uuid import uuid4
 from headway.actions import conversations, idempotency, jobs, schedules, spending, tenants, turns
 from headway.actions.live_text import LiveText
 from headway.agents import role_files
+from headway.agents.mcp.config import FILE_NAME as MCP_FILE_NAME
+from headway.agents.mcp.config import load_servers
 from headway.agents.permission import Permission
 from headway.agents.policy_file import PolicyFile
 from headway.agents.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
@@ -32,7 +34,7 @@ from headway.ledger.run import REHEARSAL_MODEL, Run, TurnMode
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.ledger.todo import DEFAULT_AGENT
-from headway.settings import Settings, build_redactor, load
+from headway.settings import Settings, build_redactor, get_environment, load
 from headway.storage.attachment_files import read_attachment
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
@@ -42,6 +44,7 @@ from headway.storage.transaction import Transaction, Work
 
 if TYPE_CHECKING:
     from headway.agents.loop.context import Runtime
+    from headway.agents.mcp.tools import McpServers
     from headway.agents.tracing import Tracer
 
 HOUSEKEEPING_INTERVAL_S = 3600
@@ -54,10 +57,15 @@ class Headway:
     """
 
     def __init__(
-        self, settings: Settings, models: Mapping[str, Any] | None = None, tools: Iterable[Callable[..., Any]] = ()
+        self,
+        settings: Settings,
+        models: Mapping[str, Any] | None = None,
+        tools: Iterable[Callable[..., Any]] = (),
+        mcp: Mapping[str, Any] | None = None,
     ) -> None:
         self.settings = settings
-        self.redact = build_redactor(settings)
+        self.mcp_configs = load_servers(Path(settings.home, MCP_FILE_NAME), get_environment(), mcp)
+        self.redact = build_redactor(settings, *(secret for config in self.mcp_configs for secret in config.secrets))
         self.models_by_name = models or {}  # models that the settings name and that are missing here are built
         has_announcements = not is_sqlite(settings.database_url)
         self.toolbox = catalogue.build_toolbox(
@@ -85,18 +93,19 @@ class Headway:
         *,
         tools: Iterable[Callable[..., Any]] = (),
         models: Mapping[str, Any] | None = None,
+        mcp: Mapping[str, Any] | None = None,
         alone: bool = False,
         **settings: str | int | float | Path | None,
     ) -> AsyncIterator[Self]:
         """Open a Headway inside a program and run it until the block ends. Unfinished work resumes when the next one opens.
 
-        `tools` are functions marked with @tool. `models` are models that the caller built, by the names used in the settings. With
-        `alone`, work only on what this process starts, not on schedules or on jobs of other processes. Other keyword arguments are
-        settings, named like the environment variables in lower case (home="…", model="…", budget_usd=2). They override the
-        environment.
+        `tools` are functions marked with @tool. `models` are models that the caller built, by the names used in the settings. `mcp`
+        are MCP servers, in the form of mcpServers in mcp.json. With `alone`, work only on what this process starts, not on
+        schedules or on jobs of other processes. Other keyword arguments are settings, named like the environment variables in
+        lower case (home="…", model="…", budget_usd=2). They override the environment.
         """
         loaded_settings = load({name: None if value is None else str(value) for name, value in settings.items()})
-        headway = cls(loaded_settings, models, tools)
+        headway = cls(loaded_settings, models, tools, mcp)
         try:
             headway.start()
             headway.start_agents(alone=alone)
@@ -156,6 +165,8 @@ class Headway:
             await self.agents_ready()
             await self.engine.stop()
             await self.runtime.models.close()
+            if "mcp" in vars(self):
+                await self.mcp.stop()
             await asyncio.to_thread(self.tracer.close)
 
     @property
@@ -205,9 +216,20 @@ class Headway:
             self.executor_id,
             self.execution,
             self._stream_text,
+            self._prepare_tools,
             self.nudge,
             self.tracer,
         )
+
+    @cached_property
+    def mcp(self) -> "McpServers":
+        from headway.agents.mcp.tools import McpServers  # noqa: PLC0415
+
+        return McpServers(self.mcp_configs, self.toolbox, self.redact)
+
+    async def _prepare_tools(self, role: Role) -> None:
+        if self.mcp_configs:
+            await self.mcp.prepare(role)
 
     @cached_property
     def unpriced_models(self) -> list[str]:

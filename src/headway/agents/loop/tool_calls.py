@@ -1,11 +1,20 @@
 """A run's tool calls. Each is recorded as started before it is made, and is never repeated unless that is safe."""
 
 import json
+from base64 import b64decode
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart, UserPromptPart
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelRequest,
+    ModelResponse,
+    ToolCallPart,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
 
 from headway.actions import jobs
 from headway.actions.people import approvals
@@ -29,6 +38,7 @@ from headway.agents.tools.toolbox import (
 )
 from headway.agents.tracing import to_result_attributes, trace_tool_call
 from headway.agents.transcript import TranscriptEntry, to_storable, to_storable_value
+from headway.ledger.attachment import Attachment
 from headway.ledger.errors import HeadwayError, StorageError
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Effect, EffectState, RunEnd
@@ -110,8 +120,21 @@ def build_results_message(step: Step, response: ModelResponse, ended: list[Effec
         )
         for index, (call, effect) in enumerate(zip(response.tool_calls, ended, strict=True))
     ]
+    pictures = [
+        UserPromptPart([f"The image in the result of {effect.tool}:", *list_images(step, effect)])
+        for effect in ended
+        if effect.images
+    ]
     metadata = to_metadata(list_facts(step, plan, [ended[index] for index in plan_calls])) if plan or notices else None
-    return ModelRequest([*parts, *notices], metadata=metadata)
+    return ModelRequest([*parts, *notices, *pictures], metadata=metadata)
+
+
+def list_images(step: Step, effect: Effect) -> list[UserContent]:
+    """Return the images of a result, if the model can look at them."""
+    images = [Attachment("image", media_type, b64decode(data)) for media_type, data in json.loads(effect.images)]
+    if not all(map(step.context.can_read, images)):
+        return ["(not shown: this model cannot look at images)"]
+    return [BinaryContent(image.data, media_type=image.media_type) for image in images]
 
 
 def list_facts(step: Step, plan: list[Todo], plan_calls: list[Effect]) -> Facts:
@@ -332,7 +355,8 @@ def record_result(step: Step, effect: Effect, result: Result) -> Effect:
     text = result.value if isinstance(result.value, str) else JSON_ENCODER.encode(result.value)
     stored = to_storable(cut_text(text, STORED_LIMIT))
     state: EffectState = "unknown" if result.is_uncertain else "failed" if result.is_error else "succeeded"
-    ended = effect._replace(state=state, result=stored)
+    images = JSON_ENCODER.encode(result.images) if result.images else ""
+    ended = effect._replace(state=state, result=stored, images=images)
     run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, ended)
     value = result.value if stored == text and len(text) <= RESULT_LIMIT else cut_text(stored, RESULT_LIMIT)
     step.emit("tool_result", {**to_event_data(step, effect), "result": value, "is_error": result.is_error, "state": state})
