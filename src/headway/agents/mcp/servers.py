@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from importlib.metadata import version
 from typing import IO, Any, Final
 
 import anyio
@@ -16,7 +17,6 @@ from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.types import CONNECTION_CLOSED
 
-from headway import __version__
 from headway.agents.mcp.config import McpServerConfig
 from headway.ledger.errors import Invalid, OutOfReach
 from headway.ledger.redaction import Redactor
@@ -120,7 +120,7 @@ class McpServer:
 
     @asynccontextmanager
     async def open_client(self, stderr: IO[str]) -> AsyncIterator[Client]:
-        info = types.Implementation(name="headway", version=__version__)
+        info = types.Implementation(name="headway", version=version("headway"))
         config = self.config
         if config.command:
             parameters = StdioServerParameters(
