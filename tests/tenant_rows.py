@@ -6,6 +6,7 @@ from uuid import uuid4
 
 from headway.actions import claims, idempotency, memory, notices, schedules, spending, tenants, turns
 from headway.actions.notices import NoticeSubject
+from headway.actions.people import steering
 from headway.actions.schedules import Timing
 from headway.ledger.attachment import Attachment
 from headway.ledger.run import Effect, Run
@@ -95,6 +96,7 @@ def write_run_rows(tx: Transaction, run: Run) -> None:
     """Write the rows that an agent's run leaves."""
     run_store.append_messages(tx, run.tenant_id, run.id, 0, "{}")
     run_store.save_effect(tx, run.tenant_id, run.id, Effect(0, 0, "call", "now", "{}", "started"))
+    steering.send(tx, run, "look closer", "ada")
     run = spending.reserve(tx, run, 5, 100) or run
     spending.settle(tx, run, ModelCall("strong", "some:model", 1, 1, 7), 100)
     memory.remember(tx, Scope(run.tenant_id, run.conversation_id), "the door is green")

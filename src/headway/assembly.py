@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from headway.actions import conversations, idempotency, jobs, schedules, spending, tenants, turns
 from headway.actions.live_text import LiveText
+from headway.actions.people import steering
 from headway.agents import role_files
 from headway.agents.mcp.config import FILE_NAME as MCP_FILE_NAME
 from headway.agents.mcp.config import load_servers
@@ -26,7 +27,7 @@ from headway.autonomy import recovery
 from headway.engine import Engine, EngineLimits
 from headway.feed import Feed
 from headway.ledger.attachment import Attachment, build_attachment
-from headway.ledger.errors import SettingsError
+from headway.ledger.errors import Conflict, SettingsError
 from headway.ledger.events import encode_json
 from headway.ledger.job import Job
 from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
@@ -334,6 +335,21 @@ class Headway:
 
         job = await self._run_to_end(begin)
         return await self.database.read(lambda tx: turns.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
+
+    async def send_message(self, content: str, conversation: int | str, *, tenant: str = LOCAL_TENANT) -> None:
+        """Send a message to the turn that runs in a conversation. Its agent reads it at its next step.
+
+        Raises Conflict if no turn is running.
+        """
+
+        def send(tx: Transaction) -> None:
+            tenant_id = tenants.resolve(tx, tenant).id
+            run = turns.find_running(tx, tenant_id, conversations.ensure(tx, tenant_id, conversation).id)
+            if run is None:
+                raise Conflict("No turn is running in this conversation.")
+            steering.send(tx, run, content, "library")
+
+        await self.database.write(send)
 
     async def own_loop(
         self,

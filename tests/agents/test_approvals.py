@@ -264,3 +264,21 @@ def test_an_agent_that_headway_does_not_run_cannot_wait(sqlite_url: str, tmp_pat
         write_policy(tmp_path, 'tool = "run_command"\ndecision = "allow"', 'tool = "create_todo"\ndecision = "deny"')
         assert not talk.wait(loop.call("run_command", {"command": ["echo", "x"]})).is_error
         assert "does not allow" in talk.wait(loop.call("create_todo", {"items": [{"title": "a"}]})).error
+
+
+def test_a_writ_follows_the_policy_and_cannot_wait(sqlite_url: str, tmp_path: Path) -> None:
+    write_policy(
+        tmp_path,
+        'tool = "/schedule"\ndecision = "deny"',
+        'tool = "/todo"\narguments = {text = "cancel *"}\ndecision = "ask"',
+        'tool = "/agent"\ndecision = "deny"',
+    )
+    said = text("/todo add Dig\n/todo cancel Dig\n/schedule x every 1h: hello\n/agent coder dig")
+    with open_talk(sqlite_url, tmp_path, in_order(said, DONE)) as talk:
+        talk.say()
+        (answer,) = [line for line in talk.requests[-1].texts if "END TODO" in line]
+        assert "added" in answer
+        assert "ERR: a writ cannot wait for a person's approval (policy.toml, line 5); call the tool instead" in answer
+        assert "ERR: the policy does not allow this (policy.toml, line 1)" in answer
+        assert "ERR: the policy does not allow this (policy.toml, line 10)" in answer
+        assert list_sub_agents(talk) == {}

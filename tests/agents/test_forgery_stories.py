@@ -46,6 +46,7 @@ PLACES = {
     "agents/loop/cut_off.py request_rest": "goal",
     "agents/delegation.py start_sub_agent": "plan",
     "agents/facts.py build_runtime_message": "every story",
+    "agents/loop/step.py read_on": FIXED,
     "agents/loop/step_limits.py apply_limit": FIXED,
     "agents/loop/tool_calls.py build_results_message": "plan",
     "agents/loop/gates.py apply_verdict": "queue",
@@ -56,6 +57,7 @@ PLACES = {
     "agents/loop/writ_calls.py run_writs": "plan",
     "agents/loop/structured.py fill_form": "goal",
     "agents/loop/structured.py build_rejection": "goal",
+    "agents/prompts.py build_steering_message": "test_a_message_cannot_forge_a_frame",
     "agents/prompts.py build_turn_context": "plan",
     "agents/models/trial.py ask_once": FIXED,
     "agents/transcript.py build_user_message": "every story",
@@ -90,7 +92,7 @@ def test_neither_a_note_nor_a_stub_can_forge_a_frame() -> None:
     """The summary of a note may have any number of lines, but all of them are indented."""
 
     def get_lines(words: str) -> tuple[list[str], int]:
-        note = render_note(render_request_and_plan(words, []), words, [(words, "0a1b2c3d.1.0")])
+        note = render_note(render_request_and_plan(words, [], [words]), words, [(words, "0a1b2c3d.1.0")])
         return list_edges(note), sum(not line.startswith("  ") for line in BREAKS.split(note))
 
     for payload in PAYLOADS:
@@ -154,7 +156,7 @@ class Plan(Scenario):
                 ("delegate", {"agent": "researcher", "task": words()}), ("spawn_agent", {"task": words(), "context": words()})
             ),
             lambda: calls(("await_agent", {"run_id": RUN_ID.findall(request.tool_results[-1].content)[-1]})),
-            lambda: text("/todo list\n/agent researcher dig\n/schedule list\n/todo done nothing like it"),
+            lambda: text("/todo list once more\n/agent researcher dig\n/schedule rm nothing\n/todo done nothing like it"),
             lambda: text("An answer too early."),
             lambda: calls(("complete_todo", {"todoId": list_open_ids(request)[0], "outcome": words()})),
             lambda: calls(("complete_todo", {"todoId": list_open_ids(request)[0], "outcome": words()})),

@@ -45,11 +45,18 @@ def test_a_goal_that_the_user_asked_for_starts_at_once(database_url: str, tmp_pa
         goal = get_goal(talk)
         assert get_tool_result(talk) == {"goal_id": goal["id"], "status": "active", "waits_for": None}
         assert (goal["source"], goal["description"], goal["success_criteria"], goal["priority"]) == (
-            "operator-injected",
+            "agent-discovered",
             "Keep the docs right",
             "No broken link",
             7,
         )
+        turn_id = talk.turn()["id"]
+        assert (
+            goal["evidence"]
+            == f"Set by the agent index in turn {turn_id}. The user's request was: Keep the docs right from now on."
+        )
+        (entry, *_) = talk.list_event_data("journal_appended")
+        assert (entry["entry"]["kind"], entry["entry"]["data"]["source"]) == ("goal_set", "agent-discovered")
         job = talk.database.read(lambda tx: job_store.find(tx, talk.tenant_id, goal["run_id"]))
         assert job is not None
         assert job.kind == "goal"
@@ -112,6 +119,25 @@ def test_bad_arguments_are_an_answer_that_says_which(
         talk.say("Go.")
         assert complaint in get_tool_result(talk)["error"]
         assert talk.database.read(lambda tx: goal_store.count_open(tx, talk.tenant_id)) == 0
+
+
+@pytest.mark.parametrize("discovery", ["ask", "auto"])
+def test_the_goal_of_a_sub_agent_is_treated_like_one_that_it_discovered(sqlite_url: str, tmp_path: Path, discovery: str) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "scout.toml").write_text('description = "Looks around"\ntools = ["goals"]\n')
+
+    def script(request: Request) -> Reply:
+        if "submit_plan" in request.tools or request.tool_results:
+            return text("Done.")
+        return (
+            calls(("set_goal", WISH)) if "delegate" not in request.tools else calls(("delegate", {"agent": "scout", "task": "Go."}))
+        )
+
+    with open_talk(sqlite_url, tmp_path, script, goal_discovery=discovery) as talk:
+        talk.say("Look around.")
+        goal = get_goal(talk)
+        assert (goal["status"], goal["source"]) == ("active" if discovery == "auto" else "paused", "agent-discovered")
+        assert goal["evidence"] == f"Set by the agent scout, which worked for turn {talk.turn()['id']}."
 
 
 def test_workers_set_no_goals(sqlite_url: str, tmp_path: Path) -> None:

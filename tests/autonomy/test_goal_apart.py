@@ -75,4 +75,4 @@ def test_a_proposal_waits_for_a_yes(database_url: str, tmp_path: Path) -> None:
         assert "The frogs have nowhere to go." in words
         pursuit.decide("continue")
         assert pursuit.wait_until_ended().status == "completed"
-        assert "Why it was proposed: The frogs have nowhere to go." in get_question(pursuit.list_requests("plan")[0])
+        assert "Evidence: The frogs have nowhere to go." in get_question(pursuit.list_requests("plan")[0])

@@ -7,7 +7,7 @@ from typing import Any
 from headway.ledger.events import TURN_ENDS
 from tests.journeys.forked_process import ProcessPlan
 from tests.journeys.snapshot import Snapshot, normalize
-from tests.journeys.turn_model import AGAIN, FINAL, ORDER, READ, REQUEST, SUMMARY, TELL, UNKNOWN, WANTED
+from tests.journeys.turn_model import AGAIN, FINAL, MESSAGE, ORDER, READ, REQUEST, SUMMARY, TELL, UNKNOWN, WANTED
 
 PLAN = [READ, ORDER, TELL]
 
@@ -44,9 +44,10 @@ def check_messages(left: Snapshot) -> None:
     (turn,) = left["turns"]
     assert (turn["status"], turn["outcome"]) == ("finished", "drained")
     (run,) = left["runs"]
-    assert (run["status"], run["result"], run["reserved"]) == ("completed", FINAL, 0)
+    assert (run["status"], run["result"], run["reserved"], run["unread"]) == ("completed", FINAL, 0, 0)
     messages = [(message["role"], message["content"]) for message in left["messages"]]
-    assert [content for role, content in messages if role == "user"] == [REQUEST]
+    assert [content for role, content in messages if role == "user"] == [REQUEST, MESSAGE]
+    assert sum(MESSAGE in json.dumps(message["parts"]) for message in left["transcript"]) == 1  # it was read once
     assert messages.count(("assistant", FINAL)) == 1
     assert messages[-1] == ("assistant", FINAL)
     assert [todo["subject"] for todo in left["todos"] if todo["turn_id"]] == PLAN

@@ -156,10 +156,21 @@ async def run_headway(plan: ProcessPlan) -> None:
 
 
 async def answer(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None:
-    from tests.journeys.turn_model import REQUEST  # noqa: PLC0415
+    from headway.actions.people import steering  # noqa: PLC0415
+    from tests.journeys.turn_model import MESSAGE, REQUEST  # noqa: PLC0415
 
-    if not found["runs"]:  # the caller never got an answer, so it asks again
-        await headway.run_turn(plan.tenant_id, plan.conversation_id, plan.request or REQUEST)
+    def begin(tx: Any) -> Any:
+        """Begin the turn with a message that its agent has not read."""
+        job = headway.begin_turn(tx, plan.tenant_id, plan.conversation_id, REQUEST)
+        steering.send_to_agent(tx, plan.tenant_id, job.id, MESSAGE, "ada")
+        return job
+
+    if not found["runs"] and plan.request:
+        await headway.run_turn(plan.tenant_id, plan.conversation_id, plan.request)
+    elif not found["runs"]:  # the caller never got an answer, so it asks again
+        job = await headway.database.write(begin)
+        headway.engine.take(job)
+        await headway.engine.ended(job.id)
     elif not found["runs"][0]["ended_at"]:
         await headway.engine.ended(found["runs"][0]["id"])
 

@@ -11,9 +11,10 @@ from headway.storage.transaction import Transaction
 
 TABLES = {
     "turns": "status, outcome, ended_at",
-    "runs": "id, role, sub_goal_id, status, result, iterations, iteration_limit, refusals, reserved, cost, ended_at",
+    "runs": "id, role, sub_goal_id, status, result, iterations, iteration_limit, refusals, reserved, cost, unread, ended_at",
     "effects": "n, place, call_id, tool, arguments, state, result",
     "messages": "id, role, content",
+    "steering": "id, content",
     "model_calls": "id, tier, model, input_tokens, cached_tokens, cache_write_tokens, output_tokens, cost",
     "todos": "id, uuid, turn_id, subject, status, outcome, position",
     "events": "seq, kind, data",

@@ -20,6 +20,7 @@ from typing import Any
 from tests.model_server import ChatHandler, ModelProcess, ModelServer, Reply, Request, call, calls, get_text, text
 
 REQUEST = "Prepare the party: read who comes, order what we need, and tell everybody."
+MESSAGE = "And hurry."
 STRONG, CHEAP = "fake-strong", "fake-cheap"
 READ, ORDER, TELL = "read who comes", "order what we need", "tell everybody"
 WANTED = ("cake", "candles")
@@ -42,9 +43,14 @@ def reply(request: Request) -> Reply:
 
 def supervisor_reply(request: Request) -> Reply:
     """The reply to the newest message, as the loop derives its next step."""
-    messages = [message for message in request.messages if not get_text(message).startswith("[TURN CONTEXT]")]
+    messages = [message for message in request.messages if not is_aside(get_text(message))]
     answered = list_answered_tools(messages)
     return reply_after_tools(request, answered, messages) if answered else reply_after_text(request, get_text(messages[-1]))
+
+
+def is_aside(said: str) -> bool:
+    """Whether a message changes nothing about the next reply."""
+    return said.startswith("[TURN CONTEXT]") or said.endswith(MESSAGE)
 
 
 def reply_after_text(request: Request, last: str) -> Reply:

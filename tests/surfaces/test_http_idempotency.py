@@ -51,6 +51,11 @@ def add_sub_agent(client: Client) -> str:
     return client.desk.database.write(begin)
 
 
+def add_turn(client: Client) -> str | None:
+    """Start a turn that another process answers, in a new conversation. Return its id."""
+    return client.desk.write(turns.start, client.conversation(), turns.TurnRequest("look", owner="somebody")).turn_id
+
+
 def add_tool_job(client: Client) -> str:
     """Create a job that a worker owns. Return its id."""
     return client.desk.write(jobs.create, "tool", {"name": "now", "arguments": {}}, owner="somebody").id
@@ -74,11 +79,13 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
         "/v1/conversations": {"title": "once"},
         "/v1/turns": {"conversation_id": conversation},
         "/v1/turns/{turn_id}/cancel": None,
+        "/v1/turns/{turn_id}/messages": {"content": "hello"},
         "/v1/conversations/{conversation_id}/messages": {"content": "hello"},
         "/v1/tools/{name}": {"arguments": {"subject": "once"}},
         "/v1/writs": {"text": "/todo add once"},
         "/v1/jobs/{job_id}/retry": None,
         "/v1/agents/{run_id}/cancel": None,
+        "/v1/agents/{run_id}/messages": {"content": "hello"},
         "/v1/schedules/{name}/pause": None,
         "/v1/schedules/{name}/resume": None,
         "/v1/schedules/{name}/run": None,
@@ -99,7 +106,7 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
             names = {
                 "name": "todo_add",
                 "todo_id": todo["id"],
-                "turn_id": turn,
+                "turn_id": turn if operation.path.endswith("cancel") else add_turn(client),
                 "conversation_id": conversation,
                 "job_id": dead.id if operation.path.endswith("retry") else add_tool_job(client),
                 "run_id": add_sub_agent(client),

@@ -42,6 +42,8 @@ PROMISED = {
     "POST /v1/turns",
     "POST /v1/turns/{turn_id}/cancel",
     "GET /v1/turns/{turn_id}",
+    "POST /v1/turns/{turn_id}/messages",
+    "POST /v1/agents/{run_id}/messages",
     "POST /v1/goals",
     "GET /v1/goals",
     "GET /v1/goals/{goal_id}",

@@ -98,6 +98,8 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
         {"content": "hello"},
         {"content": "hello", "mode": "queue"},
     ],
+    ("POST", "/v1/turns/{turn_id}/messages"): lambda ids: [{"content": "hello"}],
+    ("POST", "/v1/agents/{run_id}/messages"): lambda ids: [{"content": "hello"}],
     ("POST", "/v1/goals/{goal_id}/decision"): lambda ids: [{"action": "abandon"}, {"action": "replan", "note": "x"}],
     ("PUT", "/v1/schedules/{name}"): lambda ids: [
         {"every_s": 60, "message": {"conversation_id": ids.conversation, "content": "go"}},
@@ -344,6 +346,8 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "chat": lambda ids: conversation_flags(ids, "hello"),
     "mcp": lambda ids: [["--turn", ids.turn], *conversation_flags(ids)],
     "turn cancel": lambda ids: [[ids.turn]],
+    "turn send": lambda ids: [[ids.turn, "hello"]],
+    "agents send": lambda ids: [[ids.job, "hello"]],
 }
 NO_ID_COMMANDS = {
     *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),

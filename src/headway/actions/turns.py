@@ -269,9 +269,11 @@ def list_messages(
     conversations.get(tx, tenant_id, conversation_id)
     messages = message_store.list_page(tx, tenant_id, conversation_id, limit, before)
     infos = attachment_store.list_infos(tx, tenant_id, [message.turn_id for message in messages if message.role == "user"])
+    if not infos:
+        return messages
+    first_ids = message_store.list_first_ids(tx, tenant_id, conversation_id, list(infos))
     return [
-        message._replace(attachments=tuple(infos.get(message.turn_id, ()))) if message.role == "user" else message
-        for message in messages
+        message._replace(attachments=tuple(infos[message.turn_id])) if message.id in first_ids else message for message in messages
     ]
 
 

@@ -58,7 +58,13 @@ def render_frame(attachment: Attachment, *lines: str) -> str:
 
 def strip_attachments(text: str) -> str:
     """Return a message's own text, without the attachments after it."""
-    return text.partition(f"\n\n[{FRAME}]\n")[0]
+    return split_attachments(text)[0]
+
+
+def split_attachments(text: str) -> tuple[str, str]:
+    """Split a message into its own text and its attachments."""
+    own_text, _, attached = text.partition(f"\n\n[{FRAME}]\n")
+    return own_text, attached
 
 
 def can_model_read(model: Model, attachment: Attachment) -> bool:

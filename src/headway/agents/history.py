@@ -1,7 +1,7 @@
 """The conversation before a turn, as the earlier turns sent it, so that a request continues the last one of the previous turn."""
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelRequestPart, ModelResponse, TextPart, UserPromptPart
 
@@ -13,6 +13,7 @@ from headway.agents.window import Compaction, find_compactions, select_window
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Run
 from headway.storage.stores import attachments as attachment_store
+from headway.storage.stores import messages as message_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
@@ -20,13 +21,20 @@ BATCH_SIZE: Final = 20  # runs per query
 FAILED_REQUEST_LIMIT: Final = 4_000  # characters of a request that failed, perhaps because of its length
 
 
-def load_history(tx: Transaction, run: Run, can_read: CanRead) -> list[TranscriptEntry]:
-    """Load the windows of the earlier turns back to the last note. Their messages have negative numbers, the last one -1."""
-    history: list[TranscriptEntry] = []
+class History(NamedTuple):
+    window: list[TranscriptEntry]  # what is sent; the messages have negative numbers, the last one -1
+    messages: list[ModelMessage]  # the whole transcripts, with what compactions have shortened since
+
+
+def load_history(tx: Transaction, run: Run, can_read: CanRead) -> History:
+    """Load the earlier turns back to the last note."""
+    window: list[TranscriptEntry] = []
+    transcripts: list[ModelMessage] = []
     for earlier, entries in reversed(load_runs_since_note(tx, run, can_read)):
-        messages = end_with_answer(earlier, [entry.message for entry in select_window(history, entries)])
-        history = [TranscriptEntry.of(index - len(messages), message) for index, message in enumerate(messages)]
-    return history
+        messages = end_with_answer(tx, earlier, [entry.message for entry in select_window(window, entries)])
+        window = [TranscriptEntry.of(index - len(messages), message) for index, message in enumerate(messages)]
+        transcripts += (entry.message for entry in entries)
+    return History(window, transcripts)
 
 
 def load_runs_since_note(tx: Transaction, run: Run, can_read: CanRead) -> list[tuple[Run, list[TranscriptEntry]]]:
@@ -52,11 +60,16 @@ def replaces_history(compaction: Compaction) -> bool:
     return noted_before is not None and noted_before >= 0
 
 
-def end_with_answer(run: Run, messages: list[ModelMessage]) -> list[ModelMessage]:
-    """Complete an ended turn's messages: no call without a result, and at the end the answer that the user saw."""
+def end_with_answer(tx: Transaction, run: Run, messages: list[ModelMessage]) -> list[ModelMessage]:
+    """Complete an ended turn's messages: no call without a result, and at the end the answer that the user saw.
+
+    A turn that failed or was canceled may have unread messages of the user.
+    """
     while messages and isinstance(messages[-1], ModelResponse) and messages[-1].tool_calls:
         messages = messages[:-1]
     if run.status != "completed":
+        unread = message_store.list_unread_steering(tx, run) if run.unread else []
+        messages = [*messages, *(prompts.build_steering_message(message.content) for message in unread)]
         return [*map(shorten_request, messages), build_runtime_message(prompts.describe_unanswered(run.status))]
     if messages and isinstance(messages[-1], ModelResponse):
         if messages[-1].text == run.result:

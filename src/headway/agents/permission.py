@@ -52,6 +52,19 @@ def find_refusal(tx: Transaction, tool: Tool, arguments: dict[str, Any], executi
     return f"The policy does not allow this call ({ruling.why})." if ruling.decision == "deny" else ""
 
 
+def find_writ_refusal(tx: Transaction, word: str, rest: str, execution: Execution) -> str:
+    """Return why the policy does not let a writ run; empty if it does. A writ is a tool named like its first word: `/todo`."""
+    policy = execution.policy.current
+    call = PolicyCall(f"/{word}", execution.role.name, arguments={"text": (rest,)})
+    if not policy.concerns(call):
+        return ""
+    tenant = find_tenant_name(tx, execution.scope.tenant_id)
+    ruling = policy.decide(call._replace(tenant=tenant), asks_by_default=False)
+    if ruling.decision == "ask":
+        return f"a writ cannot wait for a person's approval ({ruling.why}); call the tool instead"
+    return f"the policy does not allow this ({ruling.why})" if ruling.decision == "deny" else ""
+
+
 async def call_without_run(toolbox: Toolbox, name: str, arguments: dict[str, Any]) -> Result:
     """Call a tool for an agent that Headway does not run."""
     tool, execution = toolbox.find(name), find_current_execution()

@@ -13,7 +13,7 @@ from headway.ledger.framing import format_frame, format_inline
 from headway.ledger.schedule import Schedule
 from headway.ledger.scope import TENANT_WIDE, Scope, Selection
 from headway.ledger.todo import OPEN_STATUSES, Change, Draft, Todo
-from headway.ledger.writ_parser import Writ, parse
+from headway.ledger.writ_parser import QuotationTest, Writ, is_never_quoted, list_agent_lines, parse
 from headway.storage.stores import schedules as schedule_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
@@ -21,6 +21,7 @@ from headway.storage.transaction import Transaction
 LIST_LIMIT = 50
 TENANT_WIDE_FLAG = "--tenant-wide"
 UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+ENDS = {"todo": "END TODO", "schedule": "END SCHEDULE"}
 WRITS_LIMIT = 200  # per text, which is one transaction
 NUMBER_AND_OUTCOME = re.compile(r"(#?\d+): +(\S.*)", re.DOTALL)
 
@@ -37,14 +38,18 @@ class AgentAccess(NamedTuple):
 
     agent_result: Callable[[int], list[str]] | None = None  # the result of the nth /agent call in the text
     plans: bool = False  # /todo add and /todo list work on the turn's plan, for models that cannot call the plan tools
+    is_quoted: QuotationTest = is_never_quoted  # whether the run has read the line, which is then text
+    find_refusal: Callable[[Writ], str] = lambda _writ: ""  # why the policy does not let the writ run
 
 
 def run_text(tx: Transaction, scope: Scope, role: Role, text: str, access: AgentAccess | None = None) -> WritOutcome:
-    """Run all writs of a finished text, in order. A writ that fails does not affect the others."""
-    parsed = parse(text)
+    """Run all writs of a finished text that it does not quote, in order. A writ that fails does not affect the others."""
+    access = access or AgentAccess()
+    parsed = parse(text, access.is_quoted)
+    own_writs = [writ for writ in parsed.writs if not writ.is_quoted]
     indexes = count()
-    answers = [run_writ(tx, scope, role, writ, access or AgentAccess(), indexes) for writ in parsed.writs[:WRITS_LIMIT]]
-    if more := len(parsed.writs) - len(answers):
+    answers = [run_writ(tx, scope, role, writ, access, indexes) for writ in own_writs[:WRITS_LIMIT]]
+    if more := len(own_writs) - len(answers):
         answers.append(
             format_frame("/todo", [f"ERR: at most {WRITS_LIMIT} writs in one text; the last {more} did not run"], "END TODO")
         )
@@ -53,6 +58,8 @@ def run_text(tx: Transaction, scope: Scope, role: Role, text: str, access: Agent
 
 def run_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ, access: AgentAccess, indexes: Iterator[int]) -> str:
     """Run one writ and render the frame that answers it. If it fails, its changes are rolled back."""
+    if writ.word in ENDS and (refusal := access.find_refusal(writ)):
+        return format_frame(f"/{writ.word}", [f"ERR: {refusal}"], ENDS[writ.word])
     if writ.word == "todo":
         return run_todo_writ(tx, scope, role, writ, PLAN_VERBS if access.plans and scope.turn_id else VERBS)
     if writ.word == "schedule":
@@ -77,9 +84,8 @@ def parse_agent_calls(writ: Writ) -> list[AgentCall]:
     """Return the call of an /agent writ, or one call per line of a /parallel block."""
     if writ.word not in ("agent", "parallel") or not writ.complete:
         return []
-    lines = [line.strip().removeprefix("/agent ") for line in (writ.body or "").split("\n") if line.strip()]
-    calls = [writ.rest] if writ.word == "agent" else lines or [""]
-    return [AgentCall(agent, task.strip()) for agent, _, task in (call.strip().partition(" ") for call in calls)]
+    calls = [writ.rest] if writ.word == "agent" else list_agent_lines(writ.body or "") or [""]
+    return [AgentCall(agent, task.strip()) for agent, _, task in (call.partition(" ") for call in calls)]
 
 
 def render_agent_frame(role: Role, agent_call: AgentCall, access: AgentAccess, index: int) -> str:

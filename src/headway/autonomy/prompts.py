@@ -68,7 +68,7 @@ def render_goal_frame(goal: Goal) -> str:
 def render_goal(goal: Goal) -> list[str]:
     """Render the goal with its criteria, budget and priority."""
     criteria = [f"Success criteria: {format_inline(goal.success_criteria, 4_000)}"] if goal.success_criteria else []
-    evidence = [f"Why it was proposed: {format_inline(goal.evidence, 2_000)}"] if goal.evidence else []
+    evidence = [f"Evidence: {format_inline(goal.evidence, 2_000)}"] if goal.evidence else []
     money = [f"Budget: ${to_dollars(goal.budget):.2f}"] if goal.budget else []
     return [render_goal_frame(goal), *criteria, *evidence, *money, f"Priority: {goal.priority} (0 is the highest)"]
 

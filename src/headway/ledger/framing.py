@@ -9,12 +9,13 @@ from unicodedata import normalize
 from headway.ledger.text import to_one_line
 
 INLINE_LIMIT: Final = 300
-# Characters that are invisible between letters: white space, control characters, combining marks and Unicode's default ignorable
-# code points; also the replacements that `to_one_line` writes for some of them.
-INVISIBLE: Final = (
-    r"[\s\x00-\x1f\x7f-\x9f\xad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
-    r"\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffd\U000e0000-\U000e0fff]*"
+# Combining marks and Unicode's default ignorable code points; also the replacements that `to_one_line` writes for some of them.
+IGNORABLE: Final = (
+    r"\xad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    r"\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffd\U000e0000-\U000e0fff"
 )
+# Characters that are invisible between letters: these, white space and control characters.
+INVISIBLE: Final = rf"[\s\x00-\x1f\x7f-\x9f{IGNORABLE}]*"
 # Unicode blocks of styled look-alikes of plain letters and signs: full-width, bold, circled, vertical.
 STYLED_RANGES: Final = (
     (0x2100, 0x214F),

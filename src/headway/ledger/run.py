@@ -42,6 +42,7 @@ class Run(NamedTuple):
     sub_goal_id: int | None = None  # the sub-goal it works on; a goal's main agent works on one at a time
     begins_at: int = 0  # the first message of the transcript about that sub-goal
     hint: str = ""  # supervisor's hint that the agent has not received yet
+    unread: int = 0  # messages from people that the agent has not received yet
 
     @property
     def ended(self) -> bool:
@@ -120,6 +121,21 @@ class Message(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         attachments = [attachment.as_json() for attachment in self.attachments]
         return self._asdict() | {"created_at": self.created_at // 1000, "attachments": attachments}
+
+
+class SteeringMessage(NamedTuple):
+    """A message that a person sent to a run while it worked."""
+
+    id: int
+    run_id: str
+    turn_id: str | None
+    content: str
+    sender: str
+    created_at: int
+    read_at: int  # 0: the run has not read it
+
+    def as_json(self) -> dict[str, Any]:
+        return self._asdict() | {"created_at": self.created_at // 1000, "read_at": self.read_at // 1000}
 
 
 class Limits(NamedTuple):

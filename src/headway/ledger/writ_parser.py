@@ -5,23 +5,34 @@ does not depend on where the text is split.
 
 A writ begins at the start of a line, outside fenced code. `/todo add` may be followed by a body that ends with `/endtodo`;
 `/parallel` is a block that ends with `/endparallel`.
+
+A writ that the agent only quotes is text: it stays visible, and it is returned with `is_quoted`, so that it does not run.
 """
 
 import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from functools import cache
 from typing import Final, NamedTuple
+from unicodedata import normalize
+
+from headway.ledger.framing import IGNORABLE, LOOKALIKES
 
 WRIT_WORDS: Final = ("/todo", "/agent", "/parallel", "/schedule", "/endtodo", "/endparallel")
 FENCE: Final = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
 
+QuotationTest = Callable[[str], bool]
+
 
 class Writ(NamedTuple):
-    """One command. `complete` is false if the text ended before the block did; such a writ must not run."""
+    """One command. `complete` is false if the text ended before the block did; such a writ must not run, nor must a quoted one."""
 
     word: str  # todo, agent, parallel, schedule
     rest: str
     body: str | None = None
     complete: bool = True
+    is_quoted: bool = False
 
 
 class ParsedText(NamedTuple):
@@ -38,10 +49,21 @@ class ParserState(Enum):
     PARALLEL = "parallel"
 
 
-class WritParser:
-    """Parses writs from chunks of text: call `feed` for each chunk, then `finish`."""
+def is_never_quoted(_line: str) -> bool:
+    return False
 
-    def __init__(self) -> None:
+
+class WritParser:
+    """Parses writs from chunks of text: call `feed` for each chunk, then `finish`.
+
+    `is_quoted` is asked about the first line of a writ, and about each line of a `/parallel` block. It decides only what is
+    visible: which lines belong to a writ does not depend on it.
+    """
+
+    def __init__(self, is_quoted: QuotationTest = is_never_quoted) -> None:
+        self.is_quoted = is_quoted
+        self.quoted = False  # whether the pending writ is quoted
+        self.held: list[str] = []  # the pending writ's lines that are not visible
         self.state = ParserState.TEXT
         self.line = ""  # the part of the current line received so far
         self.shown_length = 0  # how much of that line has been returned already
@@ -66,10 +88,8 @@ class WritParser:
             self._end_line("")
         if self.state is ParserState.AFTER_ADD:
             self._add_writ(Writ("todo", self.head))
-        elif self.state is ParserState.BODY:
-            self._add_writ(Writ("todo", self.head, "\n".join(self.body), complete=False))
-        elif self.state is ParserState.PARALLEL:
-            self._add_writ(Writ("parallel", self.head, "\n".join(self.body), complete=False))
+        elif self.state is not ParserState.TEXT:
+            self._end_block(complete=False)
         return self._take_parsed()
 
     def _take_parsed(self) -> ParsedText:
@@ -78,59 +98,83 @@ class WritParser:
         return parsed
 
     def _add_writ(self, writ: Writ) -> None:
-        self.writs.append(writ)
+        self._show_quoted()
+        self.writs.append(writ._replace(is_quoted=self.quoted))
         self.state = ParserState.TEXT
+        self.quoted = False
+        self.held = []
         self.body = []
 
+    def _show_quoted(self) -> None:
+        if self.quoted:
+            self.visible += self.held
+            self.held = []
+
     def _show_early(self) -> None:
-        """Return the current line as soon as it can no longer become a writ."""
-        if self.state is ParserState.TEXT and (self.shown_length or self.fence or not could_be_writ(self.line)):
+        """Return the current line as soon as it can no longer become a writ that runs."""
+        is_text = self.state is ParserState.TEXT and (self.shown_length or self.fence or not could_be_writ(self.line))
+        if is_text or (self.state is ParserState.BODY and self.quoted):
             self.visible.append(self.line[self.shown_length :])
             self.shown_length = len(self.line)
 
     def _end_line(self, newline: str) -> None:
         raw, self.line = self.line, ""
         shown_length, self.shown_length = self.shown_length, 0
-        line = raw.removesuffix("\r")
+        line, unseen = raw.removesuffix("\r"), raw[shown_length:] + newline
         if self.state is ParserState.BODY or self.state is ParserState.PARALLEL:
-            self._block_line(line)
+            self._block_line(line, unseen)
             return
         if self.state is ParserState.AFTER_ADD:
-            if self._begins_body(line):
+            if self._begins_body(line, unseen):
                 return
             self._add_writ(Writ("todo", self.head))
         word, rest = ("", "") if self.fence else split_writ(line)
         if word in ("todo", "agent", "parallel", "schedule"):
-            self._begin_writ(word, rest)
+            self._begin_writ(word, rest, line, unseen)
             return
-        self.visible.append(raw[shown_length:] + newline)
+        self.visible.append(unseen)
         self._follow_fence(line)
 
-    def _begins_body(self, line: str) -> bool:
+    def _begins_body(self, line: str, unseen: str) -> bool:
         """Whether the line belongs to the body of the add above. An add followed by a blank line or another writ has none."""
         word, _ = split_writ(line)
         if not line.strip() or word not in ("", "endtodo"):
             return False
         self.state = ParserState.BODY
-        self._block_line(line)
+        self._block_line(line, unseen)
         return True
 
-    def _begin_writ(self, word: str, rest: str) -> None:
+    def _begin_writ(self, word: str, rest: str, line: str, unseen: str) -> None:
         self.head = rest
+        self.held = [unseen]
         if word == "parallel":
             self.state = ParserState.PARALLEL
-        elif word == "todo" and rest.split(maxsplit=1)[:1] == ["add"]:
+            return
+        self.quoted = self.is_quoted(line)
+        if word == "todo" and rest.split(maxsplit=1)[:1] == ["add"]:
             self.state = ParserState.AFTER_ADD
+            self._show_quoted()
         else:
             self._add_writ(Writ(word, rest))
 
-    def _block_line(self, line: str) -> None:
+    def _block_line(self, line: str, unseen: str) -> None:
         """Add the line to the body of the current block, or close the block if the line ends it."""
+        self.held.append(unseen)
+        self._show_quoted()
         terminator = "/endtodo" if self.state is ParserState.BODY else "/endparallel"
-        if line.rstrip() != terminator:
+        if line.rstrip() == terminator:
+            self._end_block(complete=True)
+        else:
             self.body.append(line)
+
+    def _end_block(self, *, complete: bool) -> None:
+        body = "\n".join(self.body)
+        if self.state is ParserState.BODY:
+            self._add_writ(Writ("todo", self.head, body, complete))
             return
-        self._add_writ(Writ("todo" if self.state is ParserState.BODY else "parallel", self.head, "\n".join(self.body)))
+        lines = [f"/parallel {self.head}\n{body}", *(f"/agent {call}" for call in list_agent_lines(body))]
+        self.quoted = any(map(self.is_quoted, lines))  # one quoted line makes the whole block text
+        self._add_writ(Writ("parallel", self.head, body, complete))
 
     def _follow_fence(self, line: str) -> None:
         match = FENCE.match(line)
@@ -159,10 +203,114 @@ def could_be_writ(line: str) -> bool:
     return any(word.startswith(line.rstrip("\r")) for word in WRIT_WORDS)
 
 
-def parse(text: str) -> ParsedText:
+def list_agent_lines(body: str) -> list[str]:
+    """List the calls in a `/parallel` block, each as `NAME TASK`."""
+    return [line.strip().removeprefix("/agent ").strip() for line in body.split("\n") if line.strip()]
+
+
+def parse(text: str, is_quoted: QuotationTest = is_never_quoted) -> ParsedText:
     """Parse a complete text."""
     if "/" not in text:
         return ParsedText(text, [])
-    parser = WritParser()
+    parser = WritParser(is_quoted)
     first, last = parser.feed(text), parser.finish()
     return ParsedText(first.visible + last.visible, first.writs + last.writs)
+
+
+# Writs in the texts that an agent has read
+
+MAX_READ_WRITS: Final = 5_000  # beyond this number, every line counts as read
+COMPARED_WORDS: Final = 32  # of a writ; two that begin with the same words are the same
+COMPARED_LENGTH: Final = 300  # characters of these words
+WORD_LENGTH: Final = 100
+DECODINGS: Final = 3  # a text may be JSON within JSON within JSON
+
+# No pattern backtracks over what a text can repeat. Punctuation separates words, as space does, so that neither the marks of
+# Markdown around a writ nor its own punctuation count. Other signs, such as emoji, are words.
+START: Final = re.compile(r"/(?:todo|agent|parallel|schedule)\b")
+WORD: Final = re.compile(rf"{START.pattern}|[^\W_]+|[^\w\s\x00-\x7f\xa0-\xbf\u2000-\u206f\u3000-\u303f]+")
+HIDDEN: Final = re.compile(rf"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f{IGNORABLE}]+")
+TAG: Final = re.compile(r"</?[A-Za-z][^<>]{0,300}>")
+ESCAPE: Final = re.compile(
+    r"\\u([0-9A-Fa-f]{4})|\\(.)|&#([0-9]{1,7});|&#[Xx]([0-9A-Fa-f]{1,6});|&(nbsp|sol|amp|lt|gt|quot|apos|colon|num);", re.DOTALL
+)
+ESCAPED_LETTER: Final = re.compile(r"\\u|&#|&sol;|&amp;")  # may hide the beginning of a writ
+NAMED_SIGNS: Final = {"nbsp": " ", "sol": "/", "amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'", "colon": ":", "num": "#"}
+ESCAPED_SPACES: Final = frozenset("bfnrtv")
+
+
+class ReadWrits:
+    """The writs in texts that an agent has read, wherever they stand in a line and however they are decorated or encoded there."""
+
+    def __init__(self) -> None:
+        self.keys: set[str] = set()
+        self.sorted_keys: list[str] | None = []  # None: to be sorted again
+
+    def add(self, text: str) -> None:
+        """Add the writs of a text. The work is linear in its length."""
+        for form in decode(text) if len(self.keys) <= MAX_READ_WRITS else ():
+            words = WORD.findall(form) if START.search(form) else []
+            for index, word in enumerate(words):
+                if len(self.keys) > MAX_READ_WRITS:
+                    return
+                if word[0] == "/":
+                    self.keys.add(build_key(words[index : index + COMPARED_WORDS]))
+                    self.sorted_keys = None
+
+    def __contains__(self, line: str) -> bool:
+        """Whether a text contains the line, followed by the end of a word."""
+        if len(self.keys) > MAX_READ_WRITS:
+            return True
+        if self.sorted_keys is None:
+            self.sorted_keys = sorted(self.keys)
+        key = build_key(WORD.findall(fold(line))[:COMPARED_WORDS])
+        index = bisect_left(self.sorted_keys, key)
+        return index < len(self.sorted_keys) and self.sorted_keys[index].startswith(key)
+
+
+def build_key(words: Sequence[str]) -> str:
+    """Join the words, without regard to accents."""
+    joined = " ".join(words)
+    return f"{joined if joined.isascii() else ' '.join(map(fold_word, words))} "[:COMPARED_LENGTH]
+
+
+def fold_word(word: str) -> str:
+    """Remove accents. Of a long word only the beginning counts, because normalising can take quadratic time."""
+    return word if word.isascii() else HIDDEN.sub("", normalize("NFKD", word[:WORD_LENGTH])).casefold()
+
+
+def fold(text: str) -> str:
+    """Replace styled letters and signs by plain ones, in lower case, and remove what is invisible."""
+    plain = text if text.isascii() else text.translate(get_plain_forms())
+    return HIDDEN.sub("", plain.lower())
+
+
+@cache
+def get_plain_forms() -> dict[int, str]:
+    """Map styled letters to plain ones, and other slashes to the plain one."""
+    styled = {ord(sign): plain for plain, signs in LOOKALIKES.items() for sign in signs}
+    return {**styled, **{ord(sign): "/" for sign in "\u2044\u2215\u29f8"}}
+
+
+def decode(text: str) -> Iterator[str]:
+    """Yield a text, folded, as it is and then as it reads without its tags and with its escapes decoded, if it is HTML or JSON."""
+    for _ in range(DECODINGS):
+        folded = fold(text)
+        yield folded
+        if not (START.search(folded) or ESCAPED_LETTER.search(text)):
+            return
+        decoded = ESCAPE.sub(decode_escape, TAG.sub(" ", text))
+        if decoded == text:
+            return
+        text = decoded.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")  # joins the halves of a character
+    yield fold(text)
+
+
+def decode_escape(match: re.Match[str]) -> str:
+    escaped, sign, decimal, hexadecimal, name = match.groups()
+    if sign:
+        return " " if sign in ESCAPED_SPACES else str(sign)
+    if name:
+        return NAMED_SIGNS[name]
+    code = int(decimal) if decimal else int(escaped or hexadecimal, 16)
+    return chr(code) if code < 0x110000 else " "

@@ -50,9 +50,16 @@ def count_malformed(entries: list[TranscriptEntry]) -> int:
     return count
 
 
-def end_filtered(step: Step, response: ModelResponse) -> Stop:
-    """End the run after a refusal or a content filter. The text of a refusal is the answer."""
+def end_filtered(step: Step, response: ModelResponse) -> Stop | None:
+    """End the run after a refusal or a content filter. The text of a refusal is the answer.
+
+    If a person has sent a message, the model answers again, with the message.
+    """
     run = step.run
+    if run.unread:
+        step.withdraw_last()
+        step.emit("refused", {"remaining": len(list_open_items(step.plan())), "reason": "The answer was filtered."})
+        return None
     refusal = (response.provider_details or {}).get("refusal")
     answer = to_storable(refusal).strip() if isinstance(refusal, str) else ""
     origin = f" of turn {run.turn_id}" if run.turn_id else f" of goal #{run.goal_id}"

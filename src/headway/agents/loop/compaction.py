@@ -121,13 +121,14 @@ def append_compaction(step: Step, boundary: int, summary: str | None = None) -> 
 def build_note(step: Step, facts: CompactionFacts, summary: str) -> ModelRequest:
     plan = step.plan()
     if step.turn_id:
-        text = prompts.render_note(prompts.render_request_and_plan(step.run.task, plan), summary, facts["results"])
+        opening_lines = prompts.render_request_and_plan(step.run.task, plan, step.list_messages())
+        text = prompts.render_note(opening_lines, summary, facts["results"])
         return build_runtime_message(
             text, {"compaction": facts, "request": escape_frames(step.run.task), **prompts.to_plan_facts(plan)}
         )
-    opening = step.entries[0].message
+    opening, messages = step.entries[0].message, prompts.render_messages(step.list_messages())
     limit = int(get_budget(step) * OPENING_SHARE * CHARACTERS_PER_TOKEN)
-    text = f"{render_prompt(opening.parts)[:limit]}\n\n{prompts.render_note([], summary, facts['results'])}"
+    text = f"{render_prompt(opening.parts)[:limit]}\n\n{prompts.render_note(messages, summary, facts['results'])}"
     opening_facts: Facts = find_facts(opening) or {}
     return build_runtime_message(text, {**opening_facts, "compaction": facts})
 
@@ -174,7 +175,8 @@ def render_message(entry: TranscriptEntry) -> Iterator[str]:
         yield from (f"Agent: {part.content}" for part in message.parts if isinstance(part, TextPart) and part.content)
         yield from (f"Call: {call.tool_name} {call.args}" for call in message.tool_calls)
         return
-    speaker = "Runtime" if find_facts(message) is not None else "User"
+    facts = find_facts(message)
+    speaker = "User" if facts is None or "steering" in facts else "Runtime"
     if prompt := render_prompt(message.parts):
         yield f"{speaker}: {prompt}"
     yield from (f"Result of {part.tool_name}: {part.content}" for part in message.parts if isinstance(part, ToolReturnPart))

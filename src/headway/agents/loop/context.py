@@ -14,6 +14,7 @@ from headway.agents import prompts
 from headway.agents.attachments import CanRead, can_model_read
 from headway.agents.history import load_history
 from headway.agents.models.client import Models
+from headway.agents.quotations import Quotations
 from headway.agents.roles import INDEX, Role, Roles
 from headway.agents.tokens import CHARACTERS_PER_TOKEN, estimate_parameters
 from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope
@@ -70,6 +71,7 @@ class RunContext(NamedTuple):
     role: Role
     execution: Execution
     history: list[TranscriptEntry]  # the conversation before this turn
+    quotations: Quotations
     attachments: Sequence[Attachment] = ()  # of the turn's message
 
     @property
@@ -107,11 +109,12 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
         result_limit=min(RESULT_LIMIT, result_limit),
     )
     if not run.answers_turn:
-        return RunContext(runtime, run, "plan", role, execution, [])
+        return RunContext(runtime, run, "plan", role, execution, [], Quotations())
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
     history = load_history(tx, run, build_reader(runtime.models, role))
     attachments = attachment_store.list_by_turns(tx, run.tenant_id, [turn.id]).get(turn.id, ())
-    return RunContext(runtime, run, "queue" if turn.mode == "queue" else "plan", role, execution, history, attachments)
+    mode: TurnMode = "queue" if turn.mode == "queue" else "plan"
+    return RunContext(runtime, run, mode, role, execution, history.window, Quotations(history.messages), attachments)
 
 
 def build_reader(models: Models, role: Role) -> CanRead:

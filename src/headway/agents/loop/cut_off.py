@@ -70,6 +70,13 @@ def handle(step: Step, response: ModelResponse) -> Summarise | Stop | None:
     return None
 
 
+def awaits_rest(step: Step) -> bool:
+    """Return whether the next answer continues a cut-off one. No message may come between the two."""
+    responses = (entry.message for entry in reversed(step.entries) if entry.sent and isinstance(entry.message, ModelResponse))
+    last = next(responses, None)
+    return last is not None and last.finish_reason == "length"
+
+
 def is_result(response: ModelResponse) -> bool:
     """Return whether a run could end with this response: plain text, or a single call of the report tool."""
     tool_names = [call.tool_name for call in response.tool_calls]

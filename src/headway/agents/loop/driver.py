@@ -232,7 +232,9 @@ def advance(step: Step) -> Request | None:
 
 
 def prepare_model_request(step: Step) -> AskModel | Compact | None:
-    """Bring the window up to date: the supervisor's hint, the plan if it changed, and room for the answer."""
+    """Bring the window up to date: people's messages, the supervisor's hint, the plan if it changed, and room for the answer."""
+    if step.run.unread and not cut_off.awaits_rest(step):
+        step.read_messages()
     plan = step.plan()
     open_items = list_open_items(plan)
     is_last = step_limits.apply_limit(step, plan)
@@ -240,7 +242,7 @@ def prepare_model_request(step: Step) -> AskModel | Compact | None:
         step.append(build_runtime_message(prompts.render_check_in(step.run.hint)))
         step.run = step.run._replace(hint="")
     if step.turn_id and is_context_due(step, plan):
-        step.append(prompts.build_turn_context(step.run.task, plan))
+        step.append(prompts.build_turn_context(step.run.task, plan, step.list_messages()))
     return compaction.make_room(step) or AskModel(len(plan), len(open_items), is_last)
 
 
@@ -293,7 +295,7 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
 
 async def ask_model(work: RunContext, entries: list[TranscriptEntry], *, is_last: bool) -> ModelAnswered:
     messages = to_messages(select_window(work.history, entries))
-    stream = AnswerStream(work, len(entries))
+    stream = AnswerStream(work, entries)
     reply = await work.runtime.models.ask(work.role.tier, messages, work.offer.parameters, stream, use_tools=not is_last)
     stream.on_end()
     return ModelAnswered(reply.response, reply.call, transcript.encode(reply.response))
@@ -308,15 +310,16 @@ async def load_journal(context: RunContext) -> list[TranscriptEntry]:
 
 
 class AnswerStream:
-    """Streams a model's text to subscribers as it arrives, without writs.
+    """Streams a model's text to subscribers as it arrives, without writs that will run.
 
     Chunks of an answer are numbered, so that a subscriber who joins late can tell which ones are new.
     """
 
-    def __init__(self, context: RunContext, index: int) -> None:
+    def __init__(self, context: RunContext, entries: list[TranscriptEntry]) -> None:
         self.context = context
-        self.index = index  # index of the answer in the transcript
-        self.parser = WritParser()
+        self.index = len(entries)  # index of the answer in the transcript
+        self.is_quoted = context.quotations.judge(entries)
+        self.parser = WritParser(self.is_quoted)
         self.chunk_count = 0
 
     def on_text(self, text: str) -> None:
@@ -326,7 +329,7 @@ class AnswerStream:
         self.emit(self.parser.finish().visible)
 
     def on_withdrawn(self) -> None:
-        self.parser = WritParser()
+        self.parser = WritParser(self.is_quoted)
         if self.chunk_count:
             self.chunk_count = 0
             self.context.runtime.stream(self.context.run, RESTART_DELTA)

@@ -12,10 +12,8 @@ from headway.agents.loop import writ_calls
 from headway.agents.loop.requests import Assess, Sleep, Stop, Verdict
 from headway.agents.loop.step import Step, list_open_items
 from headway.agents.transcript import TranscriptEntry, get_text
-from headway.ledger.run import RunEnd
 from headway.ledger.text import TEXT_LIMIT
 from headway.ledger.todo import Todo
-from headway.ledger.writ_parser import parse
 
 
 def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | Sleep | Stop | None:
@@ -36,7 +34,7 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | Slee
     if open_items := list_open_items(plan):
         refusal = prompts.render_open_items_refusal(open_items, has_tools=step.context.offer.has_tools)
         return reject_answer(step, prompts.describe_open_items(open_items), refusal, text)
-    return step.end(RunEnd.finish("drained" if plan else "answered", text))
+    return step.finish("drained" if plan else "answered", text)
 
 
 def reject_answer(step: Step, reason: str, message: str, answer: str, last_words: str = prompts.STAGNATION) -> Stop | None:
@@ -62,7 +60,7 @@ def fingerprint_plan(plan: list[Todo]) -> str:
 
 def apply_verdict(step: Step, verdict: Verdict) -> None:
     """Apply the assessor's verdict: complete the current queue item and present the next, or return the answer to the model."""
-    answer = parse(get_text(step.entries[-1].message)).visible
+    answer = step.parse(get_text(step.entries[-1].message)).visible
     step.emit("todos_assessed", {"ok": verdict.ok, "reason": verdict.reason})
     if not verdict.ok:
         message = prompts.render_rejection(verdict.item.subject, verdict.reason)
@@ -70,11 +68,11 @@ def apply_verdict(step: Step, verdict: Verdict) -> None:
         return
     state = turn_queue.complete(step.tx, step.context.scope, step.turn_id, verdict.item.id, answer[:TEXT_LIMIT])
     if state.current is None:
-        step.end(RunEnd.finish("drained", answer))
+        step.finish("drained", answer)
         return
     step.say(answer)
     cap = step.limits.resubmissions
-    if step.run.resubmissions >= cap:
+    if step.run.resubmissions >= cap and not step.run.unread:
         reason = prompts.describe_resubmission_limit(cap)
         step.emit("todos_limit", {"max": cap, "remaining": state.remaining, "message": reason})
         step.give_up(reason, "limit")

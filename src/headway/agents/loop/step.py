@@ -5,7 +5,9 @@ from typing import Any
 from pydantic_ai.messages import ModelMessage
 
 from headway.actions import goals, jobs, notices, run_ends, runs, spending, turns
+from headway.actions.people import steering
 from headway.agents import prompts, transcript
+from headway.agents.facts import build_runtime_message, find_facts
 from headway.agents.loop.context import RunContext
 from headway.agents.loop.requests import AskModel, Assess, Compact, Request, Sleep, Stop, Summarise
 from headway.agents.transcript import TranscriptEntry
@@ -14,7 +16,7 @@ from headway.ledger.job import Job
 from headway.ledger.permission import Approval
 from headway.ledger.run import Effect, Run, RunEnd, TurnOutcome
 from headway.ledger.todo import Todo
-from headway.ledger.writ_parser import parse
+from headway.ledger.writ_parser import ParsedText, parse
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.stores.spending import ModelCall
@@ -83,9 +85,13 @@ class Step:
     def plan(self) -> list[Todo]:
         return todo_store.list_by_turn(self.tx, self.run.tenant_id, self.turn_id) if self.turn_id else []
 
+    def parse(self, text: str) -> ParsedText:
+        """Parse the model's text. A writ that it quotes from what the run has read is visible and does not run."""
+        return parse(text, self.context.quotations.judge(self.entries))
+
     def say(self, text: str) -> None:
         """Show the user the visible part of the model's text, without writs."""
-        turns.append_message(self.tx, self.run, "assistant", parse(text).visible)
+        turns.append_message(self.tx, self.run, "assistant", self.parse(text).visible)
 
     def emit(self, kind: str, data: dict[str, Any], **encoded: str) -> None:
         turns.emit_event(self.tx, self.run, kind, data, **encoded)
@@ -97,9 +103,37 @@ class Step:
         self.run = run_ends.end_run(self.tx, self.run, end)
         return Stop("ended")
 
-    def give_up(self, reason: str, outcome: TurnOutcome, answer: str = "") -> Stop:
+    def finish(self, outcome: TurnOutcome, answer: str) -> Stop | None:
+        if self.run.unread:
+            self.read_on(answer)
+            return None
+        return self.end(RunEnd.finish(outcome, answer))
+
+    def give_up(self, reason: str, outcome: TurnOutcome, answer: str = "") -> Stop | None:
         """End the turn with the last answer, the reason it ends here and the unfinished items, which stay open in the ledger."""
+        if self.run.unread:
+            self.read_on(answer)
+            return None
         return self.end(RunEnd.finish(outcome, prompts.render_closing(answer, reason, list_open_items(self.plan()))))
+
+    def read_on(self, answer: str) -> None:
+        """Continue with unread messages instead of ending with an answer. A turn shows the answer; other runs have to repeat it."""
+        self.say(answer)
+        if not self.run.answers_turn and answer:
+            self.append(build_runtime_message(prompts.UNDELIVERED_ANSWER))
+        self.read_messages()
+
+    def read_messages(self) -> None:
+        """Append the unread messages of people. The limits on steps, refusals and resubmissions then count from here."""
+        for message in steering.read(self.tx, self.run):
+            self.append(prompts.build_steering_message(message.content))
+        limit = max(self.run.limit, self.run.iterations + self.limits.iterations)
+        self.run = self.run._replace(unread=0, limit=limit, refusals=0, resubmissions=0)
+
+    def list_messages(self) -> list[str]:
+        """List the messages that the run has read."""
+        facts = (find_facts(entry.message) for entry in self.entries)
+        return [known["steering"] for known in facts if known and "steering" in known]
 
     def handle_transient_failure(self, message: str, retry_after_s: float | None) -> None:
         """Retry later without holding a slot, even if this process dies. After the last attempt the run fails."""

@@ -31,7 +31,7 @@ def apply_limit(step: Step, plan: list[Todo]) -> bool:
 def extend_limit(step: Step, plan: list[Todo]) -> int:
     run, limits = step.run, step.limits
     if step.context.role.steps:
-        return step.context.role.steps
+        return run.limit if run.iterations else step.context.role.steps
     if step.turn_id:
         return limits.extend_iterations(run.limit, run.iterations, planned=len(plan)) if list_open_items(plan) else run.limit
     if run.iterations >= run.limit and makes_progress(step):
@@ -48,10 +48,11 @@ def makes_progress(step: Step) -> bool:
 
 
 def find_last_call(step: Step) -> TurnOutcome | None:
-    """Return the outcome with which the run ends, if the model was asked to sum up."""
+    """Return the outcome with which the run ends, if the model was asked to sum up and no message has arrived since."""
     recent = (find_facts(entry.message) or {} for entry in reversed(step.entries[-RECENT_ENTRIES:]))
-    return next((cast("TurnOutcome", facts["last_call"]) for facts in recent if "last_call" in facts), None)
+    latest = next((facts for facts in recent if "last_call" in facts or "steering" in facts), None)
+    return cast("TurnOutcome | None", latest.get("last_call")) if latest else None
 
 
-def end_with_summary(step: Step, outcome: TurnOutcome, summary: str) -> Stop:
+def end_with_summary(step: Step, outcome: TurnOutcome, summary: str) -> Stop | None:
     return step.give_up(prompts.describe_step_limit(step.run.iterations), outcome, summary)

@@ -55,6 +55,8 @@ INTERRUPTED_MESSAGE: Final = (
     "It may have taken effect. Check before you call it again."
 )
 
+UNREAD_MESSAGE: Final = "Not ended yet: the user has sent you a message. Read it first, then report the outcome."
+
 
 class ResolvedCall(NamedTuple):
     name: str
@@ -352,6 +354,8 @@ def give_up_call(step: Step, effect: Effect, result: Result) -> None:
 
 
 def record_result(step: Step, effect: Effect, result: Result) -> Effect:
+    if effect.tool == REPORT_TOOL and step.run.unread and not result.is_error:
+        result = to_result({"error": UNREAD_MESSAGE})
     text = result.value if isinstance(result.value, str) else JSON_ENCODER.encode(result.value)
     stored = to_storable(cut_text(text, STORED_LIMIT))
     state: EffectState = "unknown" if result.is_uncertain else "failed" if result.is_error else "succeeded"

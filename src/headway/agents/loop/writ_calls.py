@@ -13,13 +13,14 @@ from headway.agents import writs
 from headway.agents.delegation import Assignment, delegate
 from headway.agents.loop.requests import Sleep
 from headway.agents.loop.step import Step
+from headway.agents.permission import find_writ_refusal
+from headway.agents.quotations import render_notice
 from headway.agents.transcript import TranscriptEntry
 from headway.agents.writs import AgentAccess, AgentCall
 from headway.ledger.errors import HeadwayError, Invalid, StorageError
 from headway.ledger.framing import format_inline
 from headway.ledger.job import NEVER
 from headway.ledger.run import Effect
-from headway.ledger.writ_parser import parse
 from headway.storage.stores import runs as run_store
 
 FIRST_AGENT_PLACE = 1_000  # effect places of sub-agents, above those of all tool calls
@@ -28,13 +29,21 @@ AGENT_WRIT = "/agent"
 
 
 def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptPart] | Sleep:
-    """Run the writs of a text and return their output, or a Sleep while sub-agents are still running."""
-    parsed_writs = parse(text).writs
+    """Run the writs of a text and return their output, or a Sleep while sub-agents are still running.
+
+    A writ that the text quotes does not run. The model is told so once; after that it may quote the line in its final answer.
+    """
+    parsed_writs = step.parse(text).writs
     if not parsed_writs:
         return []
+    quotations, has_tools = step.context.quotations, step.context.offer.has_tools
+    notices = [render_notice(writ, has_tools=has_tools) for writ in quotations.list_unnoticed(parsed_writs)]
+    own_writs = [writ for writ in parsed_writs if not writ.is_quoted]
+    if not own_writs:
+        return [UserPromptPart("\n".join(notices))] if notices else []
     results: list[list[str]] = []
     if "agents" in step.context.role.writs:
-        agent_calls = [agent_call for writ in parsed_writs[: writs.WRITS_LIMIT] for agent_call in writs.parse_agent_calls(writ)]
+        agent_calls = [agent_call for writ in own_writs[: writs.WRITS_LIMIT] for agent_call in writs.parse_agent_calls(writ)]
         stored_effects = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if agent_calls else {}
         effects = [
             stored_effects.get(FIRST_AGENT_PLACE + n) or start_agent(step, entry.n, n, agent_call)
@@ -44,8 +53,14 @@ def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptP
         if any(lines is None for lines in answers):
             return Sleep(NEVER)
         results = [lines for lines in answers if lines is not None]
-    access = AgentAccess(lambda index: results[index], plans=not step.context.offer.has_tools)
-    return [UserPromptPart(writs.run_text(step.tx, step.context.scope, step.context.role, text, access).output)]
+    access = AgentAccess(
+        lambda index: results[index],
+        not has_tools,
+        quotations.judge(step.entries),
+        lambda writ: find_writ_refusal(step.tx, writ.word, writ.rest, step.context.execution),
+    )
+    output = writs.run_text(step.tx, step.context.scope, step.context.role, text, access).output
+    return [UserPromptPart("\n".join([output, *notices]))]
 
 
 def start_agent(step: Step, n: int, index: int, agent_call: AgentCall) -> Effect:
@@ -53,6 +68,8 @@ def start_agent(step: Step, n: int, index: int, agent_call: AgentCall) -> Effect
     try:
         if not agent_call.task:
             raise Invalid("write it as /agent NAME TASK")
+        if refusal := find_writ_refusal(step.tx, "agent", f"{agent_call.agent} {agent_call.task}", step.context.execution):
+            raise Invalid(refusal)
         assignment = Assignment(step.context.runtime.roles.find(agent_call.agent), agent_call.task)
         child = step.tx.attempt(lambda tx: delegate(tx, step.run, assignment, step.limits))
         effect = effect._replace(result=child.id)

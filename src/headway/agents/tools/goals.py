@@ -4,13 +4,17 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from headway.actions import goals, spending
+from headway.actions import goals, runs, spending
 from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
 from headway.agents.tools.agents import has_run
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Arguments, NonEmptyText, Tool
 from headway.ledger.goal import Goal
+from headway.ledger.run import Run
+from headway.ledger.text import to_one_line
 from headway.storage.transaction import Transaction
+
+REQUEST_LIMIT = 500  # characters of the user's request that a goal's evidence quotes
 
 Priority = Annotated[int, Field(ge=0, le=LOWEST_PRIORITY, description="0 is the highest")]
 
@@ -28,11 +32,21 @@ class DiscoverGoal(Arguments):
 
 
 def set_goal(tx: Transaction, execution: Execution, arguments: SetGoal) -> dict[str, Any]:
-    """Set a goal. In a conversation the user asked for it; within another goal it counts as discovered by the agent."""
+    """Set a goal, which starts at once if the agent answers a turn. Another agent's goal is treated like one that it discovered."""
     new = NewGoal(arguments.description, arguments.success_criteria, arguments.priority)
-    if execution.scope.turn_id is not None:
-        return encode_goal(goals.add(tx, execution.scope.tenant_id, new, execution.limits))
-    return encode_goal(create_discovered_goal(tx, execution, new, "Set by an agent that pursued another goal."))
+    run = runs.get(tx, execution.scope.tenant_id, execution.run_id or "")
+    evidence = describe_origin(run)
+    if run.answers_turn:
+        return encode_goal(goals.add(tx, run.tenant_id, new, execution.limits, "agent-discovered", evidence))
+    return encode_goal(create_discovered_goal(tx, execution, new, evidence))
+
+
+def describe_origin(run: Run) -> str:
+    """Say which agent set a goal, in the course of what work."""
+    if run.answers_turn:
+        return f"Set by the agent {run.role} in turn {run.turn_id}. The user's request was: {to_one_line(run.task)[:REQUEST_LIMIT]}"
+    work = f"worked for goal #{run.goal_id}" if run.goal_id is not None else f"worked for turn {run.turn_id}"
+    return f"Set by the agent {run.role}, which {work}."
 
 
 def discover_goal(tx: Transaction, execution: Execution, arguments: DiscoverGoal) -> dict[str, Any]:

@@ -1,9 +1,12 @@
-"""SQL for messages: the part of a conversation that people read."""
+"""SQL for messages: the part of a conversation that people read, and what they send to a running agent."""
 
-from headway.ledger.run import Message
-from headway.storage.transaction import Transaction
+from collections.abc import Sequence
+
+from headway.ledger.run import Message, Run, SteeringMessage
+from headway.storage.transaction import Row, Transaction
 
 COLUMNS = "id, turn_id, role, content, created_at"
+STEERING_COLUMNS = "id, run_id, content, sender, created_at, read_at"
 
 
 def insert(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str, role: str, content: str) -> Message:
@@ -31,3 +34,59 @@ def list_page(tx: Transaction, tenant_id: int, conversation_id: int, limit: int,
         limit,
     )
     return [Message(*row) for row in reversed(rows)]
+
+
+def list_first_ids(tx: Transaction, tenant_id: int, conversation_id: int, turn_ids: Sequence[str]) -> set[int]:
+    """Return the ids of the messages that began these turns."""
+    sql = f"""SELECT MIN(id) FROM messages WHERE tenant_id = ? AND conversation_id = ?
+        AND turn_id IN ({", ".join("?" * len(turn_ids))}) GROUP BY turn_id"""
+    return {int(message_id) for (message_id,) in tx.all(sql, tenant_id, conversation_id, *turn_ids)}
+
+
+# Steering: messages to a running agent
+
+
+def insert_steering(tx: Transaction, run: Run, content: str, sender: str) -> SteeringMessage:
+    """Insert a message that the run has not read, and count it."""
+    row = tx.one(
+        f"""INSERT INTO steering (tenant_id, run_id, content, sender, created_at) VALUES (?, ?, ?, ?, ?)
+            RETURNING {STEERING_COLUMNS}""",
+        run.tenant_id,
+        run.id,
+        content,
+        sender,
+        tx.now,
+    )
+    assert row is not None
+    tx.run("UPDATE runs SET unread = unread + 1 WHERE tenant_id = ? AND id = ?", run.tenant_id, run.id)
+    return to_steering_message(run, row)
+
+
+def read_steering(tx: Transaction, run: Run) -> list[SteeringMessage]:
+    """Mark the run's unread messages as read and return them, oldest first."""
+    rows = tx.all(
+        f"""UPDATE steering SET read_at = ? WHERE tenant_id = ? AND run_id = ? AND read_at = 0
+            RETURNING {STEERING_COLUMNS}""",
+        tx.now,
+        run.tenant_id,
+        run.id,
+    )
+    tx.run("UPDATE runs SET unread = 0 WHERE tenant_id = ? AND id = ?", run.tenant_id, run.id)
+    return [to_steering_message(run, row) for row in sorted(rows)]
+
+
+def list_unread_steering(tx: Transaction, run: Run) -> list[SteeringMessage]:
+    """List the messages that the run has not read, oldest first."""
+    sql = f"SELECT {STEERING_COLUMNS} FROM steering WHERE tenant_id = ? AND run_id = ? AND read_at = 0 ORDER BY id"
+    return [to_steering_message(run, row) for row in tx.all(sql, run.tenant_id, run.id)]
+
+
+def list_steering(tx: Transaction, run: Run, limit: int) -> list[SteeringMessage]:
+    """List the last messages that were sent to the run, oldest first."""
+    sql = f"SELECT {STEERING_COLUMNS} FROM steering WHERE tenant_id = ? AND run_id = ? ORDER BY id DESC LIMIT ?"
+    return [to_steering_message(run, row) for row in reversed(tx.all(sql, run.tenant_id, run.id, limit))]
+
+
+def to_steering_message(run: Run, row: Row) -> SteeringMessage:
+    message_id, run_id, *rest = row
+    return SteeringMessage(message_id, run_id, run.turn_id, *rest)

@@ -8,8 +8,8 @@ from headway.storage.transaction import Transaction
 
 COLUMNS = """id, tenant_id, conversation_id, turn_id, parent_run_id, role, task, depth, status, created_at, updated_at,
     iteration_limit, iterations, result, resubmissions, refusals, plan_mark, reserved, cost, ended_at, goal_id, sub_goal_id,
-    begins_at, hint"""
-INSERT = f"""INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    begins_at, hint, unread"""
+INSERT = f"""INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT DO NOTHING RETURNING id"""
 SELECT = f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND id = ?"
 SELECT_WITH_HALT = f"SELECT {COLUMNS}, EXISTS (SELECT 1 FROM halts WHERE lifted_at = 0) FROM runs WHERE tenant_id = ? AND id = ?"
@@ -66,6 +66,7 @@ def list_earlier_turns(tx: Transaction, run: Run, limit: int = EARLIER_TURNS_LIM
 
 
 def save(tx: Transaction, run: Run) -> None:
+    """Save what the run's own steps change. `unread` is not among it: people count it up between the steps."""
     tx.run(
         UPDATE,
         run.status,

@@ -31,6 +31,7 @@ EXIT_CODES: tuple[tuple[type[HeadwayError], int], ...] = (
 )
 
 
+SENDER = "cli"  # of messages from the command line
 UNFINISHED_EXIT_CODE = 6  # a turn ended without completing its work
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 THINKING = "thinking"
 MAX_ITEMS = 8
 MAX_SUMMARY_LENGTH = 60
+DRAFT_CONTEXT = 500  # characters of the answer that are shown while a person types
 ANSWER_EVENTS = {"text_delta", "message", "tool_call", "refused"}  # the model answers again after a failed attempt
 LIST_TOOLS = {"create_todo", "list_todo", "start_todo", "complete_todo", "manage_todos"}
 MARKS = {"done": "✔", "current": "▶", "pending": "○"}
@@ -68,6 +69,7 @@ class LiveTurnView:
         self.console = build_console()
         self.live: Live | None = None
         self.streamed_text = ""
+        self.draft = ""  # what a person is typing to the agent
         self.activity = THINKING
         self.items: list[dict[str, Any]] = []
 
@@ -102,6 +104,8 @@ class LiveTurnView:
         self.streamed_text = ""
         if data["role"] == "assistant":
             self.print(self.render_markdown(data["content"]))
+        else:
+            self.note(f"you: {data['content']}", "bold")
 
     def on_tool_call(self, data: dict[str, Any]) -> None:
         if data["tool"] not in LIST_TOOLS:
@@ -149,6 +153,10 @@ class LiveTurnView:
 
         self.print(Text(f"· {to_one_line(text)}", style))
 
+    def show_draft(self, draft: str) -> None:
+        self.draft = draft
+        self.refresh()
+
     def show_resume_hint(self, conversation_id: int) -> None:
         self.note(f"conversation {conversation_id}: continue with `headway chat --conversation {conversation_id}`")
 
@@ -172,13 +180,14 @@ class LiveTurnView:
         from rich.spinner import Spinner  # noqa: PLC0415
         from rich.text import Text  # noqa: PLC0415
 
-        parts: list[RenderableType] = [
-            self.render_markdown(self.streamed_text) if self.streamed_text else Spinner("dots", Text(self.activity, "dim"))
-        ]
+        shown = self.streamed_text[-DRAFT_CONTEXT:] if self.draft else self.streamed_text  # so that the draft stays on the screen
+        parts: list[RenderableType] = [self.render_markdown(shown) if shown else Spinner("dots", Text(self.activity, "dim"))]
         if self.items:
             open_count = sum(item["status"] != "done" for item in self.items)
             title = f"{len(self.items) - open_count} of {len(self.items)} done"
             parts.append(Panel(self.render_todos(), title=title, title_align="left", border_style="dim"))
+        if self.draft:
+            parts.append(Text(f"you › {self.draft}"))
         return parts
 
     def render_todos(self) -> "RenderableType":

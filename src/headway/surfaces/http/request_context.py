@@ -112,6 +112,11 @@ class RequestContext:
 
         return await self.headway.database.write(work)
 
+    def describe_caller(self, tx: Transaction) -> str:
+        """Return the label of the caller's token, or its number if it has none."""
+        token = tenants.authenticate(tx, self.digest)
+        return token.label or f"token {token.id}"
+
     async def post(self, action: Action[Mapping[str, Any] | None], status: int = 201) -> Response:
         """Run an action once per Idempotency-Key, and give the same response to every request with that key."""
         key = self.request.headers.get("idempotency-key")

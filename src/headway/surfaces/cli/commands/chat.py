@@ -3,14 +3,15 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.actions import conversations, halts, jobs, runs, turns, views
+from headway.actions.people import steering
 from headway.feed import FeedReader
 from headway.ledger import text
 from headway.ledger.attachment import Attachment, check_attachments
@@ -22,6 +23,7 @@ from headway.settings import Settings
 from headway.storage.attachment_files import read_attachment
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.context import (
+    SENDER,
     UNFINISHED_EXIT_CODE,
     Command,
     Invocation,
@@ -29,7 +31,8 @@ from headway.surfaces.cli.context import (
     pass_invocation,
     read_standard_input,
 )
-from headway.surfaces.cli.turn_view import TurnView, open_turn_view
+from headway.surfaces.cli.turn_view import LiveTurnView, TurnView, open_turn_view
+from headway.surfaces.cli.typed_lines import read_typed_lines
 from headway.surfaces.log_lines import configure_plain_logging
 
 if TYPE_CHECKING:
@@ -55,6 +58,8 @@ END_EVENTS = {"turn_finished", "turn_failed", "turn_canceled", "turn_paused"}
 @pass_invocation
 def chat(invocation: Invocation, message: str | None, queue: bool, paths: tuple[Path, ...], going_on: bool) -> None:  # noqa: FBT001  click's flags
     """Send MESSAGE to an agent, or chat turn by turn. Ctrl-C stops a turn, Ctrl-D ends the chat.
+
+    On a terminal, a line that you type while the agent works is sent to it; it reads the line at its next step.
 
     Without MESSAGE and without a terminal, the message is read from standard input.
     """
@@ -196,17 +201,41 @@ class ChatSession:
         watch = loop.create_task(self.leave_when_halted(job, reader))
         loop.add_signal_handler(signal.SIGINT, lambda: loop.create_task(self.cancel(job)))
         try:
-            async for events in headway.feed.follow(channel, reader):
-                for event in events:
-                    view.show(event.kind, event.decode_data())
-                    if event.kind in END_EVENTS:
-                        return
+            async with self.steer(job, view):
+                async for events in headway.feed.follow(channel, reader):
+                    for event in events:
+                        view.show(event.kind, event.decode_data())
+                        if event.kind in END_EVENTS:
+                            return
         finally:
             watch.cancel()
             loop.remove_signal_handler(signal.SIGINT)
             headway.feed.leave(channel, reader)
         await headway.database.read(halts.check)
         raise Halted
+
+    @asynccontextmanager
+    async def steer(self, job: Job, view: TurnView) -> AsyncIterator[None]:
+        """Send the lines that a person types on the terminal to the turn."""
+        if not isinstance(view, LiveTurnView):
+            yield
+            return
+        sending: list[asyncio.Task[None]] = []
+        with read_typed_lines(view.show_draft, lambda line: sending.append(asyncio.create_task(self.send(job, line, view)))):
+            yield
+        await asyncio.gather(*sending)
+        if view.draft:
+            view.note(f"Not sent: {view.draft}")
+            view.show_draft("")
+
+    async def send(self, job: Job, line: str, view: TurnView) -> None:
+        try:
+            content, tenant_id = parse_message(line), self.scope.tenant_id
+            await self.active_headway.database.write(
+                lambda tx: steering.send_to_turn(tx, tenant_id, turns.get_turn_id(job), content, SENDER)
+            )
+        except HeadwayError as error:
+            view.note(f"Not sent: {line} ({error})")
 
     async def leave_when_halted(self, job: Job, reader: FeedReader) -> None:
         """Close the reader once a halt has stopped the turn, because a halted turn publishes no further events."""

@@ -9,6 +9,7 @@ import click
 from headway.actions import dead_letters, goals, runs, schedules, turns, views
 from headway.actions import jobs as job_actions
 from headway.actions.goals import DEFAULT_PRIORITY
+from headway.actions.people import steering
 from headway.actions.schedules import MIN_INTERVAL_MS, SCHEDULES_LIMIT, Timing
 from headway.actions.views import RunFilter
 from headway.ledger.errors import Conflict, Invalid
@@ -19,6 +20,7 @@ from headway.ledger.text import to_one_line
 from headway.settings import Settings
 from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, format_duration
 from headway.surfaces.cli.context import (
+    SENDER,
     TENANT_WIDE,
     CommandGroup,
     Invocation,
@@ -118,7 +120,7 @@ def format_job(job: Job) -> str:
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)
 def agents() -> None:
-    """Show and cancel agent runs: those that answer turns, and sub-agents."""
+    """Show, steer and cancel agent runs: those that answer turns, and sub-agents."""
 
 
 @agents.command("list")
@@ -155,6 +157,17 @@ def cancel_agent(invocation: Invocation, run_id: str) -> None:
     with invocation.open_ledger() as ledger:
         run = cancel_with_hint(ledger, runs.cancel, run_id)
     invocation.answer({"agent": runs.as_json(run)}, lambda: click.echo(format_run(run)))
+
+
+@agents.command("send")
+@click.argument("run_id")
+@click.argument("message")
+@pass_invocation
+def send_to_agent(invocation: Invocation, run_id: str, message: str) -> None:
+    """Send MESSAGE to a running agent, which reads it at its next step."""
+    with invocation.open_ledger() as ledger:
+        sent = ledger.write(steering.send_to_agent, run_id, message, SENDER)
+    invocation.answer({"message": sent.as_json()}, lambda: click.echo(f"sent to {run_id}"))
 
 
 def format_run(run: Run) -> str:

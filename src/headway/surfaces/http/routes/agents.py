@@ -8,9 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.agents import writs
-from headway.agents.permission import call_without_run, find_refusal
+from headway.agents.permission import call_without_run, find_refusal, find_writ_refusal
 from headway.agents.tools.execution import Execution, resolve_scope, use_execution
 from headway.agents.tools.toolbox import Result, call_in_transaction, to_result
+from headway.agents.writs import AgentAccess
 from headway.ledger import text
 from headway.ledger.scope import Scope
 from headway.storage.transaction import Transaction
@@ -74,7 +75,9 @@ async def run_writs(request: Request) -> Response:
     role = await call.known(call.headway.roles.find, body.role)
 
     def run(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        scope = resolve_scope(tx, Scope(tenant_id, body.conversation_id, None, body.agent_id)).scope
-        return writs.run_text(tx, scope, role, text.check_text(body.text, "text"))._asdict()
+        resolved_scope = resolve_scope(tx, Scope(tenant_id, body.conversation_id, None, body.agent_id))
+        execution = call.headway.execution(resolved_scope, role)
+        access = AgentAccess(find_refusal=lambda writ: find_writ_refusal(tx, writ.word, writ.rest, execution))
+        return writs.run_text(tx, resolved_scope.scope, role, text.check_text(body.text, "text"), access)._asdict()
 
     return await call.post(run, 200)

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions import dead_letters, jobs, runs, schedules, views
+from headway.actions.people import steering
 from headway.actions.schedules import Timing
 from headway.actions.views import RunFilter
 from headway.agents.tools import scheduled
@@ -15,12 +16,14 @@ from headway.ledger.schedule import Schedule
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import Action, RequestContext, to_json_response
+from headway.surfaces.http.schemas import agents
 from headway.surfaces.http.schemas import engine as shapes
-from headway.surfaces.http.schemas.todos import CursorQuery, Deleted
+from headway.surfaces.http.schemas.todos import CursorQuery, Deleted, PageQuery
 
 routes = APIRouter(prefix="/v1", tags=["engine"])
 
 SCHEDULE = TypeAdapter(shapes.NewSchedule)
+STEERING = TypeAdapter(agents.NewSteering)
 JOB_PATH: dict[str, Any] = {"path": {"job_id": str}}
 RUN_PATH: dict[str, Any] = {"path": {"run_id": str}}
 NAME_PATH: dict[str, Any] = {"path": {"name": str}}
@@ -107,6 +110,33 @@ async def cancel_agent(request: Request) -> Response:
         call.headway.interrupt([run_id])
         call.headway.nudge()
     return answer
+
+
+@routes.post(
+    "/agents/{run_id}/messages",
+    summary="Send a message to a running agent, which reads it at its next step",
+    **document_route({202: agents.OneSteering}, also=(404,), body=agents.NewSteering, idempotent=True, **RUN_PATH),
+)
+async def send_message(request: Request) -> Response:
+    call, run_id = RequestContext(request), request.path_params["run_id"]
+    body = await call.body(STEERING)
+
+    def send(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        return {"message": steering.send_to_agent(tx, tenant_id, run_id, body.content, call.describe_caller(tx)).as_json()}
+
+    return await call.post(send, 202)
+
+
+@routes.get(
+    "/agents/{run_id}/messages",
+    summary="List the messages that were sent to an agent while it ran, oldest first",
+    **document_route({200: agents.ManySteering}, also=(404,), query=PageQuery, **RUN_PATH),
+)
+async def list_sent(request: Request) -> Response:
+    call, run_id = RequestContext(request), request.path_params["run_id"]
+    query = await call.query(PageQuery)
+    messages = await call.read(lambda tx, tenant_id: steering.list_by_agent(tx, tenant_id, run_id, query.limit))
+    return to_json_response({"messages": [message.as_json() for message in messages]})
 
 
 @routes.get("/schedules", summary="List schedules, by name", **document_route({200: shapes.ManySchedules}, query=CursorQuery))

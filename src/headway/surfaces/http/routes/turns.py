@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions import conversations, timeline, turns
+from headway.actions.people import steering
 from headway.ledger.attachment import BINARY_TYPES
 from headway.ledger.job import Job
 from headway.ledger.text import MAX_INTEGER
@@ -17,6 +18,7 @@ from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import ATTACHMENTS_BODY_LIMIT, RequestContext, to_json_response
 from headway.surfaces.http.routes.events import STREAM_RESPONSE
 from headway.surfaces.http.schemas import agents
+from headway.surfaces.http.schemas.todos import PageQuery
 from headway.surfaces.http.server_sent_events import MEDIA_TYPE
 from headway.surfaces.http.turn_streams import begin_when_free, start_jobs, stream_turn
 
@@ -24,6 +26,7 @@ routes = APIRouter(prefix="/v1", tags=["turns"])
 
 MESSAGE = TypeAdapter(agents.NewMessage)
 TURN = TypeAdapter(agents.NewTurn)
+STEERING = TypeAdapter(agents.NewSteering)
 
 
 @routes.get(
@@ -105,6 +108,33 @@ async def cancel(request: Request) -> Response:
     answer = await call.post(stop, 200)
     call.headway.interrupt(ended)
     return answer
+
+
+@routes.post(
+    "/turns/{turn_id}/messages",
+    summary="Send a message to a running turn, whose agent reads it at its next step",
+    **document_route({202: agents.OneSteering}, also=(404,), body=agents.NewSteering, path={"turn_id": str}, idempotent=True),
+)
+async def send_message(request: Request) -> Response:
+    call, turn_id = RequestContext(request), request.path_params["turn_id"]
+    body = await call.body(STEERING)
+
+    def send(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        return {"message": steering.send_to_turn(tx, tenant_id, turn_id, body.content, call.describe_caller(tx)).as_json()}
+
+    return await call.post(send, 202)
+
+
+@routes.get(
+    "/turns/{turn_id}/messages",
+    summary="List the messages that were sent to a turn while it ran, oldest first",
+    **document_route({200: agents.ManySteering}, also=(404,), query=PageQuery, path={"turn_id": str}),
+)
+async def list_sent(request: Request) -> Response:
+    call, turn_id = RequestContext(request), request.path_params["turn_id"]
+    query = await call.query(PageQuery)
+    messages = await call.read(lambda tx, tenant_id: steering.list_by_turn(tx, tenant_id, turn_id, query.limit))
+    return to_json_response({"messages": [message.as_json() for message in messages]})
 
 
 @routes.post(

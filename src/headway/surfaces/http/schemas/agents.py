@@ -55,6 +55,18 @@ def build_attachments(message: NewMessage) -> list[attachment.Attachment]:
     return [attachment.build_attachment(file.name, file.data, file.media_type) for file in message.attachments]
 
 
+class NewSteering(StrictModel):
+    content: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=TEXT_LIMIT,
+            examples=["Use the second file instead."],
+            json_schema_extra={"pattern": SUBJECT_PATTERN},
+        ),
+    ]
+
+
 class NewTurn(StrictModel):
     conversation_id: Id
 
@@ -111,6 +123,24 @@ class MessageShape(BaseModel):
 
 class ManyMessages(BaseModel):
     messages: list[MessageShape]
+
+
+class SteeringShape(BaseModel):
+    id: int
+    run_id: str
+    turn_id: Annotated[str | None, Field(description="The turn that the agent works for; null if it works for a goal")]
+    content: str
+    sender: Annotated[str, Field(description="The label of the sender's token")]
+    created_at: int
+    read_at: Annotated[int, Field(description="When the agent read it; 0: not yet")]
+
+
+class OneSteering(BaseModel):
+    message: SteeringShape
+
+
+class ManySteering(BaseModel):
+    messages: list[SteeringShape]
 
 
 class TurnAccepted(BaseModel):

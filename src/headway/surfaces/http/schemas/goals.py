@@ -76,7 +76,7 @@ class GoalSummary(BaseModel):
     source: GoalSource
     description: str
     success_criteria: str
-    evidence: Annotated[str, Field(description="Why an agent proposed it")]
+    evidence: Annotated[str, Field(description="Why an agent proposed it, or in which turn it set it")]
     status: GoalStatus
     priority: int
     replan_count: int
