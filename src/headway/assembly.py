@@ -16,13 +16,14 @@ from headway.actions.people import steering
 from headway.agents import role_files
 from headway.agents.mcp.config import FILE_NAME as MCP_FILE_NAME
 from headway.agents.mcp.config import load_servers
-from headway.agents.permission import Permission
+from headway.agents.permission import Permission, find_denial
 from headway.agents.policy_file import PolicyFile
 from headway.agents.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
 from headway.agents.tools import catalogue
 from headway.agents.tools.builtin import ExternalAccess
-from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope
+from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope, use_execution
 from headway.agents.tools.external_loop import ExternalLoop
+from headway.agents.tools.toolbox import Result, to_result
 from headway.autonomy import recovery
 from headway.engine import Engine, EngineLimits
 from headway.feed import Feed
@@ -32,7 +33,7 @@ from headway.ledger.events import encode_json
 from headway.ledger.job import Job
 from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
 from headway.ledger.run import REHEARSAL_MODEL, Run, TurnMode
-from headway.ledger.scope import Scope
+from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.ledger.todo import DEFAULT_AGENT
 from headway.settings import Settings, build_redactor, get_environment, load
@@ -166,8 +167,7 @@ class Headway:
             await self.agents_ready()
             await self.engine.stop()
             await self.runtime.models.close()
-            if "mcp" in vars(self):
-                await self.mcp.stop()
+            await self.stop_tools()
             await asyncio.to_thread(self.tracer.close)
 
     @property
@@ -217,7 +217,7 @@ class Headway:
             self.executor_id,
             self.execution,
             self._stream_text,
-            self._prepare_tools,
+            self.prepare_tools,
             self.nudge,
             self.tracer,
         )
@@ -228,9 +228,33 @@ class Headway:
 
         return McpServers(self.mcp_configs, self.toolbox, self.redact)
 
-    async def _prepare_tools(self, role: Role) -> None:
+    async def prepare_tools(self, role: Role) -> None:
+        """Connect to the MCP servers that the role may use, so that the toolbox has their tools."""
         if self.mcp_configs:
             await self.mcp.prepare(role)
+
+    async def stop_tools(self) -> None:
+        """Stop the MCP servers that this process has started."""
+        if "mcp" in vars(self):
+            await self.mcp.stop()
+
+    async def call_as_person(
+        self, name: str, arguments: dict[str, Any], *, tenant: str | None = None, conversation: str | None = None
+    ) -> "Result":
+        """Call a tool outside any run, as a person at the terminal does. Only what the policy denies is refused."""
+
+        def place(tx: Transaction) -> tuple[Execution, str]:
+            tenant_id = (tenants.get_by_name(tx, tenant) if tenant else tenants.ensure_local(tx)).id
+            conversation_id = conversations.resolve(tx, tenant_id, conversation).id if conversation else TENANT_WIDE
+            execution = self.execution(resolve_scope(tx, Scope(tenant_id, conversation_id)), self.roles.find(SUPERVISOR))
+            return execution, find_denial(tx, tool, arguments, execution)
+
+        tool = self.toolbox.find(name)
+        execution, denial = await self.database.write(place)
+        if denial:
+            return to_result(tool.refuse(denial))
+        with use_execution(execution):
+            return await self.toolbox.call(name, arguments)
 
     @cached_property
     def unpriced_models(self) -> list[str]:

@@ -52,6 +52,15 @@ def find_refusal(tx: Transaction, tool: Tool, arguments: dict[str, Any], executi
     return f"The policy does not allow this call ({ruling.why})." if ruling.decision == "deny" else ""
 
 
+def find_denial(tx: Transaction, tool: Tool, arguments: dict[str, Any], execution: Execution) -> str:
+    """Return why the policy denies the call, if it does. Whoever scheduled a call, or retries a dead one, has approved it."""
+    try:
+        ruling = rule_on_call(tx, tool, arguments, execution)
+    except Invalid:
+        return ""  # the call itself says what is wrong
+    return f"The policy does not allow {tool.name} ({ruling.why})." if ruling.decision == "deny" else ""
+
+
 def find_writ_refusal(tx: Transaction, word: str, rest: str, execution: Execution) -> str:
     """Return why the policy does not let a writ run; empty if it does. A writ is a tool named like its first word: `/todo`."""
     policy = execution.policy.current

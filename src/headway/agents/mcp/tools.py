@@ -130,3 +130,13 @@ def fit_value(value: Any, schema: dict[str, Any], name: str) -> Any:
         with suppress(ValueError):
             return NUMBER_TYPES[kind](value)
     return value
+
+
+async def check_servers(configs: Sequence[McpServerConfig], redact: Redactor) -> list[tuple[str, int, str]]:
+    """Start each server, and return its name, the number of its tools and what is wrong with it."""
+    toolbox = Toolbox(())
+    servers = McpServers(configs, toolbox, redact)
+    await asyncio.gather(*(server.connect() for server in servers.servers.values()), return_exceptions=True)
+    found = [(name, len(toolbox.extra.get(server.config.family, ())), server.error) for name, server in servers.servers.items()]
+    await servers.stop()
+    return found
