@@ -7,9 +7,11 @@ from contextlib import contextmanager, suppress
 
 from psycopg.conninfo import conninfo_to_dict
 
+COMMITTED = b"COMMIT\x00"  # the server's reply, however the statement was sent: as text, or prepared
+
 
 class LossyProxy:
-    """Forwards everything. The first COMMIT after a message that contains `after` is forwarded too, but its reply is dropped."""
+    """Forwards everything, except the reply to the first COMMIT after a message that contains `after`: it ends the connection."""
 
     def __init__(self, url: str, after: bytes) -> None:
         options = conninfo_to_dict(url)
@@ -25,25 +27,27 @@ class LossyProxy:
                 client, _ = self.listener.accept()
                 server = socket.socket(socket.AF_UNIX)
                 server.connect(self.server)
-                threading.Thread(target=self.forward_requests, args=(client, server), daemon=True).start()
-                threading.Thread(target=self.forward_replies, args=(client, server), daemon=True).start()
+                armed = threading.Event()
+                threading.Thread(target=self.forward_requests, args=(client, server, armed), daemon=True).start()
+                threading.Thread(target=self.forward_replies, args=(client, server, armed), daemon=True).start()
 
-    def forward_requests(self, client: socket.socket, server: socket.socket) -> None:
-        armed = False
+    def forward_requests(self, client: socket.socket, server: socket.socket, armed: threading.Event) -> None:
         with suppress(OSError):
             while data := client.recv(65536):
-                armed = armed or self.after in data
-                if armed and b"COMMIT" in data and not self.lost:
-                    self.lost += 1
-                    client.shutdown(socket.SHUT_RDWR)
+                if self.after in data:
+                    armed.set()
                 server.sendall(data)
         with suppress(OSError):
             server.shutdown(socket.SHUT_WR)
 
-    def forward_replies(self, client: socket.socket, server: socket.socket) -> None:
+    def forward_replies(self, client: socket.socket, server: socket.socket, armed: threading.Event) -> None:
         while data := server.recv(65536):
             with suppress(OSError):  # the client is gone, but the server's replies are still read to the end
-                client.sendall(data)
+                if armed.is_set() and COMMITTED in data and not self.lost:
+                    self.lost += 1
+                    client.shutdown(socket.SHUT_RDWR)
+                else:
+                    client.sendall(data)
         client.close()
         server.close()
 

@@ -1,9 +1,23 @@
 """Model calls: by name and tier. Transient failures are retried, permanent ones are not."""
 
+import asyncio
+import json
 from pathlib import Path
 
 import pytest
-from pydantic_ai.models import ModelRequestParameters
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+from pydantic_ai.tools import ToolDefinition
 
 from headway.agents.models.client import ModelFailed
 from headway.agents.models.providers import build_model
@@ -12,7 +26,7 @@ from headway.ledger.errors import SettingsError
 from headway.ledger.job import MAX_DELAY_MS, compute_backoff_ms
 from headway.ledger.run import Limits
 from tests.agents.turn_harness import CHEAP, CHEAP_TIER, Talk, in_order, open_talk, tiers
-from tests.model_server import Reply, calls, drop, error, flaky, pause_midway, slow, text
+from tests.model_server import MODEL, ModelServer, Reply, calls, drop, environment, error, flaky, pause_midway, slow, text
 
 HELLO = text("Hello to you.")
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
@@ -240,3 +254,35 @@ def test_a_model_that_cannot_be_built_fails_only_the_calls_that_use_it(sqlite_ur
         assert talk.say()["outcome"] == "answered"
         with pytest.raises(SettingsError):
             models.find("cheap")
+
+
+# Requests
+
+
+async def request_once(model: Model, messages: list[ModelMessage], parameters: ModelRequestParameters) -> None:
+    async with model:
+        await model.request(messages, None, parameters)
+
+
+def test_a_request_is_what_the_library_would_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages and tools bypass the library's conversion of fields."""
+    call = ToolCallPart("look", {"at": "the sky"}, tool_call_id="call-1")
+    picture = BinaryContent(b"\x89PNG", media_type="image/png")
+    messages: list[ModelMessage] = [
+        ModelRequest([SystemPromptPart("Be brief."), UserPromptPart(["What is this?", picture])]),
+        ModelResponse([TextPart("I look."), call]),
+        ModelRequest([ToolReturnPart("look", {"seen": ["a cloud", None]}, tool_call_id="call-1")]),
+    ]
+    schema = {"type": "object", "properties": {"at": {"type": ["string", "null"], "format": "date"}}, "required": ["at"]}
+    offered = ModelRequestParameters(
+        function_tools=[ToolDefinition(name="look", description="Look.", parameters_json_schema=schema)]
+    )
+    with ModelServer(text("A cloud.")) as server:
+        for name, value in environment(server).items():
+            monkeypatch.setenv(name, value)
+        for parameters in (offered, ModelRequestParameters()):
+            for model in (infer_model(f"openai-chat:{MODEL}"), build_model(f"openai-chat:{MODEL}")):
+                asyncio.run(request_once(model, messages, parameters))
+        bodies = [json.dumps(request.body) for request in server.requests]
+    assert bodies[0] == bodies[1] != bodies[2] == bodies[3]
+    assert json.loads(bodies[0])["messages"][2]["tool_calls"][0]["id"] == "call-1"

@@ -1,25 +1,31 @@
 """Steering: what a person writes to a running turn or sub-agent is read at its next step, and before it ends with an answer."""
 
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
-from pydantic_ai.messages import UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
 
 from headway.actions import conversations, tenants, turns
 from headway.actions.people import steering
+from headway.agents.models.local import LocalModel
+from headway.agents.models.rehearsal.model import TEXT_ONLY, answer
 from headway.agents.prompts import STEERING_PREFIX, build_steering_message
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound, TurnEnded
 from headway.ledger.run import SteeringMessage
+from headway.storage.direct import DirectDatabase
 from tests.agents.sub_agent_harness import by_role, by_transcript, delegate_call, get_result, list_requests, list_sub_agents
 from tests.agents.test_compaction import NOTE, SMALL
 from tests.agents.test_request_prefix import read_all, write_files
-from tests.agents.turn_harness import CHEAP_TIER, Talk, in_order, list_open_ids, open_talk, plan_call, queue_call, tiers
+from tests.agents.turn_harness import CHEAP_TIER, SCRIPTED, Talk, in_order, list_open_ids, open_talk, plan_call, queue_call, tiers
 from tests.autonomy.goal_harness import agent, by_part, open_pursuit, plan, step
 from tests.forgeries import PAYLOADS, list_edges
 from tests.model_server import Reply, Request, Script, calls, filtered_text, text, to_script
 
 NOW = calls(("now", {}))
+TWO_STEPS = "Calculate 12*7, then calculate 1+1"
 
 
 def send(talk: Talk, *contents: str) -> None:
@@ -203,10 +209,9 @@ def test_an_unread_message_of_a_canceled_turn_is_in_the_history(sqlite_url: str,
 
 
 def test_a_note_repeats_messages_word_for_word(sqlite_url: str, tmp_path: Path) -> None:
-    count = 20
-    write_files(tmp_path, count, 4_000)
+    write_files(tmp_path, 20, 4_000)
     with open_talk(sqlite_url, tmp_path, NOTE, **SMALL) as talk:
-        read_next = read_all(talk, count)
+        read_next = read_all(talk, 20)
         begin = while_sending(talk, read_next, "Skip no file.")
         talk.server.script = tiers(lambda request: (begin if not request.calls else read_next)(request), NOTE)
         assert talk.say("Read all files.")["outcome"] == "drained"
@@ -219,8 +224,9 @@ def test_a_note_repeats_messages_word_for_word(sqlite_url: str, tmp_path: Path) 
 
 def test_the_main_agent_of_a_goal_reads_messages_while_it_works_on_a_sub_goal(database_url: str, tmp_path: Path) -> None:
     def send_to_main(content: str) -> None:
-        run_id = pursuit.goal().run_id
-        pursuit.act(steering.send_to_agent, run_id, content, "ada")
+        with DirectDatabase(database_url) as database:  # on the model server's thread
+            ((run_id,),) = database.read(lambda tx: tx.all("SELECT run_id FROM goals"))
+            database.write(lambda tx: steering.send_to_agent(tx, pursuit.tenant_id, run_id, content, "ada"))
 
     def dig(request: Request) -> Reply:
         if list_received(request):
@@ -271,3 +277,22 @@ def test_a_message_cannot_forge_a_frame() -> None:
         (part,) = build_steering_message(payload).parts
         assert isinstance(part, UserPromptPart)
         assert list_edges(str(part.content)) == [], ascii(payload)
+
+
+@pytest.mark.parametrize(
+    ("content", "after"),
+    [("Calculate 12*7", 1), ("Calculate 12*7", 2), (TWO_STEPS, 1), (TWO_STEPS, 4)],
+)
+def test_the_rehearsal_model_does_what_a_message_asks(sqlite_url: str, tmp_path: Path, content: str, after: int) -> None:
+    numbers = count(1)
+
+    def reply(messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
+        if next(numbers) == after:
+            send(talk, "Calculate 20+22")
+        return answer(messages, parameters)
+
+    with open_talk(sqlite_url, tmp_path, LocalModel(SCRIPTED, reply, 0, TEXT_ONLY)) as talk:
+        assert talk.say(content)["outcome"] in ("answered", "drained")
+        assert "42" in talk.answers()[-1]
+        assert [effect.arguments for effect in talk.effects() if "20+22" in effect.arguments and effect.tool == "calculate"]
+        assert {todo.status for todo in talk.plan()} <= {"completed"}

@@ -39,6 +39,7 @@ from headway.storage.stores import todos as todo_store
 from headway.storage.stores.spending import ModelCall, Pool
 from headway.storage.transaction import Work
 from tests.model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment
+from tests.people_rows import check_waiting
 
 T = TypeVar("T")
 
@@ -292,6 +293,7 @@ def check_turns(talk: Talk) -> None:
              WHERE runs.tenant_id = ? AND state = 'started' AND status <> 'canceled'"""
     unfinished = talk.database.read(lambda tx: tx.all(sql, talk.tenant_id))
     assert not (unfinished and all(ended_at for _, ended_at in rows)), unfinished
+    check_waiting(talk.database)
 
 
 def restart_headway(headway: WatchedHeadway) -> WatchedHeadway:

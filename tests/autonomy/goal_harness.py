@@ -33,6 +33,7 @@ from headway.storage.stores import runs as run_store
 from headway.storage.stores import spending as spending_store
 from headway.storage.stores.spending import Pool
 from tests.model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment, text, to_script
+from tests.people_rows import check_waiting
 
 T = TypeVar("T")
 
@@ -182,6 +183,7 @@ def check_goals(pursuit: Pursuit) -> None:
     assert at_work is not None
     assert pursuit.pool().reserved == reserved[0]
     assert at_work[0] or not reserved[0], "nothing is set aside for who is not at work"
+    check_waiting(database)
     for (goal_id,) in database.read(lambda tx: tx.all("SELECT id FROM goals WHERE tenant_id = ?", tenant_id)):
         entries = pursuit.read(goal_store.list_entries, goal_id, 1_000, 2**62)
         assert [entry.n for entry in entries] == list(range(1, len(entries) + 1))

@@ -35,6 +35,7 @@ class ProcessPlan(NamedTuple):
     goals: Sequence[str] = ()  # goals to pursue; if empty, a turn is answered
     request: str = ""  # of the turn; if empty, the party is prepared
     stagger_s: str = "0"
+    people: str = ""  # `decide`: a person decides, and nothing runs; `wait`: end when a person is needed; `live`: one decides then
 
     @property
     def found(self) -> Path:
@@ -58,6 +59,11 @@ class ProcessPlan(NamedTuple):
     @property
     def point_log(self) -> Path:
         return Path(self.home) / "last moment"
+
+    @property
+    def points(self) -> Path:
+        """Holds the number of points that the process passed, if it ended normally."""
+        return Path(self.home) / "points"
 
 
 class ForkServer:
@@ -132,7 +138,8 @@ def run_child(plan: ProcessPlan) -> None:
 async def run_headway(plan: ProcessPlan) -> None:
     from headway import settings  # noqa: PLC0415
     from headway.assembly import Headway  # noqa: PLC0415
-    from tests.journeys.kill_points import arm  # noqa: PLC0415
+    from tests.journeys import people  # noqa: PLC0415
+    from tests.journeys.kill_points import KillPoint, arm  # noqa: PLC0415
     from tests.journeys.turn_model import CHEAP, STRONG  # noqa: PLC0415
 
     os.environ["OPENAI_API_KEY"] = f"{plan.key}.{os.getpid()}"
@@ -147,11 +154,16 @@ async def run_headway(plan: ProcessPlan) -> None:
     await headway.database.write(lambda _tx: None)  # wait until housekeeping is done, which is not under test
     if plan.number is not None:
         arm(plan.number, str(plan.point_log), plan.only)
-    headway.start_agents(alone=not found["runs"] and not plan.goals)
-    await headway.agents_ready()
-    await (pursue(headway, plan, found) if plan.goals else answer(headway, plan, found))
-    await headway.stop_agents()
+    if plan.people == "decide":
+        await people.decide_all(headway, plan)
+    else:
+        headway.start_agents(alone=not found["runs"] and not plan.goals)
+        await headway.agents_ready()
+        work = pursue(headway, plan, found) if plan.goals else answer(headway, plan, found)
+        await (people.accompany(headway, plan, work) if plan.people else work)
+        await headway.stop_agents()
     headway.close()
+    plan.points.write_text(str(KillPoint.passed))
     plan.left.write_text(json.dumps(read_state(plan)))
 
 
@@ -165,14 +177,15 @@ async def answer(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None
         steering.send_to_agent(tx, plan.tenant_id, job.id, MESSAGE, "ada")
         return job
 
-    if not found["runs"] and plan.request:
+    run = next((run for run in found["runs"] if run["role"] == "index"), None)
+    if run is None and plan.request:
         await headway.run_turn(plan.tenant_id, plan.conversation_id, plan.request)
-    elif not found["runs"]:  # the caller never got an answer, so it asks again
+    elif run is None:  # the caller never got an answer, so it asks again
         job = await headway.database.write(begin)
         headway.engine.take(job)
         await headway.engine.ended(job.id)
-    elif not found["runs"][0]["ended_at"]:
-        await headway.engine.ended(found["runs"][0]["id"])
+    elif not run["ended_at"]:
+        await headway.engine.ended(run["id"])
 
 
 async def pursue(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None:

@@ -6,6 +6,9 @@ goal has three: before it is written, after it is written, and after it is commi
 
 import os
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
@@ -21,6 +24,10 @@ class KillPoint:
     number: int | None = None
     point_log = ""  # the file that gets the name of the point reached
     only = ""  # count only points of this sort; if empty, count all
+    passed = 0  # points counted so far
+
+
+UNCOUNTED = threading.local()
 
 
 def arm(number: int, point_log: str, only: str = "") -> None:
@@ -29,8 +36,21 @@ def arm(number: int, point_log: str, only: str = "") -> None:
 
 
 def pass_point(moment: str, sort: str = "tool") -> None:
-    if KillPoint.number is not None and KillPoint.only in ("", sort) and next(KillPoint.moments) == KillPoint.number:
+    if KillPoint.number is None or KillPoint.only not in ("", sort) or getattr(UNCOUNTED, "depth", 0):
+        return
+    KillPoint.passed = next(KillPoint.moments)
+    if KillPoint.passed == KillPoint.number:
         kill_self(moment)
+
+
+@contextmanager
+def observe() -> Iterator[None]:
+    """Do not count the statements of this thread: they only observe."""
+    UNCOUNTED.depth = getattr(UNCOUNTED, "depth", 0) + 1
+    try:
+        yield
+    finally:
+        UNCOUNTED.depth -= 1
 
 
 def kill_self(moment: str) -> NoReturn:

@@ -10,7 +10,7 @@ from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
 TABLES = {
-    "turns": "status, outcome, ended_at",
+    "turns": "status, outcome, ended_at, waiting",
     "runs": "id, role, sub_goal_id, status, result, iterations, iteration_limit, refusals, reserved, cost, unread, ended_at",
     "effects": "n, place, call_id, tool, arguments, state, result",
     "messages": "id, role, content",
@@ -24,8 +24,11 @@ TABLES = {
     "sub_goals": "id, goal_id, description, mode, status, divergence, run_id, interrupted, ended_at",
     "journal": "goal_id, n, kind, data",
     "planning_cycles": "id, goal_id, status, started_at, ended_at",
+    "approvals": "id, n, place, call_id, role, tool, arguments, digest, state, reason, decided_by",
+    "questions": "id, role, question, choices, answer, state, answered_by",
 }
-ORDER = {"effects": "run_id, n, place", "journal": "goal_id, n"}
+FIRST_RUN = "(SELECT depth FROM runs WHERE runs.id = effects.run_id), (SELECT created_at FROM runs WHERE runs.id = effects.run_id)"
+ORDER = {"runs": "depth, created_at, id", "effects": f"{FIRST_RUN}, run_id, n, place", "journal": "goal_id, n"}
 Snapshot = dict[str, Any]
 
 
@@ -46,7 +49,7 @@ def read_tables(tx: Transaction, tenant_id: int) -> Snapshot:
 
 def read_transcripts(tx: Transaction, tenant_id: int) -> list[Snapshot]:
     """The journaled messages, decoded as the loop decodes them."""
-    ids = [run_id for (run_id,) in tx.all("SELECT id FROM runs WHERE tenant_id = ?", tenant_id)]
+    ids = [run_id for (run_id,) in tx.all("SELECT id FROM runs WHERE tenant_id = ? ORDER BY depth, created_at, id", tenant_id)]
     entries = [entry for run_id in ids if (run := run_store.find(tx, tenant_id, run_id)) for entry in transcript.load(tx, run)]
     return [{"n": entry.n, "sent": entry.sent, **json.loads(transcript.encode(entry.message))[0]} for entry in entries]
 
@@ -55,10 +58,12 @@ def read_transcripts(tx: Transaction, tenant_id: int) -> list[Snapshot]:
 
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 ACCIDENTAL = re.compile(
-    r"chatcmpl-\w+|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|(?<=#)\d+|\d+(?= \[(?:pending|in_progress|completed|canceled)\])"
+    r"chatcmpl-\w+|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)|(?<=#)\d+|(?<=/approvals/)\d+|(?<=/questions/)\d+"
+    r"|\d+(?= \[(?:pending|in_progress|completed|canceled)\])"
 )
 HANDLE = re.compile(r"\b[0-9a-f]{8}(?=\.\d+\.\d+)")  # begins with the id of a run
 NUMBERED = {"id", "todoId", "seq", "created_at", "updated_at", "started_at", "completed_at", "ended_at", "conversation_id"}
+NUMBERED |= {"expires_at", "decided_at", "answered_at"}
 
 
 DERIVED = {"plan_digest", "item_digests", "tokens_before", "tokens_after", "scale"}  # from texts that contain random ids

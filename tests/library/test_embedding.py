@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic_ai.messages import BinaryContent, ModelMessage, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai.messages import BinaryContent, ModelMessage, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 
 from headway import Headway, tool
 from headway.actions import tenants
-from headway.ledger.errors import BadTool, Closed, Invalid, NotFound, SettingsError, TurnFailed, TurnRunning
+from headway.ledger.errors import BadTool, Closed, Conflict, Invalid, NotFound, SettingsError, TurnFailed, TurnRunning
 from headway.testing import scripted_model, temporary_headway
 from tests.sample_files import PNG
 
@@ -53,6 +53,35 @@ def test_a_key_opens_a_conversation_once_and_an_id_continues_it(tmp_path: Path) 
             assert first.conversation_id == by_key.conversation_id == by_id.conversation_id != new.conversation_id
             with pytest.raises(NotFound, match="No conversation 404"):
                 await opened.ask("hello", 404)
+
+    run_scenario(scenario)
+
+
+def test_a_message_reaches_the_turn_that_runs_in_a_conversation(tmp_path: Path) -> None:
+    begun, sent = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await sent.wait()
+        return "waited"
+
+    def reply(messages: list[ModelMessage]) -> ModelResponse:
+        if not any(isinstance(message, ModelResponse) for message in messages):
+            return ModelResponse([ToolCallPart("wait", {})], finish_reason="tool_call")
+        return ModelResponse([TextPart("Hallo." if "In German." in str(messages[-1]) else "Hello.")], finish_reason="stop")
+
+    async def scenario() -> None:
+        models = {"test:waiter": scripted_model(reply)}
+        async with Headway.open(models=models, tools=[wait], home=tmp_path, model="test:waiter") as opened:
+            task = asyncio.create_task(opened.ask("Greet me.", "user-42"))
+            await begun.wait()
+            await opened.send_message("In German.", "user-42")
+            sent.set()
+            assert (await task).answer == "Hallo."
+            with pytest.raises(Conflict, match="No turn is running"):
+                await opened.send_message("Again.", "user-42")
 
     run_scenario(scenario)
 

@@ -54,7 +54,7 @@ class TenantDatabase:
             entered[number].set()
             release.wait(30)
 
-        writers = len(self.database.writers.threads)
+        writers = self.database.writers.size
         busy = [asyncio.ensure_future(self.database.write(partial(hold, number=number))) for number in range(writers)]
         for event in entered[:writers]:
             await asyncio.to_thread(event.wait, 30)

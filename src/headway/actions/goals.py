@@ -358,7 +358,7 @@ def begin_inline(tx: Transaction, run: Run, sub_goal: SubGoal, message: str, lim
 
 def end_inline(tx: Transaction, run: Run, end: RunEnd) -> Run:
     """End the sub-goal that the main agent works on, so that it is free for the next one."""
-    waiting.cancel_if_waiting(tx, run)
+    waiting.cancel_open(tx, run)
     run = spending.release(tx, run)
     sub_goal = goal_store.find_sub_goal(tx, run.tenant_id, run.sub_goal_id or 0)
     if sub_goal and sub_goal.status == "in-progress":

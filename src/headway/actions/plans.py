@@ -64,7 +64,7 @@ def release_run(tx: Transaction, run: Run) -> None:
     if run.is_main:
         if run.sub_goal_id is not None:
             runs.cancel_workers(tx, run.tenant_id, run.sub_goal_id)
-        waiting.cancel_if_waiting(tx, run)
+        waiting.cancel_open(tx, run)
         run_store.save(tx, run._replace(sub_goal_id=None, hint=""))
     else:
         runs.cancel_tree(tx, run)

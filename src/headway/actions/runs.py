@@ -54,7 +54,7 @@ def begin_child(
 
 def end_child(tx: Transaction, run: Run, end: RunEnd) -> Run:
     """Store the sub-agent's result, close its job and wake its parent."""
-    waiting.cancel_if_waiting(tx, run)
+    waiting.cancel_open(tx, run)
     run = spending.release(tx, run)
     result = {**end.as_result(), "cost_usd": to_dollars(run.cost)}
     run = run._replace(status=end.status, result=encode_json(result), updated_at=tx.now, ended_at=tx.now)

@@ -19,6 +19,7 @@ TIMELINE_KINDS: Final = (
     "tool_call",
     "tool_result",
     "agent_changed",
+    "agent_message",
     "compacted",
     "todos_limit",
     "turn_delayed",

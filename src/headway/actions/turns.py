@@ -165,11 +165,13 @@ def cancel(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:
 
 
 def end(tx: Transaction, run: Run, status: RunStatus, turn_status: TurnStatus, outcome: str | None, result: str | None) -> Run:
-    waiting.cancel_if_waiting(tx, run)
+    turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
+    if turn.waiting:
+        waiting.cancel_open(tx, run)
     run = spending.release(tx, run)
     run = run._replace(status=status, result=result, updated_at=tx.now, ended_at=tx.now)
     run_store.save(tx, run)
-    save_turn(tx, run, turn_status, outcome, ended_at=tx.now)
+    conversation_store.save_turn(tx, run.tenant_id, turn._replace(status=turn_status, outcome=outcome, ended_at=tx.now))
     jobs.close(tx, run.tenant_id, run.id, status, result or "")
     return run
 
@@ -180,7 +182,8 @@ def revive(tx: Transaction, run: Run) -> None:
         raise TurnRunning
     run = run._replace(status="running", result=None, updated_at=tx.now, ended_at=0)
     run_store.save(tx, run)
-    save_turn(tx, run, "running")
+    turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
+    conversation_store.save_turn(tx, run.tenant_id, turn._replace(status="running", outcome=None, ended_at=0))
     emit_event(tx, run, "turn_resumed", {})
 
 
@@ -199,12 +202,6 @@ def resume(tx: Transaction, run: Run) -> None:
     if turn.status == "paused":
         conversation_store.save_turn(tx, run.tenant_id, turn._replace(status="running"))
         emit_event(tx, run, "turn_resumed", {})
-
-
-def save_turn(tx: Transaction, run: Run, status: TurnStatus, outcome: str | None = None, ended_at: int = 0) -> None:
-    if run.answers_turn:
-        turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
-        conversation_store.save_turn(tx, run.tenant_id, turn._replace(status=status, outcome=outcome, ended_at=ended_at))
 
 
 # Reading

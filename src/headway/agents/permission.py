@@ -7,8 +7,6 @@ from collections.abc import Callable
 from glob import escape
 from typing import Any, Final, NamedTuple
 
-from pydantic import ValidationError
-
 from headway.actions.people import approvals
 from headway.actions.people.approvals import ApprovalDecision
 from headway.agents.policy_file import PolicyFile
@@ -18,10 +16,11 @@ from headway.agents.tools.toolbox import (
     Result,
     Tool,
     Toolbox,
-    describe_validation_error,
+    parse_arguments,
     to_result,
     validate_call,
 )
+from headway.agents.transcript import to_storable
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.permission import ALLOW_RULING, Approval, PolicyCall, Rule, Ruling
 from headway.storage.stores import tenants as tenant_store
@@ -91,7 +90,7 @@ def find_tenant_name(tx: Transaction, tenant_id: int) -> str:
 
 def describe_call(tool: Tool, arguments: Arguments, role: str, tenant: str, workspace: str) -> PolicyCall:
     """Describe a call to the policy. The arguments are those that the tool will receive, whatever the model wrote."""
-    values = arguments.model_dump(mode="json", by_alias=True, exclude_none=True)
+    values = arguments.model_dump(mode="json", by_alias=True)
     spellings = {
         name: list_path_spellings(value, workspace)
         if name in tool.path_arguments and isinstance(value, str)
@@ -133,20 +132,23 @@ class Permission(NamedTuple):
     ) -> Approval:
         """Apply a person's decision. With `always`, calls like this one are allowed from now on, by a new rule of the policy."""
         approval = approvals.get(tx, tenant_id, approval_id)
-        if decision.answer == "approve" and (decision.arguments is not None or always):
-            tool, arguments = self.parse_call(approval, decision.arguments or approval.arguments)
-            if always and approval.is_open:
-                self.allow_always(tx, approval, tool, arguments)
-        return approvals.decide(tx, tenant_id, approval_id, decision)
+        if decision.answer == "reject" or (decision.arguments is None and not always):
+            return approvals.decide(tx, tenant_id, approval_id, decision)
+        given = parse_object(approval.arguments if decision.arguments is None else decision.arguments)
+        arguments = to_storable(json.dumps(given, ensure_ascii=False))
+        is_edited = sort_keys(arguments) != sort_keys(approval.arguments)
+        tool = self.find_tool(approval)
+        parsed_arguments = parse_arguments(tool, given)
+        decided = approvals.decide(tx, tenant_id, approval_id, decision._replace(arguments=arguments if is_edited else None))
+        if always and approval.is_open:  # only once the decision holds: the file is not part of the transaction
+            self.allow_always(tx, approval, tool, parsed_arguments)
+        return decided
 
-    def parse_call(self, approval: Approval, arguments: str) -> tuple[Tool, Arguments]:
+    def find_tool(self, approval: Approval) -> Tool:
         tool = self.toolbox.tools.get(approval.tool)
         if tool is None:
             raise NotFound(f"There is no tool named {approval.tool[:80]!r} any more.")
-        try:
-            return tool, tool.arguments.model_validate_json(arguments)
-        except ValidationError as error:
-            raise Invalid(describe_validation_error(error)) from None
+        return tool
 
     def allow_always(self, tx: Transaction, approval: Approval, tool: Tool, arguments: Arguments) -> None:
         tenant = find_tenant_name(tx, approval.tenant_id)
@@ -155,6 +157,20 @@ class Permission(NamedTuple):
         if not rule.matches(call) or any(len(glob) > RULE_LENGTH for _, glob in rule.arguments):
             raise Conflict(f"No rule can be written for this call of {tool.name}. Approve it without `always`.")
         self.policy.add_allow_rule(call, rule)
+
+
+def parse_object(arguments: str) -> dict[str, Any]:
+    try:
+        document = json.loads(arguments)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise Invalid("Invalid arguments: they must be one JSON object.")
+    return document
+
+
+def sort_keys(arguments: str) -> str:
+    return json.dumps(json.loads(arguments), sort_keys=True)
 
 
 def build_allow_rule(call: PolicyCall, tool: Tool) -> Rule:

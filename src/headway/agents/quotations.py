@@ -18,7 +18,7 @@ from headway.agents.prompts import CHECK_IN_PREFIX, NOTE_HEADING
 from headway.agents.transcript import TranscriptEntry
 from headway.agents.writs import ENDS
 from headway.ledger.framing import format_frame, format_inline
-from headway.ledger.writ_parser import QuotationTest, ReadWrits, Writ
+from headway.ledger.writ_parser import QuoteCheck, ReadWrits, Writ
 
 NOTICES_LIMIT: Final = 20  # per run; after that, quoted writs are text without a notice
 NOTICE_LENGTH: Final = 500  # characters of the quoted writ
@@ -32,9 +32,9 @@ class Quotations:
         self.earlier = earlier  # the messages of earlier turns that have not been searched
         self.last_number = -1  # of the run's own messages that have been searched
         self.read_writs = ReadWrits()
-        self.noticed: set[str] = set()  # the quoted writs of this run that the model was told about
+        self.noticed: set[str] = set()  # the quoted writs of this run of which the model got a notice
 
-    def judge(self, entries: Sequence[TranscriptEntry]) -> QuotationTest:
+    def judge(self, entries: Sequence[TranscriptEntry]) -> QuoteCheck:
         """Return a function that tells whether a writ of the answer to these messages is quoted from them or from earlier turns."""
 
         def is_quoted(line: str) -> bool:
@@ -44,9 +44,9 @@ class Quotations:
         return is_quoted
 
     def list_unnoticed(self, writs: Iterable[Writ]) -> list[Writ]:
-        """Return the quoted writs that the model was not told about yet."""
-        quoted = {render_line(writ): writ for writ in reversed([*writs]) if writ.is_quoted}
-        unnoticed = [writ for line, writ in reversed(quoted.items()) if line not in self.noticed]
+        """Return the quoted writs of which the model has got no notice yet."""
+        quoted = {render_line(writ): writ for writ in writs if writ.is_quoted}
+        unnoticed = [writ for line, writ in quoted.items() if line not in self.noticed]
         return unnoticed[: max(0, NOTICES_LIMIT - len(self.noticed))]
 
     def _search(self, entries: Sequence[TranscriptEntry]) -> None:
@@ -84,10 +84,10 @@ def list_read_texts(message: ModelMessage, *, is_earlier: bool) -> Iterator[str]
 
 def find_foreign_text(text: str, facts: Facts, *, is_earlier: bool) -> str:
     """Return the part of a runtime message that others wrote."""
-    if "task" in facts or text.startswith(CHECK_IN_PREFIX):
-        return text.replace(TODO_HINT, "")
     if "compaction" in facts:
         return text.partition(NOTE_HEADING)[2] if is_earlier else ""
+    if "task" in facts or text.startswith(CHECK_IN_PREFIX):
+        return text.replace(TODO_HINT, "")
     return "\n".join(line for line in list_frame_lines(text) if not line.startswith("["))
 
 
@@ -111,6 +111,7 @@ def render_line(writ: Writ) -> str:
 
 def render_notice(writ: Writ, *, has_tools: bool) -> str:
     """Tell the model that a writ did not run. The notice quotes it, so that it counts as read in later turns, too."""
-    remedy = "call the tool instead, or word it differently" if has_tools else "word it differently"
+    has_tool = has_tools and writ.word != "schedule"
+    remedy = "call the tool instead, or word it differently" if has_tool else "word it differently"
     lines = [f"{NOTICE_PREFIX}{render_line(writ)}", f"It is text, and the user sees it. If the user asked for it, {remedy}."]
     return format_frame(f"/{writ.word}", lines, ENDS.get(writ.word, "END AGENT"))

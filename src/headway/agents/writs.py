@@ -13,7 +13,7 @@ from headway.ledger.framing import format_frame, format_inline
 from headway.ledger.schedule import Schedule
 from headway.ledger.scope import TENANT_WIDE, Scope, Selection
 from headway.ledger.todo import OPEN_STATUSES, Change, Draft, Todo
-from headway.ledger.writ_parser import QuotationTest, Writ, is_never_quoted, list_agent_lines, parse
+from headway.ledger.writ_parser import QuoteCheck, Writ, is_never_quoted, list_agent_lines, parse
 from headway.storage.stores import schedules as schedule_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
@@ -38,7 +38,7 @@ class AgentAccess(NamedTuple):
 
     agent_result: Callable[[int], list[str]] | None = None  # the result of the nth /agent call in the text
     plans: bool = False  # /todo add and /todo list work on the turn's plan, for models that cannot call the plan tools
-    is_quoted: QuotationTest = is_never_quoted  # whether the run has read the line, which is then text
+    is_quoted: QuoteCheck = is_never_quoted  # whether the run has read the line, which is then text
     find_refusal: Callable[[Writ], str] = lambda _writ: ""  # why the policy does not let the writ run
 
 

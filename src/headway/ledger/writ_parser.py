@@ -22,7 +22,7 @@ from headway.ledger.framing import IGNORABLE, LOOKALIKES
 WRIT_WORDS: Final = ("/todo", "/agent", "/parallel", "/schedule", "/endtodo", "/endparallel")
 FENCE: Final = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
 
-QuotationTest = Callable[[str], bool]
+QuoteCheck = Callable[[str], bool]
 
 
 class Writ(NamedTuple):
@@ -60,7 +60,7 @@ class WritParser:
     visible: which lines belong to a writ does not depend on it.
     """
 
-    def __init__(self, is_quoted: QuotationTest = is_never_quoted) -> None:
+    def __init__(self, is_quoted: QuoteCheck = is_never_quoted) -> None:
         self.is_quoted = is_quoted
         self.quoted = False  # whether the pending writ is quoted
         self.held: list[str] = []  # the pending writ's lines that are not visible
@@ -208,7 +208,7 @@ def list_agent_lines(body: str) -> list[str]:
     return [line.strip().removeprefix("/agent ").strip() for line in body.split("\n") if line.strip()]
 
 
-def parse(text: str, is_quoted: QuotationTest = is_never_quoted) -> ParsedText:
+def parse(text: str, is_quoted: QuoteCheck = is_never_quoted) -> ParsedText:
     """Parse a complete text."""
     if "/" not in text:
         return ParsedText(text, [])

@@ -35,7 +35,8 @@ class Submission(NamedTuple):
 
 
 class ThreadPool:
-    """Threads that each own a connection and take submissions from a shared queue."""
+    """Threads that each own a connection and take submissions from a shared queue. A thread starts when work arrives and all
+    others are busy, so that a quiet process holds few connections."""
 
     def __init__(self, name: str, size: int, open_connection: Callable[[], Connection], group: int, *, read_only: bool) -> None:
         self.queue: SimpleQueue[Submission | None] = SimpleQueue()
@@ -44,9 +45,10 @@ class ThreadPool:
         self.read_only = read_only
         self.lock = threading.Lock()
         self.closed = False
-        self.threads = [threading.Thread(target=self._serve, name=f"headway-{name}-{n}", daemon=True) for n in range(size)]
-        for thread in self.threads:
-            thread.start()
+        self.name = name
+        self.size = size
+        self.idle = threading.Semaphore(0)  # counts threads that wait for work, or will at once
+        self.threads: list[threading.Thread] = []
 
     async def run(self, work: Work[T]) -> T:
         loop = asyncio.get_running_loop()
@@ -55,7 +57,14 @@ class ThreadPool:
             if self.closed:
                 raise StorageError(CLOSED_MESSAGE)
             self.queue.put(Submission(work, future, loop))
+            if not self.idle.acquire(blocking=False) and len(self.threads) < self.size:
+                self._start_thread()
         return await future
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(target=self._serve, name=f"headway-{self.name}-{len(self.threads)}", daemon=True)
+        self.threads.append(thread)
+        thread.start()
 
     def close(self) -> None:
         """Finish the queued work and stop the threads. Later submissions are rejected."""
@@ -72,12 +81,14 @@ class ThreadPool:
             # Skip cancelled work: its caller may submit it again.
             submissions = [submission for submission in submissions if not submission.future.cancelled()]
             if not submissions:
+                self.idle.release()
                 continue
             try:
                 connection = connection or self.open_connection()
                 outcomes = self._run(connection, submissions)
             except Exception as error:  # noqa: BLE001  every caller must get an answer, or it would wait forever
                 outcomes = [WorkOutcome(error=error)] * len(submissions)
+            self.idle.release()  # before its caller submits more
             deliver_outcomes(submissions, outcomes)
         if connection is not None:
             connection.close()

@@ -65,7 +65,7 @@ def answer(tx: Transaction, tenant_id: int, question_id: int, content: str, answ
     if question.state == "answered" and question.answer == content:
         return question
     if not question.is_open:
-        raise Conflict(f"PersonQuestion #{question_id} is already {question.state}.")
+        raise Conflict(f"Question #{question_id} is already {question.state}.")
     question = waiting.end(tx, question._replace(state="answered", answer=content, answered_by=answered_by))
     waiting.wake(tx, question)
     return question

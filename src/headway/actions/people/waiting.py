@@ -36,9 +36,9 @@ def end(tx: Transaction, item: Item) -> Item:
     return item
 
 
-def cancel_if_waiting(tx: Transaction, run: Run) -> None:
-    """Cancel what a run that ends was waiting for. Its goal may have changed the status of a main agent in the meantime."""
-    if run.status != "waiting" and not run.is_main:
+def cancel_open(tx: Transaction, run: Run) -> None:
+    """Cancel what a run that ends was waiting for. It may have several open approvals, also while one of its calls is made."""
+    if not question_store.is_person_needed(tx, run.tenant_id, run.id):
         return
     for approval in approval_store.list_open_of_run(tx, run.tenant_id, run.id):
         end(tx, approval._replace(state="canceled", reason=CANCELED_REASON))
@@ -66,10 +66,7 @@ def wake(tx: Transaction, item: Approval | PersonQuestion) -> None:
 def is_person_needed(tx: Transaction, run: Run) -> bool:
     """Whether the run, or a sub-agent that it may wait for, waits for a person."""
     family = [run, *run_store.list_unfinished_descendants(tx, run.tenant_id, run.id)]
-    return any(
-        approval_store.list_open_of_run(tx, one.tenant_id, one.id) or question_store.list_open_of_run(tx, one.tenant_id, one.id)
-        for one in family
-    )
+    return any(question_store.is_person_needed(tx, one.tenant_id, one.id) for one in family)
 
 
 def find_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> dict[str, Any] | None:

@@ -46,10 +46,10 @@ def load_decision(step: Step, effect: Effect) -> Approval:
     return approvals.expire(step.tx, approval) if approval.is_open and step.tx.now >= approval.expires_at else approval
 
 
-def find_refusal(approval: Approval) -> str:
+def find_refusal(approval: Approval, effect: Effect) -> str:
     """Return why the call may not be made; empty if it may."""
     if approval.state == "rejected":
         return REJECTED_MESSAGE.format(f": {approval.reason.rstrip('.')}" if approval.reason else "")
     if approval.state != "approved":
         return EXPIRED_MESSAGE
-    return "" if approval.digest == compute_digest(approval.tool, approval.arguments) else CHANGED_MESSAGE
+    return "" if approval.digest == compute_digest(effect.tool, approval.arguments) else CHANGED_MESSAGE

@@ -12,7 +12,7 @@ from headway.agents.loop.context import RunContext
 from headway.agents.loop.requests import AskModel, Assess, Compact, Request, Sleep, Stop, Summarise
 from headway.agents.transcript import TranscriptEntry
 from headway.agents.window import Size, find_compactions, measure, select_window
-from headway.ledger.job import Job
+from headway.ledger.job import NEVER, Job
 from headway.ledger.permission import Approval
 from headway.ledger.run import Effect, Run, RunEnd, TurnOutcome
 from headway.ledger.todo import Todo
@@ -162,7 +162,7 @@ class Step:
     def settle(self, request: Request) -> Request:
         """Check that the request can be made now. A model call needs budget, and a run that waits for another gives up its slot."""
         if isinstance(request, Sleep):
-            self.job = jobs.delay(self.tx, self.job, request.until)
+            self.job = jobs.delay(self.tx, self.job, min(request.until, self.find_deadline()))
             self.rest()
             return Stop("waiting")
         if isinstance(request, AskModel | Summarise | Compact | Assess) and not self.ensure_funded(request):
@@ -172,6 +172,11 @@ class Step:
         if not isinstance(request, Stop) and self.run.status != "running":
             self.run = goals.resume_run(self.tx, self.run)
         return request
+
+    def find_deadline(self) -> int:
+        """Return when the goal's deadline passes. Its main agent's job also enforces the deadline, even while it waits."""
+        goal = goals.get(self.tx, self.run.tenant_id, self.run.goal_id) if self.run.is_main and self.run.goal_id else None
+        return goal.deadline_at if goal and goal.deadline_at > self.tx.now else NEVER
 
     def rest(self) -> None:
         should_emit = self.run.status != "waiting" and self.run.parent_run_id is not None

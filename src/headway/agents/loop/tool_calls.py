@@ -62,7 +62,7 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
             else start_call(step, entry.n, index, call, may_announce=may_announce)
         )
         if isinstance(outcome, Sleep):
-            propose_ahead(step, entry.n, dict(list(enumerate(response.tool_calls))[index + 1 :]), stored_effects)
+            propose_ahead(step, entry.n, index, response, stored_effects)
         if not isinstance(outcome, Effect):
             return outcome
         ended.append(outcome)
@@ -103,11 +103,14 @@ def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announ
     return make_call(step, effect, tool, arguments)
 
 
-def propose_ahead(step: Step, n: int, calls: dict[int, ToolCallPart], stored_effects: dict[int, Effect]) -> None:
+def propose_ahead(step: Step, n: int, current: int, response: ModelResponse, stored_effects: dict[int, Effect]) -> None:
     """Propose those of the later calls that need approval. Calls are made in order, but people are asked about all at once."""
-    for index, call in calls.items():
+    announced = 0
+    for index, call in enumerate(response.tool_calls):
         name, arguments, tool, _ = resolve_tool(step, call)
-        if index in stored_effects or tool is None or not isinstance(arguments, dict):
+        announced += name in call_limits.ANNOUNCING_TOOLS
+        is_refused = name in call_limits.ANNOUNCING_TOOLS and announced > call_limits.MAX_ANNOUNCED
+        if index <= current or index in stored_effects or tool is None or not isinstance(arguments, dict) or is_refused:
             continue
         ruling = proposals.rule(step, tool, arguments)
         if ruling.decision == "ask":
@@ -127,12 +130,13 @@ def resume_proposed(step: Step, effect: Effect) -> Effect | CallTool | Sleep:
     tool = step.context.runtime.toolbox.tools.get(effect.tool)
     if tool is None:
         return record_result(step, effect, to_result({"error": describe_unknown_tool(step, effect.tool)}))
+    if refusal := proposals.find_refusal(approval, effect):
+        return record_result(step, effect, to_result(tool.refuse(refusal)))
     arguments = json.loads(effect.arguments)
-    refusal = proposals.find_refusal(approval)
     ruling = proposals.rule(step, tool, arguments)
     if ruling.decision == "deny":
-        refusal = refusal or proposals.DENIED_MESSAGE.format(ruling.why)
-    return record_result(step, effect, to_result(tool.refuse(refusal))) if refusal else make_call(step, effect, tool, arguments)
+        return record_result(step, effect, to_result(tool.refuse(proposals.DENIED_MESSAGE.format(ruling.why))))
+    return make_call(step, effect, tool, arguments)
 
 
 def make_call(step: Step, effect: Effect, tool: Tool, arguments: dict[str, Any]) -> Effect | CallTool | Sleep:

@@ -31,7 +31,7 @@ AGENT_WRIT = "/agent"
 def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptPart] | Sleep:
     """Run the writs of a text and return their output, or a Sleep while sub-agents are still running.
 
-    A writ that the text quotes does not run. The model is told so once; after that it may quote the line in its final answer.
+    A writ that the text quotes does not run. The model gets one notice of it; after that it may quote the line in its final answer.
     """
     parsed_writs = step.parse(text).writs
     if not parsed_writs:

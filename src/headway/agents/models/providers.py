@@ -33,11 +33,11 @@ def build_model(name: str) -> Model:
     try:
         if not model_name.strip():
             raise ValueError("write it as provider:name")
-        return limit_with_max_tokens(infer_model(name))
+        return adapt_model(infer_model(name))
     except (UserError, ValueError) as error:
         missing = MISSING_VARIABLE.search(str(error))
         if missing and provider == "ollama":
-            return limit_with_max_tokens(build_local_ollama(name))
+            return adapt_model(build_local_ollama(name))
         reason = f"set {missing[1]}" if missing else to_one_line(str(error))[:MESSAGE_LIMIT].rstrip(".")
         raise SettingsError(f"The model {name[:120]!r} cannot be used: {reason}. `headway doctor` checks it.") from None
     except ImportError:
@@ -51,6 +51,15 @@ def build_local_ollama(name: str) -> Model:
     from pydantic_ai.providers.ollama import OllamaProvider  # noqa: PLC0415
 
     return OllamaModel(name.partition(":")[2], provider=OllamaProvider(base_url=OLLAMA_URL))
+
+
+def adapt_model(model: Model) -> Model:
+    client = getattr(model, "client", None)
+    if type(client).__module__.partition(".")[0] == "openai":
+        from headway.agents.models.openai_client import send_plain_requests  # noqa: PLC0415  the model has loaded the library
+
+        send_plain_requests(client)
+    return limit_with_max_tokens(model)
 
 
 def limit_with_max_tokens(model: Model) -> Model:

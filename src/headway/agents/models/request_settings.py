@@ -19,8 +19,10 @@ def build_settings(
     model: Model, parameters: TierParameters, max_tokens: int, messages: Sequence[ModelMessage], *, use_tools: bool
 ) -> ModelSettings:
     """Build the settings of one request. Parameters that are not set are not sent."""
-    # We retry ourselves. The providers' own retries would be invisible and would multiply ours.
-    settings = ModelSettings(max_retries=0, max_tokens=max_tokens, cache=True)
+    settings = ModelSettings(max_tokens=max_tokens, cache=True)
+    if getattr(getattr(model, "client", None), "max_retries", None) != 0:
+        # We retry ourselves. The providers' own retries would be invisible and would multiply ours.
+        settings["max_retries"] = 0
     if parameters.temperature is not None:
         settings["temperature"] = parameters.temperature
     if parameters.thinking is not None:

@@ -87,7 +87,8 @@ def build_tool(function: Callable[..., Any], name: str, timeout_s: float) -> Too
     if not description or not description.strip():
         raise BadTool(f"{name} needs a docstring: it tells the model what the tool does.")
     signature = parse_signature(function, name)
-    tool = Tool(name, description.strip(), "own", signature.arguments, timeout_s=timeout_s)
+    named = tuple(field.alias or parameter for parameter, field in signature.arguments.model_fields.items())
+    tool = Tool(name, description.strip(), "own", signature.arguments, timeout_s=timeout_s, key_arguments=named)
     if inspect.iscoroutinefunction(function):
         tool = tool._replace(on_event_loop=partial(call_async, name, function, signature))
     else:

@@ -8,6 +8,7 @@ from headway.actions.people import questions
 from headway.agents.tools.agents import get_run, has_run
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Arguments, NonEmptyText, Pending, Tool
+from headway.ledger.errors import Conflict
 from headway.ledger.permission import CHOICES_LIMIT
 from headway.storage.transaction import Transaction
 
@@ -23,6 +24,8 @@ def start_question(tx: Transaction, execution: Execution, arguments: AskPerson) 
 
 def poll_question(tx: Transaction, execution: Execution, _arguments: AskPerson, pending: Pending) -> dict[str, Any] | None:
     question = questions.get(tx, execution.scope.tenant_id, int(pending.id))
+    if question.state == "canceled":
+        raise Conflict("Nobody answered before the run was stopped. Ask again if it still matters.")
     return None if question.is_open else {"answer": question.answer, "answered_by": question.answered_by}
 
 

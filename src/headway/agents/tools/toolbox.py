@@ -316,13 +316,17 @@ def validate_call(tool: Tool, arguments: dict[str, Any], execution: Execution | 
         raise Invalid(describe_missing_grant(tool, execution))
     if not tool.needs(execution):
         raise Invalid(tool.missing)
+    return execution, parse_arguments(tool, arguments)
+
+
+def parse_arguments(tool: Tool, arguments: dict[str, Any]) -> Arguments:
     check_numbers(arguments)
     try:
         parsed_arguments = tool.arguments.model_validate(arguments)
     except ValidationError as error:
         raise Invalid(describe_validation_error(error)) from None
     tool.check(parsed_arguments)
-    return execution, parsed_arguments
+    return parsed_arguments
 
 
 def to_result(value: Any) -> Result:

@@ -9,6 +9,8 @@ INSERT = f"""INSERT INTO questions ({COLUMNS.removeprefix("id, ")}) VALUES (?, ?
 SELECT_WAITING = """SELECT 'approval', id, turn_id, goal_id, created_at FROM approvals WHERE tenant_id = ? AND state = 'proposed'
     UNION ALL SELECT 'question', id, turn_id, goal_id, created_at FROM questions WHERE tenant_id = ? AND state = 'open'
     ORDER BY 5, 2 LIMIT ?"""
+SELECT_NEEDED = """SELECT 1 FROM approvals WHERE tenant_id = ? AND run_id = ? AND state = 'proposed'
+    UNION ALL SELECT 1 FROM questions WHERE tenant_id = ? AND run_id = ? AND state = 'open' LIMIT 1"""
 
 
 def insert(tx: Transaction, question: PersonQuestion) -> PersonQuestion:
@@ -50,6 +52,11 @@ def save(tx: Transaction, question: PersonQuestion) -> None:
         question.tenant_id,
         question.id,
     )
+
+
+def is_person_needed(tx: Transaction, tenant_id: int, run_id: str) -> bool:
+    """Whether the run has an open approval or question."""
+    return tx.one(SELECT_NEEDED, tenant_id, run_id, tenant_id, run_id) is not None
 
 
 def list_waiting(tx: Transaction, tenant_id: int, limit: int) -> list[tuple[str, int, str | None, int | None]]:

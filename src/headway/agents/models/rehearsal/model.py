@@ -93,6 +93,8 @@ def choose_reply(parsed: ParsedMessages) -> RehearsalReply:
         return sum_up(parsed)
     if form := questions.fill_form(parsed.offered, parsed.facts):
         return [PlannedCall(form, "form")]
+    if parsed.plan and (call := plan_added_steps(parsed, parsed.plan)):
+        return [call]
     if parsed.offered >= PLANNING_TOOLS:
         return work_on_plan(parsed, parsed.plan) if parsed.plan else plan_steps(parsed)
     if "manage_todos" in parsed.offered:
@@ -102,7 +104,20 @@ def choose_reply(parsed: ParsedMessages) -> RehearsalReply:
 
 def plan_steps(parsed: ParsedMessages) -> RehearsalReply:
     items = [{"title": format_title(step)} for step in parsed.steps]
+    if parsed.added_steps and parsed.last_response and not parsed.find_call("create_todo"):
+        return work_without_plan(parsed)  # the request was a single step, which is done
     return create_plan(parsed, RehearsalCall("create_todo", {"items": items})) if len(items) > 1 else work_without_plan(parsed)
+
+
+def plan_added_steps(parsed: ParsedMessages, plan: RehearsalPlan) -> PlannedCall | None:
+    """Add the steps of messages that arrived later to the plan, once."""
+    known = {item.title for item in (*plan.open, *plan.ended)}
+    titles = [title for step in parsed.added_steps if (title := format_title(step)) not in known]
+    items = [{"title": title} for title in titles]
+    is_plan = parsed.offered >= PLANNING_TOOLS
+    call = RehearsalCall("create_todo", {"items": items}) if is_plan else RehearsalCall("manage_todos", {"add": titles})
+    tried = any((made.tool, made.arguments) == tuple(call) for made in parsed.completed_calls)
+    return PlannedCall(call, "plan") if titles and not tried and call.tool in parsed.offered else None
 
 
 def queue_steps(parsed: ParsedMessages) -> RehearsalReply:

@@ -69,6 +69,7 @@ class ParsedMessages:
         # The turn's request and the messages since. Earlier turns of the conversation may precede it.
         self.turn = (request, messages[index + bool(requests) :])
         self.facts = merge_facts(messages[index:])
+        self.messages = [facts["steering"] for message in self.turn[1] if (facts := find_facts(message)) and "steering" in facts]
         self.plan = load_plan(self.facts)
 
     @property
@@ -77,7 +78,12 @@ class ParsedMessages:
 
     @cached_property
     def steps(self) -> list[str]:
-        return reading.split_request(self.request.text)
+        """The steps of the request, then those of the messages that arrived since."""
+        return [*reading.split_request(self.request.text), *self.added_steps]
+
+    @cached_property
+    def added_steps(self) -> list[str]:
+        return [step for message in self.messages for step in reading.split_request(message)]
 
     def find_step(self, item: RehearsalItem) -> str:
         """Return the full step for an item, whose title may be shortened."""
@@ -152,10 +158,13 @@ def parse_arguments(call: ToolCallPart) -> dict[str, Any]:
 
 
 def merge_facts(messages: Iterable[ModelMessage]) -> Facts:
-    """Merge the facts of all messages. Later ones replace earlier ones."""
+    """Merge the facts of all messages. Later ones replace earlier ones, and a person's message lifts the step limit."""
     merged: Facts = {}
     for message in messages:
-        merged.update(find_facts(message) or {})
+        facts = find_facts(message) or {}
+        if "steering" in facts:
+            merged.pop("last_call", None)
+        merged.update(facts)
     return merged
 
 
