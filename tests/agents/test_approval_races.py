@@ -137,9 +137,7 @@ def test_a_decision_and_the_end_of_the_turn_at_once_leave_one_result(database_ur
             cancel = partial(turns.cancel, tenant_id=talk.tenant_id, turn_id=talk.turn()["id"])
             index = -1
             decision = ApprovalDecision("approve", BOB)
-            approve = partial(
-                approvals.decide, tenant_id=talk.tenant_id, approval_id=get_id(talk, index), decision=decision
-            )
+            approve = partial(approvals.decide, tenant_id=talk.tenant_id, approval_id=get_id(talk, index), decision=decision)
             decided, canceled = run_at_once(database_url, approve, cancel)
             assert isinstance(canceled, list)
             state = "canceled" if isinstance(decided, Conflict) else "approved"
@@ -217,11 +215,11 @@ def test_a_decision_at_the_moment_of_expiry_is_refused_and_leaves_no_rule(sqlite
 @pytest.mark.parametrize(
     ("sql", "dropped"),
     [
-        ("UPDATE approvals SET arguments = '{\"name\": \"b\"}'", []),
+        ('UPDATE approvals SET arguments = \'{"name": "b"}\'', []),
         ("UPDATE approvals SET arguments = 'nonsense'", []),
         ("UPDATE approvals SET digest = 'x'", []),
         ("UPDATE effects SET tool = 'erase'", []),
-        ("UPDATE effects SET arguments = '{\"name\": \"b\"}'", ["a"]),  # the approval's arguments count
+        ('UPDATE effects SET arguments = \'{"name": "b"}\'', ["a"]),  # the approval's arguments count
     ],
 )
 def test_only_the_approved_call_is_made(sqlite_url: str, home: Path, sql: str, dropped: list[str]) -> None:
@@ -244,7 +242,9 @@ def test_a_decision_that_arrives_while_no_process_runs_is_applied_once(database_
         for index, (answer, more) in enumerate([("reject", {}), ("approve", {"arguments": '{"name": "z"}'}), ("approve", {})]):
             decision = ApprovalDecision(answer, BOB, **more)  # type: ignore[arg-type]
             approval_id = get_id(talk, index)
-            talk.database.write(lambda tx, id=approval_id, decision=decision: talk.headway.permission.decide(tx, talk.tenant_id, id, decision))
+            talk.database.write(
+                lambda tx, id=approval_id, decision=decision: talk.headway.permission.decide(tx, talk.tenant_id, id, decision)
+            )
         talk.resume_turn()
         assert list_done(home) == ["z", "c"]
         assert [effect.state for effect in talk.effects()] == ["failed", "succeeded", "succeeded"]

@@ -32,7 +32,7 @@ RULE_LENGTH: Final = 1_000  # characters of an argument in a rule that Headway w
 def rule_on_call(tx: Transaction, tool: Tool, arguments: dict[str, Any], execution: Execution) -> Ruling:
     """Decide whether a call may be made. A call that would be refused anyway raises Invalid, and nobody is asked about it."""
     policy = execution.policy.current
-    if not tool.needs_approval and not policy.concerns(PolicyCall(tool.name, execution.role.name)):
+    if not tool.needs_approval and not policy.concerns(PolicyCall(tool.name, execution.role.name, server=tool.server)):
         return ALLOW_RULING
     execution, parsed_arguments = validate_call(tool, arguments, execution)
     tenant = find_tenant_name(tx, execution.scope.tenant_id)
@@ -97,7 +97,7 @@ def describe_call(tool: Tool, arguments: Arguments, role: str, tenant: str, work
         else (format_value(value),)
         for name, value in values.items()
     }
-    return PolicyCall(tool.name, role, tenant, arguments=spellings)
+    return PolicyCall(tool.name, role, tenant, tool.server, spellings)
 
 
 def format_value(value: Any) -> str:

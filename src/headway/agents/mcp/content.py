@@ -32,7 +32,7 @@ def render_block(block: types.ContentBlock, images: list[ToolImage]) -> str:
         case types.ImageContent(data=data, mime_type=media_type):
             return render_binary(media_type, data, images)
         case types.AudioContent(data=data, mime_type=media_type):
-            return f"[{media_type}, {len(data) * 3 // 4:,} bytes: not shown]"
+            return f"[{media_type}, {count_bytes(data):,} bytes: not shown]"
         case types.ResourceLink(uri=uri, name=name):
             return f"[resource {name}: {uri}]"
         case types.EmbeddedResource(resource=types.TextResourceContents(text=text)):
@@ -43,8 +43,13 @@ def render_block(block: types.ContentBlock, images: list[ToolImage]) -> str:
 
 
 def render_binary(media_type: str, data: str, images: list[ToolImage]) -> str:
-    size = f"{media_type}, {len(data) * 3 // 4:,} bytes"
+    size = f"{media_type}, {count_bytes(data):,} bytes"
     if media_type not in IMAGE_TYPES or sum(len(image.data) for image in images) + len(data) > IMAGES_LIMIT:
         return f"[{size}: not shown]"
     images.append(ToolImage(media_type, data))
     return f"[image {len(images)}: {size}]"
+
+
+def count_bytes(data: str) -> int:
+    """Return the size of base64 data when it is decoded."""
+    return len(data) * 3 // 4 - data.count("=", -2)
