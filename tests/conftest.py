@@ -1,5 +1,6 @@
 """Test databases. Every storage test runs on SQLite and on a real Postgres; if Postgres cannot start, tests fail."""
 
+import atexit
 import gc
 import os
 import shutil
@@ -26,6 +27,10 @@ NEEDED_BYTES = 4 * 2**30
 IN_MEMORY = SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free > NEEDED_BYTES
 if IN_MEMORY:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(SHARED_MEMORY))
+
+# Which folders are trusted is recorded per user: tests must not write into the developer's own records.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hw-state-", dir=SHARED_MEMORY if IN_MEMORY else None)
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 pytest_plugins = ["tests.fast_selection", "tests.proofs", "tests.surfaces.model_fixtures"]
 

@@ -1,8 +1,5 @@
-// `useChat` without React: sends its requests to a chat one after the other, then prints its messages and data.
+// `useChat` without React: sends its requests to a chat one after the other, then returns its messages and data.
 // A request that is a JSON object is a message with files.
-const [library, api, token, id, ...requests] = process.argv.slice(2);
-const { AbstractChat, DefaultChatTransport } = await import(library);
-
 class State {
   status = "ready";
   error = undefined;
@@ -15,20 +12,24 @@ class State {
   snapshot = (value) => structuredClone(value);
 }
 
-class Chat extends AbstractChat {
-  constructor(init) {
-    super({ ...init, state: new State() });
-  }
-}
+export async function converse(library, api, token, id, requests) {
+  const { AbstractChat, DefaultChatTransport } = await import(library);
 
-const data = [];
-const toolCalls = [];
-const chat = new Chat({
-  id,
-  transport: new DefaultChatTransport({ api, headers: { Authorization: `Bearer ${token}` } }),
-  onData: (part) => void data.push(part),
-  onToolCall: ({ toolCall }) => void toolCalls.push(toolCall),
-});
-for (const request of requests) await chat.sendMessage(request.startsWith("{") ? JSON.parse(request) : { text: request });
-const { messages, status, error } = chat;
-console.log(JSON.stringify({ messages, data, toolCalls, status, error: error ? error.message : null }));
+  class Chat extends AbstractChat {
+    constructor(init) {
+      super({ ...init, state: new State() });
+    }
+  }
+
+  const data = [];
+  const toolCalls = [];
+  const chat = new Chat({
+    id,
+    transport: new DefaultChatTransport({ api, headers: { Authorization: `Bearer ${token}` } }),
+    onData: (part) => void data.push(part),
+    onToolCall: ({ toolCall }) => void toolCalls.push(toolCall),
+  });
+  for (const request of requests) await chat.sendMessage(request.startsWith("{") ? JSON.parse(request) : { text: request });
+  const { messages, status, error } = chat;
+  return { messages, data, toolCalls, status, error: error ? error.message : null };
+}

@@ -38,6 +38,7 @@ COMMANDS = {
     "costs": "costs:costs",
     "halt": "halt:halt",
     "unhalt": "halt:unhalt",
+    "trust": "trust:trust",
     "doctor": "doctor:doctor",
     "completion": "completion:completion",
 }
