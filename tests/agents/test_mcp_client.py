@@ -48,7 +48,7 @@ def test_a_model_calls_a_tool_of_a_server(database_url: str, tmp_path: Path) -> 
     with open_mcp_talk(database_url, tmp_path, in_order(use("add", a=2, b="3"), use("fail"), DONE)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert [effect.state for effect in talk.effects()] == ["succeeded", "failed"]
-        assert [result.content for result in talk.requests[-1].tool_results][0] == "5"
+        assert talk.requests[-1].tool_results[0].content == "5"
         assert "a bad thing" in get_last_result(talk)
         (definition,) = [tool for tool in talk.requests[0].body["tools"] if tool["function"]["name"] == "sample__add"]
         assert definition["function"]["parameters"]["required"] == ["a", "b"]
