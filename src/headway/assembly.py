@@ -16,24 +16,24 @@ from headway.actions.people import steering
 from headway.agents import role_files
 from headway.agents.mcp.config import FILE_NAME as MCP_FILE_NAME
 from headway.agents.mcp.config import load_servers
-from headway.agents.permission import Permission, find_denial
+from headway.agents.people import People
+from headway.agents.permission import Permission
 from headway.agents.policy_file import PolicyFile
 from headway.agents.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
 from headway.agents.tools import catalogue
 from headway.agents.tools.builtin import ExternalAccess
-from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope, use_execution
-from headway.agents.tools.external_loop import ExternalLoop
-from headway.agents.tools.toolbox import Result, to_result
+from headway.agents.tools.execution import Execution, ResolvedScope
+from headway.agents.tools.external_loop import ExternalLoop, place_loop
 from headway.autonomy import recovery
 from headway.engine import Engine, EngineLimits
 from headway.feed import Feed
 from headway.ledger.attachment import Attachment, build_attachment
-from headway.ledger.errors import Conflict, SettingsError
+from headway.ledger.errors import SettingsError
 from headway.ledger.events import encode_json
 from headway.ledger.job import Job
 from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
 from headway.ledger.run import REHEARSAL_MODEL, Run, TurnMode
-from headway.ledger.scope import TENANT_WIDE, Scope
+from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.ledger.todo import DEFAULT_AGENT
 from headway.settings import Settings, build_redactor, get_environment, load
@@ -78,6 +78,7 @@ class Headway:
         self.remote_tools = self.toolbox.only(REMOTE_FAMILIES)
         self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
         self.database = Database(settings.database_url, on_commit=self._on_commit)
+        self.people = People(self.database, self.permission, self.nudge)
         self.feed = Feed(self.database, has_announcements=has_announcements)
         self.live_text = LiveText()
         self.housekeeping: asyncio.Task[None] | None = None
@@ -238,24 +239,6 @@ class Headway:
         if "mcp" in vars(self):
             await self.mcp.stop()
 
-    async def call_as_person(
-        self, name: str, arguments: dict[str, Any], *, tenant: str | None = None, conversation: str | None = None
-    ) -> "Result":
-        """Call a tool outside any run, as a person at the terminal does. Only what the policy denies is refused."""
-
-        def place(tx: Transaction) -> tuple[Execution, str]:
-            tenant_id = (tenants.get_by_name(tx, tenant) if tenant else tenants.ensure_local(tx)).id
-            conversation_id = conversations.resolve(tx, tenant_id, conversation).id if conversation else TENANT_WIDE
-            execution = self.execution(resolve_scope(tx, Scope(tenant_id, conversation_id)), self.roles.find(SUPERVISOR))
-            return execution, find_denial(tx, tool, arguments, execution)
-
-        tool = self.toolbox.find(name)
-        execution, denial = await self.database.write(place)
-        if denial:
-            return to_result(tool.refuse(denial))
-        with use_execution(execution):
-            return await self.toolbox.call(name, arguments)
-
     @cached_property
     def unpriced_models(self) -> list[str]:
         """The configured models without a known price. Their calls are counted as $0, so no budget stops them."""
@@ -366,14 +349,9 @@ class Headway:
         Raises Conflict if no turn is running.
         """
 
-        def send(tx: Transaction) -> None:
-            tenant_id = tenants.resolve(tx, tenant).id
-            run = turns.find_running(tx, tenant_id, conversations.ensure(tx, tenant_id, conversation).id)
-            if run is None:
-                raise Conflict("No turn is running in this conversation.")
-            steering.send(tx, run, content, "library")
-
-        await self.database.write(send)
+        await self.database.write(
+            lambda tx: steering.send_to_conversation(tx, tenants.resolve(tx, tenant).id, conversation, content, "library")
+        )
 
     async def own_loop(
         self,
@@ -391,12 +369,7 @@ class Headway:
         found_role = self.roles.find(role)
 
         def place(tx: Transaction) -> ResolvedScope:
-            scope = Scope(tenants.resolve(tx, tenant).id, turn_id=turn, agent_id=agent)
-            if turn is None or conversation is not None:
-                scope = scope._replace(conversation_id=conversations.ensure(tx, scope.tenant_id, conversation).id)
-            if turn is None:
-                scope = scope._replace(turn_id=conversations.open_turn(tx, scope.tenant_id, scope.conversation_id).id)
-            return resolve_scope(tx, scope)
+            return place_loop(tx, Scope(tenants.resolve(tx, tenant).id, turn_id=turn, agent_id=agent), conversation)
 
         return ExternalLoop.of(self.toolbox, self.execution(await self.database.write(place), found_role))
 

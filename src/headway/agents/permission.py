@@ -127,11 +127,17 @@ class Permission(NamedTuple):
     toolbox: Toolbox
     find_workspace: Callable[[int], str]
 
+    def list_asking_tools(self) -> list[str]:
+        """List the tools that need approval if no rule of the policy matches."""
+        return [tool.name for tool in self.toolbox.tools.values() if tool.needs_approval]
+
     def decide(
         self, tx: Transaction, tenant_id: int, approval_id: int, decision: ApprovalDecision, *, always: bool = False
     ) -> Approval:
         """Apply a person's decision. With `always`, calls like this one are allowed from now on, by a new rule of the policy."""
         approval = approvals.get(tx, tenant_id, approval_id)
+        if decision.answer == "reject" and (decision.arguments is not None or always):
+            raise Invalid("arguments and always apply to approve only.")
         if decision.answer == "reject" or (decision.arguments is None and not always):
             return approvals.decide(tx, tenant_id, approval_id, decision)
         given = parse_object(approval.arguments if decision.arguments is None else decision.arguments)
@@ -151,12 +157,24 @@ class Permission(NamedTuple):
         return tool
 
     def allow_always(self, tx: Transaction, approval: Approval, tool: Tool, arguments: Arguments) -> None:
+        self.policy.add_allow_rule(*self.build_rule(tx, approval, tool, arguments))
+
+    def preview_rule(self, tx: Transaction, approval: Approval) -> Rule | None:
+        """Return the rule that `always` would add, if one can be written."""
+        try:
+            tool = self.find_tool(approval)
+            return self.build_rule(tx, approval, tool, parse_arguments(tool, json.loads(approval.arguments)))[1]
+        except (Conflict, Invalid, NotFound):
+            return None
+
+    def build_rule(self, tx: Transaction, approval: Approval, tool: Tool, arguments: Arguments) -> tuple[PolicyCall, Rule]:
+        """Return the call as the policy sees it, and the rule that allows it from now on."""
         tenant = find_tenant_name(tx, approval.tenant_id)
         call = describe_call(tool, arguments, approval.role, tenant, self.find_workspace(approval.tenant_id))
         rule = build_allow_rule(call, tool)
         if not rule.matches(call) or any(len(glob) > RULE_LENGTH for _, glob in rule.arguments):
             raise Conflict(f"No rule can be written for this call of {tool.name}. Approve it without `always`.")
-        self.policy.add_allow_rule(call, rule)
+        return call, rule
 
 
 def parse_object(arguments: str) -> dict[str, Any]:

@@ -25,6 +25,8 @@ COMMANDS = {
     "demo": "demo:demo",
     "chat": "chat:chat",
     "turn": "turn:turn",
+    "approvals": "people:approvals",
+    "questions": "people:questions",
     "todo": "todo:todo",
     "goal": "goal:goal",
     "conversation": "tenant:conversation",

@@ -15,6 +15,7 @@ from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
 from headway.surfaces.cli.findings import Finding
 from headway.surfaces.cli.model_checks import inspect_models
+from headway.surfaces.cli.policy_checks import inspect_policy
 from headway.surfaces.cli.render import format_time
 from headway.trust import Inspection, summarize
 
@@ -23,7 +24,7 @@ from headway.trust import Inspection, summarize
 @click.option("--call", "may_call", is_flag=True, help="Try each model with one small request, which costs a little.")
 @pass_invocation
 def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  named by click
-    """Check the database, the engine, the models and the operator's channels. Says how to fix problems."""
+    """Check the database, the engine, the models, the operator's channels and the policy. Says how to fix problems."""
     inspection = inspect_current_folder(invocation.home)
     try:
         settings = invocation.load_settings()
@@ -37,6 +38,7 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
             *inspect_models(settings, may_call=may_call),
             *inspect_prices(settings),
             *inspect_channels(settings),
+            *inspect_policy(settings),
             *inspect_mcp(settings),
         ]
     healthy = all(finding.ok for finding in findings)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from headway.ledger.errors import Invalid
+from headway.ledger.scope import Scope
 from headway.ledger.text import to_lines, to_one_line
 from headway.surfaces.cli.context import CommandGroup, Invocation, pass_invocation
 from headway.surfaces.log_lines import configure_plain_logging
@@ -48,15 +49,33 @@ def list_tools(invocation: Invocation, server: str | None) -> None:
 def call_tool(invocation: Invocation, name: str, arguments: str) -> None:
     """Call one tool as a person, for the tenant, and print its result. The policy's denials apply; nobody is asked."""
     values = parse_object(arguments)
+    with invocation.open_ledger() as ledger:
+        scope = ledger.scope
 
     async def call(headway: "Headway") -> "Result":
         await headway.prepare_tools(headway.roles.find("index"))
-        return await headway.call_as_person(name, values, tenant=invocation.tenant, conversation=invocation.conversation)
+        return await call_as_person(headway, scope, name, values)
 
     result = run_headway(invocation, call)
     invocation.answer(result.as_json(), lambda: click.echo("\n".join(to_lines(result.as_text))))
     if result.is_error:
         raise click.exceptions.Exit(1)
+
+
+async def call_as_person(headway: "Headway", scope: Scope, name: str, arguments: dict[str, Any]) -> "Result":
+    """Call a tool outside any run. The person has approved the call by making it, so only what the policy denies is refused."""
+    from headway.agents.permission import find_denial  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
+    from headway.agents.tools.execution import resolve_scope, use_execution  # noqa: PLC0415
+    from headway.agents.tools.toolbox import to_result  # noqa: PLC0415
+
+    tool = headway.toolbox.find(name)
+    resolved_scope = await headway.database.read(lambda tx: resolve_scope(tx, scope))
+    execution = headway.execution(resolved_scope, headway.roles.find("index"))
+    denial = await headway.database.read(lambda tx: find_denial(tx, tool, arguments, execution))
+    if denial:
+        return to_result(tool.refuse(denial))
+    with use_execution(execution):
+        return await headway.toolbox.call(name, arguments)
 
 
 def parse_object(text: str) -> dict[str, Any]:
