@@ -19,6 +19,7 @@ from struct import pack
 from typing import NamedTuple
 
 from tests.surfaces.shell import read_terminal, render_screen
+from tests.warm_start import install_command
 
 ROOT = Path(__file__).parents[2]
 PORT = "8484"
@@ -67,7 +68,7 @@ class Reader:
         self.windows: list[tuple[str, subprocess.Popen[bytes], int]] = []
         unwanted = ("HEADWAY_", "OPENAI_", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
-        path = f"{Path(sys.executable).parent}:{inherited['PATH']}"
+        path = f"{install_command(folder.parent / 'bin').parent}:{Path(sys.executable).parent}:{inherited['PATH']}"
         self.env = {**inherited, "PATH": path, "STATE": str(self.state), "HEADWAY_PORT": self.port, "TERM": "xterm-256color"}
 
     def follow(self, typed: TypedCommand) -> None:
