@@ -344,10 +344,7 @@ class Headway:
         return await self.database.read(lambda tx: turns.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
 
     async def send_message(self, content: str, conversation: int | str, *, tenant: str = LOCAL_TENANT) -> None:
-        """Send a message to the turn that runs in a conversation. Its agent reads it at its next step.
-
-        Raises Conflict if no turn is running.
-        """
+        """Send a message to the turn that runs in a conversation, or raise Conflict. Its agent reads it at its next step."""
 
         await self.database.write(
             lambda tx: steering.send_to_conversation(tx, tenants.resolve(tx, tenant).id, conversation, content, "library")
