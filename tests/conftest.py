@@ -1,5 +1,6 @@
 """Test databases. Every storage test runs on SQLite and on a real Postgres; if Postgres cannot start, tests fail."""
 
+import atexit
 import gc
 import os
 import shutil
@@ -27,6 +28,10 @@ IN_MEMORY = SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).free > N
 if IN_MEMORY:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(SHARED_MEMORY))
 
+# Which folders are trusted is recorded per user: tests must not write into the developer's own records.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hw-state-", dir=SHARED_MEMORY if IN_MEMORY else None)
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
+
 pytest_plugins = ["tests.fast_selection", "tests.proofs", "tests.surfaces.model_fixtures"]
 
 # The time an example takes depends more on the load of the machine than on the code.
@@ -40,6 +45,14 @@ class BrowserOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist is
     def _split_scope(self, nodeid: str) -> str:
         folder = nodeid.partition("::")[0].rpartition("/")[0]
         return folder if folder.endswith("browser") else nodeid
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """Forget what is done: after every test, the scheduler counts what is left of all that it ever gave to this worker."""
+        super().mark_test_complete(node, item_index, duration)
+        units = self.assigned_work[node]
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        if all(units[scope].values()):
+            del units[scope]
 
 
 @pytest.hookimpl(trylast=True)  # after tests were deselected

@@ -1,4 +1,4 @@
-"""Runs `headway …` in processes that start at once: each is forked from one that has loaded every module.
+"""Runs `headway …` and other Python programs in processes that start at once: each is forked from one that has loaded every module.
 
 Everything else is as with `python -m headway …`: arguments, environment, folder, streams, a terminal, signals and the exit code.
 """
@@ -14,18 +14,21 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import termios
 import threading
 import traceback
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
 PATIENCE_S = 60
-# Modules that `serve`, `worker` and `chat` load at some point.
+CLIENT = Path(__file__).with_name("warm_client.py")
+# Modules that `serve`, `worker`, `chat` and `mcp` load at some point.
 MODULES = (
     "headway.agents.loop.job_handlers",
     "headway.autonomy.job_handlers",
@@ -36,6 +39,7 @@ MODULES = (
     "headway.surfaces.cli.commands.worker",
     "headway.surfaces.http.bounded_protocol",
     "headway.surfaces.http.server",
+    "headway.surfaces.mcp.stdio_transport",
     "anyio._backends._asyncio",
     "genai_prices.data",
     "openai.lib.streaming",
@@ -45,6 +49,14 @@ MODULES = (
     "uvicorn.lifespan.on",
     "uvloop",
 )
+
+
+HEADWAY = ("-m", "headway")
+
+
+def build_command(*program: str) -> list[str]:
+    """Return a command that stands for `python PROGRAM…`, where a test or a client of ours starts the process itself."""
+    return [sys.executable, "-IS", str(CLIENT), get_fork_server().address, *program]
 
 
 class Program:
@@ -60,12 +72,13 @@ class Program:
         terminal: bool = False,
     ) -> None:
         """With `terminal`, standard input is a terminal, and the program leads a session on it."""
-        request = {"arguments": list(arguments), "folder": str(folder), "env": dict(os.environ if env is None else env)}
+        request: dict[str, Any] = {"program": HEADWAY, "arguments": list(arguments), "folder": str(folder), "terminal": terminal}
+        request["env"] = dict(os.environ if env is None else env)
         self.returncode: int | None = None
         pipes = Pipes(streams)
         self.stdin, self.stdout, self.stderr = pipes.ours
         self.exit_report, report = os.pipe()
-        self.pid = get_fork_server().fork({**request, "terminal": terminal}, [*pipes.theirs, report])
+        self.pid = get_fork_server().fork(request, [*pipes.theirs, report])
         pipes.close_passed()
         os.close(report)
 
@@ -146,12 +159,17 @@ class ForkServer:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.channel, child_end = socket.socketpair()
+        self.folder = tempfile.TemporaryDirectory(prefix="hw-fork-")
+        self.address = f"{self.folder.name}/socket"  # of clients that are no children of this process
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self.address)
+        listener.listen(64)
+        passed = [child_end.fileno(), listener.fileno()]
         env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
-        command = [sys.executable, "-P", __file__, str(child_end.fileno())]
-        self.process = subprocess.Popen(
-            command, env=env, stdin=subprocess.DEVNULL, pass_fds=[child_end.fileno()], start_new_session=True
-        )
+        command = [sys.executable, "-P", __file__, *map(str, passed)]
+        self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, pass_fds=passed, start_new_session=True)
         child_end.close()
+        listener.close()
         atexit.register(self.close)
 
     def fork(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
@@ -165,6 +183,7 @@ class ForkServer:
     def close(self) -> None:
         self.channel.close()
         self.process.wait(PATIENCE_S)
+        self.folder.cleanup()
 
 
 START_LOCK = threading.Lock()
@@ -205,16 +224,18 @@ def main() -> None:
     wakeup_writer.setblocking(False)
     signal.set_wakeup_fd(wakeup_writer.fileno())
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    channel = socket.socket(fileno=int(sys.argv[1]))
+    channel, listener = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
     reports: dict[int, int] = {}
     try:
         while True:
-            ready, _, _ = select.select([channel, wakeup_reader], [], [])
+            ready, _, _ = select.select([channel, listener, wakeup_reader], [], [])
             if wakeup_reader in ready:
                 wakeup_reader.recv(4096)
                 report_ended(reports)
             if channel in ready:
                 fork_child(channel, reports)
+            if listener in ready:
+                serve_client(listener, reports)
     except EOFError:  # the tests have ended
         for child in reports:
             os.kill(child, signal.SIGKILL)
@@ -225,12 +246,22 @@ def report_ended(reports: dict[int, int]) -> None:
     for child, report in list(reports.items()):
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
-            os.write(report, str(os.waitstatus_to_exitcode(status)).encode())
+            with suppress(BrokenPipeError):  # the client is gone
+                os.write(report, str(os.waitstatus_to_exitcode(status)).encode())
             os.close(reports.pop(child))
 
 
-def fork_child(channel: socket.socket, reports: dict[int, int]) -> None:
-    size, descriptors, _, _ = socket.recv_fds(channel, 4, 4)
+def serve_client(listener: socket.socket, reports: dict[int, int]) -> None:
+    """Fork for a client that connected. It gets the exit code over its connection."""
+    client, _ = listener.accept()
+    with client, suppress(EOFError, OSError):  # a client that was killed meanwhile
+        fork_child(client, reports, os.dup(client.fileno()))
+
+
+def fork_child(channel: socket.socket, reports: dict[int, int], *report: int) -> None:
+    """Fork, and write the exit code to `report`, or to the last of the received descriptors."""
+    size, received, _, _ = socket.recv_fds(channel, 4, 4)
+    descriptors = [*received, *report]
     if not size:
         raise EOFError
     request = json.loads(receive(channel, int.from_bytes(size, "big")))
@@ -244,14 +275,25 @@ def fork_child(channel: socket.socket, reports: dict[int, int]) -> None:
 
 
 def run_child(request: dict[str, Any], descriptors: Sequence[int]) -> None:
+    code = 1
     try:
         enter_environment(request, descriptors)
-        runpy.run_module("headway", run_name="__main__", alter_sys=True)
+        *option, program = request["program"]
+        if option:
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(program, run_name="__main__")
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
     except BaseException:  # noqa: BLE001  no exception may reach the parent's code
         traceback.print_exc()
     finally:
+        sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(1)
+        os._exit(code)
 
 
 def enter_environment(request: dict[str, Any], descriptors: Sequence[int]) -> None:
@@ -269,8 +311,10 @@ def enter_environment(request: dict[str, Any], descriptors: Sequence[int]) -> No
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["env"])
-    sys.path[:0] = [request["folder"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    sys.argv[1:] = request["arguments"]
+    *option, program = request["program"]
+    first = request["folder"] if option else os.path.dirname(program)
+    sys.path[:0] = [first, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.argv[:] = [program, *request["arguments"]]
 
 
 if __name__ == "__main__":

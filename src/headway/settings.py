@@ -1,4 +1,6 @@
-"""Reads all settings. Flags take precedence over HEADWAY_* variables, and those over a .env file in the current folder."""
+"""Reads all settings. Flags take precedence over HEADWAY_* variables, and those over a .env file in the current folder.
+
+The .env file is read only if the folder is trusted."""
 
 import json
 import os
@@ -7,8 +9,9 @@ from collections.abc import Callable, Mapping
 from math import nan
 from typing import Any, NamedTuple
 
+from headway import trust
 from headway.ledger import text
-from headway.ledger.errors import SettingsError
+from headway.ledger.errors import SettingsError, UntrustedFolder
 from headway.ledger.goal import DiscoveryPolicy, GoalLimits
 from headway.ledger.redaction import MIN_SECRET_LENGTH, Redactor
 from headway.ledger.run import NANOS_PER_DOLLAR, REHEARSAL_MODEL, Limits
@@ -83,13 +86,13 @@ class Settings(NamedTuple):
 
 
 def load(flags: Mapping[str, str | None] | None = None) -> Settings:
-    """Load the settings. Flags are named without the prefix, e.g. {"home": "/var/lib/headway"}; None means "not given"."""
+    """Load the settings. Flags are named without the prefix, e.g. {"home": "/var/lib/headway"}; None means "not given".
+
+    Raises UntrustedFolder if the home is in the current folder, and neither a flag nor the environment names it."""
     flag_values = {name: value for name, value in (flags or {}).items() if value is not None}
     known: set[str] = set()
-    dotenv = load_dotenv()
-    for variable, value in dotenv.items():
-        if value is not None and not variable.startswith(PREFIX):
-            os.environ.setdefault(variable, value)  # providers' libraries read their keys from the environment
+    inspection = inspect_current_folder(flag_values.get("home"))
+    dotenv = read_dotenv(inspection)
 
     def get(name: str, default: str) -> str:
         known.add(name)
@@ -140,7 +143,29 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     )
     if unknown := sorted(set(flag_values) - known):
         raise SettingsError(f"Unknown setting {unknown[0][:80]!r}. Known settings: {', '.join(sorted(known))}.")
+    trust.record_new_home(inspection, home)
     return settings
+
+
+def inspect_current_folder(home_flag: str | None) -> trust.Inspection:
+    """Examine the current folder. If the home was named in a flag or in the environment, only `.env` needs trust."""
+    if home_flag or os.environ.get("HEADWAY_HOME"):
+        return trust.inspect_env(".")
+    return trust.inspect(resolve_path("HEADWAY_HOME", "."))
+
+
+def read_dotenv(inspection: trust.Inspection) -> Mapping[str, str | None]:
+    """Return the variables of `.env`, and export those that are not Headway's own.
+
+    Raises UntrustedFolder if the home is in a folder that is not trusted. If the home is elsewhere, an untrusted `.env` is ignored.
+    """
+    if inspection.home and not inspection.may_be_used:
+        raise UntrustedFolder(inspection.explain_refusal())
+    dotenv = trust.use_env(inspection) if inspection.home or inspection.is_env_trusted else trust.ignore_env(inspection)
+    for variable, value in dotenv.items():
+        if value is not None and not variable.startswith(PREFIX):
+            os.environ.setdefault(variable, value)  # providers' libraries read their keys from the environment
+    return dotenv
 
 
 def build_limits(count: Callable[..., int], amount: Callable[..., float]) -> Limits:
@@ -270,27 +295,6 @@ def check_channels(urls: tuple[str, ...]) -> tuple[str, ...]:
         if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", url):  # the message does not quote the URL, which may contain a password
             raise SettingsError(f"HEADWAY_NOTIFY must be a comma-separated list of URLs; entry {number} is not a URL.")
     return urls
-
-
-def load_dotenv() -> Mapping[str, str | None]:
-    if not os.path.isfile(".env"):
-        return {}
-    import logging  # noqa: PLC0415  most folders have no .env, and every command would pay for loading these
-
-    from dotenv import dotenv_values  # noqa: PLC0415
-
-    def name_the_file(record: logging.LogRecord) -> bool:
-        record.msg, record.args = f"headway: {os.path.abspath('.env')}: {record.getMessage()}", ()
-        return True
-
-    parser = logging.getLogger("dotenv.main")  # its warnings give the line, but not the file
-    parser.addFilter(name_the_file)
-    try:
-        return dotenv_values(".env", interpolate=False)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"The file .env cannot be read: {error}") from None
-    finally:
-        parser.removeFilter(name_the_file)
 
 
 def build_redactor(settings: Settings) -> Redactor:

@@ -101,11 +101,12 @@ def run_at_once(url: str, *works: Callable[[Transaction], Any]) -> list[Any]:
     return [results[index] for index in range(len(works))]
 
 
-def build_decision(talk: Talk, answer: Answer, by: str, **fields: Any) -> Callable[[Transaction], Approval]:
-    decision = ApprovalDecision(answer, by, **fields)
-    return partial(
-        talk.headway.permission.decide, tenant_id=talk.tenant_id, approval_id=get_id(talk), decision=decision
-    )  # fmt: skip
+def build_decision(
+    talk: Talk, answer: Answer, by: str, arguments: str | None = None, reason: str = "", approval_id: int = 0
+) -> Callable[[Transaction], Approval]:
+    decision = ApprovalDecision(answer, by, arguments, reason)
+    found = approval_id or get_id(talk)
+    return partial(talk.headway.permission.decide, tenant_id=talk.tenant_id, approval_id=found, decision=decision)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
@@ -137,9 +138,7 @@ def test_a_decision_and_the_end_of_the_turn_at_once_leave_one_result(database_ur
             cancel = partial(turns.cancel, tenant_id=talk.tenant_id, turn_id=talk.turn()["id"])
             index = -1
             decision = ApprovalDecision("approve", BOB)
-            approve = partial(
-                approvals.decide, tenant_id=talk.tenant_id, approval_id=get_id(talk, index), decision=decision
-            )
+            approve = partial(approvals.decide, tenant_id=talk.tenant_id, approval_id=get_id(talk, index), decision=decision)
             decided, canceled = run_at_once(database_url, approve, cancel)
             assert isinstance(canceled, list)
             state = "canceled" if isinstance(decided, Conflict) else "approved"
@@ -191,10 +190,10 @@ def test_a_decision_during_a_halt_is_stored_and_nothing_runs_until_it_ends(datab
 
 
 def test_a_run_that_waits_reserves_nothing_and_a_decision_needs_no_budget(sqlite_url: str, home: Path) -> None:
-    with open_talk(sqlite_url, home, in_order(drop("a"), DONE)) as talk:
+    with open_talk(sqlite_url, home, in_order(drop("a"), DONE), model="openai-chat:gpt-4o") as talk:
         talk.say()
         assert (talk.pool().reserved, talk.run_row().reserved) == (0, 0)
-        talk.set_pool(limit=talk.pool().spent)
+        talk.set_pool(ceiling=talk.pool().spent)
         decide(talk, get_id(talk), "approve")
         talk.wait(talk.until(lambda: talk.turn()["status"] == "paused" and talk.is_resting()))
         assert (list_done(home), talk.pool().reserved) == (["a"], 0)
@@ -217,11 +216,11 @@ def test_a_decision_at_the_moment_of_expiry_is_refused_and_leaves_no_rule(sqlite
 @pytest.mark.parametrize(
     ("sql", "dropped"),
     [
-        ("UPDATE approvals SET arguments = '{\"name\": \"b\"}'", []),
+        ('UPDATE approvals SET arguments = \'{"name": "b"}\'', []),
         ("UPDATE approvals SET arguments = 'nonsense'", []),
         ("UPDATE approvals SET digest = 'x'", []),
         ("UPDATE effects SET tool = 'erase'", []),
-        ("UPDATE effects SET arguments = '{\"name\": \"b\"}'", ["a"]),  # the approval's arguments count
+        ('UPDATE effects SET arguments = \'{"name": "b"}\'', ["a"]),  # the approval's arguments count
     ],
 )
 def test_only_the_approved_call_is_made(sqlite_url: str, home: Path, sql: str, dropped: list[str]) -> None:
@@ -241,31 +240,48 @@ def test_a_decision_that_arrives_while_no_process_runs_is_applied_once(database_
     with open_talk(database_url, home, in_order(drop("a", "b", "c"), DONE)) as talk:
         talk.say()
         talk.wait(talk.headway.stop_agents())
-        for index, (answer, more) in enumerate([("reject", {}), ("approve", {"arguments": '{"name": "z"}'}), ("approve", {})]):
-            decision = ApprovalDecision(answer, BOB, **more)  # type: ignore[arg-type]
-            approval_id = get_id(talk, index)
-            talk.database.write(lambda tx, id=approval_id, decision=decision: talk.headway.permission.decide(tx, talk.tenant_id, id, decision))
+        decisions = (
+            ApprovalDecision("reject", BOB),
+            ApprovalDecision("approve", BOB, '{"name": "z"}'),
+            ApprovalDecision("approve", BOB),
+        )
+        for approval, decision in zip(list_approvals(talk), decisions, strict=True):
+            (decided,) = run_at_once(database_url, build_decision(talk, *decision, approval_id=approval["id"]))
+            assert not decided.is_open
         talk.resume_turn()
         assert list_done(home) == ["z", "c"]
         assert [effect.state for effect in talk.effects()] == ["failed", "succeeded", "succeeded"]
 
 
-@pytest.mark.parametrize("after", [b"INSERT INTO approvals", b"UPDATE approvals", b"a person decided"])
+def check_dropped_once(talk: Talk, home: Path, name: str) -> None:
+    assert list_done(home) == [name]
+    assert len(talk.list_event_data("approval_requested")) == len(talk.list_event_data("approval_decided")) == 1
+    assert [kind for kind, _ in talk.notices()] == ["approval"]
+    assert [effect.state for effect in talk.effects()] == ["succeeded"]
+
+
+@pytest.mark.parametrize("after", [b"INSERT INTO approvals", b"UPDATE approvals"], ids=["of a proposal", "of a decision"])
 def test_a_lost_commit_neither_repeats_nor_loses_a_decision(postgres_url: str, home: Path, after: bytes) -> None:
-    """The commit of the proposal, of the decision, and of the start of the call."""
     with lose_commit_answer(postgres_url, after) as proxy, open_talk(proxy.url, home, in_order(drop("a"), DONE)) as talk:
         talk.say()
-        reason = "a person decided"
         try:
-            decide(talk, get_id(talk), "approve", reason=reason)
+            decide(talk, get_id(talk), "approve")
         except CommitUncertain:
-            decide(talk, get_id(talk), "approve", reason=reason)
+            decide(talk, get_id(talk), "approve")
         wait_for_end(talk)
         assert proxy.lost == 1
-        assert list_done(home) == ["a"]
-        assert len(talk.list_event_data("approval_requested")) == len(talk.list_event_data("approval_decided")) == 1
-        assert [kind for kind, _ in talk.notices()] == ["approval"]
-        assert [effect.state for effect in talk.effects()] == ["succeeded"]
+        check_dropped_once(talk, home, "a")
+
+
+def test_an_approved_call_whose_start_commit_was_uncertain_is_made_once(postgres_url: str, home: Path) -> None:
+    with lose_commit_answer(postgres_url, b"zebra") as proxy, open_talk(proxy.url, home, in_order(drop("a"), DONE)) as talk:
+        talk.say()
+        (decided,) = run_at_once(postgres_url, build_decision(talk, "approve", BOB, arguments='{"name": "zebra"}'))
+        assert (decided.state, proxy.lost) == ("approved", 0)
+        talk.headway.nudge()
+        wait_for_end(talk)
+        assert proxy.lost == 1
+        check_dropped_once(talk, home, "zebra")
 
 
 def test_another_tenant_cannot_decide_or_answer(sqlite_url: str, home: Path) -> None:

@@ -9,10 +9,12 @@ import pytest
 from headway.actions import goal_views, goals, spending
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store
+from tests.agents.person_harness import write_policy
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import Reply, Request, calls, text
 
 WISH = {"description": "Keep the docs right", "success_criteria": "No broken link", "priority": 7}
+ALLOWED = 'tool = "set_goal"\ndecision = "allow"'  # by default a person has to approve the call
 FOUND = {"description": "Mend the build", "evidence": "It is red since Monday."}
 
 
@@ -40,6 +42,7 @@ def get_goal(talk: Talk) -> dict[str, Any]:
 
 
 def test_a_goal_that_the_user_asked_for_starts_at_once(database_url: str, tmp_path: Path) -> None:
+    write_policy(tmp_path, ALLOWED)
     with open_talk(database_url, tmp_path, script_with_call(("set_goal", WISH))) as talk:
         talk.say("Keep the docs right from now on.")
         goal = get_goal(talk)
@@ -124,6 +127,7 @@ def test_bad_arguments_are_an_answer_that_says_which(
 @pytest.mark.parametrize("discovery", ["ask", "auto"])
 def test_the_goal_of_a_sub_agent_is_treated_like_one_that_it_discovered(sqlite_url: str, tmp_path: Path, discovery: str) -> None:
     (tmp_path / "agents").mkdir()
+    write_policy(tmp_path, ALLOWED)
     (tmp_path / "agents" / "scout.toml").write_text('description = "Looks around"\ntools = ["goals"]\n')
 
     def script(request: Request) -> Reply:

@@ -121,3 +121,31 @@ def test_rules_that_several_people_add_at_once_are_all_kept(path: Path) -> None:
     for thread in threads:
         thread.join()
     assert sorted(rule.tool for rule in load_policy(str(path)).rules) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '\ufeff[[rule]]\ntool = "write_file"\ndecision = "ask"\n',
+        '[[rule]]\r\ntool = "write_file"\r\ndecision = "ask"\r\n',
+        '# one line\u2028the same line\n\t[[ rule ]]  # all files\n\ttool = "write_file"\n\tdecision = "ask"',
+        '[[rule]] # [[rule]]\ntool = "write_file"\ndecision = "ask"\n[rule.arguments]\n"path" = "*"\n',
+    ],
+    ids=["byte order mark", "CRLF", "tabs and U+2028", "tables"],
+)
+def test_a_rule_is_added_to_a_file_of_any_form(path: Path, content: str) -> None:
+    path.write_bytes(content.encode())
+    file = PolicyFile(str(path))
+    assert decide(file.current) == "ask"
+    file.add_allow_rule(CALL, Rule("allow", "write_file", arguments=(("path", "a*"),)))
+    assert [rule.decision for rule in load_policy(str(path)).rules] == ["allow", "ask"]
+    assert "the same line" not in content or "# one line\u2028the same line\n" in path.read_text()
+
+
+def test_a_file_in_which_a_rule_would_change_others_is_left_as_it_is(path: Path) -> None:
+    first = '[[rule]]\ntool = "other"\ndecision = "deny"\narguments = {x = """\n[[rule]]\n"""}\n'
+    path.write_text(f'{first}[["rule"]]\ntool = "*"\ndecision = "ask"\n')
+    before = path.read_text()
+    with pytest.raises((Conflict, SettingsError)):
+        PolicyFile(str(path)).add_allow_rule(CALL, Rule("allow", "write_file"))
+    assert path.read_text() == before

@@ -13,6 +13,7 @@ from headway.actions.people import steering
 from headway.agents.models.local import LocalModel
 from headway.agents.models.rehearsal.model import TEXT_ONLY, answer
 from headway.agents.prompts import STEERING_PREFIX, build_steering_message
+from headway.ledger.attachment import Attachment
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound, TurnEnded
 from headway.ledger.run import SteeringMessage
 from headway.storage.direct import DirectDatabase
@@ -96,6 +97,17 @@ def test_a_message_during_the_final_answer_is_still_read(database_url: str, tmp_
         assert [at for at, message in enumerate(last) if message.endswith(("It is late.", "In German.", "spät."))] == [2, 3, 4]
 
 
+def test_a_later_message_does_not_repeat_the_files_of_the_first(sqlite_url: str, tmp_path: Path) -> None:
+    note = Attachment("note.txt", "text/plain", b"the door is green")
+    with open_talk(sqlite_url, tmp_path, NOW) as talk:
+        talk.server.script = in_order(while_sending(talk, NOW, "Look closer."), text("It is green."))
+        talk.say("Look.", "plan", note)
+        messages = talk.database.read(lambda tx: turns.list_messages(tx, talk.tenant_id, talk.conversation_id, 2))
+        assert [(message.content, message.attachments) for message in messages] == [("Look closer.", ()), ("It is green.", ())]
+        (first, *_) = talk.database.read(lambda tx: turns.list_messages(tx, talk.tenant_id, talk.conversation_id, 10))
+        assert first.attachments == (note.info,)
+
+
 def test_a_plan_that_is_drained_while_a_message_arrives_is_resumed(sqlite_url: str, tmp_path: Path) -> None:
     def complete(request: Request) -> Reply:
         return calls(("complete_todo", {"todoId": list_open_ids(request)[0], "outcome": "done"}))
@@ -115,7 +127,10 @@ def test_a_queue_whose_last_item_is_accepted_goes_on_with_a_message(sqlite_url: 
         assert talk.answers() == ["Baked.", "Frosted."]
 
 
-def test_a_message_at_the_step_limit_gives_the_turn_new_steps(sqlite_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("role", ["", "steps = 2\n"])
+def test_a_message_at_the_step_limit_gives_the_turn_new_steps(sqlite_url: str, tmp_path: Path, role: str) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "index.toml").write_text(role)
     with open_talk(sqlite_url, tmp_path, NOW, max_iterations="2") as talk:
         summary = while_sending(talk, text("It is late."), "Look again.")
         talk.server.script = in_order(NOW, NOW, summary, NOW, text("It is later."))

@@ -10,7 +10,7 @@ from uuid import uuid4
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
 from tests.journeys.forked_process import ProcessPlan
-from tests.journeys.goal_scenario import USAGE
+from tests.journeys.goal_scenario import GOAL, USAGE, Errand, Script
 from tests.journeys.people import ANSWER, BOB, EDITED, IN_USE, INSTEAD, REJECTED
 from tests.journeys.snapshot import Snapshot
 from tests.journeys.turn_home import PRICES
@@ -21,16 +21,18 @@ REQUEST = "Clear the table."
 LAMP = "Note the lamp."
 QUESTION = "Is anything else on the table?"
 FINAL = "The table is clear."
+# A goal's sub-agent and its main agent note something each.
+ERRANDS = (Errand("a", "agent"), Errand("b", "inline", ("a",)))
 PROPOSED = ("plates", REJECTED, EDITED)
 MAIN, WORKER = 'tools = ["own", "delegate", "ask_person"]\n', 'tools = ["own"]\n'
 
 
 def reply(request: Request) -> Reply:
     if any(LAMP in message and message.startswith("[DELEGATION CONTEXT]") for message in request.texts):
-        return text("It is noted.", usage=USAGE) if request.tool_results else propose(request, "lamp")
+        return text("It is noted.", usage=USAGE) if request.tool_results else propose("lamp")
     match request.assistant_turns:
         case 0:
-            return propose(request, *PROPOSED)
+            return propose(*PROPOSED)
         case 1:
             return calls(call("delegate", {"agent": "researcher", "task": LAMP}, id="lamp"), usage=USAGE)
         case 2:
@@ -38,15 +40,18 @@ def reply(request: Request) -> Reply:
     return text(FINAL, usage=USAGE)
 
 
-def propose(_request: Request, *names: str) -> Reply:
+reply_to_goal = Script({GOAL: ERRANDS})
+
+
+def propose(*names: str) -> Reply:
     return calls(*(call("note", {"name": name}, id=f"note-{name}") for name in names), usage=USAGE)
 
 
-def make_home(home: Path, main: str = MAIN) -> None:
+def make_home(home: Path) -> None:
     """A home folder with a tool that asks, whose effect can be counted and must not be repeated."""
     for name, content in (
         ("tools/own.py", OWN.replace("@tool", "@tool(destructive=True)")),
-        ("agents/index.toml", main),
+        ("agents/index.toml", MAIN),
         ("agents/researcher.toml", WORKER),
         ("prices.toml", PRICES),
     ):
@@ -54,13 +59,18 @@ def make_home(home: Path, main: str = MAIN) -> None:
         (home / name).write_text(content)
 
 
-def build_scenario(folder: Path, database_url: str, **more: Any) -> ProcessPlan:
+def build_scenario(folder: Path, database_url: str) -> ProcessPlan:
     """A fresh home folder, and a tenant with a conversation."""
     make_home(folder / "home")
     with DirectDatabase(database_url) as database:
         desk = TenantHarness(database, f"tenant {uuid4().hex}")
         conversation_id = desk.conversation().id
-    return ProcessPlan(str(folder / "home"), database_url, desk.tenant.id, conversation_id, request=REQUEST, **more)
+    return ProcessPlan(str(folder / "home"), database_url, desk.tenant.id, conversation_id, request=REQUEST)
+
+
+def build_goal_scenario(folder: Path, database_url: str) -> ProcessPlan:
+    """The same with a goal."""
+    return build_scenario(folder, database_url)._replace(conversation_id=0, request="", goals=[GOAL])
 
 
 # The final state
@@ -69,7 +79,8 @@ def build_scenario(folder: Path, database_url: str, **more: Any) -> ProcessPlan:
 def check_people(left: Snapshot, noted: Counter[str], proposed: set[str], approved: set[str], notices: int) -> None:
     """Check that each call was proposed once and decided once, and made once if it was approved."""
     ids = sorted(approval["id"] for approval in left["approvals"])
-    assert sorted(approval["call_id"] for approval in left["approvals"]) == sorted(f"note-{name}" for name in proposed)
+    requested = [data["approval"]["arguments"]["name"] for data in list_events(left, "approval_requested")]
+    assert sorted(requested) == sorted(proposed)
     for kind in ("approval_requested", "approval_decided"):
         assert sorted(data["approval"]["id"] for data in list_events(left, kind)) == ids, kind
     assert {approval["decided_by"] for approval in left["approvals"]} == {BOB}
@@ -100,6 +111,15 @@ def check_turn(left: Snapshot, noted: Counter[str]) -> None:
     assert (turn["status"], turn["waiting"]) == ("finished", 0)
     assert left["runs"][0]["result"] == FINAL
     assert len(left["runs"]) == 2
+
+
+def check_goal(left: Snapshot, noted: Counter[str]) -> None:
+    names = {errand.name for errand in ERRANDS}
+    check_people(left, noted, names, names, notices=len(names))
+    (goal,) = left["goals"]
+    assert goal["status"] == "completed"
+    assert [sub_goal["status"] for sub_goal in left["sub_goals"]] == ["completed"] * len(names)
+    assert {approval["state"] for approval in left["approvals"]} == {"approved"}
 
 
 def list_events(left: Snapshot, kind: str) -> list[dict[str, Any]]:

@@ -27,7 +27,13 @@ class KillPoint:
     passed = 0  # points counted so far
 
 
-UNCOUNTED = threading.local()
+class Observer(threading.local):
+    """Whether the current thread only observes."""
+
+    observes = False
+
+
+OBSERVER = Observer()
 
 
 def arm(number: int, point_log: str, only: str = "") -> None:
@@ -36,7 +42,7 @@ def arm(number: int, point_log: str, only: str = "") -> None:
 
 
 def pass_point(moment: str, sort: str = "tool") -> None:
-    if KillPoint.number is None or KillPoint.only not in ("", sort) or getattr(UNCOUNTED, "depth", 0):
+    if KillPoint.number is None or KillPoint.only not in ("", sort) or OBSERVER.observes:
         return
     KillPoint.passed = next(KillPoint.moments)
     if KillPoint.passed == KillPoint.number:
@@ -46,11 +52,11 @@ def pass_point(moment: str, sort: str = "tool") -> None:
 @contextmanager
 def observe() -> Iterator[None]:
     """Do not count the statements of this thread: they only observe."""
-    UNCOUNTED.depth = getattr(UNCOUNTED, "depth", 0) + 1
+    OBSERVER.observes = True
     try:
         yield
     finally:
-        UNCOUNTED.depth -= 1
+        OBSERVER.observes = False
 
 
 def kill_self(moment: str) -> NoReturn:

@@ -17,7 +17,8 @@ from tests.journeys.snapshot import Snapshot, normalize
 from tests.model_server import ModelServer
 from tests.proofs import Proof
 
-STRIDE = 60  # a normal run tries one point in this many: all of them take minutes
+STRIDE = 80  # a normal run tries one point in this many: all of them take minutes
+GOAL_STRIDE = 160
 ORDINARY = 9
 TORTURE = [pytest.mark.torture]
 pytestmark = pytest.mark.proof
@@ -89,6 +90,18 @@ def kill_turns_at(numbers: Iterable[int], processes: ForkServer, database_url: s
     raise AssertionError("there is no end of moments")
 
 
+def kill_goals_at(numbers: Iterable[int], processes: ForkServer, database_url: str, folder: Path) -> int:
+    """Kill a new goal before each of these points, until it ends first. Return the number of kills."""
+    for kills, number in enumerate(numbers):
+        plan = approval_scenario.build_goal_scenario(folder / f"killed before {number}", database_url)
+        killed = run_story(processes, plan, number)
+        approval_scenario.check_goal(load_left(plan), count_notes(plan))
+        if not killed:
+            assert number > FEWEST
+            return kills
+    raise AssertionError("there is no end of moments")
+
+
 @pytest.mark.usefixtures("model")
 @pytest.mark.parametrize("first", [pytest.param(one, marks=[] if one == ORDINARY else TORTURE) for one in range(1, STRIDE + 1)])
 def test_a_turn_killed_before_any_statement_proposes_decides_and_calls_once(
@@ -106,3 +119,24 @@ def test_a_turn_killed_before_any_statement_on_postgres_proposes_decides_and_cal
 ) -> None:
     kills = kill_turns_at(count(first, STRIDE), goal_processes, postgres_url, tmp_path)
     proof.tried("kill -9 of a turn that needs approval before a statement, postgres", kills)
+
+
+@pytest.mark.parametrize(
+    "first", [pytest.param(one, marks=[] if one == ORDINARY else TORTURE) for one in range(1, GOAL_STRIDE + 1, 4)]
+)
+def test_a_goal_killed_before_any_statement_proposes_decides_and_calls_once(
+    first: int, goal_processes: ForkServer, goal_model: ModelServer, sqlite_url: str, tmp_path: Path, proof: Proof
+) -> None:
+    goal_model.script = approval_scenario.reply_to_goal
+    kills = kill_goals_at(count(first, GOAL_STRIDE), goal_processes, sqlite_url, tmp_path)
+    proof.tried("kill -9 of a goal that needs approval before a statement, sqlite", kills)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("first", range(1, GOAL_STRIDE + 1, 4))
+def test_a_goal_killed_before_any_statement_on_postgres_proposes_decides_and_calls_once(
+    first: int, goal_processes: ForkServer, goal_model: ModelServer, postgres_url: str, tmp_path: Path, proof: Proof
+) -> None:
+    goal_model.script = approval_scenario.reply_to_goal
+    kills = kill_goals_at(count(first, GOAL_STRIDE), goal_processes, postgres_url, tmp_path)
+    proof.tried("kill -9 of a goal that needs approval before a statement, postgres", kills)

@@ -1,11 +1,14 @@
 """The published client packages of two chat front ends, run by node against a server."""
 
+import atexit
 import fcntl
 import hashlib
 import json
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
+from select import select
 from typing import Any
 
 from tests.surfaces.server_harness import Client
@@ -42,14 +45,29 @@ def install_clients() -> Path:
     return folder
 
 
+@cache
+def start_host() -> "subprocess.Popen[str]":
+    """Start node, once per test process: loading a client takes it half a second."""
+    process = subprocess.Popen(
+        ["node", "host.mjs"], cwd=install_clients(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    atexit.register(process.communicate)  # it ends with its input
+    return process
+
+
 def run_client(script: str, library: str, client: Client, path: str, key: str, requests: tuple[str, ...]) -> dict[str, Any]:
     """Send these messages with the client, and return its view of the conversation."""
     url = f"{str(client.base_url).rstrip('/')}{path}"
-    command = ["node", script, library, url, client.secret, key, *requests]
-    result = subprocess.run(command, cwd=install_clients(), capture_output=True, text=True, timeout=TALKING_S)
-    assert result.returncode == 0, result.stderr
-    conversation: dict[str, Any] = json.loads(result.stdout)
-    return conversation
+    host = start_host()
+    assert host.stdin is not None
+    assert host.stdout is not None
+    host.stdin.write(json.dumps([script, library, url, client.secret, key, requests]) + "\n")
+    host.stdin.flush()
+    assert select([host.stdout], [], [], TALKING_S)[0], "the client does not come to an end"
+    answer = json.loads(host.stdout.readline())
+    assert "failure" not in answer, answer["failure"]
+    view: dict[str, Any] = answer["view"]
+    return view
 
 
 def ag_ui(library: str, client: Client, *requests: str, key: str = "thread") -> dict[str, Any]:

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import httpx
 
+from headway import trust
 from headway.actions import tenants
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
@@ -136,11 +137,18 @@ class Service:
         assert not errors, errors
 
 
+def trust_folder(folder: Path) -> None:
+    """Agree to the files that a test has put into a folder."""
+    if (inspection := trust.inspect(str(folder))).needs_trust:
+        trust.record_trust(inspection)
+
+
 @contextmanager
 def run_server(
     database_url: str, folder: Path, flags: Sequence[str] = (), environment: Mapping[str, str] | None = None
 ) -> Iterator[Service]:
     """Run `headway serve` until the block ends. The test fails if the server logged an error."""
+    trust_folder(folder)
     env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")} | dict(environment or {})
     command = ["serve", "--json", "--port", "0", "--database-url", database_url, *flags]
     log = folder / f"log {uuid4().hex}"

@@ -17,7 +17,7 @@ from struct import pack
 from typing import Any, NamedTuple
 
 from headway.surfaces.cli.main import main
-from tests.warm_start import Program
+from tests.warm_start import Program, build_command
 
 HEADWAY = (sys.executable, "-m", "headway")
 PATIENCE_S = 60
@@ -54,6 +54,10 @@ class Shell:
         assert code is None or isinstance(code, int)
         return CommandResult(code or 0, out.getvalue().decode(), err.getvalue().decode())
 
+    def trust(self) -> None:
+        """Agree to the files that the test has put into the folder."""
+        self.ok("trust", "--yes")
+
     def json(self, *arguments: str, stdin: str | bytes = b"") -> Any:
         return self(*arguments, "--json", stdin=stdin).json
 
@@ -70,10 +74,12 @@ class Shell:
         env: Mapping[str, str] | None = None,
         before: Callable[[], None] | None = None,
         patience_s: float = PATIENCE_S,
+        warm: bool = False,
     ) -> CommandResult:
-        """Run in a new process."""
+        """Run in a new process. A warm one has already imported everything, which saves seconds."""
+        command = build_command("-m", "headway") if warm else HEADWAY
         result = subprocess.run(
-            [*HEADWAY, *arguments],
+            [*command, *arguments],
             input=stdin,
             capture_output=True,
             cwd=self.folder,

@@ -52,6 +52,7 @@ def limit_file_size(size: int) -> Callable[[], None]:
 def test_a_file_that_is_no_database_is_left_untouched(headway: Shell, content: bytes) -> None:
     headway.ledger.parent.mkdir()
     headway.ledger.write_bytes(content)
+    headway.trust()
 
     for command in (["todo", "list"], ["todo", "add", "x"], ["tenant", "list"]):
         line = get_error_line(headway(*command), 1)
@@ -64,6 +65,7 @@ def test_a_database_of_another_program_is_left_untouched(headway: Shell) -> None
     headway.ledger.parent.mkdir()
     other = apsw.Connection(str(headway.ledger))
     other.execute("CREATE TABLE todos (what TEXT); INSERT INTO todos VALUES ('theirs')")
+    headway.trust()
 
     assert "already exists" in get_error_line(headway("todo", "add", "x"), 1)
     assert other.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").get == "todos"

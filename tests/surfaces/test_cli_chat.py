@@ -208,6 +208,7 @@ def test_nothing_that_a_model_says_plays_tricks(talker: Shell, model: ModelServe
 
 def test_a_dotenv_file_sets_the_address_of_the_model(headway: Shell, model: ModelServer) -> None:
     Path(".env").write_text("".join(f"{name}={value}\n" for name, value in environment(model).items()))
+    headway.trust()
     ran = headway.loaded("chat", "hello")
 
     assert ran == (0, "hello\n", "")

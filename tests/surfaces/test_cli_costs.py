@@ -47,6 +47,7 @@ def test_a_price_of_ones_own_ends_the_warning(talker: Shell, model: ModelServer)
     home = talker.folder / ".headway"
     home.mkdir()
     (home / "prices.toml").write_text(f'["openai-chat:{MODEL}"]\ninput = 2\noutput = 10\ncached_input = 0.2\n')
+    talker.trust()
     model.script = lambda _: replace(text("hello", usage=(100_000, 1_000)), cached=50_000)
     talker.ok("chat", "hi")
     total, line = talker.ok("costs").splitlines()
@@ -73,6 +74,7 @@ def test_doctor_finds_prices_that_cannot_be_read(talker: Shell) -> None:
     home = talker.folder / ".headway"
     home.mkdir()
     (home / "prices.toml").write_text("nonsense")
+    talker.trust()
     ran = talker("doctor")
     assert ran.code == 1
     (line,) = (line for line in ran.out.splitlines() if line.startswith("✕"))

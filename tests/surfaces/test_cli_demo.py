@@ -25,15 +25,17 @@ def test_the_story_is_told_to_its_end(tmp_path: Path) -> None:
 
 
 def test_a_script_gets_one_document_and_can_keep_the_results(tmp_path: Path) -> None:
-    shell = Shell(tmp_path)
-    ran = shell.process("demo", "--json", "--keep", str(tmp_path / "kept"), patience_s=240)
+    shell, kept = Shell(tmp_path), tmp_path / "shared" / "kept"
+    kept.parent.mkdir()
+    (kept.parent / "click.py").write_text("raise SystemExit('modules beside the kept folder must not be imported')")
+    ran = shell.process("demo", "--json", "--keep", str(kept), patience_s=240)
     assert ran.code == 0, ran.err
     demo = json.loads(ran.out)["demo"]
     assert demo["goal"]["status"] == demo["survivor"]["status"] == "completed"
     assert demo["survivor"]["repeated"] == 0
-    assert (tmp_path / "kept" / "workspace" / "1" / "budget.txt").read_text() == "360"
+    assert (kept / "workspace" / "1" / "budget.txt").read_text() == "360"
     assert len(demo["files"]) == 9
-    second = shell.process("demo", "--keep", str(tmp_path / "kept"))
+    second = shell.process("demo", "--keep", str(kept))
     assert (second.code, second.out) == (2, "")
     assert "already contains a ledger" in second.err
 

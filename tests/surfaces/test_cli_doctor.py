@@ -24,7 +24,7 @@ def test_a_healthy_installation_lists_its_parts(headway: Shell, database_url: st
 def test_each_check_is_a_line_for_people(headway: Shell) -> None:
     lines = headway.ok("doctor").splitlines()
     assert [line.split()[:2] for line in lines] == [
-        ["✔", name] for name in ("home", "database", "engine", "model", "operator", "policy")
+        ["✔", name] for name in ("home", "trust", "database", "engine", "model", "operator", "policy")
     ]
 
 
@@ -56,6 +56,7 @@ def test_discord_is_a_channel(headway: Shell) -> None:
 def test_a_damaged_database_is_named_and_the_exit_is_1(headway: Shell) -> None:
     headway.ledger.parent.mkdir()
     headway.ledger.write_bytes(b"not a database, " * 1_000)
+    headway.trust()
     ran = headway("doctor")
 
     assert (ran.code, ran.err) == (1, "")
@@ -185,6 +186,7 @@ def test_each_model_is_tried_with_one_small_request(keyless: Shell, calling: Mod
     monkeypatch.setenv("HEADWAY_MODEL_CHEAP", "openai-chat:gpt-4o-mini")
     keyless.ledger.parent.mkdir()
     (keyless.ledger.parent / "models.toml").write_text('[strong]\nfallback = ["openai-chat:spare-1"]\n')
+    keyless.trust()
     ran = keyless("doctor", "--call")
 
     lines = [line for line in ran.out.splitlines() if "answered in" in line]
@@ -203,6 +205,7 @@ def test_a_fallback_without_a_price_is_named_too(keyless: Shell, calling: ModelS
     monkeypatch.setenv("HEADWAY_MODEL", "openai-chat:gpt-4o")
     keyless.ledger.parent.mkdir()
     (keyless.ledger.parent / "models.toml").write_text('[strong]\nfallback = ["openai-chat:spare-1"]\n')
+    keyless.trust()
     (line,) = (line for line in keyless.ok("doctor").splitlines() if line.startswith("! price"))
     assert "openai-chat:spare-1" in line
 

@@ -17,6 +17,7 @@ from headway.storage.direct import DirectDatabase
 from tests.model_server import MODEL, ModelServer, calls, environment, text
 from tests.surfaces.document_reader import open_reader, parse_session
 from tests.surfaces.server_harness import Client, client_options
+from tests.warm_start import build_command
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -34,9 +35,17 @@ def make_environment(folder: Path, **settings: str) -> dict[str, str]:
     return inherited | {"HEADWAY_HOME": str(folder / "home")} | settings
 
 
-def run(script: str | Path, folder: Path, *arguments: str, **settings: str) -> str:
-    """Run a script that must succeed, and return its output."""
-    command = [sys.executable, str(script), *arguments]
+def run(script: Path, folder: Path, *arguments: str, **settings: str) -> str:
+    """Run a script that must succeed, in a process that has already imported Headway, and return its output."""
+    return run_command([*build_command(str(script)), *arguments], folder, **settings)
+
+
+def run_cold(script: Path, folder: Path, *arguments: str) -> str:
+    """Run a script that must succeed, in a process that has imported nothing, and return its output."""
+    return run_command([sys.executable, str(script), *arguments], folder)
+
+
+def run_command(command: list[str], folder: Path, **settings: str) -> str:
     ran = subprocess.run(command, cwd=folder, env=make_environment(folder, **settings), capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
@@ -89,7 +98,7 @@ def test_the_program_in_the_readme_runs_without_a_key(tmp_path: Path) -> None:
     [program] = blocks("README.md")
     assert len([line for line in program.splitlines() if line]) == 8
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
-    printed = run(tmp_path / "program.py", tmp_path)
+    printed = run_cold(tmp_path / "program.py", tmp_path)
     assert "8 * 45 = 360" in printed
     assert printed.endswith("completed: Calculate 8*45\ncompleted: write the result to budget.txt\n")
 
@@ -139,7 +148,8 @@ def test_an_agent_uses_the_tools_and_the_role_in_the_documents(tmp_path: Path) -
         return steps[(0, 0, 1, 1, 2, 3)[len(request.tool_results)]]
 
     with ModelServer(script) as model:
-        assert run("-m", tmp_path, "headway", "chat", "Tell Ada how many bolts there are", **environment(model)) == "Told.\n"
+        command = build_command("-m", "headway", "chat", "Tell Ada how many bolts there are")
+        assert run_command(command, tmp_path, **environment(model)) == "Told.\n"
         assert model.violations == []
         results = [result.content for result in model.requests[-1].tool_results]
     assert json.loads(results[0]) == {"article": "bolts", "amount": 40, "unit": "pieces"}
@@ -147,14 +157,6 @@ def test_an_agent_uses_the_tools_and_the_role_in_the_documents(tmp_path: Path) -
     posted = list((tmp_path / "home" / "workspace").rglob("outbox/*"))
     assert {file.name for file in posted} == {json.loads(result)["posted"] for result in results[2:4]}
     assert [file.read_text(encoding="utf-8") for file in posted] == ["To Ada\n\nWe have 40.\n"] * 2  # the tool was called twice
-
-
-def test_the_frameworks_in_the_documents_export_the_imported_names(tmp_path: Path) -> None:
-    imports = [line for block in blocks("docs/library.md") for line in block.splitlines() if re.match(r"(from|import) \w", line)]
-    script = tmp_path / "imports.py"
-    script.write_text("\n".join(line for line in imports if "my_tools" not in line), encoding="utf-8")
-    assert len(imports) > 10
-    assert run(script, tmp_path) == ""
 
 
 def blocks(page: str, language: str = "python") -> list[str]:
@@ -204,10 +206,13 @@ def test_an_agent_of_another_framework_is_sent_back_while_its_plan_is_open(tmp_p
     assert printed == "The bread is here.\n- buy bread: completed, bought\n"
 
 
+# Importing the frameworks takes seconds, so one process does it for all of this.
 NEED_A_KEY = ("drain_loop_openai", "langchain_agent", "openai_agents_agent", "pydantic_ai_agent")
 EACH = """
 import runpy, sys
-for script in sys.argv[1:]:
+imports, *scripts = sys.argv[1:]
+runpy.run_path(imports)
+for script in scripts:
     try:
         runpy.run_path(script, run_name="__main__")
     except SystemExit as end:
@@ -215,9 +220,14 @@ for script in sys.argv[1:]:
 """
 
 
-def test_a_missing_key_names_the_variable_to_set(tmp_path: Path) -> None:
+def test_the_documents_import_what_frameworks_export_and_a_missing_key_names_the_variable_to_set(tmp_path: Path) -> None:
+    lines = [line for block in blocks("docs/library.md") for line in block.splitlines() if re.match(r"(from|import) \w", line)]
+    assert len(lines) > 10
+    imports, each = tmp_path / "imports.py", tmp_path / "each.py"
+    imports.write_text("\n".join(line for line in lines if "my_tools" not in line), encoding="utf-8")
+    each.write_text(EACH, encoding="utf-8")
     scripts = [str(EXAMPLES / f"{name}.py") for name in NEED_A_KEY]
-    first, *others = run("-c", tmp_path, EACH, *scripts).splitlines()
+    first, *others = run(each, tmp_path, str(imports), *scripts).splitlines()
     assert first.startswith("Set HEADWAY_TOKEN and OPENAI_API_KEY: ")
     assert len(others) == 3
     assert all(line.startswith("Set OPENAI_API_KEY: ") for line in others)
@@ -226,7 +236,7 @@ def test_a_missing_key_names_the_variable_to_set(tmp_path: Path) -> None:
 @contextmanager
 def serve_application(folder: Path) -> Iterator[str]:
     """Serve the FastAPI example, and yield its URL."""
-    command = [sys.executable, "-m", "uvicorn", "--app-dir", str(EXAMPLES), "--port", "0", "fastapi_app:app"]
+    command = [*build_command("-m", "uvicorn"), "--app-dir", str(EXAMPLES), "--port", "0", "fastapi_app:app"]
     env = make_environment(folder, HEADWAY_MODEL="rehearsal")
     with subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -277,7 +287,7 @@ def test_the_client_configurations_start_our_server(config: Path, tmp_path: Path
     assert entry["command"] == "headway"
     arguments = [argument.replace("/path/to/your", str(tmp_path)) for argument in entry["args"]]
     ran = subprocess.run(
-        [sys.executable, "-m", "headway", *arguments],
+        build_command("-m", "headway", *arguments),
         cwd=tmp_path,
         env=make_environment(tmp_path),
         input=json.dumps(INITIALIZE) + "\n",

@@ -7,6 +7,7 @@ import pytest
 from headway.actions import tenants
 from tests.model_server import ModelServer, calls, text
 from tests.surfaces.conversation_client import messages_path, reply_in_order, say, wait_for_turn
+from tests.surfaces.event_stream import open_stream
 from tests.surfaces.server_harness import Client, Service, wait_until
 from tests.surfaces.waiting_turns import SUM, add_rule, ask_then_answer, begin_waiting_turn, call_then_answer, list_results
 
@@ -27,7 +28,7 @@ def test_an_approved_call_runs_and_the_turn_goes_on(chatter: Client, chat_servic
     assert {**approval, **{name: proposed[name] for name in DECIDED}} == proposed
     assert (ended["status"], ended["waiting_for"]) == ("finished", None)
     assert list_results(chatter) == [("calculate", {"result": 42}, False)]
-    assert chatter.ok("GET", f"/v1/approvals/{proposed['id']}") == {"approval": approval}
+    assert chatter.ok("GET", f"/v1/approvals/{proposed['id']}") == {"approval": approval, "rule": None}
     assert chatter.ok("GET", "/v1/approvals", params={"state": "proposed"}) == {"approvals": [], "next_cursor": None}
 
 
@@ -75,6 +76,7 @@ def test_always_adds_a_rule_so_that_the_next_call_is_made_at_once(
     model.script = reply_in_order(calls(("calculate", SUM)), text("One."), calls(("calculate", SUM)), text("Two."))
     turn = begin_waiting_turn(sqlite_chatter, conversation)
     path = f"/v1/approvals/{turn['waiting_for']['id']}"
+    preview = sqlite_chatter.ok("GET", path)["rule"]
     sqlite_chatter.ok("POST", path, json={"decision": "approve", "always": True})
     wait_for_turn(sqlite_chatter, turn["id"])
     policy = sqlite_chatter.ok("GET", "/v1/policy")
@@ -84,9 +86,22 @@ def test_always_adds_a_rule_so_that_the_next_call_is_made_at_once(
         ("allow", "calculate", tenant),
         ("ask", "calculate", tenant),
     ]
+    assert policy["rules"][0] == {**preview, "line": policy["rules"][0]["line"]}
     assert "set_goal" in policy["defaults"]
     assert "calculate" not in policy["defaults"]
     assert len(sqlite_chatter.ok("GET", "/v1/approvals")["approvals"]) == 1
+
+
+def test_the_stream_of_any_conversation_tells_how_much_waits(sqlite_chatter: Client, model: ModelServer) -> None:
+    model.script = ask_then_answer("Which colour?")
+    with open_stream(sqlite_chatter, f"/v1/conversations/{sqlite_chatter.conversation()}/events") as stream:
+        turn = begin_waiting_turn(sqlite_chatter, sqlite_chatter.conversation())
+        sqlite_chatter.ok("POST", f"/v1/questions/{turn['waiting_for']['id']}", json={"answer": "green"})
+        events = (event for event in stream.events() if event.event in ("waiting_changed", "question_asked"))
+        counts = [next(events), next(events)]
+
+    assert [event.data for event in counts] == [{"approvals": 0, "questions": 1}, {"approvals": 0, "questions": 0}]
+    wait_for_turn(sqlite_chatter, turn["id"])
 
 
 def test_a_question_is_answered_once(chatter: Client, model: ModelServer) -> None:

@@ -131,6 +131,7 @@ def test_the_command_line_schedules_the_same_and_programs_too(headway: Shell, mo
     tools = headway.folder / ".headway" / "tools"
     tools.mkdir(parents=True)
     (tools / "garden.py").write_text(CUSTOM_TOOL, encoding="utf-8")
+    headway.trust()
     monkeypatch.setenv("HEADWAY_COMMANDS", "ls")
 
     def flags(tool: str, arguments: str) -> tuple[str, ...]:

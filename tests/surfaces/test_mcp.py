@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import re
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
@@ -21,6 +20,7 @@ from mcp.types import CallToolResult, TextContent, TextResourceContents
 from headway.ledger.errors import BadCursor
 from tests.surfaces.server_harness import PATIENCE_S, Client, Service, check_problem
 from tests.surfaces.shell import Shell, get_error_line
+from tests.warm_start import build_command
 
 Connect = Callable[..., AbstractAsyncContextManager[McpClient]]
 
@@ -34,8 +34,9 @@ CATALOGUE = [
 @asynccontextmanager
 async def over_stdio(folder: Path, *flags: str, mode: str = "auto") -> AsyncIterator[McpClient]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
-    command = StdioServerParameters(command=sys.executable, args=["-m", "headway", "mcp", *flags], cwd=folder, env=env)
-    async with McpClient(command, mode=mode, read_timeout_seconds=PATIENCE_S) as connected:
+    command, *arguments = build_command("-m", "headway", "mcp", *flags)
+    server = StdioServerParameters(command=command, args=arguments, cwd=folder, env=env)
+    async with McpClient(server, mode=mode, read_timeout_seconds=PATIENCE_S) as connected:
         yield connected
 
 

@@ -2,10 +2,10 @@
 
 import json
 import subprocess
-import sys
 
 from tests.surfaces.server_harness import PATIENCE_S
 from tests.surfaces.shell import Shell
+from tests.warm_start import build_command
 
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
 GREETING = (
@@ -22,7 +22,7 @@ def test_bad_lines_and_the_end_of_input_do_no_harm(headway: Shell) -> None:
         '{"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "todo_claim", "arguments": {"lease_s": NaN}}}',
         r'{"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "todo_add", "arguments": {"subject": "\u0000"}}}',
     ]
-    ran = headway.process("mcp", stdin="\n".join([*lines, ""]).encode())
+    ran = headway.process("mcp", stdin="\n".join([*lines, ""]).encode(), warm=True)
 
     assert (ran.code, ran.err) == (0, "")
     assert json.loads(ran.out.splitlines()[0])["result"]["serverInfo"]["name"] == "headway"
@@ -39,7 +39,7 @@ def test_requests_before_the_end_of_input_are_answered(headway: Shell) -> None:
     cancellations = [
         json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": n}}) for n in (81, 99)
     ]
-    ran = headway.process("mcp", stdin="\n".join([*GREETING, *requests, *cancellations, ""]).encode())
+    ran = headway.process("mcp", stdin="\n".join([*GREETING, *requests, *cancellations, ""]).encode(), warm=True)
 
     assert (ran.code, ran.err) == (0, "")
     answers = {answer["id"]: answer["result"] for answer in map(json.loads, ran.out.splitlines())}
@@ -50,7 +50,7 @@ def test_requests_before_the_end_of_input_are_answered(headway: Shell) -> None:
 
 def test_a_client_that_is_gone_is_no_failure(headway: Shell) -> None:
     requests = [json.dumps({"jsonrpc": "2.0", "id": n, "method": "tools/list"}) for n in range(2, 10)]
-    command = [sys.executable, "-m", "headway", "mcp"]
+    command = build_command("-m", "headway", "mcp")
     with subprocess.Popen(
         command, cwd=headway.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as server:

@@ -18,6 +18,7 @@ from tests.model_server import ModelServer, Reply, Request, calls, environment, 
 from tests.proofs import Proof
 from tests.surfaces.postgres_wire import Wire, open_wire
 from tests.surfaces.server_harness import Client, Service, run_server, wait_until
+from tests.warm_start import build_command
 
 # With and without digits, long and short: values that a pattern for secrets could miss.
 CANARIES = {
@@ -132,7 +133,7 @@ def read_all_rows(desk: TenantHarness) -> str:
 def run_command(folder: Path, settings: dict[str, str], *words: str) -> str:
     """Run a command in a new process, and return all its output."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")} | settings
-    ran = subprocess.run([sys.executable, "-m", "headway", *words], cwd=folder, env=env, capture_output=True, text=True)
+    ran = subprocess.run(build_command("-m", "headway", *words), cwd=folder, env=env, capture_output=True, text=True)
     return ran.stdout + ran.stderr
 
 

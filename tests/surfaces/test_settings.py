@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway import settings
+from headway import settings, trust
 from headway.ledger.tiers import TIERS, TierParameters
 from tests.surfaces.shell import Shell, get_error_line
 
@@ -19,7 +19,12 @@ STORED = {"home": "/stored", "database_url": "sqlite:////stored", "model": "test
 
 
 def dotenv(values: dict[str, str]) -> None:
-    Path(".env").write_text("".join(f"HEADWAY_{name.upper()}={value}\n" for name, value in values.items()))
+    write_env("".join(f"HEADWAY_{name.upper()}={value}\n" for name, value in values.items()))
+
+
+def write_env(content: str) -> None:
+    Path(".env").write_text(content)
+    trust.record_trust(trust.inspect("."))
 
 
 def as_text(chosen: settings.Settings) -> dict[str, str]:
@@ -74,7 +79,7 @@ def test_the_home_of_a_person_can_be_written_with_a_tilde(headway: Shell, monkey
 
 def test_a_file_is_taken_word_for_word(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("USER", "somebody")
-    Path(".env").write_text("# ours\nexport HEADWAY_MODEL='openai-chat:${USER}'\nOTHER=1\nHEADWAY_HOST\n")
+    write_env("# ours\nexport HEADWAY_MODEL='openai-chat:${USER}'\nOTHER=1\nHEADWAY_HOST\n")
     chosen = settings.load()
     assert (chosen.model, chosen.host) == ("openai-chat:${USER}", "127.0.0.1")
 
@@ -306,7 +311,7 @@ def test_providers_find_their_variables_of_the_file_in_the_environment(headway: 
     monkeypatch.setenv("OPENAI_API_KEY", "from the environment")
     monkeypatch.setenv("OPENAI_BASE_URL", "to be deleted")  # so that monkeypatch restores it after the test
     monkeypatch.delenv("OPENAI_BASE_URL")
-    Path(".env").write_text("OPENAI_API_KEY=from the file\nOPENAI_BASE_URL=http://from.the.file/v1\nHEADWAY_MODEL=test:x\n")
+    write_env("OPENAI_API_KEY=from the file\nOPENAI_BASE_URL=http://from.the.file/v1\nHEADWAY_MODEL=test:x\n")
     settings.load()
 
     assert os.environ["OPENAI_API_KEY"] == "from the environment"
@@ -343,6 +348,7 @@ def test_a_database_of_another_kind_is_one_error(headway: Shell, url: str) -> No
 )
 def test_a_file_that_is_wrong_is_one_error(headway: Shell, content: bytes, word: str) -> None:
     Path(".env").write_bytes(content)
+    headway.trust()
     assert word in get_error_line(headway("todo", "list"), 2)
 
 
@@ -413,7 +419,7 @@ def test_a_password_is_shown_by_no_command(headway: Shell, postgres_url: str) ->
 
 
 def test_an_unreadable_line_is_reported_with_its_file(headway: Shell) -> None:
-    Path(".env").write_text("what is this\nHEADWAY_MODEL=test:x\n")
+    write_env("what is this\nHEADWAY_MODEL=test:x\n")
     ran = headway.process("goal", "add", "reach it", "--no-wait")  # this command loads its settings more than once
     assert ran.code == 0
     assert re.fullmatch(rf"headway: {re.escape(str(headway.folder))}/\.env: .* line 1", ran.err.splitlines()[0])

@@ -148,12 +148,24 @@ class Permission(NamedTuple):
         return tool
 
     def allow_always(self, tx: Transaction, approval: Approval, tool: Tool, arguments: Arguments) -> None:
+        self.policy.add_allow_rule(*self.build_rule(tx, approval, tool, arguments))
+
+    def preview_rule(self, tx: Transaction, approval: Approval) -> Rule | None:
+        """Return the rule that `always` would add, if one can be written."""
+        try:
+            tool = self.find_tool(approval)
+            return self.build_rule(tx, approval, tool, parse_arguments(tool, json.loads(approval.arguments)))[1]
+        except (Conflict, Invalid, NotFound):
+            return None
+
+    def build_rule(self, tx: Transaction, approval: Approval, tool: Tool, arguments: Arguments) -> tuple[PolicyCall, Rule]:
+        """Return the call as the policy sees it, and the rule that allows it from now on."""
         tenant = find_tenant_name(tx, approval.tenant_id)
         call = describe_call(tool, arguments, approval.role, tenant, self.find_workspace(approval.tenant_id))
         rule = build_allow_rule(call, tool)
         if not rule.matches(call) or any(len(glob) > RULE_LENGTH for _, glob in rule.arguments):
             raise Conflict(f"No rule can be written for this call of {tool.name}. Approve it without `always`.")
-        self.policy.add_allow_rule(call, rule)
+        return call, rule
 
 
 def parse_object(arguments: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from headway.ledger.errors import Conflict, SettingsError
 from headway.ledger.permission import FILE_NAME, GLOBS, Policy, PolicyCall, Rule, build_rule
+from headway.trust import keep_trust
 
 log = logging.getLogger("headway.policy")
 
@@ -66,14 +67,23 @@ class PolicyFile:
                 raise Conflict(f"{self.path} now denies this call in line {asking_rule.line}.")
             if len(policy.rules) >= RULES_LIMIT:
                 raise Conflict(f"{self.path} has {RULES_LIMIT:,} rules. Combine some of them first.")
-            lines = read_text(self.path).splitlines()
+            lines = read_text(self.path).rstrip("\n").split("\n")
             index = asking_rule.line - 1 if asking_rule else len(lines)
-            replace_text(self.path, "\n".join([*lines[:index], *format_rule(rule), *lines[index:]]).rstrip("\n") + "\n")
+            text = "\n".join([*lines[:index], *format_rule(rule), *lines[index:]]).strip("\n") + "\n"
+            others = [one._replace(line=0) for one in policy.rules]
+            place = policy.rules.index(asking_rule) if asking_rule else len(others)
+            if [one._replace(line=0) for one in parse_policy(text, self.path).rules] != [*others[:place], rule, *others[place:]]:
+                raise Conflict(f"No rule can be added to {self.path}. Approve the call without `always`, or add the rule by hand.")
+            with keep_trust(self.path):
+                replace_text(self.path, text)
 
 
 def load_policy(path: str) -> Policy:
     """Load the policy; without a file it has no rules. A file that cannot be read raises SettingsError with the line."""
-    text = read_text(path)
+    return parse_policy(read_text(path), path)
+
+
+def parse_policy(text: str, path: str) -> Policy:
     if not text.strip():
         return Policy()
     import tomllib  # noqa: PLC0415  most installations have no such file
@@ -87,7 +97,7 @@ def load_policy(path: str) -> Policy:
     rules = document.get("rule", [])
     if not isinstance(rules, list):
         raise SettingsError(f"{path}: write rules as {RULE_HEADER}, in double brackets.")
-    lines = [number for number, line in enumerate(text.splitlines(), 1) if line.replace(" ", "").startswith(RULE_HEADER)]
+    lines = [number for number, line in enumerate(text.split("\n"), 1) if "".join(line.split()).startswith(RULE_HEADER)]
     if len(lines) != len(rules):
         raise SettingsError(f"{path}: start each rule with a line {RULE_HEADER}.")
     return Policy(tuple(build_rule(rule, f"{path}, line {line}", line) for rule, line in zip(rules, lines, strict=True)))
@@ -108,7 +118,7 @@ def read_text(path: str) -> str:
     if not path:
         return ""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             return file.read()
     except FileNotFoundError:
         return ""

@@ -2,7 +2,7 @@
 
 What counts as read: the results of tools, the answers of sub-agents, attached files, todos that a writ listed, a sub-agent's task
 and its supervisor's messages, which another agent wrote, and the notes that replace older messages of a conversation. The request
-of a turn, the runtime's own messages and what the agent itself has said do not count.
+of a turn, messages of people to a running agent, the runtime's own messages and what the agent itself has said do not count.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -32,6 +32,7 @@ HeadwayError
 ├── TurnFailed                an agent could not finish a turn
 ├── Closed                    Headway was closed before the turn ended
 ├── SettingsError             the environment or a flag is wrong
+│   └── UntrustedFolder       the settings come from a folder that the user has not trusted
 └── StorageError              the database failed or could not be reached
     ├── DatabaseBusy
     ├── DatabaseFull
@@ -182,6 +183,10 @@ class Closed(HeadwayError):
 
 class SettingsError(HeadwayError):
     """A setting is wrong."""
+
+
+class UntrustedFolder(SettingsError):
+    """The current folder is not trusted. Run `headway trust` in it."""
 
 
 class StorageError(HeadwayError):

@@ -50,7 +50,10 @@ def check_can_read(run: Run) -> None:
 
 def read(tx: Transaction, run: Run) -> list[SteeringMessage]:
     """Mark the run's unread messages as read and return them, oldest first. Only the owner of the run's job may do this."""
-    return message_store.read_steering(tx, run)
+    messages = message_store.read_steering(tx, run)
+    if messages:
+        turns.emit_event(tx, run, "messages_read", {"run_id": run.id, "messages": [message.id for message in messages]})
+    return messages
 
 
 def list_by_turn(tx: Transaction, tenant_id: int, turn_id: str, limit: int) -> list[SteeringMessage]:

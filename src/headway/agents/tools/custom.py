@@ -7,9 +7,10 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from hashlib import sha256
+from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Final, NamedTuple, TypeVar, overload
 
 from pydantic import Field, create_model
@@ -181,10 +182,17 @@ def load(folder: str | Path, reserved_names: Collection[str] = ()) -> tuple[Tool
     return tuple(tool for tool, _ in tools.values())
 
 
+class UncachedLoader(SourceFileLoader):
+    """Compiles the file at each start. A compiled copy in `__pycache__` may differ from the source that the user trusts."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def import_file(path: Path) -> ModuleType:
     # A unique module name, so that a file named like a library does not shadow it.
     name = f"headway_own_{path.stem}_{sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
-    spec = spec_from_file_location(name, path)
+    spec = spec_from_file_location(name, path, loader=UncachedLoader(name, str(path)))
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)

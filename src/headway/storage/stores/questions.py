@@ -68,6 +68,18 @@ def list_waiting(tx: Transaction, tenant_id: int, limit: int) -> list[tuple[str,
     return [(str(row[0]), int(row[1]), row[2], row[3]) for row in tx.all(SELECT_WAITING, tenant_id, tenant_id, limit)]
 
 
+def count_open(tx: Transaction, tenant_id: int) -> tuple[int, int]:
+    """Return the numbers of open approvals and questions of the tenant."""
+    row = tx.one(
+        """SELECT (SELECT COUNT(*) FROM approvals WHERE tenant_id = ? AND state = 'proposed'),
+            (SELECT COUNT(*) FROM questions WHERE tenant_id = ? AND state = 'open')""",
+        tenant_id,
+        tenant_id,
+    )
+    assert row is not None
+    return int(row[0]), int(row[1])
+
+
 def count_all_waiting(tx: Transaction) -> tuple[int, int]:
     """Count the open approvals and questions of all tenants. The join with tenants lets both databases use the indexes."""
     row = tx.one(COUNT_ALL_WAITING)

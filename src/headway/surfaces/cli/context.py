@@ -10,7 +10,7 @@ import click
 from headway import settings
 from headway.actions import conversations, tenants
 from headway.ledger import text
-from headway.ledger.errors import BadDocument, Conflict, Halted, HeadwayError, Invalid, NotFound, SettingsError
+from headway.ledger.errors import BadDocument, Conflict, Halted, HeadwayError, Invalid, NotFound, SettingsError, UntrustedFolder
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant
 from headway.settings import Settings
@@ -33,7 +33,7 @@ EXIT_CODES: tuple[tuple[type[HeadwayError], int], ...] = (
 
 SENDER = "cli"  # of messages, decisions and answers from the command line
 UNFINISHED_EXIT_CODE = 6  # a turn ended without completing its work
-WAITING_EXIT_CODE = 7  # a turn waits for a person, and nobody can be asked here
+WAITING_EXIT_CODE = 7  # a turn waits for a person, and there is no terminal to ask on
 
 
 def get_exit_code(error: HeadwayError) -> int:
@@ -50,11 +50,21 @@ class Invocation:
     database_url: str | None = None
     loaded_settings: Settings | None = None
 
-    def settings(self) -> Settings:
-        """Load the settings once, so that a problem in a settings file is reported once."""
+    def settings(self, **flags: str | None) -> Settings:
+        """Load the settings once, so that a problem in a settings file is reported once. `flags` are those of one command."""
         if self.loaded_settings is None:
-            self.loaded_settings = settings.load({"home": self.home, "database_url": self.database_url})
+            try:
+                self.loaded_settings = self.load_settings(**flags)
+            except UntrustedFolder:
+                from headway.surfaces.cli.trust_question import ask_to_trust  # noqa: PLC0415  most folders are trusted
+
+                ask_to_trust()
+                self.loaded_settings = self.load_settings(**flags)
         return self.loaded_settings
+
+    def load_settings(self, **flags: str | None) -> Settings:
+        """Load the settings without a question. Raises UntrustedFolder."""
+        return settings.load({"home": self.home, "database_url": self.database_url, **flags})
 
     def database(self) -> DirectDatabase:
         """Open a database without threads. A command is short-lived and should not wait for threads at exit."""

@@ -39,6 +39,7 @@ COMMANDS = {
     "costs": "costs:costs",
     "halt": "halt:halt",
     "unhalt": "halt:unhalt",
+    "trust": "trust:trust",
     "doctor": "doctor:doctor",
     "completion": "completion:completion",
 }

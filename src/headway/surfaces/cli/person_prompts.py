@@ -35,7 +35,7 @@ Item = dict[str, Any]
 
 
 class PersonPrompts:
-    """What the agents of one turn wait for. Without a keyboard, nobody can be asked."""
+    """What the agents of one turn wait for. Without a keyboard, there is no person to ask."""
 
     def __init__(self, headway: "Headway", tenant_id: int, view: TurnView) -> None:
         self.headway = headway

@@ -125,7 +125,8 @@ class DemoRunner:
 
     def begin(self, *arguments: str) -> "subprocess.Popen[str]":
         self.say(self.styled(f"$ headway {shlex.join(arguments)}", fg="cyan"))
-        command = [sys.executable, "-m", "headway", *arguments, *(["--json"] if self.quiet else [])]
+        # Without -P, Python would import modules from the working folder, which may be one that everyone can write to.
+        command = [sys.executable, "-P", "-m", "headway", *arguments, *(["--json"] if self.quiet else [])]
         sys.stdout.flush()
         return subprocess.Popen(  # noqa: S603  runs this program, with arguments from this module
             command, env=self.environment, cwd=self.folder.parent, text=True, stdout=subprocess.PIPE if self.quiet else None

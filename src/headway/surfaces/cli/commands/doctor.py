@@ -5,10 +5,10 @@ from typing import Any
 import click
 
 from headway.actions import halts, jobs
-from headway.ledger.errors import HeadwayError
+from headway.ledger.errors import HeadwayError, UntrustedFolder
 from headway.ledger.job import Halt
 from headway.ledger.text import to_one_line
-from headway.settings import Settings, redact_database_url
+from headway.settings import Settings, inspect_current_folder, redact_database_url
 from headway.storage.direct import DirectDatabase
 from headway.storage.health import check_database
 from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
@@ -17,6 +17,7 @@ from headway.surfaces.cli.findings import Finding
 from headway.surfaces.cli.model_checks import inspect_models
 from headway.surfaces.cli.policy_checks import inspect_policy
 from headway.surfaces.cli.render import format_time
+from headway.trust import Inspection, summarize
 
 
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
@@ -24,15 +25,21 @@ from headway.surfaces.cli.render import format_time
 @pass_invocation
 def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  named by click
     """Check the database, the engine, the models, the operator's channels and the policy. Says how to fix problems."""
-    settings = invocation.settings()
-    findings = [
-        Finding("home", settings.home),
-        *inspect_database(settings),
-        *inspect_models(settings, may_call=may_call),
-        *inspect_prices(settings),
-        *inspect_channels(settings),
-        *inspect_policy(settings),
-    ]
+    inspection = inspect_current_folder(invocation.home)
+    try:
+        settings = invocation.load_settings()
+    except UntrustedFolder as error:  # nothing else can be checked without using what is in the folder
+        findings = [Finding("home", inspection.home), Finding("trust", str(error), ok=False)]
+    else:
+        findings = [
+            Finding("home", settings.home),
+            build_trust_finding(inspection),
+            *inspect_database(settings),
+            *inspect_models(settings, may_call=may_call),
+            *inspect_prices(settings),
+            *inspect_channels(settings),
+            *inspect_policy(settings),
+        ]
     healthy = all(finding.ok for finding in findings)
     document = {"ok": healthy, "checks": [finding.to_document() for finding in findings]}
     invocation.answer(document, lambda: click.echo("\n".join(format_finding(finding) for finding in findings)))
@@ -42,6 +49,17 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
 
 def format_finding(finding: Finding) -> str:
     return f"{'✕' if not finding.ok else '!' if finding.warning else '✔'} {finding.name:<9} {to_one_line(finding.detail)}"
+
+
+def build_trust_finding(inspection: Inspection) -> Finding:
+    """Say what the folder contains that was trusted, or that is not read."""
+    named = "the home was named explicitly; " if not inspection.home else ""
+    contents = summarize(inspection.list_contents())
+    if not inspection.needs_trust:
+        return Finding("trust", f"{named}nothing else here needs it" if named else "nothing here needs it")
+    if inspection.home or inspection.is_env_trusted:
+        return Finding("trust", f"{named}trusted: {contents}")
+    return Finding("trust", f"{named}not read: {contents}. To use it, run `headway trust`.", warning=True)
 
 
 def inspect_database(settings: Settings) -> list[Finding]:

@@ -4,7 +4,7 @@ import json
 
 import click
 
-from headway import __version__, settings
+from headway import __version__
 from headway.ledger.run import REHEARSAL_MODEL
 from headway.settings import redact_database_url
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
@@ -25,7 +25,7 @@ def serve(invocation: Invocation, host: str | None, port: str | None, log_level:
     """Serve the API, live events and the web page. Stop with Ctrl-C."""
     from headway.surfaces.http.server import serve as run  # noqa: PLC0415  loads the web stack, which only this command needs
 
-    loaded_settings = settings.load({"home": invocation.home, "database_url": invocation.database_url, "host": host, "port": port})
+    loaded_settings = invocation.settings(host=host, port=port)
     database = redact_database_url(loaded_settings.database_url)
     model = (
         f"{REHEARSAL_MODEL} (a built-in stand-in, not an LLM)"

@@ -38,15 +38,19 @@ async def list_approvals(request: Request) -> Response:
 
 @routes.get(
     "/approvals/{approval_id}",
-    summary="Get an approval",
-    **document_route({200: shapes.OneApproval}, also=(404,), **APPROVAL_PATH),
+    summary="Get an approval, and the rule that approving it with `always` would add to the policy",
+    **document_route({200: shapes.ApprovalAndRule}, also=(404,), **APPROVAL_PATH),
 )
 async def get_approval(request: Request) -> Response:
     call = RequestContext(request)
     approval_id = await call.parse_path_id("approval_id")
-    return to_json_response(
-        {"approval": (await call.read(lambda tx, tenant_id: approvals.get(tx, tenant_id, approval_id))).as_json()}
-    )
+
+    def show(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        approval = approvals.get(tx, tenant_id, approval_id)
+        rule = call.headway.permission.preview_rule(tx, approval) if approval.is_open else None
+        return {"approval": approval.as_json(), "rule": rule.as_json() if rule else None}
+
+    return to_json_response(await call.read(show))
 
 
 @routes.post(

@@ -66,7 +66,7 @@ class ApprovalShape(BaseModel):
     why: Annotated[str, Field(description="The rule of the policy that asks")]
     state: ApprovalState
     reason: str
-    decided_by: Annotated[str, Field(description="The label of the token that decided; empty: nobody did")]
+    decided_by: Annotated[str, Field(description="The label of the token that decided; empty: not decided by a person")]
     created_at: int
     expires_at: int
     decided_at: Annotated[int, Field(description="Epoch seconds; 0: not yet")]
@@ -92,7 +92,7 @@ class QuestionShape(BaseModel):
     choices: Annotated[list[str], Field(description="Empty: any answer is accepted")]
     answer: str
     state: QuestionState
-    answered_by: Annotated[str, Field(description="The label of the token that answered; empty: nobody did")]
+    answered_by: Annotated[str, Field(description="The label of the token that answered; empty: not answered")]
     created_at: int
     answered_at: Annotated[int, Field(description="Epoch seconds; 0: not yet")]
 
@@ -114,6 +114,10 @@ class RuleShape(BaseModel):
     tenant: str
     arguments: dict[str, str]
     line: Annotated[int, Field(description="In policy.toml")]
+
+
+class ApprovalAndRule(OneApproval):
+    rule: Annotated[RuleShape | None, Field(description="What `always` would add; null if decided, or if no rule can be written")]
 
 
 class PolicyShape(BaseModel):
