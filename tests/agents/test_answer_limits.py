@@ -9,6 +9,7 @@ import pytest
 from pydantic_ai.messages import ModelResponse
 
 from headway.ledger.run import NANOS_PER_DOLLAR
+from tests.agents.person_harness import write_policy
 from tests.agents.scripted_provider import CHAT, run_provider
 from tests.agents.turn_harness import CHEAP_TIER, in_order, open_talk, tiers
 from tests.model_server import calls, chunk, encode_stream, raw, text
@@ -49,6 +50,7 @@ def test_dropped_calls_are_mentioned_after_a_crash_too(sqlite_url: str, tmp_path
 
 @pytest.mark.parametrize(("tool", "more"), [("set_goal", {}), ("discover_goal", {"evidence": "It helps."})])
 def test_an_answer_sets_at_most_8_goals(sqlite_url: str, tmp_path: Path, tool: str, more: dict[str, str]) -> None:
+    write_policy(tmp_path, 'tool = "set_goal"\ndecision = "allow"')
     made = [(tool, {"description": f"Goal {number}", **more}) for number in range(10)]
     with open_talk(sqlite_url, tmp_path, in_order(calls(*made), HELLO)) as talk:
         talk.say()

@@ -1,6 +1,6 @@
 // An AG-UI client: sends its requests to a thread one after the other, then returns its messages, state and events.
 // A request that is a JSON array is a list of content parts. One that starts with @ answers all pending interrupts with what
-// follows: @{"payload": …} or @{"status": "cancelled"}; a single @ runs the agent without a new message.
+// follows: @{"payload": …} or @{"status": "cancelled"}.
 export async function converse(library, url, token, threadId, requests) {
   const { HttpAgent, buildResumeArray } = await import(library);
   const agent = new HttpAgent({ url, threadId, headers: { Authorization: `Bearer ${token}` } });
@@ -15,9 +15,10 @@ export async function converse(library, url, token, threadId, requests) {
 
   for (const [index, request] of requests.entries()) {
     const content = request.startsWith("[") ? JSON.parse(request) : request;
-    if (!request.startsWith("@")) agent.addMessage({ id: `request-${index}`, role: "user", content });
+    const isAnswer = request.startsWith("@");
+    if (!isAnswer) agent.addMessage({ id: `request-${index}`, role: "user", content });
     try {
-      const parameters = request.startsWith("@{") ? answerAll(JSON.parse(request.slice(1))) : {};
+      const parameters = isAnswer ? answerAll(JSON.parse(request.slice(1))) : {};
       await agent.runAgent(parameters, { onEvent: ({ event }) => void events.push(event) });
     } catch (failure) {
       error = String(failure.message);

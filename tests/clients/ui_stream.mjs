@@ -1,6 +1,6 @@
 // `useChat` without React: sends its requests to a chat one after the other, then returns its messages and data.
 // A request that is a JSON object is a message with files. One that starts with @ answers what the chat waits for:
-// @approve, @deny REASON or @answer TEXT; a single @ sends the messages again as they are.
+// @approve, @deny REASON or @answer TEXT.
 class State {
   status = "ready";
   error = undefined;
@@ -73,9 +73,8 @@ export async function converse(library, api, token, id, requests) {
   }
 
   for (const request of requests) {
-    const [, how, text] = /^@(\w*) ?(.*)$/.exec(request) ?? [];
+    const [, how, text] = /^@(\w+) ?(.*)$/.exec(request) ?? [];
     if (how) await answer(how, text);
-    else if (how === "") await chat.sendMessage();
     else await chat.sendMessage(request.startsWith("{") ? JSON.parse(request) : { text: request });
     waits.push(listWaiting().map((part) => structuredClone(part)));
   }

@@ -32,7 +32,7 @@ RULE_LENGTH: Final = 1_000  # characters of an argument in a rule that Headway w
 def rule_on_call(tx: Transaction, tool: Tool, arguments: dict[str, Any], execution: Execution) -> Ruling:
     """Decide whether a call may be made. A call that would be refused anyway raises Invalid, and no person is asked."""
     policy = execution.policy.current
-    if not tool.needs_approval and not policy.concerns(PolicyCall(tool.name, execution.role.name)):
+    if not tool.needs_approval and not policy.concerns(PolicyCall(tool.name, execution.role.name, server=tool.server)):
         return ALLOW_RULING
     execution, parsed_arguments = validate_call(tool, arguments, execution)
     tenant = find_tenant_name(tx, execution.scope.tenant_id)
@@ -49,6 +49,15 @@ def find_refusal(tx: Transaction, tool: Tool, arguments: dict[str, Any], executi
     if ruling.decision == "ask":
         return f"{tool.name} needs a person's approval, which this agent cannot wait for ({ruling.why})."
     return f"The policy does not allow this call ({ruling.why})." if ruling.decision == "deny" else ""
+
+
+def find_denial(tx: Transaction, tool: Tool, arguments: dict[str, Any], execution: Execution) -> str:
+    """Return why the policy denies the call, if it does. To schedule a call, or to retry a dead one, is to approve it."""
+    try:
+        ruling = rule_on_call(tx, tool, arguments, execution)
+    except Invalid:
+        return ""  # the call itself says what is wrong
+    return f"The policy does not allow {tool.name} ({ruling.why})." if ruling.decision == "deny" else ""
 
 
 def find_writ_refusal(tx: Transaction, word: str, rest: str, execution: Execution) -> str:
@@ -88,7 +97,7 @@ def describe_call(tool: Tool, arguments: Arguments, role: str, tenant: str, work
         else (format_value(value),)
         for name, value in values.items()
     }
-    return PolicyCall(tool.name, role, tenant, arguments=spellings)
+    return PolicyCall(tool.name, role, tenant, tool.server, spellings)
 
 
 def format_value(value: Any) -> str:

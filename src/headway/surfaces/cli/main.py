@@ -33,6 +33,7 @@ COMMANDS = {
     "tenant": "tenant:tenant",
     "token": "tenant:token",
     "mcp": "mcp:mcp",
+    "tools": "tools:tools",
     "agents": "engine:agents",
     "jobs": "engine:jobs",
     "schedule": "engine:schedule",

@@ -8,7 +8,7 @@ from headway.actions import halts, jobs
 from headway.ledger.errors import HeadwayError, UntrustedFolder
 from headway.ledger.job import Halt
 from headway.ledger.text import to_one_line
-from headway.settings import Settings, inspect_current_folder, redact_database_url
+from headway.settings import Settings, build_redactor, get_environment, inspect_current_folder, redact_database_url
 from headway.storage.direct import DirectDatabase
 from headway.storage.health import check_database
 from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
@@ -39,6 +39,7 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
             *inspect_prices(settings),
             *inspect_channels(settings),
             *inspect_policy(settings),
+            *inspect_mcp(settings),
         ]
     healthy = all(finding.ok for finding in findings)
     document = {"ok": healthy, "checks": [finding.to_document() for finding in findings]}
@@ -96,6 +97,28 @@ def inspect_channels(settings: Settings) -> list[Finding]:
 
 def describe_channel(channel: Any) -> str:
     return str(channel.service_name) if channel else "this entry of HEADWAY_NOTIFY is not the URL of a known service"
+
+
+def inspect_mcp(settings: Settings) -> list[Finding]:
+    """Start each MCP server and list its tools."""
+    import asyncio  # noqa: PLC0415  only needed if there are servers
+    from pathlib import Path  # noqa: PLC0415
+
+    from headway.agents.mcp.config import FILE_NAME, load_servers  # noqa: PLC0415
+
+    try:
+        configs = load_servers(Path(settings.home, FILE_NAME), get_environment())
+    except HeadwayError as error:
+        return [Finding("mcp", str(error), ok=False)]
+    if not configs:
+        return []
+    from headway.agents.mcp.tools import check_servers  # noqa: PLC0415
+
+    secrets = [secret for config in configs for secret in config.secrets]
+    return [
+        Finding("mcp", error or f"{name}: {count} tools", ok=not error)
+        for name, count, error in asyncio.run(check_servers(configs, build_redactor(settings, *secrets)))
+    ]
 
 
 def inspect_prices(settings: Settings) -> list[Finding]:

@@ -239,6 +239,7 @@ class ToolShape(BaseModel):
     name: str
     description: str
     input_schema: dict[str, Any]
+    server: Annotated[str | None, Field(description="The MCP server of a tool that only agents which run here can call")] = None
 
 
 class ManyTools(BaseModel):
