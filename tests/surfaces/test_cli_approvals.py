@@ -151,6 +151,7 @@ def test_a_running_server_continues_what_the_command_line_answered(
 def test_a_policy_that_cannot_be_read_stops_always_and_names_the_line(headway: Shell, asked: Asked) -> None:
     policy = Path(headway.folder, ".headway", "policy.toml")
     policy.write_text('[[rule]]\ntool = "x"\ndecision = "perhaps"\n')
+    headway.trust()
     ran = headway("approvals", "approve", asked.approval, "--always", "--tenant", "acme")
 
     assert get_error_line(ran, 2).startswith(f"headway: {policy}, line 1: decision must be allow, ask or deny")

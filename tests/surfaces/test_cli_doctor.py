@@ -266,6 +266,7 @@ def test_the_policy_in_force_is_shown_rule_by_rule(headway: Shell, monkeypatch: 
         '[[rule]]\ntool = "write_file"\narguments = {path = "secrets/*"}\nrole = "worker"\ndecision = "deny"\n'
         '\n[[rule]]\ntool = "*"\ndecision = "allow"\n'
     )
+    headway.trust()
     shown = list_policy_lines(headway("doctor"))
 
     assert without == [f"✔ policy    no {path}. Without a matching rule, approval is needed for set_goal; other tools are allowed."]
@@ -288,6 +289,7 @@ def test_a_policy_that_cannot_be_read_stops_every_process_with_a_sentence(headwa
     path = headway.folder / ".headway" / "policy.toml"
     path.parent.mkdir()
     path.write_text(written)
+    headway.trust()
     ran = headway("doctor")
     assert (ran.code, list_policy_lines(ran)) == (1, [f"✕ policy    {path}{expected}"])
 

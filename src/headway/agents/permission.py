@@ -30,7 +30,7 @@ RULE_LENGTH: Final = 1_000  # characters of an argument in a rule that Headway w
 
 
 def rule_on_call(tx: Transaction, tool: Tool, arguments: dict[str, Any], execution: Execution) -> Ruling:
-    """Decide whether a call may be made. A call that would be refused anyway raises Invalid, and nobody is asked about it."""
+    """Decide whether a call may be made. A call that would be refused anyway raises Invalid, and no person is asked."""
     policy = execution.policy.current
     if not tool.needs_approval and not policy.concerns(PolicyCall(tool.name, execution.role.name)):
         return ALLOW_RULING

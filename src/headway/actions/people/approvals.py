@@ -20,7 +20,7 @@ REASON_LIMIT: Final = 2_000
 ARGUMENTS_LIMIT: Final = 1_000_000
 SUMMARY_LIMIT: Final = 200
 CURSORS: Final = CursorCodec("approvals", (MAX_INTEGER,))  # the id
-EXPIRED_REASON: Final = "Nobody decided in time."
+EXPIRED_REASON: Final = "No person decided in time."
 
 Answer = Literal["approve", "reject"]
 STATES: Final[dict[Answer, ApprovalState]] = {"approve": "approved", "reject": "rejected"}

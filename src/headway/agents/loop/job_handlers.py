@@ -89,7 +89,7 @@ async def call_tool(runtime: Runtime, job: Job) -> None:
 
 
 def find_denial(tx: Transaction, tool: Tool, arguments: dict[str, Any], execution: Execution) -> str:
-    """Return why the policy denies the call, if it does. Whoever scheduled a call, or retries a dead one, has approved it."""
+    """Return why the policy denies the call, if it does. To schedule a call, or to retry a dead one, is to approve it."""
     try:
         ruling = rule_on_call(tx, tool, arguments, execution)
     except Invalid:

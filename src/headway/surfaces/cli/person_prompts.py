@@ -21,8 +21,8 @@ from headway.surfaces.cli.typed_lines import Keyboard
 if TYPE_CHECKING:
     from headway.assembly import Headway
 
-ASKED = {"approval_requested": "approval", "question_asked": "question"}
-DECIDED = {"approval_decided": "approval", "question_answered": "question"}
+REQUEST_EVENTS = {"approval_requested": "approval", "question_asked": "question"}
+DECISION_EVENTS = {"approval_decided": "approval", "question_answered": "question"}
 MAX_LINES = 60  # of a call's arguments
 MAX_LINE_LENGTH = 1_000
 LOAD_LIMIT = 500
@@ -61,9 +61,9 @@ class PersonPrompts:
 
     def hear(self, kind: str, data: dict[str, Any]) -> None:
         """Follow the events that begin and end the waiting."""
-        if name := ASKED.get(kind):
+        if name := REQUEST_EVENTS.get(kind):
             self.waiting[name, data[name]["id"]] = data[name]
-        elif name := DECIDED.get(kind):
+        elif name := DECISION_EVENTS.get(kind):
             self.waiting.pop((name, data[name]["id"]), None)
         else:
             return
