@@ -60,7 +60,13 @@ function EditForm({ request, onSubmit, onProblem, onBack, isBusy }) {
     else onSubmit({ decision: "approve", arguments: value });
   };
   return html`<form class="request-form" onSubmit=${submit}>
-    <label class="field">Arguments, as JSON<textarea ref=${field} class="json" dir="ltr" spellcheck="false" rows="8"></textarea></label>
+    <label class="field">Arguments, as JSON<textarea
+      ref=${field}
+      class="json"
+      dir="ltr"
+      spellcheck="false"
+      rows="8"
+    ></textarea></label>
     <div class="actions">
       <button class="btn primary" disabled=${isBusy}>Approve with these arguments</button>
       <button type="button" class="btn ghost" onClick=${onBack}>Back</button>

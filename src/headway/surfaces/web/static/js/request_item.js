@@ -30,7 +30,7 @@ export function RequestItem({ item, origin }) {
   </li>`;
 }
 
-/** An entry for a request whose call is not at hand. */
+/** An entry for a request whose call is not loaded. */
 export const toItem = (request) => ({
   key: request.key,
   type: "tool",
