@@ -11,7 +11,7 @@ import pytest
 
 from headway.agents.mcp.config import load_servers
 from headway.ledger.errors import SettingsError
-from tests.agents.person_harness import decide_and_finish, list_approvals
+from tests.agents.person_harness import cancel_turn, decide, decide_and_finish, list_approvals
 from tests.agents.turn_harness import Talk, in_order, open_talk
 from tests.model_server import Reply, Script, calls, text
 
@@ -61,6 +61,17 @@ def test_a_tool_that_may_destroy_asks_and_the_others_do_not(sqlite_url: str, tmp
         assert (approval["tool"], list_calls(tmp_path)) == ("sample__erase", [])
         decide_and_finish(talk, approval["id"], "approve")
         assert list_calls(tmp_path) == ["erase x"]
+
+
+def test_always_allows_the_same_arguments_only(sqlite_url: str, tmp_path: Path) -> None:
+    script = in_order(use("erase", name="x"), use("erase", name="x"), use("erase", name="y"), DONE)
+    with open_mcp_talk(sqlite_url, tmp_path, script) as talk:
+        talk.say()
+        decide(talk, list_approvals(talk)[0]["id"], "approve", always=True)
+        talk.wait(talk.until(lambda: len(list_approvals(talk)) == 2))
+        assert list_approvals(talk)[1]["arguments"] == {"name": "y"}
+        assert list_calls(tmp_path) == ["erase x", "erase x"]
+        cancel_turn(talk)
 
 
 def test_a_rule_can_name_a_server(sqlite_url: str, tmp_path: Path) -> None:

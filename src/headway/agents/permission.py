@@ -90,7 +90,7 @@ def find_tenant_name(tx: Transaction, tenant_id: int) -> str:
 
 def describe_call(tool: Tool, arguments: Arguments, role: str, tenant: str, workspace: str) -> PolicyCall:
     """Describe a call to the policy. The arguments are those that the tool will receive, whatever the model wrote."""
-    values = arguments.model_dump(mode="json", by_alias=True)
+    values = {**dict.fromkeys(tool.key_arguments), **arguments.model_dump(mode="json", by_alias=True)}
     spellings = {
         name: list_path_spellings(value, workspace)
         if name in tool.path_arguments and isinstance(value, str)

@@ -89,6 +89,7 @@ def build_tool(server: McpServer, listed: types.Tool, redact: Redactor) -> Tool:
         timeout_s=CALL_TIMEOUT_S,
         idempotent=is_read_only or bool(hints.idempotent_hint),
         needs_approval=not is_read_only and hints.destructive_hint is not False,
+        key_arguments=tuple(listed.input_schema.get("properties") or ()),
         server=server.config.name,
         schema=listed.input_schema,
     )

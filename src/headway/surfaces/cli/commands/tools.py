@@ -47,7 +47,7 @@ def list_tools(invocation: Invocation, server: str | None) -> None:
 @click.option("--args", "arguments", metavar="JSON", default="{}", help="The arguments, as one JSON object.")
 @pass_invocation
 def call_tool(invocation: Invocation, name: str, arguments: str) -> None:
-    """Call one tool as a person, for the tenant, and print its result. The policy's denials apply; nobody is asked."""
+    """Call one tool as a person and print its result. It needs no approval, but what the policy denies is refused."""
     values = parse_object(arguments)
     with invocation.open_ledger() as ledger:
         scope = ledger.scope
