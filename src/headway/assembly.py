@@ -70,9 +70,8 @@ class Headway:
         self.redact = build_redactor(settings, *(secret for config in self.mcp_configs for secret in config.secrets))
         self.models_by_name = models or {}  # models that the settings name and that are missing here are built
         has_announcements = not is_sqlite(settings.database_url)
-        self.toolbox = catalogue.build_toolbox(
-            ExternalAccess(settings.http_allow, settings.commands), Path(settings.home, "tools"), tools
-        )
+        access = ExternalAccess(settings.http_allow, settings.commands)
+        self.toolbox = catalogue.build_toolbox(access, Path(settings.home, "tools"), tools)
         self.policy = PolicyFile(os.path.join(settings.home, POLICY_FILE_NAME))
         self.permission = Permission(self.policy, self.toolbox, settings.get_workspace)
         self.remote_tools = self.toolbox.only(REMOTE_FAMILIES)

@@ -155,7 +155,7 @@ class PersonPrompts:
         self.carry_on(await self.headway.database.write(lambda tx: work(tx, self.tenant_id, question_id)))
 
     def carry_on(self, item: Approval | PersonQuestion) -> None:
-        """Run the agent's job here. In a chat, the engine runs only jobs that it was told about."""
+        """Run the agent's job here. In a chat, the engine runs only jobs that it adopted."""
         self.headway.engine.adopt(item.run_id)
 
     def explain(self, conversation_id: int) -> str:

@@ -1,7 +1,7 @@
 """Shows a turn in the terminal while it runs: the agent's text, its tool calls, and the todo list below them."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
@@ -196,7 +196,9 @@ class LiveTurnView:
 
     def print(self, content: "RenderableType") -> None:
         self.refresh()  # the printed text replaces the live text below
-        self.console.print(content)
+        # Rich's own thread draws with this lock. Between them, it could draw below the wrong line and leave an old one behind.
+        with self.live._lock if self.live else nullcontext():
+            self.console.print(content)
 
     def render_markdown(self, text: str) -> "RenderableType":
         from rich.markdown import Markdown  # noqa: PLC0415
