@@ -48,7 +48,7 @@ PLACES = {
     "agents/facts.py build_runtime_message": "every story",
     "agents/loop/step.py read_on": FIXED,
     "agents/loop/step_limits.py apply_limit": FIXED,
-    "agents/loop/tool_calls.py build_results_message": "plan",
+    "agents/loop/tool_results.py build_results_message": "plan",
     "agents/loop/gates.py apply_verdict": "queue",
     "agents/loop/gates.py reject_answer": "plan",
     "agents/loop/driver.py prepare_model_request": "goal",
