@@ -16,7 +16,9 @@ from headway.agents.history import load_history
 from headway.agents.models.client import Models
 from headway.agents.quotations import Quotations
 from headway.agents.roles import INDEX, Role, Roles
+from headway.agents.skills import Skill
 from headway.agents.tokens import CHARACTERS_PER_TOKEN, estimate_parameters
+from headway.agents.tools.builtin import READ_SKILL
 from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope
 from headway.agents.tools.results import USE_TOOL, build_use_schema
 from headway.agents.tools.toolbox import Tool, Toolbox
@@ -71,6 +73,7 @@ class RunContext(NamedTuple):
     history: list[TranscriptEntry]  # the conversation before this turn
     quotations: Quotations
     attachments: Sequence[Attachment] = ()  # of the turn's message
+    guide: str = ""  # the workspace's AGENTS.md, if the run begins here
 
     @property
     def scope(self) -> Scope:
@@ -83,7 +86,8 @@ class RunContext(NamedTuple):
         if not runtime.models.describe(self.role.tier).supports_tools:
             return build_writ_offer(self.role, has_plan=has_plan)
         may_delegate = self.run.depth < runtime.limits.depth
-        return build_offer(runtime.toolbox, runtime.roles, self.role, self.mode, may_delegate=may_delegate, has_plan=has_plan)
+        toolbox, roles, skills = runtime.toolbox, runtime.roles, self.execution.skills
+        return build_offer(toolbox, roles, self.role, self.mode, skills, may_delegate=may_delegate, has_plan=has_plan)
 
 
 def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
@@ -120,20 +124,30 @@ def build_reader(models: Models, role: Role) -> CanRead:
 
 
 @lru_cache(maxsize=64)
-def build_offer(toolbox: Toolbox, roles: Roles, role: Role, mode: TurnMode, *, may_delegate: bool, has_plan: bool) -> Offer:
+def build_offer(
+    toolbox: Toolbox,
+    roles: Roles,
+    role: Role,
+    mode: TurnMode,
+    skills: tuple[Skill, ...] = (),
+    *,
+    may_delegate: bool,
+    has_plan: bool,
+) -> Offer:
     """Build the instructions and the tool definitions.
 
     Cached, because they must be the same for every request: providers cache a request's beginning up to the first difference.
     """
     withheld = {*(() if may_delegate else ("agents",)), *(("outcome",) if has_plan else PLAN_FAMILIES)}
-    granted = [tool for tool in list_granted_tools(toolbox, role, mode) if tool.family not in withheld]
+    granted = [tool for tool in list_granted_tools(toolbox, role, mode, has_skills=bool(skills)) if tool.family not in withheld]
     on_demand = sorted(tool.name for tool in granted if role.is_on_demand(tool.family, tool.name))
     offered = sorted(
         (tool for tool in granted if tool.name not in on_demand and (tool.name != USE_TOOL or on_demand)),
         key=lambda tool: tool.name,
     )
     workers = [name for name in roles.by_name if name != role.name and name != INDEX]
-    instructions = prompts.render_instructions(role, [tool.name for tool in offered], mode, workers)
+    readable_skills = skills if any(tool.name == READ_SKILL for tool in granted) else ()
+    instructions = prompts.render_instructions(role, [tool.name for tool in offered], mode, workers, readable_skills)
     parameters = ModelRequestParameters(
         function_tools=[to_tool_definition(tool, on_demand) for tool in offered],
         instruction_parts=[InstructionPart(content=instructions)],
@@ -149,7 +163,7 @@ def build_writ_offer(role: Role, *, has_plan: bool) -> Offer:
     return Offer(parameters, estimate_parameters(parameters), has_tools=False)
 
 
-def list_granted_tools(toolbox: Toolbox, role: Role, mode: TurnMode) -> list[Tool]:
+def list_granted_tools(toolbox: Toolbox, role: Role, mode: TurnMode, *, has_skills: bool) -> list[Tool]:
     """List the tools that the role grants, with only the planning family that matches the turn's mode.
 
     A role without tools gets none of the runtime's own either.
@@ -158,7 +172,10 @@ def list_granted_tools(toolbox: Toolbox, role: Role, mode: TurnMode) -> list[Too
     granted = [
         tool
         for tool in toolbox.tools.values()
-        if role.grants(tool.family, tool.name) and tool.family != excluded_family and not tool.is_hidden
+        if role.grants(tool.family, tool.name)
+        and tool.family != excluded_family
+        and not tool.is_hidden
+        and (has_skills or tool.name != READ_SKILL)
     ]
     return granted if any(tool.family != "runtime" for tool in granted) else []
 
