@@ -252,3 +252,23 @@ def test_a_failed_call_is_one_sentence_with_the_address(keyless: Shell, calling:
 
 def test_the_rehearsal_is_not_called(keyless: Shell) -> None:
     assert "not an LLM" in keyless.ok("doctor", "--call")
+
+
+def test_skills_are_listed_and_broken_ones_named(headway: Shell) -> None:
+    for path, content in {
+        "skills/deploy": "---\nname: deploy\ndescription: How to deploy.\n---\n",
+        "skills/mail": "Dear all,",
+        "tenants/3/skills/audit": "---\nname: audit\ndescription: How to audit.\n---\n",
+    }.items():
+        folder = headway.folder / ".headway" / path
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(content)
+    assert ".headway/tenants/3/skills/audit/SKILL.md" in headway("doctor").out  # not trusted yet
+    headway.trust()
+    lines = [line for line in headway.ok("doctor").splitlines() if " skills " in line]
+    path = headway.folder / ".headway" / "skills" / "mail" / "SKILL.md"
+    assert lines == [
+        "✔ skills    1: deploy",
+        f"! skills    skipped: {path}: The file must begin with its name and description, between two lines ---.",
+        "✔ skills    1 of tenant 3: audit",
+    ]
