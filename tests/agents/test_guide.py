@@ -95,10 +95,10 @@ def test_the_guide_cannot_forge_a_frame_and_is_cut(sqlite_url: str, tmp_path: Pa
 
 
 def test_a_note_repeats_the_guide_that_it_replaces(sqlite_url: str, tmp_path: Path) -> None:
-    write_files(tmp_path, 14, 4_000)
+    write_files(tmp_path, 20, 4_000)
     write_guide(tmp_path)
     with open_talk(sqlite_url, tmp_path, tiers(text(""), NOTE), **SMALL) as talk:
-        talk.server.script = tiers(read_all(talk, 14), NOTE)
+        talk.server.script = tiers(read_all(talk, 20), NOTE)
         assert talk.say("Read all files.")["outcome"] == "drained"
         assert all(len(list_guides(request)) == 1 for request in list_strong(talk))
         note = list_strong(talk)[-1].texts[1]

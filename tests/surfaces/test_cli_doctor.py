@@ -266,9 +266,9 @@ def test_skills_are_listed_and_broken_ones_named(headway: Shell) -> None:
     assert ".headway/tenants/3/skills/audit/SKILL.md" in headway("doctor").out  # not trusted yet
     headway.trust()
     lines = [line for line in headway.ok("doctor").splitlines() if " skills " in line]
-    path = headway.folder / ".headway" / "skills" / "mail" / "SKILL.md"
+    mail = headway.folder / ".headway" / "skills" / "mail" / "SKILL.md"
     assert lines == [
         "✔ skills    1: deploy",
-        f"! skills    skipped: {path}: The file must begin with its name and description, between two lines ---.",
+        f"! skills    skipped: {mail}: The file must begin with its name and description, between two lines ---.",
         "✔ skills    1 of tenant 3: audit",
     ]
