@@ -4,7 +4,6 @@ import atexit
 import gc
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -20,6 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
+from tests.warm_start import build_command
 
 # No test needs its files to survive a power failure, and syncing thousands of databases would keep the disk busy.
 SHARED_MEMORY = Path("/dev/shm")
@@ -45,6 +45,14 @@ class BrowserOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist is
     def _split_scope(self, nodeid: str) -> str:
         folder = nodeid.partition("::")[0].rpartition("/")[0]
         return folder if folder.endswith("browser") else nodeid
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """Forget what is done: after every test, the scheduler counts what is left of all that it ever gave to this worker."""
+        super().mark_test_complete(node, item_index, duration)
+        units = self.assigned_work[node]
+        scope = self._split_scope(self.registered_collections[node][item_index])
+        if all(units[scope].values()):
+            del units[scope]
 
 
 @pytest.hookimpl(trylast=True)  # after tests were deselected
@@ -229,7 +237,7 @@ def run_at_once(script: str, *arguments: str, processes: int = 8) -> list[str]:
 
     The script calls `print("ready", flush=True)`, then `input()`, which returns its number once all processes are ready.
     """
-    command = [sys.executable, "-c", script, *arguments]
+    command = build_command("-c", script, *arguments)
     with ExitStack() as stack:
         running = [stack.enter_context(Popen(command, stdin=PIPE, stdout=PIPE, text=True)) for _ in range(processes)]
         for process in running:

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from headway.actions import claims, idempotency, memory, notices, schedules, spending, tenants, turns
 from headway.actions.notices import NoticeSubject
-from headway.actions.people import steering
+from headway.actions.people import approvals, questions, steering
 from headway.actions.schedules import Timing
 from headway.ledger.attachment import Attachment
 from headway.ledger.run import Effect, Run
@@ -36,6 +36,8 @@ class Ids:
     goal: int
     sub_goal: int
     plan_item: str
+    approval: int
+    question: int
 
 
 UNKNOWN_IDS = Ids(
@@ -50,6 +52,8 @@ UNKNOWN_IDS = Ids(
     987_654_321,
     987_654_321,
     str(uuid4()),
+    987_654_321,
+    987_654_321,
 )
 
 
@@ -60,6 +64,7 @@ def fill_tenant(desk: TenantHarness) -> Ids:
     turn = run.turn_id
     assert turn is not None
     desk.database.write(lambda tx: write_run_rows(tx, run))
+    approval, question = desk.database.write(lambda tx: ask_people(tx, run))
     planned = desk.add("planned", conversation_id=conversation.id, turn_id=turn)
     desk.add("waiting", conversation_id=conversation.id, depends_on=(planned.id,))
     desk.add("claimed", conversation_id=conversation.id)
@@ -85,6 +90,8 @@ def fill_tenant(desk: TenantHarness) -> Ids:
         goal.id,
         desk.read(goal_store.list_sub_goals, goal.id)[0].id,
         planned.uuid,
+        approval,
+        question,
     )
 
 
@@ -101,6 +108,13 @@ def write_run_rows(tx: Transaction, run: Run) -> None:
     spending.settle(tx, run, ModelCall("strong", "some:model", 1, 1, 7), 100)
     memory.remember(tx, Scope(run.tenant_id, run.conversation_id), "the door is green")
     notices.notify(tx, run.tenant_id, "note", "look", NoticeSubject(run.conversation_id, run.turn_id))
+
+
+def ask_people(tx: Transaction, run: Run) -> tuple[int, int]:
+    """Have the run ask for an approval and an answer, and return their ids."""
+    effect = Effect(0, 1, "second call", "now", "{}", "proposed")
+    approval = approvals.propose(tx, run, effect, "policy.toml, line 1", tx.now + 3_600_000)
+    return approval.id, questions.ask(tx, run, "Which colour?").id
 
 
 def list_tenant_tables(tx: Transaction) -> list[str]:

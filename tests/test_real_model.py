@@ -2,11 +2,11 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from tests.model_server import ModelServer, Reply, Script, by_turn, calls, text
+from tests.warm_start import build_command, install_command
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "real_model.py"
 LINE = "Hello, Zoe!"
@@ -15,7 +15,8 @@ LINE = "Hello, Zoe!"
 def run_request(folder: Path, name: str, script: Script | Reply) -> dict[str, Any]:
     """Run one request of the script with a scripted model, and return its row."""
     with ModelServer(script) as server:
-        command = [sys.executable, str(SCRIPT), "--url", server.url, "--model", "fake-1", "--out", str(folder), "--only", name]
+        command = [*build_command(str(SCRIPT)), "--url", server.url, "--model", "fake-1", "--out", str(folder), "--only", name]
+        command += ["--headway", str(install_command(folder / "bin"))]
         subprocess.run(command, check=True, capture_output=True)
     (row,) = json.loads((folder / "table.json").read_text())["rows"]
     assert f"| {name} |" in (folder / "table.md").read_text()

@@ -2,6 +2,7 @@
 streams of this process, passes signals on, and exits as the program does. It imports little, so it starts in milliseconds.
 
     python -IS warm_client.py SOCKET -m MODULE ARGUMENT…
+    python -IS warm_client.py SOCKET -c CODE ARGUMENT…
     python -IS warm_client.py SOCKET SCRIPT ARGUMENT…
 """
 
@@ -14,7 +15,7 @@ import sys
 
 def main() -> None:
     address, *command = sys.argv[1:]
-    program, arguments = (command[:2], command[2:]) if command[0] == "-m" else (command[:1], command[1:])
+    program, arguments = (command[:2], command[2:]) if command[0] in ("-m", "-c") else (command[:1], command[1:])
     request = {"program": program, "arguments": arguments, "folder": os.getcwd(), "env": dict(os.environ), "terminal": False}
     message = json.dumps(request).encode()
     with socket.socket(socket.AF_UNIX) as channel:

@@ -10,6 +10,7 @@ import json
 import os
 import runpy
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -57,6 +58,15 @@ HEADWAY = ("-m", "headway")
 def build_command(*program: str) -> list[str]:
     """Return a command that stands for `python PROGRAM…`, where a test or a client of ours starts the process itself."""
     return [sys.executable, "-IS", str(CLIENT), get_fork_server().address, *program]
+
+
+def install_command(folder: Path) -> Path:
+    """Put a `headway` that starts at once into a new folder, and return its path."""
+    folder.mkdir()
+    command = folder / "headway"
+    command.write_text(f'#!/bin/sh\nexec {shlex.join(build_command(*HEADWAY))} "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    return command
 
 
 class Program:
@@ -278,11 +288,7 @@ def run_child(request: dict[str, Any], descriptors: Sequence[int]) -> None:
     code = 1
     try:
         enter_environment(request, descriptors)
-        *option, program = request["program"]
-        if option:
-            runpy.run_module(program, run_name="__main__", alter_sys=True)
-        else:
-            runpy.run_path(program, run_name="__main__")
+        run_program(*request["program"])
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -294,6 +300,16 @@ def run_child(request: dict[str, Any], descriptors: Sequence[int]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def run_program(*program: str) -> None:
+    match program:
+        case "-m", module:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        case "-c", code:
+            exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
+        case (path,):
+            runpy.run_path(path, run_name="__main__")
 
 
 def enter_environment(request: dict[str, Any], descriptors: Sequence[int]) -> None:

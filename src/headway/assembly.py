@@ -14,19 +14,22 @@ from headway.actions import conversations, idempotency, jobs, schedules, spendin
 from headway.actions.live_text import LiveText
 from headway.actions.people import steering
 from headway.agents import role_files
+from headway.agents.mcp.config import FILE_NAME as MCP_FILE_NAME
+from headway.agents.mcp.config import load_servers
+from headway.agents.people import People
 from headway.agents.permission import Permission
 from headway.agents.policy_file import PolicyFile
 from headway.agents.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
 from headway.agents.skills import SkillFolders
 from headway.agents.tools import catalogue
 from headway.agents.tools.builtin import ExternalAccess
-from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope
-from headway.agents.tools.external_loop import ExternalLoop
+from headway.agents.tools.execution import Execution, ResolvedScope
+from headway.agents.tools.external_loop import ExternalLoop, place_loop
 from headway.autonomy import recovery
 from headway.engine import Engine, EngineLimits
 from headway.feed import Feed
 from headway.ledger.attachment import Attachment, build_attachment
-from headway.ledger.errors import Conflict, SettingsError
+from headway.ledger.errors import SettingsError
 from headway.ledger.events import encode_json
 from headway.ledger.job import Job
 from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
@@ -34,7 +37,7 @@ from headway.ledger.run import REHEARSAL_MODEL, Run, TurnMode
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.ledger.todo import DEFAULT_AGENT
-from headway.settings import Settings, build_redactor, load
+from headway.settings import Settings, build_redactor, get_environment, load
 from headway.storage.attachment_files import read_attachment
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
@@ -44,6 +47,7 @@ from headway.storage.transaction import Transaction, Work
 
 if TYPE_CHECKING:
     from headway.agents.loop.context import Runtime
+    from headway.agents.mcp.tools import McpServers
     from headway.agents.tracing import Tracer
 
 HOUSEKEEPING_INTERVAL_S = 3600
@@ -56,21 +60,26 @@ class Headway:
     """
 
     def __init__(
-        self, settings: Settings, models: Mapping[str, Any] | None = None, tools: Iterable[Callable[..., Any]] = ()
+        self,
+        settings: Settings,
+        models: Mapping[str, Any] | None = None,
+        tools: Iterable[Callable[..., Any]] = (),
+        mcp: Mapping[str, Any] | None = None,
     ) -> None:
         self.settings = settings
-        self.redact = build_redactor(settings)
+        self.mcp_configs = load_servers(Path(settings.home, MCP_FILE_NAME), get_environment(), mcp)
+        self.redact = build_redactor(settings, *(secret for config in self.mcp_configs for secret in config.secrets))
         self.models_by_name = models or {}  # models that the settings name and that are missing here are built
         has_announcements = not is_sqlite(settings.database_url)
-        self.toolbox = catalogue.build_toolbox(
-            ExternalAccess(settings.http_allow, settings.commands), Path(settings.home, "tools"), tools
-        )
+        access = ExternalAccess(settings.http_allow, settings.commands)
+        self.toolbox = catalogue.build_toolbox(access, Path(settings.home, "tools"), tools)
         self.policy = PolicyFile(os.path.join(settings.home, POLICY_FILE_NAME))
         self.permission = Permission(self.policy, self.toolbox, settings.get_workspace)
         self.remote_tools = self.toolbox.only(REMOTE_FAMILIES)
         self.skills = SkillFolders(settings.home)
         self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
         self.database = Database(settings.database_url, on_commit=self._on_commit)
+        self.people = People(self.database, self.permission, self.nudge)
         self.feed = Feed(self.database, has_announcements=has_announcements)
         self.live_text = LiveText()
         self.housekeeping: asyncio.Task[None] | None = None
@@ -88,18 +97,19 @@ class Headway:
         *,
         tools: Iterable[Callable[..., Any]] = (),
         models: Mapping[str, Any] | None = None,
+        mcp: Mapping[str, Any] | None = None,
         alone: bool = False,
         **settings: str | int | float | Path | None,
     ) -> AsyncIterator[Self]:
         """Open a Headway inside a program and run it until the block ends. Unfinished work resumes when the next one opens.
 
-        `tools` are functions marked with @tool. `models` are models that the caller built, by the names used in the settings. With
-        `alone`, work only on what this process starts, not on schedules or on jobs of other processes. Other keyword arguments are
-        settings, named like the environment variables in lower case (home="…", model="…", budget_usd=2). They override the
-        environment.
+        `tools` are functions marked with @tool. `models` are models that the caller built, by the names used in the settings. `mcp`
+        are MCP servers, in the form of mcpServers in mcp.json. With `alone`, work only on what this process starts, not on
+        schedules or on jobs of other processes. Other keyword arguments are settings, named like the environment variables in
+        lower case (home="…", model="…", budget_usd=2). They override the environment.
         """
         loaded_settings = load({name: None if value is None else str(value) for name, value in settings.items()})
-        headway = cls(loaded_settings, models, tools)
+        headway = cls(loaded_settings, models, tools, mcp)
         try:
             headway.start()
             headway.start_agents(alone=alone)
@@ -118,10 +128,9 @@ class Headway:
 
     def execution(self, resolved: ResolvedScope, role: Role) -> Execution:
         """Build the context for tools that are called in this scope."""
-        workspace = self.settings.get_workspace(resolved.scope.tenant_id)
-        folder, conversation = self.settings.task_folder, resolved.conversation_uuid
-        execution = Execution(self.database, folder, resolved.scope, role, conversation, workspace)
-        skills = self.skills.find(resolved.scope.tenant_id)
+        scope, folder = resolved.scope, self.settings.task_folder
+        workspace, skills = self.settings.get_workspace(scope.tenant_id), self.skills.find(scope.tenant_id)
+        execution = Execution(self.database, folder, scope, role, resolved.conversation_uuid, workspace)
         return execution._replace(policy=self.policy, redact=self.redact, skills=skills)
 
     def close(self) -> None:
@@ -159,6 +168,7 @@ class Headway:
             await self.agents_ready()
             await self.engine.stop()
             await self.runtime.models.close()
+            await self.stop_tools()
             await asyncio.to_thread(self.tracer.close)
 
     @property
@@ -208,9 +218,26 @@ class Headway:
             self.executor_id,
             self.execution,
             self._stream_text,
+            self.prepare_tools,
             self.nudge,
             self.tracer,
         )
+
+    @cached_property
+    def mcp(self) -> "McpServers":
+        from headway.agents.mcp.tools import McpServers  # noqa: PLC0415
+
+        return McpServers(self.mcp_configs, self.toolbox, self.redact)
+
+    async def prepare_tools(self, role: Role) -> None:
+        """Connect to the MCP servers that the role may use, so that the toolbox has their tools."""
+        if self.mcp_configs:
+            await self.mcp.prepare(role)
+
+    async def stop_tools(self) -> None:
+        """Stop the MCP servers that this process has started."""
+        if "mcp" in vars(self):
+            await self.mcp.stop()
 
     @cached_property
     def unpriced_models(self) -> list[str]:
@@ -317,19 +344,11 @@ class Headway:
         return await self.database.read(lambda tx: turns.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
 
     async def send_message(self, content: str, conversation: int | str, *, tenant: str = LOCAL_TENANT) -> None:
-        """Send a message to the turn that runs in a conversation. Its agent reads it at its next step.
+        """Send a message to the turn that runs in a conversation, or raise Conflict. Its agent reads it at its next step."""
 
-        Raises Conflict if no turn is running.
-        """
-
-        def send(tx: Transaction) -> None:
-            tenant_id = tenants.resolve(tx, tenant).id
-            run = turns.find_running(tx, tenant_id, conversations.ensure(tx, tenant_id, conversation).id)
-            if run is None:
-                raise Conflict("No turn is running in this conversation.")
-            steering.send(tx, run, content, "library")
-
-        await self.database.write(send)
+        await self.database.write(
+            lambda tx: steering.send_to_conversation(tx, tenants.resolve(tx, tenant).id, conversation, content, "library")
+        )
 
     async def own_loop(
         self,
@@ -340,19 +359,11 @@ class Headway:
         agent: str = DEFAULT_AGENT,
         tenant: str = LOCAL_TENANT,
     ) -> ExternalLoop:
-        """Return Headway's tools for an agent loop that you drive yourself.
-
-        The loop works on the plan of the given turn, or of a new one.
-        """
+        """Return Headway's tools for an agent loop that you drive yourself, on the plan of the given turn or of a new one."""
         found_role = self.roles.find(role)
 
         def place(tx: Transaction) -> ResolvedScope:
-            scope = Scope(tenants.resolve(tx, tenant).id, turn_id=turn, agent_id=agent)
-            if turn is None or conversation is not None:
-                scope = scope._replace(conversation_id=conversations.ensure(tx, scope.tenant_id, conversation).id)
-            if turn is None:
-                scope = scope._replace(turn_id=conversations.open_turn(tx, scope.tenant_id, scope.conversation_id).id)
-            return resolve_scope(tx, scope)
+            return place_loop(tx, Scope(tenants.resolve(tx, tenant).id, turn_id=turn, agent_id=agent), conversation)
 
         return ExternalLoop.of(self.toolbox, self.execution(await self.database.write(place), found_role))
 

@@ -297,9 +297,9 @@ def check_channels(urls: tuple[str, ...]) -> tuple[str, ...]:
     return urls
 
 
-def build_redactor(settings: Settings) -> Redactor:
+def build_redactor(settings: Settings, *more_secrets: str) -> Redactor:
     """Collect the secrets to redact: passwords in URLs, channels, and environment variables whose names look like secrets."""
-    secret_values = [value for name, value in os.environ.items() if SECRET_NAME_PATTERN.search(name)]
+    secret_values = [*more_secrets, *(value for name, value in os.environ.items() if SECRET_NAME_PATTERN.search(name))]
     headers = [part.partition("=")[2].strip() for value in secret_values for part in value.split(",") if "=" in part]
     credentials = [
         credential
@@ -323,6 +323,11 @@ def build_redactor(settings: Settings) -> Redactor:
     return Redactor(
         tuple(sorted((spelling for spelling in spellings if len(spelling) >= MIN_SECRET_LENGTH), key=len, reverse=True))
     )
+
+
+def get_environment() -> Mapping[str, str]:
+    """Return the variables that configuration files may refer to."""
+    return os.environ
 
 
 def list_spellings(secret: str) -> set[str]:

@@ -109,5 +109,6 @@ async def temporary_headway(
 
     name = "test:scripted" if model else "rehearsal"
     models = {name: model} if model else None
-    async with Headway.open(tools=tools, models=models, alone=True, home=home, **{"model": name, **options}) as headway:
+    settings: dict[str, Any] = {"model": name, **options}
+    async with Headway.open(tools=tools, models=models, alone=True, home=home, **settings) as headway:
         yield headway

@@ -172,7 +172,7 @@ def test_a_call_that_nobody_decides_about_expires(database_url: str, tmp_path: P
         talk.say()
         assert wait_for_end(talk)["outcome"] == "answered"
         assert list_approvals(talk)[0]["state"] == "expired"
-        assert "Nobody decided about this call in time" in get_last_result(talk)
+        assert "No person decided about this call in time" in get_last_result(talk)
         with pytest.raises(Conflict, match="is already expired"):
             decide(talk, get_id(talk), "approve")
 

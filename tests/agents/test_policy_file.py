@@ -91,6 +91,15 @@ def test_a_change_applies_at_once_and_a_broken_one_leaves_the_policy(path: Path,
     ]
 
 
+def test_a_file_that_loses_all_rules_leaves_the_policy_until_a_restart(path: Path) -> None:
+    path.write_text('[[rule]]\ntool = "*"\ndecision = "deny"\n')
+    file = PolicyFile(str(path))
+    for change in (lambda: path.write_text(""), path.unlink):
+        change()
+        assert decide(file.current) == "deny"
+    assert decide(PolicyFile(str(path)).current) == "allow"
+
+
 @pytest.mark.parametrize("value", ["plain", 'a "quoted" \\ path', "tab\there", "line\nbreak", "é🙂\x7f\u2028", "[x]*?"])
 def test_a_rule_is_read_as_it_was_written(path: Path, value: str) -> None:
     file = PolicyFile(str(path))

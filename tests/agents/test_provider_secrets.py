@@ -110,7 +110,10 @@ def quoting() -> Iterator[EchoServer]:
 async def list_failures(quoting: EchoServer, name: str, model: Model) -> list[str]:
     """Return the error messages of the model, one for each shape of response."""
     models = Models(
-        {"strong": name, "mid": name, "cheap": name}, 20, known={name: model}, redact=settings.build_redactor(settings.load())
+        {"strong": name, "mid": name, "cheap": name},
+        20,
+        known={name: model},
+        redact=settings.build_redactor(settings.load({"home": "unused"})),
     )
     messages = []
     for quoting.shape in SHAPES:

@@ -9,12 +9,16 @@ import pytest
 from playwright.sync_api import expect
 
 from headway.actions import goals, jobs, notices
+from headway.actions.people import approvals, questions
+from headway.ledger.run import Effect
 from headway.storage.stores import jobs as job_store
+from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 from tests.browser import staged_goals
 from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
-from tests.model_server import ModelServer, Reply, Request, calls, text
+from tests.model_server import ModelServer, Reply, Request, by_turn, calls, text
 from tests.surfaces.server_harness import Client
+from tests.surfaces.waiting_turns import begin_waiting_turn
 
 SIZES = {"desk": DESK, "phone": PHONE}
 TITLES = [
@@ -119,9 +123,39 @@ def paused_goal(client: Client, _model: ModelServer) -> str:
     return f"/goals/{goal.id}"
 
 
+def ask_for_more(tx: Transaction, tenant_id: int, turn_id: str) -> None:
+    """Let the turn's agent wait for a command and an answer as well."""
+    run = run_store.find_by_turn(tx, tenant_id, turn_id)
+    assert run is not None
+    command = {"command": ["git", "push", "--force", "origin", "release 4.2"], "timeout_s": 30}
+    effect = Effect(0, 1, "call-2", "run_command", json.dumps(command), "proposed")
+    approvals.propose(tx, run, effect, "policy.toml, line 3", tx.now + 3_600_000)
+    questions.ask(tx, run, "Which environment should the rollout begin with?", ["Staging", "Production, 5% of the traffic"])
+
+
+def waiting_conversation(client: Client, model: ModelServer) -> str:
+    goal = {"description": "Keep the canary below 1% errors for an hour\nand roll back otherwise", "priority": 10}
+    model.script = by_turn(calls(("set_goal", goal), text="The canary is ready. I will watch it."), text("Done."))
+    conversation = client.conversation(title="Canary rollout 4.2")
+    turn_id = begin_waiting_turn(client, conversation)["id"]
+    client.ok("POST", f"/v1/turns/{turn_id}/messages", 202, json={"content": "Begin with 5% of the traffic."})
+    client.desk.write(ask_for_more, turn_id)
+    return f"/c/{conversation}"
+
+
+def some_approvals(client: Client, model: ModelServer) -> str:
+    waiting_conversation(client, model)
+    command = client.ok("GET", "/v1/approvals")["approvals"][0]
+    decision = {"decision": "reject", "reason": "Never force a push to a release branch."}
+    client.ok("POST", f"/v1/approvals/{command['id']}", json=decision)
+    return "/approvals"
+
+
 ARRANGED: dict[str, Callable[[Client, ModelServer], str]] = {
     "fresh": lambda _client, _model: "/",
     "chat": busy_conversation,
+    "chat-waiting": waiting_conversation,
+    "approvals": some_approvals,
     "board": full_board,
     "operations": busy_operations,
     "goals": several_goals,

@@ -1,5 +1,6 @@
 // `useChat` without React: sends its requests to a chat one after the other, then returns its messages and data.
-// A request that is a JSON object is a message with files.
+// A request that is a JSON object is a message with files. One that starts with @ answers what the chat waits for:
+// @approve, @deny REASON or @answer TEXT.
 class State {
   status = "ready";
   error = undefined;
@@ -13,7 +14,9 @@ class State {
 }
 
 export async function converse(library, api, token, id, requests) {
-  const { AbstractChat, DefaultChatTransport } = await import(library);
+  const sdk = await import(library);
+  const { AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithToolCalls } = sdk;
+  const isVersion5 = library === "ai-5";
 
   class Chat extends AbstractChat {
     constructor(init) {
@@ -23,13 +26,58 @@ export async function converse(library, api, token, id, requests) {
 
   const data = [];
   const toolCalls = [];
+  const waits = []; // the parts that wait after each request
+  let sent = 0;
+  let finish = () => {};
   const chat = new Chat({
     id,
-    transport: new DefaultChatTransport({ api, headers: { Authorization: `Bearer ${token}` } }),
+    transport: new DefaultChatTransport({
+      api,
+      headers: { Authorization: `Bearer ${token}` },
+      body: isVersion5 ? { sdk: 5 } : {},
+      fetch: (...request) => {
+        sent += 1;
+        return fetch(...request);
+      },
+    }),
     onData: (part) => void data.push(part),
     onToolCall: ({ toolCall }) => void toolCalls.push(toolCall),
+    onFinish: () => finish(),
+    sendAutomaticallyWhen: (options) =>
+      lastAssistantMessageIsCompleteWithToolCalls(options) ||
+      Boolean(sdk.lastAssistantMessageIsCompleteWithApprovalResponses?.(options)),
   });
-  for (const request of requests) await chat.sendMessage(request.startsWith("{") ? JSON.parse(request) : { text: request });
+
+  function listWaiting() {
+    const isWaiting = ({ type, state, toolName }) =>
+      state === "approval-requested" || (toolName === "ask_person" && state === "input-available") || type === "data-approval";
+    return (chat.lastMessage?.parts ?? []).filter(isWaiting);
+  }
+
+  async function answer(how, text) {
+    const finished = new Promise((resolve) => {
+      finish = resolve; // the client sends the answer by itself
+    });
+    for (const part of listWaiting()) {
+      const reason = text || undefined;
+      if (how === "answer") await chat.addToolOutput({ tool: "ask_person", toolCallId: part.toolCallId, output: text });
+      else if (!isVersion5) await chat.addToolApprovalResponse({ id: part.approval.id, approved: how === "approve", reason });
+      else {
+        const output = { approved: how === "approve", reason };
+        await chat.addToolOutput({ tool: part.data.tool, toolCallId: part.data.tool_call_id, output });
+      }
+    }
+    if (isVersion5 && how !== "answer") await chat.sendMessage();
+    await finished;
+    while (chat.status === "submitted" || chat.status === "streaming") await new Promise((resolve) => setImmediate(resolve));
+  }
+
+  for (const request of requests) {
+    const [, how, text] = /^@(\w+) ?(.*)$/.exec(request) ?? [];
+    if (how) await answer(how, text);
+    else await chat.sendMessage(request.startsWith("{") ? JSON.parse(request) : { text: request });
+    waits.push(listWaiting().map((part) => structuredClone(part)));
+  }
   const { messages, status, error } = chat;
-  return { messages, data, toolCalls, status, error: error ? error.message : null };
+  return { messages, data, toolCalls, waits, sent, status, error: error ? error.message : null };
 }

@@ -24,6 +24,8 @@ from headway.actions import (
     turns,
     views,
 )
+from headway.actions.people import approvals, questions
+from headway.actions.people.approvals import ApprovalDecision
 from headway.actions.schedules import Timing
 from headway.actions.views import RunFilter
 from headway.ledger.errors import HeadwayError
@@ -94,6 +96,10 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "turns.get_attachment": lambda desk, ids: desk.read(turns.get_attachment, ids.turn, 1),
     "turns.list_messages": lambda desk, ids: desk.read(turns.list_messages, ids.conversation, 50),
     "views.list_ready": lambda desk, ids: desk.read(views.list_ready, ids.conversation),
+    "approvals.get": lambda desk, ids: desk.read(approvals.get, ids.approval),
+    "approvals.decide": lambda desk, ids: desk.write(approvals.decide, ids.approval, ApprovalDecision("approve", "ada")),
+    "questions.get": lambda desk, ids: desk.read(questions.get, ids.question),
+    "questions.answer": lambda desk, ids: desk.write(questions.answer, ids.question, "blue", "ada"),
     "goals.get": lambda desk, ids: desk.read(goals.get, ids.goal),
     "goals.get_locked": lambda desk, ids: desk.write(goals.get_locked, ids.goal),
     "goals.pause": lambda desk, ids: desk.write(goals.pause, ids.goal),
@@ -122,6 +128,7 @@ STEPS = {
     "journal.emit_entry",
     "journal.emit_goal",
     "runs.list_page",  # returns an empty page for another tenant's turn or goal
+    "turns.describe_obstacle",
     "turns.find_id_by_run",
     "turns.find_running",
     "turns.list_incomplete",
@@ -140,7 +147,7 @@ def get_refusal(attempt: Callable[[TenantHarness, Ids], Any], desk: TenantHarnes
     """Return the error of a refused call, with the caller's own values removed from the message."""
     with pytest.raises(HeadwayError) as refused:
         attempt(desk, ids)
-    numbers = (ids.todo, ids.conversation, ids.token, ids.goal, ids.sub_goal)
+    numbers = (ids.todo, ids.conversation, ids.token, ids.goal, ids.sub_goal, ids.approval, ids.question)
     words = (ids.turn, ids.schedule, ids.key, ids.job, *map(str, numbers))
     longest_first = sorted(words, key=len, reverse=True)  # else id 11 would match id 1 twice
     message = re.sub("|".join(map(re.escape, longest_first)), "…", str(refused.value))
@@ -172,14 +179,14 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
 
     def takes_an_id(function: Callable[..., Any]) -> bool:
         names = set(inspect.signature(function).parameters)
-        return "tenant_id" in names and bool(
-            names & {"todo_id", "conversation_id", "turn_id", "token_id", "job_id", "run_id", "goal_id", "reference", "selection"}
-        )
+        of_rows = {"todo_id", "conversation_id", "turn_id", "token_id", "job_id", "run_id", "goal_id", "approval_id", "question_id"}
+        return "tenant_id" in names and bool(names & {*of_rows, "reference", "selection"})
 
     functions = set().union(
         *(
             list_functions(module)
             for module in (
+                approvals,
                 claims,
                 conversations,
                 dead_letters,
@@ -187,6 +194,7 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
                 goals,
                 jobs,
                 journal,
+                questions,
                 runs,
                 tenants,
                 todos,

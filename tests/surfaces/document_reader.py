@@ -7,7 +7,6 @@ import fcntl
 import os
 import pty
 import re
-import shlex
 import signal
 import socket
 import subprocess
@@ -20,7 +19,7 @@ from struct import pack
 from typing import NamedTuple
 
 from tests.surfaces.shell import read_terminal, render_screen
-from tests.warm_start import build_command
+from tests.warm_start import install_command
 
 ROOT = Path(__file__).parents[2]
 PORT = "8484"
@@ -69,7 +68,7 @@ class Reader:
         self.windows: list[tuple[str, subprocess.Popen[bytes], int]] = []
         unwanted = ("HEADWAY_", "OPENAI_", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(unwanted)}
-        path = f"{install_command(folder.parent / 'bin')}:{Path(sys.executable).parent}:{inherited['PATH']}"
+        path = f"{install_command(folder.parent / 'bin').parent}:{Path(sys.executable).parent}:{inherited['PATH']}"
         self.env = {**inherited, "PATH": path, "STATE": str(self.state), "HEADWAY_PORT": self.port, "TERM": "xterm-256color"}
 
     def follow(self, typed: TypedCommand) -> None:
@@ -141,15 +140,6 @@ def open_reader(folder: Path, postgres_url: str) -> Iterator[Reader]:
         reader.close()
     finally:
         reader.abandon()
-
-
-def install_command(folder: Path) -> Path:
-    """Put a `headway` into the folder that starts at once."""
-    folder.mkdir()
-    command = folder / "headway"
-    command.write_text(f'#!/bin/sh\nexec {shlex.join(build_command("-m", "headway"))} "$@"\n', encoding="utf-8")
-    command.chmod(0o755)
-    return folder
 
 
 def find_free_port() -> str:

@@ -28,7 +28,7 @@ def test_a_script_gets_one_document_and_can_keep_the_results(tmp_path: Path) -> 
     shell, kept = Shell(tmp_path), tmp_path / "shared" / "kept"
     kept.parent.mkdir()
     (kept.parent / "click.py").write_text("raise SystemExit('modules beside the kept folder must not be imported')")
-    ran = shell.process("demo", "--json", "--keep", str(kept), patience_s=240)
+    ran = shell.process("demo", "--json", "--keep", str(kept), patience_s=240, warm=True)
     assert ran.code == 0, ran.err
     demo = json.loads(ran.out)["demo"]
     assert demo["goal"]["status"] == demo["survivor"]["status"] == "completed"
@@ -42,7 +42,9 @@ def test_a_script_gets_one_document_and_can_keep_the_results(tmp_path: Path) -> 
 
 def test_a_goal_is_pursued_by_the_command_that_set_it(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    ran = shell.process("goal", "add", "Write a.txt: hello; write b.txt: world; list the files", "--json", patience_s=120)
+    ran = shell.process(
+        "goal", "add", "Write a.txt: hello; write b.txt: world; list the files", "--json", patience_s=120, warm=True
+    )
     assert ran.code == 0, ran.err
     goal = json.loads(ran.out)["goal"]
     assert goal["status"] == "completed"
@@ -53,6 +55,6 @@ def test_a_goal_is_pursued_by_the_command_that_set_it(tmp_path: Path) -> None:
 
 def test_a_goal_that_was_given_up_is_no_success(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    ran = shell.process("goal", "add", "Read missing.txt; read gone.txt", "--criteria", "Both were read", patience_s=120)
+    ran = shell.process("goal", "add", "Read missing.txt; read gone.txt", "--criteria", "Both were read", patience_s=120, warm=True)
     assert ran.code == 1
     assert "abandoned" in ran.out

@@ -24,7 +24,7 @@ def test_a_healthy_installation_lists_its_parts(headway: Shell, database_url: st
 def test_each_check_is_a_line_for_people(headway: Shell) -> None:
     lines = headway.ok("doctor").splitlines()
     assert [line.split()[:2] for line in lines] == [
-        ["✔", name] for name in ("home", "trust", "database", "engine", "model", "operator")
+        ["✔", name] for name in ("home", "trust", "database", "engine", "model", "operator", "policy")
     ]
 
 
@@ -252,6 +252,50 @@ def test_a_failed_call_is_one_sentence_with_the_address(keyless: Shell, calling:
 
 def test_the_rehearsal_is_not_called(keyless: Shell) -> None:
     assert "not an LLM" in keyless.ok("doctor", "--call")
+
+
+def list_policy_lines(ran: CommandResult) -> list[str]:
+    return [line for line in ran.out.splitlines() if line.split()[1] == "policy"]
+
+
+def test_the_policy_in_force_is_shown_rule_by_rule(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = list_policy_lines(headway("doctor"))
+    monkeypatch.setenv("HEADWAY_COMMANDS", "echo")
+    path = headway.folder / ".headway" / "policy.toml"
+    path.write_text(
+        '[[rule]]\ntool = "write_file"\narguments = {path = "secrets/*"}\nrole = "worker"\ndecision = "deny"\n'
+        '\n[[rule]]\ntool = "*"\ndecision = "allow"\n'
+    )
+    headway.trust()
+    shown = list_policy_lines(headway("doctor"))
+
+    assert without == [f"✔ policy    no {path}. Without a matching rule, approval is needed for set_goal; other tools are allowed."]
+    assert shown == [
+        f"✔ policy    {path}, 2 rules. "
+        "Without a matching rule, approval is needed for set_goal, run_command; other tools are allowed.",
+        "✔ policy    line 1: deny write_file, path = secrets/*, role = worker",
+        "✔ policy    line 7: allow *",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ('[[rule]]\ntool = "x"\ndecision = "perhaps"\n', ", line 1: decision must be allow, ask or deny, not 'perhaps'."),
+        ('[[rule]]\ntool = "x"\ndecision = allow\n', " cannot be read: Invalid value (at line 3, column 12)."),
+    ],
+)
+def test_a_policy_that_cannot_be_read_stops_every_process_with_a_sentence(headway: Shell, written: str, expected: str) -> None:
+    path = headway.folder / ".headway" / "policy.toml"
+    path.parent.mkdir()
+    path.write_text(written)
+    headway.trust()
+    ran = headway("doctor")
+    assert (ran.code, list_policy_lines(ran)) == (1, [f"✕ policy    {path}{expected}"])
+
+    for command in (["serve", "--port", "0"], ["worker"], ["chat", "hello"], ["mcp"]):
+        stopped = headway.loaded(*command)
+        assert (stopped.code, stopped.out, stopped.err) == (2, "", f"headway: {path}{expected}\n"), command
 
 
 def test_skills_are_listed_and_broken_ones_named(headway: Shell) -> None:

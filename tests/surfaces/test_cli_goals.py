@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from headway.actions import goal_views, goals, halts, tenants
+from headway.actions import goal_views, goals, halts, runs, tenants
 from headway.actions.goals import NewGoal
+from headway.actions.people import questions
 from headway.ledger.goal import Goal
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import jobs as job_store
@@ -359,6 +360,37 @@ def test_watch_prints_events_as_they_happen(headway: Shell) -> None:
         "  because   Paused by the operator.",
         "  next      Resume it with `headway goal resume 1`.",
     ]
+
+
+def ask_for_goal(tx: Transaction, tenant_id: int) -> int:
+    """Have the main agent of goal 1 ask a question."""
+    run_id = goals.get(tx, tenant_id, 1).run_id
+    assert run_id is not None
+    return questions.ask(tx, runs.get(tx, tenant_id, run_id), "Which way?").id
+
+
+def test_a_goal_that_waits_for_a_person_says_so(headway: Shell) -> None:
+    write(headway, add_begun_goal)
+    simulate_other_process(headway)
+    with Program(["goal", "watch", "1"], headway.folder) as watcher:
+        try:
+            assert watcher.stdout is not None
+            assert watcher.stderr is not None
+            assert watcher.stdout.readline().startswith("▶ #1 [active] reach it")
+            write(headway, ask_for_goal)
+            noted = watcher.stderr.readline()
+            listed, shown = headway.ok("goal", "list"), headway.ok("goal", "show", "1")
+            headway.ok("questions", "answer", "1", "left")
+            write(headway, lambda tx, tenant_id: goals.pause(tx, tenant_id, 1))
+            watcher.communicate(timeout=60)
+        finally:
+            watcher.kill()
+
+    assert noted == "headway: An agent waits for question #1. Answer with `headway questions answer 1 TEXT`.\n"
+    assert listed.startswith("▶ #1 [active, waits for question #1] reach it")
+    assert "  active, waits for question #1  " in shown
+    assert "  next      Answer with `headway questions answer 1 TEXT`.\n" in shown
+    assert "waits for" not in headway.ok("goal", "list")
 
 
 def test_with_json_only_the_end_is_printed(headway: Shell) -> None:

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from headway.feed import FeedEvent, build_ping
+from headway.surfaces.http import ag_ui, ui_messages
 from headway.surfaces.http.ag_ui import AgUiEncoder
 from headway.surfaces.http.turn_streams import build_encoder
 from headway.surfaces.http.ui_stream import UiStreamEncoder
@@ -44,8 +45,8 @@ def decode(encoded: str) -> list[Any]:
 
 
 def encode_ag_ui(*events: Event, state: Any = None) -> list[Any]:
-    ag_ui = AgUiEncoder("thread", "run", [REQUEST], state)
-    return decode("".join(ag_ui.encode(kind, data) for kind, data in (STARTED, *events)))[3:]
+    encoder = AgUiEncoder("thread", "run", [REQUEST], state)
+    return decode("".join(encoder.encode(kind, data) for kind, data in (STARTED, *events)))[3:]
 
 
 def encode_ui_stream(*events: Event) -> list[Any]:
@@ -58,8 +59,8 @@ def list_types(frames: list[Any]) -> list[str]:
 
 
 def test_a_run_begins_with_an_empty_list_in_the_clients_own_state() -> None:
-    ag_ui = AgUiEncoder("thread", "run", [REQUEST], {"theirs": 1, "todos": "of the turn before"})
-    started, turn, snapshot = decode(ag_ui.encode(*STARTED))
+    encoder = AgUiEncoder("thread", "run", [REQUEST], {"theirs": 1, "todos": "of the turn before"})
+    started, turn, snapshot = decode(encoder.encode(*STARTED))
 
     assert started == {"type": "RUN_STARTED", "threadId": "thread", "runId": "run"}
     assert turn == {"type": "CUSTOM", "name": "turn_started", "value": {"turn_id": "t", "conversation_id": 7, "mode": "plan"}}
@@ -88,10 +89,10 @@ def test_only_the_changed_parts_of_the_list_are_sent() -> None:
 
 def test_words_that_became_the_message_are_not_said_twice() -> None:
     assert encode_ag_ui(text_delta("It is"), text_delta(" late.\n"), message("It is late.")) == [
-        {"type": "TEXT_MESSAGE_START", "messageId": "t:1", "role": "assistant"},
-        {"type": "TEXT_MESSAGE_CONTENT", "messageId": "t:1", "delta": "It is"},
-        {"type": "TEXT_MESSAGE_CONTENT", "messageId": "t:1", "delta": " late.\n"},
-        {"type": "TEXT_MESSAGE_END", "messageId": "t:1"},
+        {"type": "TEXT_MESSAGE_START", "messageId": "t:0.1", "role": "assistant"},
+        {"type": "TEXT_MESSAGE_CONTENT", "messageId": "t:0.1", "delta": "It is"},
+        {"type": "TEXT_MESSAGE_CONTENT", "messageId": "t:0.1", "delta": " late.\n"},
+        {"type": "TEXT_MESSAGE_END", "messageId": "t:0.1"},
     ]
 
 
@@ -99,9 +100,9 @@ def test_a_client_that_missed_the_text_gets_the_whole_message() -> None:
     """A stream requested again with the same Idempotency-Key has no live text, only the final message."""
     start, content, end = encode_ui_stream(message("hello", "user"), message("It is late."))
 
-    assert start == {"type": "text-start", "id": "t:1"}
-    assert content == {"type": "text-delta", "id": "t:1", "delta": "It is late."}
-    assert end == {"type": "text-end", "id": "t:1"}
+    assert start == {"type": "text-start", "id": "t:0.1"}
+    assert content == {"type": "text-delta", "id": "t:0.1", "delta": "It is late."}
+    assert end == {"type": "text-end", "id": "t:0.1"}
 
 
 def test_a_client_that_missed_the_last_text_gets_it() -> None:
@@ -123,7 +124,7 @@ def test_words_that_are_not_the_message_are_withdrawn() -> None:
         "text-end",
     ]
     assert frames[2]["providerMetadata"] == {"headway": {"withdrawn": True}}
-    assert frames[6] == {"type": "text-delta", "id": "t:2", "delta": "It is late."}
+    assert frames[6] == {"type": "text-delta", "id": "t:0.2", "delta": "It is late."}
 
 
 def test_a_restart_takes_the_message_back_and_keeps_all_others() -> None:
@@ -134,10 +135,10 @@ def test_a_restart_takes_the_message_back_and_keeps_all_others() -> None:
     assert list_types(frames)[-2:] == ["TEXT_MESSAGE_END", "MESSAGES_SNAPSHOT"]
     mine, looked, called, answered = frames[-1]["messages"]
     assert mine == REQUEST
-    assert looked == {"id": "t:1", "role": "assistant", "content": "Let me look."}
+    assert looked == {"id": "t:0.1", "role": "assistant", "content": "Let me look."}
     function = {"name": "now", "arguments": '{"city":"Rome"}'}
-    assert called == {"id": "t:2", "role": "assistant", "toolCalls": [{"id": "t:2", "type": "function", "function": function}]}
-    assert answered == {"id": "t:2:result", "role": "tool", "toolCallId": "t:2", "content": '{"at":3}'}
+    assert called == {"id": "t:1", "role": "assistant", "toolCalls": [{"id": "t:1", "type": "function", "function": function}]}
+    assert answered == {"id": "t:1:result", "role": "tool", "toolCallId": "t:1", "content": '{"at":3}'}
 
 
 def test_a_restart_of_nothing_says_nothing() -> None:
@@ -230,3 +231,156 @@ def test_heartbeats_become_comments_and_events_are_passed_on_whole() -> None:
 
     assert build_encoder(encode)([build_ping(3), event]) == b": ping\n\n<text_delta>"
     assert passed_on == [("text_delta", data)]
+
+
+# Turns that wait for a person
+
+APPROVAL = {"id": 4, "run_id": "r", "call_id": "c", "role": "index", "tool": "x", "arguments": {}, "why": "a rule", "expires_at": 5}
+QUESTION = {"id": 7, "run_id": "r", "question": "Which?", "choices": [], "answer": "", "state": "open"}
+
+
+def requested(**fields: Any) -> Event:
+    return "approval_requested", {"turn_id": "t", "approval": {**APPROVAL, "state": "proposed", **fields}}
+
+
+def decided(state: str = "approved", **fields: Any) -> Event:
+    return "approval_decided", {"turn_id": "t", "approval": {**APPROVAL, "state": state, **fields}}
+
+
+def asked(run_id: str = "r") -> Event:
+    return "question_asked", {"turn_id": "t", "question": {**QUESTION, "run_id": run_id}}
+
+
+def answered(answer: str, state: str = "answered") -> Event:
+    return "question_answered", {"turn_id": "t", "question": {**QUESTION, "state": state, "answer": answer}}
+
+
+def continue_ag_ui(messages: list[dict[str, Any]], *events: Event) -> list[Any]:
+    encoder = AgUiEncoder("thread", "run", messages, {"mine": 1}, ag_ui.find_known_parts("t", messages))
+    return decode("".join(encoder.encode(kind, data) for kind, data in (STARTED, *events)))[2:]
+
+
+def continue_ui_stream(parts: list[dict[str, Any]], *events: Event) -> tuple[list[Any], UiStreamEncoder]:
+    encoder = UiStreamEncoder(ui_messages.find_known_parts({"parts": parts}))
+    return decode("".join(encoder.encode(kind, data) for kind, data in (STARTED, *events)))[1:], encoder
+
+
+def test_a_call_of_a_sub_agent_is_shown_if_a_person_must_approve_it() -> None:
+    """Its result is shown, too, and no other call of the sub-agent."""
+    sub = {"run_id": "sub", "call_id": "s"}
+    frames = encode_ag_ui(
+        tool_call("delegate"),
+        tool_call("x", "sub", "s"),
+        requested(**sub),
+        tool_call("now", "sub", "n"),
+        decided(**sub),
+        tool_result("made", "sub", call_id="s"),
+        tool_result("late", "sub", call_id="n"),
+    )
+    assert [frame["toolCallName"] for frame in frames if frame["type"] == "TOOL_CALL_START"] == ["delegate", "x"]
+    (result,) = (frame for frame in frames if frame["type"] == "TOOL_CALL_RESULT")
+    assert (result["toolCallId"], result["content"]) == ("t:approval-4", "made")
+
+
+def test_only_open_requests_end_a_stream() -> None:
+    encoder = UiStreamEncoder()
+    events = (STARTED, tool_call("x"), requested(), decided(), tool_call("ask_person", call_id="q"), asked())
+    frames = decode("".join(encoder.encode(kind, data) for kind, data in events) + encoder.encode_wait())
+
+    assert "tool-approval-request" not in list_types(frames)
+    assert list_types(frames)[-4:] == ["tool-input-available", "finish-step", "finish", "data: [DONE]"]
+    assert (frames[-4]["toolCallId"], frames[-4]["toolName"]) == ("t:question-7", "ask_person")
+    assert "providerExecuted" not in frames[-4]
+
+
+def test_a_question_looks_like_a_call_whoever_asks() -> None:
+    """A sub-agent's question is shown like the main agent's, and one that could not be asked has the reason as its result."""
+    own = encode_ag_ui(tool_call("ask_person"), asked(), answered("blue"), tool_result({"answer": "blue"}))
+    of_sub_agent = encode_ag_ui(asked("sub"), answered("blue"))
+    unasked = encode_ag_ui(tool_call("ask_person"), tool_result("no", is_error=True))
+    canceled = encode_ag_ui(asked(), answered("", "canceled"))
+
+    called = ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"]
+    assert list_types(own) == list_types(of_sub_agent) == [*called, "CUSTOM", "TOOL_CALL_RESULT", "CUSTOM"]
+    assert own[4]["content"] == "blue"
+    assert list_types(unasked) == [*called, "TOOL_CALL_RESULT"]
+    assert canceled[4]["content"] == "The turn ended before anyone answered."
+
+
+def test_a_question_that_itself_needed_approval_is_two_calls() -> None:
+    frames = encode_ag_ui(tool_call("ask_person"), requested(), decided(), asked(), answered("blue"), tool_result("blue"))
+    ids = [(frame["type"], frame["toolCallId"]) for frame in frames if frame["type"] in ("TOOL_CALL_START", "TOOL_CALL_RESULT")]
+    assert ids == [
+        ("TOOL_CALL_START", "t:1"),
+        ("TOOL_CALL_START", "t:question-7"),
+        ("TOOL_CALL_RESULT", "t:question-7"),
+        ("TOOL_CALL_RESULT", "t:1"),
+    ]
+
+
+def test_a_continued_run_repeats_nothing_that_the_client_has() -> None:
+    messages: list[dict[str, Any]] = [
+        REQUEST,
+        {"id": "t:0.1", "role": "assistant", "content": "Let me look."},
+        {"id": "t:1", "role": "assistant", "toolCalls": [{"id": "t:1"}]},
+        {"id": "t:1:result", "role": "tool", "toolCallId": "t:1", "content": "3"},
+        {"id": "t:2", "role": "assistant", "toolCalls": [{"id": "t:2"}]},
+    ]
+    notice: Event = ("operator_notice", {"text": "An agent asks."})
+    before = [message("Let me look."), tool_call("now"), todos_updated("milk"), notice, tool_result(3), tool_call("x", call_id="d")]
+    frames = continue_ag_ui(
+        messages,
+        *before,
+        requested(call_id="d"),
+        decided(call_id="d"),
+        tool_result(8, call_id="d"),
+        message("Let me look."),
+        FINISHED,
+    )
+    assert list_types(frames) == [
+        "STATE_SNAPSHOT",
+        *["CUSTOM"] * 2,
+        "TOOL_CALL_RESULT",
+        "TEXT_MESSAGE_START",
+        "TEXT_MESSAGE_CONTENT",
+        "TEXT_MESSAGE_END",
+        "RUN_FINISHED",
+    ]
+    assert frames[0]["snapshot"] == {"mine": 1, "todos": {"total": 1, "remaining": 1, "current": None, "items": ["milk"]}}
+    assert frames[3]["toolCallId"] == "t:2"
+    assert frames[4]["messageId"] not in {message["id"] for message in messages}
+
+
+def test_a_rejected_call_is_denied_for_the_client_that_was_asked() -> None:
+    events = (tool_call("x"), requested(), decided("rejected"), tool_result("A person rejected this call.", is_error=True))
+    part = {"type": "dynamic-tool", "toolCallId": "t:1", "state": "approval-responded", "approval": {"id": "4", "approved": False}}
+    known, _ = continue_ui_stream([part], *events)
+    new = encode_ui_stream(*events)
+
+    assert known[-1] == {"type": "tool-output-denied", "toolCallId": "t:1"}
+    assert new[-1]["type"] == "tool-output-error"
+
+
+def test_an_ended_message_has_no_call_that_a_client_would_send_again() -> None:
+    """A client sends its message again while all calls of the last step have an answer."""
+    part = {"type": "dynamic-tool", "toolCallId": "t:question-7", "state": "output-available", "output": "blue"}
+    frames, _ = continue_ui_stream([part], tool_call("ask_person"), asked(), answered("blue"), ("turn_canceled", {"turn_id": "t"}))
+    assert list_types(frames)[-4:] == ["data-question-answered", "start-step", "abort", "data: [DONE]"]
+    assert "tool-output-error" not in list_types(frames)
+    open_call = {"type": "dynamic-tool", "toolCallId": "t:1", "state": "approval-responded", "approval": {"id": "4"}}
+    frames, _ = continue_ui_stream([open_call], tool_call("x"), requested(), ("turn_canceled", {"turn_id": "t"}))
+    assert list_types(frames)[-4:] == ["tool-output-error", "start-step", "abort", "data: [DONE]"]
+
+
+def test_a_client_is_asked_a_question_once() -> None:
+    part = {"type": "dynamic-tool", "toolCallId": "t:question-7", "state": "input-available"}
+    _, encoder = continue_ui_stream([part], tool_call("ask_person"), asked())
+    assert list_types(decode(encoder.encode_wait())) == ["finish", "data: [DONE]"]
+
+
+def test_messages_that_nobody_would_send_are_read_without_harm() -> None:
+    parts: list[Any] = ["x", {}, {"type": "dynamic-tool", "toolCallId": 3}, {"type": "data-approval", "data": {"tool_call_id": []}}]
+    for message_ in ({"parts": parts}, {"parts": "x"}, {}, {"parts": None}):
+        assert ui_messages.find_known_parts(message_) == ([], [], [], [])
+        assert ui_messages.list_answers(message_) == []
+    assert ag_ui.find_known_parts("t", [{"id": 3}, {"id": "t:1", "role": ["tool"], "content": 4}]) == ([], [], [], ())

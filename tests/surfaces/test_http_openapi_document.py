@@ -14,7 +14,19 @@ from tests.surfaces.openapi_routes import get_document, list_operations
 from tests.surfaces.server_harness import Client, Service
 
 # Not in the document: the web pages, the document itself, and MCP, which has its own protocol.
-PAGES = ("/", "/c/{conversation_id}", "/board", "/goals", "/goals/{goal_id}", "/operations", "/static/{build}/{name}", "/login")
+PAGES = (
+    "/",
+    "/c/{conversation_id}",
+    "/board",
+    "/goals",
+    "/goals/{goal_id}",
+    "/approvals",
+    "/approvals/{approval_id}",
+    "/questions/{question_id}",
+    "/operations",
+    "/static/{build}/{name}",
+    "/login",
+)
 NOT_DESCRIBED = {("GET", page) for page in PAGES}
 NOT_DESCRIBED |= {("POST", "/login"), ("POST", "/logout"), ("GET", "/openapi.json")}
 NOT_DESCRIBED |= {(method, "/mcp") for method in ("GET", "POST", "DELETE")}

@@ -23,7 +23,9 @@ def get(service: Service, path: str, **headers: str) -> httpx.Response:
     return httpx.get(f"{service.url}{path}", headers=headers, verify=False)
 
 
-@pytest.mark.parametrize("path", ["/", "/c/7", "/board", "/goals", "/goals/7", "/operations", "/login"])
+@pytest.mark.parametrize(
+    "path", ["/", "/c/7", "/board", "/goals", "/goals/7", "/approvals", "/approvals/7", "/questions/7", "/operations", "/login"]
+)
 def test_every_page_is_the_same_shell_under_the_strict_policy(sqlite_service: Service, path: str) -> None:
     answer = get(sqlite_service, path)
 

@@ -144,7 +144,7 @@ import logging, sys
 from headway import settings
 from headway.surfaces.log_lines import configure_json_logging
 
-configure_json_logging("info", settings.load({"database_url": sys.argv[1]}))
+configure_json_logging("info", settings.load({"home": "unused", "database_url": sys.argv[1]}))
 log = logging.getLogger("a.library")
 log.warning("could not reach %s", sys.argv[1])
 try:

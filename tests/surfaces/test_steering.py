@@ -1,5 +1,6 @@
 """Messages to a running agent, from HTTP, the command line and the keyboard in `headway chat`."""
 
+import json
 import termios
 from typing import Any
 from uuid import uuid4
@@ -51,6 +52,8 @@ def test_a_message_over_http_is_accepted_once_and_read(chatter: Client, model: M
     (read,) = chatter.ok("GET", f"/v1/agents/{run_id}/messages")["messages"]
     assert read == {**sent, "read_at": read["read_at"]}
     assert read["read_at"] >= sent["created_at"]
+    (event,) = (json.loads(data) for kind, data in chatter.desk.events() if kind == "messages_read")
+    assert event == {"turn_id": turn_id, "run_id": run_id, "messages": [sent["id"]]}
     expected = [("user", "hello"), ("user", "in German"), ("assistant", "hello"), ("assistant", "hallo")]
     assert list_messages(chatter, conversation) == expected
 

@@ -41,6 +41,8 @@ UNKNOWN = Ids(
     goal=888_888_888_888_884,
     sub_goal=888_888_888_888_885,
     plan_item="7d444840-9dc0-11d1-b245-5ffdce74fad4",
+    approval=888_888_888_888_886,
+    question=888_888_888_888_887,
 )
 VARYING_HEADERS = ("date", "x-request-id", "ratelimit-remaining", "content-length")
 
@@ -57,6 +59,8 @@ def substitute_ids(theirs: Ids, response: str) -> str:
 PATHS: dict[str, Callable[[Ids], object]] = {
     "todo_id": lambda ids: ids.todo,
     "goal_id": lambda ids: ids.goal,
+    "approval_id": lambda ids: ids.approval,
+    "question_id": lambda ids: ids.question,
     "conversation_id": lambda ids: ids.conversation,
     "turn_id": lambda ids: ids.turn,
     "job_id": lambda ids: ids.job,
@@ -101,6 +105,12 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/turns/{turn_id}/messages"): lambda ids: [{"content": "hello"}],
     ("POST", "/v1/agents/{run_id}/messages"): lambda ids: [{"content": "hello"}],
     ("POST", "/v1/goals/{goal_id}/decision"): lambda ids: [{"action": "abandon"}, {"action": "replan", "note": "x"}],
+    ("POST", "/v1/approvals/{approval_id}"): lambda ids: [
+        {"decision": "approve"},
+        {"decision": "approve", "arguments": {}, "always": True},
+        {"decision": "reject", "reason": "x"},
+    ],
+    ("POST", "/v1/questions/{question_id}"): lambda ids: [{"answer": "blue"}],
     ("PUT", "/v1/schedules/{name}"): lambda ids: [
         {"every_s": 60, "message": {"conversation_id": ids.conversation, "content": "go"}},
         {"every_s": 60, "tool": {"name": "now", "conversation_id": ids.conversation}},
@@ -331,6 +341,15 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "goal watch": lambda ids: [[f"{ids.goal}"]],
     "goal why": lambda ids: [[f"{ids.goal}"], [f"{ids.goal}", "--sub-goal", f"{ids.sub_goal}"]],
     "token revoke": lambda ids: [[f"{ids.token}"]],
+    "approvals approve": lambda ids: [
+        [f"{ids.approval}"],
+        [f"{ids.approval}", "--args", "{}"],
+        [f"{ids.approval}", "--always"],
+    ],
+    "approvals reject": lambda ids: [[f"{ids.approval}", "--reason", "x"]],
+    "approvals show": lambda ids: [[f"{ids.approval}"]],
+    "questions answer": lambda ids: [[f"{ids.question}", "blue"]],
+    "questions show": lambda ids: [[f"{ids.question}"]],
     "agents cancel": lambda ids: [[ids.job]],
     "agents list": lambda ids: [["--turn", ids.turn], ["--goal", f"{ids.goal}"]],
     "agents show": lambda ids: [[ids.job]],
@@ -352,7 +371,7 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
 NO_ID_COMMANDS = {
     *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
     *("token list", "token new", "jobs list", "schedule list", "costs", "halt", "unhalt", "doctor", "serve", "worker", "demo"),
-    "completion",
+    *("approvals list", "questions list", "completion", "trust"),
 }
 
 

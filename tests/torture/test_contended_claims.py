@@ -2,7 +2,6 @@
 after its lease changes nothing."""
 
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import chain
@@ -16,6 +15,7 @@ from headway.storage.clocks import wall_clock
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
 from tests.proofs import Proof
+from tests.warm_start import build_command
 
 PROCESSES = 8
 
@@ -96,7 +96,7 @@ class LateWorker:
 @contextmanager
 def late_workers(url: str, tenant_id: int) -> Iterator[list[LateWorker]]:
     with ExitStack() as stack:
-        command = [sys.executable, "-c", WORK_LATE, url, str(tenant_id)]
+        command = build_command("-c", WORK_LATE, url, str(tenant_id))
         processes = [stack.enter_context(Popen(command, stdin=PIPE, stdout=PIPE, text=True)) for _ in range(PROCESSES)]
         for process in processes:
             stack.callback(process.kill)

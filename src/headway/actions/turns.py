@@ -9,7 +9,7 @@ from headway.actions.people import waiting
 from headway.actions.spending import Usage
 from headway.ledger import text
 from headway.ledger.attachment import Attachment, check_attachments
-from headway.ledger.errors import Invalid, NotFound, TurnEnded, TurnFailed, TurnRunning
+from headway.ledger.errors import Invalid, NotFound, TurnEnded, TurnFailed, TurnRunning, TurnWaiting
 from headway.ledger.events import Event, encode_json
 from headway.ledger.job import Job
 from headway.ledger.run import Limits, Message, Run, RunStatus, TurnMode, TurnOutcome
@@ -81,7 +81,7 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRe
         limit=request.limit,
     )
     if not run_store.insert(tx, run):
-        raise TurnRunning
+        raise describe_obstacle(tx, tenant_id, conversation_id)
     payload = {
         "turn_id": turn.id,
         "conversation_id": conversation_id,
@@ -94,6 +94,15 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRe
         attachment_store.insert(tx, tenant_id, turn.id, request.attachments)
     append_message(tx, run, "user", request.content, request.attachments)
     return run
+
+
+def describe_obstacle(tx: Transaction, tenant_id: int, conversation_id: int) -> TurnRunning:
+    """Return the error for a message to a conversation whose turn has not ended. It names what that turn waits for."""
+    run = find_running(tx, tenant_id, conversation_id)
+    wait = waiting.find_by_turn(tx, tenant_id, run.turn_id) if run and run.turn_id else None
+    if wait is None:
+        return TurnRunning()
+    return TurnWaiting(f"The conversation's turn waits for a person: {wait['kind']} #{wait['id']}. Decide, or cancel the turn.")
 
 
 def append_message(tx: Transaction, run: Run, role: str, content: str, attachments: tuple[Attachment, ...] = ()) -> Message | None:

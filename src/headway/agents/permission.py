@@ -30,9 +30,9 @@ RULE_LENGTH: Final = 1_000  # characters of an argument in a rule that Headway w
 
 
 def rule_on_call(tx: Transaction, tool: Tool, arguments: dict[str, Any], execution: Execution) -> Ruling:
-    """Decide whether a call may be made. A call that would be refused anyway raises Invalid, and nobody is asked about it."""
+    """Decide whether a call may be made. A call that would be refused anyway raises Invalid, and no person is asked."""
     policy = execution.policy.current
-    if not tool.needs_approval and not policy.concerns(PolicyCall(tool.name, execution.role.name)):
+    if not tool.needs_approval and not policy.concerns(PolicyCall(tool.name, execution.role.name, server=tool.server)):
         return ALLOW_RULING
     execution, parsed_arguments = validate_call(tool, arguments, execution)
     tenant = find_tenant_name(tx, execution.scope.tenant_id)
@@ -49,6 +49,15 @@ def find_refusal(tx: Transaction, tool: Tool, arguments: dict[str, Any], executi
     if ruling.decision == "ask":
         return f"{tool.name} needs a person's approval, which this agent cannot wait for ({ruling.why})."
     return f"The policy does not allow this call ({ruling.why})." if ruling.decision == "deny" else ""
+
+
+def find_denial(tx: Transaction, tool: Tool, arguments: dict[str, Any], execution: Execution) -> str:
+    """Return why the policy denies the call, if it does. To schedule a call, or to retry a dead one, is to approve it."""
+    try:
+        ruling = rule_on_call(tx, tool, arguments, execution)
+    except Invalid:
+        return ""  # the call itself says what is wrong
+    return f"The policy does not allow {tool.name} ({ruling.why})." if ruling.decision == "deny" else ""
 
 
 def find_writ_refusal(tx: Transaction, word: str, rest: str, execution: Execution) -> str:
@@ -81,14 +90,14 @@ def find_tenant_name(tx: Transaction, tenant_id: int) -> str:
 
 def describe_call(tool: Tool, arguments: Arguments, role: str, tenant: str, workspace: str) -> PolicyCall:
     """Describe a call to the policy. The arguments are those that the tool will receive, whatever the model wrote."""
-    values = arguments.model_dump(mode="json", by_alias=True)
+    values = {**dict.fromkeys(tool.key_arguments), **arguments.model_dump(mode="json", by_alias=True)}
     spellings = {
         name: list_path_spellings(value, workspace)
         if name in tool.path_arguments and isinstance(value, str)
         else (format_value(value),)
         for name, value in values.items()
     }
-    return PolicyCall(tool.name, role, tenant, arguments=spellings)
+    return PolicyCall(tool.name, role, tenant, tool.server, spellings)
 
 
 def format_value(value: Any) -> str:
@@ -118,11 +127,17 @@ class Permission(NamedTuple):
     toolbox: Toolbox
     find_workspace: Callable[[int], str]
 
+    def list_asking_tools(self) -> list[str]:
+        """List the tools that need approval if no rule of the policy matches."""
+        return [tool.name for tool in self.toolbox.tools.values() if tool.needs_approval]
+
     def decide(
         self, tx: Transaction, tenant_id: int, approval_id: int, decision: ApprovalDecision, *, always: bool = False
     ) -> Approval:
         """Apply a person's decision. With `always`, calls like this one are allowed from now on, by a new rule of the policy."""
         approval = approvals.get(tx, tenant_id, approval_id)
+        if decision.answer == "reject" and (decision.arguments is not None or always):
+            raise Invalid("arguments and always apply to approve only.")
         if decision.answer == "reject" or (decision.arguments is None and not always):
             return approvals.decide(tx, tenant_id, approval_id, decision)
         given = parse_object(approval.arguments if decision.arguments is None else decision.arguments)
@@ -142,12 +157,24 @@ class Permission(NamedTuple):
         return tool
 
     def allow_always(self, tx: Transaction, approval: Approval, tool: Tool, arguments: Arguments) -> None:
+        self.policy.add_allow_rule(*self.build_rule(tx, approval, tool, arguments))
+
+    def preview_rule(self, tx: Transaction, approval: Approval) -> Rule | None:
+        """Return the rule that `always` would add, if one can be written."""
+        try:
+            tool = self.find_tool(approval)
+            return self.build_rule(tx, approval, tool, parse_arguments(tool, json.loads(approval.arguments)))[1]
+        except (Conflict, Invalid, NotFound):
+            return None
+
+    def build_rule(self, tx: Transaction, approval: Approval, tool: Tool, arguments: Arguments) -> tuple[PolicyCall, Rule]:
+        """Return the call as the policy sees it, and the rule that allows it from now on."""
         tenant = find_tenant_name(tx, approval.tenant_id)
         call = describe_call(tool, arguments, approval.role, tenant, self.find_workspace(approval.tenant_id))
         rule = build_allow_rule(call, tool)
         if not rule.matches(call) or any(len(glob) > RULE_LENGTH for _, glob in rule.arguments):
             raise Conflict(f"No rule can be written for this call of {tool.name}. Approve it without `always`.")
-        self.policy.add_allow_rule(call, rule)
+        return call, rule
 
 
 def parse_object(arguments: str) -> dict[str, Any]:

@@ -52,9 +52,14 @@ class PolicyFile:
         with self.lock:
             self.stamp = stamp
             try:
-                self.policy = load_policy(self.path)
+                changed = load_policy(self.path)
             except SettingsError as error:
                 log.error("the policy was not changed: %s", error)
+                return
+            if self.policy.rules and not changed.rules:  # an editor may be writing it; no rules at all would allow too much
+                log.error("the policy was not changed: %s has no rules now. Restart Headway if that is meant.", self.path)
+            else:
+                self.policy = changed
 
     def add_allow_rule(self, call: PolicyCall, rule: Rule) -> None:
         """Add a rule ahead of the one that asks about the call, so that rules above it still apply."""

@@ -1,5 +1,6 @@
 """User-defined roles: one TOML file per role, which adds a role or overrides a built-in one."""
 
+import re
 import tomllib
 from collections.abc import Collection
 from pathlib import Path
@@ -14,6 +15,7 @@ from headway.ledger.errors import Invalid, SettingsError
 from headway.ledger.tiers import Tier
 
 FILE_LIMIT: Final = 1_000_000  # bytes
+MCP_NAME: Final = re.compile(r"mcp:[A-Za-z0-9_-]{1,32}|[A-Za-z0-9_-]{1,32}__[A-Za-z0-9_-]{1,62}")  # a server may be down now
 
 
 class RoleFile(Arguments):
@@ -80,7 +82,7 @@ def build_role(file: RoleFile, stem: str, tools: Collection[str]) -> Role:
 
 def check_tool_name(name: str, tools: Collection[str]) -> str:
     name = match_name(name, tools)
-    if name not in FAMILIES and name not in tools:
+    if name not in FAMILIES and name not in tools and not MCP_NAME.fullmatch(name):
         allowed = f"the families {', '.join(FAMILIES)}, and the tools {', '.join(sorted(tools))}"
         raise Invalid(f"tools: unknown name {text.to_one_line(name)[:80]!r}. Known: {allowed}.")
     return name

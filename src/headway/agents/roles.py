@@ -6,10 +6,13 @@ from typing import Final, Literal, NamedTuple, get_args
 from headway.ledger.errors import Invalid
 from headway.ledger.tiers import Tier
 
-ToolFamily = Literal["turn_plan", "queue", "tasks", "ledger", "agents", "goals", "people", "outcome", "builtin", "own", "runtime"]
+FixedFamily = Literal[
+    "turn_plan", "queue", "tasks", "ledger", "agents", "goals", "people", "outcome", "builtin", "own", "mcp", "runtime"
+]
+ToolFamily = str  # a fixed family, or mcp:SERVER for the tools of one MCP server; mcp stands for all servers
 WritGrant = Literal["todos", "agents", "schedules"]
 
-FAMILIES: Final[tuple[ToolFamily, ...]] = tuple(family for family in get_args(ToolFamily) if family != "runtime")
+FAMILIES: Final[tuple[ToolFamily, ...]] = tuple(family for family in get_args(FixedFamily) if family != "runtime")
 # Offered to external agents through REST and MCP. The other families act on this machine and are for agents that run here.
 REMOTE_FAMILIES: Final[tuple[ToolFamily, ...]] = ("turn_plan", "queue", "tasks", "ledger")
 WRIT_GRANTS: Final[tuple[WritGrant, ...]] = get_args(WritGrant)
@@ -40,10 +43,15 @@ class Role(NamedTuple):
 
     def grants(self, family: ToolFamily, tool: str) -> bool:
         """Whether the role may call a tool. The runtime's own tools are part of every role that has tools."""
-        return family == "runtime" or family in self.tools or tool in self.tools
+        return family == "runtime" or tool in self.tools or not self.tools.isdisjoint(list_names(family))
 
     def is_on_demand(self, family: ToolFamily, tool: str) -> bool:
-        return family in self.on_demand or tool in self.on_demand
+        return tool in self.on_demand or not self.on_demand.isdisjoint(list_names(family))
+
+
+def list_names(family: ToolFamily) -> tuple[str, ...]:
+    """Return the names that stand for a family in a role."""
+    return (family, "mcp") if family.startswith("mcp:") else (family,)
 
 
 def build_worker(name: str, description: str, prompt: str) -> Role:
@@ -51,7 +59,7 @@ def build_worker(name: str, description: str, prompt: str) -> Role:
     return Role(
         name,
         description,
-        frozenset({"tasks", "ledger", "agents", "people", "outcome", "builtin", "own"}),
+        frozenset({"tasks", "ledger", "agents", "people", "outcome", "builtin", "own", "mcp"}),
         frozenset({"todos"}),
         prompt,
         "mid",

@@ -74,13 +74,17 @@ def get_text(message: ModelMessage) -> str:
 def encode(message: ModelMessage) -> str:
     """Encode a message for storage.
 
-    Our own requests have two simple shapes, which are encoded by hand, because pydantic takes longer than the rest of a step.
-    Responses may contain anything.
+    Our own requests without images have two simple shapes, which are encoded by hand, because pydantic takes longer than the rest
+    of a step. Responses may contain anything.
     """
-    if isinstance(message, ModelRequest):
+    if isinstance(message, ModelRequest) and not any(map(has_files, message.parts)):
         metadata = {"metadata": message.metadata} if message.metadata is not None else {}
         return to_json([{"parts": [encode_part(part) for part in message.parts], "kind": "request", **metadata}])
     return ModelMessagesTypeAdapter.dump_json([message], exclude_none=True).decode()
+
+
+def has_files(part: ModelRequestPart) -> bool:
+    return isinstance(part, UserPromptPart) and not isinstance(part.content, str)
 
 
 def encode_part(part: ModelRequestPart) -> dict[str, Any]:

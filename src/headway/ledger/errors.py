@@ -26,6 +26,7 @@ HeadwayError
 │   ├── KeyBusy
 │   ├── TurnRowsStay
 │   ├── TurnRunning
+│   │   └── TurnWaiting
 │   └── TurnEnded
 ├── Halted                    the kill switch is on
 ├── TurnFailed                an agent could not finish a turn
@@ -158,6 +159,10 @@ class TurnRowsStay(Conflict):
 
 class TurnRunning(Conflict):
     """A turn is running in this conversation. Wait for it to end, or cancel it."""
+
+
+class TurnWaiting(TurnRunning):
+    """The running turn waits for a person, so it does not end by itself."""
 
 
 class TurnEnded(Conflict):

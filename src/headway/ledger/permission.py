@@ -55,6 +55,9 @@ class Rule(NamedTuple):
             for name, glob in self.arguments
         )
 
+    def as_json(self) -> dict[str, Any]:
+        return {**self._asdict(), "arguments": dict(self.arguments)}
+
 
 class Ruling(NamedTuple):
     decision: Decision
@@ -67,6 +70,9 @@ class Policy(NamedTuple):
     def find(self, call: PolicyCall) -> Rule | None:
         """Return the first rule that matches."""
         return next((rule for rule in self.rules if rule.matches(call)), None)
+
+    def list_for_tenant(self, tenant: str) -> list[Rule]:
+        return [rule for rule in self.rules if fnmatchcase(tenant, rule.tenant)]
 
     def concerns(self, call: PolicyCall) -> bool:
         """Whether a rule could match the call, whatever its arguments and its tenant are."""

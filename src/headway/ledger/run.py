@@ -101,6 +101,7 @@ class Effect(NamedTuple):
     state: EffectState
     result: str = ""
     started_at: int = 0
+    images: str = ""  # JSON: a list of media types and base64 data
 
     def key(self, run_id: str) -> str:
         """Return an idempotency key for the call, so that an external service can recognize a repeated call."""

@@ -37,7 +37,7 @@ def get_current_version(tx: Transaction) -> int:
     table = tx.one(
         "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'migrations'"
         if tx.dialect.name == "sqlite"
-        else "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'migrations'"
+        else "SELECT 1 WHERE to_regclass(quote_ident(current_schema()) || '.migrations') IS NOT NULL"
     )
     row = tx.one("SELECT MAX(number) FROM migrations") if table else None
     return int(row[0]) if row and row[0] is not None else 0

@@ -1,6 +1,7 @@
 """Approvals: a person approves, edits or rejects a proposed tool call."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from headway.actions import runs
@@ -8,7 +9,7 @@ from headway.actions.notices import NoticeSubject, notify
 from headway.actions.people import waiting
 from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
-from headway.ledger.errors import Conflict, NotFound
+from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.permission import Approval, ApprovalState, compute_digest
 from headway.ledger.run import Effect, Run
 from headway.ledger.text import MAX_INTEGER
@@ -16,9 +17,10 @@ from headway.storage.stores import approvals as approval_store
 from headway.storage.transaction import Transaction
 
 REASON_LIMIT: Final = 2_000
+ARGUMENTS_LIMIT: Final = 1_000_000
 SUMMARY_LIMIT: Final = 200
 CURSORS: Final = CursorCodec("approvals", (MAX_INTEGER,))  # the id
-EXPIRED_REASON: Final = "Nobody decided in time."
+EXPIRED_REASON: Final = "No person decided in time."
 
 Answer = Literal["approve", "reject"]
 STATES: Final[dict[Answer, ApprovalState]] = {"approve": "approved", "reject": "rejected"}
@@ -31,6 +33,15 @@ class ApprovalDecision(NamedTuple):
     decided_by: str
     arguments: str | None = None  # JSON: arguments to use instead of the proposed ones
     reason: str = ""
+
+
+def encode_arguments(arguments: Mapping[str, Any]) -> str:
+    """Encode edited arguments in the form in which the arguments of calls are stored."""
+    try:
+        encoded = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        raise Invalid("arguments must be one JSON object, without NaN or Infinity.") from None
+    return text.check_text(encoded, "arguments", ARGUMENTS_LIMIT)
 
 
 def propose(tx: Transaction, run: Run, effect: Effect, why: str, expires_at: int) -> Approval:

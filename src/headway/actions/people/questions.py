@@ -1,4 +1,4 @@
-"""Questions of agents to people: the run waits until somebody answers."""
+"""Questions of agents to people: the run waits for the answer."""
 
 import json
 from collections.abc import Sequence

@@ -20,6 +20,14 @@ def send_to_agent(tx: Transaction, tenant_id: int, run_id: str, content: str, se
     return send(tx, runs.get(tx, tenant_id, run_id), content, sender)
 
 
+def send_to_conversation(tx: Transaction, tenant_id: int, conversation: int | str, content: str, sender: str) -> SteeringMessage:
+    """Send a message to the turn that runs in a conversation."""
+    run = turns.find_running(tx, tenant_id, conversations.ensure(tx, tenant_id, conversation).id)
+    if run is None:
+        raise Conflict("No turn is running in this conversation.")
+    return send(tx, run, content, sender)
+
+
 def send(tx: Transaction, run: Run, content: str, sender: str) -> SteeringMessage:
     """Store a message for a run that has not ended. The run cannot end with an answer before it has read the message."""
     if not text.check_text(content, "content").strip():
@@ -50,7 +58,10 @@ def check_can_read(run: Run) -> None:
 
 def read(tx: Transaction, run: Run) -> list[SteeringMessage]:
     """Mark the run's unread messages as read and return them, oldest first. Only the owner of the run's job may do this."""
-    return message_store.read_steering(tx, run)
+    messages = message_store.read_steering(tx, run)
+    if messages:
+        turns.emit_event(tx, run, "messages_read", {"run_id": run.id, "messages": [message.id for message in messages]})
+    return messages
 
 
 def list_by_turn(tx: Transaction, tenant_id: int, turn_id: str, limit: int) -> list[SteeringMessage]:

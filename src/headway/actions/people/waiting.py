@@ -1,5 +1,6 @@
 """What the agents of a turn or a goal wait for a person for. A waiting run has no process and no slot."""
 
+from collections.abc import Collection
 from typing import Any, TypeVar
 
 from headway.actions import jobs
@@ -7,6 +8,7 @@ from headway.ledger.events import Event, encode_json
 from headway.ledger.permission import Approval, PersonQuestion
 from headway.ledger.run import Run
 from headway.storage.stores import approvals as approval_store
+from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import questions as question_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
@@ -50,6 +52,9 @@ def emit(tx: Transaction, item: Approval | PersonQuestion, kind: str) -> None:
     name = "approval" if isinstance(item, Approval) else "question"
     data = {"turn_id": item.turn_id, "goal_id": item.goal_id, name: item.as_json()}
     tx.emit(Event(item.tenant_id, kind, encode_json(data), item.conversation_id, item.turn_id))
+    approvals, questions = question_store.count_open(tx, item.tenant_id)
+    counts = {"approvals": approvals, "questions": questions}
+    tx.emit(Event(item.tenant_id, "waiting_changed", encode_json(counts)))  # tenant-wide: streams of other conversations get it too
 
 
 def count(tx: Transaction, item: Approval | PersonQuestion, change: int) -> None:
@@ -75,7 +80,23 @@ def find_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> dict[str, Any
     return next(({"kind": kind, "id": item_id} for kind, item_id, turn, _ in waiting if turn == turn_id), None)
 
 
+def is_waiting_for(tx: Transaction, tenant_id: int, turn_id: str, keys: Collection[tuple[str, int]]) -> bool:
+    """Whether the turn's main agent rests, and the turn waits for exactly these approvals and questions: (kind, id)."""
+    run, turn = run_store.find_by_turn(tx, tenant_id, turn_id), conversation_store.find_turn(tx, tenant_id, turn_id)
+    if run is None or run.status != "waiting" or turn is None or turn.waiting != len(keys):
+        return False
+    items = [
+        approval_store.find(tx, tenant_id, n) if kind == "approval" else question_store.find(tx, tenant_id, n) for kind, n in keys
+    ]
+    return all(item is not None and item.is_open for item in items)
+
+
 def find_by_goal(tx: Transaction, tenant_id: int) -> dict[int, dict[str, Any]]:
     """Return what each goal of the tenant has waited for longest, as `{"kind", "id"}` by goal."""
     waiting = question_store.list_waiting(tx, tenant_id, WAITING_LIMIT)
     return {goal_id: {"kind": kind, "id": item_id} for kind, item_id, _, goal_id in reversed(waiting) if goal_id is not None}
+
+
+def count_all(tx: Transaction) -> dict[str, int]:
+    """Count what waits for people across all tenants, for the operator."""
+    return dict(zip(("approval", "question"), question_store.count_all_waiting(tx), strict=True))

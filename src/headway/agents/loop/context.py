@@ -1,6 +1,6 @@
 """The process-wide runtime and the per-run context that every step of a run shares."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -35,6 +35,7 @@ from headway.storage.transaction import Transaction
 
 PLAN_FAMILIES = ("turn_plan", "queue")  # tool families that work on a turn's plan
 RESULT_LIMIT = 50_000  # characters of a tool's result in an event, and at most in a message to the model
+MCP_OFFER_LIMIT = 10  # more tools of MCP servers than this are called with use_tool
 RESULT_SHARE = 0.15  # of the model's context that one result may fill
 
 
@@ -50,6 +51,7 @@ class Runtime(NamedTuple):
     owner: str  # this process's name among the job owners
     execution: Callable[[ResolvedScope, Role], Execution]
     stream: Callable[[Run, dict[str, Any]], None]  # sends partial model output to live subscribers; it is not stored
+    prepare: Callable[[Role], Awaitable[None]]  # connects to the MCP servers whose tools the role may use
     nudge: Callable[[], None]  # wakes the engine, because a job is ready
     tracer: Tracer = NullTracer()
 
@@ -80,6 +82,10 @@ class RunContext(NamedTuple):
         return self.execution.scope
 
     @property
+    def can_read(self) -> CanRead:
+        return build_reader(self.runtime.models, self.role)
+
+    @property
     def offer(self) -> Offer:
         runtime = self.runtime
         has_plan = self.scope.turn_id is not None
@@ -87,7 +93,9 @@ class RunContext(NamedTuple):
             return build_writ_offer(self.role, has_plan=has_plan)
         may_delegate = self.run.depth < runtime.limits.depth
         toolbox, roles, skills = runtime.toolbox, runtime.roles, self.execution.skills
-        return build_offer(toolbox, roles, self.role, self.mode, skills, may_delegate=may_delegate, has_plan=has_plan)
+        return build_offer(
+            toolbox, toolbox.version, roles, self.role, self.mode, skills, may_delegate=may_delegate, has_plan=has_plan
+        )
 
 
 def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
@@ -126,21 +134,27 @@ def build_reader(models: Models, role: Role) -> CanRead:
 @lru_cache(maxsize=64)
 def build_offer(
     toolbox: Toolbox,
+    _version: int,
     roles: Roles,
     role: Role,
     mode: TurnMode,
-    skills: tuple[Skill, ...] = (),
+    skills: tuple[Skill, ...],
     *,
     may_delegate: bool,
     has_plan: bool,
 ) -> Offer:
-    """Build the instructions and the tool definitions.
+    """Build the instructions and the tool definitions of one version of the toolbox.
 
     Cached, because they must be the same for every request: providers cache a request's beginning up to the first difference.
     """
     withheld = {*(() if may_delegate else ("agents",)), *(("outcome",) if has_plan else PLAN_FAMILIES)}
     granted = [tool for tool in list_granted_tools(toolbox, role, mode, has_skills=bool(skills)) if tool.family not in withheld]
-    on_demand = sorted(tool.name for tool in granted if role.is_on_demand(tool.family, tool.name))
+    has_many = sum(bool(tool.server) for tool in granted) > MCP_OFFER_LIMIT
+    on_demand = sorted(
+        tool.name
+        for tool in granted
+        if role.is_on_demand(tool.family, tool.name) or (has_many and tool.server and tool.name not in role.tools)
+    )
     offered = sorted(
         (tool for tool in granted if tool.name not in on_demand and (tool.name != USE_TOOL or on_demand)),
         key=lambda tool: tool.name,

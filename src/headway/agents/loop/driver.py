@@ -60,6 +60,7 @@ REMINDER_TOKENS = 20_000  # after this many tokens, the request and the plan are
 
 async def drive(runtime: Runtime, run: Run, *, taken_over: bool = False, answers: float = inf) -> Stop:
     """Drive a run until it ends, must stop here, or has received `answers` model answers."""
+    await runtime.prepare(runtime.roles.find(run.role))
     work = await retry_storage(
         lambda: runtime.database.read(partial(load_context, runtime=runtime, run=run)), f"run {run.id}", max_refusals=1
     )

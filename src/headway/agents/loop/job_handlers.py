@@ -2,17 +2,16 @@
 
 import json
 from functools import partial
-from typing import Any
 
 from headway.actions import jobs, run_ends, runs, turns
 from headway.agents.loop.context import Runtime
 from headway.agents.loop.driver import drive
-from headway.agents.permission import rule_on_call
-from headway.agents.tools.execution import Execution, resolve_scope
-from headway.agents.tools.toolbox import Result, Tool, call_external, call_in_transaction, to_result
+from headway.agents.permission import find_denial
+from headway.agents.tools.execution import resolve_scope
+from headway.agents.tools.toolbox import Result, call_external, call_in_transaction, to_result
 from headway.agents.transcript import to_storable
 from headway.engine import INTERRUPTED_ERROR, JobHandler
-from headway.ledger.errors import HeadwayError, Invalid, StorageError
+from headway.ledger.errors import HeadwayError, StorageError
 from headway.ledger.job import Job
 from headway.ledger.run import RunEnd
 from headway.ledger.scope import Scope
@@ -86,15 +85,6 @@ async def call_tool(runtime: Runtime, job: Job) -> None:
         return
     stored = partial(record_tool_result, runtime=runtime, job=job, result=result)
     await retry_storage(lambda: runtime.database.write(stored), f"{job.kind} {job.id}", max_refusals=1)
-
-
-def find_denial(tx: Transaction, tool: Tool, arguments: dict[str, Any], execution: Execution) -> str:
-    """Return why the policy denies the call, if it does. Whoever scheduled a call, or retries a dead one, has approved it."""
-    try:
-        ruling = rule_on_call(tx, tool, arguments, execution)
-    except Invalid:
-        return ""  # the call itself says what is wrong
-    return f"The policy does not allow {tool.name} ({ruling.why})." if ruling.decision == "deny" else ""
 
 
 def mark_tool_started(tx: Transaction, job: Job, owner: str) -> bool:

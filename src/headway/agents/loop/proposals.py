@@ -14,7 +14,7 @@ from headway.storage.stores import runs as run_store
 
 DENIED_MESSAGE = "The policy does not allow this call ({}). Find another way, or say that you could not do it."
 REJECTED_MESSAGE = "A person rejected this call{}. It was not made."
-EXPIRED_MESSAGE = "Nobody decided about this call in time, so it was not made."
+EXPIRED_MESSAGE = "No person decided about this call in time, so it was not made."
 CHANGED_MESSAGE = "The call was not made: it is not the call that was approved."
 
 
@@ -40,7 +40,7 @@ def wait_for(approval: Approval) -> Sleep:
 
 
 def load_decision(step: Step, effect: Effect) -> Approval:
-    """Return the approval of a proposed call. One that nobody decided in time expires here."""
+    """Return the approval of a proposed call. One that was not decided in time expires here."""
     approval = approvals.find_by_call(step.tx, step.run, effect)
     assert approval is not None
     return approvals.expire(step.tx, approval) if approval.is_open and step.tx.now >= approval.expires_at else approval

@@ -1,68 +1,46 @@
 """A run's tool calls. Each is recorded as started before it is made, and is never repeated unless that is safe."""
 
 import json
-from collections.abc import Iterator
-from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, ToolReturnPart, UserPromptPart
+from pydantic_ai.messages import (
+    ModelResponse,
+    ToolCallPart,
+)
 
 from headway.actions import jobs
 from headway.actions.people import approvals
 from headway.agents import prompts
-from headway.agents.facts import Facts, find_facts, to_metadata
 from headway.agents.loop import call_limits, gates, proposals, writ_calls
-from headway.agents.loop.context import PLAN_FAMILIES, RESULT_LIMIT
+from headway.agents.loop.call_arguments import JSON_ENCODER, encode_arguments, resolve_tool
+from headway.agents.loop.context import RESULT_LIMIT
 from headway.agents.loop.requests import CallTool, Sleep, Stop, ToolReturned
 from headway.agents.loop.step import Step
+from headway.agents.loop.tool_results import build_results_message, cut_text
 from headway.agents.tools.agents import REPORT_TOOL, ReportOutcome
-from headway.agents.tools.results import READ_RESULT, USE_TOOL, build_handle, list_callable_names
+from headway.agents.tools.results import USE_TOOL, list_callable_names
 from headway.agents.tools.toolbox import (
     Pending,
     Result,
     Tool,
     call_in_transaction,
-    match_name,
-    parse_json_text,
     to_result,
     validate_call,
 )
 from headway.agents.tracing import to_result_attributes, trace_tool_call
 from headway.agents.transcript import TranscriptEntry, to_storable, to_storable_value
 from headway.ledger.errors import HeadwayError, StorageError
-from headway.ledger.framing import escape_frames
 from headway.ledger.run import Effect, EffectState, RunEnd
-from headway.ledger.todo import Todo
 from headway.storage.stores import runs as run_store
 
 STORED_LIMIT: Final = 1_000_000  # characters of a result that are kept and that read_result can return
-SINGLE_ITEM_TOOLS: Final = frozenset(("create_todo", "start_todo", "complete_todo"))  # results name the items that they change
 ITEM_TOOLS: Final = frozenset(("start_todo", "complete_todo"))
-ITEM_RESULTS: Final = frozenset(("start_todo", "list_todo"))  # plan tools whose own result is enough
-MAX_JSON_DEPTH: Final = 500  # half of Python's recursion limit, and far more than any tool needs
 INTERRUPTED_MESSAGE: Final = (
     "The effect of this call is unknown: the process was interrupted while it ran, and it was not repeated. "
     "It may have taken effect. Check before you call it again."
 )
 
 UNREAD_MESSAGE: Final = "Not ended yet: the user has sent you a message. Read it first, then report the outcome."
-
-
-class ResolvedCall(NamedTuple):
-    name: str
-    arguments: Any
-    tool: Tool | None
-    on_demand: bool = False
-
-
-def reject_constant(constant: str) -> None:
-    """Reject NaN and infinity, which Python's JSON parser accepts and other parsers do not."""
-    raise ValueError(constant)
-
-
-# Shared, because json.loads and json.dumps with options build a new codec on every call.
-JSON_DECODER: Final = json.JSONDecoder(parse_constant=reject_constant)
-JSON_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 
 
 def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> CallTool | Sleep | Stop | None:
@@ -96,80 +74,6 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
     notices = [*writ_output, *call_limits.describe_dropped_calls(response)]
     step.append(build_results_message(step, response, ended, notices))
     return None
-
-
-def build_results_message(step: Step, response: ModelResponse, ended: list[Effect], notices: list[UserPromptPart]) -> ModelRequest:
-    """Build the message with the results of a response's calls. The last call of a plan tool shows what is open."""
-    plan_calls = [index for index, effect in enumerate(ended) if get_family(step, effect) in PLAN_FAMILIES]
-    plan = step.plan() if plan_calls else []
-    last = plan_calls[-1] if plan_calls else None
-    parts = [
-        ToolReturnPart(
-            call.tool_name,
-            abridge_result(step, effect, plan, shows_plan=index == last) + describe_changes(step, call, effect),
-            call.tool_call_id,
-            metadata=None if index in plan_calls else {"handle": build_handle(step.run.id, effect)},  # a plan is never shortened
-        )
-        for index, (call, effect) in enumerate(zip(response.tool_calls, ended, strict=True))
-    ]
-    metadata = to_metadata(list_facts(step, plan, [ended[index] for index in plan_calls])) if plan or notices else None
-    return ModelRequest([*parts, *notices], metadata=metadata)
-
-
-def list_facts(step: Step, plan: list[Todo], plan_calls: list[Effect]) -> Facts:
-    """Return the plan as facts. Without the digest, the whole plan is shown next: others changed what these calls do not show."""
-    facts = prompts.to_plan_facts(plan) if plan else {}
-    shown = next((known["item_digests"] for known in iter_facts(step) if "item_digests" in known), {})
-    results = "".join(effect.result for effect in plan_calls)
-    others = {(str(todo.id), prompts.digest_item(todo)) for todo in plan if f'"{todo.uuid}"' not in results}
-    if plan and all(effect.tool in SINGLE_ITEM_TOOLS for effect in plan_calls) and not others <= shown.items():
-        del facts["plan_digest"]
-    return facts
-
-
-def iter_facts(step: Step) -> Iterator[Facts]:
-    """Yield the facts of the run's messages, newest first."""
-    return (find_facts(entry.message) or {} for entry in reversed(step.entries))
-
-
-def get_family(step: Step, effect: Effect) -> str:
-    tool = step.context.runtime.toolbox.tools.get(effect.tool)
-    return tool.family if tool else ""
-
-
-def abridge_result(step: Step, effect: Effect, plan: list[Todo], *, shows_plan: bool) -> str:
-    """Return the form of a result that is sent to the model: short ids, no unneeded fields, and cut if it is long."""
-    text = effect.result
-    tool = step.context.runtime.toolbox.tools.get(effect.tool)
-    if effect.state == "succeeded" and tool is not None and tool.abridge is not None:
-        result = tool.abridge(json.loads(text))
-        is_whole_plan = effect.tool in ITEM_RESULTS or len(result.get("created", ())) == len(plan)
-        next_items = prompts.list_next_items(plan) if shows_plan and not is_whole_plan else []
-        text = JSON_ENCODER.encode({**result, "plan": next_items} if next_items else result)
-        for todo in plan:
-            text = text.replace(f'"{todo.uuid}"', str(todo.id))
-    limit = step.context.execution.result_limit
-    if len(text) > limit:
-        more = f"{len(text) - limit:,} more characters: {READ_RESULT} with handle {build_handle(step.run.id, effect)}"
-        text = f"{text[:limit]}\n… ({more}, offset {limit})"
-    return escape_frames(text)
-
-
-def describe_changes(step: Step, call: ToolCallPart, effect: Effect) -> str:
-    """Tell the model if the arguments were changed before the call was made."""
-    if effect.arguments == encode_arguments(resolve_tool(step, call).arguments):
-        return ""
-    return f"\n(A person changed the arguments before the call was made: {escape_frames(cut_text(effect.arguments, 2_000))})"
-
-
-def resolve_tool(step: Step, call: ToolCallPart) -> ResolvedCall:
-    """Find the tool that a call names. A call of use_tool names another tool in its arguments."""
-    tools = step.context.runtime.toolbox.tools
-    name, arguments = match_name(call.tool_name, tools), parse_arguments(call)
-    on_demand = name == USE_TOOL and isinstance(arguments, dict) and isinstance(arguments.get("name"), str)
-    if on_demand:
-        name, arguments = match_name(arguments["name"], tools), parse_json_text(arguments.get("arguments"))
-    return ResolvedCall(name, arguments, tools.get(name) if name != USE_TOOL else None, on_demand)
 
 
 def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announce: bool) -> Effect | CallTool | Sleep:
@@ -340,7 +244,8 @@ def record_result(step: Step, effect: Effect, result: Result) -> Effect:
     text = result.value if isinstance(result.value, str) else JSON_ENCODER.encode(result.value)
     stored = to_storable(cut_text(text, STORED_LIMIT))
     state: EffectState = "unknown" if result.is_uncertain else "failed" if result.is_error else "succeeded"
-    ended = effect._replace(state=state, result=stored)
+    images = JSON_ENCODER.encode(result.images) if result.images else ""
+    ended = effect._replace(state=state, result=stored, images=images)
     run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, ended)
     value = result.value if stored == text and len(text) <= RESULT_LIMIT else cut_text(stored, RESULT_LIMIT)
     step.emit("tool_result", {**to_event_data(step, effect), "result": value, "is_error": result.is_error, "state": state})
@@ -348,10 +253,6 @@ def record_result(step: Step, effect: Effect, result: Result) -> Effect:
         report = ReportOutcome.model_validate(to_storable_value(json.loads(effect.arguments)))
         step.end(RunEnd.report(report.summary, report.data, success=report.success))
     return ended
-
-
-def encode_arguments(arguments: Any) -> str:
-    return to_storable(JSON_ENCODER.encode({} if arguments is None else arguments))
 
 
 def to_event_data(step: Step, effect: Effect) -> dict[str, Any]:
@@ -362,29 +263,3 @@ def describe_unknown_tool(step: Step, name: str) -> str:
     tools = step.context.offer.parameters.function_tools
     tool_names = ", ".join(known for known in list_callable_names(tools) if known != USE_TOOL)
     return f"There is no tool named {name[:80]!r}. Available: {tool_names}."
-
-
-def parse_arguments(call: ToolCallPart) -> Any:
-    """Parse a call's arguments. Returns the raw text if it is not valid JSON."""
-    if not isinstance(call.args, str):
-        return call.args or {}
-    try:
-        arguments = JSON_DECODER.decode(call.args) if call.args.strip() else {}
-    except (ValueError, RecursionError):
-        return call.args
-    return call.args if is_too_deep(arguments) else arguments
-
-
-def is_too_deep(value: Any) -> bool:
-    """Return whether JSON is nested so deeply that encoding it could hit the recursion limit, which depends on the call stack."""
-    level = [value]
-    for _ in range(MAX_JSON_DEPTH):
-        below = [node.values() if isinstance(node, dict) else node for node in level if isinstance(node, dict | list)]
-        level = list(chain.from_iterable(below))
-        if not level:
-            return False
-    return True
-
-
-def cut_text(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}\n… ({len(text) - limit:,} more characters)"

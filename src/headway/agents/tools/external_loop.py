@@ -3,18 +3,30 @@
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from headway.actions import conversations
 from headway.agents.permission import call_without_run
 from headway.agents.roles import REMOTE_FAMILIES, ToolFamily
-from headway.agents.tools.execution import Execution, use_execution
+from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope, use_execution
 from headway.agents.tools.plan import get_turn_id
 from headway.agents.tools.toolbox import Result, Tool, Toolbox
 from headway.ledger.errors import NotFound
+from headway.ledger.scope import Scope
 from headway.ledger.todo import Todo
 from headway.storage.stores import todos as todo_store
+from headway.storage.transaction import Transaction
 
 # The other families need a run that Headway drives: to wait for sub-agents, report outcomes or pursue goals.
 ALLOWED_FAMILIES: Final[tuple[ToolFamily, ...]] = (*REMOTE_FAMILIES, "builtin", "own")
 DEFAULT_FAMILIES: Final = ("turn_plan", "tasks", "ledger")  # one planning family, and the lists
+
+
+def place_loop(tx: Transaction, scope: Scope, conversation: int | str | None) -> ResolvedScope:
+    """Find the conversation and the turn in which a loop works. Without a turn, a new one is opened."""
+    if scope.turn_id is None or conversation is not None:
+        scope = scope._replace(conversation_id=conversations.ensure(tx, scope.tenant_id, conversation).id)
+    if scope.turn_id is None:
+        scope = scope._replace(turn_id=conversations.open_turn(tx, scope.tenant_id, scope.conversation_id).id)
+    return resolve_scope(tx, scope)
 
 
 class ExternalLoop(NamedTuple):

@@ -25,7 +25,7 @@ def start_question(tx: Transaction, execution: Execution, arguments: AskPerson) 
 def poll_question(tx: Transaction, execution: Execution, _arguments: AskPerson, pending: Pending) -> dict[str, Any] | None:
     question = questions.get(tx, execution.scope.tenant_id, int(pending.id))
     if question.state == "canceled":
-        raise Conflict("Nobody answered before the run was stopped. Ask again if it still matters.")
+        raise Conflict("No person answered before the run was stopped. Ask again if it still matters.")
     return None if question.is_open else {"answer": question.answer, "answered_by": question.answered_by}
 
 

@@ -105,6 +105,8 @@ class Tool(NamedTuple):
     # The arguments that say what a call touches. A rule that always allows a call names them.
     key_arguments: tuple[str, ...] = ()
     path_arguments: tuple[str, ...] = ()  # those that are paths in the workspace
+    server: str = ""  # the MCP server that has the tool
+    schema: dict[str, Any] | None = None  # of the arguments, if an MCP server has sent one
     # The form in which this tool family returns an error.
     refuse: Callable[[str], Any] = lambda message: {"error": message}
     # The form of its result that our own agents get: without what they do not need.
@@ -116,7 +118,8 @@ class Tool(NamedTuple):
     is_hidden: bool = False  # a compatible form of another agent's tool: it can be called, but is not offered to our models
 
     def as_json(self) -> dict[str, Any]:
-        return {"name": self.name, "description": self.description, "input_schema": build_input_schema(self.arguments)}
+        schema = build_input_schema(self.arguments) if self.schema is None else self.schema
+        return {"name": self.name, "description": self.description, "input_schema": schema}
 
 
 @lru_cache(maxsize=512)
@@ -132,11 +135,19 @@ class Pending(NamedTuple):
     until: int = NEVER
 
 
+class ToolImage(NamedTuple):
+    """An image in a tool's result."""
+
+    media_type: str
+    data: str  # base64
+
+
 class Result(NamedTuple):
     value: Any
     is_error: bool
     is_uncertain: bool = False  # whether the call took effect is unknown
     is_transient: bool = False  # it failed transiently and is safe to repeat
+    images: tuple[ToolImage, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return {"result": self.value, "is_error": self.is_error}
@@ -159,7 +170,17 @@ class Toolbox:
     """All tools, by name."""
 
     def __init__(self, tools: Iterable[Tool]) -> None:
-        self.tools = {tool.name: tool for tool in tools}
+        self.fixed = {tool.name: tool for tool in tools}
+        self.extra: dict[str, list[Tool]] = {}  # tools of MCP servers, by family
+        self.version = 0  # counts the changes
+        self.tools = self.fixed
+
+    def replace_extra(self, family: str, tools: list[Tool]) -> None:
+        """Set the tools of a family that can change while the process runs. The names of other tools stay theirs."""
+        self.extra = {**self.extra, family: tools}
+        added = {tool.name: tool for tools in self.extra.values() for tool in tools}
+        self.tools = {**added, **self.fixed}
+        self.version += 1
 
     def find(self, name: str) -> Tool:
         tool = self.tools.get(match_name(name, self.tools))
@@ -310,6 +331,8 @@ def parse_arguments(tool: Tool, arguments: dict[str, Any]) -> Arguments:
 
 def to_result(value: Any) -> Result:
     """Wrap a tool's return value. Families report errors in different forms, which `is_error` makes uniform."""
+    if isinstance(value, Result):
+        return value
     refused = isinstance(value, dict) and (value.get("ok") is False or (set(value) == {"error"}))
     return Result(value, refused or (isinstance(value, str) and value.startswith("Error: ")))
 

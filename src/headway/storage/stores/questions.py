@@ -12,6 +12,10 @@ SELECT_WAITING = """SELECT 'approval', id, turn_id, goal_id, created_at FROM app
 SELECT_NEEDED = """SELECT 1 FROM approvals WHERE tenant_id = ? AND run_id = ? AND state = 'proposed'
     UNION ALL SELECT 1 FROM questions WHERE tenant_id = ? AND run_id = ? AND state = 'open' LIMIT 1"""
 
+COUNT_ALL_WAITING = """SELECT
+    (SELECT COUNT(*) FROM tenants t JOIN approvals a ON a.tenant_id = t.id AND a.state = 'proposed'),
+    (SELECT COUNT(*) FROM tenants t JOIN questions q ON q.tenant_id = t.id AND q.state = 'open')"""
+
 
 def insert(tx: Transaction, question: PersonQuestion) -> PersonQuestion:
     row = tx.one(INSERT, *question[1:])
@@ -62,6 +66,25 @@ def is_person_needed(tx: Transaction, tenant_id: int, run_id: str) -> bool:
 def list_waiting(tx: Transaction, tenant_id: int, limit: int) -> list[tuple[str, int, str | None, int | None]]:
     """List (kind, id, turn, goal) of what the tenant's agents wait for a person for, oldest first."""
     return [(str(row[0]), int(row[1]), row[2], row[3]) for row in tx.all(SELECT_WAITING, tenant_id, tenant_id, limit)]
+
+
+def count_open(tx: Transaction, tenant_id: int) -> tuple[int, int]:
+    """Return the numbers of open approvals and questions of the tenant."""
+    row = tx.one(
+        """SELECT (SELECT COUNT(*) FROM approvals WHERE tenant_id = ? AND state = 'proposed'),
+            (SELECT COUNT(*) FROM questions WHERE tenant_id = ? AND state = 'open')""",
+        tenant_id,
+        tenant_id,
+    )
+    assert row is not None
+    return int(row[0]), int(row[1])
+
+
+def count_all_waiting(tx: Transaction) -> tuple[int, int]:
+    """Count the open approvals and questions of all tenants. The join with tenants lets both databases use the indexes."""
+    row = tx.one(COUNT_ALL_WAITING)
+    assert row is not None
+    return int(row[0]), int(row[1])
 
 
 def count_waiting(tx: Transaction, tenant_id: int, turn_id: str, change: int) -> None:

@@ -196,7 +196,7 @@ def withdraw_message(tx: Transaction, tenant_id: int, run_id: str, n: int) -> No
 
 # Effects
 
-EFFECT_COLUMNS = "n, place, call_id, tool, arguments, state, result, started_at"
+EFFECT_COLUMNS = "n, place, call_id, tool, arguments, state, result, started_at, images"
 
 
 def load_effects(tx: Transaction, tenant_id: int, run_id: str, n: int) -> dict[int, Effect]:
@@ -224,9 +224,9 @@ def find_result(tx: Transaction, tenant_id: int, conversation_id: int, run_id: s
 def save_effect(tx: Transaction, tenant_id: int, run_id: str, effect: Effect) -> None:
     ended_at = 0 if effect.state in ("proposed", "started") else tx.now
     tx.run(
-        f"""INSERT INTO effects (run_id, tenant_id, {EFFECT_COLUMNS}, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        f"""INSERT INTO effects (run_id, tenant_id, {EFFECT_COLUMNS}, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (run_id, n, place) DO UPDATE SET arguments = excluded.arguments, state = excluded.state,
-            result = excluded.result, started_at = excluded.started_at, ended_at = excluded.ended_at""",
+            result = excluded.result, images = excluded.images, started_at = excluded.started_at, ended_at = excluded.ended_at""",
         run_id,
         tenant_id,
         *effect._replace(started_at=effect.started_at or tx.now),

@@ -1,11 +1,12 @@
 """Parameter types shared by several commands: ids, statuses, durations and amounts of money."""
 
+import json
 import re
 from typing import Any
 
 import click
 
-from headway.ledger.errors import HeadwayError
+from headway.ledger.errors import HeadwayError, Invalid
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Status, parse_status
 
@@ -23,7 +24,8 @@ class RowId(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         text = str(value).removeprefix("#")
         if not (text.isascii() and text.isdigit() and len(text) < 20) or int(text) > MAX_INTEGER:
-            self.fail(f"{str(value)[:60]!r} is not a {self.noun} id; ids look like 14 or #14.", param, ctx)
+            article = "an" if self.noun.startswith("a") else "a"
+            self.fail(f"{str(value)[:60]!r} is not {article} {self.noun} id; ids look like 14 or #14.", param, ctx)
         return int(text)
 
 
@@ -76,11 +78,23 @@ class Dollars(click.ParamType[float]):
         return float(match[1])
 
 
+def parse_json_object(text: str, name: str = "--args") -> dict[str, Any]:
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise Invalid(f"{name} must be one JSON object.")
+    return parsed
+
+
 TODO_ID = RowId("todo")
 TODO_ID_OR_NONE = RowIdOrNone("todo")
 GOAL_ID = RowId("goal")
 TOKEN_ID = RowId("token")
 SUB_GOAL_ID = RowId("sub-goal")
+APPROVAL_ID = RowId("approval")
+QUESTION_ID = RowId("question")
 STATUS = StatusName()
 SECONDS = Duration()
 DOLLARS = Dollars()

@@ -31,8 +31,9 @@ EXIT_CODES: tuple[tuple[type[HeadwayError], int], ...] = (
 )
 
 
-SENDER = "cli"  # of messages from the command line
+SENDER = "cli"  # of messages, decisions and answers from the command line
 UNFINISHED_EXIT_CODE = 6  # a turn ended without completing its work
+WAITING_EXIT_CODE = 7  # a turn waits for a person, and there is no terminal to ask on
 
 
 def get_exit_code(error: HeadwayError) -> int:

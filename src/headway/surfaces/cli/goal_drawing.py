@@ -86,8 +86,22 @@ def print_lines(lines: Sequence[StyledLine]) -> None:
 def render_goal_line(goal: dict[str, Any]) -> StyledLine:
     status = goal["status"]
     style = GOAL_STYLES[status]
-    parts = ((f"{GOAL_MARKS[status]} ", style), (f"#{goal['id']} [{status}] ", "dim"), (to_one_line(goal["description"]), style))
+    tag = f"#{goal['id']} [{status}{format_wait_for_person(goal)}] "
+    parts = ((f"{GOAL_MARKS[status]} ", style), (tag, "dim"), (to_one_line(goal["description"]), style))
     return StyledLine(parts, f"{format_done(goal)}  {format_money(goal['cost_usd'])}")
+
+
+def format_wait_for_person(goal: dict[str, Any]) -> str:
+    """Name what the goal waits for a person for: `, waits for approval #3`. Empty if it does not."""
+    wait = goal.get("waiting_for")
+    return f", waits for {wait['kind']} #{wait['id']}" if wait else ""
+
+
+def describe_person_action(wait: dict[str, Any]) -> str:
+    """Say how a person can decide what a goal waits for."""
+    if wait["kind"] == "approval":
+        return f"Decide with `headway approvals approve {wait['id']}` or `headway approvals reject {wait['id']}`."
+    return f"Answer with `headway questions answer {wait['id']} TEXT`."
 
 
 def format_done(goal: dict[str, Any]) -> str:
@@ -105,6 +119,7 @@ def render_header(goal: dict[str, Any]) -> Iterator[StyledLine]:
         (
             ("  ", ""),
             (status, style),
+            (format_wait_for_person(goal), "yellow"),
             (f"  {format_progress_bar(goal)}", ""),
             (f"  {format_spending(goal)}  {format_replans(goal)}", "dim"),
         ),
@@ -123,6 +138,8 @@ def render_header(goal: dict[str, Any]) -> Iterator[StyledLine]:
         yield StyledLine((("  because   ", "dim"), (to_one_line(goal["pause_reason"]), "")), may_wrap=True)
     if status == "paused":
         yield from render_pause(goal)
+    if goal.get("waiting_for"):
+        yield StyledLine((("  next      ", "dim"), (describe_person_action(goal["waiting_for"]), "")), may_wrap=True)
 
 
 def render_pause(goal: dict[str, Any]) -> Iterator[StyledLine]:

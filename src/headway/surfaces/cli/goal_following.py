@@ -13,12 +13,13 @@ from headway.settings import Settings
 from headway.storage.retry import StorageRetry
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.context import Invocation
-from headway.surfaces.cli.goal_drawing import LAST_ENTRIES
+from headway.surfaces.cli.goal_drawing import LAST_ENTRIES, describe_person_action
 from headway.surfaces.cli.goal_view import GoalView, open_goal_view
 from headway.surfaces.log_lines import configure_plain_logging
 
 ENGINE_POLL_S = 1.0
 MAX_RUNS = 500
+PEOPLE_EVENTS = {"approval_requested", "approval_decided", "question_asked", "question_answered"}
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -79,6 +80,11 @@ class GoalFollower:
                     view.update(await self.headway.database.read(self.load_goal))
                     if data["goal"]["status"] != "active":
                         return
+                elif kind in PEOPLE_EVENTS and data["goal_id"] == self.goal_id:
+                    goal = await self.headway.database.read(self.load_goal)
+                    view.update(goal)
+                    if wait := goal["waiting_for"]:
+                        view.note(f"An agent waits for {wait['kind']} #{wait['id']}. {describe_person_action(wait)}")
                 elif kind in ("halted", "unhalted"):
                     view.note("Everything is halted." if kind == "halted" else "The halt is lifted.")
 

@@ -1,7 +1,7 @@
 """Shows a turn in the terminal while it runs: the agent's text, its tool calls, and the todo list below them."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 THINKING = "thinking"
+WAITING = "waiting for you"
 MAX_ITEMS = 8
 MAX_SUMMARY_LENGTH = 60
 DRAFT_CONTEXT = 500  # characters of the answer that are shown while a person types
@@ -70,6 +71,7 @@ class LiveTurnView:
         self.live: Live | None = None
         self.streamed_text = ""
         self.draft = ""  # what a person is typing to the agent
+        self.hint = ""  # how to answer what the turn waits for
         self.activity = THINKING
         self.items: list[dict[str, Any]] = []
 
@@ -135,6 +137,15 @@ class LiveTurnView:
         self.activity = f"attempt {data['attempt']} of {data['attempts']}"
         self.note(format_wait(data["retry_at"], data["reason"]), "yellow")
 
+    def on_approval_decided(self, data: dict[str, Any]) -> None:
+        approval = data["approval"]
+        by = f" by {approval['decided_by']}" if approval["decided_by"] else ""
+        self.note(f"{approval['tool']} {approval['state']}{by}")
+
+    def on_question_answered(self, data: dict[str, Any]) -> None:
+        question = data["question"]
+        self.note(f"answered: {question['answer']}" if question["answer"] else f"the question is {question['state']}")
+
     def on_compacted(self, data: dict[str, Any]) -> None:
         self.note(f"older messages shortened: from {data['tokens_before']:,} to {data['tokens_after']:,} tokens")
 
@@ -157,12 +168,37 @@ class LiveTurnView:
         self.draft = draft
         self.refresh()
 
+    def ask(self, lines: list[str], hint: str) -> None:
+        """Print what a person must decide, and show how to answer below it."""
+        from rich.text import Text  # noqa: PLC0415
+
+        self.hint = hint
+        self.print(Text("\n".join(lines), "yellow"))
+        self.refresh()
+
+    def hide_question(self) -> None:
+        self.hint = ""
+        self.refresh()
+
+    @contextmanager
+    def suspended(self) -> Iterator[None]:
+        """Leave the terminal to another program."""
+        assert self.live is not None
+        self.live.stop()
+        try:
+            yield
+        finally:
+            self.live.start()
+            self.refresh()
+
     def show_resume_hint(self, conversation_id: int) -> None:
         self.note(f"conversation {conversation_id}: continue with `headway chat --conversation {conversation_id}`")
 
     def print(self, content: "RenderableType") -> None:
         self.refresh()  # the printed text replaces the live text below
-        self.console.print(content)
+        # Rich's own thread draws with this lock. Between them, it could draw below the wrong line and leave an old one behind.
+        with self.live._lock if self.live else nullcontext():
+            self.console.print(content)
 
     def render_markdown(self, text: str) -> "RenderableType":
         from rich.markdown import Markdown  # noqa: PLC0415
@@ -181,12 +217,15 @@ class LiveTurnView:
         from rich.text import Text  # noqa: PLC0415
 
         shown = self.streamed_text[-DRAFT_CONTEXT:] if self.draft else self.streamed_text  # so that the draft stays on the screen
-        parts: list[RenderableType] = [self.render_markdown(shown) if shown else Spinner("dots", Text(self.activity, "dim"))]
+        activity = WAITING if self.hint else self.activity
+        parts: list[RenderableType] = [self.render_markdown(shown) if shown else Spinner("dots", Text(activity, "dim"))]
         if self.items:
             open_count = sum(item["status"] != "done" for item in self.items)
             title = f"{len(self.items) - open_count} of {len(self.items)} done"
             parts.append(Panel(self.render_todos(), title=title, title_align="left", border_style="dim"))
-        if self.draft:
+        if self.hint:
+            parts.append(Text(self.hint, "bold yellow"))
+        if self.draft or self.hint:
             parts.append(Text(f"you › {self.draft}"))
         return parts
 

@@ -2,10 +2,13 @@
 
 The feed describes the ledger: an answer may be withdrawn, and a message may arrive without live text before it. Here every text
 starts, grows and either finishes or is withdrawn, so that any streaming protocol can express it.
+
+A turn that waits for a person ends its stream, and the next stream continues it. That stream translates the turn from its start, so
+that calls have the same ids as before, and leaves out what the client has.
 """
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator
+from typing import Any, Literal, NamedTuple
 
 TODO_LIST_KEYS = ("total", "remaining", "current", "items")
 # Events that a front end may show beside the conversation, or ignore.
@@ -23,6 +26,9 @@ SIDE_EVENT_KINDS = frozenset(
         "operator_notice",
     }
 )
+PERSON_EVENT_KINDS = frozenset({"approval_requested", "approval_decided", "question_asked", "question_answered"})
+ASK_PERSON = "ask_person"
+NO_ANSWER = "The turn ended before anyone answered."
 
 
 class TurnStarted(NamedTuple):
@@ -61,6 +67,19 @@ class ToolCallFinished(NamedTuple):
     is_error: bool
 
 
+class QuestionAsked(NamedTuple):
+    """An agent asked a person. It looks like a call of ask_person, also if a sub-agent asks."""
+
+    id: str
+    arguments: dict[str, Any]
+
+
+class QuestionAnswered(NamedTuple):
+    id: str
+    answer: str
+    is_canceled: bool
+
+
 class TodosUpdated(NamedTuple):
     todos: dict[str, Any]
 
@@ -91,6 +110,8 @@ TurnEvent = (
     | TextWithdrawn
     | ToolCallStarted
     | ToolCallFinished
+    | QuestionAsked
+    | QuestionAnswered
     | TodosUpdated
     | SideEvent
     | TurnFinished
@@ -99,18 +120,82 @@ TurnEvent = (
 )
 
 
-class TurnEventTranslator:
-    """Holds the state of a turn: the run that answers it, the text being streamed, and the tool calls without a result."""
+class WaitingItem(NamedTuple):
+    """An approval or a question that the turn waits for, and the id of its call in the stream."""
 
-    def __init__(self) -> None:
+    call_id: str
+    document: dict[str, Any]
+
+
+ItemKind = Literal["approval", "question"]
+ItemKey = tuple[ItemKind, int]
+
+
+class KnownParts(NamedTuple):
+    """The parts of a turn that a client has from an earlier stream."""
+
+    calls: Collection[str] = ()
+    results: Collection[str] = ()  # the calls whose results it has
+    texts: Collection[str] = ()
+    decisions: Collection[str] = ()  # the calls that it was asked to approve
+
+
+class TurnEventTranslator:
+    """Holds the state of a turn: the run that answers it, the text being streamed, the calls without a result, and what it waits
+    for a person for."""
+
+    def __init__(self, known: KnownParts | None = None) -> None:
+        self.is_continued = known is not None
+        known = known or KnownParts()
+        self.missing_calls = set(known.calls)  # calls that the client has and that are not translated yet
+        self.known_results = frozenset(known.results)
+        self.known_texts = list(known.texts)
+        self.missed_todos: TodosUpdated | None = None
         self.turn_id = ""
         self.run_id = ""
-        self.parts = 0  # numbers texts and calls: the ids that models choose may repeat in later turns
+        self.calls_count = 0  # numbers the calls: the ids that models choose may repeat in later turns
+        self.texts_count = len(known.texts) + len(known.calls)  # numbers the texts, differently in each stream
         self.text_id = ""  # the id of the text being streamed
         self.content = ""
-        self.calls: dict[str, str] = {}
+        self.calls: dict[tuple[str, str], str] = {}  # the ids of calls without a result, by run and the model's id
+        self.unasked: dict[tuple[str, str], ToolCallStarted] = {}  # calls of ask_person that have not stored their question
+        self.waiting: dict[ItemKey, WaitingItem] = {}
+        self.rejected_calls: set[str] = set()
 
     def translate(self, kind: str, data: dict[str, Any]) -> Iterator[TurnEvent]:
+        """Translate an event, without what the client has."""
+        if kind == "message" and data["role"] == "assistant" and not self.text_id and self.has_text(data["content"]):
+            return
+        for turn_event in self.translate_all(kind, data):
+            if not self.is_known(turn_event):
+                if self.missed_todos and not isinstance(turn_event, TurnStarted):
+                    yield self.missed_todos
+                    self.missed_todos = None
+                yield turn_event
+
+    def has_text(self, content: str) -> bool:
+        if content in self.known_texts:
+            self.known_texts.remove(content)  # the agent may say the same again
+            return True
+        return bool(self.missing_calls)
+
+    def is_known(self, turn_event: TurnEvent) -> bool:
+        """Whether the client has this. It has everything before the last of its calls."""
+        is_earlier = bool(self.missing_calls)
+        match turn_event:
+            case ToolCallStarted(id) | QuestionAsked(id):
+                self.missing_calls.discard(id)
+                return is_earlier
+            case ToolCallFinished(id) | QuestionAnswered(id):
+                return is_earlier or id in self.known_results
+            case TodosUpdated():
+                self.missed_todos = turn_event if is_earlier else None
+                return is_earlier
+            case SideEvent():
+                return is_earlier
+        return False
+
+    def translate_all(self, kind: str, data: dict[str, Any]) -> Iterator[TurnEvent]:
         match kind:
             case "turn_started":
                 self.turn_id, self.run_id = data["turn_id"], data["run_id"]
@@ -119,9 +204,10 @@ class TurnEventTranslator:
                 yield from self.withdraw() if data.get("restart") else self.append_text(data["text"])
             case "message" if data["role"] == "assistant":
                 yield from self.settle(data["content"])
-            case "tool_call" | "tool_result" if data["run_id"] == self.run_id:  # calls of sub-agents are not shown
-                yield from self.withdraw()
+            case "tool_call" | "tool_result":
                 yield from self.translate_tool(kind, data)
+            case _ if kind in PERSON_EVENT_KINDS:
+                yield from self.translate_person(kind, data)
             case "todos_updated":
                 yield TodosUpdated({name: data[name] for name in TODO_LIST_KEYS})
             case "refused":
@@ -135,7 +221,8 @@ class TurnEventTranslator:
 
     def append_text(self, delta: str) -> Iterator[TurnEvent]:
         if not self.text_id:
-            self.text_id = self.next_part_id()
+            self.texts_count += 1
+            self.text_id = f"{self.turn_id}:{self.calls_count}.{self.texts_count}"
             yield TextStarted(self.text_id)
         self.content += delta
         yield TextAppended(self.text_id, delta)
@@ -155,15 +242,54 @@ class TurnEventTranslator:
             self.text_id = self.content = ""
 
     def translate_tool(self, kind: str, data: dict[str, Any]) -> Iterator[TurnEvent]:
-        if kind == "tool_call":
-            self.calls[data["call_id"]] = self.next_part_id()
-            yield ToolCallStarted(self.calls[data["call_id"]], data["tool"], data["arguments"])
-        elif data["call_id"] in self.calls:
-            yield ToolCallFinished(self.calls.pop(data["call_id"]), data["result"], data["is_error"])
+        """Translate a call. Those of sub-agents are not shown, except the ones that a person must approve."""
+        key = (data["run_id"], data["call_id"])
+        if data["run_id"] == self.run_id:
+            yield from self.withdraw()
+            if kind == "tool_call":
+                self.calls_count += 1
+                started = ToolCallStarted(f"{self.turn_id}:{self.calls_count}", data["tool"], data["arguments"])
+                if started.tool == ASK_PERSON:
+                    self.unasked[key] = started
+                else:
+                    yield self.start_call(key, started)
+        if kind == "tool_result":
+            if key in self.unasked:  # no question was stored
+                yield self.start_call(key, self.unasked.pop(key))
+            if key in self.calls:
+                yield ToolCallFinished(self.calls.pop(key), data["result"], data["is_error"])
 
-    def next_part_id(self) -> str:
-        self.parts += 1
-        return f"{self.turn_id}:{self.parts}"
+    def start_call(self, key: tuple[str, str], started: ToolCallStarted) -> ToolCallStarted:
+        self.calls[key] = started.id
+        return started
+
+    def translate_person(self, kind: str, data: dict[str, Any]) -> Iterator[TurnEvent]:
+        if "approval" in data:
+            yield from self.translate_approval(kind, data["approval"])
+        else:
+            yield from self.translate_question(kind, data["question"])
+        yield SideEvent(kind, data)
+
+    def translate_approval(self, kind: str, approval: dict[str, Any]) -> Iterator[TurnEvent]:
+        if kind == "approval_requested":
+            key = (approval["run_id"], approval["call_id"])
+            if key not in self.calls:
+                shown = ToolCallStarted(f"{self.turn_id}:approval-{approval['id']}", approval["tool"], approval["arguments"])
+                yield self.start_call(key, self.unasked.pop(key, shown))
+            self.waiting["approval", approval["id"]] = WaitingItem(self.calls[key], approval)
+        elif (item := self.waiting.pop(("approval", approval["id"]), None)) and approval["state"] == "rejected":
+            self.rejected_calls.add(item.call_id)
+
+    def translate_question(self, kind: str, question: dict[str, Any]) -> Iterator[TurnEvent]:
+        id = f"{self.turn_id}:question-{question['id']}"
+        if kind == "question_asked":
+            asking = next((key for key in self.unasked if key[0] == question["run_id"]), None)
+            if asking:
+                del self.unasked[asking]
+            self.waiting["question", question["id"]] = WaitingItem(id, question)
+            yield QuestionAsked(id, {name: question[name] for name in ("question", "choices")})
+        elif self.waiting.pop(("question", question["id"]), None):
+            yield QuestionAnswered(id, question["answer"], question["state"] != "answered")
 
 
 def build_final_event(kind: str, data: dict[str, Any]) -> TurnEvent:

@@ -4,29 +4,50 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.responses import Response
 
 from headway.actions import turns
+from headway.actions.people import waiting
 from headway.feed import FeedEvent
-from headway.ledger.errors import TurnRunning
+from headway.ledger.errors import StorageError, TurnRunning, TurnWaiting
 from headway.ledger.job import Job
 from headway.surfaces.http.request_context import Action, RequestContext
-from headway.surfaces.http.routes.events import EventStream, StreamEncoder
-from headway.surfaces.http.server_sent_events import HEARTBEAT_COMMENT, encode_events
+from headway.surfaces.http.routes.events import EventStream, FindEnd, StreamEncoder
+from headway.surfaces.http.server_sent_events import HEARTBEAT_COMMENT
+from headway.surfaces.http.turn_events import TurnEventTranslator
 
 BeginTurn = Action[dict[str, Any]]
 EventEncoder = Callable[[str, dict[str, Any]], str]
+
+
+class TurnEncoder(Protocol):
+    """Encodes a turn in another protocol."""
+
+    translator: TurnEventTranslator
+
+    def encode(self, kind: str, data: dict[str, Any]) -> str: ...
+
+    def encode_wait(self) -> str:
+        """End the stream of a turn that waits for a person."""
+
+    def encode_error(self, message: str, code: str) -> str: ...
+
+
+CreateEncoder = Callable[[str], TurnEncoder]  # takes the id of the turn
 
 TURN_POLL_S = 0.1  # how often to check whether the running turn has ended
 REQUEST_ALLOWANCE_S = 30  # for everything except the wait
 
 
 async def stream_turn(
-    request: RequestContext, begin: BeginTurn, started_jobs: list[Job], wait_s: float, encode: StreamEncoder = encode_events
+    request: RequestContext, begin: BeginTurn, started_jobs: list[Job], wait_s: float, create_encoder: CreateEncoder | None = None
 ) -> Response:
-    """Start a turn and return a stream of its events that ends with it. Disconnecting does not stop the turn."""
+    """Start or continue a turn and return a stream of its events that ends with it. Disconnecting does not stop the turn.
+
+    In another protocol, the stream also ends when the turn waits for a person.
+    """
     feed = request.headway.feed
     tenant_id = await request.read(lambda _tx, tenant_id: tenant_id)
     channel, reader = await feed.open(tenant_id, None, None)  # before the turn starts, so that no event is missed
@@ -43,7 +64,12 @@ async def stream_turn(
         raise
     reader.follow_turn(turn_id, start - 1)
     request.request.scope["headway.deadline"].reschedule(None)  # a stream has no time limit
-    return EventStream(feed, channel, reader, request, encode)
+    if create_encoder is None:
+        return EventStream(feed, channel, reader, request)
+    encoder = create_encoder(turn_id)
+    return EventStream(
+        feed, channel, reader, request, build_encoder(encoder.encode), build_wait_check(request, tenant_id, turn_id, encoder)
+    )
 
 
 async def begin_when_free(request: RequestContext, begin: BeginTurn, wait_s: float) -> Response:
@@ -54,6 +80,8 @@ async def begin_when_free(request: RequestContext, begin: BeginTurn, wait_s: flo
     while True:
         try:
             return await request.post(begin, 202)
+        except TurnWaiting:  # it may take a person hours to decide
+            raise
         except TurnRunning:
             if time.monotonic() >= until or await request.request.is_disconnected():  # the caller no longer waits
                 raise
@@ -74,3 +102,18 @@ def build_encoder(encode: EventEncoder) -> StreamEncoder:
         return "".join(frames).encode()
 
     return encode_turn
+
+
+def build_wait_check(request: RequestContext, tenant_id: int, turn_id: str, encoder: TurnEncoder) -> FindEnd:
+    async def find_end() -> bytes:
+        """End the stream if the turn waits for a person, for exactly what the client has read about."""
+        announced = encoder.translator.waiting
+        if not announced:
+            return b""
+        try:
+            is_over = await request.headway.database.read(lambda tx: waiting.is_waiting_for(tx, tenant_id, turn_id, announced))
+        except StorageError:
+            return b""  # the next event or heartbeat checks again
+        return encoder.encode_wait().encode() if is_over else b""
+
+    return find_end

@@ -15,7 +15,17 @@ PAGE_POLICY = (
 )
 CACHE_FOREVER = "public, max-age=31536000, immutable"
 ALWAYS_REVALIDATE = "no-cache"
-PAGE_PATHS = ("/", "/c/{conversation_id}", "/board", "/goals", "/goals/{goal_id}", "/operations")
+PAGE_PATHS = (
+    "/",
+    "/c/{conversation_id}",
+    "/board",
+    "/goals",
+    "/goals/{goal_id}",
+    "/approvals",
+    "/approvals/{approval_id}",
+    "/questions/{question_id}",
+    "/operations",
+)
 
 
 async def serve_page(request: Request) -> Response:

@@ -25,14 +25,16 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.cli.context import (
     SENDER,
     UNFINISHED_EXIT_CODE,
+    WAITING_EXIT_CODE,
     Command,
     Invocation,
     TenantDatabase,
     pass_invocation,
     read_standard_input,
 )
+from headway.surfaces.cli.person_prompts import PersonPrompts
 from headway.surfaces.cli.turn_view import LiveTurnView, TurnView, open_turn_view
-from headway.surfaces.cli.typed_lines import read_typed_lines
+from headway.surfaces.cli.typed_lines import TypedLine, read_typed_lines
 from headway.surfaces.log_lines import configure_plain_logging
 
 if TYPE_CHECKING:
@@ -59,7 +61,8 @@ END_EVENTS = {"turn_finished", "turn_failed", "turn_canceled", "turn_paused"}
 def chat(invocation: Invocation, message: str | None, queue: bool, paths: tuple[Path, ...], going_on: bool) -> None:  # noqa: FBT001  click's flags
     """Send MESSAGE to an agent, or chat turn by turn. Ctrl-C stops a turn, Ctrl-D ends the chat.
 
-    On a terminal, a line that you type while the agent works is sent to it; it reads the line at its next step.
+    On a terminal, a line that you type while the agent works is sent to it; it reads the line at its next step. If a tool call
+    needs approval, or the agent asks a question, you are asked here.
 
     Without MESSAGE and without a terminal, the message is read from standard input.
     """
@@ -82,6 +85,7 @@ def chat(invocation: Invocation, message: str | None, queue: bool, paths: tuple[
             if message is not None:
                 runner.run(session.turn(message))
             else:
+                runner.run(session.resume())
                 run_prompt_loop(lambda line: runner.run(session.turn(parse_message(line))), settings)
         finally:
             runner.run(session.end())
@@ -108,7 +112,7 @@ def choose_conversation(ledger: TenantDatabase, *, going_on: bool) -> int:
 def choose_exit_code(turn: dict[str, Any], *, once: bool) -> int:
     """Tell a turn that failed from one that ended early. In a chat, a person has read why it ended early."""
     if turn["status"] != "finished":
-        return 1
+        return WAITING_EXIT_CODE if turn["status"] == "waiting" else 1
     return UNFINISHED_EXIT_CODE if once and turn["outcome"] not in COMPLETE_OUTCOMES else 0
 
 
@@ -167,9 +171,7 @@ class ChatSession:
         headway = self.active_headway
         with open_turn_view(quiet=self.call.as_json) as view:
             await headway.agents_ready()
-            if interrupted_job := await headway.database.write(self.requeue_interrupted):
-                view.note("Finishing the interrupted turn first.")
-                await self.follow(interrupted_job, view, lambda: headway.engine.adopt(interrupted_job.id))
+            await self.finish_interrupted(view)
             scope = self.scope
             job = await headway.database.write(
                 lambda tx: headway.begin_turn(tx, scope.tenant_id, scope.conversation_id, content, self.mode, self.attachments)
@@ -179,6 +181,20 @@ class ChatSession:
         document = await headway.database.read(lambda tx: self.document(tx, turns.get_turn_id(job)))
         self.exit_code = choose_exit_code(document["turn"], once=self.once)
         self.call.answer(document, lambda: view.show_resume_hint(self.scope.conversation_id) if self.once else None)
+
+    async def resume(self) -> None:
+        """Finish an interrupted turn of the conversation, for a chat that begins with a prompt."""
+        headway, scope = self.active_headway, self.scope
+        if await headway.database.read(lambda tx: turns.find_running(tx, scope.tenant_id, scope.conversation_id)):
+            with open_turn_view(quiet=False) as view:
+                await headway.agents_ready()
+                await self.finish_interrupted(view)
+
+    async def finish_interrupted(self, view: TurnView) -> None:
+        headway = self.active_headway
+        if interrupted_job := await headway.database.write(self.requeue_interrupted):
+            view.note("Finishing the interrupted turn first.")
+            await self.follow(interrupted_job, view, lambda: headway.engine.adopt(interrupted_job.id))
 
     def requeue_interrupted(self, tx: Transaction) -> Job | None:
         """Requeue the running turn of this conversation if its process has died, and return its job. None: nothing to resume."""
@@ -192,38 +208,55 @@ class ChatSession:
         return job if job.state in ("queued", "delayed") and not waits_for_money else None
 
     async def follow(self, job: Job, view: TurnView, begin: Callable[[], None]) -> None:
-        """Show events until the turn ends. Raise Halted if the kill switch stops the turn."""
+        """Show events until the turn ends or waits for a person who is not here. Raise Halted if the kill switch stops the turn."""
         headway = self.active_headway
         channel, reader = await headway.feed.open(self.scope.tenant_id, self.scope.conversation_id, None)
         reader.follow_turn(turns.get_turn_id(job), reader.after)
         begin()
         loop = asyncio.get_running_loop()
-        watch = loop.create_task(self.leave_when_halted(job, reader))
-        loop.add_signal_handler(signal.SIGINT, lambda: loop.create_task(self.cancel(job)))
+        watch: asyncio.Task[None] | None = None
         try:
-            async with self.steer(job, view):
+            async with self.attend(job, view) as people:
+                loop.add_signal_handler(signal.SIGINT, lambda: people.screen.locked() or loop.create_task(self.cancel(job)))
+                if job.state != "running":  # it may have begun to wait in another process
+                    await people.load(turns.get_turn_id(job))
+                watch = loop.create_task(self.leave_when_stuck(job, reader, people))
                 async for events in headway.feed.follow(channel, reader):
-                    for event in events:
-                        view.show(event.kind, event.decode_data())
-                        if event.kind in END_EVENTS:
-                            return
+                    async with people.screen:
+                        for event in events:
+                            data = event.decode_data()
+                            view.show(event.kind, data)
+                            people.hear(event.kind, data)
+                            if event.kind in END_EVENTS:
+                                return
         finally:
-            watch.cancel()
+            if watch:
+                watch.cancel()
             loop.remove_signal_handler(signal.SIGINT)
             headway.feed.leave(channel, reader)
+        if people.is_unattended:
+            view.note(people.explain(self.scope.conversation_id))
+            return
         await headway.database.read(halts.check)
         raise Halted
 
     @asynccontextmanager
-    async def steer(self, job: Job, view: TurnView) -> AsyncIterator[None]:
-        """Send the lines that a person types on the terminal to the turn."""
+    async def attend(self, job: Job, view: TurnView) -> AsyncIterator[PersonPrompts]:
+        """Read the lines that a person types on the terminal: answers to what the turn asks, and otherwise messages to the turn."""
+        people = PersonPrompts(self.active_headway, self.scope.tenant_id, view)
         if not isinstance(view, LiveTurnView):
-            yield
+            yield people
             return
         sending: list[asyncio.Task[None]] = []
-        with read_typed_lines(view.show_draft, lambda line: sending.append(asyncio.create_task(self.send(job, line, view)))):
-            yield
+
+        def take(line: str) -> None:
+            work = people.answer(line) if people.wants() else self.send(job, line, view)
+            sending.append(asyncio.create_task(work))
+
+        with read_typed_lines(TypedLine(view.show_draft, take, people.postpone)) as people.keyboard:
+            yield people
         await asyncio.gather(*sending)
+        view.hide_question()
         if view.draft:
             view.note(f"Not sent: {view.draft}")
             view.show_draft("")
@@ -237,11 +270,17 @@ class ChatSession:
         except HeadwayError as error:
             view.note(f"Not sent: {line} ({error})")
 
-    async def leave_when_halted(self, job: Job, reader: FeedReader) -> None:
-        """Close the reader once a halt has stopped the turn, because a halted turn publishes no further events."""
-        while job.id in self.active_headway.engine.tasks or not await self.active_headway.database.read(halts.find_active):
+    async def leave_when_stuck(self, job: Job, reader: FeedReader, people: PersonPrompts) -> None:
+        """Close the reader once nothing runs here any more: a turn that is halted, or waits for a person, publishes no events."""
+        while not await self.is_stuck(job, people):
             await asyncio.sleep(HALT_POLL_S)
         reader.leave()
+
+    async def is_stuck(self, job: Job, people: PersonPrompts) -> bool:
+        headway = self.active_headway
+        if people.is_unattended:
+            return people.is_postponed or not headway.engine.tasks
+        return job.id not in headway.engine.tasks and await headway.database.read(halts.find_active) is not None
 
     async def cancel(self, job: Job) -> None:
         with suppress(TurnEnded):

@@ -8,13 +8,14 @@ from headway.actions import halts, jobs
 from headway.ledger.errors import HeadwayError, UntrustedFolder
 from headway.ledger.job import Halt
 from headway.ledger.text import to_one_line
-from headway.settings import Settings, inspect_current_folder, redact_database_url
+from headway.settings import Settings, build_redactor, get_environment, inspect_current_folder, redact_database_url
 from headway.storage.direct import DirectDatabase
 from headway.storage.health import check_database
 from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
 from headway.surfaces.cli.findings import Finding
 from headway.surfaces.cli.model_checks import inspect_models
+from headway.surfaces.cli.policy_checks import inspect_policy
 from headway.surfaces.cli.render import format_time
 from headway.trust import Inspection, summarize
 
@@ -23,7 +24,7 @@ from headway.trust import Inspection, summarize
 @click.option("--call", "may_call", is_flag=True, help="Try each model with one small request, which costs a little.")
 @pass_invocation
 def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  named by click
-    """Check the database, the engine, the models and the operator's channels. Says how to fix problems."""
+    """Check the database, the engine, the models, the operator's channels and the policy. Says how to fix problems."""
     inspection = inspect_current_folder(invocation.home)
     try:
         settings = invocation.load_settings()
@@ -37,6 +38,8 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
             *inspect_models(settings, may_call=may_call),
             *inspect_prices(settings),
             *inspect_channels(settings),
+            *inspect_policy(settings),
+            *inspect_mcp(settings),
             *inspect_skills(settings),
         ]
     healthy = all(finding.ok for finding in findings)
@@ -110,6 +113,28 @@ def inspect_skills(settings: Settings) -> list[Finding]:
 
 def describe_channel(channel: Any) -> str:
     return str(channel.service_name) if channel else "this entry of HEADWAY_NOTIFY is not the URL of a known service"
+
+
+def inspect_mcp(settings: Settings) -> list[Finding]:
+    """Start each MCP server and list its tools."""
+    import asyncio  # noqa: PLC0415  only needed if there are servers
+    from pathlib import Path  # noqa: PLC0415
+
+    from headway.agents.mcp.config import FILE_NAME, load_servers  # noqa: PLC0415
+
+    try:
+        configs = load_servers(Path(settings.home, FILE_NAME), get_environment())
+    except HeadwayError as error:
+        return [Finding("mcp", str(error), ok=False)]
+    if not configs:
+        return []
+    from headway.agents.mcp.tools import check_servers  # noqa: PLC0415
+
+    secrets = [secret for config in configs for secret in config.secrets]
+    return [
+        Finding("mcp", error or f"{name}: {count} tools", ok=not error)
+        for name, count, error in asyncio.run(check_servers(configs, build_redactor(settings, *secrets)))
+    ]
 
 
 def inspect_prices(settings: Settings) -> list[Finding]:

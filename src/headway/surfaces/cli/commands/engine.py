@@ -18,7 +18,7 @@ from headway.ledger.run import Run, to_dollars
 from headway.ledger.schedule import Schedule
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
-from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, format_duration
+from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, format_duration, parse_json_object
 from headway.surfaces.cli.context import (
     SENDER,
     TENANT_WIDE,
@@ -252,13 +252,7 @@ def check_tool(settings: Settings, ledger: TenantDatabase, work: dict[str, Any])
 def build_tool_work(ledger: TenantDatabase, name: str | None, arguments: str) -> dict[str, Any]:
     if name is None:
         return {}
-    try:
-        parsed_arguments = json.loads(arguments)
-    except (ValueError, RecursionError):
-        parsed_arguments = None
-    if not isinstance(parsed_arguments, dict):
-        raise Invalid("--args must be one JSON object.")
-    return {"tool": {"name": name, "arguments": parsed_arguments, "conversation_id": ledger.scope.conversation_id}}
+    return {"tool": {"name": name, "arguments": parse_json_object(arguments), "conversation_id": ledger.scope.conversation_id}}
 
 
 @schedule.command("list")

@@ -28,8 +28,11 @@ WRIT_TEXT = TypeAdapter(agents.WritText)
 @routes.get("/tools", summary="List the tools with their schemas", **document_route({200: agents.ManyTools}))
 async def list_tools(request: Request) -> Response:
     call = RequestContext(request)
+    headway = call.headway
     await call.read(lambda _tx, _tenant_id: None)
-    return to_json_response({"tools": call.headway.remote_tools.catalogue()})
+    await headway.prepare_tools(headway.roles.find("index"))
+    mcp_tools = [{**tool.as_json(), "server": tool.server} for tools in headway.toolbox.extra.values() for tool in tools]
+    return to_json_response({"tools": [*headway.remote_tools.catalogue(), *mcp_tools]})
 
 
 @routes.post(

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from fastapi import APIRouter
@@ -23,6 +23,7 @@ from headway.surfaces.http.server_sent_events import MEDIA_TYPE, encode_events
 routes = APIRouter(prefix="/v1", tags=["events"])
 
 StreamEncoder = Callable[[Sequence[FeedEvent]], bytes]
+FindEnd = Callable[[], Awaitable[bytes]]  # returns the last bytes of a stream that ends now, or nothing
 
 LAST_EVENT_ID_PARAMETER = {
     "name": "Last-Event-ID",
@@ -98,7 +99,13 @@ class EventStream(Response):
     """Streams events as they arrive, straight to the server: a thousand readers cost little more than a thousand writes."""
 
     def __init__(
-        self, feed: Feed, channel: FeedChannel, reader: FeedReader, request: RequestContext, encode: StreamEncoder = encode_events
+        self,
+        feed: Feed,
+        channel: FeedChannel,
+        reader: FeedReader,
+        request: RequestContext,
+        encode: StreamEncoder = encode_events,
+        find_end: FindEnd | None = None,
     ) -> None:
         super().__init__(headers={"X-Accel-Buffering": "no"}, media_type=MEDIA_TYPE)
         del self.headers["content-length"]
@@ -107,6 +114,7 @@ class EventStream(Response):
         self.reader = reader
         self.call = request
         self.encode = encode
+        self.find_end = find_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         watch = asyncio.create_task(self._watch_disconnect(receive))
@@ -119,6 +127,9 @@ class EventStream(Response):
                 events.clear()  # so that a slow reader keeps the bytes only, not the events as well
                 if body:
                     await send({"type": "http.response.body", "body": body, "more_body": True})
+                if self.find_end and (end := await self.find_end()):
+                    await send({"type": "http.response.body", "body": end, "more_body": True})
+                    break
                 if time.monotonic() > next_look:
                     next_look = time.monotonic() + self.feed.heartbeat_s
                     if not await self._is_still_admitted():

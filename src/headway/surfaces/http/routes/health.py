@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from headway.actions import views
+from headway.actions.people import waiting
 from headway.assembly import Headway
 from headway.storage.migrate import get_current_version, get_newest_version
 from headway.surfaces.http.openapi import document_route
@@ -77,6 +78,9 @@ async def metrics(request: Request) -> Response:
     todos = Gauge("headway_todos", "Todos by status", ("status",), registry=seen)
     for status, number in (await headway.database.read(views.count_all_todos)).items():
         todos.labels(status).set(number)
+    waits = Gauge("headway_waiting_for_people", "Approvals and questions that wait for a person", ("kind",), registry=seen)
+    for kind, number in (await headway.database.read(waiting.count_all)).items():
+        waits.labels(kind).set(number)
     seen.register(ModelCallCollector(headway.list_model_totals()))
     text = generate_latest(request.app.state.measures.registry) + generate_latest(seen)
     return Response(text, media_type=CONTENT_TYPE_LATEST)

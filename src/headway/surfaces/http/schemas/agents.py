@@ -97,7 +97,12 @@ class TimelineQuery(PageQuery):
 class WaitQuery(QueryModel):
     wait: Annotated[
         float | None,
-        Field(ge=0, le=MAX_WAIT_S, allow_inf_nan=False, description="Seconds to wait for a running turn to end"),
+        Field(
+            ge=0,
+            le=MAX_WAIT_S,
+            allow_inf_nan=False,
+            description="Seconds to wait for a running turn to end. A turn that waits for a person is refused at once",
+        ),
     ] = None
 
 
@@ -160,12 +165,20 @@ class UsageShape(BaseModel):
     cost_usd: float
 
 
+class WaitShape(BaseModel):
+    """What has waited for a person longest."""
+
+    kind: Literal["approval", "question"]
+    id: int
+
+
 class TurnShape(BaseModel):
     id: str
     conversation_id: int
     request: str
     mode: str
-    status: str
+    status: Annotated[str, Field(description="`waiting`: an agent of the turn waits for a person")]
+    waiting_for: WaitShape | None
     iterations: int
     limit: int
     resubmissions: int
@@ -226,6 +239,7 @@ class ToolShape(BaseModel):
     name: str
     description: str
     input_schema: dict[str, Any]
+    server: Annotated[str | None, Field(description="The MCP server of a tool that only agents which run here can call")] = None
 
 
 class ManyTools(BaseModel):

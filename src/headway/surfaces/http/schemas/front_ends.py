@@ -12,6 +12,7 @@ from headway.surfaces.http.schemas.todos import Name, NullIsAbsent
 
 Mode = Literal["plan", "queue"]
 FILE_PARTS = ("file", "binary", "image", "audio", "video", "document")
+RESUME_LIMIT = 1_000
 NO_USER_TEXT = "messages must contain a user message with text; the last one is the request."
 
 
@@ -34,6 +35,20 @@ class ForwardedProps(FrontEndModel):
     mode: Mode = "plan"
 
 
+class ResumeEntry(FrontEndModel):
+    """A person's answer to an interrupt."""
+
+    interruptId: Annotated[str, Field(max_length=NAME_LIMIT, examples=["approval-12", "question-7"])]
+    status: Literal["resolved", "cancelled"]
+    payload: Annotated[
+        Any,
+        Field(
+            description="The decision about a call, `{approved, editedArgs?, reason?}`, or the answer to a question, `{answer}`",
+            examples=[{"approved": True}],
+        ),
+    ] = None
+
+
 class RunAgentInput(FrontEndModel):
     """An AG-UI run request. Only the last user message is used, because the ledger holds the history."""
 
@@ -46,6 +61,10 @@ class RunAgentInput(FrontEndModel):
     tools: Annotated[Any, Field(description="Ignored: agents use the server's tools")] = None
     context: Annotated[Any, Field(description="Ignored")] = None
     forwardedProps: ForwardedProps | None = None
+    resume: Annotated[
+        list[ResumeEntry],
+        Field(max_length=RESUME_LIMIT, description="Answers to the interrupts that ended the last run; continues it"),
+    ] = []
 
     @property
     def mode(self) -> Mode:
@@ -60,6 +79,8 @@ class UiMessages(FrontEndModel):
         Messages, Field(examples=[[{"id": "1", "role": "user", "parts": [{"type": "text", "text": "Plan a small party."}]}]])
     ]
     trigger: Annotated[Any, Field(description="Ignored: regenerating sends the message again")] = None
+    messageId: Annotated[Any, Field(description="The answer to continue, if it is not the last message")] = None
+    sdk: Annotated[Literal[5, 6, 7], Field(description="The version of the AI SDK; 5 has no approvals")] = 7
     mode: Mode = "plan"
 
 

@@ -8,6 +8,7 @@ from headway.actions.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PR
 from headway.ledger.goal import Decision, Divergence, GoalSource, GoalStatus, SubGoalMode, SubGoalStatus
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
+from headway.surfaces.http.schemas.agents import WaitShape
 from headway.surfaces.http.schemas.todos import CursorQuery, Id, PageQuery, QueryModel, StrictModel, to_whole_number
 
 LATEST_DEADLINE_S = 253_402_300_799  # the end of the year 9999
@@ -85,6 +86,7 @@ class GoalSummary(BaseModel):
     pause_reason: str | None
     run_id: Annotated[str | None, Field(description="Its main agent")]
     progress: Progress
+    waiting_for: Annotated[WaitShape | None, Field(description="What its agents have waited for a person for longest")]
     cost_usd: float
     budget_usd: float | None
     deadline: Annotated[int, Field(description="Epoch seconds; 0: none")]

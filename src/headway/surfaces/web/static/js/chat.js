@@ -6,11 +6,13 @@ import { conversations, Drawer, getTitle, loadConversations, Sidebar } from "./c
 import { attempt } from "./dialogs.js";
 import { html, PureComponent, useEffect, useMemo, useRef, useState } from "./lib.js";
 import { Markdown } from "./markdown.js";
+import { RequestItem, toItem } from "./request_item.js";
 import { session } from "./session.js";
 import { createTimeline } from "./timeline.js";
 import { TodoPanel } from "./todo_panel.js";
 import { AgentLine, ToolLine } from "./tool_line.js";
 import { Icon, pluralize, StatusIcon } from "./ui.js";
+import { openRequests } from "./waiting.js";
 import { useStream } from "./watch.js";
 
 export const TITLE = "Chat";
@@ -67,8 +69,14 @@ function CompactionNote({ item }) {
   </li>`;
 }
 
+/** Whether the agent has read a message that was sent while it worked. */
+const ReadMark = ({ isRead }) => html`<small class="read-mark">
+  <${Icon} name=${isRead ? "check" : "clock"} />${isRead ? "Read by the agent" : "Not read yet"}
+</small>`;
+
 class TimelineItem extends PureComponent {
   render({ item }) {
+    if (item.request) return html`<${RequestItem} item=${item} />`;
     if (item.type === "tool") return html`<${ToolLine} item=${item} />`;
     if (item.type === "agent") return html`<${AgentLine} run=${item.run} />`;
     if (item.type === "end") return html`<${TurnEnd} item=${item} />`;
@@ -77,7 +85,7 @@ class TimelineItem extends PureComponent {
       return html`<li class="msg user" dir="auto">
         <span class="sr-only">You:</span>${item.text}${
           item.attachments.length > 0 && html`<${MessageFiles} turnId=${item.turnId} attachments=${item.attachments} />`
-        }
+        }${item.isSteering && html`<${ReadMark} isRead=${item.isRead} />`}
       </li>`;
     }
     return html`<li class="msg ${item.type}"><span class="sr-only">Headway:</span><${Markdown} text=${item.text} /></li>`;
@@ -99,8 +107,12 @@ const PauseNote = ({ reason }) => html`<li class="turn-note warn">
   <a class="btn small" href="/operations">Open operations</a>
 </li>`;
 
-/** The last line of the log while a turn runs. */
-function Activity({ timeline }) {
+const WaitingNote = ({ count }) => html`<li class="thinking">
+  <${StatusIcon} status="waiting" decorative /><span>Waits for you${count > 1 && `: ${count} requests`}</span>
+</li>`;
+
+/** The last line of the log while a turn runs. `waiting`: how many requests of its agents are open. */
+function Activity({ timeline, waiting }) {
   const running = timeline.running.value;
   if (!running) return null;
   if (running.paused) return html`<${PauseNote} reason=${running.paused} />`;
@@ -110,6 +122,7 @@ function Activity({ timeline }) {
       <span class="sr-only">Headway:</span><${Markdown} text=${timeline.streamedText.value} />
     </li>`;
   }
+  if (waiting) return html`<${WaitingNote} count=${waiting} />`;
   return html`<li class="thinking">
     <span class="dots" aria-hidden="true"><i></i><i></i><i></i></span><span>${timeline.note.value || "Working"}</span>
   </li>`;
@@ -117,7 +130,16 @@ function Activity({ timeline }) {
 
 const NEAR_END_PX = 80;
 
-function Log({ timeline }) {
+/** The items, and after them open requests whose events are further back than the items go. */
+function listItems(timeline, conversationId) {
+  const items = timeline.items.value;
+  if (!items.length) return items; // not loaded yet
+  const known = new Set(items.map(({ key }) => key));
+  const missing = openRequests.value.filter(({ key, conversation_id }) => conversation_id === conversationId && !known.has(key));
+  return missing.length ? [...items, ...missing.map(toItem)] : items;
+}
+
+function Log({ timeline, id }) {
   const box = useRef();
   const list = useRef();
   const [isAway, setIsAway] = useState(false);
@@ -141,14 +163,16 @@ function Log({ timeline }) {
     scrollDown();
   };
   const loadEarlier = () => attempt(timeline.loadEarlier);
+  const items = listItems(timeline, id);
+  const waiting = items.filter(({ request }) => request?.isOpen && request.turn_id === timeline.running.value?.id).length;
   return html`<div class="log" ref=${box} tabindex="0" role="log" aria-label="Conversation" onScroll=${onScroll}>
       <ol ref=${list}>
         ${
           timeline.hasEarlier.value &&
           html`<li class="center"><button class="btn small" onClick=${loadEarlier}>Show earlier messages</button></li>`
         }
-        ${timeline.items.value.map((item) => html`<${TimelineItem} key=${item.key} item=${item} />`)}
-        <${Activity} timeline=${timeline} />
+        ${items.map((item) => html`<${TimelineItem} key=${item.key} item=${item} />`)}
+        <${Activity} timeline=${timeline} waiting=${waiting} />
       </ol>
     </div>
     ${
@@ -184,7 +208,7 @@ function Conversation({ id }) {
       <p class="muted">It may belong to another tenant. <a class="link" href="/">Start a new one</a>.</p>
     </div></div>`;
   }
-  return html`<div class="log-frame"><${Log} timeline=${timeline} /></div>
+  return html`<div class="log-frame"><${Log} timeline=${timeline} id=${id} /></div>
     <${Dock}><${TodoPanel} timeline=${timeline} /><${Composer} id=${id} running=${timeline.running.value} /><//>`;
 }
 

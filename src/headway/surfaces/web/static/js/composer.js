@@ -11,6 +11,9 @@ const MODES = [
   ["plan", "Plan", "The agent makes a plan and works through it"],
   ["queue", "Queue", "One item at a time; an assessor checks each answer"],
 ];
+const UNREADABLE_FILE = "A file can no longer be read. Remove it, or attach it again.";
+const FILES_WAIT = "A running agent takes no files. Remove them, or send the message when it has answered.";
+const ENDED = "The agent has just finished, so it cannot read this any more.";
 const mode = signal(preferences.get("mode") === "queue" ? "queue" : "plan");
 const drafts = new Map(); // by conversation: {text, files, key, conversation}
 
@@ -19,25 +22,53 @@ const getDraft = (id) => {
   return drafts.get(id);
 };
 
-const Problem = ({ text, onRetry }) => html`<p class="problem" role="alert">
+const Problem = ({ text, retry, onRetry }) => html`<p class="problem" role="alert">
   <${Icon} name="warn" />
   <span class="grow" dir="auto">${text}</span>
-  <button type="button" class="btn small" onClick=${onRetry}>Try again</button>
+  <button type="button" class="btn small" onClick=${onRetry}>${retry}</button>
 </p>`;
 
-function SendButton({ running, isBusy }) {
-  if (!running) {
-    return html`<button class="send" aria-label="Send" title="Send (Enter)" disabled=${isBusy}><${Icon} name="send" /></button>`;
-  }
+const SendButton = ({ running, isBusy }) => html`<button
+  class="send"
+  aria-label="Send"
+  title=${running ? "Send to the running agent (Enter)" : "Send (Enter)"}
+  disabled=${isBusy}
+><${Icon} name="send" /></button>`;
+
+function StopButton({ running }) {
   const stop = () => attempt(() => post(`/v1/turns/${running.id}/cancel`));
   return html`<button type="button" class="send stop" aria-label="Stop" title="Stop the agent" onClick=${stop}>
     <${Icon} name="stop" />
   </button>`;
 }
 
+/** Send a message to the running turn. */
+async function sendToTurn(turnId, draft, content) {
+  if (draft.files.length) throw new ApiError(422, "invalid", FILES_WAIT);
+  await post(`/v1/turns/${turnId}/messages`, { content }, `${draft.key}-${turnId}`);
+}
+
+/** Start a turn with a message, in a new conversation if `id` is null. Returns the conversation's id. */
+async function startTurn(id, draft, content) {
+  // A retry carries the same key, so that the server stores the message once.
+  draft.conversation ??= id ?? (await post("/v1/conversations", {}, `${draft.key}-c`)).conversation.id;
+  const message = { content, mode: mode.value };
+  if (draft.files.length) message.attachments = await encodeFiles(draft.files);
+  await post(`/v1/conversations/${draft.conversation}/messages`, message, draft.key);
+  return draft.conversation;
+}
+
+/** What was typed while the message was being sent. */
+const getLaterText = (text, sent) => (text.startsWith(sent) ? text.slice(sent.length).trimStart() : text);
+
+function choosePlaceholder(running) {
+  if (halt.value.halted) return "Everything is halted";
+  return running ? "Message the running agent" : "Message Headway";
+}
+
 export function Composer({ id, running, suggestion }) {
   const field = useRef();
-  const [problem, setProblem] = useState(null);
+  const [problem, setProblem] = useState(null); // {text, retry: the button's label, startsTurn}
   const [isBusy, setIsBusy] = useState(false);
   const draft = getDraft(id);
   const [, setFiles] = useState(draft.files); // renders again when the draft's files change
@@ -57,33 +88,31 @@ export function Composer({ id, running, suggestion }) {
     field.current.focus();
   }, [suggestion]);
 
-  const send = async () => {
+  const send = async (turnId) => {
     const content = field.current.value;
     if (!content.trim() || isBusy) return;
     setIsBusy(true);
     setProblem(null);
     try {
-      // A retry carries the same key, so that the server stores the message once.
-      draft.conversation ??= id ?? (await post("/v1/conversations", {}, `${draft.key}-c`)).conversation.id;
-      const message = { content, mode: mode.value };
-      if (draft.files.length) message.attachments = await encodeFiles(draft.files);
-      await post(`/v1/conversations/${draft.conversation}/messages`, message, draft.key);
-      const to = draft.conversation;
+      const to = turnId ? await sendToTurn(turnId, draft, content) : await startTurn(id, draft, content);
       drafts.delete(id);
-      if (field.current) field.current.value = "";
+      if (field.current) field.current.value = getDraft(id).text = getLaterText(field.current.value, content);
       if (!id) navigate(`/c/${to}`);
     } catch (error) {
-      if (error instanceof DOMException) return setProblem("A file can no longer be read. Remove it, or attach it again.");
+      if (error instanceof DOMException) return setProblem({ text: UNREADABLE_FILE, retry: "Try again" });
       if (!(error instanceof ApiError)) throw error;
       if (error.status && error.status < 500) draft.key = createKey(); // the server rejected it: the next attempt is a new request
-      setProblem(error.message);
+      const hasEnded = turnId && error.code === "turn_ended";
+      setProblem(
+        hasEnded ? { text: ENDED, retry: "Send as a new message", startsTurn: true } : { text: error.message, retry: "Try again" },
+      );
     } finally {
       setIsBusy(false);
     }
   };
   const submit = (event) => {
     event.preventDefault();
-    if (!running) send();
+    send(running?.id);
   };
   const onKeyDown = (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
@@ -98,7 +127,7 @@ export function Composer({ id, running, suggestion }) {
     preferences.set("mode", mode.value);
   };
   return html`<form class="composer" onSubmit=${submit}>
-    ${problem && html`<${Problem} text=${problem} onRetry=${send} />`}
+    ${problem && html`<${Problem} ...${problem} onRetry=${() => send(problem.startsTurn ? null : running?.id)} />`}
     ${
       draft.files.length > 0 &&
       html`<${AttachedFiles}
@@ -111,7 +140,7 @@ export function Composer({ id, running, suggestion }) {
       name="text"
       rows="1"
       dir="auto"
-      placeholder=${halt.value.halted ? "Everything is halted" : "Message Headway"}
+      placeholder=${choosePlaceholder(running)}
       aria-label="Message"
       onInput=${(event) => (draft.text = event.currentTarget.value)}
       onKeyDown=${onKeyDown}
@@ -119,15 +148,19 @@ export function Composer({ id, running, suggestion }) {
     ></textarea>
     <div class="composer-actions">
       <${AttachButton} onFiles=${addFiles} />
-      <${Select}
-        compact
-        label="Work mode"
-        value=${mode.value}
-        options=${MODES}
-        title=${MODES.find(([name]) => name === mode.value)[2]}
-        onChoose=${chooseMode}
-      />
+      ${
+        !running &&
+        html`<${Select}
+          compact
+          label="Work mode"
+          value=${mode.value}
+          options=${MODES}
+          title=${MODES.find(([name]) => name === mode.value)[2]}
+          onChoose=${chooseMode}
+        />`
+      }
       <${SendButton} running=${running} isBusy=${isBusy} />
+      ${running && html`<${StopButton} running=${running} />`}
     </div>
   </form>`;
 }

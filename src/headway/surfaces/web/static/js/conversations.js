@@ -2,6 +2,7 @@
 import { get } from "./api.js";
 import { html, signal, useRef } from "./lib.js";
 import { Icon } from "./ui.js";
+import { openRequests } from "./waiting.js";
 
 export const conversations = signal([]);
 const hasMore = signal(false);
@@ -27,17 +28,22 @@ export const formatTitle = ({ id, title }) => title || `Conversation ${id}`;
 export const getTitle = (id) =>
   id ? formatTitle(conversations.value.find((conversation) => conversation.id === id) ?? { id }) : "New conversation";
 
+/** How many requests of a conversation's agents wait for a person. */
+function WaitingCount({ id }) {
+  const count = openRequests.value.filter(({ conversation_id }) => conversation_id === id).length;
+  return count > 0 && html`<span class="count waiting">${count}<span class="sr-only"> waiting for you</span></span>`;
+}
+
 const ConversationList = ({ id, onChoose }) => html`<ul class="conversation-list">
   ${conversations.value.map(
     (conversation) => html`<li key=${conversation.id}>
       <a
-        class="nav-item truncate"
+        class="nav-item"
         href="/c/${conversation.id}"
         aria-current=${conversation.id === id ? "true" : null}
         onClick=${onChoose}
-        dir="auto"
         title=${conversation.title}
-      >${formatTitle(conversation)}</a>
+      ><span class="truncate" dir="auto">${formatTitle(conversation)}</span><${WaitingCount} id=${conversation.id} /></a>
     </li>`,
   )}
   ${hasMore.value && html`<li><button class="btn ghost small" onClick=${loadOlder}>Show older</button></li>`}

@@ -6,6 +6,8 @@ import { countPlanned, describeOrigin } from "./goals.js";
 import { Plan } from "./graph.js";
 import { describeRecovery, Journal } from "./journal.js";
 import { html, preferences, signal, useEffect, useRef, useState } from "./lib.js";
+import { RequestItem, toItem } from "./request_item.js";
+import { pageTitle } from "./title.js";
 import {
   Ago,
   Card,
@@ -21,6 +23,7 @@ import {
   StatusIcon,
   Until,
 } from "./ui.js";
+import { requests } from "./waiting.js";
 import { useStream } from "./watch.js";
 
 export const TITLE = "Goals";
@@ -111,6 +114,16 @@ function Decision({ goal, path }) {
     )}
     <button class="btn danger" onClick=${abandon}>${isProposal ? "Decline" : "Abandon"}</button>
   </div>`;
+}
+
+/** What the goal's agents wait for a person for. */
+function Requests({ goal }) {
+  const list = requests.value.filter(({ goal_id }) => goal_id === goal.id);
+  if (!list.length) return null;
+  const open = list.filter(({ isOpen }) => isOpen).length;
+  return html`<${Card} title="Waits for you" count=${open}>
+    <ul class="requests">${list.map((request) => html`<${RequestItem} key=${request.key} item=${toItem(request)} />`)}</ul>
+  <//>`;
 }
 
 /** The last interruption, until the user dismisses it. */
@@ -226,7 +239,7 @@ export function Page({ id }) {
   useStream("/v1/events", () => ({ exists: state.exists, load: state.load, on: state.on }));
   const goal = state.goal.value;
   useEffect(() => {
-    if (goal) document.title = `${goal.description.slice(0, 60)} · Headway`;
+    if (goal) pageTitle.value = goal.description.slice(0, 60);
   }, [goal?.description]);
   if (state.isMissing.value) return html`<${NotFound} />`;
   if (!goal) return html`<${Main} />`;
@@ -236,6 +249,7 @@ export function Page({ id }) {
   return html`<${Main}>
     <${Title} goal=${goal} path=${state.path} />
     <${Decision} goal=${goal} path=${state.path} />
+    <${Requests} goal=${goal} />
     <${Recovery} goal=${goal} entries=${entries} />
     <${Stats} goal=${goal} costs=${state.costs.value} />
     <${Plan} subGoals=${goal.sub_goals} graph=${state.graph.value} picked=${picked.value} onPick=${pick} />

@@ -5,6 +5,7 @@ import { html, signal, useRef, useState } from "./lib.js";
 import { coalesce, createLiveList } from "./live_list.js";
 import { navigate } from "./router.js";
 import { Ago, Choice, Empty, formatMoney, Icon, Main, Pill } from "./ui.js";
+import { openRequests } from "./waiting.js";
 import { useStream } from "./watch.js";
 
 export const TITLE = "Goals";
@@ -40,6 +41,9 @@ export const describeOrigin = ({ source }) => (source === "operator-injected" ? 
 /** How many sub-goals count: skipped ones do not, unless they were skipped because the goal was abandoned. */
 export const countPlanned = ({ status, progress }) => (status === "abandoned" ? progress.total : progress.total - progress.skipped);
 
+/** Whether one of the goal's agents waits for a person. */
+const isWaiting = (goal) => openRequests.value.some(({ goal_id }) => goal_id === goal.id);
+
 function Row({ goal }) {
   const { progress } = goal;
   const planned = countPlanned(goal);
@@ -49,7 +53,7 @@ function Row({ goal }) {
       <a href="/goals/${goal.id}"><strong class="clamp" dir="auto">${goal.description}</strong></a>
       <div class="faint small">#${goal.id} · ${describeOrigin(goal)} · priority ${goal.priority}</div>
     </td>
-    <td><${Pill} status=${goal.status} /></td>
+    <td>${isWaiting(goal) ? html`<${Pill} status="waiting" label="Waits for you" />` : html`<${Pill} status=${goal.status} />`}</td>
     <td class="wide">
       <div class="num muted small">
         ${planned ? `${progress.completed} of ${planned}` : "no plan yet"}

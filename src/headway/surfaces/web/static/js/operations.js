@@ -175,12 +175,15 @@ function Agents() {
 
 // Notices to the operator
 
+const REQUEST_URL = /^\/(approvals|questions)\/\d{1,18}$/;
+
 const Notice = ({ notice }) => html`<li>
   <${Icon} name="bell" />
   <div class="grow">
     <div dir="auto">${notice.text}</div>
     <div class="sub">
       ${notice.kind.replaceAll("_", " ")} · <${Ago} at=${notice.created_at} />
+      ${REQUEST_URL.test(notice.url) && html` · <a class="link" href=${notice.url}>open the request</a>`}
       ${notice.goal_id > 0 && html` · <a class="link" href="/goals/${notice.goal_id}">goal ${notice.goal_id}</a>`}
     </div>
   </div>

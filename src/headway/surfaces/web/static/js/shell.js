@@ -5,14 +5,21 @@ import { html, preferences } from "./lib.js";
 import { isOutdated, session, signOut } from "./session.js";
 import { connection } from "./stream.js";
 import { Icon } from "./ui.js";
+import { openRequests } from "./waiting.js";
 import { deadLetterCount, halt } from "./watch.js";
 
 const NAVIGATION = [
   ["chat", "Chat", "/"],
   ["board", "Board", "/board"],
   ["goal", "Goals", "/goals"],
+  ["shield", "Approvals", "/approvals"],
   ["operations", "Operations", "/operations"],
 ];
+// By the name in the navigation: how many things there need a person.
+const COUNTS = {
+  Approvals: () => html`<${Badge} count=${openRequests.value.length} label="waiting for you" tone="waiting" />`,
+  Operations: () => html`<${Badge} count=${deadLetterCount.value} label="dead letters" tone="bad" />`,
+};
 // By the state of the connection: the class of the dot, and the label.
 const CONNECTIONS = {
   live: ["live", "Live"],
@@ -28,8 +35,8 @@ function toggleTheme() {
   preferences.set("theme", root.dataset.theme);
 }
 
-const Badge = ({ count, label }) =>
-  count > 0 && html`<span class="count bad">${count}<span class="sr-only"> ${label}</span></span>`;
+const Badge = ({ count, label, tone }) =>
+  count > 0 && html`<span class="count ${tone}">${count}<span class="sr-only"> ${label}</span></span>`;
 
 const OutdatedBanner = () => html`<div class="banner" role="status">
   <${Icon} name="replan" />
@@ -65,7 +72,7 @@ export function Shell({ title, sidebar, children }) {
               title=${text}
             >
               <${Icon} name=${icon} /><span>${text}</span>
-              ${text === "Operations" && html`<${Badge} count=${deadLetterCount.value} label="dead letters" />`}
+              ${COUNTS[text]?.()}
             </a>`,
           )}
         </div>

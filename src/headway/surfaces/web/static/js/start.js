@@ -5,6 +5,7 @@ import { Login } from "./login.js";
 import { navigate, path } from "./router.js";
 import { isOutdated, loadSession } from "./session.js";
 import { Shell } from "./shell.js";
+import { pageTitle } from "./title.js";
 import { Main } from "./ui.js";
 
 // Each page is loaded when it is first opened. Its module exports `Page`, `TITLE` (its name in the navigation) and optionally
@@ -15,6 +16,8 @@ const PAGES = [
   [/^\/board$/, () => import("./board.js")],
   [/^\/goals$/, () => import("./goals.js")],
   [/^\/goals\/(\d{1,18})$/, () => import("./goal.js")],
+  [/^\/approvals(?:\/(\d{1,18}))?$/, () => import("./approvals.js")],
+  [/^\/questions\/(\d{1,18})$/, () => import("./approvals.js")],
   [/^\/operations$/, () => import("./operations.js")],
 ];
 
@@ -48,7 +51,7 @@ function App() {
   const view = current.value;
   const isFirst = useRef(true);
   useEffect(() => {
-    document.title = view?.page ? `${view.page.TITLE} · Headway` : "Headway";
+    pageTitle.value = view?.page?.TITLE ?? "";
     // Moves a screen reader to the new page's content.
     if (view && !isFirst.current) document.getElementById("main")?.focus({ preventScroll: true });
     isFirst.current &&= !view;

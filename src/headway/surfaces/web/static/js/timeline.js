@@ -1,9 +1,21 @@
 // The state of a conversation, built from its log: the entries of the snapshot first, then events as they arrive.
 import { get } from "./api.js";
 import { signal } from "./lib.js";
+import { createReducer } from "./timeline_items.js";
 
 const PAGE_SIZE = 200;
 const FLASH_MS = 2_000;
+// Events that change the items and nothing else.
+const PLAIN_KINDS = [
+  "tool_result",
+  "agent_changed",
+  "compacted",
+  "messages_read",
+  "approval_requested",
+  "approval_decided",
+  "question_asked",
+  "question_answered",
+];
 
 /** Keep the old object of each todo that did not change, so that its row does not render again. */
 function reuseUnchanged(old, fresh) {
@@ -14,15 +26,8 @@ function reuseUnchanged(old, fresh) {
   });
 }
 
-/** Replace the item with the same key, or append the item. */
-function upsert(list, item) {
-  const at = list.findIndex(({ key }) => key === item.key);
-  if (at < 0) return [...list, item];
-  return list.with(at, { ...list[at], ...item });
-}
-
 export function createTimeline(conversationId) {
-  const items = signal([]); // {key, type, …}: user, assistant, tool, agent, end
+  const items = signal([]); // see timeline_items.js
   const streamedText = signal(""); // the part of the answer that has arrived
   const note = signal(""); // what the agent is doing meanwhile
   const running = signal(null); // {id, runId, paused, delayed: {until, reason}}
@@ -33,7 +38,6 @@ export function createTimeline(conversationId) {
   const hasEarlier = signal(false);
   const isMissing = signal(false);
 
-  const runs = new Map(); // turn → the run that answers it
   let firstSeq = 0;
   let received = ""; // the whole streamed text, before the next frame shows it
   let pieces = 0; // the number of the last piece of it
@@ -53,36 +57,7 @@ export function createTimeline(conversationId) {
     received = streamedText.value = "";
   };
 
-  const endTurn = (list, turn_id, end, details) => upsert(list, { key: `e${turn_id}`, type: "end", end, ...details });
-  const reducers = {
-    turn_started(list, { turn_id, run_id }) {
-      runs.set(turn_id, run_id);
-      return list;
-    },
-    message: (list, { id, turn_id, role, content, created_at, attachments = [] }) =>
-      upsert(list, { key: `m${id}`, type: role, text: content, at: created_at, turnId: turn_id, attachments }),
-    tool_call(list, call) {
-      if (runs.has(call.turn_id) && runs.get(call.turn_id) !== call.run_id) return list; // a sub-agent's call is not shown
-      const key = `${call.run_id}/${call.call_id}`;
-      return upsert(list, { key, type: "tool", tool: call.tool, arguments: call.arguments, state: "running" });
-    },
-    tool_result(list, { run_id, call_id, result, is_error, state }) {
-      const key = `${run_id}/${call_id}`;
-      const ended = { result, state: is_error || state === "unknown" ? "failed" : "done" };
-      return list.map((item) => (item.key === key ? { ...item, ...ended } : item));
-    },
-    compacted: (list, { turn_id, run_id, tokens_before, tokens_after }) =>
-      runs.get(turn_id) === run_id
-        ? upsert(list, { key: `c${run_id}/${tokens_before}/${tokens_after}`, type: "compacted", tokens_before, tokens_after })
-        : list,
-    agent_changed: (list, { run }) => (run.parent_run_id ? upsert(list, { key: `a${run.id}`, type: "agent", run }) : list),
-    turn_resumed: (list, { turn_id }) => list.filter(({ key }) => key !== `e${turn_id}`),
-    turn_finished: (list, { turn_id, outcome, incomplete }) =>
-      incomplete.length || outcome === "filtered" || outcome === "limit" ? endTurn(list, turn_id, outcome, { incomplete }) : list,
-    turn_failed: (list, { turn_id, error, code }) => endTurn(list, turn_id, "failed", { error, code, runId: runs.get(turn_id) }),
-    turn_canceled: (list, { turn_id }) => endTurn(list, turn_id, "canceled"),
-  };
-  const reduce = (list, kind, data) => reducers[kind]?.(list, data) ?? list;
+  const { runs, reset, reduce } = createReducer();
   const apply = (kind, data) => (items.value = reduce(items.value, kind, data));
 
   const onTurnEnd = (kind) => (data) => {
@@ -136,9 +111,7 @@ export function createTimeline(conversationId) {
       clearDelay();
       note.value = `Not done yet: ${reason}`;
     },
-    tool_result: (data) => apply("tool_result", data),
-    agent_changed: (data) => apply("agent_changed", data),
-    compacted: (data) => apply("compacted", data),
+    ...Object.fromEntries(PLAIN_KINDS.map((kind) => [kind, (data) => apply(kind, data)])),
     turn_delayed(data) {
       clearStreamedText();
       setDelay(data);
@@ -187,7 +160,7 @@ export function createTimeline(conversationId) {
     const { entries, running: turn } = snapshot;
     const findLast = (kind, turn_id) => entries.findLast((entry) => entry.kind === kind && entry.data.turn_id === turn_id)?.data;
     clearStreamedText();
-    runs.clear();
+    reset();
     if (snapshot.saying) {
       pieces = snapshot.saying.n;
       received = streamedText.value = snapshot.saying.text;

@@ -2,21 +2,33 @@
 import { post } from "./api.js";
 import { ask } from "./dialogs.js";
 import { html } from "./lib.js";
-import { Ago, formatMoney, Icon, pluralize, RetryTime, StatusIcon } from "./ui.js";
+import { Ago, capitalize, formatMoney, Icon, pluralize, RetryTime, StatusIcon } from "./ui.js";
+import { spellOut, VisibleText } from "./visible_text.js";
 
 const LINE_LENGTH = 72;
 const BLOCK_LENGTH = 20_000;
 
-const stringify = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+function stringify(value) {
+  if (typeof value === "string") return value;
+  return Array.isArray(value) && value.every((part) => typeof part === "string") ? value.join(" ") : JSON.stringify(value);
+}
 
 function abbreviate(value) {
   const parts = typeof value === "string" ? [value] : Object.values(value ?? {});
-  const line = parts.map(stringify).join(", ").replace(/\s+/g, " ");
+  const line = spellOut(
+    parts
+      .map(stringify)
+      .join(", ")
+      .slice(0, 2 * LINE_LENGTH)
+      .replace(/\s+/g, " "),
+  );
   return line.length > LINE_LENGTH ? `${line.slice(0, LINE_LENGTH - 1)}…` : line;
 }
 
 /** A call in a few words. The ledger's tools take ids of todos; the titles are in their results. */
-function summarize({ tool, arguments: given, result }) {
+function summarize({ tool, arguments: given, result, request }) {
+  if (request?.kind === "question")
+    return abbreviate(request.answer ? `${request.question} → ${request.answer}` : request.question);
   if (result?.created) return `Added ${pluralize(result.created.length, "todo")}`;
   if (result?.state?.total !== undefined) return `${pluralize(result.state.remaining, "todo")} remaining`;
   if (result?.summary?.total !== undefined) return `Looked at ${pluralize(result.summary.total, "todo")}`;
@@ -31,26 +43,55 @@ function formatValue(value) {
 }
 
 const Block = ({ title, value }) => html`<h3>${title}</h3>
-  <pre tabindex="0" aria-label=${title} dir="auto"><code>${formatValue(value)}</code></pre>`;
+  <pre tabindex="0" aria-label=${title} dir="auto"><code><${VisibleText} text=${formatValue(value)} isBlock /></code></pre>`;
 
-export function ToolLine({ item }) {
-  const hasFailed = item.state === "failed";
-  return html`<li class="tool-line">
-    <details>
-      <summary>
-        ${item.state === "done" ? html`<${Icon} name="tool" />` : html`<${StatusIcon} status=${item.state} />`}
-        <code>${item.tool}</code>
-        <span class="truncate grow" dir="auto">${summarize(item)}</span>
-        ${hasFailed && html`<span class="status-failed">failed</span>`}
-        <${Icon} name="chev" class="chev" />
-      </summary>
-      <div class="tool-details">
-        <${Block} title="Arguments" value=${item.arguments} />
-        ${item.result !== undefined && html`<${Block} title=${hasFailed ? "Error" : "Result"} value=${item.result} />`}
-      </div>
-    </details>
-  </li>`;
+// By the state of a decided request: the shape of its icon; null means that of the call.
+const DECISIONS = { approved: null, answered: null, rejected: "skipped", expired: "clock", canceled: "skipped" };
+
+const getDecider = (request) => spellOut(request.decided_by || request.answered_by || "");
+const getDecisionTime = (request) => request.decided_at || request.answered_at;
+
+/** What was decided; where there is room, also by whom and when. */
+const Verdict = ({ request }) => html`<span class="faint verdict">
+  ${request.state}<span class="verdict-more">
+    ${getDecider(request) && html` by <bdi>${getDecider(request)}</bdi>`}, <${Ago} at=${getDecisionTime(request)} />
+  </span>
+</span>`;
+
+/** Who decided about a call, and when. */
+function DecisionNote({ request, proposed }) {
+  const by = getDecider(request);
+  return html`<p class="faint small"><span>
+    ${capitalize(request.state)}${proposed && " with other arguments than the agent's"}${
+      by && html` by <bdi>${by}</bdi>`
+    }, <${Ago} at=${getDecisionTime(request)} />${request.reason ? ": " : "."}
+    ${request.reason && html`<span dir="auto"><${VisibleText} text=${request.reason} /></span>`}
+  </span></p>`;
 }
+
+export function CallDetails({ item, origin }) {
+  const { request, proposed } = item;
+  const shape = DECISIONS[request?.state] ?? item.state;
+  return html`<details>
+    <summary>
+      ${shape === "done" ? html`<${Icon} name="tool" />` : html`<${StatusIcon} status=${shape} />`}
+      ${request && html`<strong>${spellOut(request.role)}</strong>`}
+      <code>${spellOut(item.tool)}</code>
+      <span class="truncate grow" dir="auto">${summarize(item)}</span>
+      ${shape === "failed" ? html`<span class="status-failed">failed</span>` : request && html`<${Verdict} request=${request} />`}
+      <${Icon} name="chev" class="chev" />
+    </summary>
+    <div class="tool-details">
+      ${request && html`<${DecisionNote} request=${request} proposed=${proposed} />`}
+      ${origin}
+      ${proposed && html`<${Block} title="Proposed arguments" value=${proposed} />`}
+      <${Block} title="Arguments" value=${item.arguments} />
+      ${item.result !== undefined && html`<${Block} title=${item.state === "failed" ? "Error" : "Result"} value=${item.result} />`}
+    </div>
+  </details>`;
+}
+
+export const ToolLine = ({ item }) => html`<li class="tool-line"><${CallDetails} item=${item} /></li>`;
 
 export function AgentLine({ run }) {
   const stop = () =>

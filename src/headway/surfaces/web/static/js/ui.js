@@ -35,8 +35,8 @@ export const StatusIcon = ({ status, decorative }) => html`<svg
   aria-hidden=${decorative ? "true" : null}
 ><use href="${SPRITE}#${getShape(status)}" /></svg>`;
 
-export const Pill = ({ status }) => html`<span class="pill ${getStatusClass(status)}">
-  <${StatusIcon} status=${status} decorative />${capitalize(getStatusLabel(status))}
+export const Pill = ({ status, label = capitalize(getStatusLabel(status)) }) => html`<span class="pill ${getStatusClass(status)}">
+  <${StatusIcon} status=${status} decorative />${label}
 </span>`;
 
 export const now = signal(Date.now() / 1000);

@@ -1,20 +1,23 @@
-// What every page watches in addition to its own data: the halt, dead letters and notices to the operator.
+// What every page watches in addition to its own data: the halt, dead letters, what agents wait for, and notices.
 import { get } from "./api.js";
 import { showToast } from "./dialogs.js";
 import { signal, useEffect } from "./lib.js";
+import { path } from "./router.js";
 import { follow } from "./stream.js";
+import { loadRequests, waitingHandlers } from "./waiting.js";
 
 export const halt = signal({ halted: false, why: "", since: 0 });
 export const deadLetterCount = signal(0);
 
 const COUNT_LIMIT = 100;
+const SHOWS_REQUESTS = /^\/($|c\/|approvals|questions\/)/; // pages that show requests to people, or count them beside the chat
 
 export async function countDeadLetters() {
   deadLetterCount.value = (await get("/v1/jobs", { state: "dead", limit: COUNT_LIMIT })).jobs.length;
 }
 
 async function load() {
-  const [fetched] = await Promise.all([get("/v1/halt"), countDeadLetters()]);
+  const [fetched] = await Promise.all([get("/v1/halt"), countDeadLetters(), loadRequests()]);
   halt.value = fetched.halt;
 }
 
@@ -22,7 +25,11 @@ const sharedHandlers = {
   halted: ({ why, since }) => (halt.value = { halted: true, why, since }),
   unhalted: () => (halt.value = { halted: false, why: "", since: 0 }),
   job_dead: () => countDeadLetters(),
-  operator_notice: ({ text }) => showToast(text, "warn"),
+  operator_notice({ kind, text }) {
+    const isRequest = kind === "approval" || kind === "question";
+    if (!isRequest || !SHOWS_REQUESTS.test(path.value)) showToast(text, "warn");
+  },
+  ...waitingHandlers,
 };
 
 /** Follow the page's one stream while the component is mounted. Another `url` opens another stream. */

@@ -1,0 +1,123 @@
+"""mcp.json: the MCP servers whose tools agents may use, in the form that other programs use, too."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from headway.ledger.errors import SettingsError
+
+FILE_NAME: Final = "mcp.json"
+NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?!_)){0,31}")  # two underscores separate it from a tool's name
+VARIABLE_PATTERN: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,200})(?::-([^}]{0,2000}))?\}")
+FIELDS: Final = frozenset(("command", "args", "env", "cwd", "url", "headers", "type", "disabled"))
+EXAMPLE: Final = '{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}}'
+
+
+class McpServerConfig(NamedTuple):
+    """How a server is reached: by a command that starts it, or by a URL."""
+
+    name: str
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    cwd: str = ""
+    url: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def family(self) -> str:
+        return f"mcp:{self.name}"
+
+    @property
+    def secrets(self) -> Iterator[str]:
+        """The values that must not appear in logs or results: they often are keys."""
+        return (value for _, value in (*self.env, *self.headers))
+
+
+def load_servers(path: Path, variables: Mapping[str, str], more: Mapping[str, Any] | None = None) -> tuple[McpServerConfig, ...]:
+    """Load the servers of mcp.json and those that a program passes in, which win. Raises SettingsError with what to write."""
+    documents = {**read_document(path), **(more or {})}
+    return tuple(
+        build_server(name, document, str(path), variables)
+        for name, document in documents.items()
+        if not (isinstance(document, dict) and document.get("disabled") is True)
+    )
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}.") from None
+    except (ValueError, RecursionError) as error:
+        raise SettingsError(f"{path} is not valid JSON: {error}.") from None
+    servers = document.get("mcpServers") if isinstance(document, dict) else None
+    if not isinstance(servers, dict):
+        raise SettingsError(f"{path} must have an object mcpServers, such as {EXAMPLE}.")
+    return servers
+
+
+def build_server(name: str, document: Any, path: str, variables: Mapping[str, str]) -> McpServerConfig:
+    where = f"{path}, server {name[:60]!r}"
+    if not NAME_PATTERN.fullmatch(name):
+        raise SettingsError(f"{where}: a name has at most 32 letters, digits, - and single _.")
+    if not isinstance(document, dict):
+        raise SettingsError(f"{where} must be an object.")
+    if unknown := sorted(document.keys() - FIELDS):
+        raise SettingsError(f"{where} cannot have {unknown[0][:60]!r}. It can have {', '.join(sorted(FIELDS))}.")
+    if ("command" in document) == ("url" in document):
+        raise SettingsError(f"{where} needs either a command or a url.")
+    expand = Expander(where, variables)
+    return McpServerConfig(
+        name,
+        command=expand.text(document, "command"),
+        args=expand.texts(document, "args"),
+        env=expand.pairs(document, "env"),
+        cwd=expand.text(document, "cwd"),
+        url=check_url(expand.text(document, "url"), where),
+        headers=expand.pairs(document, "headers"),
+    )
+
+
+def check_url(url: str, where: str) -> str:
+    if url and not url.startswith(("http://", "https://")):
+        raise SettingsError(f"{where}: url must begin with http:// or https://.")
+    return url
+
+
+class Expander(NamedTuple):
+    """Reads the texts of a server's entry, with ${VARIABLE} and ${VARIABLE:-default} replaced."""
+
+    where: str
+    variables: Mapping[str, str]
+
+    def text(self, document: Mapping[str, Any], field: str) -> str:
+        return self.expand(document.get(field, ""), field)
+
+    def texts(self, document: Mapping[str, Any], field: str) -> tuple[str, ...]:
+        values = document.get(field, [])
+        if not isinstance(values, list):
+            raise SettingsError(f"{self.where}: {field} must be a list of texts.")
+        return tuple(self.expand(value, field) for value in values)
+
+    def pairs(self, document: Mapping[str, Any], field: str) -> tuple[tuple[str, str], ...]:
+        values = document.get(field, {})
+        if not isinstance(values, dict):
+            raise SettingsError(f"{self.where}: {field} must be an object of texts.")
+        return tuple((name, self.expand(value, field)) for name, value in values.items())
+
+    def expand(self, value: Any, field: str) -> str:
+        if not isinstance(value, str):
+            raise SettingsError(f"{self.where}: {field} must be text.")
+
+        def replace(match: re.Match[str]) -> str:
+            name, default = match.groups()
+            if name not in self.variables and default is None:
+                raise SettingsError(f"{self.where}: {field} needs the environment variable {name}, which is not set.")
+            return self.variables.get(name) or default or ""
+
+        return VARIABLE_PATTERN.sub(replace, value)

@@ -1,0 +1,169 @@
+"""`headway approvals` and `headway questions`: decide about tool calls that agents proposed, and answer their questions."""
+
+import json
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from headway.actions import jobs
+from headway.actions.people import approvals as approval_actions
+from headway.actions.people import questions as question_actions
+from headway.actions.people.approvals import ApprovalDecision
+from headway.ledger.permission import FILE_NAME, Approval, ApprovalState, PersonQuestion, QuestionState
+from headway.ledger.text import to_one_line
+from headway.settings import Settings
+from headway.surfaces.cli.arguments import APPROVAL_ID, QUESTION_ID, parse_json_object
+from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE, print_fields, print_rows
+from headway.surfaces.cli.context import SENDER, TENANT_WIDE, CommandGroup, Invocation, TenantDatabase, pass_invocation
+
+if TYPE_CHECKING:
+    from headway.agents.permission import Permission
+
+ALL_STATES = "all"
+LINE_LENGTH = 80  # characters of arguments or of a question in a list
+
+
+@click.group(cls=CommandGroup, unused=TENANT_WIDE)
+def approvals() -> None:
+    """Show, approve and reject tool calls that need a person's approval."""
+
+
+@approvals.command("list")
+@click.option(
+    "--state",
+    default="proposed",
+    show_default=True,
+    type=click.Choice([*get_args(ApprovalState), ALL_STATES]),
+    help="Only those in this state; `proposed` ones wait for a decision.",
+)
+@click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
+@pass_invocation
+def list_approvals(invocation: Invocation, state: str, limit: int) -> None:
+    """List approvals, newest first."""
+    with invocation.open_ledger() as ledger:
+        page = ledger.read(approval_actions.list_page, None if state == ALL_STATES else state, limit)
+    lines = [format_approval(approval) for approval in page["approvals"]]
+    invocation.answer(page, lambda: print_rows(lines, "no approvals", more=bool(page["next_cursor"])))
+
+
+@approvals.command("show")
+@click.argument("approval_id", metavar="ID", type=APPROVAL_ID)
+@pass_invocation
+def show_approval(invocation: Invocation, approval_id: int) -> None:
+    """Show everything about an approval: the call, who asks and why."""
+    with invocation.open_ledger() as ledger:
+        document = ledger.read(approval_actions.get, approval_id).as_json()
+    invocation.answer({"approval": document}, lambda: print_fields(document))
+
+
+@approvals.command("approve")
+@click.argument("approval_id", metavar="ID", type=APPROVAL_ID)
+@click.option("--args", "arguments", metavar="JSON", help="Make the call with these arguments instead, a JSON object.")
+@click.option("--reason", default="", metavar="TEXT", help="Why, for the record.")
+@click.option("--always", is_flag=True, help="Allow such calls from now on: adds a rule to policy.toml.")
+@pass_invocation
+def approve(invocation: Invocation, approval_id: int, arguments: str | None, reason: str, *, always: bool) -> None:
+    """Approve a proposed call. A `serve` or `worker` process continues the agent, now or when it starts."""
+    edits = None if arguments is None else approval_actions.encode_arguments(parse_json_object(arguments))
+    decision = ApprovalDecision("approve", SENDER, edits, reason)
+    with invocation.open_ledger() as ledger:
+        if edits is None and not always:
+            approval = ledger.write(approval_actions.decide, approval_id, decision)
+        else:
+            permission = build_permission(invocation.settings())
+            approval = ledger.write(permission.decide, approval_id, decision, always=always)
+        answer_with_approval(invocation, ledger, approval)
+
+
+@approvals.command("reject")
+@click.argument("approval_id", metavar="ID", type=APPROVAL_ID)
+@click.option("--reason", default="", metavar="TEXT", help="Why; the agent reads it.")
+@pass_invocation
+def reject(invocation: Invocation, approval_id: int, reason: str) -> None:
+    """Reject a proposed call. The agent continues without it."""
+    with invocation.open_ledger() as ledger:
+        approval = ledger.write(approval_actions.decide, approval_id, ApprovalDecision("reject", SENDER, reason=reason))
+        answer_with_approval(invocation, ledger, approval)
+
+
+def build_permission(settings: Settings) -> "Permission":
+    """Load the tools, which check edited arguments, and the policy, to which a rule may be added."""
+    from pathlib import Path  # noqa: PLC0415  this import and the next four take longer than the rest of the command
+
+    from headway.agents.permission import Permission  # noqa: PLC0415
+    from headway.agents.policy_file import PolicyFile  # noqa: PLC0415
+    from headway.agents.tools import catalogue  # noqa: PLC0415
+    from headway.agents.tools.builtin import ExternalAccess  # noqa: PLC0415
+
+    toolbox = catalogue.build_toolbox(ExternalAccess(settings.http_allow, settings.commands), Path(settings.home, "tools"))
+    return Permission(PolicyFile(str(Path(settings.home, FILE_NAME))), toolbox, settings.get_workspace)
+
+
+def answer_with_approval(invocation: Invocation, ledger: TenantDatabase, approval: Approval) -> None:
+    document = approval.as_json()
+    invocation.answer({"approval": document}, lambda: click.echo(format_approval(document)))
+    hint_at_missing_worker(invocation, ledger)
+
+
+def hint_at_missing_worker(invocation: Invocation, ledger: TenantDatabase) -> None:
+    """Say on standard error if no process continues the agent now."""
+    if not invocation.as_json and not ledger.database.read(jobs.count_live_workers):
+        click.echo("No process is running: the agent continues when `headway serve` or `headway worker` starts.", err=True)
+
+
+def format_approval(approval: dict[str, Any]) -> str:
+    arguments = to_one_line(json.dumps(approval["arguments"], ensure_ascii=False))[:LINE_LENGTH]
+    return f"#{approval['id']}  {approval['state']:<9} {to_one_line(approval['role'])}: {to_one_line(approval['tool'])} {arguments}"
+
+
+@click.group(cls=CommandGroup, unused=TENANT_WIDE)
+def questions() -> None:
+    """Show and answer questions of agents."""
+
+
+@questions.command("list")
+@click.option(
+    "--state",
+    default="open",
+    show_default=True,
+    type=click.Choice([*get_args(QuestionState), ALL_STATES]),
+    help="Only those in this state; `open` ones wait for an answer.",
+)
+@click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
+@pass_invocation
+def list_questions(invocation: Invocation, state: str, limit: int) -> None:
+    """List questions, newest first."""
+    with invocation.open_ledger() as ledger:
+        page = ledger.read(question_actions.list_page, None if state == ALL_STATES else state, limit)
+    lines = [format_question(question) for question in page["questions"]]
+    invocation.answer(page, lambda: print_rows(lines, "no questions", more=bool(page["next_cursor"])))
+
+
+@questions.command("show")
+@click.argument("question_id", metavar="ID", type=QUESTION_ID)
+@pass_invocation
+def show_question(invocation: Invocation, question_id: int) -> None:
+    """Show everything about a question: its choices, who asks and the answer."""
+    with invocation.open_ledger() as ledger:
+        document = ledger.read(question_actions.get, question_id).as_json()
+    invocation.answer({"question": document}, lambda: print_fields(document))
+
+
+@questions.command("answer")
+@click.argument("question_id", metavar="ID", type=QUESTION_ID)
+@click.argument("text")
+@pass_invocation
+def answer_question(invocation: Invocation, question_id: int, text: str) -> None:
+    """Answer a question with TEXT: one of its choices, if it has any."""
+    with invocation.open_ledger() as ledger:
+        question: PersonQuestion = ledger.write(question_actions.answer, question_id, text, SENDER)
+        document = question.as_json()
+        invocation.answer({"question": document}, lambda: click.echo(format_question(document)))
+        hint_at_missing_worker(invocation, ledger)
+
+
+def format_question(question: dict[str, Any]) -> str:
+    choices = f" [{' | '.join(question['choices'])}]" if question["choices"] else ""
+    answer = f" → {question['answer']}" if question["answer"] else ""
+    asked = to_one_line(f"{question['role']}: {question['question']}{choices}")
+    return f"#{question['id']}  {question['state']:<9} {asked[: 2 * LINE_LENGTH]}{to_one_line(answer)}"

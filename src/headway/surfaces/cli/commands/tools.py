@@ -1,0 +1,111 @@
+"""`headway tools`: the tools that agents may call, and calls of single ones to try them."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from headway.ledger.errors import Invalid
+from headway.ledger.scope import Scope
+from headway.ledger.text import to_lines, to_one_line
+from headway.surfaces.cli.context import CommandGroup, Invocation, pass_invocation
+from headway.surfaces.log_lines import configure_plain_logging
+
+if TYPE_CHECKING:
+    from headway.agents.tools.toolbox import Result, Tool
+    from headway.assembly import Headway
+
+T = TypeVar("T")
+
+DESCRIPTION_LENGTH = 90
+
+
+@click.group(cls=CommandGroup)
+def tools() -> None:
+    """List the tools of agents, and call one."""
+
+
+@tools.command("list")
+@click.option("--server", metavar="NAME", help="Only the tools of this MCP server.")
+@pass_invocation
+def list_tools(invocation: Invocation, server: str | None) -> None:
+    """List all tools, also those of MCP servers, which are started for this."""
+
+    async def collect(headway: "Headway") -> "list[Tool]":
+        await headway.prepare_tools(headway.roles.find("index"))
+        return [tool for tool in headway.toolbox.tools.values() if not tool.is_hidden and server in (None, tool.server)]
+
+    found = run_headway(invocation, collect)
+    rows = [{**tool.as_json(), "family": tool.family, "asks": tool.needs_approval} for tool in found]
+    invocation.answer({"tools": rows}, lambda: click.echo("\n".join(map(format_tool, found)) or "no tools"))
+
+
+@tools.command("call")
+@click.argument("name")
+@click.option("--args", "arguments", metavar="JSON", default="{}", help="The arguments, as one JSON object.")
+@pass_invocation
+def call_tool(invocation: Invocation, name: str, arguments: str) -> None:
+    """Call one tool as a person and print its result. It needs no approval, but what the policy denies is refused."""
+    values = parse_object(arguments)
+    with invocation.open_ledger() as ledger:
+        scope = ledger.scope
+
+    async def call(headway: "Headway") -> "Result":
+        await headway.prepare_tools(headway.roles.find("index"))
+        return await call_as_person(headway, scope, name, values)
+
+    result = run_headway(invocation, call)
+    invocation.answer(result.as_json(), lambda: click.echo("\n".join(to_lines(result.as_text))))
+    if result.is_error:
+        raise click.exceptions.Exit(1)
+
+
+async def call_as_person(headway: "Headway", scope: Scope, name: str, arguments: dict[str, Any]) -> "Result":
+    """Call a tool outside any run. The person has approved the call by making it, so only what the policy denies is refused."""
+    from headway.agents.permission import find_denial  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
+    from headway.agents.tools.execution import resolve_scope, use_execution  # noqa: PLC0415
+    from headway.agents.tools.toolbox import to_result  # noqa: PLC0415
+
+    tool = headway.toolbox.find(name)
+    resolved_scope = await headway.database.read(lambda tx: resolve_scope(tx, scope))
+    execution = headway.execution(resolved_scope, headway.roles.find("index"))
+    denial = await headway.database.read(lambda tx: find_denial(tx, tool, arguments, execution))
+    if denial:
+        return to_result(tool.refuse(denial))
+    with use_execution(execution):
+        return await headway.toolbox.call(name, arguments)
+
+
+def parse_object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise Invalid('--args must be one JSON object, such as {"path": "notes.txt"}.')
+    return value
+
+
+def run_headway(invocation: Invocation, work: "Callable[[Headway], Awaitable[T]]") -> T:
+    """Run a function with a Headway that starts no agents."""
+    from headway.assembly import Headway  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
+
+    settings = invocation.settings()
+    configure_plain_logging(settings)
+
+    async def run() -> T:
+        headway = Headway(settings)
+        try:
+            return await work(headway)
+        finally:
+            await headway.stop_tools()
+            headway.close()
+
+    return asyncio.run(run())
+
+
+def format_tool(tool: "Tool") -> str:
+    mark = "asks" if tool.needs_approval else ""
+    return f"{tool.name:<32} {tool.family:<14} {mark:<5} {to_one_line(tool.description)[:DESCRIPTION_LENGTH]}".rstrip()

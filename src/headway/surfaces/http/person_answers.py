@@ -1,0 +1,107 @@
+"""The decisions and answers of people that chat front ends send to continue a turn that waits for them."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from headway.actions import conversations
+from headway.actions.people import approvals, questions
+from headway.actions.people.approvals import ApprovalDecision
+from headway.ledger.errors import Conflict, Invalid, NotFound
+from headway.ledger.permission import Approval, PersonQuestion
+from headway.ledger.text import MAX_INTEGER
+from headway.storage.transaction import Transaction
+from headway.surfaces.http.request_context import RequestContext
+from headway.surfaces.http.turn_events import ItemKey, ItemKind
+
+ABANDONED_REASON: Final = "The request was closed without a decision."
+QUOTE_LIMIT: Final = 80
+KINDS: Final[dict[str, ItemKind]] = {"approval": "approval", "question": "question"}
+
+
+class PersonAnswer(NamedTuple):
+    """A person's answer to an approval or a question. `value` is None if the person gave none."""
+
+    kind: ItemKind
+    id: int
+    value: Any = None
+
+
+def parse_item_id(name: str) -> ItemKey:
+    """Parse `approval-12` or `question-7`."""
+    kind, _, number = name.rpartition("-")
+    if kind not in KINDS:
+        raise NotFound(f"Nothing waits under the id {name[:QUOTE_LIMIT]!r}.")
+    return KINDS[kind], parse_number(number)
+
+
+def parse_number(text: Any) -> int:
+    """Parse the number of an approval or a question, which a client received as text."""
+    if not (isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= len(str(MAX_INTEGER))):
+        raise NotFound(f"Nothing waits under the id {str(text)[:QUOTE_LIMIT]!r}.")
+    return min(int(text), MAX_INTEGER)
+
+
+def apply_answers(call: RequestContext, tx: Transaction, tenant_id: int, key: str, answers: Iterable[PersonAnswer]) -> str:
+    """Apply the answers to a turn of this conversation, and return the turn's id. All are applied, or none.
+
+    The first decision counts. A later one that differs changes nothing; the turn's stream shows what was decided.
+    """
+    turn_ids: set[str] = set()
+    for answer in answers:
+        item = get_item(tx, tenant_id, key, answer)
+        turn_ids.add(item.turn_id or "")
+        with suppress(Conflict):
+            if isinstance(item, Approval):
+                decide(call, tx, item, answer.value)
+            elif answer.value is not None:
+                questions.answer(tx, tenant_id, item.id, parse_answer(answer.value), call.describe_caller(tx))
+    if len(turn_ids) != 1:
+        raise Invalid("All answers must be for the same turn.")
+    return turn_ids.pop()
+
+
+def get_item(tx: Transaction, tenant_id: int, key: str, answer: PersonAnswer) -> Approval | PersonQuestion:
+    get = approvals.get if answer.kind == "approval" else questions.get
+    item = get(tx, tenant_id, answer.id)
+    if item.turn_id is None or conversations.get(tx, tenant_id, item.conversation_id).key != key:
+        raise NotFound(f"No {answer.kind} #{answer.id} in this conversation.")
+    return item
+
+
+def decide(call: RequestContext, tx: Transaction, approval: Approval, value: Any) -> None:
+    caller = call.describe_caller(tx)
+    if value is None:
+        if approval.is_open:
+            rejection = ApprovalDecision("reject", caller, reason=ABANDONED_REASON)
+            call.headway.permission.decide(tx, approval.tenant_id, approval.id, rejection)
+        return
+    if not isinstance(value, dict) or not isinstance(value.get("approved"), bool):
+        raise Invalid(f"The answer to approval #{approval.id} must be an object with `approved`: true or false.")
+    reason, arguments = value.get("reason"), value.get("editedArgs")
+    if arguments is not None and not isinstance(arguments, dict):
+        raise Invalid("editedArgs must be an object: all arguments of the call.")
+    decision = ApprovalDecision(
+        "approve" if value["approved"] else "reject",
+        caller,
+        approvals.encode_arguments(arguments) if arguments is not None and value["approved"] else None,
+        reason if isinstance(reason, str) else "",
+    )
+    call.headway.permission.decide(tx, approval.tenant_id, approval.id, decision)
+
+
+def parse_answer(value: Any) -> str:
+    """Return the text of an answer, which is a text or an object with `answer`."""
+    answer = value.get("answer") if isinstance(value, dict) else value
+    if not isinstance(answer, str):
+        raise Invalid("The answer to a question must be a text, or an object with `answer`.")
+    return answer
+
+
+def has_turn(tx: Transaction, tenant_id: int, key: str, turn_id: str) -> bool:
+    """Whether the conversation with this key has this turn."""
+    try:
+        turn = conversations.get_turn(tx, tenant_id, turn_id)
+        return conversations.get(tx, tenant_id, turn.conversation_id).key == key
+    except (NotFound, Invalid):
+        return False

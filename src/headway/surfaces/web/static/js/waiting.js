@@ -1,0 +1,57 @@
+// What agents wait for people for: calls that need approval, and questions. Every page follows them, for the badges and the cards.
+import { get } from "./api.js";
+import { computed, signal } from "./lib.js";
+import { coalesce, createLiveList } from "./live_list.js";
+
+const PAGE_SIZE = 100;
+const OPEN_STATES = new Set(["proposed", "open"]);
+
+/** An approval or a question, as the cards and the lists take it. */
+export const toRequest = (kind, item) => ({ ...item, kind, key: `${kind}${item.id}`, isOpen: OPEN_STATES.has(item.state) });
+
+export const merge = (approvals, questions) => [
+  ...approvals.map((approval) => toRequest("approval", approval)),
+  ...questions.map((question) => toRequest("question", question)),
+];
+
+/** The open requests, and those that were decided since the page was loaded. Oldest first. */
+export const requests = signal([]);
+export const openRequests = computed(() => requests.value.filter(({ isOpen }) => isOpen));
+
+async function fetchOpen() {
+  const [{ approvals }, { questions }] = await Promise.all([
+    get("/v1/approvals", { state: "proposed", limit: PAGE_SIZE }),
+    get("/v1/questions", { state: "open", limit: PAGE_SIZE }),
+  ]);
+  return merge(approvals, questions);
+}
+
+const sort = (list) => list.toSorted((a, b) => a.created_at - b.created_at || a.id - b.id);
+
+function apply(request) {
+  const at = requests.value.findIndex(({ key }) => key === request.key);
+  if (at >= 0) requests.value = requests.value.with(at, request);
+  else if (request.isOpen) requests.value = sort([...requests.value, request]);
+}
+
+const { load, onChange } = createLiveList(
+  fetchOpen,
+  (open) => (requests.value = sort([...requests.value.filter(({ isOpen }) => !isOpen), ...open])),
+  apply,
+);
+
+export function loadRequests() {
+  requests.value = openRequests.value;
+  return load();
+}
+
+const onApproval = ({ approval }) => onChange(toRequest("approval", approval));
+const onQuestion = ({ question }) => onChange(toRequest("question", question));
+export const waitingHandlers = {
+  approval_requested: onApproval,
+  approval_decided: onApproval,
+  question_asked: onQuestion,
+  question_answered: onQuestion,
+  // The only one of these events that also reaches the pages of other conversations.
+  waiting_changed: coalesce(load),
+};
