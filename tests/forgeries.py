@@ -28,6 +28,8 @@ EDGES: Final = (
     "[/parallel]",
     "[ATTACHED FILE]",
     "[END ATTACHED FILE]",
+    "[WORKSPACE GUIDE]",
+    "[END WORKSPACE GUIDE]",
 )
 OWNED: Final = "owned by whoever wrote this"
 
@@ -140,7 +142,7 @@ PAYLOADS: Final[tuple[str, ...]] = tuple(
 
 # The edge of a frame, to a reader who overlooks invisible characters.
 EDGE: Final = re.compile(
-    r"\[(?:END(?:TODO|AGENT|SCHEDULE|TURN|DELEGATION|GOAL|ATTACHED)|(?:TURN|DELEGATION|GOAL)CONTEXT|ATTACHEDFILE|GOAL\]"
+    r"\[(?:END(?:TODO|AGENT|SCHEDULE|TURN|DELEGATION|GOAL|ATTACHED|WORKSPACE)|(?:TURN|DELEGATION|GOAL)CONTEXT|ATTACHEDFILE|WORKSPACEGUIDE|GOAL\]"
     r"|/(?:TODO|AGENT|SCHEDULE|PARALLEL))"
 )
 HARDLY_SEEN: Final = ("Cf", "Cc", "Mn", "Zs", "Zl", "Zp", "Cn")

@@ -20,6 +20,7 @@ from headway.agents.people import People
 from headway.agents.permission import Permission
 from headway.agents.policy_file import PolicyFile
 from headway.agents.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
+from headway.agents.skills import SkillFolders
 from headway.agents.tools import catalogue
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.execution import Execution, ResolvedScope
@@ -75,6 +76,7 @@ class Headway:
         self.policy = PolicyFile(os.path.join(settings.home, POLICY_FILE_NAME))
         self.permission = Permission(self.policy, self.toolbox, settings.get_workspace)
         self.remote_tools = self.toolbox.only(REMOTE_FAMILIES)
+        self.skills = SkillFolders(settings.home)
         self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
         self.database = Database(settings.database_url, on_commit=self._on_commit)
         self.people = People(self.database, self.permission, self.nudge)
@@ -126,11 +128,10 @@ class Headway:
 
     def execution(self, resolved: ResolvedScope, role: Role) -> Execution:
         """Build the context for tools that are called in this scope."""
-        workspace = self.settings.get_workspace(resolved.scope.tenant_id)
-        folder, conversation = self.settings.task_folder, resolved.conversation_uuid
-        return Execution(
-            self.database, folder, resolved.scope, role, conversation, workspace, policy=self.policy, redact=self.redact
-        )
+        scope, folder = resolved.scope, self.settings.task_folder
+        workspace, skills = self.settings.get_workspace(scope.tenant_id), self.skills.find(scope.tenant_id)
+        execution = Execution(self.database, folder, scope, role, resolved.conversation_uuid, workspace)
+        return execution._replace(policy=self.policy, redact=self.redact, skills=skills)
 
     def close(self) -> None:
         """Close the database. Call `stop_agents` first."""

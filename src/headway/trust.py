@@ -22,7 +22,7 @@ from headway.ledger.errors import SettingsError
 
 HOME = ".headway"
 ENV_FILE = ".env"
-CONTENT = ("tools", "agents", "skills", "mcp.json", "policy.toml", "models.toml", "prices.toml")
+CONTENT = ("tools", "agents", "skills", "tenants", "mcp.json", "policy.toml", "models.toml", "prices.toml")
 ENTRIES_LIMIT = 10_000  # of one folder; links can lead in circles
 NAME_LIMIT = 200  # bytes of a record's file name
 VARIABLE_LIMIT = 60  # characters of a variable's name in a message

@@ -16,7 +16,9 @@ import pytest
 
 import headway
 from headway.actions import conversations
+from headway.agents import guide
 from headway.agents.prompts import CUT_OFF_PREFIX, SUMMARISER, render_check_in, render_note, render_request_and_plan
+from headway.agents.transcript import TranscriptEntry
 from headway.agents.window import render_stub
 from headway.ledger.framing import escape_frames
 from headway.ledger.text import to_one_line
@@ -35,6 +37,7 @@ PACKAGE = Path(headway.__file__).parent
 FIXED = "none: its words are fixed"
 # Every function that sends text to a model, and the scenario that covers it. Add each new one here and to a scenario.
 PLACES = {
+    "agents/guide.py build_message": "test_a_guide_cannot_forge_a_frame",
     "agents/history.py end_with_answer": "plan",
     "agents/loop/assessor.py ask_cheap_model": "queue",
     "agents/loop/broken_answers.py handle_error": FIXED,
@@ -42,6 +45,7 @@ PLACES = {
     "agents/loop/compaction.py append_compaction": FIXED,
     "agents/loop/compaction.py build_note": "test_neither_a_note_nor_a_stub_can_forge_a_frame",
     "agents/loop/compaction.py handle_refusal": FIXED,
+    "agents/loop/compaction.py repeat_guide": "test_a_guide_cannot_forge_a_frame",
     "agents/loop/cut_off.py handle": "goal",
     "agents/loop/cut_off.py request_rest": "goal",
     "agents/delegation.py start_sub_agent": "plan",
@@ -86,6 +90,16 @@ def test_every_place_where_the_runtime_speaks_is_in_a_story() -> None:
 def test_a_check_in_message_cannot_forge_a_frame() -> None:
     for payload in PAYLOADS:
         assert (list_edges(render_check_in(payload)), len(BREAKS.split(render_check_in(payload)))) == ([], 1), ascii(payload)
+
+
+def test_a_guide_cannot_forge_a_frame() -> None:
+    """What a note repeats is found again in the message that showed it."""
+    for payload in PAYLOADS:
+        message = guide.build_message(payload, [])
+        assert message is not None
+        body = guide.find_shown([TranscriptEntry.of(1, message)])
+        assert body == escape_frames(payload)
+        assert list_edges(guide.render_frame(body)) == list_edges(guide.render_frame(HARMLESS)), ascii(payload)
 
 
 def test_neither_a_note_nor_a_stub_can_forge_a_frame() -> None:

@@ -33,6 +33,17 @@ def test_inline_work_uses_tools(database_url: str, tmp_path: Path) -> None:
         assert subjects == [("buy a spade",)]
 
 
+def test_inline_work_on_each_sub_goal_begins_with_the_workspace_s_guide(sqlite_url: str, tmp_path: Path) -> None:
+    guide = tmp_path / "workspace" / "1" / "AGENTS.md"
+    guide.parent.mkdir(parents=True)
+    guide.write_text("Dig in the south.")
+    work: dict[str, Part] = {"dig": by_transcript(calls(("now", {})), text("A hole.")), "fill": text("Full.")}
+    with open_pursuit(sqlite_url, tmp_path, by_part(work, plan=plan(step("dig"), step("fill", "dig")))) as pursuit:
+        pursuit.achieve()
+        requests = pursuit.list_requests("work")
+        assert [[n for n, one in enumerate(request.texts) if "Dig in the south." in one] for request in requests] == [[2]] * 3
+
+
 def test_inline_work_delegates_and_sleeps_until_the_worker_is_done(database_url: str, tmp_path: Path) -> None:
     gate = Gate()
     delegating = by_transcript(calls(("delegate", {"agent": "researcher", "task": "ask around"})), text("A hole, they say."))

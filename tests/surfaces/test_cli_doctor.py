@@ -296,3 +296,23 @@ def test_a_policy_that_cannot_be_read_stops_every_process_with_a_sentence(headwa
     for command in (["serve", "--port", "0"], ["worker"], ["chat", "hello"], ["mcp"]):
         stopped = headway.loaded(*command)
         assert (stopped.code, stopped.out, stopped.err) == (2, "", f"headway: {path}{expected}\n"), command
+
+
+def test_skills_are_listed_and_broken_ones_named(headway: Shell) -> None:
+    for path, content in {
+        "skills/deploy": "---\nname: deploy\ndescription: How to deploy.\n---\n",
+        "skills/mail": "Dear all,",
+        "tenants/3/skills/audit": "---\nname: audit\ndescription: How to audit.\n---\n",
+    }.items():
+        folder = headway.folder / ".headway" / path
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text(content)
+    assert ".headway/tenants/3/skills/audit/SKILL.md" in headway("doctor").out  # not trusted yet
+    headway.trust()
+    lines = [line for line in headway.ok("doctor").splitlines() if " skills " in line]
+    mail = headway.folder / ".headway" / "skills" / "mail" / "SKILL.md"
+    assert lines == [
+        "✔ skills    1: deploy",
+        f"! skills    skipped: {mail}: The file must begin with its name and description, between two lines ---.",
+        "✔ skills    1 of tenant 3: audit",
+    ]

@@ -257,7 +257,10 @@ def test_hostile_names_do_not_reach_the_terminal(headway: Shell) -> None:
 # What exactly is trusted
 
 
-@pytest.mark.parametrize("name", ["skills/x/SKILL.md", "policy.toml", "models.toml", "prices.toml", "mcp.json", "tools/lib/x.sh"])
+@pytest.mark.parametrize(
+    "name",
+    ["skills/x/SKILL.md", "tenants/1/skills/x/SKILL.md", "policy.toml", "models.toml", "prices.toml", "mcp.json", "tools/lib/x.sh"],
+)
 def test_each_file_that_headway_obeys_is_part_of_the_agreement(headway: Shell, name: str) -> None:
     headway.ok("todo", "add", "one")
     path = headway.folder / ".headway" / name

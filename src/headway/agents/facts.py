@@ -44,6 +44,7 @@ class Facts(TypedDict, total=False):
     item_digests: dict[str, str]  # the same for each item, by id
     compaction: CompactionFacts
     refused_tokens: int  # the provider refused a request of this size as too long
+    guide: bool  # the message shows the workspace's AGENTS.md
     steering: str  # a person's message to the running agent
     last_call: str  # the outcome with which the turn ends after the answer to this message
     stretch: str  # to summarise in a note

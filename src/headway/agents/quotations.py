@@ -1,8 +1,9 @@
 """Writs that an agent quotes from what it has read. They are text: a file or a web page must not give commands.
 
-What counts as read: the results of tools, the answers of sub-agents, attached files, todos that a writ listed, a sub-agent's task
-and its supervisor's messages, which another agent wrote, and the notes that replace older messages of a conversation. The request
-of a turn, messages of people to a running agent, the runtime's own messages and what the agent itself has said do not count.
+What counts as read: the results of tools, the answers of sub-agents, attached files, the workspace's AGENTS.md, todos that a writ
+listed, a sub-agent's task and its supervisor's messages, which another agent wrote, and the notes that replace older messages of a
+conversation. The request of a turn, messages of people to a running agent, the runtime's own messages and what the agent itself has
+said do not count.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -86,6 +87,8 @@ def find_foreign_text(text: str, facts: Facts, *, is_earlier: bool) -> str:
     """Return the part of a runtime message that others wrote."""
     if "compaction" in facts:
         return text.partition(NOTE_HEADING)[2] if is_earlier else ""
+    if "guide" in facts:
+        return text
     if "task" in facts or text.startswith(CHECK_IN_PREFIX):
         return text.replace(TODO_HINT, "")
     return "\n".join(line for line in list_frame_lines(text) if not line.startswith("["))

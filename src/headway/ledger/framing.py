@@ -41,11 +41,13 @@ def build_lookalike_pattern(*words: str) -> str:
 @cache
 def get_frame_pattern() -> re.Pattern[str]:
     """Match the opening bracket of anything that reads like the first or last line of a frame. Slow to compile, hence cached."""
-    of_runs = build_lookalike_pattern("TURNCONTEXT", "DELEGATIONCONTEXT", "GOALCONTEXT", "ATTACHEDFILE")
+    of_runs = build_lookalike_pattern("TURNCONTEXT", "DELEGATIONCONTEXT", "GOALCONTEXT", "ATTACHEDFILE", "WORKSPACEGUIDE")
     of_writs = build_lookalike_pattern("/TODO", "/AGENT", "/SCHEDULE", "/PARALLEL")
-    ends = build_lookalike_pattern("ENDTODO", "ENDAGENT", "ENDSCHEDULE", "ENDTURN", "ENDDELEGATION", "ENDGOAL", "ENDATTACHED")
+    ends = build_lookalike_pattern(
+        "ENDTODO", "ENDAGENT", "ENDSCHEDULE", "ENDTURN", "ENDDELEGATION", "ENDGOAL", "ENDATTACHED", "ENDWORKSPACE"
+    )
     goal = rf"(?:{build_lookalike_pattern('GOAL')}){INVISIBLE}(?:{build_lookalike_pattern(']')})"
-    first = build_lookalike_pattern(*"TDGA/E")  # the first letters of all of them, to rule out most brackets quickly
+    first = build_lookalike_pattern(*"TDGAW/E")  # the first letters of all of them, to rule out most brackets quickly
     return re.compile(
         rf"{build_lookalike_pattern('[')}(?={INVISIBLE}(?:{first}))(?={INVISIBLE}(?:(?:{of_runs}|{of_writs}|{ends})(?!\w)|{goal}))"
     )
@@ -54,7 +56,7 @@ def get_frame_pattern() -> re.Pattern[str]:
 @cache
 def get_frame_start_pattern() -> re.Pattern[str]:
     """Match the opening bracket of anything that begins like a frame. That is enough for text on a line among the runtime's own."""
-    words = build_lookalike_pattern("END", "DELEGATION", "TURN", "GOAL", "ATTACHED")
+    words = build_lookalike_pattern("END", "DELEGATION", "TURN", "GOAL", "ATTACHED", "WORKSPACEGUIDE")
     return re.compile(rf"{build_lookalike_pattern('[')}(?={INVISIBLE}(?:{build_lookalike_pattern('/')}|(?:{words})(?!\w)))")
 
 

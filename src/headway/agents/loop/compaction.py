@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
 
-from headway.agents import prompts
+from headway.agents import guide, prompts
 from headway.agents.facts import CompactionFacts, Facts, build_runtime_message, find_facts
 from headway.agents.loop.requests import Compact, NoteWritten
 from headway.agents.loop.step import Step
@@ -114,7 +114,7 @@ def append_compaction(step: Step, boundary: int, summary: str | None = None) -> 
         replaced = [entry for entry in step.window if entry.n < boundary]
         limit = min(RESULTS_LIMIT, get_budget(step) // TOKENS_PER_LISTED_RESULT)
         facts |= {"noted_before": boundary, "results": [*results, *list_results(replaced)][-limit:]}
-        step.append(build_note(step, facts, summary))
+        step.append(repeat_guide(step, boundary, build_note(step, facts, summary)))
     step.emit("compacted", {"run_id": step.run.id, "tokens_before": before.tokens, "tokens_after": step.size.tokens})
 
 
@@ -131,6 +131,16 @@ def build_note(step: Step, facts: CompactionFacts, summary: str) -> ModelRequest
     text = f"{render_prompt(opening.parts)[:limit]}\n\n{prompts.render_note(messages, summary, facts['results'])}"
     opening_facts: Facts = find_facts(opening) or {}
     return build_runtime_message(text, {**opening_facts, "compaction": facts})
+
+
+def repeat_guide(step: Step, boundary: int, note: ModelRequest) -> ModelRequest:
+    """Add the workspace's AGENTS.md to a note that replaces the message with it, unless it takes too much of a small budget."""
+    body = guide.find_shown(step.window)
+    is_kept = guide.find_shown([entry for entry in step.window if entry.n >= boundary]) is not None
+    if body is None or is_kept or len(body) > get_budget(step) * OPENING_SHARE * CHARACTERS_PER_TOKEN:
+        return note
+    facts: Facts = {**(find_facts(note) or {}), "guide": True}
+    return build_runtime_message(f"{render_prompt(note.parts)}\n\n{guide.render_frame(body)}", facts)
 
 
 def list_noted_results(step: Step) -> list[tuple[str, str]]:
@@ -177,7 +187,7 @@ def render_message(entry: TranscriptEntry) -> Iterator[str]:
         return
     facts = find_facts(message)
     speaker = "User" if facts is None or "steering" in facts else "Runtime"
-    if prompt := render_prompt(message.parts):
+    if prompt := guide.strip_frame(render_prompt(message.parts)):
         yield f"{speaker}: {prompt}"
     yield from (f"Result of {part.tool_name}: {part.content}" for part in message.parts if isinstance(part, ToolReturnPart))
 

@@ -16,7 +16,9 @@ from headway.agents.history import load_history
 from headway.agents.models.client import Models
 from headway.agents.quotations import Quotations
 from headway.agents.roles import INDEX, Role, Roles
+from headway.agents.skills import Skill
 from headway.agents.tokens import CHARACTERS_PER_TOKEN, estimate_parameters
+from headway.agents.tools.builtin import READ_SKILL
 from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope
 from headway.agents.tools.results import USE_TOOL, build_use_schema
 from headway.agents.tools.toolbox import Tool, Toolbox
@@ -73,6 +75,7 @@ class RunContext(NamedTuple):
     history: list[TranscriptEntry]  # the conversation before this turn
     quotations: Quotations
     attachments: Sequence[Attachment] = ()  # of the turn's message
+    guide: str = ""  # the workspace's AGENTS.md, if the run begins here
 
     @property
     def scope(self) -> Scope:
@@ -89,9 +92,9 @@ class RunContext(NamedTuple):
         if not runtime.models.describe(self.role.tier).supports_tools:
             return build_writ_offer(self.role, has_plan=has_plan)
         may_delegate = self.run.depth < runtime.limits.depth
-        toolbox = runtime.toolbox
+        toolbox, roles, skills = runtime.toolbox, runtime.roles, self.execution.skills
         return build_offer(
-            toolbox, toolbox.version, runtime.roles, self.role, self.mode, may_delegate=may_delegate, has_plan=has_plan
+            toolbox, toolbox.version, roles, self.role, self.mode, skills, may_delegate=may_delegate, has_plan=has_plan
         )
 
 
@@ -130,14 +133,22 @@ def build_reader(models: Models, role: Role) -> CanRead:
 
 @lru_cache(maxsize=64)
 def build_offer(
-    toolbox: Toolbox, _version: int, roles: Roles, role: Role, mode: TurnMode, *, may_delegate: bool, has_plan: bool
+    toolbox: Toolbox,
+    _version: int,
+    roles: Roles,
+    role: Role,
+    mode: TurnMode,
+    skills: tuple[Skill, ...],
+    *,
+    may_delegate: bool,
+    has_plan: bool,
 ) -> Offer:
     """Build the instructions and the tool definitions of one version of the toolbox.
 
     Cached, because they must be the same for every request: providers cache a request's beginning up to the first difference.
     """
     withheld = {*(() if may_delegate else ("agents",)), *(("outcome",) if has_plan else PLAN_FAMILIES)}
-    granted = [tool for tool in list_granted_tools(toolbox, role, mode) if tool.family not in withheld]
+    granted = [tool for tool in list_granted_tools(toolbox, role, mode, has_skills=bool(skills)) if tool.family not in withheld]
     has_many = sum(bool(tool.server) for tool in granted) > MCP_OFFER_LIMIT
     on_demand = sorted(
         tool.name
@@ -149,7 +160,8 @@ def build_offer(
         key=lambda tool: tool.name,
     )
     workers = [name for name in roles.by_name if name != role.name and name != INDEX]
-    instructions = prompts.render_instructions(role, [tool.name for tool in offered], mode, workers)
+    readable_skills = skills if any(tool.name == READ_SKILL for tool in granted) else ()
+    instructions = prompts.render_instructions(role, [tool.name for tool in offered], mode, workers, readable_skills)
     parameters = ModelRequestParameters(
         function_tools=[to_tool_definition(tool, on_demand) for tool in offered],
         instruction_parts=[InstructionPart(content=instructions)],
@@ -165,7 +177,7 @@ def build_writ_offer(role: Role, *, has_plan: bool) -> Offer:
     return Offer(parameters, estimate_parameters(parameters), has_tools=False)
 
 
-def list_granted_tools(toolbox: Toolbox, role: Role, mode: TurnMode) -> list[Tool]:
+def list_granted_tools(toolbox: Toolbox, role: Role, mode: TurnMode, *, has_skills: bool) -> list[Tool]:
     """List the tools that the role grants, with only the planning family that matches the turn's mode.
 
     A role without tools gets none of the runtime's own either.
@@ -174,7 +186,10 @@ def list_granted_tools(toolbox: Toolbox, role: Role, mode: TurnMode) -> list[Too
     granted = [
         tool
         for tool in toolbox.tools.values()
-        if role.grants(tool.family, tool.name) and tool.family != excluded_family and not tool.is_hidden
+        if role.grants(tool.family, tool.name)
+        and tool.family != excluded_family
+        and not tool.is_hidden
+        and (has_skills or tool.name != READ_SKILL)
     ]
     return granted if any(tool.family != "runtime" for tool in granted) else []
 

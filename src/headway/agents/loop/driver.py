@@ -5,6 +5,7 @@ needs a model's answer or a tool's result. No state lives only in memory: if the
 driving the same run again resumes it.
 """
 
+import asyncio
 from contextlib import ExitStack
 from contextvars import Context, copy_context
 from functools import partial
@@ -13,7 +14,7 @@ from math import inf
 from pydantic_ai.messages import ModelRequest, ModelResponse
 
 from headway.actions import jobs, runs, spending
-from headway.agents import prompts, transcript
+from headway.agents import guide, prompts, transcript
 from headway.agents.attachments import attach
 from headway.agents.facts import build_runtime_message, find_facts
 from headway.agents.loop import assessor, broken_answers, compaction, cut_off, gates, step_limits, tool_calls
@@ -64,6 +65,8 @@ async def drive(runtime: Runtime, run: Run, *, taken_over: bool = False, answers
         lambda: runtime.database.read(partial(load_context, runtime=runtime, run=run)), f"run {run.id}", max_refusals=1
     )
     entries = await load_journal(work)
+    if len(entries) <= 1:
+        work = await load_guide(work)
     reply: Reply = None
     if taken_over:
         runtime.stream(run, RESTART_DELTA)  # subscribers that saw half an answer from another process will not get the rest
@@ -82,6 +85,12 @@ async def drive(runtime: Runtime, run: Run, *, taken_over: bool = False, answers
                     note = note or spans.enter_context(trace_plan(runtime.tracer, run))
                     note(to_plan_attributes(request.planned, request.remaining))
             reply = await fulfil_request(work, entries, request)
+
+
+async def load_guide(work: RunContext) -> RunContext:
+    """Read the workspace's AGENTS.md for a run that begins. Most workspaces have none."""
+    workspace, limit = work.execution.workspace, work.execution.result_limit
+    return work._replace(guide=await asyncio.to_thread(guide.read, workspace, limit)) if guide.exists(workspace) else work
 
 
 async def commit_step(context: RunContext, entries: list[TranscriptEntry], reply: Reply) -> tuple[Request, list[TranscriptEntry]]:
@@ -158,6 +167,8 @@ def apply_step(
     if not entries:
         opening = build_user_message(escape_frames(run.task))
         step.append(attach(opening, context.attachments), transcript.encode(opening))
+    if context.guide and len(step.entries) == 1 and (message := guide.build_message(context.guide, context.history)):
+        step.append(message)
     record_reply(step, reply)
     request: Request | None = Stop("halted") if halted else None
     while request is None:

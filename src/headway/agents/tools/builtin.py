@@ -7,17 +7,20 @@ from zoneinfo import ZoneInfo
 from pydantic import Field
 
 from headway.actions import memory
+from headway.agents import skills
 from headway.agents.tools import arithmetic, files, shell, web
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Arguments, NonEmptyText, Tool
-from headway.ledger.errors import Invalid
+from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.text import to_one_line
 from headway.storage.transaction import Transaction
 
 NO_WORKSPACE: Final = "No workspace is available here."
+NO_SKILLS: Final = "There are no skills here."
 RUN_COMMAND: Final = "run_command"
+READ_SKILL: Final = "read_skill"
 BUILTIN_NAMES: Final = frozenset(
-    ("calculate", "now", "remember", "recall", "read_file", "write_file", "list_files", "http_get", RUN_COMMAND)
+    ("calculate", "now", "remember", "recall", "read_file", "write_file", "list_files", READ_SKILL, "http_get", RUN_COMMAND)
 )
 
 
@@ -99,6 +102,21 @@ def list_files(execution: Execution, arguments: ListFiles) -> dict[str, Any]:
     return files.list_folder(execution.workspace, arguments.path)
 
 
+class ReadSkill(Arguments):
+    name: NonEmptyText
+    path: Annotated[NonEmptyText, Field(description="a file in the skill's folder")] = skills.FILE_NAME
+
+
+def read_skill(execution: Execution, arguments: ReadSkill) -> dict[str, Any]:
+    skill = next((skill for skill in execution.skills if skill.name == arguments.name), None)
+    if skill is None:
+        names = ", ".join(skill.name for skill in execution.skills)
+        raise NotFound(f"There is no skill {to_one_line(arguments.name[:80])!r}. Known: {names}.")
+    result = skills.read_file(skill.folder, arguments.path)
+    others = skills.list_other_files(skill) if arguments.path == skills.FILE_NAME else []
+    return {**result, "files": others} if others else result
+
+
 class HttpGet(Arguments):
     url: NonEmptyText
 
@@ -145,6 +163,19 @@ WORKSPACE_BUILTINS: Final = (
 )
 
 
+READ_SKILL_TOOL: Final = Tool(
+    READ_SKILL,
+    "Read the instructions of a skill, or another file of it.",
+    "builtin",
+    ReadSkill,
+    on_thread=read_skill,
+    idempotent=True,
+    needs=lambda execution: bool(execution.skills),
+    missing=NO_SKILLS,
+    key_arguments=("name", "path"),
+)
+
+
 def build_http_get(hosts: tuple[str, ...]) -> Tool:
     def act(_execution: Execution, arguments: HttpGet) -> dict[str, Any]:
         return web.fetch(arguments.url, hosts)
@@ -168,4 +199,4 @@ def build_run_command(allowed_programs: tuple[str, ...]) -> Tool:
 def build_builtin_tools(access: ExternalAccess) -> tuple[Tool, ...]:
     web_tools = (build_http_get(access.http_hosts),) if access.http_hosts else ()
     command_tools = (build_run_command(access.commands),) if access.commands else ()
-    return (CALCULATE_TOOL, *LEDGER_BUILTINS, *WORKSPACE_BUILTINS, *web_tools, *command_tools)
+    return (CALCULATE_TOOL, *LEDGER_BUILTINS, *WORKSPACE_BUILTINS, READ_SKILL_TOOL, *web_tools, *command_tools)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from headway.actions import conversations
 from headway.agents.policy_file import PolicyFile
 from headway.agents.roles import Role, Roles
+from headway.agents.skills import Skill
 from headway.ledger import text
 from headway.ledger.errors import Conflict
 from headway.ledger.goal import GoalLimits
@@ -34,6 +35,7 @@ class Execution(NamedTuple):
     policy: PolicyFile = PolicyFile()  # without a file: no rules
     redact: Redactor = Redactor()  # removes secrets from error messages
     result_limit: int = 50_000  # characters of a result that the calling model gets
+    skills: tuple[Skill, ...] = ()  # of the tenant
     effect_key: str | None = None  # identifies this call, also when it is repeated after a crash; None in an external loop
 
 

@@ -40,6 +40,7 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
             *inspect_channels(settings),
             *inspect_policy(settings),
             *inspect_mcp(settings),
+            *inspect_skills(settings),
         ]
     healthy = all(finding.ok for finding in findings)
     document = {"ok": healthy, "checks": [finding.to_document() for finding in findings]}
@@ -93,6 +94,21 @@ def inspect_channels(settings: Settings) -> list[Finding]:
         Finding("operator", f"channel {number}: {describe_channel(channel)}", ok=channel is not None)
         for number, channel in enumerate((apprise.Apprise.instantiate(url) for url in settings.notify), 1)
     ]
+
+
+def inspect_skills(settings: Settings) -> list[Finding]:
+    """List the skills, and name those that are broken and skipped. An installation without skills has nothing to report."""
+    from headway.agents import skills  # noqa: PLC0415  other commands do not need it
+
+    findings = []
+    for tenant_id, folder in skills.list_folders(settings.home):
+        loaded = skills.load(folder)
+        owner = f" of tenant {tenant_id}" if tenant_id else ""
+        if loaded.skills:
+            names = summarize([skill.name for skill in loaded.skills])
+            findings.append(Finding("skills", f"{len(loaded.skills)}{owner}: {names}"))
+        findings += [Finding("skills", f"skipped: {problem}", warning=True) for problem in loaded.problems]
+    return findings
 
 
 def describe_channel(channel: Any) -> str:
