@@ -16,7 +16,7 @@ import pytest
 from headway.storage.direct import DirectDatabase
 from tests.model_server import MODEL, ModelServer, calls, environment, text
 from tests.surfaces.document_reader import open_reader, parse_session
-from tests.surfaces.server_harness import Client, client_options
+from tests.surfaces.server_harness import Client, client_options, wait_until
 from tests.warm_start import build_command
 
 ROOT = Path(__file__).parents[2]
@@ -271,7 +271,7 @@ def test_two_workers_share_a_postgres(tmp_path: Path, new_postgres_url: str) -> 
         for typed in parse_session(page):
             reader.follow(typed)
         assert [command.split()[:2] for command, _, _ in reader.windows] == [["headway", "serve"], *[["headway", "worker"]] * 2]
-        assert any("3 running" in line for line in reader.type("headway doctor"))
+        wait_until(lambda: any("3 running" in line for line in reader.type("headway doctor")), "all three processes take jobs")
 
 
 # MCP clients

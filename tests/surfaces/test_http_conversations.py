@@ -74,6 +74,7 @@ def test_an_external_loop_can_open_a_turn(client: Client) -> None:
         "request": "",
         "mode": "plan",
         "status": "running",
+        "waiting_for": None,
         "iterations": 0,
         "limit": turn["limit"],
         "resubmissions": 0,

@@ -12,6 +12,8 @@ import pytest
 
 from headway.actions import goals, jobs, runs, turns
 from headway.actions.goals import NewGoal
+from headway.actions.people import approvals, questions
+from headway.ledger.run import Effect
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 from tests.surfaces.openapi_routes import list_operations
@@ -49,6 +51,24 @@ def add_sub_agent(client: Client) -> str:
         return child.id
 
     return client.desk.database.write(begin)
+
+
+def add_approval(client: Client) -> int:
+    """Create a proposed call of a sub-agent, and return the approval's id."""
+
+    def propose(tx: Transaction) -> int:
+        run = runs.get(tx, client.desk.tenant.id, run_id)
+        effect = Effect(0, 0, "call", "run_command", "{}", "proposed")
+        return approvals.propose(tx, run, effect, "policy.toml, line 1", tx.now + 3_600_000).id
+
+    run_id = add_sub_agent(client)
+    return client.desk.database.write(propose)
+
+
+def add_question(client: Client) -> int:
+    """Create an open question of a sub-agent, and return its id."""
+    run_id = add_sub_agent(client)
+    return client.desk.database.write(lambda tx: questions.ask(tx, runs.get(tx, client.desk.tenant.id, run_id), "Which?")).id
 
 
 def add_turn(client: Client) -> str | None:
@@ -95,6 +115,8 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
         "/v1/goals/{goal_id}/decision": {"action": "continue"},
         "/v1/goals/{goal_id}/abandon": None,
         "/v1/jobs/{job_id}/cancel": None,
+        "/v1/approvals/{approval_id}": {"decision": "reject"},
+        "/v1/questions/{question_id}": {"answer": "once"},
         "/v1/ag-ui": {"threadId": "once", "runId": "1", "messages": [{"role": "user", "content": "hello"}]},
         "/v1/ui-stream": {"id": "twice", "messages": [{"role": "user", "parts": [{"type": "text", "text": "hello"}]}]},
     }
@@ -110,6 +132,8 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
                 "conversation_id": conversation,
                 "job_id": dead.id if operation.path.endswith("retry") else add_tool_job(client),
                 "run_id": add_sub_agent(client),
+                "approval_id": add_approval(client),
+                "question_id": add_question(client),
                 "goal_id": add_goal(client, active=operation.path.endswith("pause")),
             }
             path = operation.path.format_map(names)

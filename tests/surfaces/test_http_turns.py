@@ -22,7 +22,18 @@ from tests.surfaces.conversation_client import (
 )
 from tests.surfaces.server_harness import Client, Service, check_problem, wait_until
 
-TURN_FIELDS = ["id", "conversation_id", "request", "mode", "status", "iterations", "limit", "resubmissions", "outcome"]
+TURN_FIELDS = [
+    "id",
+    "conversation_id",
+    "request",
+    "mode",
+    "status",
+    "waiting_for",
+    "iterations",
+    "limit",
+    "resubmissions",
+    "outcome",
+]
 TURN_FIELDS += ["incomplete", "retry_at", "usage", "started_at", "ended_at"]
 
 
@@ -41,6 +52,7 @@ def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
         "request": "Who are you?",
         "mode": "plan",
         "status": "finished",
+        "waiting_for": None,
         "iterations": 1,
         "limit": 10,
         "resubmissions": 0,

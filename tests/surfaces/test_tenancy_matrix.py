@@ -371,7 +371,7 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
 NO_ID_COMMANDS = {
     *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
     *("token list", "token new", "jobs list", "schedule list", "costs", "halt", "unhalt", "doctor", "serve", "worker", "demo"),
-    *("approvals list", "questions list", "completion", "trust"),
+    *("approvals list", "questions list", "tools list", "tools call", "completion", "trust"),
 }
 
 

@@ -49,7 +49,7 @@ def load_servers(path: Path, variables: Mapping[str, str], more: Mapping[str, An
 def read_document(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror}.") from None
