@@ -125,7 +125,7 @@ def read_text(path: str) -> str:
     try:
         with open(path, encoding="utf-8-sig") as file:
             return file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ""
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
