@@ -131,4 +131,4 @@ def test_every_tool_has_a_description_and_a_family() -> None:
 
     assert {tool.family for tool in tools} == {"builtin"}
     assert all(tool.as_json()["description"].endswith(".") for tool in tools)
-    assert {tool.name for tool in tools if not tool.idempotent} == {"remember", "run_command"}
+    assert {tool.name for tool in tools if not tool.idempotent} == {"edit_file", "remember", "run_command"}

@@ -18,11 +18,13 @@ REMOTE_FAMILIES: Final[tuple[ToolFamily, ...]] = ("turn_plan", "queue", "tasks",
 WRIT_GRANTS: Final[tuple[WritGrant, ...]] = get_args(WritGrant)
 INDEX: Final = "index"  # the role that answers users
 SUPERVISOR: Final = "supervisor"  # alias of the index role
+CODE_TOOLS: Final = frozenset(("edit_file", "search_files"))  # rarely needed, except by roles that work on code
 # Families and tools that are rarely needed. Their schemas are not sent with every request: the model calls them with use_tool.
 RARELY_NEEDED: Final = frozenset(
     (
         *("tasks", "ledger", "goals", "people"),
         *("list_todo", "read_result", "spawn_agent", "await_agent", "check_agent", "cancel_agent", "remember", "recall"),
+        *CODE_TOOLS,
     )
 )
 
@@ -54,7 +56,7 @@ def list_names(family: ToolFamily) -> tuple[str, ...]:
     return (family, "mcp") if family.startswith("mcp:") else (family,)
 
 
-def build_worker(name: str, description: str, prompt: str) -> Role:
+def build_worker(name: str, description: str, prompt: str, on_demand: frozenset[str] = RARELY_NEEDED) -> Role:
     """Build a worker role. Workers have their own task list and can update the conversation's todos, but not the turn's plan."""
     return Role(
         name,
@@ -63,6 +65,7 @@ def build_worker(name: str, description: str, prompt: str) -> Role:
         frozenset({"todos"}),
         prompt,
         "mid",
+        on_demand,
     )
 
 
@@ -83,6 +86,7 @@ BUILT_IN_ROLES: Final = (
         "coder",
         "Writes and changes code.",
         "You are a programmer. Make the requested change as small as possible, and check that it works.",
+        RARELY_NEEDED - CODE_TOOLS,
     ),
     build_worker(
         "writer",
@@ -93,6 +97,7 @@ BUILT_IN_ROLES: Final = (
         "reviewer",
         "Reviews the work of others.",
         "You are a reviewer. Find what is wrong or missing, and say where and why. If you find nothing, say so.",
+        RARELY_NEEDED - CODE_TOOLS,
     ),
 )
 

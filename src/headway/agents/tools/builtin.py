@@ -8,8 +8,9 @@ from pydantic import Field
 
 from headway.actions import memory
 from headway.agents import skills
-from headway.agents.tools import arithmetic, files, shell, web
+from headway.agents.tools import arithmetic, shell, web
 from headway.agents.tools.execution import Execution
+from headway.agents.tools.files import contents, listing, search
 from headway.agents.tools.toolbox import Arguments, NonEmptyText, Tool
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.text import to_one_line
@@ -20,7 +21,10 @@ NO_SKILLS: Final = "There are no skills here."
 RUN_COMMAND: Final = "run_command"
 READ_SKILL: Final = "read_skill"
 BUILTIN_NAMES: Final = frozenset(
-    ("calculate", "now", "remember", "recall", "read_file", "write_file", "list_files", READ_SKILL, "http_get", RUN_COMMAND)
+    (
+        *("calculate", "now", "remember", "recall", READ_SKILL, "http_get", RUN_COMMAND),
+        *("read_file", "write_file", "edit_file", "list_files", "search_files"),
+    )
 )
 
 
@@ -82,7 +86,7 @@ class ReadFile(Arguments):
 
 
 def read_file(execution: Execution, arguments: ReadFile) -> dict[str, Any]:
-    return files.read(execution.workspace, arguments.path)
+    return contents.read(execution.workspace, arguments.path)
 
 
 class WriteFile(Arguments):
@@ -91,15 +95,39 @@ class WriteFile(Arguments):
 
 
 def write_file(execution: Execution, arguments: WriteFile) -> dict[str, Any]:
-    return files.write(execution.workspace, arguments.path, arguments.content)
+    return contents.write(execution.workspace, arguments.path, arguments.content)
+
+
+class EditFile(Arguments):
+    path: NonEmptyText
+    old: str
+    new: str
+    all: bool = False
+
+
+def edit_file(execution: Execution, arguments: EditFile) -> dict[str, Any]:
+    return contents.edit(execution.workspace, arguments.path, arguments.old, arguments.new, replace_all=arguments.all)
 
 
 class ListFiles(Arguments):
     path: NonEmptyText = "."
+    pattern: Annotated[str, Field(description="such as **/*.py")] = ""
 
 
 def list_files(execution: Execution, arguments: ListFiles) -> dict[str, Any]:
-    return files.list_folder(execution.workspace, arguments.path)
+    if arguments.pattern:
+        return listing.list_matches(execution.workspace, arguments.path, arguments.pattern)
+    return listing.list_folder(execution.workspace, arguments.path)
+
+
+class SearchFiles(Arguments):
+    pattern: Annotated[str, Field(min_length=1)]
+    path: NonEmptyText = "."
+    limit: Annotated[int, Field(ge=1, le=500)] = 100
+
+
+def search_files(execution: Execution, arguments: SearchFiles) -> dict[str, Any]:
+    return search.search(execution.workspace, arguments.pattern, arguments.path, arguments.limit)
 
 
 class ReadSkill(Arguments):
@@ -151,15 +179,26 @@ CALCULATE_TOOL: Final = Tool(
 )
 
 
-def build_workspace_tool(name: str, description: str, arguments: type[Arguments], act: Any) -> Tool:
-    tool = Tool(name, description, "builtin", arguments, on_thread=act, idempotent=True)
+def build_workspace_tool(name: str, description: str, arguments: type[Arguments], act: Any, *, idempotent: bool = True) -> Tool:
+    tool = Tool(name, description, "builtin", arguments, on_thread=act, idempotent=idempotent)
     return tool._replace(needs=has_workspace, missing=NO_WORKSPACE, key_arguments=("path",), path_arguments=("path",))
 
 
 WORKSPACE_BUILTINS: Final = (
     build_workspace_tool("read_file", "Read a text file in the workspace.", ReadFile, read_file),
     build_workspace_tool("write_file", "Write a whole text file in the workspace; creates folders.", WriteFile, write_file),
+    # After a crash, it would not find the text that it has replaced, or it would replace it twice.
+    build_workspace_tool(
+        "edit_file",
+        "Replace the exact text old, which must occur once in a file, or everywhere with all.",
+        EditFile,
+        edit_file,
+        idempotent=False,
+    ),
     build_workspace_tool("list_files", "List the files in the workspace or in a folder.", ListFiles, list_files),
+    build_workspace_tool(
+        "search_files", "Find the lines of files that match an RE2 regular expression.", SearchFiles, search_files
+    ),
 )
 
 

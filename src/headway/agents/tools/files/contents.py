@@ -1,0 +1,159 @@
+"""Reading, writing and editing one text file."""
+
+import codecs
+import os
+import stat
+from contextlib import suppress
+from threading import Lock
+from typing import Any, Final
+from uuid import uuid4
+
+from headway.agents.tools.files.closest import describe_closest
+from headway.agents.tools.files.folders import (
+    READ_FLAGS,
+    SCRATCH_PREFIX,
+    format_path,
+    open_entry,
+    open_folder,
+    split_path,
+    translate_errors,
+)
+from headway.ledger import text
+from headway.ledger.errors import Conflict, Invalid
+
+READ_LIMIT: Final = 200_000  # characters
+WRITE_LIMIT: Final = 1_000_000  # bytes
+PERMISSION_BITS: Final = 0o777
+WRITE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# Agents that share a workspace run in one process. Each folder has one of these locks, so that no edit undoes another.
+LOCKS: Final = tuple(Lock() for _ in range(64))
+
+
+def read(workspace: str, path: str) -> dict[str, Any]:
+    parts = split_path(path)
+    name = parts[-1] if parts else "."
+    with translate_errors(path), open_folder(workspace, parts[:-1]) as folder:
+        data, status = read_entry(folder, name, path, 4 * READ_LIMIT)
+    content = decode_text(data, path, is_whole=len(data) <= 4 * READ_LIMIT)
+    if len(content) <= READ_LIMIT:
+        return {"content": content}
+    truncated = f"These are the first {READ_LIMIT:,} characters of a file of {status.st_size:,} bytes."
+    return {"content": content[:READ_LIMIT], "truncated": truncated}
+
+
+def read_entry(folder: int, name: str, path: str, limit: int) -> tuple[bytes, os.stat_result]:
+    """Read a file up to one byte beyond the limit."""
+    with open_entry(name, READ_FLAGS, folder) as handle:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise Invalid(f"{format_path(path)} is not a file.")
+        with os.fdopen(handle, "rb", closefd=False) as source:
+            return source.read(limit + 1), status
+
+
+def decode_text(data: bytes, path: str, *, is_whole: bool) -> str:
+    try:
+        # The last character of a part may be cut in two.
+        content = codecs.getincrementaldecoder("utf-8")().decode(data, final=is_whole)
+    except UnicodeDecodeError:
+        raise Invalid(f"{format_path(path)} is not UTF-8 text.") from None
+    if "\0" in content:
+        raise Invalid(f"{format_path(path)} is a binary file.")
+    return content
+
+
+def write(workspace: str, path: str, content: str) -> dict[str, Any]:
+    """Write the file atomically: readers see either the old content or the new."""
+    data = encode_text(content, "content")
+    parts = split_file_path(path)
+    with translate_errors(path):
+        os.makedirs(workspace, mode=0o700, exist_ok=True)
+        with open_folder(workspace, parts[:-1], create=True) as folder, find_lock(folder):
+            replace_file(folder, parts[-1], data, 0o600)
+    return {"path": "/".join(parts), "size": len(data)}
+
+
+def edit(workspace: str, path: str, old: str, new: str, *, replace_all: bool = False) -> dict[str, Any]:
+    """Replace text in a file atomically. Its line endings, its byte order mark and its permissions stay as they are."""
+    if not old:
+        raise Invalid("old is empty, so nothing was changed. To create a file, or to write it whole, use write_file.")
+    parts = split_file_path(path)
+    with translate_errors(path), open_folder(workspace, parts[:-1]) as folder, find_lock(folder):
+        data, status = read_entry(folder, parts[-1], path, WRITE_LIMIT)
+        if len(data) > WRITE_LIMIT:
+            raise Invalid(f"{format_path(path)} has {status.st_size:,} bytes; at most {WRITE_LIMIT:,} can be edited.")
+        before = decode_text(data, path, is_whole=True)
+        content, count = replace_text(before, old, new, path, replace_all=replace_all)
+        data = encode_text(content, "the edited file")
+        if is_changed(folder, parts[-1], status):
+            raise Conflict(f"{format_path(path)} was changed by something else meanwhile. Nothing was edited. Read it again.")
+        replace_file(folder, parts[-1], data, stat.S_IMODE(status.st_mode) & PERMISSION_BITS)
+    return {"path": "/".join(parts), "replaced": count, "size": len(data)}
+
+
+def replace_text(content: str, old: str, new: str, path: str, *, replace_all: bool) -> tuple[str, int]:
+    old, new = (adopt_line_endings(part, content) for part in (old, new))
+    if old == new:
+        raise Invalid("old and new are the same, apart from line endings, which are kept. Nothing was changed.")
+    first = content.find(old)
+    if first < 0:
+        raise Invalid(f"old does not occur in {format_path(path)}, so nothing was changed. {describe_closest(content, old)}")
+    if not replace_all and content.find(old, first + 1) >= 0:
+        count = max(2, content.count(old))  # `aa` is in `aaa` twice, but counted once
+        raise Invalid(
+            f"old occurs {count:,} times in {format_path(path)}, so nothing was changed. "
+            "Add lines before or after it until it occurs once, or set all to replace every occurrence."
+        )
+    return content.replace(old, new), content.count(old)
+
+
+def adopt_line_endings(part: str, content: str) -> str:
+    """Give a text the line endings of the file, because models often write `\\n` whatever the file has."""
+    breaks, windows_breaks = content.count("\n"), content.count("\r\n")
+    if windows_breaks not in (0, breaks):
+        return part  # mixed: taken literally
+    plain = part.replace("\r\n", "\n") if breaks else part
+    return plain.replace("\n", "\r\n") if windows_breaks else plain
+
+
+def encode_text(content: str, name: str) -> bytes:
+    data = text.check_text(content, name, WRITE_LIMIT).encode()
+    if len(data) > WRITE_LIMIT:
+        raise Invalid(f"{name} has {len(data):,} bytes; at most {WRITE_LIMIT:,} are allowed.")
+    return data
+
+
+def split_file_path(path: str) -> list[str]:
+    parts = split_path(path)
+    if not parts:
+        raise Invalid("path does not name a file.")
+    return parts
+
+
+def find_lock(folder: int) -> Lock:
+    status = os.fstat(folder)
+    return LOCKS[hash((status.st_dev, status.st_ino)) % len(LOCKS)]
+
+
+def is_changed(folder: int, name: str, before: os.stat_result) -> bool:
+    """Whether another process has written or replaced a file since it was read."""
+    now = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    return (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns) != (
+        *(before.st_dev, before.st_ino),
+        *(before.st_size, before.st_mtime_ns),
+    )
+
+
+def replace_file(folder: int, name: str, data: bytes, mode: int) -> None:
+    scratch = f"{SCRATCH_PREFIX}{uuid4().hex}"
+    try:
+        with os.fdopen(os.open(scratch, WRITE_FLAGS, 0o600, dir_fd=folder), "wb") as target:
+            target.write(data)
+            target.flush()
+            os.fchmod(target.fileno(), mode)
+            os.fsync(target.fileno())
+        os.replace(scratch, name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(scratch, dir_fd=folder)
