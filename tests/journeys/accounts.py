@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from headway.ledger.events import TURN_ENDS
@@ -39,15 +40,16 @@ def strip_takeover(state: Snapshot) -> Snapshot:
     return {name: rows for name, rows in state.items() if name != "ran"} | {"events": events}
 
 
-def check_messages(left: Snapshot) -> None:
+def check_messages(left: Snapshot, requests: Sequence[str] = (REQUEST, MESSAGE)) -> None:
     """Check that there is one request, one answer and one list."""
     (turn,) = left["turns"]
     assert (turn["status"], turn["outcome"]) == ("finished", "drained")
     (run,) = left["runs"]
     assert (run["status"], run["result"], run["reserved"], run["unread"]) == ("completed", FINAL, 0, 0)
     messages = [(message["role"], message["content"]) for message in left["messages"]]
-    assert [content for role, content in messages if role == "user"] == [REQUEST, MESSAGE]
-    assert sum(MESSAGE in json.dumps(message["parts"]) for message in left["transcript"]) == 1  # it was read once
+    assert [content for role, content in messages if role == "user"] == [*requests]
+    for request in requests:  # each was read once
+        assert sum(request in json.dumps(message["parts"]) for message in left["transcript"]) == 1
     assert messages.count(("assistant", FINAL)) == 1
     assert messages[-1] == ("assistant", FINAL)
     assert [todo["subject"] for todo in left["todos"] if todo["turn_id"]] == PLAN

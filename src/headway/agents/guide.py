@@ -11,7 +11,7 @@ from typing import Final
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 
 from headway.agents.facts import build_runtime_message, find_facts
-from headway.agents.tools import files
+from headway.agents.tools.files import contents
 from headway.agents.transcript import TranscriptEntry
 from headway.ledger.errors import HeadwayError
 from headway.ledger.framing import escape_frames, format_frame
@@ -35,7 +35,7 @@ def exists(workspace: str) -> bool:
 def read(workspace: str, limit: int = LIMIT) -> str:
     """Read the file, cut at the limit. Empty if it has no text or cannot be read."""
     try:
-        result = files.read(workspace, FILE_NAME)
+        result = contents.read(workspace, FILE_NAME)
     except HeadwayError as error:
         log.warning("AGENTS.md in %s is not used: %s", workspace, error)
         return ""

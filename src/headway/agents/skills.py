@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from headway.agents.tools import files
+from headway.agents.tools.files import contents, listing
 from headway.ledger.errors import HeadwayError, Invalid, NotFound
 from headway.ledger.text import to_one_line
 
@@ -103,14 +103,14 @@ def list_names(folder: str) -> list[str]:
 def read_file(folder: str, path: str) -> dict[str, Any]:
     """Read a text file in a skill's folder. Paths and links cannot lead outside."""
     try:
-        return files.read(folder, path)
+        return contents.read(folder, path)
     except (Invalid, NotFound) as error:
         raise type(error)(str(error).replace("the workspace", "the skill's folder")) from None
 
 
 def list_other_files(skill: Skill) -> list[str]:
     """List the files of a skill besides SKILL.md, by path."""
-    listed = [file["path"] for file in files.list_folder(skill.folder)["files"] if "size" in file]
+    listed = [file["path"] for file in listing.list_folder(skill.folder)["files"] if "size" in file]
     return [path for path in listed if path != FILE_NAME][:FILES_LIMIT]
 
 
