@@ -46,7 +46,7 @@ T = TypeVar("T")
 CHEAP = "cheap-1"
 STRONG = f"openai-chat:{MODEL}"
 SCRIPTED = "test:scripted"
-PATIENCE_S = 20
+PATIENCE_S = 60
 OPEN_ITEM = re.compile(r"(\d+) \[(?:pending|in_progress)\] ")
 
 
