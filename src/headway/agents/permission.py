@@ -127,10 +127,6 @@ class Permission(NamedTuple):
     toolbox: Toolbox
     find_workspace: Callable[[int], str]
 
-    def list_asking_tools(self) -> list[str]:
-        """List the tools that need approval if no rule of the policy matches."""
-        return [tool.name for tool in self.toolbox.tools.values() if tool.needs_approval]
-
     def decide(
         self, tx: Transaction, tenant_id: int, approval_id: int, decision: ApprovalDecision, *, always: bool = False
     ) -> Approval:

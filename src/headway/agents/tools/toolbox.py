@@ -191,6 +191,10 @@ class Toolbox:
     def only(self, families: Collection[ToolFamily]) -> "Toolbox":
         return Toolbox(tool for tool in self.tools.values() if tool.family in families)
 
+    def list_asking_tools(self) -> list[str]:
+        """List the tools that need approval if no rule of the policy matches."""
+        return [tool.name for tool in self.tools.values() if tool.needs_approval]
+
     def catalogue(self) -> list[dict[str, Any]]:
         return [tool.as_json() for tool in self.tools.values()]
 

@@ -11,13 +11,17 @@ MAX_RULES = 50  # shown one by one
 
 
 def inspect_policy(settings: Settings) -> list[Finding]:
-    from headway.agents.policy_file import load_policy  # noqa: PLC0415  this import and the next one are slow
-    from headway.surfaces.cli.commands.people import build_permission  # noqa: PLC0415
+    from pathlib import Path  # noqa: PLC0415  this import and the next three take longer than the rest of the command
+
+    from headway.agents.policy_file import load_policy  # noqa: PLC0415
+    from headway.agents.tools import catalogue  # noqa: PLC0415
+    from headway.agents.tools.builtin import ExternalAccess  # noqa: PLC0415
 
     path = os.path.join(settings.home, FILE_NAME)
     try:
         rules = load_policy(path).rules
-        asking = build_permission(settings).list_asking_tools()
+        access = ExternalAccess(settings.http_allow, settings.commands)
+        asking = catalogue.build_toolbox(access, Path(settings.home, "tools")).list_asking_tools()
     except HeadwayError as error:
         return [Finding("policy", str(error), ok=False)]
     file = f"{path}, {len(rules)} rule{'s' if len(rules) != 1 else ''}" if os.path.exists(path) else f"no {path}"

@@ -1,6 +1,8 @@
 """`headway approvals` and `headway questions`: decide about tool calls that agents proposed, and answer their questions."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -9,15 +11,15 @@ from headway.actions import jobs
 from headway.actions.people import approvals as approval_actions
 from headway.actions.people import questions as question_actions
 from headway.actions.people.approvals import ApprovalDecision
-from headway.ledger.permission import FILE_NAME, Approval, ApprovalState, PersonQuestion, QuestionState
+from headway.ledger.permission import Approval, ApprovalState, PersonQuestion, QuestionState
 from headway.ledger.text import to_one_line
-from headway.settings import Settings
 from headway.surfaces.cli.arguments import APPROVAL_ID, QUESTION_ID, parse_json_object
 from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE, print_fields, print_rows
+from headway.surfaces.cli.commands.tools import run_headway
 from headway.surfaces.cli.context import SENDER, TENANT_WIDE, CommandGroup, Invocation, TenantDatabase, pass_invocation
 
 if TYPE_CHECKING:
-    from headway.agents.permission import Permission
+    from headway.assembly import Headway
 
 ALL_STATES = "all"
 LINE_LENGTH = 80  # characters of arguments or of a question in a list
@@ -70,8 +72,9 @@ def approve(invocation: Invocation, approval_id: int, arguments: str | None, rea
         if edits is None and not always:
             approval = ledger.write(approval_actions.decide, approval_id, decision)
         else:
-            permission = build_permission(invocation.settings())
-            approval = ledger.write(permission.decide, approval_id, decision, always=always)
+            tool = ledger.read(approval_actions.get, approval_id).tool
+            decide = partial(ledger.write, approval_id=approval_id, decision=decision, always=always)
+            approval = run_headway(invocation, partial(decide_with_tools, tool=tool, decide=decide))
         answer_with_approval(invocation, ledger, approval)
 
 
@@ -86,17 +89,11 @@ def reject(invocation: Invocation, approval_id: int, reason: str) -> None:
         answer_with_approval(invocation, ledger, approval)
 
 
-def build_permission(settings: Settings) -> "Permission":
-    """Load the tools, which check edited arguments, and the policy, to which a rule may be added."""
-    from pathlib import Path  # noqa: PLC0415  this import and the next four take longer than the rest of the command
-
-    from headway.agents.permission import Permission  # noqa: PLC0415
-    from headway.agents.policy_file import PolicyFile  # noqa: PLC0415
-    from headway.agents.tools import catalogue  # noqa: PLC0415
-    from headway.agents.tools.builtin import ExternalAccess  # noqa: PLC0415
-
-    toolbox = catalogue.build_toolbox(ExternalAccess(settings.http_allow, settings.commands), Path(settings.home, "tools"))
-    return Permission(PolicyFile(str(Path(settings.home, FILE_NAME))), toolbox, settings.get_workspace)
+async def decide_with_tools(headway: "Headway", tool: str, decide: Callable[..., Approval]) -> Approval:
+    """Decide with the tool loaded, which checks edited arguments and says what a rule must name. It may be an MCP server's."""
+    if tool not in headway.toolbox.tools:
+        await headway.prepare_tools(headway.roles.find("index"))
+    return decide(headway.permission.decide)
 
 
 def answer_with_approval(invocation: Invocation, ledger: TenantDatabase, approval: Approval) -> None:

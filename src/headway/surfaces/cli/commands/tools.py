@@ -1,15 +1,14 @@
 """`headway tools`: the tools that agents may call, and calls of single ones to try them."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from headway.ledger.errors import Invalid
 from headway.ledger.scope import Scope
 from headway.ledger.text import to_lines, to_one_line
+from headway.surfaces.cli.arguments import parse_json_object
 from headway.surfaces.cli.context import CommandGroup, Invocation, pass_invocation
 from headway.surfaces.log_lines import configure_plain_logging
 
@@ -48,7 +47,7 @@ def list_tools(invocation: Invocation, server: str | None) -> None:
 @pass_invocation
 def call_tool(invocation: Invocation, name: str, arguments: str) -> None:
     """Call one tool as a person and print its result. It needs no approval, but what the policy denies is refused."""
-    values = parse_object(arguments)
+    values = parse_json_object(arguments)
     with invocation.open_ledger() as ledger:
         scope = ledger.scope
 
@@ -76,16 +75,6 @@ async def call_as_person(headway: "Headway", scope: Scope, name: str, arguments:
         return to_result(tool.refuse(denial))
     with use_execution(execution):
         return await headway.toolbox.call(name, arguments)
-
-
-def parse_object(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise Invalid('--args must be one JSON object, such as {"path": "notes.txt"}.')
-    return value
 
 
 def run_headway(invocation: Invocation, work: "Callable[[Headway], Awaitable[T]]") -> T:

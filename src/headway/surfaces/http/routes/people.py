@@ -129,6 +129,6 @@ async def get_policy(request: Request) -> Response:
     return to_json_response(
         {
             "rules": [rule.as_json() for rule in call.headway.policy.current.list_for_tenant(tenant.name)],
-            "defaults": call.headway.permission.list_asking_tools(),
+            "defaults": call.headway.toolbox.list_asking_tools(),
         }
     )
