@@ -1,4 +1,4 @@
-"""Invariants of what agents wait for people for. They hold after every test."""
+"""Invariants of approvals and questions. They hold after every test."""
 
 from typing import Any
 

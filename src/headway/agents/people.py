@@ -1,4 +1,4 @@
-"""For programs that embed Headway: what agents wait for people for, and the people's decisions."""
+"""Approvals and questions for programs that embed Headway: list them, decide and answer."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple

@@ -1,4 +1,4 @@
-"""Permission: the policy, which decides what tool calls need approval, and what agents wait for people for."""
+"""Permission: the policy, which decides what tool calls need approval, and the approvals and questions that people answer."""
 
 import hashlib
 import json

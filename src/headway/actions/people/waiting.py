@@ -1,4 +1,4 @@
-"""What the agents of a turn or a goal wait for a person for. A waiting run has no process and no slot."""
+"""Open approvals and questions, which keep a run waiting for a person. A waiting run has no process and no slot."""
 
 from collections.abc import Collection
 from typing import Any, TypeVar
@@ -75,7 +75,7 @@ def is_person_needed(tx: Transaction, run: Run) -> bool:
 
 
 def find_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> dict[str, Any] | None:
-    """Return what the turn has waited for longest, as `{"kind", "id"}`."""
+    """Return the turn's oldest open approval or question, as `{"kind", "id"}`."""
     waiting = question_store.list_waiting(tx, tenant_id, WAITING_LIMIT)
     return next(({"kind": kind, "id": item_id} for kind, item_id, turn, _ in waiting if turn == turn_id), None)
 
@@ -92,7 +92,7 @@ def is_waiting_for(tx: Transaction, tenant_id: int, turn_id: str, keys: Collecti
 
 
 def find_by_goal(tx: Transaction, tenant_id: int) -> dict[int, dict[str, Any]]:
-    """Return what each goal of the tenant has waited for longest, as `{"kind", "id"}` by goal."""
+    """Return the oldest open approval or question of each goal of the tenant, as `{"kind", "id"}` by goal."""
     waiting = question_store.list_waiting(tx, tenant_id, WAITING_LIMIT)
     return {goal_id: {"kind": kind, "id": item_id} for kind, item_id, _, goal_id in reversed(waiting) if goal_id is not None}
 

@@ -64,7 +64,7 @@ def is_person_needed(tx: Transaction, tenant_id: int, run_id: str) -> bool:
 
 
 def list_waiting(tx: Transaction, tenant_id: int, limit: int) -> list[tuple[str, int, str | None, int | None]]:
-    """List (kind, id, turn, goal) of what the tenant's agents wait for a person for, oldest first."""
+    """List (kind, id, turn, goal) of the tenant's open approvals and questions, oldest first."""
     return [(str(row[0]), int(row[1]), row[2], row[3]) for row in tx.all(SELECT_WAITING, tenant_id, tenant_id, limit)]
 
 

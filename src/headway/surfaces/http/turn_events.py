@@ -141,8 +141,8 @@ class KnownParts(NamedTuple):
 
 
 class TurnEventTranslator:
-    """Holds the state of a turn: the run that answers it, the text being streamed, the calls without a result, and what it waits
-    for a person for."""
+    """Holds the state of a turn: the run that answers it, the text being streamed, the calls without a result, and the open
+    approvals and questions."""
 
     def __init__(self, known: KnownParts | None = None) -> None:
         self.is_continued = known is not None

@@ -1,4 +1,4 @@
-"""/v1/approvals, /v1/questions and /v1/policy: what agents wait for people for, and the rules that decide when they ask."""
+"""/v1/approvals, /v1/questions and /v1/policy: decide and answer, and see the rules that decide which calls need approval."""
 
 from typing import Any
 

@@ -86,7 +86,7 @@ class GoalSummary(BaseModel):
     pause_reason: str | None
     run_id: Annotated[str | None, Field(description="Its main agent")]
     progress: Progress
-    waiting_for: Annotated[WaitShape | None, Field(description="What its agents have waited for a person for longest")]
+    waiting_for: Annotated[WaitShape | None, Field(description="The oldest open approval or question of its agents")]
     cost_usd: float
     budget_usd: float | None
     deadline: Annotated[int, Field(description="Epoch seconds; 0: none")]
