@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from headway.agents.roles import Roles
+from headway.agents.instructions.roles import Roles
 from headway.surfaces.cli.context import build_shared_flags
 from headway.surfaces.cli.main import headway
 from headway.surfaces.http.app import list_documented_routes

@@ -5,35 +5,34 @@ import os
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from headway.actions import conversations, idempotency, jobs, schedules, spending, tenants, turns
+from headway.actions import conversations, idempotency, jobs, spending, tenants, turns
 from headway.actions.live_text import LiveText
 from headway.actions.people import steering
-from headway.agents import role_files
+from headway.agents.instructions import role_files
+from headway.agents.instructions.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
+from headway.agents.instructions.skills import SkillFolders
 from headway.agents.mcp.config import FILE_NAME as MCP_FILE_NAME
 from headway.agents.mcp.config import load_servers
 from headway.agents.people import People
 from headway.agents.permission import Permission
 from headway.agents.policy_file import PolicyFile
-from headway.agents.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
-from headway.agents.skills import SkillFolders
 from headway.agents.tools import catalogue
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.execution import Execution, ResolvedScope
 from headway.agents.tools.external_loop import ExternalLoop, place_loop
-from headway.autonomy import recovery
-from headway.engine import Engine, EngineLimits
+from headway.engine import Engine
 from headway.feed import Feed
 from headway.ledger.attachment import Attachment, build_attachment
 from headway.ledger.errors import SettingsError
 from headway.ledger.events import encode_json
 from headway.ledger.job import Job
 from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
-from headway.ledger.run import REHEARSAL_MODEL, Run, TurnMode
+from headway.ledger.run import Run, TurnMode
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.ledger.todo import DEFAULT_AGENT
@@ -178,36 +177,17 @@ class Headway:
 
     @cached_property
     def engine(self) -> Engine:
-        from headway.agents.loop import job_handlers  # noqa: PLC0415
-        from headway.autonomy import job_handlers as goal_job_handlers  # noqa: PLC0415
+        from headway.building import build_engine  # noqa: PLC0415
 
-        settings = self.settings
-        limits = EngineLimits(per_family=settings.limits.per_parent, stagger_s=settings.restart_stagger_s)
-        tick = partial(schedules.tick, limits=settings.limits)
-        handlers = {
-            **job_handlers.build_handlers(self.runtime),
-            **goal_job_handlers.build_handlers(self.runtime, settings.goals, settings.notify, settings.url),
-        }
-        on_recovery = partial(recovery.recover_goals, stagger_ms=int(settings.restart_stagger_s * 1000))
-        return Engine(self.database, self.executor_id, handlers, limits, tick, on_recovery)
+        return build_engine(self.settings, self.runtime)
 
     @cached_property
     def runtime(self) -> "Runtime":
         from headway.agents.loop.context import Runtime  # noqa: PLC0415
-        from headway.agents.models.client import Models  # noqa: PLC0415
-        from headway.agents.models.prices import Prices, load_prices  # noqa: PLC0415
-        from headway.agents.models.rehearsal.model import build_rehearsal_model  # noqa: PLC0415
+        from headway.building import build_models  # noqa: PLC0415
 
         settings = self.settings
-        models = Models(
-            {"strong": settings.model, "mid": settings.model_mid, "cheap": settings.model_cheap},
-            settings.model_timeout_s,
-            Prices(load_prices(Path(settings.home, "prices.toml"))),
-            {REHEARSAL_MODEL: build_rehearsal_model(settings.rehearsal_pace_s), **self.models_by_name},
-            self.tracer,
-            self.redact,
-            settings.model_parameters,
-        )
+        models = build_models(settings, self.models_by_name, self.tracer, self.redact)
         return Runtime(
             self.database,
             models,
@@ -289,7 +269,7 @@ class Headway:
         return jobs.get(tx, tenant_id, turns.start(tx, tenant_id, conversation_id, request).id)
 
     def _check_readable(self, attachments: Sequence[Attachment]) -> None:
-        from headway.agents.attachments import check_readable  # noqa: PLC0415
+        from headway.agents.transcripts.attachments import check_readable  # noqa: PLC0415
 
         models, tier = self.runtime.models, self.roles.find(SUPERVISOR).tier
         with suppress(SettingsError):  # the model cannot be built; the turn fails with the reason

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.actions import conversations
-from headway.agents import roles
+from headway.agents.instructions import roles
 from headway.agents.tools import catalogue
 from headway.agents.tools.execution import Execution, use_execution
 from headway.agents.tools.toolbox import Result

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 from headway.actions import jobs, turns
-from headway.agents.roles import BUILT_IN_ROLES
+from headway.agents.instructions.roles import BUILT_IN_ROLES
 from headway.ledger.job import Job
 from headway.ledger.run import Run
 from headway.storage.stores import runs as run_store

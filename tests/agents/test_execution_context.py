@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from headway.actions import conversations
-from headway.agents import roles
-from headway.agents.roles import BUILT_IN_ROLES, REMOTE_FAMILIES, UnknownRole
+from headway.agents.instructions import roles
+from headway.agents.instructions.roles import BUILT_IN_ROLES, REMOTE_FAMILIES, UnknownRole
 from headway.agents.tools import catalogue
 from headway.agents.tools.execution import ResolvedScope, find_current_execution, resolve_scope, use_execution
 from headway.agents.tools.toolbox import Result

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.agents.roles import Roles
+from headway.agents.instructions.roles import Roles
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import ToolCaller, build_caller
 from tests.agents.turn_harness import in_order, open_talk

@@ -5,7 +5,8 @@ import unicodedata
 
 import pytest
 
-from headway.agents import roles, writs
+from headway.agents import writs
+from headway.agents.instructions import roles
 from headway.ledger.framing import escape_frames, format_inline
 from headway.ledger.scope import Scope
 from headway.testing import TenantHarness

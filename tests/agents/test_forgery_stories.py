@@ -16,10 +16,10 @@ import pytest
 
 import headway
 from headway.actions import conversations
-from headway.agents import guide
-from headway.agents.prompts import CUT_OFF_PREFIX, SUMMARISER, render_check_in, render_note, render_request_and_plan
-from headway.agents.transcript import TranscriptEntry
-from headway.agents.window import render_stub
+from headway.agents.instructions import guide
+from headway.agents.instructions.prompts import CUT_OFF_PREFIX, SUMMARISER, render_check_in, render_note, render_request_and_plan
+from headway.agents.transcripts.transcript import TranscriptEntry
+from headway.agents.transcripts.window import render_stub
 from headway.ledger.framing import escape_frames
 from headway.ledger.text import to_one_line
 from tests.agents.sub_agent_harness import find_role
@@ -37,8 +37,8 @@ PACKAGE = Path(headway.__file__).parent
 FIXED = "none: its words are fixed"
 # Every function that sends text to a model, and the scenario that covers it. Add each new one here and to a scenario.
 PLACES = {
-    "agents/guide.py build_message": "test_a_guide_cannot_forge_a_frame",
-    "agents/history.py end_with_answer": "plan",
+    "agents/instructions/guide.py build_message": "test_a_guide_cannot_forge_a_frame",
+    "agents/transcripts/history.py end_with_answer": "plan",
     "agents/loop/assessor.py ask_cheap_model": "queue",
     "agents/loop/broken_answers.py handle_error": FIXED,
     "agents/loop/call_limits.py describe_dropped_calls": FIXED,
@@ -49,7 +49,7 @@ PLACES = {
     "agents/loop/cut_off.py handle": "goal",
     "agents/loop/cut_off.py request_rest": "goal",
     "agents/delegation.py start_sub_agent": "plan",
-    "agents/facts.py build_runtime_message": "every story",
+    "agents/transcripts/facts.py build_runtime_message": "every story",
     "agents/loop/step.py read_on": FIXED,
     "agents/loop/step_limits.py apply_limit": FIXED,
     "agents/loop/tool_results.py build_results_message": "plan",
@@ -61,11 +61,11 @@ PLACES = {
     "agents/loop/writ_calls.py run_writs": "plan",
     "agents/loop/structured.py fill_form": "goal",
     "agents/loop/structured.py build_rejection": "goal",
-    "agents/prompts.py build_steering_message": "test_a_message_cannot_forge_a_frame",
-    "agents/prompts.py build_turn_context": "plan",
+    "agents/instructions/prompts.py build_steering_message": "test_a_message_cannot_forge_a_frame",
+    "agents/instructions/prompts.py build_turn_context": "plan",
     "agents/models/trial.py ask_once": FIXED,
-    "agents/transcript.py build_user_message": "every story",
-    "agents/window.py shrink_part": "test_neither_a_note_nor_a_stub_can_forge_a_frame",
+    "agents/transcripts/transcript.py build_user_message": "every story",
+    "agents/transcripts/window.py shrink_part": "test_neither_a_note_nor_a_stub_can_forge_a_frame",
     "autonomy/prompts.py build_work": "goal",
 }
 SPEAKING = {"build_user_message", "build_runtime_message", "UserPromptPart", "ToolReturnPart"}

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from headway.agents import transcript
 from headway.agents.models.client import ModelFailed, ModelReply, Models
-from headway.agents.transcript import build_user_message
+from headway.agents.transcripts import transcript
+from headway.agents.transcripts.transcript import build_user_message
 from tests.agents.scripted_provider import google_event
 from tests.model_server import chunk, encode_stream, raw
 

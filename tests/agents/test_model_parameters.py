@@ -10,7 +10,7 @@ from pydantic_ai.models import ModelRequestParameters
 
 from headway import settings
 from headway.agents.models.client import Models
-from headway.agents.transcript import build_user_message
+from headway.agents.transcripts.transcript import build_user_message
 from headway.ledger.errors import SettingsError
 from headway.ledger.tiers import TIERS, TierParameters
 from tests.agents.provider_server import ProviderServer, run_providers

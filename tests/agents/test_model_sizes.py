@@ -12,7 +12,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from headway.agents.models.client import Models
 from headway.agents.models.prices import Price, Prices
-from headway.agents.transcript import build_user_message
+from headway.agents.transcripts.transcript import build_user_message
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.tiers import TIERS, TierParameters
 from tests.agents.provider_server import ProviderServer, redirect, run_providers

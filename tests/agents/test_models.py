@@ -21,7 +21,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from headway.agents.models.client import ModelFailed
 from headway.agents.models.providers import build_model
-from headway.agents.transcript import build_user_message
+from headway.agents.transcripts.transcript import build_user_message
 from headway.ledger.errors import SettingsError
 from headway.ledger.job import MAX_DELAY_MS, compute_backoff_ms
 from headway.ledger.run import Limits

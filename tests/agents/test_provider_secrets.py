@@ -13,7 +13,7 @@ from pydantic_ai.models import KnownModelName, Model, ModelRequestParameters
 from headway import settings
 from headway.agents.models.client import ModelFailed, Models
 from headway.agents.models.providers import build_model
-from headway.agents.transcript import build_user_message
+from headway.agents.transcripts.transcript import build_user_message
 from headway.ledger.errors import SettingsError
 
 KEY = "canary-of-a-provider"  # has no digit, so no pattern for keys matches it

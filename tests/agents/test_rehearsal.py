@@ -21,8 +21,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from headway.agents import prompts
-from headway.agents.facts import build_runtime_message, find_facts, to_metadata
+from headway.agents.instructions import prompts
 from headway.agents.loop.context import PLAN_FAMILIES
 from headway.agents.models.rehearsal.model import answer, build_rehearsal_model
 from headway.agents.models.rehearsal.reading import RecentResults, find_call, split_request
@@ -31,7 +30,8 @@ from headway.agents.tools.execution import use_execution
 from headway.agents.tools.ledger import LEDGER_TOOLS
 from headway.agents.tools.plan import PLAN_TOOLS
 from headway.agents.tools.toolbox import Tool, Toolbox
-from headway.agents.transcript import build_user_message
+from headway.agents.transcripts.facts import build_runtime_message, find_facts, to_metadata
+from headway.agents.transcripts.transcript import build_user_message
 from headway.ledger.run import REHEARSAL_MODEL, TurnMode
 from headway.ledger.todo import Todo
 from headway.ledger.writ_parser import parse

@@ -12,10 +12,10 @@ from pydantic_ai.models import ModelRequestParameters
 
 from headway.actions import conversations, goal_views, goals, tenants, turns
 from headway.actions.goals import NewGoal
-from headway.agents import transcript
-from headway.agents.facts import build_runtime_message, find_facts
 from headway.agents.models.local import LocalModel
 from headway.agents.models.rehearsal.model import answer
+from headway.agents.transcripts import transcript
+from headway.agents.transcripts.facts import build_runtime_message, find_facts
 from headway.ledger.run import TurnMode
 from headway.testing import temporary_headway
 from tests.agents.turn_harness import complete_next, in_order, open_talk, plan_call

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.agents.role_files import load
-from headway.agents.roles import FAMILIES, Role, Roles
+from headway.agents.instructions.role_files import load
+from headway.agents.instructions.roles import FAMILIES, Role, Roles
 from headway.ledger.errors import SettingsError
 
 TOOLS = ("read_file", "calculate", "todo_add")

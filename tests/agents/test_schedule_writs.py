@@ -8,7 +8,8 @@ import pytest
 
 from headway.actions import schedules
 from headway.actions.schedules import Timing
-from headway.agents import roles, writs
+from headway.agents import writs
+from headway.agents.instructions import roles
 from headway.ledger.schedule import Schedule
 from headway.ledger.scope import Scope
 from headway.storage.stores import schedules as schedule_store

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway.agents import skills
+from headway.agents.instructions import skills
 from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import calls, text
 

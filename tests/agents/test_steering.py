@@ -10,9 +10,9 @@ from pydantic_ai.models import ModelRequestParameters
 
 from headway.actions import conversations, tenants, turns
 from headway.actions.people import steering
+from headway.agents.instructions.prompts import STEERING_PREFIX, build_steering_message
 from headway.agents.models.local import LocalModel
 from headway.agents.models.rehearsal.model import TEXT_ONLY, answer
-from headway.agents.prompts import STEERING_PREFIX, build_steering_message
 from headway.ledger.attachment import Attachment
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound, TurnEnded
 from headway.ledger.run import SteeringMessage

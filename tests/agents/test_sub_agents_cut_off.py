@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from headway.agents import transcript
 from headway.agents.loop.cut_off import CONTINUE_PROMPT, MAX_PARTS
-from headway.agents.transcript import TranscriptEntry
+from headway.agents.transcripts import transcript
+from headway.agents.transcripts.transcript import TranscriptEntry
 from tests.agents.sub_agent_harness import (
     begin_and_wait,
     by_role,

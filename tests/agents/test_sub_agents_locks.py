@@ -12,10 +12,10 @@ import psycopg
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from headway.actions import runs, turns
-from headway.agents import transcript
 from headway.agents.loop.context import RunContext, load_context
 from headway.agents.loop.driver import apply_step
 from headway.agents.loop.requests import ModelAnswered
+from headway.agents.transcripts import transcript
 from headway.ledger.run import Limits, Run
 from headway.storage.direct import connect
 from headway.storage.postgres_connection import LOG_LOCK

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headway.agents.roles import Roles
+from headway.agents.instructions.roles import Roles
 from tests.agents.sub_agent_harness import (
     await_calls,
     by_role,

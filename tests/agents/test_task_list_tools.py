@@ -29,7 +29,7 @@ NOT_FOUND = {"ok": False, "error": "Task not found"}
 
 ADD_A_HUNDRED = """
 import asyncio, os, sys
-from headway.agents import roles
+from headway.agents.instructions import roles
 from headway.agents.tools import catalogue
 from headway.agents.tools.execution import Execution, use_execution
 from headway.ledger.scope import Scope

@@ -7,9 +7,10 @@ import pytest
 from pydantic import ValidationError
 
 from headway.agents.tools import catalogue
+from headway.agents.tools.arguments import build_input_schema, describe_validation_error
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.custom import find_tool, tool
-from headway.agents.tools.toolbox import Tool, build_input_schema, describe_validation_error
+from headway.agents.tools.toolbox import Tool
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import ToolCaller
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
-from headway.agents import transcript
+from headway.agents.transcripts import transcript
 from headway.testing import scripted_model
 from tests.agents.turn_harness import Talk, in_order, open_talk, plan_call
 from tests.model_server import Call, Reply, Request, call, calls, text

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from headway.actions import views
-from headway.agents import roles, writs
+from headway.agents import writs
+from headway.agents.instructions import roles
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.tenancy import Conversation
 from headway.ledger.todo import Todo

@@ -22,8 +22,8 @@ from pydantic_ai.models import Model
 
 from headway import settings
 from headway.actions import conversations, halts, jobs, runs, tenants, turns
-from headway.agents import transcript
 from headway.agents.tracing import Tracer
+from headway.agents.transcripts import transcript
 from headway.assembly import Headway
 from headway.ledger.attachment import Attachment
 from headway.ledger.events import TURN_ENDS

@@ -11,7 +11,7 @@ import pytest
 
 from headway.actions import goals, runs
 from headway.actions.goals import NewGoal
-from headway.agents.prompts import CHECK_IN_PREFIX
+from headway.agents.instructions.prompts import CHECK_IN_PREFIX
 from headway.autonomy import recovery
 from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction

@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from headway.agents import transcript
+from headway.agents.transcripts import transcript
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction

@@ -17,7 +17,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from headway import tool
-from headway.agents.roles import UnknownRole
+from headway.agents.instructions.roles import UnknownRole
 from headway.agents.tools.external_loop import ExternalLoop
 from headway.ledger.errors import Conflict, NotFound
 from headway.testing import temporary_headway

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from headway.agents import writs
-from headway.agents.roles import Roles
+from headway.agents.instructions.roles import Roles
 from headway.ledger import writ_parser
 from headway.ledger.errors import Invalid
 from headway.ledger.scope import Scope

@@ -4,9 +4,10 @@ import json
 from typing import Any, NamedTuple
 
 from headway.actions import memory, runs
-from headway.agents import transcript, writs
-from headway.agents.facts import build_runtime_message
-from headway.agents.roles import Role
+from headway.agents import writs
+from headway.agents.instructions.roles import Role
+from headway.agents.transcripts import transcript
+from headway.agents.transcripts.facts import build_runtime_message
 from headway.ledger import text
 from headway.ledger.errors import Invalid
 from headway.ledger.framing import escape_frames, format_frame, format_inline

@@ -10,17 +10,10 @@ from typing import Any, Final, NamedTuple
 from headway.actions.people import approvals
 from headway.actions.people.approvals import ApprovalDecision
 from headway.agents.policy_file import PolicyFile
+from headway.agents.tools.arguments import Arguments
 from headway.agents.tools.execution import Execution, find_current_execution
-from headway.agents.tools.toolbox import (
-    Arguments,
-    Result,
-    Tool,
-    Toolbox,
-    parse_arguments,
-    to_result,
-    validate_call,
-)
-from headway.agents.transcript import to_storable
+from headway.agents.tools.toolbox import Result, Tool, Toolbox, parse_arguments, to_result, validate_call
+from headway.agents.transcripts.transcript import to_storable
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.permission import ALLOW_RULING, Approval, PolicyCall, Rule, Ruling
 from headway.storage.stores import tenants as tenant_store

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from headway.actions import references, schedules, todos, turn_plan, views
 from headway.actions.schedules import Timing
-from headway.agents.roles import Role
+from headway.agents.instructions.roles import Role
 from headway.ledger.errors import HeadwayError, Invalid
 from headway.ledger.framing import format_frame, format_inline
 from headway.ledger.schedule import Schedule

@@ -6,8 +6,8 @@ from pydantic import Field
 
 from headway.actions import plans, runs, sub_goals
 from headway.actions.people import waiting
+from headway.agents.instructions.prompts import SUBMIT_INTERVENTION
 from headway.agents.loop.structured import Form, FormResult, Question
-from headway.agents.prompts import SUBMIT_INTERVENTION
 from headway.autonomy import prompts
 from headway.ledger.goal import Goal, GoalLimits, SubGoal
 from headway.ledger.run import Run

@@ -5,9 +5,9 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, StrictBool
 
-from headway.agents.facts import Facts
+from headway.agents.instructions.prompts import SUBMIT_EVALUATION, SUBMIT_VERDICT
 from headway.agents.loop.structured import Form, FormResult, Question
-from headway.agents.prompts import SUBMIT_EVALUATION, SUBMIT_VERDICT
+from headway.agents.transcripts.facts import Facts
 from headway.autonomy import prompts
 from headway.ledger.goal import Divergence, Goal, SubGoal
 from headway.ledger.run import to_dollars

@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from headway.actions import goals, journal, plans, runs, sub_goals
-from headway.agents import transcript
 from headway.agents.delegation import Assignment, start_sub_agent
 from headway.agents.loop.structured import FormResult
+from headway.agents.transcripts import transcript
 from headway.autonomy import check_ins, evaluator, planner, prompts, resumption
 from headway.autonomy.pursuit_step import AskQuestion, PursuitStep, Rest, WorkInline
 from headway.ledger.errors import Invalid

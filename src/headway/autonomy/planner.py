@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from headway.actions.plans import format_key
+from headway.agents.instructions.prompts import SUBMIT_PLAN, SUBMIT_REPLAN
+from headway.agents.instructions.roles import Roles
 from headway.agents.loop.structured import Form, Question
-from headway.agents.prompts import SUBMIT_PLAN, SUBMIT_REPLAN
-from headway.agents.roles import Roles
 from headway.autonomy import prompts
 from headway.autonomy.prompts import Workforce
 from headway.ledger import text

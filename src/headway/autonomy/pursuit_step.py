@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from headway.actions import goals, jobs, notices, runs, spending
 from headway.actions.notices import NoticeSubject
+from headway.agents.instructions.prompts import POOL_EXHAUSTED
 from headway.agents.loop.context import Runtime
 from headway.agents.loop.step import BUDGET_CHECK_MS
 from headway.agents.loop.structured import FormResult, Question
 from headway.agents.models.client import ModelFailed
-from headway.agents.prompts import POOL_EXHAUSTED
-from headway.agents.tokens import CHARACTERS_PER_TOKEN
+from headway.agents.transcripts.tokens import CHARACTERS_PER_TOKEN
 from headway.autonomy.prompts import Workforce
 from headway.ledger.goal import Experience, Goal, GoalLimits, SubGoal
 from headway.ledger.job import NEVER, Job

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headway.actions import goals, journal, runs, sub_goals
+from headway.agents.instructions.prompts import SUBMIT_RESUMPTION
 from headway.agents.loop.structured import Form, FormResult, Question
-from headway.agents.prompts import SUBMIT_RESUMPTION
 from headway.autonomy import check_ins, prompts
 from headway.autonomy.planner import Key
 from headway.ledger.goal import Goal, SubGoal

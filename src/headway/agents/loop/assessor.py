@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, StrictBool, ValidationError
 from pydantic_ai.messages import InstructionPart
 from pydantic_ai.models import ModelRequestParameters
 
-from headway.agents import prompts
-from headway.agents.facts import Facts, build_runtime_message
+from headway.agents.instructions import prompts
 from headway.agents.loop.requests import Assess, Compact, NoteWritten, Summarise, Summary, Verdict
 from headway.agents.models.client import ModelFailed, ModelReply, Models
+from headway.agents.transcripts.facts import Facts, build_runtime_message
 from headway.ledger.errors import HeadwayError, SettingsError
 from headway.ledger.framing import escape_frames
 from headway.ledger.text import to_one_line

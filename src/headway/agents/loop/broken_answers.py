@@ -4,11 +4,11 @@ from typing import Final
 
 from pydantic_ai.messages import ModelResponse
 
-from headway.agents import prompts
-from headway.agents.facts import build_runtime_message
+from headway.agents.instructions import prompts
 from headway.agents.loop.requests import Stop
 from headway.agents.loop.step import Step, list_open_items
-from headway.agents.transcript import TranscriptEntry, to_storable
+from headway.agents.transcripts.facts import build_runtime_message
+from headway.agents.transcripts.transcript import TranscriptEntry, to_storable
 from headway.ledger.run import RunEnd
 
 MAX_HINTS: Final = 2  # in a row

@@ -7,9 +7,10 @@ from typing import Any, Final, NamedTuple
 from pydantic_ai.messages import ToolCallPart
 
 from headway.agents.loop.step import Step
+from headway.agents.tools.arguments import parse_json_text
 from headway.agents.tools.results import USE_TOOL
-from headway.agents.tools.toolbox import Tool, match_name, parse_json_text
-from headway.agents.transcript import to_storable
+from headway.agents.tools.toolbox import Tool, match_name
+from headway.agents.transcripts.transcript import to_storable
 
 MAX_JSON_DEPTH: Final = 500  # half of Python's recursion limit, and far more than any tool needs
 

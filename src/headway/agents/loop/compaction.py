@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
 
-from headway.agents import guide, prompts
-from headway.agents.facts import CompactionFacts, Facts, build_runtime_message, find_facts
+from headway.agents.instructions import guide, prompts
 from headway.agents.loop.requests import Compact, NoteWritten
 from headway.agents.loop.step import Step
-from headway.agents.tokens import CHARACTERS_PER_TOKEN
-from headway.agents.tools.toolbox import parse_json_text
-from headway.agents.transcript import TranscriptEntry
-from headway.agents.window import (
+from headway.agents.tools.arguments import parse_json_text
+from headway.agents.transcripts.facts import CompactionFacts, Facts, build_runtime_message, find_facts
+from headway.agents.transcripts.tokens import CHARACTERS_PER_TOKEN
+from headway.agents.transcripts.transcript import TranscriptEntry
+from headway.agents.transcripts.window import (
     find_compactions,
     get_handle,
     is_long,

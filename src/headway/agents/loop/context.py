@@ -10,20 +10,20 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from headway.actions import conversations
-from headway.agents import prompts
-from headway.agents.attachments import CanRead, can_model_read
-from headway.agents.history import load_history
+from headway.agents.instructions import prompts
+from headway.agents.instructions.roles import INDEX, Role, Roles
+from headway.agents.instructions.skills import Skill
 from headway.agents.models.client import Models
-from headway.agents.quotations import Quotations
-from headway.agents.roles import INDEX, Role, Roles
-from headway.agents.skills import Skill
-from headway.agents.tokens import CHARACTERS_PER_TOKEN, estimate_parameters
 from headway.agents.tools.builtin import READ_SKILL
 from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope
 from headway.agents.tools.results import USE_TOOL, build_use_schema
 from headway.agents.tools.toolbox import Tool, Toolbox
 from headway.agents.tracing import NullTracer, Tracer
-from headway.agents.transcript import TranscriptEntry
+from headway.agents.transcripts.attachments import CanRead, can_model_read
+from headway.agents.transcripts.history import load_history
+from headway.agents.transcripts.quotations import Quotations
+from headway.agents.transcripts.tokens import CHARACTERS_PER_TOKEN, estimate_parameters
+from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.ledger.attachment import Attachment
 from headway.ledger.errors import SettingsError
 from headway.ledger.goal import GoalLimits

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart, TextPart, ToolCallPart
 
-from headway.agents import prompts
-from headway.agents.facts import build_runtime_message
+from headway.agents.instructions import prompts
 from headway.agents.loop import gates
 from headway.agents.loop.requests import Stop, Summarise
 from headway.agents.loop.step import Step
 from headway.agents.models.answer_limits import REPEATED_LENGTH, find_period
 from headway.agents.tools.agents import REPORT_TOOL
+from headway.agents.transcripts.facts import build_runtime_message
 
 MAX_PARTS: Final = 5  # per result
 RESTART_PREFIX_LENGTH: Final = 50  # characters; a continuation that repeats this many of the first part's characters is a restart

@@ -14,9 +14,7 @@ from math import inf
 from pydantic_ai.messages import ModelRequest, ModelResponse
 
 from headway.actions import jobs, runs, spending
-from headway.agents import guide, prompts, transcript
-from headway.agents.attachments import attach
-from headway.agents.facts import build_runtime_message, find_facts
+from headway.agents.instructions import guide, prompts
 from headway.agents.loop import assessor, broken_answers, compaction, cut_off, gates, step_limits, tool_calls
 from headway.agents.loop.context import RunContext, Runtime, load_context
 from headway.agents.loop.requests import (
@@ -41,8 +39,11 @@ from headway.agents.loop.step import Step, list_open_items
 from headway.agents.models.client import ModelFailed
 from headway.agents.tools.toolbox import call_external
 from headway.agents.tracing import SetAttributes, to_plan_attributes, to_result_attributes, trace_plan, trace_run, trace_tool_call
-from headway.agents.transcript import TranscriptEntry, build_user_message, get_text, to_storable
-from headway.agents.window import select_window, to_messages
+from headway.agents.transcripts import transcript
+from headway.agents.transcripts.attachments import attach
+from headway.agents.transcripts.facts import build_runtime_message, find_facts
+from headway.agents.transcripts.transcript import TranscriptEntry, build_user_message, get_text, to_storable
+from headway.agents.transcripts.window import select_window, to_messages
 from headway.ledger.errors import CommitUncertain, SettingsError, StorageError
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Effect, Run, RunEnd

@@ -6,12 +6,12 @@ from pydantic_ai.messages import ModelRequest
 
 from headway.actions import turn_queue
 from headway.actions.turn_state import load_queue_state
-from headway.agents import prompts
-from headway.agents.facts import build_runtime_message, to_metadata
+from headway.agents.instructions import prompts
 from headway.agents.loop import writ_calls
 from headway.agents.loop.requests import Assess, Sleep, Stop, Verdict
 from headway.agents.loop.step import Step, list_open_items
-from headway.agents.transcript import TranscriptEntry, get_text
+from headway.agents.transcripts.facts import build_runtime_message, to_metadata
+from headway.agents.transcripts.transcript import TranscriptEntry, get_text
 from headway.ledger.text import TEXT_LIMIT
 from headway.ledger.todo import Todo
 

@@ -9,7 +9,7 @@ from headway.agents.loop.driver import drive
 from headway.agents.permission import find_denial
 from headway.agents.tools.execution import resolve_scope
 from headway.agents.tools.toolbox import Result, call_external, call_in_transaction, to_result
-from headway.agents.transcript import to_storable
+from headway.agents.transcripts.transcript import to_storable
 from headway.engine import INTERRUPTED_ERROR, JobHandler
 from headway.ledger.errors import HeadwayError, StorageError
 from headway.ledger.job import Job

@@ -6,12 +6,13 @@ from pydantic_ai.messages import ModelMessage
 
 from headway.actions import goals, jobs, notices, run_ends, runs, spending, turns
 from headway.actions.people import steering
-from headway.agents import prompts, transcript
-from headway.agents.facts import build_runtime_message, find_facts
+from headway.agents.instructions import prompts
 from headway.agents.loop.context import RunContext
 from headway.agents.loop.requests import AskModel, Assess, Compact, Request, Sleep, Stop, Summarise
-from headway.agents.transcript import TranscriptEntry
-from headway.agents.window import Size, find_compactions, measure, select_window
+from headway.agents.transcripts import transcript
+from headway.agents.transcripts.facts import build_runtime_message, find_facts
+from headway.agents.transcripts.transcript import TranscriptEntry
+from headway.agents.transcripts.window import Size, find_compactions, measure, select_window
 from headway.ledger.job import NEVER, Job
 from headway.ledger.permission import Approval
 from headway.ledger.run import Effect, Run, RunEnd, TurnOutcome

@@ -4,10 +4,10 @@ from typing import Final, cast
 
 from pydantic_ai.messages import ModelResponse
 
-from headway.agents import prompts
-from headway.agents.facts import build_runtime_message, find_facts
+from headway.agents.instructions import prompts
 from headway.agents.loop.requests import Stop
 from headway.agents.loop.step import Step, list_open_items
+from headway.agents.transcripts.facts import build_runtime_message, find_facts
 from headway.ledger.run import TurnOutcome
 from headway.ledger.todo import Todo
 

@@ -16,11 +16,11 @@ from pydantic_ai.messages import InstructionPart, ModelMessage, ModelRequest, Mo
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from headway.agents.facts import Facts, build_runtime_message
 from headway.agents.loop import cut_off
 from headway.agents.models.client import ModelFailed, ModelReply, Models
-from headway.agents.tools.toolbox import compact_schema, describe_validation_error
-from headway.agents.transcript import to_storable_value
+from headway.agents.tools.arguments import compact_schema, describe_validation_error
+from headway.agents.transcripts.facts import Facts, build_runtime_message
+from headway.agents.transcripts.transcript import to_storable_value
 from headway.ledger.errors import HeadwayError, Invalid, SettingsError
 from headway.ledger.framing import format_inline
 from headway.ledger.tiers import Tier

@@ -10,7 +10,7 @@ from pydantic_ai.messages import (
 
 from headway.actions import jobs
 from headway.actions.people import approvals
-from headway.agents import prompts
+from headway.agents.instructions import prompts
 from headway.agents.loop import call_limits, gates, proposals, writ_calls
 from headway.agents.loop.call_arguments import JSON_ENCODER, encode_arguments, resolve_tool
 from headway.agents.loop.context import RESULT_LIMIT
@@ -19,16 +19,9 @@ from headway.agents.loop.step import Step
 from headway.agents.loop.tool_results import build_results_message, cut_text
 from headway.agents.tools.agents import REPORT_TOOL, ReportOutcome
 from headway.agents.tools.results import USE_TOOL, list_callable_names
-from headway.agents.tools.toolbox import (
-    Pending,
-    Result,
-    Tool,
-    call_in_transaction,
-    to_result,
-    validate_call,
-)
+from headway.agents.tools.toolbox import Pending, Result, Tool, call_in_transaction, to_result, validate_call
 from headway.agents.tracing import to_result_attributes, trace_tool_call
-from headway.agents.transcript import TranscriptEntry, to_storable, to_storable_value
+from headway.agents.transcripts.transcript import TranscriptEntry, to_storable, to_storable_value
 from headway.ledger.errors import HeadwayError, StorageError
 from headway.ledger.run import Effect, EffectState, RunEnd
 from headway.storage.stores import runs as run_store

@@ -15,12 +15,12 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from headway.agents import prompts
-from headway.agents.facts import Facts, find_facts, to_metadata
+from headway.agents.instructions import prompts
 from headway.agents.loop.call_arguments import JSON_ENCODER, encode_arguments, resolve_tool
 from headway.agents.loop.context import PLAN_FAMILIES
 from headway.agents.loop.step import Step
 from headway.agents.tools.results import READ_RESULT, build_handle
+from headway.agents.transcripts.facts import Facts, find_facts, to_metadata
 from headway.ledger.attachment import Attachment
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Effect

@@ -14,8 +14,8 @@ from headway.agents.delegation import Assignment, delegate
 from headway.agents.loop.requests import Sleep
 from headway.agents.loop.step import Step
 from headway.agents.permission import find_writ_refusal
-from headway.agents.quotations import render_notice
-from headway.agents.transcript import TranscriptEntry
+from headway.agents.transcripts.quotations import render_notice
+from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.agents.writs import AgentAccess, AgentCall
 from headway.ledger.errors import HeadwayError, Invalid, StorageError
 from headway.ledger.framing import format_inline

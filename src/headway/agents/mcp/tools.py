@@ -12,12 +12,13 @@ from typing import Any, ClassVar, Final
 from mcp import types
 from pydantic import ConfigDict
 
+from headway.agents.instructions.roles import Role
 from headway.agents.mcp.config import McpServerConfig
 from headway.agents.mcp.content import to_output
 from headway.agents.mcp.servers import McpServer, ServerDied
-from headway.agents.roles import Role
+from headway.agents.tools.arguments import Arguments, parse_json_text
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Arguments, Result, Tool, Toolbox, parse_json_text
+from headway.agents.tools.toolbox import Result, Tool, Toolbox
 from headway.ledger.errors import HeadwayError
 from headway.ledger.redaction import Redactor
 

@@ -20,7 +20,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.usage import RequestUsage
 
-from headway.agents.tokens import CHARACTERS_PER_TOKEN, estimate_message, estimate_parameters
+from headway.agents.transcripts.tokens import CHARACTERS_PER_TOKEN, estimate_message, estimate_parameters
 
 MAX_CALLS: Final = 64  # tool calls in one answer
 MAX_BYTES: Final = 1_000_000  # of text, thinking and arguments

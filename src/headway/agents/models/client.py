@@ -29,7 +29,7 @@ from headway.agents.models.request_settings import build_settings
 from headway.agents.models.text_calls import extract_text_calls
 from headway.agents.models.windows import find_window, limit_output
 from headway.agents.tracing import NullTracer, Tracer, to_usage_attributes, trace_model_call
-from headway.agents.transcript import clean_response
+from headway.agents.transcripts.transcript import clean_response
 from headway.ledger.errors import HeadwayError, SettingsError
 from headway.ledger.redaction import Redactor
 from headway.ledger.tiers import Tier, TierParameters

@@ -22,11 +22,11 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_ai.messages import ModelResponse
 
-from headway.agents import transcript
 from headway.agents.models.answer_limits import AnswerTooSlow
 from headway.agents.models.capture import ReceivedBody
 from headway.agents.models.connections import Endpoint, find_cause
 from headway.agents.models.key_shapes import hide_keys
+from headway.agents.transcripts import transcript
 from headway.ledger.redaction import Redactor
 from headway.ledger.text import to_one_line
 

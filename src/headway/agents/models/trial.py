@@ -9,7 +9,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from headway.agents.models.client import ModelFailed, Models
 from headway.agents.models.prices import Prices
-from headway.agents.transcript import build_user_message
+from headway.agents.transcripts.transcript import build_user_message
 from headway.ledger.redaction import Redactor
 from headway.ledger.tiers import TierParameters
 from headway.storage.stores.spending import ModelCall

@@ -6,8 +6,9 @@ from pydantic import AliasChoices, Field
 
 from headway.actions import runs, todos, turn_plan
 from headway.agents.delegation import Assignment, delegate
+from headway.agents.tools.arguments import Arguments, NonEmptyText
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Arguments, NonEmptyText, Pending, Tool
+from headway.agents.tools.toolbox import Pending, Tool
 from headway.ledger import text
 from headway.ledger.errors import NotFound
 from headway.ledger.run import Run

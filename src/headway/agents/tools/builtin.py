@@ -7,11 +7,12 @@ from zoneinfo import ZoneInfo
 from pydantic import Field
 
 from headway.actions import memory
-from headway.agents import skills
+from headway.agents.instructions import skills
 from headway.agents.tools import arithmetic, shell, web
+from headway.agents.tools.arguments import Arguments, NonEmptyText
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.files import contents, listing, search
-from headway.agents.tools.toolbox import Arguments, NonEmptyText, Tool
+from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.text import to_one_line
 from headway.storage.transaction import Transaction

@@ -18,8 +18,9 @@ from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
+from headway.agents.tools.arguments import Arguments
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Arguments, Tool
+from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import BadTool, Invalid, SettingsError
 from headway.ledger.text import to_one_line
 

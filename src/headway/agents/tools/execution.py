@@ -6,9 +6,9 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 from headway.actions import conversations
+from headway.agents.instructions.roles import Role, Roles
+from headway.agents.instructions.skills import Skill
 from headway.agents.policy_file import PolicyFile
-from headway.agents.roles import Role, Roles
-from headway.agents.skills import Skill
 from headway.ledger import text
 from headway.ledger.errors import Conflict
 from headway.ledger.goal import GoalLimits

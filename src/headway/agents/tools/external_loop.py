@@ -4,8 +4,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from headway.actions import conversations
+from headway.agents.instructions.roles import REMOTE_FAMILIES, ToolFamily
 from headway.agents.permission import call_without_run
-from headway.agents.roles import REMOTE_FAMILIES, ToolFamily
 from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope, use_execution
 from headway.agents.tools.plan import get_turn_id
 from headway.agents.tools.toolbox import Result, Tool, Toolbox

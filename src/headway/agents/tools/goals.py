@@ -7,8 +7,9 @@ from pydantic import Field
 from headway.actions import goals, runs, spending
 from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
 from headway.agents.tools.agents import has_run
+from headway.agents.tools.arguments import Arguments, NonEmptyText
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Arguments, NonEmptyText, Tool
+from headway.agents.tools.toolbox import Tool
 from headway.ledger.goal import Goal
 from headway.ledger.run import Run
 from headway.ledger.text import to_one_line

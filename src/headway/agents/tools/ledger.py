@@ -5,8 +5,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from headway.actions import claims, todos, views
+from headway.agents.tools.arguments import Arguments, NonEmptyText, StatusWord
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Arguments, NonEmptyText, StatusWord, Tool
+from headway.agents.tools.toolbox import Tool
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import (

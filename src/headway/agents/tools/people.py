@@ -6,8 +6,9 @@ from pydantic import Field
 
 from headway.actions.people import questions
 from headway.agents.tools.agents import get_run, has_run
+from headway.agents.tools.arguments import Arguments, NonEmptyText
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Arguments, NonEmptyText, Pending, Tool
+from headway.agents.tools.toolbox import Pending, Tool
 from headway.ledger.errors import Conflict
 from headway.ledger.permission import CHOICES_LIMIT
 from headway.storage.transaction import Transaction

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from headway.actions import replace_list, turn_plan, turn_queue
+from headway.agents.tools.arguments import Arguments, NonEmptyText, StatusWord, Subject, Text, build_validator
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Arguments, NonEmptyText, StatusWord, Subject, Text, Tool, build_validator
+from headway.agents.tools.toolbox import Tool
 from headway.ledger import text
 from headway.ledger.todo import Todo, parse_status
 from headway.storage.stores import todos as todo_store

@@ -9,8 +9,9 @@ from pydantic import Field
 from pydantic_ai.tools import ToolDefinition
 
 from headway.agents.tools.agents import has_run
+from headway.agents.tools.arguments import Arguments, NonEmptyText, build_input_schema
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Arguments, NonEmptyText, Tool, build_input_schema
+from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.run import Effect
 from headway.ledger.text import MAX_INTEGER, to_one_line

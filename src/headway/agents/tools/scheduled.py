@@ -2,7 +2,7 @@
 
 from typing import Any, cast
 
-from headway.agents.roles import Roles
+from headway.agents.instructions.roles import Roles
 from headway.agents.tools.builtin import RUN_COMMAND
 from headway.agents.tools.execution import Execution, resolve_scope
 from headway.agents.tools.toolbox import MISSING_CONTEXT, Toolbox, validate_call

@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from headway.agents.tools.arguments import Arguments, NonEmptyText, Subject, Text
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.toolbox import Arguments, NonEmptyText, Subject, Text, Tool
+from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import DatabaseDamaged, Invalid
 from headway.storage.task_files import TASKS_LIMIT, Task, TaskFile, get_next_id
 

@@ -7,20 +7,19 @@ import threading
 from collections.abc import Awaitable, Callable, Collection, Container, Iterable
 from contextlib import suppress
 from contextvars import copy_context
-from functools import lru_cache, partial
+from functools import partial
 from socket import gaierror
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import ValidationError
 
-from headway.agents.roles import ToolFamily
+from headway.agents.instructions.roles import ToolFamily
+from headway.agents.tools.arguments import Arguments, build_input_schema, describe_validation_error
 from headway.agents.tools.execution import Execution, find_current_execution, use_execution
-from headway.ledger import text
 from headway.ledger.errors import HeadwayError, Invalid, NotFound, OutOfReach, StorageError
 from headway.ledger.job import NEVER
 from headway.ledger.redaction import Redactor
-from headway.ledger.text import check_numbers, format_path, to_one_line
+from headway.ledger.text import check_numbers, to_one_line
 from headway.storage.transaction import Transaction
 
 log = logging.getLogger("headway.tools")
@@ -28,60 +27,6 @@ log = logging.getLogger("headway.tools")
 MISSING_CONTEXT: Final = "Missing execution context"
 ERROR_LIMIT: Final = 500  # characters of a failing tool's message
 TRANSIENT_ERRORS: Final = (ConnectionError, TimeoutError, gaierror, OutOfReach)
-
-
-class Arguments(BaseModel):
-    """Base class of tool arguments. Unknown arguments are rejected, and null for an optional argument means absent.
-
-    Numbers may arrive as text, and lists and objects as JSON text, because models often send them that way.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def normalise_arguments(cls, arguments: Any) -> Any:
-        arguments = parse_json_text(arguments)
-        if not isinstance(arguments, dict):
-            return arguments
-        optional = {field.alias or name for name, field in cls.model_fields.items() if not field.is_required()}
-        present = {name: value for name, value in arguments.items() if value is not None or name not in optional}
-        return {name: parse_json_text(value, name) if cls.takes_json(name) else value for name, value in present.items()}
-
-    @classmethod
-    def takes_json(cls, name: str) -> bool:
-        """Return whether this argument can only be a list or an object."""
-        return build_input_schema(cls)["properties"].get(name, {}).get("type") in ("array", "object")
-
-
-def parse_json_text(value: Any, name: str = "") -> Any:
-    """Parse text that holds a JSON list or object; return any other value unchanged."""
-    if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
-        return value
-    try:
-        parsed = json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-    check_numbers(parsed, (name,) if name else ())
-    return parsed
-
-
-def build_validator(rule: Callable[[Any, str], Any]) -> AfterValidator:
-    """Turn one of the ledger's text rules into a validator, so that the error names the argument as the caller wrote it."""
-
-    def check(value: Any) -> Any:
-        try:
-            return rule(value, "it")
-        except Invalid as error:
-            raise PydanticCustomError("refused_text", "{said}", {"said": str(error)}) from None
-
-    return AfterValidator(check)
-
-
-NonEmptyText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-Subject = Annotated[NonEmptyText, build_validator(text.check_subject)]
-Text = Annotated[str, build_validator(text.check_text)]
-StatusWord = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]  # both spellings are accepted everywhere
 
 
 class Tool(NamedTuple):
@@ -120,12 +65,6 @@ class Tool(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         schema = build_input_schema(self.arguments) if self.schema is None else self.schema
         return {"name": self.name, "description": self.description, "input_schema": schema}
-
-
-@lru_cache(maxsize=512)
-def build_input_schema(arguments: type[Arguments]) -> dict[str, Any]:
-    """Build the JSON schema of a tool's arguments. Cached, because it takes milliseconds and there are dozens of tools."""
-    return compact_schema(arguments.model_json_schema())
 
 
 class Pending(NamedTuple):
@@ -345,34 +284,3 @@ def describe_missing_grant(tool: Tool, execution: Execution) -> str:
     if tool.family in ("turn_plan", "queue"):
         return f"{tool.name} belongs to the supervisor; the role {execution.role.name} works only on its task."
     return f"The role {execution.role.name} is not granted {tool.name}."
-
-
-def describe_validation_error(error: ValidationError) -> str:
-    """Describe which arguments are invalid, in one sentence, without repeating their values."""
-    errors = error.errors(include_url=False, include_input=False, include_context=False)
-    descriptions = "; ".join(f"{format_path(detail['loc'])}: {detail['msg']}" for detail in errors[:5])
-    return f"Invalid arguments: {descriptions}"
-
-
-def compact_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Remove the parts of a schema that a model does not need, because every request pays for each character."""
-    definitions = schema.pop("$defs", {})
-
-    def tidy(part: Any) -> Any:
-        if isinstance(part, list):
-            return [tidy(item) for item in part]
-        if not isinstance(part, dict):
-            return part
-        if "$ref" in part:
-            return tidy(definitions[part["$ref"].rpartition("/")[2]])
-        kinds = [kind for kind in part.get("anyOf", ()) if kind != {"type": "null"}]
-        if len(kinds) == 1:  # optional: the model omits the argument instead of sending null
-            part = {key: value for key, value in part.items() if key != "anyOf"} | kinds[0]
-        return {key: tidy(value) for key, value in part.items() if not is_unneeded(key, value)}
-
-    def is_unneeded(key: str, value: Any) -> bool:
-        """Whether a keyword says what a model knows anyway. A property may have the same name as a keyword."""
-        is_vacuous_limit = (key, value) == ("minLength", 1) or (key == "maximum" and value == text.MAX_INTEGER)
-        return is_vacuous_limit or (key in ("title", "default") and not isinstance(value, dict))
-
-    return tidy(schema)  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.routing import BaseRoute
 
 from headway import __version__
-from headway.agents.roles import SUPERVISOR
+from headway.agents.instructions.roles import SUPERVISOR
 from headway.surfaces.http.problems import MEDIA_TYPE, STATUS_TITLES
 from headway.surfaces.http.schemas import agents, engine, front_ends, goals, operators, people
 from headway.surfaces.http.schemas import todos as todo_schemas

@@ -5,10 +5,10 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from headway.agents import prompts
-from headway.agents.facts import Facts
+from headway.agents.instructions import prompts
 from headway.agents.models.rehearsal import reading
 from headway.agents.models.rehearsal.reading import CannotRun, RecentResults, RehearsalCall
+from headway.agents.transcripts.facts import Facts
 from headway.ledger.framing import format_inline
 from headway.ledger.goal import OPEN_STATUSES
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from headway.agents.tools.toolbox import to_result
-from headway.agents.transcript import to_storable
+from headway.agents.transcripts.transcript import to_storable
 from headway.ledger.framing import format_inline
 from headway.ledger.text import SUBJECT_LIMIT
 

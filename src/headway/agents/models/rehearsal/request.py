@@ -10,13 +10,13 @@ from typing import Any, Final, NamedTuple
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 
-from headway.agents.attachments import strip_attachments
-from headway.agents.facts import Facts, find_facts
 from headway.agents.models.rehearsal import reading
 from headway.agents.models.rehearsal.reading import RecentResults, RehearsalCall, format_title, parse_json
 from headway.agents.tools.results import list_callable_names
 from headway.agents.tools.toolbox import to_result
-from headway.agents.transcript import to_storable
+from headway.agents.transcripts.attachments import strip_attachments
+from headway.agents.transcripts.facts import Facts, find_facts
+from headway.agents.transcripts.transcript import to_storable
 from headway.ledger.todo import OPEN_STATUSES
 
 PLANNING_TOOLS: Final = frozenset(("create_todo", "start_todo", "complete_todo"))

@@ -98,7 +98,7 @@ def inspect_channels(settings: Settings) -> list[Finding]:
 
 def inspect_skills(settings: Settings) -> list[Finding]:
     """List the skills, and name those that are broken and skipped. An installation without skills has nothing to report."""
-    from headway.agents import skills  # noqa: PLC0415  other commands do not need it
+    from headway.agents.instructions import skills  # noqa: PLC0415  other commands do not need it
 
     findings = []
     for tenant_id, folder in skills.list_folders(settings.home):

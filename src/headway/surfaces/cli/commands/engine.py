@@ -239,8 +239,8 @@ def check_tool(settings: Settings, ledger: TenantDatabase, work: dict[str, Any])
     """Check that the tool and its arguments are valid. The command line may schedule any tool."""
     from pathlib import Path  # noqa: PLC0415  this import and the next four take longer than the rest of the command
 
-    from headway.agents import role_files  # noqa: PLC0415
-    from headway.agents.roles import Roles  # noqa: PLC0415
+    from headway.agents.instructions import role_files  # noqa: PLC0415
+    from headway.agents.instructions.roles import Roles  # noqa: PLC0415
     from headway.agents.tools import catalogue, scheduled  # noqa: PLC0415
     from headway.agents.tools.builtin import ExternalAccess  # noqa: PLC0415
 

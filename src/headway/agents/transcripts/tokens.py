@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic_ai.messages import BaseToolCallPart, BinaryContent, ModelMessage, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
-from headway.agents.attachments import estimate_attachment_tokens
+from headway.agents.transcripts.attachments import estimate_attachment_tokens
 
 CHARACTERS_PER_TOKEN: Final = 3  # English prose and code have about four
 BYTES_PER_TOKEN: Final = 2  # of digits, signs and other scripts

@@ -10,9 +10,9 @@ from typing import Final
 
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 
-from headway.agents.facts import build_runtime_message, find_facts
 from headway.agents.tools.files import contents
-from headway.agents.transcript import TranscriptEntry
+from headway.agents.transcripts.facts import build_runtime_message, find_facts
+from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.ledger.errors import HeadwayError
 from headway.ledger.framing import escape_frames, format_frame
 

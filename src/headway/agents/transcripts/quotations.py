@@ -12,11 +12,11 @@ from typing import Final
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
 
-from headway.agents.attachments import split_attachments
 from headway.agents.delegation import TODO_HINT
-from headway.agents.facts import Facts, find_facts
-from headway.agents.prompts import CHECK_IN_PREFIX, NOTE_HEADING
-from headway.agents.transcript import TranscriptEntry
+from headway.agents.instructions.prompts import CHECK_IN_PREFIX, NOTE_HEADING
+from headway.agents.transcripts.attachments import split_attachments
+from headway.agents.transcripts.facts import Facts, find_facts
+from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.agents.writs import ENDS
 from headway.ledger.framing import format_frame, format_inline
 from headway.ledger.writ_parser import QuoteCheck, ReadWrits, Writ

@@ -6,9 +6,9 @@ from typing import Final
 
 from pydantic_ai.messages import ModelRequest
 
-from headway.agents.facts import Facts, PlanItemFacts, build_runtime_message
-from headway.agents.roles import Role
-from headway.agents.skills import Skill
+from headway.agents.instructions.roles import Role
+from headway.agents.instructions.skills import Skill
+from headway.agents.transcripts.facts import Facts, PlanItemFacts, build_runtime_message
 from headway.ledger.framing import escape_frames, format_frame, format_inline
 from headway.ledger.run import TurnMode
 from headway.ledger.text import SUBJECT_LIMIT, TEXT_LIMIT

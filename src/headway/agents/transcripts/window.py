@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelRequestPart, ModelResponse, TextPart, ToolReturnPart
 
-from headway.agents.facts import CompactionFacts, find_facts
-from headway.agents.tokens import get_reported_tokens
-from headway.agents.transcript import TranscriptEntry
+from headway.agents.transcripts.facts import CompactionFacts, find_facts
+from headway.agents.transcripts.tokens import get_reported_tokens
+from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.ledger.text import to_one_line
 
 STUB_LIMIT: Final = 600  # characters; shorter results are never replaced by a stub

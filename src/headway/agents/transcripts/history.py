@@ -5,11 +5,11 @@ from typing import Final, NamedTuple
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelRequestPart, ModelResponse, TextPart, UserPromptPart
 
-from headway.agents import prompts
-from headway.agents.attachments import CanRead
-from headway.agents.facts import build_runtime_message
-from headway.agents.transcript import TranscriptEntry, attach_to_first, decode
-from headway.agents.window import Compaction, find_compactions, select_window
+from headway.agents.instructions import prompts
+from headway.agents.transcripts.attachments import CanRead
+from headway.agents.transcripts.facts import build_runtime_message
+from headway.agents.transcripts.transcript import TranscriptEntry, attach_to_first, decode
+from headway.agents.transcripts.window import Compaction, find_compactions, select_window
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Run
 from headway.storage.stores import attachments as attachment_store

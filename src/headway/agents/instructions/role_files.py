@@ -8,8 +8,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError
 
-from headway.agents.roles import BUILT_IN_ROLES, FAMILIES, INDEX, SUPERVISOR, Role, WritGrant, build_worker
-from headway.agents.tools.toolbox import Arguments, NonEmptyText, describe_validation_error, match_name
+from headway.agents.instructions.roles import BUILT_IN_ROLES, FAMILIES, INDEX, SUPERVISOR, Role, WritGrant, build_worker
+from headway.agents.tools.arguments import Arguments, NonEmptyText, describe_validation_error
+from headway.agents.tools.toolbox import match_name
 from headway.ledger import text
 from headway.ledger.errors import Invalid, SettingsError
 from headway.ledger.tiers import Tier

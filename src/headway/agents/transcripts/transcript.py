@@ -21,9 +21,9 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from headway.agents.attachments import CanRead, attach
-from headway.agents.tokens import estimate_message
 from headway.agents.tools.toolbox import match_name
+from headway.agents.transcripts.attachments import CanRead, attach
+from headway.agents.transcripts.tokens import estimate_message
 from headway.ledger.attachment import Attachment
 from headway.ledger.events import to_json
 from headway.ledger.run import Run
