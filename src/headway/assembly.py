@@ -25,6 +25,7 @@ from headway.agents.tools import catalogue
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.execution import Execution, ResolvedScope
 from headway.agents.tools.external_loop import ExternalLoop, place_loop
+from headway.agents.tools.programs.sandbox import probe
 from headway.engine import Engine
 from headway.feed import Feed
 from headway.ledger.attachment import Attachment, build_attachment
@@ -70,7 +71,7 @@ class Headway:
         self.redact = build_redactor(settings, *(secret for config in self.mcp_configs for secret in config.secrets))
         self.models_by_name = models or {}  # models that the settings name and that are missing here are built
         has_announcements = not is_sqlite(settings.database_url)
-        access = ExternalAccess(settings.http_allow, settings.commands)
+        access = ExternalAccess(settings.http_allow, settings.commands, settings.sandbox)
         self.toolbox = catalogue.build_toolbox(access, Path(settings.home, "tools"), tools)
         self.policy = PolicyFile(os.path.join(settings.home, POLICY_FILE_NAME))
         self.permission = Permission(self.policy, self.toolbox, settings.get_workspace)
@@ -108,6 +109,8 @@ class Headway:
         lower case (home="…", model="…", budget_usd=2). They override the environment.
         """
         loaded_settings = load({name: None if value is None else str(value) for name, value in settings.items()})
+        if loaded_settings.commands:
+            await asyncio.to_thread(probe)  # starts a process, which the event loop must not wait for
         headway = cls(loaded_settings, models, tools, mcp)
         try:
             headway.start()

@@ -158,6 +158,8 @@ class Permission(NamedTuple):
 
     def build_rule(self, tx: Transaction, approval: Approval, tool: Tool, arguments: Arguments) -> tuple[PolicyCall, Rule]:
         """Return the call as the policy sees it, and the rule that allows it from now on."""
+        if tool.no_rule:
+            raise Conflict(tool.no_rule)
         tenant = find_tenant_name(tx, approval.tenant_id)
         call = describe_call(tool, arguments, approval.role, tenant, self.find_workspace(approval.tenant_id))
         rule = build_allow_rule(call, tool)

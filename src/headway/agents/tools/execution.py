@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from headway.actions import conversations
 from headway.agents.instructions.roles import Role, Roles
@@ -17,6 +17,8 @@ from headway.ledger.run import Limits
 from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.storage.database import Database
 from headway.storage.transaction import Transaction
+
+NO_WORKSPACE: Final = "No workspace is available here."
 
 
 class Execution(NamedTuple):
@@ -37,6 +39,10 @@ class Execution(NamedTuple):
     result_limit: int = 50_000  # characters of a result that the calling model gets
     skills: tuple[Skill, ...] = ()  # of the tenant
     effect_key: str | None = None  # identifies this call, also when it is repeated after a crash; None in an external loop
+
+
+def has_workspace(execution: Execution) -> bool:
+    return bool(execution.workspace)
 
 
 class ResolvedScope(NamedTuple):

@@ -47,6 +47,7 @@ class Tool(NamedTuple):
     idempotent: bool = False
     # Whether a person must approve each call, unless the policy says otherwise.
     needs_approval: bool = False
+    no_rule: str = ""  # why a person cannot always allow its calls
     # The arguments that say what a call touches. A rule that always allows a call names them.
     key_arguments: tuple[str, ...] = ()
     path_arguments: tuple[str, ...] = ()  # those that are paths in the workspace
