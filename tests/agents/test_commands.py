@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from headway.agents.tools import shell
 from headway.agents.tools.builtin import ExternalAccess
+from headway.agents.tools.programs import shell
 from headway.ledger.errors import Invalid
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import ToolCaller, build_caller

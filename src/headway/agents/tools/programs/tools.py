@@ -12,7 +12,7 @@ from headway.agents.tools.execution import NO_WORKSPACE, Execution, has_workspac
 from headway.agents.tools.programs import shell
 from headway.agents.tools.programs.sandbox import find_fault
 from headway.agents.tools.toolbox import Tool, run_on_thread
-from headway.ledger.sandbox import Sandbox
+from headway.ledger.run import Sandbox
 
 RUN_COMMAND: Final = "run_command"
 RUN_PYTHON: Final = "run_python"
