@@ -109,12 +109,10 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     def amount(name: str, default: float, minimum: float = 0) -> float:
         return parse_number(PREFIX + name.upper(), get(name, str(default)), minimum, 1_000_000)
 
-    def folder(name: str, default: str) -> str:
-        return resolve_path(PREFIX + name.upper(), get(name, default))
-
-    home = folder("home", ".headway")
+    home = resolve_path("HEADWAY_HOME", get("home", ".headway"))
+    workspace = resolve_path("HEADWAY_WORKSPACE", get("workspace", os.path.join(home, "workspace")))
     tables = load_tier_tables(os.path.join(home, "models.toml"))
-    names, workspace = choose_models(get, tables), folder("workspace", os.path.join(home, "workspace"))
+    names = choose_models(get, tables)
     host, port = get("host", "127.0.0.1"), parse_port(get("port", "8484"))
     settings = Settings(
         home=home,
