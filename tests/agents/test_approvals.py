@@ -108,7 +108,8 @@ def test_the_same_decision_changes_nothing_and_another_one_conflicts(database_ur
 
 def test_always_adds_a_rule_for_the_same_call_only(sqlite_url: str, tmp_path: Path) -> None:
     script = in_order(run_command("echo", "a*"), run_command("echo", "a*"), run_command("echo", "ab"), DONE)
-    with open_talk(sqlite_url, tmp_path, script, commands="echo") as talk:
+    write_policy(tmp_path, 'tool = "run_command"\ndecision = "ask"')
+    with open_talk(sqlite_url, tmp_path, script, commands="echo", sandbox="required") as talk:
         talk.say()
         decide(talk, get_id(talk), "approve", always=True)
         talk.wait(talk.until(lambda: len(list_approvals(talk)) == 2))
@@ -118,6 +119,7 @@ def test_always_adds_a_rule_for_the_same_call_only(sqlite_url: str, tmp_path: Pa
         assert (tmp_path / "policy.toml").read_text() == (
             '[[rule]]\ntool = "run_command"\nrole = "index"\ntenant = "acme"\n'
             'arguments = {"command" = "echo \'a[*]\'"}\ndecision = "allow"\n'
+            '\n[[rule]]\ntool = "run_command"\ndecision = "ask"\n'
         )
         decide_and_finish(talk, get_id(talk, 1), "reject")
 

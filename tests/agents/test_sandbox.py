@@ -164,8 +164,8 @@ def test_too_much_memory_fails_in_one_process_and_stops_several(workspace: Path)
     sandbox = SANDBOX._replace(memory=100 * MEBIBYTE)
     assert "MemoryError" in run_python(workspace, "bytearray(150 << 20)", sandbox).output
 
-    several = "import os, time\nif os.fork(): os.fork()\nkept = b'x' * (60 << 20)\nprint('kept', flush=True)\ntime.sleep(300)"
-    with pytest.raises(Invalid, match="^python3 used more than 100 MiB of memory and was stopped. Its last output: kept"):
+    several = "import os, time\nif os.fork(): os.fork()\nkept = b'x' * (60 << 20)\ntime.sleep(300)"
+    with pytest.raises(Invalid, match=r"^python3 used more than 100 MiB of memory and was stopped\."):
         run_python(workspace, several, sandbox)
 
 
