@@ -32,9 +32,6 @@ if IN_MEMORY:
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hw-state-", dir=SHARED_MEMORY if IN_MEMORY else None)
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
-# Most tests that run programs are about something else, such as approvals. Those of the sandbox turn it on.
-os.environ["HEADWAY_SANDBOX"] = "off"
-
 pytest_plugins = ["tests.fast_selection", "tests.proofs", "tests.surfaces.model_fixtures"]
 
 # The time an example takes depends more on the load of the machine than on the code.

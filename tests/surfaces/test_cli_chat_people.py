@@ -19,6 +19,7 @@ HINT = "[e]dit the arguments"
 def commander(talker: Shell, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """A folder in which `headway chat` may run echo, with a model that calls it."""
     monkeypatch.setenv("HEADWAY_COMMANDS", "echo")
+    monkeypatch.setenv("HEADWAY_SANDBOX", "off")  # so that it needs approval
     monkeypatch.setenv("HEADWAY_WORKSPACE", str(talker.folder))
     model.script = call_then_answer("run_command", ECHO, "All said.")
     return talker

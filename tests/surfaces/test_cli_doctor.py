@@ -26,7 +26,7 @@ def test_a_healthy_installation_lists_its_parts(headway: Shell, database_url: st
 def test_each_check_is_a_line_for_people(headway: Shell) -> None:
     lines = headway.ok("doctor").splitlines()
     assert [line.split()[:2] for line in lines] == [
-        ["✔", name] for name in ("home", "trust", "database", "engine", "model", "operator", "policy")
+        ["✔", name] for name in ("home", "trust", "database", "engine", "model", "operator", "policy", "sandbox")
     ]
 
 
@@ -263,6 +263,7 @@ def list_policy_lines(ran: CommandResult) -> list[str]:
 def test_the_policy_in_force_is_shown_rule_by_rule(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     without = list_policy_lines(headway("doctor"))
     monkeypatch.setenv("HEADWAY_COMMANDS", "echo")
+    monkeypatch.setenv("HEADWAY_SANDBOX", "off")
     path = headway.folder / ".headway" / "policy.toml"
     path.write_text(
         '[[rule]]\ntool = "write_file"\narguments = {path = "secrets/*"}\nrole = "worker"\ndecision = "deny"\n'
@@ -293,13 +294,14 @@ def test_the_sandbox_in_force_is_shown_with_the_programs_that_it_lacks(
     program.chmod(0o755)
     monkeypatch.setenv("HEADWAY_COMMANDS", "greet")
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("HEADWAY_SANDBOX", "off")
     without = headway("doctor")
     monkeypatch.setenv("HEADWAY_SANDBOX", "required")
     within = headway("doctor")
     bwrap = program.with_name("bwrap")
     bwrap.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     bwrap.chmod(0o755)
-    broken = headway("doctor")
+    broken = headway.process("doctor")  # a process finds out once
 
     assert list_sandbox_lines(without) == [
         "! sandbox   none: HEADWAY_SANDBOX is off. The programs of agents run as this user, and each call needs approval."
