@@ -14,14 +14,13 @@ from tests.journeys.worker_processes import build_environment, enqueue, expire_l
 from tests.model_server import run_model_process
 from tests.surfaces.server_harness import wait_until
 
-CALLS = {
-    "run_command": lambda script: {"command": ["sh", "-c", script]},
-    "run_python": lambda script: {"code": f"import subprocess\nsubprocess.run(['sh', '-c', {script!r}])"},
-}
-
 
 def build_rules(tool: str, script: str) -> list[dict[str, Any]]:
-    call = {"calls": [{"name": tool, "arguments": CALLS[tool](script)}]}
+    arguments = {
+        "run_command": {"command": ["sh", "-c", script]},
+        "run_python": {"code": f"import subprocess\nsubprocess.run(['sh', '-c', {script!r}])"},
+    }[tool]
+    call = {"calls": [{"name": tool, "arguments": arguments}]}
     return [{"when": {"tool_results": 0}, "reply": call}, {"when": {"tool_results": 1}, "reply": {"text": "I do not know."}}]
 
 
