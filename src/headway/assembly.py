@@ -13,6 +13,7 @@ from uuid import uuid4
 from headway.actions import conversations, idempotency, jobs, spending, tenants, turns
 from headway.actions.live_text import LiveText
 from headway.actions.people import steering
+from headway.agents.checks.runner import CheckRunner
 from headway.agents.instructions import role_files
 from headway.agents.instructions.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
 from headway.agents.instructions.skills import SkillFolders
@@ -73,6 +74,7 @@ class Headway:
         has_announcements = not is_sqlite(settings.database_url)
         access = ExternalAccess(settings.http_allow, settings.commands, settings.sandbox)
         self.toolbox = catalogue.build_toolbox(access, Path(settings.home, "tools"), tools)
+        self.checks = CheckRunner(access, self.toolbox)
         self.policy = PolicyFile(os.path.join(settings.home, POLICY_FILE_NAME))
         self.permission = Permission(self.policy, self.toolbox, settings.get_workspace)
         self.remote_tools = self.toolbox.only(REMOTE_FAMILIES)
@@ -133,7 +135,8 @@ class Headway:
         scope, folder = resolved.scope, self.settings.task_folder
         workspace, skills = self.settings.get_workspace(scope.tenant_id), self.skills.find(scope.tenant_id)
         execution = Execution(self.database, folder, scope, role, resolved.conversation_uuid, workspace)
-        return execution._replace(sandbox=self.settings.sandbox, policy=self.policy, redact=self.redact, skills=skills)
+        execution = execution._replace(sandbox=self.settings.sandbox, policy=self.policy, redact=self.redact)
+        return execution._replace(skills=skills, checks=self.checks)
 
     def close(self) -> None:
         """Close the database. Call `stop_agents` first."""
@@ -157,6 +160,7 @@ class Headway:
         self.engine.start(alone=alone)
 
     def _load(self) -> None:
+        probe()  # starts a process, which no transaction should wait for
         self.runtime.models.preload()
 
     async def agents_ready(self) -> None:
@@ -203,6 +207,7 @@ class Headway:
             self._stream_text,
             self.prepare_tools,
             self.nudge,
+            self.checks,
             self.tracer,
         )
 
