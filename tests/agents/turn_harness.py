@@ -335,7 +335,6 @@ def open_talk(
         "context_tokens": "128000",
         "retry_delay_s": "0.001",
         "restart_stagger_s": "0",
-        "sandbox": "off",  # so that commands need approval
         **options,
     }
     with (

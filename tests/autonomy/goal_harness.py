@@ -204,7 +204,6 @@ def open_pursuit(
         "model": PRICED,
         "retry_delay_s": "0.001",
         "restart_stagger_s": "0",
-        "sandbox": "off",  # so that commands need approval
         **options,
     }
     if priced:
