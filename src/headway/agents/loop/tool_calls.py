@@ -253,6 +253,8 @@ def to_event_data(step: Step, effect: Effect) -> dict[str, Any]:
 
 
 def describe_unknown_tool(step: Step, name: str) -> str:
+    if reason := step.context.runtime.toolbox.explain_missing(name):
+        return reason
     tools = step.context.offer.parameters.function_tools
     tool_names = ", ".join(known for known in list_callable_names(tools) if known != USE_TOOL)
     return f"There is no tool named {name[:80]!r}. Available: {tool_names}."

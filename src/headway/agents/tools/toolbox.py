@@ -111,6 +111,7 @@ class Toolbox:
     def __init__(self, tools: Iterable[Tool]) -> None:
         self.fixed = {tool.name: tool for tool in tools}
         self.extra: dict[str, list[Tool]] = {}  # tools of MCP servers, by family
+        self.missing: dict[str, str] = {}  # why the tools whose names begin so are not there
         self.version = 0  # counts the changes
         self.tools = self.fixed
 
@@ -124,8 +125,12 @@ class Toolbox:
     def find(self, name: str) -> Tool:
         tool = self.tools.get(match_name(name, self.tools))
         if tool is None:
-            raise NotFound(f"No tool named {name[:80]!r}. Available: {', '.join(self.tools)}.")
+            raise NotFound(self.explain_missing(name) or f"No tool named {name[:80]!r}. Available: {', '.join(self.tools)}.")
         return tool
+
+    def explain_missing(self, name: str) -> str:
+        """Return why a tool is not there, if its MCP server is down."""
+        return next((reason for prefix, reason in self.missing.items() if name.startswith(prefix)), "")
 
     def only(self, families: Collection[ToolFamily]) -> "Toolbox":
         return Toolbox(tool for tool in self.tools.values() if tool.family in families)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from headway.agents.mcp.config import START_TIMEOUT_S, get_server_name
 from headway.ledger.scope import Scope
 from headway.ledger.text import to_lines, to_one_line
 from headway.surfaces.cli.arguments import parse_json_object
@@ -33,7 +34,7 @@ def list_tools(invocation: Invocation, server: str | None) -> None:
     """List all tools, also those of MCP servers, which are started for this."""
 
     async def collect(headway: "Headway") -> "list[Tool]":
-        await headway.prepare_tools(headway.roles.find("index"))
+        await headway.prepare_tools(headway.roles.find("index"), START_TIMEOUT_S, server)
         return [tool for tool in headway.toolbox.tools.values() if not tool.is_hidden and server in (None, tool.server)]
 
     found = run_headway(invocation, collect)
@@ -52,7 +53,7 @@ def call_tool(invocation: Invocation, name: str, arguments: str) -> None:
         scope = ledger.scope
 
     async def call(headway: "Headway") -> "Result":
-        await headway.prepare_tools(headway.roles.find("index"))
+        await headway.prepare_tools(headway.roles.find("index"), START_TIMEOUT_S, get_server_name(name))
         return await call_as_person(headway, scope, name, values)
 
     result = run_headway(invocation, call)
