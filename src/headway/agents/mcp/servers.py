@@ -57,7 +57,7 @@ class McpServer:
     def __init__(self, config: McpServerConfig, redact: Redactor, on_change: OnChange) -> None:
         self.config = config
         self.redact = redact
-        self.on_change = on_change  # called with the tools, or with None if the server is down
+        self.on_change = on_change  # called with the tools, or with None if the server starts or is down
         self.client: Client | None = None
         self.opening: asyncio.Task[None] | None = None
         self.task: asyncio.Task[None] | None = None
@@ -103,6 +103,7 @@ class McpServer:
             return
         await self.close()
         self.stopping.clear()
+        self.on_change(self, None)
         ready = asyncio.Event()
         self.task = asyncio.create_task(self.own_connection(ready), name=f"mcp {self.config.name}")
         timeout_s = min(START_TIMEOUT_S, self.config.timeout_s)

@@ -72,18 +72,23 @@ class McpServers:
     def follow_change(self, server: McpServer, listed: list[types.Tool] | None) -> None:
         """Offer the tools of a server. Those of a server that is down stay known, and calling them says why it is down."""
         if listed is None:
-            self.toolbox.missing[f"{server.config.name}{SEPARATOR}"] = server.error
+            starting = f"The MCP server {server.config.name} is starting. Call the tool again in a moment."
+            self.toolbox.missing[f"{server.config.name}{SEPARATOR}"] = server.error or starting
         else:
             self.toolbox.missing.pop(f"{server.config.name}{SEPARATOR}", None)
             self.toolbox.replace_extra(server.config.family, build_tools(server, listed, self.redact))
 
 
 def build_tools(server: McpServer, listed: list[types.Tool], redact: Redactor) -> list[Tool]:
-    """Build the tools of a server. Two whose names differ only in characters that models cannot use get different names."""
-    names = [build_name(server.config.name, tool.name) for tool in listed]
+    """Build the tools of a server, without those that can only run as tasks, which are polled for their result.
+
+    Two whose names differ only in characters that models cannot use get different names.
+    """
+    callable_tools = [tool for tool in listed if tool.execution is None or tool.execution.task_support != "required"]
+    names = [build_name(server.config.name, tool.name) for tool in callable_tools]
     return [
         build_tool(server, tool, name if names.count(name) == 1 else add_hash(name, tool.name), redact)
-        for name, tool in zip(names, listed, strict=True)
+        for name, tool in zip(names, callable_tools, strict=True)
     ]
 
 
