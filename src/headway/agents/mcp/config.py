@@ -12,7 +12,7 @@ from headway.ledger.errors import SettingsError
 FILE_NAME: Final = "mcp.json"
 NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?!_)){0,31}")  # two underscores separate it from a tool's name
 VARIABLE_PATTERN: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,200})(?::-([^}]{0,2000}))?\}")
-FIELDS: Final = frozenset(("command", "args", "env", "cwd", "url", "headers", "type", "disabled", "timeout_s"))
+FIELDS: Final = frozenset(("command", "args", "env", "cwd", "url", "headers", "type", "disabled", "start_timeout_s", "timeout_s"))
 CALL_TIMEOUT_S: Final = 300.0
 MAX_TIMEOUT_S: Final = 86_400.0
 START_TIMEOUT_S: Final = 30.0
@@ -31,7 +31,8 @@ class McpServerConfig(NamedTuple):
     cwd: str = ""
     url: str = ""
     headers: tuple[tuple[str, str], ...] = ()
-    timeout_s: float = CALL_TIMEOUT_S
+    start_timeout_s: float = START_TIMEOUT_S
+    timeout_s: float = CALL_TIMEOUT_S  # of a call
 
     @property
     def family(self) -> str:
@@ -104,7 +105,8 @@ def build_server(name: str, document: Any, path: str, variables: Mapping[str, st
         cwd=expand.text(document, "cwd"),
         url=check_url(expand.text(document, "url"), where),
         headers=expand.pairs(document, "headers"),
-        timeout_s=check_timeout(document.get("timeout_s", CALL_TIMEOUT_S), where),
+        start_timeout_s=check_timeout(document, "start_timeout_s", START_TIMEOUT_S, where),
+        timeout_s=check_timeout(document, "timeout_s", CALL_TIMEOUT_S, where),
     )
 
 
@@ -118,9 +120,10 @@ def check_url(url: str, where: str) -> str:
     return url
 
 
-def check_timeout(seconds: Any, where: str) -> float:
+def check_timeout(document: Mapping[str, Any], field: str, default: float, where: str) -> float:
+    seconds = document.get(field, default)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MAX_TIMEOUT_S:
-        raise SettingsError(f"{where}: timeout_s must be a number of seconds from 0 to {MAX_TIMEOUT_S:g}.")
+        raise SettingsError(f"{where}: {field} must be a number of seconds between 0 and {MAX_TIMEOUT_S:g}.")
     return float(seconds)
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
@@ -17,13 +19,15 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.types import CONNECTION_CLOSED
 
-from headway.agents.mcp.config import START_TIMEOUT_S, McpServerConfig
+from headway.agents.mcp.config import McpServerConfig
 from headway.agents.mcp.http_client import FAILURES, HttpFailure, build_http_client
 from headway.ledger.errors import Invalid, OutOfReach
 from headway.ledger.redaction import Redactor
 from headway.ledger.text import to_one_line
 
 log = logging.getLogger("headway.mcp")
+
+LAUNCHER: Final = os.path.join(os.path.dirname(__file__), "launcher.py")
 
 STOP_TIMEOUT_S: Final = 10.0
 RETRY_AFTER_S: Final = 2.0  # a server that did not start is left alone for this long, and each time for twice as long
@@ -106,7 +110,7 @@ class McpServer:
         self.on_change(self, None)
         ready = asyncio.Event()
         self.task = asyncio.create_task(self.own_connection(ready), name=f"mcp {self.config.name}")
-        timeout_s = min(START_TIMEOUT_S, self.config.timeout_s)
+        timeout_s = self.config.start_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
                 await ready.wait()
@@ -190,6 +194,7 @@ class McpServer:
                     self.on_change(self, await list_tools(client))
                     self.client, self.error, self.failures = client, "", 0
                     ready.set()
+                    failures.clear()  # a server of the older protocol refuses the first request
                     await self.follow_changes(client)
             except Exception as error:  # noqa: BLE001  transports raise anything, often in groups
                 if not ready.is_set():
@@ -207,9 +212,8 @@ class McpServer:
         info = types.Implementation(name="headway", version=version("headway"))
         config = self.config
         if config.command:
-            parameters = StdioServerParameters(
-                command=config.command, args=list(config.args), env=dict(config.env), cwd=config.cwd or None
-            )
+            command, *args = build_command(config)
+            parameters = StdioServerParameters(command=command, args=args, env=dict(config.env), cwd=config.cwd or None)
             async with self.open_session(stdio_client(parameters, stderr), info) as client:  # type: ignore[arg-type]
                 yield client
             return
@@ -295,6 +299,13 @@ class McpServer:
 
     def shorten(self, text: str) -> str:
         return to_one_line(self.redact(text))[:ERROR_LIMIT]
+
+
+def build_command(config: McpServerConfig) -> list[str]:
+    """Return the command that starts a server. Where the kernel can do that, it ends the server together with this process."""
+    command = [config.command, *config.args]
+    is_able = sys.platform == "linux" and sys.executable
+    return [sys.executable, "-IS", LAUNCHER, str(os.getpid()), *command] if is_able else command
 
 
 @asynccontextmanager

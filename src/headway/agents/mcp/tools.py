@@ -13,7 +13,7 @@ from mcp import types
 from pydantic import ConfigDict
 
 from headway.agents.instructions.roles import Role
-from headway.agents.mcp.config import SEPARATOR, START_TIMEOUT_S, McpServerConfig
+from headway.agents.mcp.config import SEPARATOR, McpServerConfig
 from headway.agents.mcp.content import to_output
 from headway.agents.mcp.servers import InvalidAnswer, McpServer, OutcomeUnknown
 from headway.agents.tools.arguments import Arguments, parse_json_text
@@ -103,7 +103,7 @@ def build_tool(server: McpServer, listed: types.Tool, name: str, redact: Redacto
         server.config.family,
         McpArguments,
         on_event_loop=partial(call_server, server, listed, redact),
-        timeout_s=server.config.timeout_s + START_TIMEOUT_S * 2,  # the server's own limit is shorter, and says more
+        timeout_s=server.config.timeout_s + server.config.start_timeout_s * 2,  # the server's own limits say more
         idempotent=is_read_only or bool(hints.idempotent_hint),
         needs_approval=not is_read_only and hints.destructive_hint is not False,
         key_arguments=tuple(get_properties(schema)),
