@@ -110,4 +110,5 @@ if __name__ == "__main__":
         server.run("stdio")
     else:
         app = server.streamable_http_app()
+        LOG.with_name("pid").write_text(str(os.getpid()))
         uvicorn.run(refuse_strangers, port=int(sys.argv[2]), log_level="warning", timeout_graceful_shutdown=1)

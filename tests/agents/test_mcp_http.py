@@ -3,9 +3,9 @@
 import json
 import logging
 import os
+import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -19,6 +19,7 @@ from tests.agents.turn_harness import Talk, in_order, open_talk
 from tests.model_server import calls, text
 from tests.npm_packages import install_packages
 from tests.surfaces.server_harness import wait_until
+from tests.warm_start import build_command
 
 ADD = ("sample__add", {"a": 1, "b": 2})
 
@@ -26,7 +27,9 @@ ADD = ("sample__add", {"a": 1, "b": 2})
 class HttpServer:
     """A server program on a port of its own, which can be killed and started again."""
 
-    def __init__(self, *command: str, **env: str) -> None:
+    def __init__(self, *command: str, pid_file: Path | None = None, **env: str) -> None:
+        """`pid_file` holds the id of the server, if the command only starts it."""
+        self.pid_file = pid_file
         with closing(socket.create_server(("127.0.0.1", 0))) as free:
             self.port = free.getsockname()[1]
         self.command = [word.replace("PORT", str(self.port)) for word in command]
@@ -45,8 +48,9 @@ class HttpServer:
             return client.connect_ex(("127.0.0.1", self.port)) == 0
 
     def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        if self.process.poll() is None:
+            os.kill(int(self.pid_file.read_text()) if self.pid_file else self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
     def restart(self) -> None:
         self.kill()
@@ -58,7 +62,8 @@ class Servers:
     def __init__(self, folder: Path) -> None:
         self.log = folder / "calls.log"
         everything = install_packages("mcp_servers") / "node_modules" / ".bin" / "mcp-server-everything"
-        self.sample = HttpServer(sys.executable, str(SERVER), str(self.log), "PORT", API_KEY=KEY)
+        command = [*build_command(str(SERVER)), str(self.log), "PORT"]
+        self.sample = HttpServer(*command, pid_file=folder / "pid", API_KEY=KEY)
         self.everything = HttpServer(str(everything), "streamableHttp")
 
     def list_calls(self) -> list[str]:
