@@ -106,7 +106,7 @@ async def refuse_strangers(scope: Any, receive: Any, send: Any) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2:  # noqa: PLR2004
+    if len(sys.argv) == 2:
         server.run("stdio")
     else:
         app = server.streamable_http_app()

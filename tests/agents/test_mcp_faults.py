@@ -15,8 +15,9 @@ from tests.model_server import Reply, Request, Script, calls, text
 DONE = text("Done.")
 KEY = "k3y-of-the-plain-server"
 PLAIN = Path(__file__).with_name("plain_mcp_server.py")
-SILENT = {"command": "sh", "args": ["-c", "cat > /dev/null"]}  # it never answers, and ends with its input
-READ, WRITE, SHOW = ("plain__read", {}), ("plain__write", {}), ("plain__show", {})
+SILENT: dict[str, Any] = {"command": "sh", "args": ["-c", "cat > /dev/null"]}  # it never answers, and ends with its input
+NOTHING: dict[str, Any] = {}
+READ, WRITE, SHOW = ("plain__read", NOTHING), ("plain__write", NOTHING), ("plain__show", NOTHING)
 
 
 @contextmanager

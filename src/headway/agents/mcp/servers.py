@@ -76,7 +76,7 @@ class McpServer:
     @property
     def is_known_down(self) -> bool:
         """Whether the server failed to start a moment ago."""
-        retry_after_s = min(RETRY_AFTER_S * 2.0 ** (self.failures - 1), MAX_RETRY_AFTER_S)
+        retry_after_s = min(RETRY_AFTER_S * 2 ** min(self.failures - 1, 10), MAX_RETRY_AFTER_S)
         return bool(self.error) and time.monotonic() - self.failed_at < retry_after_s
 
     @property
@@ -107,6 +107,7 @@ class McpServer:
             return
         await self.close()
         self.stopping.clear()
+        self.error = ""
         self.on_change(self, None)
         ready = asyncio.Event()
         self.task = asyncio.create_task(self.own_connection(ready), name=f"mcp {self.config.name}")
@@ -280,7 +281,6 @@ class McpServer:
         self.failures += 1
         self.failed_at = time.monotonic()
         self.is_out_of_reach = False
-        log.warning("%s", self.error)
         self.on_change(self, None)
 
     def describe(self, error: BaseException, failures: list[HttpFailure], stderr: IO[str]) -> str:

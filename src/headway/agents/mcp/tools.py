@@ -1,6 +1,7 @@
 """The tools of MCP servers as tools of Headway: named SERVER__TOOL, in the family mcp:SERVER."""
 
 import asyncio
+import logging
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,8 @@ from headway.agents.tools.arguments import Arguments, parse_json_text
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Result, Tool, Toolbox
 from headway.ledger.redaction import Redactor
+
+log = logging.getLogger("headway.mcp")
 
 NAME_LIMIT: Final = 64  # of what model providers accept
 DESCRIPTION_LIMIT: Final = 2_000
@@ -55,7 +58,7 @@ class McpServers:
             if only in (None, name) and role.grants(server.config.family, "")
             if not server.is_known_down and not self.has_tools(server)
         ]
-        awaited = [task for server in missing if (task := server.start()) and not server.error]
+        awaited = [task for server in missing if (task := server.start()) and not server.failures]
         if awaited:
             await asyncio.wait(awaited, timeout=timeout_s)
 
@@ -71,6 +74,8 @@ class McpServers:
 
     def follow_change(self, server: McpServer, listed: list[types.Tool] | None) -> None:
         """Offer the tools of a server. Those of a server that is down stay known, and calling them says why it is down."""
+        if server.error:
+            log.warning("%s", server.error)
         if listed is None:
             starting = f"The MCP server {server.config.name} is starting. Call the tool again in a moment."
             self.toolbox.missing[f"{server.config.name}{SEPARATOR}"] = server.error or starting
@@ -80,16 +85,18 @@ class McpServers:
 
 
 def build_tools(server: McpServer, listed: list[types.Tool], redact: Redactor) -> list[Tool]:
-    """Build the tools of a server, without those that can only run as tasks, which are polled for their result.
-
-    Two whose names differ only in characters that models cannot use get different names.
-    """
-    callable_tools = [tool for tool in listed if tool.execution is None or tool.execution.task_support != "required"]
+    """Build the tools of a server. Two whose names differ only in characters that models cannot use get different names."""
+    callable_tools = select_callable(listed)
     names = [build_name(server.config.name, tool.name) for tool in callable_tools]
     return [
         build_tool(server, tool, name if names.count(name) == 1 else add_hash(name, tool.name), redact)
         for name, tool in zip(names, callable_tools, strict=True)
     ]
+
+
+def select_callable(listed: list[types.Tool]) -> list[types.Tool]:
+    """Leave out tools that can only run as tasks, whose results must be polled for."""
+    return [tool for tool in listed if tool.execution is None or tool.execution.task_support != "required"]
 
 
 def build_tool(server: McpServer, listed: types.Tool, name: str, redact: Redactor) -> Tool:
@@ -188,9 +195,13 @@ def list_types(schema: Any) -> Iterator[str]:
 
 async def check_servers(configs: Sequence[McpServerConfig], redact: Redactor) -> list[tuple[str, int, str]]:
     """Start each server, and return its name, the number of its tools and what is wrong with it."""
-    toolbox = Toolbox(())
-    servers = McpServers(configs, toolbox, redact)
-    await asyncio.wait([server.start() for server in servers.servers.values()])
-    found = [(name, len(toolbox.extra.get(server.config.family, ())), server.error) for name, server in servers.servers.items()]
-    await servers.stop()
+    counts: dict[str, int] = {}
+
+    def count_tools(server: McpServer, listed: list[types.Tool] | None) -> None:
+        counts[server.config.name] = len(select_callable(listed or []))
+
+    servers = [McpServer(config, redact, count_tools) for config in configs]
+    await asyncio.wait([server.start() for server in servers])
+    found = [(server.config.name, counts[server.config.name], server.error) for server in servers]
+    await asyncio.gather(*(server.stop() for server in servers))
     return found
