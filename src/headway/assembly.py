@@ -209,7 +209,7 @@ class Headway:
 
         return McpServers(self.mcp_configs, self.toolbox, self.redact)
 
-    async def prepare_tools(self, role: Role, timeout_s: float = READY_TIMEOUT_S, only: str | None = None) -> None:
+    async def prepare_tools(self, role: Role, timeout_s: float | None = READY_TIMEOUT_S, only: str | None = None) -> None:
         """Start the MCP servers that the role may use, or only one of them, so that the toolbox has their tools."""
         if self.mcp_configs:
             await self.mcp.prepare(role, timeout_s, only)

@@ -50,8 +50,8 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     match method:
         case "initialize":
-            capabilities = {"tools": {}}
-            return {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": {"name": "plain", "version": "1"}}
+            info = {"name": "plain", "version": "1"}
+            return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
         case "tools/list":
             return {"tools": TOOLS}
         case "tools/call":

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from headway.agents.mcp.config import FILE_NAME, list_secrets
 from headway.ledger.redaction import Redactor
 from headway.settings import Settings, build_redactor, get_environment
 
@@ -26,6 +25,8 @@ def configure_plain_logging(settings: Settings) -> None:
 
 def build_log_redactor(settings: Settings) -> Redactor:
     """Collect the secrets to redact, with those of MCP servers: libraries log what a server prints."""
+    from headway.agents.mcp.config import FILE_NAME, list_secrets  # noqa: PLC0415  `--help` does not need it
+
     return build_redactor(settings, *list_secrets(Path(settings.home, FILE_NAME), get_environment()))
 
 

@@ -57,12 +57,6 @@ def load_servers(path: Path, variables: Mapping[str, str], more: Mapping[str, An
     )
 
 
-def get_server_name(tool: str) -> str:
-    """Return the server in the name of a tool. It is empty for a tool that no server has."""
-    server, separator, _ = tool.partition(SEPARATOR)
-    return server if separator else ""
-
-
 def list_secrets(path: Path, variables: Mapping[str, str]) -> list[str]:
     """List the secrets in mcp.json, for the log. A file with a mistake has none: the command stops because of it."""
     try:

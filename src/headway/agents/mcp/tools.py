@@ -47,7 +47,7 @@ class McpServers:
         self.redact = redact
         self.servers = {config.name: McpServer(config, redact, self.follow_change) for config in configs}
 
-    async def prepare(self, role: Role, timeout_s: float, only: str | None = None) -> None:
+    async def prepare(self, role: Role, timeout_s: float | None, only: str | None = None) -> None:
         """Start the servers that the role may use and whose tools are not known yet, all at once, or only one of them.
 
         Wait for them, but not for one that has failed before: its tools are offered once they are known.

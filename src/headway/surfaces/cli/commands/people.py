@@ -11,12 +11,11 @@ from headway.actions import jobs
 from headway.actions.people import approvals as approval_actions
 from headway.actions.people import questions as question_actions
 from headway.actions.people.approvals import ApprovalDecision
-from headway.agents.mcp.config import START_TIMEOUT_S, get_server_name
 from headway.ledger.permission import Approval, ApprovalState, PersonQuestion, QuestionState
 from headway.ledger.text import to_one_line
 from headway.surfaces.cli.arguments import APPROVAL_ID, QUESTION_ID, parse_json_object
 from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE, print_fields, print_rows
-from headway.surfaces.cli.commands.tools import run_headway
+from headway.surfaces.cli.commands.tools import prepare_tools_for, run_headway
 from headway.surfaces.cli.context import SENDER, TENANT_WIDE, CommandGroup, Invocation, TenantDatabase, pass_invocation
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def reject(invocation: Invocation, approval_id: int, reason: str) -> None:
 async def decide_with_tools(headway: "Headway", tool: str, decide: Callable[..., Approval]) -> Approval:
     """Decide with the tool loaded, which checks edited arguments and says what a rule must name. It may be an MCP server's."""
     if tool not in headway.toolbox.tools:
-        await headway.prepare_tools(headway.roles.find("index"), START_TIMEOUT_S, get_server_name(tool))
+        await prepare_tools_for(headway, tool)
     return decide(headway.permission.decide)
 
 
