@@ -59,12 +59,21 @@ class HttpServer:
 
 
 class Servers:
+    """Both servers, and the log of the first."""
+
     def __init__(self, folder: Path) -> None:
         self.log = folder / "calls.log"
         everything = install_packages("mcp_servers") / "node_modules" / ".bin" / "mcp-server-everything"
         command = [*build_command(str(SERVER)), str(self.log), "PORT"]
         self.sample = HttpServer(*command, pid_file=folder / "pid", API_KEY=KEY)
         self.everything = HttpServer(str(everything), "streamableHttp")
+
+    def restart(self) -> None:
+        for server in (self.sample, self.everything):
+            server.kill()
+            server.start()
+        for server in (self.sample, self.everything):
+            server.wait_until_ready()
 
     def list_calls(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []
@@ -103,8 +112,7 @@ def list_states(talk: Talk) -> list[str]:
 def test_servers_are_called_and_found_again_on_the_same_port(sqlite_url: str, tmp_path: Path, servers: Servers) -> None:
     with open_http_talk(sqlite_url, tmp_path, servers) as talk:
         assert use(talk, ADD, ("everything__echo", {"message": "hi"})) == ["3", "Echo: hi"]
-        servers.everything.restart()  # it does not know our session any more
-        servers.sample.restart()
+        servers.restart()  # the second one does not know our session any more
         assert use(talk, ADD, ("everything__echo", {"message": "hi"})) == ["3", "Echo: hi"]
         assert set(list_states(talk)) == {"succeeded"}
         assert servers.list_calls() == ["add", "add"]

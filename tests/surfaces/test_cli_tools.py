@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from headway import settings
+from headway.surfaces.log_lines import build_log_redactor
 from tests.agents.test_mcp_faults import PLAIN, SILENT
 from tests.surfaces.in_process_app import open_app
 from tests.surfaces.shell import Shell
@@ -92,3 +94,12 @@ def test_a_list_over_http_has_what_is_ready(tmp_path: Path) -> None:
     assert {tool["server"] for tool in listed["tools"] if "server" in tool} == {"plain"}
     statuses = {server["name"]: server["status"] for server in listed["servers"]}
     assert statuses == {"plain": "ready", "silent": "starting", "absent": "down"}
+
+
+def test_secrets_of_servers_are_removed_from_the_log(tmp_path: Path) -> None:
+    headers = {"Authorization": "Bearer ${TRACKER_KEY:-k3y-of-the-tracker}"}
+    write_servers(tmp_path, tracker={"url": f"https://ada:passw0rd@example.com/mcp?token={KEY}", "headers": headers})
+    redact = build_log_redactor(settings.load({"home": str(tmp_path)}))
+    assert redact(f"GET /mcp?token={KEY}, wrong key k3y-of-the-tracker, ada:passw0rd") == "GET /mcp?token=…, wrong key …, ada:…"
+    (tmp_path / "mcp.json").write_text("{")
+    assert build_log_redactor(settings.load({"home": str(tmp_path)})), "the command that reads the file says what is wrong"
