@@ -10,10 +10,10 @@ from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.events import Event, encode_json
-from headway.ledger.scope import TENANT_WIDE, Scope
+from headway.ledger.scope import TENANT_WIDE, MemorySelection, Scope
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import memory as memory_store
-from headway.storage.stores.memory import MemoryEntry, MemoryOrigin, MemorySelection
+from headway.storage.stores.memory import MemoryEntry, MemoryOrigin
 from headway.storage.transaction import Transaction
 
 ENTRY_LIMIT = 10_000
@@ -98,7 +98,7 @@ def list_page(
 ) -> MemoryPage:
     """List entries, newest first; with a query, those that contain every word of it.
 
-    A search covers SEARCH_LIMIT entries from the cursor on. If there are older ones, the page has a cursor, even if it has no match.
+    A search covers SEARCH_LIMIT entries from the cursor on. If there are older ones, the page has a cursor, even without a match.
     """
     (before,) = CURSORS.decode(cursor)
     words = parse_words(query)
@@ -157,9 +157,7 @@ def remove(tx: Transaction, tenant_id: int, entry_id: int) -> MemoryEntry:
 # Both
 
 
-def insert(
-    tx: Transaction, tenant_id: int, conversation_id: int, content: str, kind: str, origin: MemoryOrigin
-) -> MemoryEntry:
+def insert(tx: Transaction, tenant_id: int, conversation_id: int, content: str, kind: str, origin: MemoryOrigin) -> MemoryEntry:
     draft = MemoryEntry(0, conversation_id, text.check_name(kind, "kind"), check_content(content), 0, tx.now, tx.now, origin)
     entry = memory_store.insert(tx, tenant_id, draft)
     emit_changed(tx, tenant_id, entry, "created")

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from headway.ledger.scope import TENANT_WIDE
+from headway.ledger.scope import TENANT_WIDE, MemorySelection
 from headway.storage.transaction import Row, Transaction
 
 ORIGIN_COLUMNS = "agent_id, person, origin_conversation_id, turn_id, run_id, goal_id"
@@ -44,20 +44,9 @@ class MemoryEntry(NamedTuple):
         }
 
 
-class MemorySelection(NamedTuple):
-    """A filter for a tenant's memory.
-
-    conversation_id: None = all, TENANT_WIDE = only tenant-wide entries, n = those that agents in conversation n recall: its own and
-    the tenant-wide ones.
-    """
-
-    conversation_id: int | None = None
-    kind: str | None = None
-
-
 def build_entry(row: Row) -> MemoryEntry:
     own_count = len(MemoryEntry._fields) - 1
-    return MemoryEntry(*row[:own_count], MemoryOrigin._make(row[own_count:]))
+    return MemoryEntry._make((*row[:own_count], MemoryOrigin._make(row[own_count:])))
 
 
 def insert(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> MemoryEntry:
