@@ -4,7 +4,8 @@ SQL is written once, with `?` for parameters and in the syntax that both databas
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Row = tuple[Any, ...]
 
-INSERT_EVENT = "INSERT INTO events (tenant_id, conversation_id, turn_id, kind, data, at) VALUES (?, ?, ?, ?, ?, ?)"
-ANOTHER_EVENT = ", (?, ?, ?, ?, ?, ?)"
+EVENT_COLUMNS = "tenant_id, conversation_id, turn_id, subject, actor, kind, data, at"
+INSERT_EVENT = f"INSERT INTO events ({EVENT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+ANOTHER_EVENT = ", (?, ?, ?, ?, ?, ?, ?, ?)"
 EVENTS_PER_INSERT = 32  # per statement; low enough that prepared statements of every length stay cached
 
 
@@ -59,6 +61,9 @@ class Transaction(Protocol):
     @property
     def read_only(self) -> bool: ...
 
+    actor: str
+    """Who causes the events that are emitted from here on: a person, an agent, a schedule. Empty: Headway itself."""
+
     def one(self, sql: str, *parameters: Any) -> Row | None: ...
 
     def all(self, sql: str, *parameters: Any) -> list[Row]: ...
@@ -94,7 +99,7 @@ DriftReader = Callable[[Transaction], int]  # reads how far the steady clock is 
 class LoggedTransaction(ABC):
     """The part of a transaction that both databases share: events collected until commit, and attempts that can be undone."""
 
-    __slots__ = ("_drift", "_drift_of", "closing", "events", "now", "read_only", "unset")
+    __slots__ = ("_drift", "_drift_of", "actor", "closing", "events", "now", "read_only", "unset")
 
     dialect: Dialect
 
@@ -105,6 +110,7 @@ class LoggedTransaction(ABC):
         self._drift: int | None = None
         self.events: list[Event] = []
         self.closing: dict[Hashable, Work[None]] = {}
+        self.actor = ""
         self.unset = 0  # innermost attempts that have not written yet, so their savepoints are not set
 
     @property
@@ -123,7 +129,7 @@ class LoggedTransaction(ABC):
     def run(self, sql: str, *parameters: Any) -> None: ...
 
     def emit(self, event: Event) -> None:
-        self.events.append(event)
+        self.events.append(event._replace(actor=self.actor) if self.actor else event)
 
     def before_commit(self, key: Hashable, work: Work[None]) -> None:
         self.closing[key] = work
@@ -142,7 +148,10 @@ class LoggedTransaction(ABC):
             self.run(INSERT_EVENT + ANOTHER_EVENT * (len(batch) - 1), *self.flatten_rows(batch))
 
     def flatten_rows(self, events: list[Event]) -> Iterable[Any]:
-        rows = ((event.tenant_id, event.conversation_id, event.turn_id, event.kind, event.data, self.now) for event in events)
+        rows = (
+            (event.tenant_id, event.conversation_id, event.turn_id, event.subject, event.actor, event.kind, event.data, self.now)
+            for event in events
+        )
         return chain.from_iterable(rows)
 
     def attempt(self, work: Work[T]) -> T:
@@ -185,6 +194,16 @@ class LoggedTransaction(ABC):
 
     def run_with_lock_timeout(self, wait_ms: int, work: Work[T], timeout_error: HeadwayError) -> T:
         return work(self)  # with a single writer there is no lock to wait for
+
+
+@contextmanager
+def act_as(tx: Transaction, actor: str) -> Iterator[None]:
+    """Name who causes the events of a part of a transaction."""
+    outer_actor, tx.actor = tx.actor, actor
+    try:
+        yield
+    finally:
+        tx.actor = outer_actor
 
 
 def is_read_statement(sql: str) -> bool:

@@ -22,6 +22,7 @@ from headway.ledger.framing import format_inline
 from headway.ledger.job import NEVER
 from headway.ledger.run import Effect
 from headway.storage.stores import runs as run_store
+from headway.storage.transaction import act_as
 
 FIRST_AGENT_PLACE = 1_000  # effect places of sub-agents, above those of all tool calls
 ANSWER_LIMIT = 20_000
@@ -59,7 +60,8 @@ def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptP
         quotations.judge(step.entries),
         lambda writ: find_writ_refusal(step.tx, writ.word, writ.rest, step.context.execution),
     )
-    output = writs.run_text(step.tx, step.context.scope, step.context.role, text, access).output
+    with act_as(step.tx, f"agent {step.run.role} with a writ (run {step.run.id})"):
+        output = writs.run_text(step.tx, step.context.scope, step.context.role, text, access).output
     return [UserPromptPart("\n".join([output, *notices]))]
 
 

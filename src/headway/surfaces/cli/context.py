@@ -102,7 +102,11 @@ class TenantDatabase:
         self.conversation_id = scope.conversation_id if limited else None  # None: all lists of the tenant
 
     def write(self, action: Callable[..., T], *args: Any, **options: Any) -> T:
-        return self.database.write(lambda tx: action(tx, self.scope.tenant_id, *args, **options))
+        def work(tx: Transaction) -> T:
+            tx.actor = SENDER
+            return action(tx, self.scope.tenant_id, *args, **options)
+
+        return self.database.write(work)
 
     def read(self, view: Callable[..., T], *args: Any, **options: Any) -> T:
         return self.database.read(lambda tx: view(tx, self.scope.tenant_id, *args, **options))
