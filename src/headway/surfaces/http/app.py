@@ -35,6 +35,7 @@ from headway.surfaces.http.routes import (
     sessions,
     todos,
     turns,
+    why,
 )
 from headway.surfaces.http.routes.sessions import LoginLink
 from headway.surfaces.mcp.http_transport import HttpTransport
@@ -51,6 +52,7 @@ ROUTE_MODULES = (
     people,
     engine,
     operators,
+    why,
     events,
     health,
     sessions,
