@@ -41,6 +41,9 @@ OTEL_VARIABLES = (
     "EXPORTER_OTLP_PROTOCOL",
     "EXPORTER_OTLP_TRACES_PROTOCOL",
 )
+# Opts in to message content on spans. The words are those that instrumentation libraries accept beside `true`.
+TRACE_CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+TRACE_CONTENT_VALUES = ("true", "1", "span_only", "span_and_event")
 
 
 class Settings(NamedTuple):
@@ -63,6 +66,7 @@ class Settings(NamedTuple):
     url: str  # the public address of this Headway, for links
     notify: tuple[str, ...]  # the operator's notification channels; these URLs are secrets
     traces: str  # the exporter of OpenTelemetry spans; empty: no spans
+    trace_content: bool  # whether spans contain messages, arguments and results
 
     def __repr__(self) -> str:
         """Show the settings without anything that may contain a password, because they end up in logs and tracebacks."""
@@ -140,6 +144,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         url=parse_url(get("url", build_local_url(host, port))),
         notify=check_channels(parse_list(get("notify", ""))),
         traces=resolve_exporter(),
+        trace_content=os.environ.get(TRACE_CONTENT_VARIABLE, "").strip().lower() in TRACE_CONTENT_VALUES,
     )
     if unknown := sorted(set(flag_values) - known):
         raise SettingsError(f"Unknown setting {unknown[0][:80]!r}. Known settings: {', '.join(sorted(known))}.")
