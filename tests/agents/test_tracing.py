@@ -187,7 +187,7 @@ def test_the_standard_variable_opts_in_to_content(
 ) -> None:
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", value)
 
-    assert settings.load({"home": str(tmp_path)}).trace_content is captures
+    assert settings.load({"home": str(tmp_path)}).traces.captures_content is captures
 
 
 def test_failures_are_marked(sqlite_url: str, tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_the_standard_otel_variables_select_the_exporter(
     for name, value in given.items():
         monkeypatch.setenv(f"OTEL_{name}", value)
 
-    assert settings.load().traces == exporter
+    assert settings.load().traces.exporter == exporter
 
 
 def test_an_exporter_that_is_not_installed_is_named_with_what_to_do() -> None:

@@ -19,7 +19,7 @@ from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
 MENTION_LIMIT: Final = 5
-HALTED: Final = "All work is halted. Lift the halt with `headway unhalt`."
+HALT_ADVICE: Final = "All work is halted. Lift the halt with `headway unhalt`."
 POOL_SPENT: Final = "The cost pool is spent. Work continues when the limit is raised or the 24-hour window moves on."
 NO_PROCESS: Final = "No process is running jobs. Start `headway serve` or `headway worker`."
 
@@ -162,7 +162,7 @@ def describe_job(tx: Transaction, tenant_id: int, job: Job) -> str:
 def describe_obstacle(tx: Transaction, job: Job | None) -> str:
     """Describe what keeps a job that has not ended from running; empty if nothing does."""
     if halts.find_active(tx):
-        return HALTED
+        return HALT_ADVICE
     if job is None:
         return ""
     if job.retry_at:

@@ -10,11 +10,11 @@ from headway.actions.inspection import why
 from headway.actions.inspection.why import WhyKind
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
-from headway.surfaces.http.schemas.inspection import WhyQuery, WhyShape
+from headway.surfaces.http.schemas.inspection import ExplanationQuery, WhyShape
 
 routes = APIRouter(prefix="/v1/why", tags=["why"])
 
-NUMBERED: tuple[WhyKind, ...] = ("todo", "goal")
+NUMBERED_KINDS: tuple[WhyKind, ...] = ("todo", "goal")
 
 
 def add_route(kind: WhyKind) -> None:
@@ -23,12 +23,14 @@ def add_route(kind: WhyKind) -> None:
 
     async def handle(request: Request) -> Response:
         call = RequestContext(request)
-        reference = str(await call.parse_path_id(name)) if kind in NUMBERED else request.path_params[name]
-        query = await call.query(WhyQuery)
+        reference = str(await call.parse_path_id(name)) if kind in NUMBERED_KINDS else request.path_params[name]
+        query = await call.query(ExplanationQuery)
         explanation = await call.read(lambda tx, tenant_id: why.explain(tx, tenant_id, kind, reference, query.limit))
         return to_json_response(explanation.as_json())
 
-    described_as = document_route({200: WhyShape}, also=(404,), query=WhyQuery, path={name: int if kind in NUMBERED else str})
+    described_as = document_route(
+        {200: WhyShape}, also=(404,), query=ExplanationQuery, path={name: int if kind in NUMBERED_KINDS else str}
+    )
     summary = f"Explain why a {kind} is in its present state, oldest event first"
     routes.get(f"/{kind}/{{{name}}}", summary=summary, operation_id=f"explain_{kind}", **described_as)(handle)
 

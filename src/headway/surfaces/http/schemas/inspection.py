@@ -9,7 +9,7 @@ from headway.actions.views import PAGE_LIMIT
 from headway.surfaces.http.schemas.todos import QueryModel
 
 
-class WhyQuery(QueryModel):
+class ExplanationQuery(QueryModel):
     limit: Annotated[int, Field(ge=2, le=PAGE_LIMIT, description="The number of lines; details are left out first")] = SCREEN_LINES
 
 

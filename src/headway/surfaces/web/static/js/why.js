@@ -10,7 +10,8 @@ function Lines({ why, leftOut, onMore }) {
   return html`<ol>
       ${why.slice(0, -1).map(
         (line, n) => html`<li key=${n}>
-          <span class="num" title="Event ${line.seq ?? "—"}">${line.seq}</span><span dir="auto">${line.text}</span><${Ago} at=${line.at} />
+          <span class="num" title="The number of the event">${line.seq}</span>
+          <span dir="auto">${line.text}</span><${Ago} at=${line.at} />
         </li>`,
       )}
     </ol>
