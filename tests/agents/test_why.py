@@ -36,13 +36,16 @@ def test_a_refused_answer_explains_the_turn_and_the_item_that_stayed_open(databa
         refused = "The answer was refused and returned to the model: 1 item is still open."
 
         assert lines[:2] == [f"The turn was started in conversation {talk.conversation_id}.", "It answers: “Bake a cake.”"]
+        run = talk.run_row().id
         assert lines[2:] == [
+            f"“Bake” became item #{baked.id} of the plan by agent index with create_todo (run {run}).",
+            f"“Frost” became item #{frosted.id} of the plan by agent index with create_todo (run {run}).",
+            f"Item #{baked.id} was completed by agent index with complete_todo (run {run}): done",
             *[refused] * 3,
             "The turn finished with the outcome incomplete; 1 item stays open.",
             "The turn finished incomplete: its agent kept answering without a change to the plan. "
             f"Open items: #{frosted.id} “Frost”. Ask for them in a new message, or end them yourself.",
         ]
-        run = talk.run_row().id
         assert explain(talk, "todo", baked.id) == [
             f"“Bake” was created by agent index with create_todo (run {run}) in the plan of turn {turn['id']}.",
             f"It was completed by agent index with complete_todo (run {run}): done",

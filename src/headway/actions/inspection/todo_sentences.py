@@ -31,6 +31,24 @@ def describe_changes(todo: Todo, events: Sequence[CausedEvent], *, is_complete: 
     return lines
 
 
+def describe_plan(events: Sequence[CausedEvent]) -> list[WhyLine]:
+    """Describe how the items of a turn's plan were added, started and ended. These are details of the turn."""
+    states: dict[int, State] = {}
+    lines: list[WhyLine] = []
+    for event in events:
+        new: State = json.loads(event.data)["todo"]
+        old, states[new["id"]] = states.get(new["id"]), new
+        by = format_actor(event.actor)
+        if old is None:
+            sentence = f"“{shorten(new['subject'])}” became item #{new['id']} of the plan{by}."
+        elif old["status"] != new["status"]:
+            sentence = f"Item #{new['id']}{describe_status(old, new, by).removeprefix('It')}"
+        else:
+            continue
+        lines.append(WhyLine(event.seq, event.at, to_one_line(sentence), is_key=False))
+    return lines
+
+
 def describe_change(old: State | None, new: State, change: str, by: str) -> tuple[str, bool]:
     """Return a sentence and whether it is a key step."""
     if change == "created":

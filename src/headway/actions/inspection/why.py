@@ -12,7 +12,7 @@ from headway.actions import conversations, goal_views, goals, jobs, todos
 from headway.actions.inspection import present_states
 from headway.actions.inspection.event_sentences import SENTENCES, WhyLine, describe_event, describe_events, format_actor
 from headway.actions.inspection.journal_sentences import describe_entry
-from headway.actions.inspection.todo_sentences import describe_changes, describe_last_end
+from headway.actions.inspection.todo_sentences import describe_changes, describe_last_end, describe_plan
 from headway.ledger.errors import Invalid
 from headway.ledger.job import Job
 from headway.ledger.tenancy import Turn
@@ -34,7 +34,7 @@ HALTS_LIMIT: Final = 50
 ENTRIES_LIMIT: Final = 1_000
 DEPENDENCIES_LIMIT: Final = 10
 
-TURN_KINDS: Final = tuple(kind for kind in SENTENCES if kind not in ("halted", "unhalted", "schedule_changed", "job_dead"))
+TURN_KINDS: Final = ("todo_changed", *sorted(SENTENCES.keys() - {"halted", "unhalted", "schedule_changed", "job_dead"}))
 TURN_KINDS_OF_TODO: Final = ("refused", "turn_paused", "turn_finished", "turn_failed", "turn_canceled")
 PERSON_KINDS: Final = ("approval_requested", "approval_decided", "question_asked", "question_answered")
 GOAL_KINDS: Final = ("journal_appended", "refused", *PERSON_KINDS)
@@ -142,7 +142,8 @@ def explain_todo(tx: Transaction, tenant_id: int, todo: Todo) -> list[WhyLine]:
 def explain_turn(tx: Transaction, tenant_id: int, turn: Turn) -> list[WhyLine]:
     events, notes = read_events(tx, tenant_id, "turn_id", turn.id, TURN_KINDS)
     request = next((event for event in events if event.kind == "message" and not notes), None)  # the first is what the turn answers
-    lines = [*notes, *describe_events(event for event in events if event is not request)]
+    lines = [*notes, *describe_plan([event for event in events if event.kind == "todo_changed"])]
+    lines += describe_events(event for event in events if event is not request and event.kind != "todo_changed")
     if request:
         content = json.loads(request.data)["content"]
         lines.append(WhyLine(request.seq, request.at, to_one_line(f"It answers: “{content[:200]}”"), is_key=False))
