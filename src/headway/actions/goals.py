@@ -32,6 +32,7 @@ class NewGoal(NamedTuple):
     priority: int = DEFAULT_PRIORITY
     budget: int = 0
     deadline_at: int = 0
+    checks: str = ""  # JSON: what must hold at its end
 
 
 def add(
@@ -97,6 +98,8 @@ def insert(tx: Transaction, tenant_id: int, new_goal: NewGoal, source: GoalSourc
             created_at=tx.now,
             updated_at=tx.now,
             ended_at=0,
+            checks=new_goal.checks,
+            proof="unproven" if new_goal.checks else "none",
         ),
     )
     data = {"source": source, "description": goal.description, "success_criteria": goal.success_criteria, "evidence": evidence}

@@ -29,6 +29,7 @@ class RoleFile(Arguments):
     tools: list[str] | None = None
     writs: list[WritGrant] | None = None
     steps: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    network: bool | None = None
 
 
 def load(folder: str | Path, tools: Collection[str]) -> tuple[Role, ...]:
@@ -78,6 +79,7 @@ def build_role(file: RoleFile, stem: str, tools: Collection[str]) -> Role:
         prompt=role.prompt if file.prompt is None else text.check_text(file.prompt, "prompt"),
         tier=file.tier or role.tier,
         steps=file.steps or role.steps,
+        network=role.network if file.network is None else file.network,
     )
 
 

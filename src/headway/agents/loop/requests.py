@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from pydantic_ai.messages import ModelResponse
 
+from headway.agents.checks.runner import CheckedSubject, CheckSubject
 from headway.agents.tools.toolbox import Result, Tool
 from headway.ledger.run import Effect
 from headway.ledger.todo import Todo
@@ -41,6 +42,18 @@ class Assess(NamedTuple):
     is_last_attempt: bool
 
 
+class RunChecks(NamedTuple):
+    """Run the checks of a todo that an agent wants to complete."""
+
+    effect: Effect
+    subject: CheckSubject
+    is_last_attempt: bool
+
+    @property
+    def needs_model(self) -> bool:
+        return any(check["kind"] == "judge" for check in self.subject.checks)
+
+
 class Sleep(NamedTuple):
     """Wait until a point in time, or until another event wakes the run."""
 
@@ -53,7 +66,7 @@ class Stop(NamedTuple):
     reason: str
 
 
-Request = AskModel | CallTool | Summarise | Compact | Assess | Sleep | Stop
+Request = AskModel | CallTool | RunChecks | Summarise | Compact | Assess | Sleep | Stop
 
 
 class ModelAnswered(NamedTuple):
@@ -85,6 +98,11 @@ class Verdict(NamedTuple):
     call: ModelCall | None
 
 
+class ChecksRan(NamedTuple):
+    effect: Effect
+    checked: CheckedSubject
+
+
 class PermanentFailure(NamedTuple):
     message: str
     code: str
@@ -103,4 +121,15 @@ class RetryableFailure(NamedTuple):
     retry_after_s: float | None
 
 
-Reply = ModelAnswered | ToolReturned | Summary | NoteWritten | Verdict | PermanentFailure | ContextRefused | RetryableFailure | None
+Reply = (
+    ModelAnswered
+    | ToolReturned
+    | ChecksRan
+    | Summary
+    | NoteWritten
+    | Verdict
+    | PermanentFailure
+    | ContextRefused
+    | RetryableFailure
+    | None
+)

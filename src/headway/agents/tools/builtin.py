@@ -8,22 +8,22 @@ from pydantic import Field
 
 from headway.actions import memory
 from headway.agents.instructions import skills
-from headway.agents.tools import arithmetic, shell, web
+from headway.agents.tools import arithmetic, web
 from headway.agents.tools.arguments import Arguments, NonEmptyText
-from headway.agents.tools.execution import Execution
+from headway.agents.tools.execution import NO_WORKSPACE, Execution, has_workspace
 from headway.agents.tools.files import contents, listing, search
+from headway.agents.tools.programs.tools import PROGRAM_TOOLS, build_program_tools
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import Invalid, NotFound
+from headway.ledger.sandbox import Sandbox
 from headway.ledger.text import to_one_line
 from headway.storage.transaction import Transaction
 
-NO_WORKSPACE: Final = "No workspace is available here."
 NO_SKILLS: Final = "There are no skills here."
-RUN_COMMAND: Final = "run_command"
 READ_SKILL: Final = "read_skill"
 BUILTIN_NAMES: Final = frozenset(
     (
-        *("calculate", "now", "remember", "recall", READ_SKILL, "http_get", RUN_COMMAND),
+        *("calculate", "now", "remember", "recall", READ_SKILL, "http_get", *PROGRAM_TOOLS),
         *("read_file", "write_file", "edit_file", "list_files", "search_files"),
     )
 )
@@ -34,6 +34,7 @@ class ExternalAccess(NamedTuple):
 
     http_hosts: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    sandbox: Sandbox = Sandbox()
 
 
 class Calculate(Arguments):
@@ -150,14 +151,6 @@ class HttpGet(Arguments):
     url: NonEmptyText
 
 
-class RunCommand(Arguments):
-    command: Annotated[tuple[str, ...], Field(min_length=1, description="the program and its arguments, without a shell")]
-
-
-def has_workspace(execution: Execution) -> bool:
-    return bool(execution.workspace)
-
-
 LEDGER_BUILTINS: Final = (
     Tool("now", "Get the current time and weekday.", "builtin", Now, now, idempotent=True),
     Tool("remember", "Keep a note beyond this turn.", "builtin", Remember, remember),
@@ -223,20 +216,7 @@ def build_http_get(hosts: tuple[str, ...]) -> Tool:
     return Tool("http_get", "Fetch a web page as text.", "builtin", HttpGet, on_thread=act, idempotent=True, key_arguments=("url",))
 
 
-def build_run_command(allowed_programs: tuple[str, ...]) -> Tool:
-    def check(arguments: RunCommand) -> None:
-        shell.resolve_program(arguments.command[0], allowed_programs)
-
-    def act(execution: Execution, arguments: RunCommand) -> dict[str, Any]:
-        return shell.run(arguments.command, allowed_programs, execution.workspace)
-
-    tool = Tool(
-        RUN_COMMAND, f"Run a program in the workspace: {', '.join(allowed_programs)}.", "builtin", RunCommand, on_thread=act
-    )
-    return tool._replace(needs=has_workspace, missing=NO_WORKSPACE, check=check, needs_approval=True, key_arguments=("command",))
-
-
 def build_builtin_tools(access: ExternalAccess) -> tuple[Tool, ...]:
     web_tools = (build_http_get(access.http_hosts),) if access.http_hosts else ()
-    command_tools = (build_run_command(access.commands),) if access.commands else ()
-    return (CALCULATE_TOOL, *LEDGER_BUILTINS, *WORKSPACE_BUILTINS, READ_SKILL_TOOL, *web_tools, *command_tools)
+    program_tools = build_program_tools(access.commands, access.sandbox)
+    return (CALCULATE_TOOL, *LEDGER_BUILTINS, *WORKSPACE_BUILTINS, READ_SKILL_TOOL, *web_tools, *program_tools)

@@ -7,12 +7,13 @@ from pydantic import Field
 from headway.actions import goals, runs, spending
 from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
 from headway.agents.tools.agents import has_run
-from headway.agents.tools.arguments import Arguments, NonEmptyText
+from headway.agents.tools.arguments import Arguments, Checks, NonEmptyText
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.goal import Goal
 from headway.ledger.run import Run
 from headway.ledger.text import to_one_line
+from headway.ledger.todo import write_checks
 from headway.storage.transaction import Transaction
 
 REQUEST_LIMIT = 500  # characters of the user's request that a goal's evidence quotes
@@ -24,6 +25,7 @@ class SetGoal(Arguments):
     description: Annotated[NonEmptyText, Field(description="What to achieve, self-contained")]
     success_criteria: Annotated[str, Field(description="How anyone can check that it was achieved")] = ""
     priority: Priority = DEFAULT_PRIORITY
+    checks: Checks = None
 
 
 class DiscoverGoal(Arguments):
@@ -34,7 +36,8 @@ class DiscoverGoal(Arguments):
 
 def set_goal(tx: Transaction, execution: Execution, arguments: SetGoal) -> dict[str, Any]:
     """Set a goal, which starts at once if the agent answers a turn. Another agent's goal is treated like one that it discovered."""
-    new = NewGoal(arguments.description, arguments.success_criteria, arguments.priority)
+    checks = write_checks(arguments.checks, "agent")
+    new = NewGoal(arguments.description, arguments.success_criteria, arguments.priority, checks=checks)
     run = runs.get(tx, execution.scope.tenant_id, execution.run_id or "")
     evidence = describe_origin(run)
     if run.answers_turn:
