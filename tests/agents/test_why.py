@@ -8,6 +8,8 @@ import pytest
 from headway.actions import halts, tenants, todos, turns
 from headway.actions.inspection import why
 from headway.actions.inspection.why import WhyKind
+from headway.actions.proof import receipts
+from headway.ledger.check import CheckResult, ReceiptDraft
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.todo import Change, Draft
 from headway.storage.transaction import Transaction, act_as
@@ -237,3 +239,16 @@ def test_explanations_read_the_log_through_its_indexes(desk: TenantHarness) -> N
 
     assert "events_of_turn" in desk.write(plan, "turn_id")
     assert "events_of_subject" in desk.write(plan, "subject")
+
+
+def test_checks_that_failed_and_an_override_are_told(desk: TenantHarness) -> None:
+    todo = desk.add("dig", checks=({"kind": "file", "path": "hole.txt", "by": "person"},))
+    result = CheckResult({"kind": "file", "path": "hole.txt", "by": "person"}, ok=False, detail="hole.txt does not exist.")
+    desk.write(receipts.present, [ReceiptDraft("todo", todo.id, (result,), {}, "cli")])
+    desk.write(receipts.override, todo, "I saw it.", "bob")
+    lines = [line.text for line in explain_todo(desk, todo.id).lines]
+
+    assert lines[1:-1] == [
+        f"A check of todo #{todo.id} failed: hole.txt does not exist.",
+        f"The checks of todo #{todo.id} were overridden: I saw it.",
+    ]

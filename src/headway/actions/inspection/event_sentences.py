@@ -140,6 +140,16 @@ def describe_finish(data: Data, _by: str) -> str:
     return f"The turn finished with the outcome {format_name(data.get('outcome'))}{left}."
 
 
+def describe_checks(data: Data, by: str) -> str:
+    name = f"todo #{data['todo_id']}" if "todo_id" in data else "the goal" if "goal_id" in data else "a sub-goal"
+    if data.get("override"):
+        return f"The checks of {name} were overridden{by}: {shorten(data['override'])}"
+    if data.get("ok"):
+        return f"The checks of {name} passed."
+    first = next(iter(data.get("failures") or ()), {})
+    return join_reason(f"A check of {name} failed", first.get("detail"))
+
+
 def describe_dead_job(data: Data, _by: str) -> str:
     job = data.get("job") or {}
     attempts = job.get("attempts")
@@ -175,6 +185,7 @@ SENTENCES: Final[dict[str, tuple[Sentence, bool]]] = {
     "turn_finished": (describe_finish, True),
     "turn_failed": (lambda data, _by: join_reason("The turn failed", data.get("error")), True),
     "turn_canceled": (lambda _data, by: f"The turn was canceled{by}.", True),
+    "checks_ran": (describe_checks, True),
     "job_dead": (describe_dead_job, True),
     "job_recovered": (
         lambda _data, _by: "Its process died or was cut off. Another process took the job over and resumed it.",

@@ -37,7 +37,7 @@ DEPENDENCIES_LIMIT: Final = 10
 TURN_KINDS: Final = ("todo_changed", *sorted(SENTENCES.keys() - {"halted", "unhalted", "schedule_changed", "job_dead"}))
 TURN_KINDS_OF_TODO: Final = ("refused", "turn_paused", "turn_finished", "turn_failed", "turn_canceled")
 PERSON_KINDS: Final = ("approval_requested", "approval_decided", "question_asked", "question_answered")
-GOAL_KINDS: Final = ("journal_appended", "refused", *PERSON_KINDS)
+GOAL_KINDS: Final = ("journal_appended", "refused", "checks_ran", *PERSON_KINDS)
 JOB_KINDS: Final = ("job_dead", "job_recovered", "schedule_changed")
 
 
@@ -123,13 +123,15 @@ def read_events(
 
 
 def explain_todo(tx: Transaction, tenant_id: int, todo: Todo) -> list[WhyLine]:
-    events, notes = read_events(tx, tenant_id, "subject", f"todo:{todo.id}", ("todo_changed",))
-    lines = [*notes, *describe_changes(todo, events, is_complete=not notes)]
+    events, notes = read_events(tx, tenant_id, "subject", f"todo:{todo.id}", ("todo_changed", "checks_ran"))
+    changes = [event for event in events if event.kind == "todo_changed"]
+    lines = [*notes, *describe_changes(todo, changes, is_complete=not notes)]
+    lines += describe_events(event for event in events if event.kind == "checks_ran")
     for dependency_id in todo.depends_on[:DEPENDENCIES_LIMIT]:
         dependency = todo_store.find(tx, tenant_id, dependency_id)
         if dependency and dependency.ended:
-            changes, _ = read_events(tx, tenant_id, "subject", f"todo:{dependency_id}", ("todo_changed",), HALTS_LIMIT)
-            lines.append(describe_last_end(dependency, changes))
+            ends, _ = read_events(tx, tenant_id, "subject", f"todo:{dependency_id}", ("todo_changed",), HALTS_LIMIT)
+            lines.append(describe_last_end(dependency, ends))
     if todo.turn_id is not None:
         turn_events, _ = read_events(tx, tenant_id, "turn_id", todo.turn_id, TURN_KINDS_OF_TODO)
         lines += describe_events(event for event in turn_events if not todo.ended or event.at <= todo.completed_at)
