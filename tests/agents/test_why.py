@@ -14,9 +14,9 @@ from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.todo import Change, Draft
 from headway.storage.transaction import Transaction, act_as
 from headway.testing import TenantHarness
-from tests.agents.person_harness import decide_and_finish, list_approvals, run_command
+from tests.agents.person_harness import decide_and_finish, list_approvals, write_policy
 from tests.agents.turn_harness import Talk, complete_next, in_order, open_talk, plan_call
-from tests.model_server import Reply, Request, error, text
+from tests.model_server import Reply, Request, calls, error, text
 
 HOSTILE = "<b>x</b>\x1b[31m\nnext\u202e"
 
@@ -62,7 +62,9 @@ def test_a_refused_answer_explains_the_turn_and_the_item_that_stayed_open(databa
 
 
 def test_a_person_who_rejects_a_call_is_named(sqlite_url: str, tmp_path: Path) -> None:
-    with open_talk(sqlite_url, tmp_path, in_order(run_command("echo", "hello"), text("I could not.")), commands="echo") as talk:
+    write_policy(tmp_path, 'tool = "calculate"\ndecision = "ask"')
+    script = in_order(calls(("calculate", {"expression": "6*7"})), text("I could not."))
+    with open_talk(sqlite_url, tmp_path, script) as talk:
         turn = talk.say()
         (approval,) = list_approvals(talk)
         number = approval["id"]
@@ -75,9 +77,9 @@ def test_a_person_who_rejects_a_call_is_named(sqlite_url: str, tmp_path: Path) -
             "or cancel the turn."
         )
         assert lines[2:] == [
-            f'Agent index asked for approval #{number} of run_command {{"command": ["echo", "hello"]}} ({approval["why"]}).',
-            f"Approval #{number} of run_command was rejected by bob: Not on Mondays.",
-            "The call of run_command failed: A person rejected this call: Not on Mondays. It was not made.",
+            f'Agent index asked for approval #{number} of calculate {{"expression": "6*7"}} ({approval["why"]}).',
+            f"Approval #{number} of calculate was rejected by bob: Not on Mondays.",
+            "The call of calculate failed: A person rejected this call: Not on Mondays. It was not made.",
             "The turn finished with the outcome answered.",
             "The turn finished with an answer.",
         ]
@@ -242,7 +244,7 @@ def test_explanations_read_the_log_through_its_indexes(desk: TenantHarness) -> N
 
 
 def test_checks_that_failed_and_an_override_are_told(desk: TenantHarness) -> None:
-    todo = desk.add("dig", checks=({"kind": "file", "path": "hole.txt", "by": "person"},))
+    todo = desk.add("dig")
     result = CheckResult({"kind": "file", "path": "hole.txt", "by": "person"}, ok=False, detail="hole.txt does not exist.")
     desk.write(receipts.present, [ReceiptDraft("todo", todo.id, (result,), {}, "cli")])
     desk.write(receipts.override, todo, "I saw it.", "bob")

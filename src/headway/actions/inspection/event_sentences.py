@@ -146,7 +146,7 @@ def describe_checks(data: Data, by: str) -> str:
         return f"The checks of {name} were overridden{by}: {shorten(data['override'])}"
     if data.get("ok"):
         return f"The checks of {name} passed."
-    first = next(iter(data.get("failures") or ()), {})
+    first: Data = next(iter(data.get("failures") or ()), {})
     return join_reason(f"A check of {name} failed", first.get("detail"))
 
 
