@@ -245,7 +245,8 @@ class Headway:
     def tracer(self) -> "Tracer":
         from headway.agents.tracing import build_tracer  # noqa: PLC0415
 
-        return build_tracer(self.settings.traces)
+        exporter, captures_content = self.settings.traces
+        return build_tracer(exporter, self.redact, captures_content=captures_content)
 
     @cached_property
     def executor_id(self) -> str:

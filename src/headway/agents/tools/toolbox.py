@@ -20,7 +20,7 @@ from headway.ledger.errors import ChecksRequired, HeadwayError, Invalid, NotFoun
 from headway.ledger.job import NEVER
 from headway.ledger.redaction import Redactor
 from headway.ledger.text import check_numbers, to_one_line
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, act_as
 
 log = logging.getLogger("headway.tools")
 
@@ -171,7 +171,8 @@ def call_in_transaction(tool: Tool, arguments: dict[str, Any], execution: Execut
         tx.agent = build_agent_rights(tx, execution)
         with use_execution(execution):
             if work is not None:
-                return to_result(tx.attempt(lambda tx: work(tx, execution, parsed_arguments)))
+                with act_as(tx, describe_actor(tool, execution)):
+                    return to_result(tx.attempt(lambda tx: work(tx, execution, parsed_arguments)))
             assert on_thread is not None
             return to_result(on_thread(execution, parsed_arguments))
     except (StorageError, ChecksRequired):
@@ -180,6 +181,12 @@ def call_in_transaction(tool: Tool, arguments: dict[str, Any], execution: Execut
         return to_result(tool.refuse(str(error)))
     finally:
         tx.agent = outer_agent
+
+
+def describe_actor(tool: Tool, execution: Execution) -> str:
+    """Name the caller of a ledger tool, for the log."""
+    run = f" (run {execution.run_id})" if execution.run_id else ""
+    return f"agent {execution.scope.agent_id} with {tool.name}{run}"
 
 
 async def call_external(tool: Tool, arguments: dict[str, Any], execution: Execution | None) -> Result:

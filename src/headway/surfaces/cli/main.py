@@ -39,6 +39,7 @@ COMMANDS = {
     "jobs": "engine:jobs",
     "schedule": "engine:schedule",
     "costs": "costs:costs",
+    "why": "why:why",
     "halt": "halt:halt",
     "unhalt": "halt:unhalt",
     "trust": "trust:trust",

@@ -36,6 +36,7 @@ from headway.surfaces.http.routes import (
     sessions,
     todos,
     turns,
+    why,
 )
 from headway.surfaces.http.routes.sessions import LoginLink
 from headway.surfaces.mcp.http_transport import HttpTransport
@@ -53,6 +54,7 @@ ROUTE_MODULES = (
     memory,
     engine,
     operators,
+    why,
     events,
     health,
     sessions,
