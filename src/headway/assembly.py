@@ -201,6 +201,7 @@ class Headway:
             self.prepare_tools,
             self.nudge,
             self.tracer,
+            settings.worktrees,
         )
 
     @cached_property

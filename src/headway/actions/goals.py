@@ -32,6 +32,7 @@ class NewGoal(NamedTuple):
     priority: int = DEFAULT_PRIORITY
     budget: int = 0
     deadline_at: int = 0
+    repository: str = ""  # checked by the caller; relative to the tenant's workspace
 
 
 def add(
@@ -97,6 +98,7 @@ def insert(tx: Transaction, tenant_id: int, new_goal: NewGoal, source: GoalSourc
             created_at=tx.now,
             updated_at=tx.now,
             ended_at=0,
+            repository=new_goal.repository,
         ),
     )
     data = {"source": source, "description": goal.description, "success_criteria": goal.success_criteria, "evidence": evidence}
@@ -120,11 +122,18 @@ def begin(tx: Transaction, goal: Goal, limits: Limits) -> Goal:
         updated_at=tx.now,
         limit=limits.sub_agent_iterations,
         goal_id=goal.id,
+        repository=goal.repository,
     )
     run_store.insert(tx, run)
     enqueue(tx, goal, run.id, limits)
     runs.emit_changed(tx, run)
     return save(tx, goal._replace(run_id=run.id))
+
+
+def set_repository(tx: Transaction, goal: Goal, run: Run, repository: str) -> None:
+    """Let a goal that has no plan yet, and names no repository, use the one that its main agent's role names."""
+    runs.set_repository(tx, run, repository)
+    save(tx, goal._replace(repository=repository))
 
 
 def enqueue(tx: Transaction, goal: Goal, run_id: str, limits: Limits) -> None:

@@ -45,7 +45,10 @@ def start_sub_agent(tx: Transaction, parent: Run, assignment: Assignment, limits
     """Start a sub-agent whose transcript holds only the delegation envelope, its task and the context it was given."""
     context = assignment.render_context()
     task = text.check_text(assignment.task, "task")
-    child = runs.begin_child(tx, parent, assignment.role.name, task, limits.sub_agent_iterations, limits.attempts, sub_goal_id)
+    role = assignment.role
+    child = runs.begin_child(
+        tx, parent, role.name, task, limits.sub_agent_iterations, limits.attempts, sub_goal_id, role.repository
+    )
     escaped = escape_frames(task)
     parts = [render_envelope(tx, parent, child, limits), escaped, *([f"Context:\n{escape_frames(context)}"] if context else [])]
     opening = build_runtime_message("\n\n".join(parts), {"task": escaped})

@@ -9,7 +9,7 @@ from headway.agents.delegation import Assignment, start_sub_agent
 from headway.agents.loop.structured import FormResult
 from headway.agents.transcripts import transcript
 from headway.autonomy import check_ins, evaluator, planner, prompts, resumption
-from headway.autonomy.pursuit_step import AskQuestion, PursuitStep, Rest, WorkInline
+from headway.autonomy.pursuit_step import AskQuestion, CommitWork, PursuitStep, Rest, WorkInline
 from headway.ledger.errors import Invalid
 from headway.ledger.goal import Goal, SubGoal, find_replan_reason, has_replan_reason
 from headway.ledger.text import to_one_line
@@ -20,7 +20,7 @@ from headway.storage.stores import runs as run_store
 REASON_LIMIT: Final = 1_000
 
 
-def advance(step: PursuitStep) -> AskQuestion | WorkInline | Rest | None:
+def advance(step: PursuitStep) -> AskQuestion | WorkInline | CommitWork | Rest | None:
     if step.goal.status == "paused" and not step.is_out_of_budget:
         return Rest()
     for check in CHECKS:
@@ -35,7 +35,7 @@ class Clear(NamedTuple):
 
 
 CLEAR: Final = Clear()
-CheckResult = AskQuestion | WorkInline | Rest | Clear | None
+CheckResult = AskQuestion | WorkInline | CommitWork | Rest | Clear | None
 
 
 def enforce_bounds(step: PursuitStep) -> CheckResult:
@@ -82,6 +82,9 @@ def evaluate_by_metrics(step: PursuitStep) -> CheckResult:
 
 def ensure_plan(step: PursuitStep) -> CheckResult:
     goal = step.goal
+    if goal.plan_no == 0 and not goal.repository and (repository := step.runtime.roles.find(step.run.role).repository):
+        goals.set_repository(step.tx, goal, step.run, repository)
+        return None
     if goal.plan_no == 0:
         return AskQuestion(planner.build_plan_question(goal, step.workforce, step.experience()), apply_plan)
     why = find_replan_reason(goal, step.known) if has_replan_reason(goal, pursuit_store.list_doubts(step.tx, goal)) else None
@@ -232,6 +235,11 @@ def conclude(step: PursuitStep) -> CheckResult:
         return None
     if not goal.completed:
         goals.escalate(tx, goal, "escalation", "All sub-goals have ended, and none was completed.")
+        return None
+    if step.run.repository and step.commit_error is None:
+        return CommitWork(step.run)
+    if step.commit_error:
+        goals.pause_for_fault(tx, goal, step.job, step.commit_error)
         return None
     if goal.success_criteria:
         return AskQuestion(evaluator.build_goal_question(goal, step.known), apply_verdict)

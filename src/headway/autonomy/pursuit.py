@@ -15,7 +15,7 @@ from headway.agents.loop.driver import drive
 from headway.agents.loop.structured import FormResult, fill_form
 from headway.agents.models.client import ModelFailed
 from headway.autonomy.next_step import advance
-from headway.autonomy.pursuit_step import AskQuestion, NextAction, PursuitStep, WorkInline
+from headway.autonomy.pursuit_step import AskQuestion, CommitWork, NextAction, PursuitStep, WorkInline
 from headway.ledger.errors import CommitUncertain, StorageError
 from headway.ledger.goal import GoalLimits
 from headway.ledger.job import Job
@@ -35,9 +35,11 @@ class QuestionAnswer(NamedTuple):
 
 async def pursue(runtime: Runtime, limits: GoalLimits, job: Job) -> None:
     answer: QuestionAnswer | None = None
+    commit_error: str | None = None
     while True:
-        action = await commit_step(runtime, partial(apply_step, runtime=runtime, limits=limits, job=job), answer)
-        answer = None
+        work = partial(apply_step, runtime=runtime, limits=limits, job=job, commit_error=commit_error)
+        action = await commit_step(runtime, work, answer)
+        answer = commit_error = None
         runtime.nudge()  # sub-agents may have been started
         match action:
             case None:
@@ -45,6 +47,10 @@ async def pursue(runtime: Runtime, limits: GoalLimits, job: Job) -> None:
             case WorkInline(run):
                 # One answer at a time, so that other changes to the goal are handled in between.
                 await drive(runtime, run, answers=1)
+            case CommitWork(run):
+                from headway.agents.loop.delivery import commit_goal  # noqa: PLC0415  most goals have no repository
+
+                commit_error = await commit_goal(runtime, run)
             case AskQuestion():
                 answer = QuestionAnswer(action, await fill_form(runtime.models, action.question))
 
@@ -61,7 +67,14 @@ async def commit_step(runtime: Runtime, work: Callable[..., NextAction], answer:
             await retry.wait(error)
 
 
-def apply_step(tx: Transaction, runtime: Runtime, limits: GoalLimits, job: Job, answer: QuestionAnswer | None) -> NextAction:
+def apply_step(
+    tx: Transaction,
+    runtime: Runtime,
+    limits: GoalLimits,
+    job: Job,
+    answer: QuestionAnswer | None,
+    commit_error: str | None = None,
+) -> NextAction:
     """Apply one step. Only the process that owns the job may do this. Returns None if the goal is waiting or has ended."""
     owned_job = jobs.find_owned(tx, job.tenant_id, job.id, runtime.owner)
     run = run_store.find(tx, job.tenant_id, job.id)
@@ -76,6 +89,7 @@ def apply_step(tx: Transaction, runtime: Runtime, limits: GoalLimits, job: Job, 
         jobs.close(tx, job.tenant_id, job.id, "completed", "")
         return None
     step = PursuitStep(tx, runtime, limits, owned_job, run, goal)
+    step.commit_error = commit_error
     if answer:
         apply_answer(step, answer)
     if halt_store.find_active(tx):

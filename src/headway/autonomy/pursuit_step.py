@@ -38,13 +38,19 @@ class WorkInline(NamedTuple):
     run: Run
 
 
+class CommitWork(NamedTuple):
+    """Commit the work in the goal's repository."""
+
+    run: Run
+
+
 class Rest(NamedTuple):
     """Wait until a point in time, or until another event wakes the goal."""
 
     until: int = NEVER
 
 
-NextAction = AskQuestion | WorkInline | None
+NextAction = AskQuestion | WorkInline | CommitWork | None
 
 
 class PursuitStep:
@@ -55,6 +61,7 @@ class PursuitStep:
         self.job = job
         self.run = run
         self.goal = goal
+        self.commit_error: str | None = None  # None: the work has not been committed; empty: it has
         self.follow_up: AskQuestion | None = None  # the previous question, with the reason its answer was rejected
 
     def reload(self) -> None:
@@ -133,7 +140,7 @@ class PursuitStep:
         self.job = jobs.retry_later(self.tx, self.job, str(failure), self.runtime.limits, retry_after_s)
         runs.emit_delay(self.tx, self.run, self.job, str(failure))
 
-    def settle(self, request: AskQuestion | WorkInline | Rest) -> NextAction:
+    def settle(self, request: AskQuestion | WorkInline | CommitWork | Rest) -> NextAction:
         """Check that the action can be taken now. Reserves the cost of a question; returns None if the goal has to wait."""
         if isinstance(request, Rest):
             deadline = self.goal.deadline_at if self.goal.status == "active" else 0

@@ -10,6 +10,8 @@ from contextlib import ExitStack
 from contextvars import Context, copy_context
 from functools import partial
 from math import inf
+from types import ModuleType
+from typing import cast
 
 from pydantic_ai.messages import ModelRequest, ModelResponse
 
@@ -23,6 +25,8 @@ from headway.agents.loop.requests import (
     CallTool,
     Compact,
     ContextRefused,
+    Deliver,
+    Delivered,
     ModelAnswered,
     NoteWritten,
     PermanentFailure,
@@ -35,7 +39,7 @@ from headway.agents.loop.requests import (
     ToolReturned,
     Verdict,
 )
-from headway.agents.loop.step import Step, list_open_items
+from headway.agents.loop.step import HALTED, Step, list_open_items
 from headway.agents.models.client import ModelFailed
 from headway.agents.tools.toolbox import call_external
 from headway.agents.tracing import SetAttributes, to_plan_attributes, to_result_attributes, trace_plan, trace_run, trace_tool_call
@@ -61,14 +65,17 @@ REMINDER_TOKENS = 20_000  # after this many tokens, the request and the plan are
 
 async def drive(runtime: Runtime, run: Run, *, taken_over: bool = False, answers: float = inf) -> Stop:
     """Drive a run until it ends, must stop here, or has received `answers` model answers."""
-    await runtime.prepare(runtime.roles.find(run.role))
+    role = runtime.roles.find(run.role)
+    await runtime.prepare(role)
+    if role.repository and run.answers_turn:
+        run = await load_delivery().take_repository(runtime, run, role.repository)
     work = await retry_storage(
         lambda: runtime.database.read(partial(load_context, runtime=runtime, run=run)), f"run {run.id}", max_refusals=1
     )
     entries = await load_journal(work)
+    reply: Reply = await load_delivery().prepare(runtime, run) if run.repository else None
     if len(entries) <= 1:
         work = await load_guide(work)
-    reply: Reply = None
     if taken_over:
         runtime.stream(run, RESTART_DELTA)  # subscribers that saw half an answer from another process will not get the rest
     with trace_run(runtime.tracer, run), ExitStack() as spans:
@@ -86,6 +93,13 @@ async def drive(runtime: Runtime, run: Run, *, taken_over: bool = False, answers
                     note = note or spans.enter_context(trace_plan(runtime.tracer, run))
                     note(to_plan_attributes(request.planned, request.remaining))
             reply = await fulfil_request(work, entries, request)
+
+
+def load_delivery() -> ModuleType:
+    """Import the module for work in repositories, which most runs do not need."""
+    from headway.agents.loop import delivery  # noqa: PLC0415
+
+    return delivery
 
 
 async def load_guide(work: RunContext) -> RunContext:
@@ -171,7 +185,7 @@ def apply_step(
     if context.guide and len(step.entries) == 1 and (message := guide.build_message(context.guide, context.history)):
         step.append(message)
     record_reply(step, reply)
-    request: Request | None = Stop("halted") if halted else None
+    request: Request | None = HALTED if halted else None
     while request is None:
         request = advance(step)
     request = step.settle(request)
@@ -203,10 +217,12 @@ def record_reply(step: Step, reply: Reply) -> None:
         case ContextRefused(message):
             step.release()
             compaction.handle_refusal(step, message)
+        case Delivered():
+            load_delivery().accept(step, reply)
         case PermanentFailure(message, code):
             step.end(RunEnd.fail(message, code))
-        case RetryableFailure(message, retry_after_s):
-            step.handle_transient_failure(message, retry_after_s)
+        case RetryableFailure(message, retry_after_s, code):
+            step.handle_transient_failure(message, retry_after_s, code)
 
 
 def record_answer(step: Step, answer: ModelAnswered) -> None:
@@ -296,6 +312,8 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
                 result = await call_external(tool, arguments, execution)
                 note(to_result_attributes(is_error=result.is_error))
             return ToolReturned(effect, result)
+        case Deliver(end):
+            return cast(Reply, await load_delivery().deliver(work.runtime, work.run, end))
         case Summarise():
             return await assessor.summarise(work.runtime.models, request)
         case Compact():

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from pydantic_ai.messages import ModelResponse
 
 from headway.agents.tools.toolbox import Result, Tool
-from headway.ledger.run import Effect
+from headway.ledger.run import Effect, RunEnd
 from headway.ledger.todo import Todo
 from headway.storage.stores.spending import ModelCall
 
@@ -41,6 +41,12 @@ class Assess(NamedTuple):
     is_last_attempt: bool
 
 
+class Deliver(NamedTuple):
+    """Commit the run's work in its repository, and merge a sub-agent's into its parent's branch. The run then ends."""
+
+    end: RunEnd
+
+
 class Sleep(NamedTuple):
     """Wait until a point in time, or until another event wakes the run."""
 
@@ -53,7 +59,7 @@ class Stop(NamedTuple):
     reason: str
 
 
-Request = AskModel | CallTool | Summarise | Compact | Assess | Sleep | Stop
+Request = AskModel | CallTool | Summarise | Compact | Assess | Deliver | Sleep | Stop
 
 
 class ModelAnswered(NamedTuple):
@@ -85,6 +91,12 @@ class Verdict(NamedTuple):
     call: ModelCall | None
 
 
+class Delivered(NamedTuple):
+    end: RunEnd
+    changes: dict[str, Any]  # as in `runs.changes`
+    diff: str
+
+
 class PermanentFailure(NamedTuple):
     message: str
     code: str
@@ -101,6 +113,18 @@ class RetryableFailure(NamedTuple):
 
     message: str
     retry_after_s: float | None
+    code: str = "model_failed"  # if no attempt is left
 
 
-Reply = ModelAnswered | ToolReturned | Summary | NoteWritten | Verdict | PermanentFailure | ContextRefused | RetryableFailure | None
+Reply = (
+    ModelAnswered
+    | ToolReturned
+    | Summary
+    | NoteWritten
+    | Verdict
+    | Delivered
+    | PermanentFailure
+    | ContextRefused
+    | RetryableFailure
+    | None
+)
