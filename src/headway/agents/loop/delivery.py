@@ -138,19 +138,17 @@ async def commit_goal(runtime: Runtime, run: Run) -> str:
 async def clean_up(runtime: Runtime, job: Job) -> None:
     """Commit what an ended run left in its worktree, and remove what is no longer needed."""
     run_id = str(json.loads(job.payload)["run_id"])
-    run = await runtime.database.read(lambda tx: run_store.find(tx, job.tenant_id, run_id))
-    loop = asyncio.get_running_loop()
-
-    def is_ended() -> bool:
-        current = runtime.database.read(lambda tx: run_store.find(tx, job.tenant_id, run_id))
-        row = asyncio.run_coroutine_threadsafe(current, loop).result()
-        return row is not None and row.ended
-
+    find_run = partial(run_store.find, tenant_id=job.tenant_id, run_id=run_id)
+    run = await runtime.database.read(find_run)
     released: Delivery | None = None
-    failure: GitFailed | Invalid | OSError | None = None
+    failure: Exception | None = None
     try:
         if run is not None and run.ended:
-            released = await run_in_thread(delivery.release, await load_lineage(runtime, run), is_ended)
+            lineage = await load_lineage(runtime, run)
+            released = await run_in_thread(delivery.release, lineage)
+            run = await runtime.database.read(find_run)
+            if released and run is not None and run.ended and not run.answers_turn:
+                await run_in_thread(delivery.discard, lineage, released)
     except (GitFailed, Invalid, OSError) as error:
         failure = error
     settle = partial(settle_cleanup, runtime=runtime, job=job, run_id=run_id, released=released, failure=failure)

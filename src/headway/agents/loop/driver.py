@@ -214,11 +214,17 @@ def record_reply(step: Step, reply: Reply) -> None:
         case Verdict():
             step.charge(reply.call)
             gates.apply_verdict(step, reply)
+        case Delivered():
+            load_delivery().accept(step, reply)
+        case ContextRefused() | PermanentFailure() | RetryableFailure():
+            record_failure(step, reply)
+
+
+def record_failure(step: Step, failure: ContextRefused | PermanentFailure | RetryableFailure) -> None:
+    match failure:
         case ContextRefused(message):
             step.release()
             compaction.handle_refusal(step, message)
-        case Delivered():
-            load_delivery().accept(step, reply)
         case PermanentFailure(message, code):
             step.end(RunEnd.fail(message, code))
         case RetryableFailure(message, retry_after_s, code):
@@ -313,7 +319,7 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
                 note(to_result_attributes(is_error=result.is_error))
             return ToolReturned(effect, result)
         case Deliver(end):
-            return cast(Reply, await load_delivery().deliver(work.runtime, work.run, end))
+            return cast("Reply", await load_delivery().deliver(work.runtime, work.run, end))
         case Summarise():
             return await assessor.summarise(work.runtime.models, request)
         case Compact():

@@ -1,6 +1,6 @@
 """The work of runs in repositories, from the first commit to the merge. Each function locks the repository, and can be repeated."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from headway.agents.repositories import worktrees
@@ -132,28 +132,33 @@ def describe_conflict(lineage: Lineage, conflicts: list[str]) -> str:
     return f"{own.branch} conflicts with {parent.branch} in {shown}{more}. Nothing was merged; the branch is kept."
 
 
-def release(lineage: Lineage, is_ended: Callable[[], bool]) -> Delivery | None:
-    """Commit what an ended run left uncommitted, and remove what nobody needs any more. Returns what the run changed.
-
-    A conversation keeps its worktree. Of a goal and of a sub-agent, the branch is kept if it has work that is not merged.
-    """
+def release(lineage: Lineage) -> Delivery | None:
+    """Commit what an ended run left uncommitted, and return what it changed. None if it never began, or nothing of it is left."""
     run, own, parent = lineage.run, lineage.worktrees[-1], lineage.parent
     if not own.base:
-        return None  # it never began
+        return None
     place = find_place(lineage.workspace, run.repository)
     with open_git(lineage.root, place) as git:
-        if not is_ended():  # an operator has retried it
-            return None
-        commit = git.find_commit(f"refs/heads/{own.branch}")
-        if worktrees.is_complete(worktrees.find_admin(place.common_dir, own.folder), own.folder):
-            commit = worktrees.commit_all(worktrees.ensure(git, own), own)
-        if not commit:
-            return None  # everything was removed by an earlier attempt
+        commit = commit_rest(git, own)
         tip = git.find_commit(f"refs/heads/{parent.branch}") if parent else ""
-        is_merged = bool(tip) and commit != own.base and git.is_ancestor(commit, tip)
-        result = describe(git, run, own, commit, [], is_merged=is_merged)
-        if not run.answers_turn:
-            worktrees.remove(git, own)
-            if is_merged or commit == own.base:
-                git.run("update-ref", "-d", f"refs/heads/{own.branch}", commit)
-        return result
+        is_merged = bool(commit and tip) and commit != own.base and git.is_ancestor(commit, tip)
+        return describe(git, run, own, commit, [], is_merged=is_merged) if commit else None
+
+
+def commit_rest(git: Git, worktree: Worktree) -> str:
+    """Return the last commit of a worktree's branch, after everything is committed; empty if the branch is gone."""
+    admin = worktrees.find_admin(git.place.common_dir, worktree.folder)
+    if not worktrees.is_complete(admin, worktree.folder):
+        return git.find_commit(f"refs/heads/{worktree.branch}")
+    return worktrees.commit_all(worktrees.ensure(git, worktree), worktree)
+
+
+def discard(lineage: Lineage, released: Delivery) -> None:
+    """Remove the worktree of an ended run, and its branch unless it has work that is not merged."""
+    own, commit = lineage.worktrees[-1], released.changes["commit"]
+    with open_git(lineage.root, find_place(lineage.workspace, lineage.run.repository)) as git:
+        if commit_rest(git, own) != commit:
+            return  # an operator has retried the run, and it is at work again
+        worktrees.remove(git, own)
+        if released.changes["merged"] or commit == own.base:
+            git.run("update-ref", "-d", f"refs/heads/{own.branch}", commit)

@@ -30,8 +30,9 @@ LOCK_WAIT_S: Final = 120.0
 LOCK_POLL_S: Final = 0.02
 OUTPUT_LIMIT: Final = 10_000_000  # bytes
 ERROR_LIMIT: Final = 500  # characters of git's own message in ours
+EMAIL: Final = "noreply@headway.invalid"
 OPTIONS: Final = tuple(
-    f"-c{option}"
+    part
     for option in (
         "core.hooksPath=/dev/null",
         "core.fsmonitor=false",
@@ -45,6 +46,7 @@ OPTIONS: Final = tuple(
         "i18n.commitEncoding=UTF-8",
         "advice.detachedHead=false",
     )
+    for part in ("-c", option)
 )
 ENVIRONMENT: Final = {
     "LC_ALL": "C",
@@ -56,6 +58,8 @@ ENVIRONMENT: Final = {
     "GIT_ALLOW_PROTOCOL": "none",
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_AUTHOR_EMAIL": EMAIL,
+    "GIT_COMMITTER_EMAIL": EMAIL,
 }
 PROGRAM_KEYS: Final = re.compile(
     r"filter\..*\.(clean|smudge|process)|merge\..*\.driver|diff\..*\.(command|textconv)|diff\.external"
@@ -94,17 +98,19 @@ class Git(NamedTuple):
     git_dir: str
     work_tree: str = ""
 
-    def run(self, *arguments: str, stdin: str = "", accept: tuple[int, ...] = (0,), limit: int = OUTPUT_LIMIT) -> GitOutput:
-        environment = {"PATH": build_search_path(), **ENVIRONMENT, "GIT_DIR": self.git_dir}
+    def run(
+        self, *arguments: str, stdin: str = "", author: str = "", accept: tuple[int, ...] = (0,), limit: int = OUTPUT_LIMIT
+    ) -> GitOutput:
+        names = {f"GIT_{who}_NAME": author or "Headway" for who in ("AUTHOR", "COMMITTER")}
+        environment = {"PATH": build_search_path(), **ENVIRONMENT, **names, "GIT_DIR": self.git_dir}
         if self.work_tree:
             environment["GIT_WORK_TREE"] = self.work_tree
         return run_program(arguments, environment, self.work_tree or self.place.git_dir, self.lock, stdin, accept, limit)
 
     def commit_tree(self, tree: str, parents: tuple[str, ...], author: str, message: str) -> str:
         """Create a commit, without a reference to it."""
-        names = [f"-cuser.name={author}", "-cuser.email=noreply@headway.invalid"]
         options = [option for parent in parents for option in ("-p", parent)]
-        return self.run(*names, "commit-tree", tree, *options, "-F", "-", stdin=message).line
+        return self.run("commit-tree", tree, *options, "-F", "-", stdin=message, author=author).line
 
     def find_commit(self, name: str) -> str:
         """Return the id of a commit; empty if there is none of that name."""
@@ -157,8 +163,7 @@ def run_program(
             return GitOutput(code, data, is_cut=False)
         messages.seek(0)
         reason = to_one_line(messages.read(4 * ERROR_LIMIT).decode("utf-8", "replace").strip())[:ERROR_LIMIT]
-    verb = next(argument for argument in arguments if not argument.startswith("-"))
-    message = f"git {verb} failed: {reason or f'exit code {code}'}"
+    message = f"git {arguments[0]} failed: {reason or f'exit code {code}'}"
     raise GitBusy(message) if LOCKED.search(reason) else GitFailed(message)
 
 

@@ -37,7 +37,10 @@ def get_worktree_folder(root: str, run: Run) -> str:
 
 
 def check_goal_repository(workspace: str, path: str) -> str:
-    """Return a path that a goal names, relative to the tenant's workspace. Raises Invalid if no repository with a commit is there."""
+    """Return the path of a repository that a goal names, relative to the tenant's workspace.
+
+    Raises Invalid if it is not inside the workspace, or is no repository with a commit.
+    """
     path = text.check_text(path.strip(), "repository", 1_000)
     if not path:
         return ""

@@ -96,7 +96,7 @@ def commit_all(git: Git, worktree: Worktree) -> str:
     git.run("add", "--all")
     refuse_embedded(git)
     tree = git.run("write-tree").line
-    tip, tip_tree = git.run("rev-parse", "--verify", f"{ref}^{{commit}}", f"{ref}^{{tree}}").line.split()
+    tip, tip_tree = git.run("rev-parse", f"{ref}^{{commit}}", f"{ref}^{{tree}}").line.split()
     if tree == tip_tree:
         return tip
     commit = git.commit_tree(tree, (tip,), worktree.author, worktree.message)

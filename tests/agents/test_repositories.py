@@ -1,0 +1,110 @@
+"""Agents that work in a git repository: each on a branch of its own, merged when it ends."""
+
+from pathlib import Path
+
+from tests.agents.repository_harness import (
+    check_untouched,
+    commit,
+    git,
+    list_branches,
+    list_subjects,
+    make_repository,
+    name_repository,
+    show,
+    together,
+    write,
+    write_and_end,
+)
+from tests.agents.sub_agent_harness import (
+    await_calls,
+    by_role,
+    by_task,
+    by_transcript,
+    delegate_call,
+    list_sub_agents,
+    list_tool_answers,
+    spawn_calls,
+)
+from tests.agents.turn_harness import Talk, in_order, open_talk
+from tests.model_server import text
+
+
+def wait_for_cleanup(talk: Talk) -> None:
+    """Wait until the worktrees of ended agents are removed."""
+    sql = "SELECT COUNT(*) FROM jobs WHERE kind = 'worktree' AND state <> 'completed'"
+    talk.wait(talk.until(lambda: talk.database.read(lambda tx: tx.one(sql)) == (0,)))
+
+
+def test_a_turn_works_on_a_branch_of_its_conversation(sqlite_url: str, tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "repository", a="one\n")
+    head = git(repository, "rev-parse", "HEAD")
+    name_repository(tmp_path, repository)
+    with open_talk(sqlite_url, tmp_path, write_and_end(a="two\n", b="new\n")) as talk:
+        turn = talk.say("Change it.\nQuickly.")
+        branch = f"headway/conversation-{talk.conversation_id}"
+        changes = turn["changes"]
+        assert changes["files"] == [{"path": "a.txt", "added": 1, "deleted": 1}, {"path": "b.txt", "added": 1, "deleted": 0}]
+        assert (changes["branch"], changes["base"], changes["merged"]) == (branch, head, False)
+        assert "-one\n+two\n" in changes["diff"]
+        (event,) = talk.list_event_data("turn_finished")
+        assert event["changes"]["files"] == changes["files"]
+        assert "diff" not in event["changes"]
+        assert list_subjects(repository, branch) == ["Change it."]
+        assert git(repository, "log", "-1", "--format=%an", branch) == "Headway index"
+        check_untouched(repository, head)
+
+        talk.server.script = in_order(write("c", "more\n"), text("Done."))
+        assert [file["path"] for file in talk.say("Go on.")["changes"]["files"]] == ["c.txt"]
+        git(repository, "merge", "-q", branch)
+        commit(repository, d="the user's\n")
+
+        talk.server.script = in_order(write("e", "last\n"), text("Done."))
+        turn = talk.say("Go on.")
+        assert [file["path"] for file in turn["changes"]["files"]] == ["e.txt"]
+        assert turn["changes"]["base"] == git(repository, "rev-parse", "main")
+        assert show(repository, branch, "d") == "the user's"
+
+
+def test_the_work_of_a_sub_agent_is_merged_into_its_parents_branch(sqlite_url: str, tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "repository")
+    head = git(repository, "rev-parse", "HEAD")
+    name_repository(tmp_path, repository)
+    script = by_role(
+        index=by_transcript(write("a", "pending\n"), delegate_call("dig"), text("Dug.")), researcher=write_and_end(b="a hole\n")
+    )
+    with open_talk(sqlite_url, tmp_path, script) as talk:
+        changes = talk.say("Dig a hole.")["changes"]
+        (child,) = list_sub_agents(talk).values()
+        (result,) = list_tool_answers(talk.server.requests[-1], "delegate")
+        assert (result["status"], result["changes"]["merged"]) == ("completed", True)
+        assert result["changes"]["files"] == [{"path": "b.txt", "added": 1, "deleted": 0}]
+        assert "+a hole" in result["changes"]["diff"]
+        branch = changes["branch"]
+        assert list_subjects(repository, branch) == [f"Merge headway/agent-{child.id[:8]}: dig", "dig", "Dig a hole."]
+        assert [file["path"] for file in changes["files"]] == ["a.txt", "b.txt"]
+        wait_for_cleanup(talk)
+        assert list_branches(repository) == [branch]
+        assert "agent-" not in git(repository, "worktree", "list")
+        check_untouched(repository, head)
+
+
+def test_a_sub_agent_whose_work_conflicts_has_failed(sqlite_url: str, tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "repository")
+    name_repository(tmp_path, repository)
+    workers = by_task(left=write_and_end(a="left\n"), right=write_and_end(a="right\n", b="b\n"), other=write_and_end(c="c\n"))
+    script = by_role(
+        index=by_transcript(spawn_calls("left", "right", "other"), await_calls, text("Awaited.")), researcher=together(3, workers)
+    )
+    with open_talk(sqlite_url, tmp_path, script) as talk:
+        changes = talk.say()["changes"]
+        results = list_tool_answers(talk.server.requests[-1], "await_agent")
+        loser = next(result for result in results if result["status"] == "failed")
+        kept = f"headway/agent-{loser['run_id'][:8]}"
+        assert loser["error"] == (
+            f"{kept} conflicts with {changes['branch']} in a.txt. Nothing was merged; the branch is kept."
+        )
+        assert [result["changes"]["merged"] for result in results].count(True) == 2
+        assert "c.txt" in [file["path"] for file in changes["files"]]
+        wait_for_cleanup(talk)
+        assert list_branches(repository) == sorted([kept, changes["branch"]])
+        assert loser["changes"]["commit"] == git(repository, "rev-parse", kept)
