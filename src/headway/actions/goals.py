@@ -19,6 +19,7 @@ from headway.storage.transaction import Transaction
 JOB_KIND = "goal"  # the kind of a goal's job
 OPEN_GOALS_LIMIT = 1_000  # per tenant
 DESCRIPTION_LIMIT = 10_000
+REPOSITORY_LIMIT = 1_000
 LOWEST_PRIORITY = 1_000
 DEFAULT_PRIORITY = 50
 DEFAULT_LIMITS = Limits()
@@ -32,7 +33,7 @@ class NewGoal(NamedTuple):
     priority: int = DEFAULT_PRIORITY
     budget: int = 0
     deadline_at: int = 0
-    repository: str = ""  # checked by the caller; relative to the tenant's workspace
+    repository: str = ""  # a path inside the tenant's workspace, which the caller has checked
 
 
 def add(
@@ -66,6 +67,9 @@ def validate(new_goal: NewGoal) -> NewGoal:
     if not 0 <= new_goal.priority <= LOWEST_PRIORITY:
         raise Invalid(f"priority must be between 0 (highest) and {LOWEST_PRIORITY:,}.")
     criteria = text.check_text(new_goal.success_criteria.strip(), "success_criteria", DESCRIPTION_LIMIT)
+    repository = text.check_text(new_goal.repository, "repository", REPOSITORY_LIMIT)
+    if repository.startswith("/") or ".." in repository.split("/"):
+        raise Invalid("repository must be a path inside the workspace.")
     return new_goal._replace(description=description, success_criteria=criteria)
 
 

@@ -15,7 +15,7 @@ from headway.agents.loop.context import Runtime
 from headway.agents.loop.requests import Delivered, PermanentFailure, RetryableFailure
 from headway.agents.loop.step import Step
 from headway.agents.repositories import delivery
-from headway.agents.repositories.delivery import Delivery, Lineage
+from headway.agents.repositories.delivery import BranchTaken, Delivery, Lineage
 from headway.agents.repositories.git import GitBusy, GitFailed
 from headway.agents.tools.execution import ResolvedScope
 from headway.ledger.errors import Invalid
@@ -82,12 +82,23 @@ async def prepare_one(runtime: Runtime, lineage: Lineage, count: int) -> Lineage
     part = lineage._replace(runs=lineage.runs[:count])
     run = part.run
     if not run.base:
-        continues = run.answers_turn and await runtime.database.read(partial(run_store.has_branch, run=run))
-        base = await run_in_thread(delivery.choose_base, part, continues=continues)
+        base = await choose_base(runtime, part)
         run = run._replace(base=await runtime.database.write(partial(run_store.save_base, run=run, base=base)))
         lineage = lineage._replace(runs=[*lineage.runs[: count - 1], run, *lineage.runs[count:]])
     await run_in_thread(delivery.create_worktree, lineage._replace(runs=lineage.runs[:count]))
     return lineage
+
+
+async def choose_base(runtime: Runtime, lineage: Lineage) -> str:
+    run = lineage.run
+    continues = run.answers_turn and await runtime.database.read(partial(run_store.has_branch, run=run))
+    try:
+        return await run_in_thread(delivery.choose_base, lineage, continues=continues)
+    except BranchTaken:
+        current = await runtime.database.read(lambda tx: runs.get(tx, run.tenant_id, run.id))
+        if not current.base:
+            raise
+        return current.base  # another sub-agent has created the branch of their parent meanwhile
 
 
 def to_failure(error: Exception) -> PermanentFailure | RetryableFailure:

@@ -14,6 +14,10 @@ from headway.ledger.text import to_one_line
 CONFLICTS_SHOWN = 5
 
 
+class BranchTaken(GitFailed):
+    """A branch of the same name exists."""
+
+
 class Lineage(NamedTuple):
     """A run and those of its ancestors that work in the same repository, the oldest first."""
 
@@ -64,7 +68,7 @@ def choose_base(lineage: Lineage, *, continues: bool) -> str:
         if not tip:
             return head
         if not continues:
-            raise GitFailed(f"The branch {own.branch} exists already, and other work created it. Rename or delete it, then retry.")
+            raise BranchTaken(f"The branch {own.branch} exists already, and other work created it. Rename or delete it, then retry.")
         return continue_branch(git, own._replace(base=tip), head)
 
 

@@ -20,6 +20,7 @@ from threading import Timer
 from typing import Final, NamedTuple
 
 from headway.agents.repositories.places import RepositoryPlace
+from headway.agents.tools.files.folders import SCRATCH_PREFIX
 from headway.agents.tools.shell import build_search_path, kill_group
 from headway.ledger.errors import HeadwayError
 from headway.ledger.text import to_one_line
@@ -37,7 +38,6 @@ OPTIONS: Final = tuple(
         "core.hooksPath=/dev/null",
         "core.fsmonitor=false",
         "core.attributesFile=/dev/null",
-        "core.excludesFile=/dev/null",
         "core.quotePath=false",
         "commit.gpgSign=false",
         "gc.auto=0",
@@ -95,6 +95,7 @@ class Git(NamedTuple):
 
     place: RepositoryPlace
     lock: int  # a file descriptor. Git inherits it, so the lock is held until git ends, even if this process is killed
+    excludes: str  # a file with the names that are never committed
     git_dir: str
     work_tree: str = ""
 
@@ -105,6 +106,7 @@ class Git(NamedTuple):
         environment = {"PATH": build_search_path(), **ENVIRONMENT, **names, "GIT_DIR": self.git_dir}
         if self.work_tree:
             environment["GIT_WORK_TREE"] = self.work_tree
+        arguments = ("-c", f"core.excludesFile={self.excludes}", *arguments)
         return run_program(arguments, environment, self.work_tree or self.place.git_dir, self.lock, stdin, accept, limit)
 
     def commit_tree(self, tree: str, parents: tuple[str, ...], author: str, message: str) -> str:
@@ -163,7 +165,7 @@ def run_program(
             return GitOutput(code, data, is_cut=False)
         messages.seek(0)
         reason = to_one_line(messages.read(4 * ERROR_LIMIT).decode("utf-8", "replace").strip())[:ERROR_LIMIT]
-    message = f"git {arguments[0]} failed: {reason or f'exit code {code}'}"
+    message = f"git {arguments[2]} failed: {reason or f'exit code {code}'}"
     raise GitBusy(message) if LOCKED.search(reason) else GitFailed(message)
 
 
@@ -191,9 +193,18 @@ def open_git(root: str, place: RepositoryPlace) -> Iterator[Git]:
     """Lock the repository against all other processes that use the same home, and check that git can be run on it."""
     check_version()
     with hold_lock(os.path.join(root, "locks"), place.common_dir) as lock:
-        git = Git(place, lock, place.git_dir)
+        git = Git(place, lock, write_excludes(root), place.git_dir)
         check_configuration(git)
         yield git
+
+
+def write_excludes(root: str) -> str:
+    """Write the names of files that are never committed: those of interrupted writes."""
+    path = os.path.join(root, "exclude")
+    if not os.path.exists(path):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"{SCRATCH_PREFIX}*\n")
+    return path
 
 
 @contextmanager

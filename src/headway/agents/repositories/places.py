@@ -5,6 +5,7 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Final, NamedTuple
 
+from headway.actions.goals import REPOSITORY_LIMIT, NewGoal
 from headway.ledger import text
 from headway.ledger.errors import Invalid
 from headway.ledger.run import Run
@@ -36,23 +37,26 @@ def get_worktree_folder(root: str, run: Run) -> str:
     return os.path.join(os.path.realpath(root), str(run.tenant_id), digest, get_worktree_name(run))
 
 
-def check_goal_repository(workspace: str, path: str) -> str:
+def check_repository(new_goal: NewGoal, workspace: str) -> NewGoal:
+    """Check the repository that a new goal names, and name it relative to the tenant's workspace."""
+    return new_goal._replace(repository=check_path(workspace, new_goal.repository))
+
+
+def check_path(workspace: str, path: str) -> str:
     """Return the path of a repository that a goal names, relative to the tenant's workspace.
 
     Raises Invalid if it is not inside the workspace, or is no repository with a commit.
     """
-    path = text.check_text(path.strip(), "repository", 1_000)
+    path = text.check_text(path.strip(), "repository", REPOSITORY_LIMIT)
     if not path:
         return ""
     root = os.path.realpath(workspace)
     resolved = os.path.realpath(os.path.join(root, path))
     if not is_inside(resolved, root):
         raise Invalid(f"repository: {text.to_one_line(path)[:200]} is not inside the workspace.")
-    relative = os.path.relpath(resolved, root)
-    place = find_place(root, relative)
-    if not has_commit(place):
+    if not has_commit(read_place(resolved)):
         raise Invalid(f"repository: {text.to_one_line(path)[:200]} has no commit yet. Make one first.")
-    return relative
+    return os.path.relpath(resolved, root)
 
 
 def is_inside(path: str, folder: str) -> bool:

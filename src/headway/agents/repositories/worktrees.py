@@ -58,7 +58,7 @@ def is_complete(admin: str, folder: str) -> bool:
 
 def ensure(git: Git, worktree: Worktree) -> Git:
     """Create the worktree and its branch, or what is missing of them. Returns git at the worktree."""
-    if not git.find_commit(f"refs/heads/{worktree.branch}"):
+    if not has_branch(git, worktree.branch):
         git.move_branch(worktree.branch, worktree.base, "")
     admin = find_admin(git.place.common_dir, worktree.folder)
     if not is_complete(admin, worktree.folder):
@@ -72,6 +72,11 @@ def ensure(git: Git, worktree: Worktree) -> Git:
         admin = find_admin(git.place.common_dir, worktree.folder)
     restore_link(admin, worktree.folder)
     return git._replace(git_dir=admin, work_tree=worktree.folder)
+
+
+def has_branch(git: Git, branch: str) -> bool:
+    ref = f"refs/heads/{branch}"
+    return bool(read_link(os.path.join(git.place.common_dir, ref)).strip() or git.find_commit(ref))
 
 
 def restore_link(admin: str, folder: str) -> None:
@@ -94,11 +99,11 @@ def commit_all(git: Git, worktree: Worktree) -> str:
         git.run("symbolic-ref", "HEAD", ref)
     refuse_embedded(git)
     git.run("add", "--all")
-    refuse_embedded(git)
     tree = git.run("write-tree").line
     tip, tip_tree = git.run("rev-parse", f"{ref}^{{commit}}", f"{ref}^{{tree}}").line.split()
     if tree == tip_tree:
         return tip
+    refuse_embedded(git)
     commit = git.commit_tree(tree, (tip,), worktree.author, worktree.message)
     git.move_branch(worktree.branch, commit, tip)
     return commit

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from headway.actions import goals, runs, spending
 from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
+from headway.agents.repositories.places import check_repository
 from headway.agents.tools.agents import has_run
 from headway.agents.tools.arguments import Arguments, NonEmptyText
 from headway.agents.tools.execution import Execution
@@ -24,6 +25,7 @@ class SetGoal(Arguments):
     description: Annotated[NonEmptyText, Field(description="What to achieve, self-contained")]
     success_criteria: Annotated[str, Field(description="How anyone can check that it was achieved")] = ""
     priority: Priority = DEFAULT_PRIORITY
+    repository: Annotated[str, Field(description="A git repository in the user's workspace to work in")] = ""
 
 
 class DiscoverGoal(Arguments):
@@ -34,7 +36,9 @@ class DiscoverGoal(Arguments):
 
 def set_goal(tx: Transaction, execution: Execution, arguments: SetGoal) -> dict[str, Any]:
     """Set a goal, which starts at once if the agent answers a turn. Another agent's goal is treated like one that it discovered."""
-    new = NewGoal(arguments.description, arguments.success_criteria, arguments.priority)
+    new = NewGoal(arguments.description, arguments.success_criteria, arguments.priority, repository=arguments.repository)
+    if new.repository:
+        new = check_repository(new, execution.tenant_workspace or execution.workspace)
     run = runs.get(tx, execution.scope.tenant_id, execution.run_id or "")
     evidence = describe_origin(run)
     if run.answers_turn:

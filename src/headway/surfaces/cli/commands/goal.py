@@ -7,6 +7,7 @@ import click
 
 from headway.actions import goal_views, goals, jobs
 from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
+from headway.agents.repositories.places import check_repository
 from headway.ledger.goal import Decision, Goal, GoalStatus
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import to_one_line
@@ -38,6 +39,7 @@ def goal() -> None:
 )
 @click.option("--budget", type=DOLLARS, metavar="USD", help="Cost limit in US dollars.")
 @click.option("--deadline", type=SECONDS, metavar="DURATION", help="Time limit, such as 90s, 15m, 6h or 2d.")
+@click.option("--repository", default="", metavar="PATH", help="A git repository in the workspace, in which its agents work.")
 @click.option("--no-wait", is_flag=True, help="Set the goal and exit.")
 @pass_invocation
 def add_goal(
@@ -47,15 +49,18 @@ def add_goal(
     priority: int,
     budget: float | None,
     deadline: float | None,
+    repository: str,
     *,
     no_wait: bool,
 ) -> None:
     """Set a goal. If no other process works on the database, this command pursues it until it ends or pauses."""
-    new_goal = NewGoal(text, criteria, priority, int((budget or 0) * NANOS_PER_DOLLAR))
+    new_goal = NewGoal(text, criteria, priority, int((budget or 0) * NANOS_PER_DOLLAR), repository=repository)
+    settings = invocation.settings()
 
     def set_goal(tx: Transaction, tenant_id: int) -> Goal:
         due = tx.now + int(deadline * 1000) if deadline is not None else 0
-        return goals.add(tx, tenant_id, new_goal._replace(deadline_at=due), invocation.settings().limits)
+        checked = check_repository(new_goal, settings.get_workspace(tenant_id)) if repository else new_goal
+        return goals.add(tx, tenant_id, checked._replace(deadline_at=due), settings.limits)
 
     with invocation.open_ledger() as ledger:
         goal_id = ledger.write(set_goal).id

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions import goal_views, goals, runs
+from headway.agents.repositories.places import check_repository
 from headway.ledger.goal import Goal
 from headway.ledger.run import Limits
 from headway.ledger.text import MAX_INTEGER
@@ -33,8 +34,13 @@ MAX_GOAL_RUNS = 500
 async def set_goal(request: Request) -> Response:
     call = RequestContext(request)
     new_goal = (await call.body(GOAL)).new_goal()
-    limits = call.headway.settings.limits
-    return await answer_with_goal(call, lambda tx, tenant_id: goals.add(tx, tenant_id, new_goal, limits), 201)
+    settings = call.headway.settings
+
+    def add(tx: Transaction, tenant_id: int) -> Goal:
+        checked = check_repository(new_goal, settings.get_workspace(tenant_id)) if new_goal.repository else new_goal
+        return goals.add(tx, tenant_id, checked, settings.limits)
+
+    return await answer_with_goal(call, add, 201)
 
 
 @routes.get("/goals", summary="List goals, newest first", **document_route({200: shapes.ManyGoals}, query=shapes.GoalsQuery))
