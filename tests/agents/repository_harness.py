@@ -72,7 +72,7 @@ def write(name: str, content: str) -> Reply:
 
 
 def together(count: int, script: Script) -> Script:
-    """Hold the first answers back until `count` agents have asked, so that each has its worktree before another's work is merged."""
+    """Hold the first answers back until `count` agents have asked, so that each has its worktree before any work is merged."""
     barrier = Barrier(count, timeout=30)
 
     def wait_and_reply(request: Request) -> Reply:

@@ -100,9 +100,7 @@ def test_a_sub_agent_whose_work_conflicts_has_failed(sqlite_url: str, tmp_path: 
         results = list_tool_answers(talk.server.requests[-1], "await_agent")
         loser = next(result for result in results if result["status"] == "failed")
         kept = f"headway/agent-{loser['run_id'][:8]}"
-        assert loser["error"] == (
-            f"{kept} conflicts with {changes['branch']} in a.txt. Nothing was merged; the branch is kept."
-        )
+        assert loser["error"] == (f"{kept} conflicts with {changes['branch']} in a.txt. Nothing was merged; the branch is kept.")
         assert [result["changes"]["merged"] for result in results].count(True) == 2
         assert "c.txt" in [file["path"] for file in changes["files"]]
         wait_for_cleanup(talk)

@@ -121,11 +121,11 @@ async def deliver(runtime: Runtime, run: Run, end: RunEnd) -> Delivered | Perman
 
 def accept(step: Step, reply: Delivered) -> None:
     """Store what the run changed, and end it. If a person has sent a message meanwhile, it goes on instead."""
-    step.run = runs.save_changes(step.tx, step.run, reply.changes, reply.diff)
     response = step.entries[-1].message
     if step.run.unread and isinstance(response, ModelResponse) and not response.tool_calls:
         step.read_on(reply.end.answer)
         return
+    step.run = runs.save_changes(step.tx, step.run, reply.changes, reply.diff)
     step.close(reply.end)
 
 

@@ -1,5 +1,6 @@
 """The work of runs in repositories, from the first commit to the merge. Each function locks the repository, and can be repeated."""
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -68,7 +69,7 @@ def choose_base(lineage: Lineage, *, continues: bool) -> str:
         if not tip:
             return head
         if not continues:
-            raise BranchTaken(f"The branch {own.branch} exists already, and other work created it. Rename or delete it, then retry.")
+            raise BranchTaken(f"The branch {own.branch} exists already, from other work. Rename or delete it, then retry.")
         return continue_branch(git, own._replace(base=tip), head)
 
 
@@ -93,8 +94,7 @@ def deliver(lineage: Lineage, *, merge: bool) -> Delivery:
     with open_git(lineage.root, find_place(lineage.workspace, lineage.run.repository)) as git:
         commit = worktrees.commit_all(worktrees.ensure(git, own), own)
         conflicts = merge_into(git, parent, own, commit) if merge and parent else []
-        is_merged = merge and parent is not None and not conflicts
-        return describe(git, lineage.run, own, commit, conflicts, is_merged=is_merged)
+        return describe(git, lineage.run, own, commit, conflicts, is_merged=merge and parent is not None and not conflicts)
 
 
 def merge_into(git: Git, parent: Worktree, child: Worktree, commit: str) -> list[str]:
@@ -144,9 +144,15 @@ def release(lineage: Lineage) -> Delivery | None:
     place = find_place(lineage.workspace, run.repository)
     with open_git(lineage.root, place) as git:
         commit = commit_rest(git, own)
-        tip = git.find_commit(f"refs/heads/{parent.branch}") if parent else ""
-        is_merged = bool(commit and tip) and commit != own.base and git.is_ancestor(commit, tip)
-        return describe(git, run, own, commit, [], is_merged=is_merged) if commit else None
+        return describe(git, run, own, commit, [], is_merged=is_merged(git, run, parent, commit)) if commit else None
+
+
+def is_merged(git: Git, run: Run, parent: Worktree | None, commit: str) -> bool:
+    """Whether an ended run's work is in its parent's branch. If it was delivered, its row says so: that branch may be gone."""
+    if run.changes:
+        return bool(json.loads(run.changes)["merged"])
+    tip = git.find_commit(f"refs/heads/{parent.branch}") if parent else ""
+    return bool(tip) and commit != run.base and git.is_ancestor(commit, tip)
 
 
 def commit_rest(git: Git, worktree: Worktree) -> str:
