@@ -1,7 +1,11 @@
 """Agents that work in a git repository: each on a branch of its own, merged when it ends."""
 
+import shutil
 from pathlib import Path
 
+import pytest
+
+from headway.actions import dead_letters
 from tests.agents.repository_harness import (
     check_untouched,
     commit,
@@ -26,7 +30,7 @@ from tests.agents.sub_agent_harness import (
     spawn_calls,
 )
 from tests.agents.turn_harness import Talk, in_order, open_talk
-from tests.model_server import text
+from tests.model_server import Reply, Request, error, text
 
 
 def wait_for_cleanup(talk: Talk) -> None:
@@ -106,3 +110,88 @@ def test_a_sub_agent_whose_work_conflicts_has_failed(sqlite_url: str, tmp_path: 
         wait_for_cleanup(talk)
         assert list_branches(repository) == sorted([kept, changes["branch"]])
         assert loser["changes"]["commit"] == git(repository, "rev-parse", kept)
+
+
+def test_a_retried_turn_goes_on_in_its_worktree(sqlite_url: str, tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "repository")
+    name_repository(tmp_path, repository)
+    with open_talk(sqlite_url, tmp_path, in_order(write("b", "half\n"), error(400), write("c", "rest\n"), text("Done."))) as talk:
+        assert talk.say()["status"] == "failed"
+        wait_for_cleanup(talk)
+        failed = talk.turn()["changes"]
+        assert [file["path"] for file in failed["files"]] == ["b.txt"]
+        job_id = talk.job().id
+        talk.database.write(lambda tx: dead_letters.retry(tx, talk.tenant_id, job_id))
+        talk.headway.engine.adopt(job_id)
+        talk.wait(talk.until(lambda: talk.turn()["status"] == "finished"))
+        changes = talk.turn()["changes"]
+        assert [file["path"] for file in changes["files"]] == ["b.txt", "c.txt"]
+        assert changes["base"] == failed["base"]
+
+
+def test_renamed_and_binary_files_are_part_of_the_changes(sqlite_url: str, tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "repository", a="".join(f"line {n}\n" for n in range(50)))
+    name_repository(tmp_path, repository)
+
+    def rearrange(_request: Request) -> Reply:
+        folder = next(path for path in (tmp_path / "worktrees").glob("*/*/conversation-*"))
+        (folder / "a.txt").rename(folder / "b.txt")
+        (folder / "image.png").write_bytes(b"\x89PNG\0\xff")
+        (folder / ".git").write_text("gitdir: /nowhere\n")
+        (folder / ".headway-scratch").write_text("interrupted")
+        return text("Rearranged.")
+
+    with open_talk(sqlite_url, tmp_path, rearrange) as talk:
+        changes = talk.say()["changes"]
+        assert changes["files"] == [
+            {"path": "b.txt", "added": 0, "deleted": 0, "renamed_from": "a.txt"},
+            {"path": "image.png", "added": None, "deleted": None},
+        ]
+        assert "Binary files /dev/null and b/image.png differ" in changes["diff"]
+
+
+@pytest.mark.parametrize("hostile", ["filter", "hook", "nested", "commondir"])
+def test_a_hostile_repository_runs_no_program(hostile: str, sqlite_url: str, tmp_path: Path) -> None:
+    """A repository in the workspace, where agents could have written each of these files."""
+    ran = tmp_path / "ran"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\ntouch {ran}\ncat\n")
+    program.chmod(0o755)
+    name_repository(tmp_path, "app")
+
+    def attack(_request: Request) -> Reply:
+        folder = next(path for path in (tmp_path / "worktrees").glob("*/*/conversation-*"))
+        if hostile == "nested":
+            nested = make_repository(folder / "nested")
+            git(nested, "config", "filter.x.clean", str(program))
+            (nested / ".gitattributes").write_text("* filter=x\n")
+        (folder / "b.txt").write_text("new\n")
+        return text("Done.")
+
+    with open_talk(sqlite_url, tmp_path, attack) as talk:
+        repository = make_repository(tmp_path / "workspace" / str(talk.tenant_id) / "app")
+        if hostile == "filter":
+            (repository / ".gitattributes").write_text("* filter=x\n")
+            git(repository, "config", "filter.x.smudge", str(program))
+        for key in ("core.fsmonitor", "core.sshCommand", "gpg.program", "diff.x.xfuncname"):
+            git(repository, "config", key, str(program))
+        for name in ("post-checkout", "pre-commit", "reference-transaction", "post-index-change", "post-merge"):
+            shutil.copy(program, repository / ".git" / "hooks" / name)
+        if hostile == "commondir":
+            other = make_repository(tmp_path / "workspace" / "another tenant")
+            (repository / ".git" / "commondir").write_text(str(other / ".git"))
+        turn = talk.say()
+        error_text = talk.run_row().result or ""
+        assert not ran.exists()
+        if hostile == "nested":  # the next turn can put it right
+            shutil.rmtree(next((tmp_path / "worktrees").glob("*/*/conversation-*/nested/.git")))
+            talk.server.script = text("Removed.")
+            names = [file["path"] for file in talk.say()["changes"]["files"]]
+            assert names == ["b.txt", "nested/.gitattributes", "nested/a.txt"]
+        if hostile == "hook":
+            assert [file["path"] for file in turn["changes"]["files"]] == ["b.txt"]
+        else:
+            assert turn["status"] == "failed"
+            assert {"filter": "filter.x.smudge", "nested": "nested is a repository", "commondir": "leads elsewhere"}[hostile] in (
+                error_text
+            )

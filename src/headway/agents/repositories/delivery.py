@@ -8,7 +8,7 @@ from headway.agents.repositories import worktrees
 from headway.agents.repositories.changes import FILES_LIMIT, list_files, render_diff
 from headway.agents.repositories.git import Git, GitFailed, open_git
 from headway.agents.repositories.places import find_place
-from headway.agents.repositories.worktrees import Worktree
+from headway.agents.repositories.worktrees import EmbeddedRepository, Worktree
 from headway.ledger.run import Run
 from headway.ledger.text import to_one_line
 
@@ -76,7 +76,10 @@ def choose_base(lineage: Lineage, *, continues: bool) -> str:
 def continue_branch(git: Git, worktree: Worktree, head: str) -> str:
     """Commit what an earlier turn left. If the user has merged the branch meanwhile, it continues from the user's commit."""
     own_git = worktrees.ensure(git, worktree)
-    tip = worktrees.commit_all(own_git, worktree)
+    try:
+        tip = worktrees.commit_all(own_git, worktree)
+    except EmbeddedRepository:
+        return worktree.base  # the turn can remove it
     if tip == head or not git.is_ancestor(tip, head):
         return tip
     worktrees.advance(own_git, worktree, tip, head)

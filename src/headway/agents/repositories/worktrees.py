@@ -21,6 +21,10 @@ INITIALIZING: Final = "initializing"  # the reason with which git locks a worktr
 REMOVED_SUFFIX: Final = ".removed"
 
 
+class EmbeddedRepository(GitFailed):
+    """A worktree contains another repository, which cannot be committed."""
+
+
 class Worktree(NamedTuple):
     folder: str
     branch: str
@@ -124,7 +128,9 @@ def refuse_embedded(git: Git) -> None:
         mode, _, path = entry.partition(" ")
         name = path.partition("\t")[2]
         if mode == SUBMODULE_MODE and os.path.lexists(os.path.join(git.work_tree, name, ".git")):
-            raise GitFailed(f"{to_one_line(name)[:200]} is a repository of its own, which cannot be committed.")
+            raise EmbeddedRepository(
+                f"{to_one_line(name)[:200]} is a repository of its own, which cannot be committed. Remove its .git."
+            )
 
 
 def advance(git: Git, worktree: Worktree, before: str, after: str) -> None:

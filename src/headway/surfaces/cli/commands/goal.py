@@ -14,6 +14,7 @@ from headway.ledger.text import to_one_line
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli import goal_drawing as drawing
 from headway.surfaces.cli.arguments import DOLLARS, GOAL_ID, SECONDS, SUB_GOAL_ID
+from headway.surfaces.cli.changes_view import list_diff_lines
 from headway.surfaces.cli.context import (
     TENANT_WIDE,
     CommandGroup,
@@ -84,13 +85,20 @@ def list_goals(invocation: Invocation, status: GoalStatus | None, limit: int) ->
 
 @goal.command("show")
 @click.argument("goal_id", type=GOAL_ID)
+@click.option("--diff", is_flag=True, help="Print the diff of what it changed in its repository, too.")
 @pass_invocation
-def show_goal(invocation: Invocation, goal_id: int) -> None:
+def show_goal(invocation: Invocation, goal_id: int, *, diff: bool) -> None:
     """Show a goal: its progress, its sub-goals and the latest journal entries."""
     with invocation.open_ledger() as ledger:
         document = ledger.read(goal_views.show, goal_id, invocation.settings().goals)
         entries = [entry.as_json() for entry in ledger.read(goal_views.list_entries, goal_id, drawing.LAST_ENTRIES)]
-    invocation.answer({"goal": document}, lambda: drawing.print_goal(document, entries))
+
+    def draw() -> None:
+        drawing.print_goal(document, entries)
+        if diff and document["changes"]:
+            click.echo("\n".join(list_diff_lines(document["changes"])))
+
+    invocation.answer({"goal": document}, draw)
 
 
 @goal.command("watch")
