@@ -101,13 +101,15 @@ def commit_all(git: Git, worktree: Worktree) -> str:
     ref = f"refs/heads/{worktree.branch}"
     if read_link(os.path.join(git.git_dir, "HEAD")).strip() != f"ref: {ref}":
         git.run("symbolic-ref", "HEAD", ref)
-    refuse_embedded(git)
+    refuse(list_embedded(git))
     git.run("add", "--all")
     tree = git.run("write-tree").line
     tip, tip_tree = git.run("rev-parse", f"{ref}^{{commit}}", f"{ref}^{{tree}}").line.split()
     if tree == tip_tree:
         return tip
-    refuse_embedded(git)
+    if embedded := list_embedded(git):
+        git.run("update-index", "--force-remove", "--", *embedded[:100])  # else they would stay when they are put right
+        refuse(embedded)
     commit = git.commit_tree(tree, (tip,), worktree.author, worktree.message)
     git.move_branch(worktree.branch, commit, tip)
     return commit
@@ -122,15 +124,18 @@ def remove_stale_locks(git: Git, branch: str) -> None:
                 os.unlink(path)
 
 
-def refuse_embedded(git: Git) -> None:
+def refuse(embedded: list[str]) -> None:
     """Refuse a worktree that contains another repository: git would read its configuration and run what it names."""
-    for entry in git.run("ls-files", "--stage", "-z").fields:
-        mode, _, path = entry.partition(" ")
-        name = path.partition("\t")[2]
-        if mode == SUBMODULE_MODE and os.path.lexists(os.path.join(git.work_tree, name, ".git")):
-            raise EmbeddedRepository(
-                f"{to_one_line(name)[:200]} is a repository of its own, which cannot be committed. Remove its .git."
-            )
+    if embedded:
+        name = to_one_line(embedded[0])[:200]
+        raise EmbeddedRepository(f"{name} is a repository of its own, which cannot be committed. Remove its .git.")
+
+
+def list_embedded(git: Git) -> list[str]:
+    """List the folders in the index that are repositories of their own."""
+    entries = (entry.partition("\t") for entry in git.run("ls-files", "--stage", "-z").fields)
+    names = [name for details, _, name in entries if details.startswith(SUBMODULE_MODE)]
+    return [name for name in names if os.path.lexists(os.path.join(git.work_tree, name, ".git"))]
 
 
 def advance(git: Git, worktree: Worktree, before: str, after: str) -> None:
