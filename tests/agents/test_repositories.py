@@ -191,6 +191,6 @@ def test_a_hostile_repository_runs_no_program(hostile: str, sqlite_url: str, tmp
             assert [file["path"] for file in turn["changes"]["files"]] == ["b.txt"]
         else:
             assert turn["status"] == "failed"
-            assert {"filter": "filter.x.smudge", "nested": "nested is a repository", "commondir": "leads elsewhere"}[hostile] in (
-                error_text
-            )
+            assert {"filter": "filter.x.smudge", "nested": "nested is another repository", "commondir": "leads elsewhere"}[
+                hostile
+            ] in (error_text)

@@ -120,7 +120,7 @@ async def deliver(runtime: Runtime, run: Run, end: RunEnd) -> Delivered | Perman
 
 
 def accept(step: Step, reply: Delivered) -> None:
-    """Store what the run changed, and end it. If a person has sent a message meanwhile, it goes on instead."""
+    """Store what the run changed, and end it. If a person has sent a message meanwhile, it continues instead."""
     response = step.entries[-1].message
     if step.run.unread and isinstance(response, ModelResponse) and not response.tool_calls:
         step.read_on(reply.end.answer)

@@ -39,7 +39,7 @@ from headway.agents.loop.requests import (
     ToolReturned,
     Verdict,
 )
-from headway.agents.loop.step import HALTED, Step, list_open_items
+from headway.agents.loop.step import HALT_STOP, Step, list_open_items
 from headway.agents.models.client import ModelFailed
 from headway.agents.tools.toolbox import call_external
 from headway.agents.tracing import SetAttributes, to_plan_attributes, to_result_attributes, trace_plan, trace_run, trace_tool_call
@@ -185,7 +185,7 @@ def apply_step(
     if context.guide and len(step.entries) == 1 and (message := guide.build_message(context.guide, context.history)):
         step.append(message)
     record_reply(step, reply)
-    request: Request | None = HALTED if halted else None
+    request: Request | None = HALT_STOP if halted else None
     while request is None:
         request = advance(step)
     request = step.settle(request)

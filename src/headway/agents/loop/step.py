@@ -24,7 +24,7 @@ from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
 
 BUDGET_CHECK_MS = 15_000  # how often a run that waits for budget checks again
-HALTED = Stop("halted")
+HALT_STOP = Stop("halted")
 
 
 class Step:
@@ -171,7 +171,7 @@ class Step:
 
     def settle(self, request: Request) -> Request:
         """Check that the request can be made now. A model call needs budget, and a run that waits for another gives up its slot."""
-        if self.ending is not None and request != HALTED:
+        if self.ending is not None and request != HALT_STOP:
             request = Deliver(self.ending)
         if isinstance(request, Sleep):
             self.job = jobs.delay(self.tx, self.job, min(request.until, self.find_deadline()))

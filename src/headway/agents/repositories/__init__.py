@@ -1,2 +1,2 @@
-"""Git repositories that agents work in. Every run works in a worktree and on a branch of its own; the user's checkout and branches
-are never changed."""
+"""Git repositories that agents work in. Each run has its own worktree and branch; the user's checkout and branches are never
+changed."""

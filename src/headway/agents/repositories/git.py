@@ -1,8 +1,8 @@
 """Runs git so that nothing in a repository can make it run another program or reach the network.
 
 No configuration outside the repository is read. Hooks, file system monitors, signatures, submodules and background maintenance are
-off. A repository whose configuration defines programs of its own (filters, merge or diff drivers) is refused. Git is told which
-folders to use, so a `.git` that an agent wrote is never followed.
+off. A repository whose configuration defines programs (filters, merge or diff drivers) is refused. We pass
+git its folders explicitly, so it never follows a `.git` that an agent wrote.
 """
 
 import fcntl
@@ -64,7 +64,7 @@ ENVIRONMENT: Final = {
 PROGRAM_KEYS: Final = re.compile(
     r"filter\..*\.(clean|smudge|process)|merge\..*\.driver|diff\..*\.(command|textconv)|diff\.external"
 )
-LOCKED: Final = re.compile(r"\.lock': File exists|cannot lock ref|Unable to create '[^']*\.lock'")
+LOCK_MESSAGE: Final = re.compile(r"\.lock': File exists|cannot lock ref|Unable to create '[^']*\.lock'")
 
 
 class GitFailed(HeadwayError):
@@ -166,7 +166,7 @@ def run_program(
         messages.seek(0)
         reason = to_one_line(messages.read(4 * ERROR_LIMIT).decode("utf-8", "replace").strip())[:ERROR_LIMIT]
     message = f"git {arguments[2]} failed: {reason or f'exit code {code}'}"
-    raise GitBusy(message) if LOCKED.search(reason) else GitFailed(message)
+    raise GitBusy(message) if LOCK_MESSAGE.search(reason) else GitFailed(message)
 
 
 @lru_cache(maxsize=1)

@@ -128,11 +128,11 @@ def refuse(embedded: list[str]) -> None:
     """Refuse a worktree that contains another repository: git would read its configuration and run what it names."""
     if embedded:
         name = to_one_line(embedded[0])[:200]
-        raise EmbeddedRepository(f"{name} is a repository of its own, which cannot be committed. Remove its .git.")
+        raise EmbeddedRepository(f"{name} is another repository, which cannot be committed. Remove its .git.")
 
 
 def list_embedded(git: Git) -> list[str]:
-    """List the folders in the index that are repositories of their own."""
+    """List the folders in the index that are other repositories."""
     entries = (entry.partition("\t") for entry in git.run("ls-files", "--stage", "-z").fields)
     names = [name for details, _, name in entries if details.startswith(SUBMODULE_MODE)]
     return [name for name in names if os.path.lexists(os.path.join(git.work_tree, name, ".git"))]

@@ -7,7 +7,6 @@ import click
 
 from headway.actions import goal_views, goals, jobs
 from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
-from headway.agents.repositories.places import check_repository
 from headway.ledger.goal import Decision, Goal, GoalStatus
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import to_one_line
@@ -60,7 +59,7 @@ def add_goal(
 
     def set_goal(tx: Transaction, tenant_id: int) -> Goal:
         due = tx.now + int(deadline * 1000) if deadline is not None else 0
-        checked = check_repository(new_goal, settings.get_workspace(tenant_id)) if repository else new_goal
+        checked = check_goal(new_goal, settings.get_workspace(tenant_id)) if repository else new_goal
         return goals.add(tx, tenant_id, checked._replace(deadline_at=due), settings.limits)
 
     with invocation.open_ledger() as ledger:
@@ -70,6 +69,12 @@ def add_goal(
             return
         tenant_id = ledger.scope.tenant_id
     follow_and_answer(invocation, tenant_id, goal_id)
+
+
+def check_goal(new_goal: NewGoal, workspace: str) -> NewGoal:
+    from headway.agents.repositories.places import check_repository  # noqa: PLC0415  few goals name a repository
+
+    return check_repository(new_goal, workspace)
 
 
 @goal.command("list")
