@@ -69,20 +69,22 @@ def test_a_turn_works_on_a_branch_of_its_conversation(sqlite_url: str, tmp_path:
         assert show(repository, branch, "d") == "the user's"
 
 
-def test_the_work_of_a_sub_agent_is_merged_into_its_parents_branch(sqlite_url: str, tmp_path: Path) -> None:
+def test_the_work_of_a_sub_agent_is_merged_into_its_parents_branch(database_url: str, tmp_path: Path) -> None:
     repository = make_repository(tmp_path / "repository")
     head = git(repository, "rev-parse", "HEAD")
     name_repository(tmp_path, repository)
     script = by_role(
         index=by_transcript(write("a", "pending\n"), delegate_call("dig"), text("Dug.")), researcher=write_and_end(b="a hole\n")
     )
-    with open_talk(sqlite_url, tmp_path, script) as talk:
+    with open_talk(database_url, tmp_path, script) as talk:
         changes = talk.say("Dig a hole.")["changes"]
         (child,) = list_sub_agents(talk).values()
         (result,) = list_tool_answers(talk.server.requests[-1], "delegate")
         assert (result["status"], result["changes"]["merged"]) == ("completed", True)
         assert result["changes"]["files"] == [{"path": "b.txt", "added": 1, "deleted": 0}]
         assert "+a hole" in result["changes"]["diff"]
+        opening = next(request.texts[1] for request in talk.server.requests if "[DELEGATION CONTEXT]" in request.texts[1])
+        assert f"Repository: your workspace is your own branch of it, headway/agent-{child.id[:8]}." in opening
         branch = changes["branch"]
         assert list_subjects(repository, branch) == [f"Merge headway/agent-{child.id[:8]}: dig", "dig", "Dig a hole."]
         assert [file["path"] for file in changes["files"]] == ["a.txt", "b.txt"]
@@ -110,6 +112,25 @@ def test_a_sub_agent_whose_work_conflicts_has_failed(sqlite_url: str, tmp_path: 
         wait_for_cleanup(talk)
         assert list_branches(repository) == sorted([kept, changes["branch"]])
         assert loser["changes"]["commit"] == git(repository, "rev-parse", kept)
+
+
+def test_nothing_is_committed_while_everything_is_halted(sqlite_url: str, tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "repository")
+    name_repository(tmp_path, repository)
+    with open_talk(sqlite_url, tmp_path, text("")) as talk:
+
+        def halt_and_answer(_request: Request) -> Reply:
+            talk.halt()
+            return text("Done.")
+
+        talk.server.script = in_order(write("b", "new\n"), halt_and_answer)
+        assert talk.say()["status"] == "running"
+        branch = f"headway/conversation-{talk.conversation_id}"
+        assert list_subjects(repository, branch) == []
+        talk.unhalt()
+        talk.headway.nudge()
+        talk.wait(talk.until(lambda: talk.turn()["status"] == "finished"))
+        assert list_subjects(repository, branch) == ["Do it."]
 
 
 def test_a_retried_turn_goes_on_in_its_worktree(sqlite_url: str, tmp_path: Path) -> None:

@@ -77,10 +77,20 @@ def render_envelope(tx: Transaction, parent: Run, child: Run, limits: Limits) ->
         f"Original request: {format_inline(get_original_request(tx, parent), REQUEST_LIMIT)}",
         f"Delegated by: {format_inline(parent.role)}",
         f"Pipeline depth: {child.depth}/{limits.depth}",
+        *describe_repository(child),
         *(tx.try_read(lambda tx: render_memories(tx, scope)) or []),
         *(tx.try_read(lambda tx: render_open_todos(tx, scope)) or []),
     ]
     return format_frame("DELEGATION CONTEXT", lines, "END DELEGATION CONTEXT")
+
+
+def describe_repository(child: Run) -> list[str]:
+    """Say how work in a repository is delivered, if the sub-agent works in one."""
+    if not child.repository:
+        return []
+    from headway.agents.repositories.places import get_branch  # noqa: PLC0415  most runs have none
+
+    return [f"Repository: your workspace is your own branch of it, {get_branch(child)}. What you change is committed when you end."]
 
 
 def get_original_request(tx: Transaction, parent: Run) -> str:

@@ -54,7 +54,7 @@ def check_path(workspace: str, path: str) -> str:
     resolved = os.path.realpath(os.path.join(root, path))
     if not is_inside(resolved, root):
         raise Invalid(f"repository: {text.to_one_line(path)[:200]} is not inside the workspace.")
-    if not has_commit(read_place(resolved)):
+    if not has_commit(read_place(resolved, path)):
         raise Invalid(f"repository: {text.to_one_line(path)[:200]} has no commit yet. Make one first.")
     return os.path.relpath(resolved, root)
 
@@ -69,13 +69,14 @@ def find_place(workspace: str, repository: str) -> RepositoryPlace:
     path = os.path.realpath(os.path.join(root, repository))
     if not os.path.isabs(repository) and not is_inside(path, root):
         raise Invalid(f"The repository {text.to_one_line(repository)[:200]} is not inside the workspace any more.")
-    place = read_place(path)
+    place = read_place(path, repository)
     if is_inside(path, root):
         check_contained(place)
     return place
 
 
-def read_place(path: str) -> RepositoryPlace:
+def read_place(path: str, name: str) -> RepositoryPlace:
+    """Find the folders of the repository at a path, which the caller knows by another name."""
     git_dir = os.path.join(path, ".git")
     if not os.path.lexists(git_dir):
         git_dir = path  # a bare repository
@@ -85,7 +86,7 @@ def read_place(path: str) -> RepositoryPlace:
         common = read_link(os.path.join(git_dir, "commondir")).strip()
         common_dir = os.path.join(git_dir, common)
         if not common or not os.path.exists(os.path.join(common_dir, "objects")):
-            raise Invalid(f"{text.to_one_line(path)[:200]} is not a git repository.")
+            raise Invalid(f"repository: {text.to_one_line(name)[:200]} is not a git repository.")
         return RepositoryPlace(path, os.path.realpath(git_dir), os.path.realpath(common_dir))
     return RepositoryPlace(path, os.path.realpath(git_dir), os.path.realpath(git_dir))
 

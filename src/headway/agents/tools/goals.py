@@ -6,7 +6,6 @@ from pydantic import Field
 
 from headway.actions import goals, runs, spending
 from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
-from headway.agents.repositories.places import check_repository
 from headway.agents.tools.agents import has_run
 from headway.agents.tools.arguments import Arguments, NonEmptyText
 from headway.agents.tools.execution import Execution
@@ -38,6 +37,8 @@ def set_goal(tx: Transaction, execution: Execution, arguments: SetGoal) -> dict[
     """Set a goal, which starts at once if the agent answers a turn. Another agent's goal is treated like one that it discovered."""
     new = NewGoal(arguments.description, arguments.success_criteria, arguments.priority, repository=arguments.repository)
     if new.repository:
+        from headway.agents.repositories.places import check_repository  # noqa: PLC0415  few goals name a repository
+
         new = check_repository(new, execution.tenant_workspace or execution.workspace)
     run = runs.get(tx, execution.scope.tenant_id, execution.run_id or "")
     evidence = describe_origin(run)

@@ -9,7 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions import goal_views, goals, runs
-from headway.agents.repositories.places import check_repository
 from headway.ledger.goal import Goal
 from headway.ledger.run import Limits
 from headway.ledger.text import MAX_INTEGER
@@ -37,8 +36,11 @@ async def set_goal(request: Request) -> Response:
     settings = call.headway.settings
 
     def add(tx: Transaction, tenant_id: int) -> Goal:
-        checked = check_repository(new_goal, settings.get_workspace(tenant_id)) if new_goal.repository else new_goal
-        return goals.add(tx, tenant_id, checked, settings.limits)
+        if not new_goal.repository:
+            return goals.add(tx, tenant_id, new_goal, settings.limits)
+        from headway.agents.repositories.places import check_repository  # noqa: PLC0415  few goals name a repository
+
+        return goals.add(tx, tenant_id, check_repository(new_goal, settings.get_workspace(tenant_id)), settings.limits)
 
     return await answer_with_goal(call, add, 201)
 
