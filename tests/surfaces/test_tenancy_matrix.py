@@ -365,6 +365,7 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "chat": lambda ids: conversation_flags(ids, "hello"),
     "mcp": lambda ids: [["--turn", ids.turn], *conversation_flags(ids)],
     "turn cancel": lambda ids: [[ids.turn]],
+    "turn show": lambda ids: [[ids.turn]],
     "turn send": lambda ids: [[ids.turn, "hello"]],
     "agents send": lambda ids: [[ids.job, "hello"]],
 }
