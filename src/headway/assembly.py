@@ -13,6 +13,7 @@ from uuid import uuid4
 from headway.actions import conversations, idempotency, jobs, spending, tenants, turns
 from headway.actions.live_text import LiveText
 from headway.actions.people import steering
+from headway.agents.checks.runner import CheckRunner
 from headway.agents.instructions import role_files
 from headway.agents.instructions.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
 from headway.agents.instructions.skills import SkillFolders
@@ -25,6 +26,7 @@ from headway.agents.tools import catalogue
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.execution import Execution, ResolvedScope
 from headway.agents.tools.external_loop import ExternalLoop, place_loop
+from headway.agents.tools.programs.sandbox import probe
 from headway.engine import Engine
 from headway.feed import Feed
 from headway.ledger.attachment import Attachment, build_attachment
@@ -70,8 +72,9 @@ class Headway:
         self.redact = build_redactor(settings, *(secret for config in self.mcp_configs for secret in config.secrets))
         self.models_by_name = models or {}  # models that the settings name and that are missing here are built
         has_announcements = not is_sqlite(settings.database_url)
-        access = ExternalAccess(settings.http_allow, settings.commands)
+        access = ExternalAccess(settings.http_allow, settings.commands, settings.sandbox)
         self.toolbox = catalogue.build_toolbox(access, Path(settings.home, "tools"), tools)
+        self.checks = CheckRunner(access, self.toolbox)
         self.policy = PolicyFile(os.path.join(settings.home, POLICY_FILE_NAME))
         self.permission = Permission(self.policy, self.toolbox, settings.get_workspace)
         self.remote_tools = self.toolbox.only(REMOTE_FAMILIES)
@@ -108,6 +111,8 @@ class Headway:
         lower case (home="…", model="…", budget_usd=2). They override the environment.
         """
         loaded_settings = load({name: None if value is None else str(value) for name, value in settings.items()})
+        if loaded_settings.commands:
+            await asyncio.to_thread(probe)  # starts a process, which the event loop must not wait for
         headway = cls(loaded_settings, models, tools, mcp)
         try:
             headway.start()
@@ -130,7 +135,7 @@ class Headway:
         scope, folder = resolved.scope, self.settings.task_folder
         workspace, skills = self.settings.get_workspace(scope.tenant_id), self.skills.find(scope.tenant_id)
         execution = Execution(self.database, folder, scope, role, resolved.conversation_uuid, workspace)
-        return execution._replace(policy=self.policy, redact=self.redact, skills=skills)
+        return execution._replace(policy=self.policy, redact=self.redact, skills=skills, checks=self.checks)
 
     def close(self) -> None:
         """Close the database. Call `stop_agents` first."""
@@ -154,6 +159,7 @@ class Headway:
         self.engine.start(alone=alone)
 
     def _load(self) -> None:
+        probe()  # starts a process, which no transaction should wait for
         self.runtime.models.preload()
 
     async def agents_ready(self) -> None:
@@ -200,6 +206,7 @@ class Headway:
             self._stream_text,
             self.prepare_tools,
             self.nudge,
+            self.checks,
             self.tracer,
             settings.worktrees,
         )

@@ -15,6 +15,7 @@ from headway.ledger.errors import SettingsError, UntrustedFolder
 from headway.ledger.goal import DiscoveryPolicy, GoalLimits
 from headway.ledger.redaction import MIN_SECRET_LENGTH, Redactor
 from headway.ledger.run import NANOS_PER_DOLLAR, REHEARSAL_MODEL, Limits
+from headway.ledger.sandbox import MEBIBYTE, MEMORY_MIB, PROCESSES, SANDBOX_MODES, Sandbox
 from headway.ledger.tenancy import TASK_FOLDER
 from headway.ledger.tiers import (
     MAX_TOKENS,
@@ -56,7 +57,8 @@ class Settings(NamedTuple):
     goals: GoalLimits
     restart_stagger_s: float
     http_allow: tuple[str, ...]  # hosts that http_get may request; empty: no such tool
-    commands: tuple[str, ...]  # programs that run_command may run; empty: no such tool
+    commands: tuple[str, ...]  # programs that agents may run; empty: no such tools
+    sandbox: Sandbox  # for the programs that agents run
     workspace: str  # holds one folder per tenant, for its agents' files
     host: str
     port: int
@@ -119,6 +121,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     home = folder("home", ".headway")
     tables = load_tier_tables(os.path.join(home, "models.toml"))
     names = choose_models(get, tables)
+    workspace = folder("workspace", os.path.join(home, "workspace"))
     host, port = get("host", "127.0.0.1"), parse_port(get("port", "8484"))
     settings = Settings(
         home=home,
@@ -139,7 +142,8 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         restart_stagger_s=amount("restart_stagger_s", 2),
         http_allow=parse_list(get("http_allow", "")),
         commands=parse_list(get("commands", "")),
-        workspace=folder("workspace", os.path.join(home, "workspace")),
+        sandbox=build_sandbox(get, (home, workspace)),
+        workspace=workspace,
         host=host,
         port=port,
         url=parse_url(get("url", build_local_url(host, port))),
@@ -171,6 +175,21 @@ def read_dotenv(inspection: trust.Inspection) -> Mapping[str, str | None]:
         if value is not None and not variable.startswith(PREFIX):
             os.environ.setdefault(variable, value)  # providers' libraries read their keys from the environment
     return dotenv
+
+
+def build_sandbox(get: Callable[[str, str], str], hidden: tuple[str, ...]) -> Sandbox:
+    """Read the settings of the sandbox. It hides the home and the workspaces, apart from the one that a program works in."""
+    mode, shown = get("sandbox", Sandbox().mode), parse_list(get("sandbox_read", ""))
+    if mode not in SANDBOX_MODES:
+        raise SettingsError(f"HEADWAY_SANDBOX must be {', '.join(SANDBOX_MODES[:-1])} or {SANDBOX_MODES[-1]}, not {mode[:40]!r}.")
+    if wrong := [path for path in shown if not os.path.isabs(path)]:
+        raise SettingsError(f"HEADWAY_SANDBOX_READ must be a comma-separated list of absolute paths; {wrong[0][:80]!r} is not one.")
+
+    def size(name: str, default: int, minimum: int) -> int:
+        return int(parse_number(PREFIX + name.upper(), get(name, str(default)), minimum, 10_000_000, integer_only=True))
+
+    memory, processes = size("sandbox_memory_mib", MEMORY_MIB, 16), size("sandbox_processes", PROCESSES, 1)
+    return Sandbox(mode, tuple(map(os.path.normpath, shown)), hidden=hidden, memory=memory * MEBIBYTE, processes=processes)
 
 
 def build_limits(count: Callable[..., int], amount: Callable[..., float]) -> Limits:

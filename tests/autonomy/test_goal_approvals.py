@@ -58,7 +58,7 @@ def test_a_sub_agent_that_waits_is_not_stuck_and_others_go_on(sqlite_url: str, t
         pursuit.set_goal()
         pursuit.until(lambda: list_open(pursuit) and pursuit.statuses().get("draw") == "completed")
         before = pursuit.sub_goal("dig")
-        pursuit.until(lambda: pursuit.sub_goal("dig").checks > before.checks + 2)
+        pursuit.until(lambda: pursuit.sub_goal("dig").check_ins > before.check_ins + 2)
         assert pursuit.sub_goal("dig").interventions == before.interventions
         decide(pursuit, "approve")
         assert pursuit.wait_until_ended().status == "completed"

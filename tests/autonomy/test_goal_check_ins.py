@@ -56,7 +56,7 @@ def test_an_agent_that_makes_progress_is_left_alone(sqlite_url: str, tmp_path: P
     script = by_part({"dig": in_order(*[calls(("now", {}))] * 6, gate.before(text("A hole.")))}, plan=plan(agent("dig")))
     with open_pursuit(sqlite_url, tmp_path, script, **SOON) as pursuit:
         pursuit.set_goal()
-        pursuit.until(lambda: len(pursuit.list_requests("work")) == 7 and pursuit.sub_goal("dig").checks >= 2)
+        pursuit.until(lambda: len(pursuit.list_requests("work")) == 7 and pursuit.sub_goal("dig").check_ins >= 2)
         gate.open()
         assert pursuit.wait_until_ended().status == "completed"
         assert pursuit.journal("intervened") == []
@@ -140,7 +140,7 @@ def test_the_interval_doubles_with_every_look(database_url: str, tmp_path: Path)
             job = jobs.get(tx, pursuit.tenant_id, run_id)
             for sub_goal in goal_store.list_sub_goals(tx, pursuit.tenant_id, pursuit.goal_id):
                 if job.state == "delayed":
-                    seen[sub_goal.checks] = job.due_at - sub_goal.checked_at
+                    seen[sub_goal.check_ins] = job.due_at - sub_goal.checked_at
             return 2 in seen
 
         pursuit.until(lambda: pursuit.database.read(look))

@@ -34,6 +34,7 @@ class NewGoal(NamedTuple):
     budget: int = 0
     deadline_at: int = 0
     repository: str = ""  # a path inside the tenant's workspace, which the caller has checked
+    checks: str = ""  # JSON: what must hold at its end
 
 
 def add(
@@ -103,6 +104,8 @@ def insert(tx: Transaction, tenant_id: int, new_goal: NewGoal, source: GoalSourc
             updated_at=tx.now,
             ended_at=0,
             repository=new_goal.repository,
+            checks=new_goal.checks,
+            proof="unproven" if new_goal.checks else "none",
         ),
     )
     data = {"source": source, "description": goal.description, "success_criteria": goal.success_criteria, "evidence": evidence}

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from headway.ledger.check import decode_checks
 from headway.ledger.events import Event, encode_json, join_json
 from headway.ledger.goal import Goal, JournalEntry
 from headway.ledger.run import to_dollars
@@ -38,6 +39,8 @@ def build_summary(goal: Goal, cost: int) -> dict[str, Any]:
         "source": goal.source,
         "description": goal.description,
         "success_criteria": goal.success_criteria,
+        "checks": decode_checks(goal.checks),
+        "proof": goal.proof,
         "evidence": goal.evidence,
         "status": goal.status,
         "priority": goal.priority,

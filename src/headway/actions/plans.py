@@ -92,4 +92,6 @@ def build_sub_goal(goal: Goal, step: PlannedStep) -> SubGoal:
         priority=step.priority,
         expected_value=step.expected_value,
         cost_limit=step.cost_limit,
+        checks=step.checks,
+        proof="unproven" if step.checks else "none",
     )

@@ -97,5 +97,5 @@ def skip(tx: Transaction, sub_goal: SubGoal, reason: str) -> SubGoal:
 
 def mark_pending(tx: Transaction, sub_goal: SubGoal, **changes: Any) -> SubGoal:
     """Make a sub-goal pending again after a start that led nowhere."""
-    initial_values = {"run_id": None, "cost": 0, "interrupted": 0, "started_at": 0, "checks": 0}
+    initial_values = {"run_id": None, "cost": 0, "interrupted": 0, "started_at": 0, "check_ins": 0}
     return change(tx, sub_goal, status="pending", **{**changes, **initial_values})

@@ -1,9 +1,10 @@
 """The operations of the ledger: add, change, end and remove todos."""
 
 import os
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from headway.actions import conversations
+from headway.actions.proof import receipts, rules
 from headway.actions.turn_state import check_room, count_open_items, emit_queue_at_commit
 from headway.ledger import graph
 from headway.ledger.errors import Conflict, Invalid, Leased, LeaseLost, NotFound, TurnRowsStay
@@ -17,6 +18,16 @@ from headway.storage.transaction import Transaction
 BATCH_LIMIT = 500
 DEPENDENCY_LIMIT = 100
 POSITIONED_LIMIT = 20
+
+
+class Override(NamedTuple):
+    """A person's reason to complete a todo without its checks."""
+
+    reason: str = ""
+    person: str = ""
+
+
+NO_OVERRIDE = Override()
 
 
 def add(tx: Transaction, tenant_id: int, draft: Draft) -> Todo:
@@ -51,14 +62,24 @@ def check_positioned(count: int) -> None:
 
 
 def change(
-    tx: Transaction, tenant_id: int, todo_id: int, changes: Change, lease_token: str | None = None, *, force: bool = False
+    tx: Transaction,
+    tenant_id: int,
+    todo_id: int,
+    changes: Change,
+    lease_token: str | None = None,
+    *,
+    force: bool = False,
+    override: Override = NO_OVERRIDE,
 ) -> Todo:
-    """Apply the change. If nothing differs, nothing is stored or emitted."""
+    """Apply the change. If nothing differs, nothing is stored or emitted.
+
+    Completing a todo that has checks raises ChecksRequired, unless the transaction has their results or a person overrides them.
+    """
     if changes.depends_on is not UNSET:
         todo_store.lock_graph(tx, tenant_id)  # before the todo, or two changes of dependencies would deadlock
     old = get_locked(tx, tenant_id, todo_id)
     check_lease(tx, tenant_id, old, lease_token, force=force)
-    new = changes.apply_to(old, tx.now)
+    new = rules.apply_proof(tx, old, changes.apply_to(old, tx.now), override.reason)
     if changes.depends_on is not UNSET:
         new = set_dependencies(tx, tenant_id, new, changes.depends_on)
     if changes.position is not UNSET and changes.position != old.position:
@@ -68,6 +89,8 @@ def change(
     if new == old:
         return old
     new = new._replace(updated_at=tx.now)
+    if new.proof == "overridden" != old.proof:
+        receipts.override(tx, tenant_id, new, *override)
     todo_store.update(tx, tenant_id, old, new)
     if new.status != "in_progress":
         lease_store.delete(tx, tenant_id, todo_id)
@@ -91,11 +114,12 @@ def end(
     lease_token: str | None = None,
     *,
     force: bool = False,
+    override: Override = NO_OVERRIDE,
 ) -> Todo:
     """Complete or cancel a todo. Ending it a second time the same way is an error, because the caller evidently does not know."""
     check_not_already_ended(get_locked(tx, tenant_id, todo_id), status)
     changes = Change(status=status, outcome=UNSET if outcome is None else outcome)
-    return change(tx, tenant_id, todo_id, changes, lease_token, force=force)
+    return change(tx, tenant_id, todo_id, changes, lease_token, force=force, override=override)
 
 
 def remove(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | None = None, *, force: bool = False) -> Todo:
@@ -103,6 +127,7 @@ def remove(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | Non
     if todo.turn_id is not None:
         raise TurnRowsStay
     check_lease(tx, tenant_id, todo, lease_token, force=force)
+    rules.refuse_drop(tx, todo)
     dependant_ids = todo_store.list_dependants(tx, tenant_id, todo_id)
     todo_store.delete(tx, tenant_id, todo)
     tx.emit(build_todo_event(tenant_id, todo, "deleted"))

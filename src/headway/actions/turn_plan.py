@@ -28,6 +28,7 @@ class PlanItem(NamedTuple):
     completion_criteria: str = ""
     agent_type: str | None = None
     order: int | None = None  # counts from 1; None: at the end
+    checks: str = ""  # JSON
 
 
 class CreatedItems(NamedTuple):
@@ -63,6 +64,7 @@ def insert_item(tx: Transaction, scope: Scope, conversation_id: int, turn_id: st
         agent_id=scope.agent_id,
         conversation_id=conversation_id,
         turn_id=turn_id,
+        checks=item.checks,
     )
     return todo_store.insert(tx, scope.tenant_id, draft.checked(), todos.make_uuid())
 

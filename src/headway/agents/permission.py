@@ -1,23 +1,28 @@
 """Applies the policy to tool calls, and a person's decisions to proposed ones."""
 
 import json
+import logging
 import os
 import shlex
 from collections.abc import Callable
+from functools import partial
 from glob import escape
 from typing import Any, Final, NamedTuple
 
 from headway.actions.people import approvals
 from headway.actions.people.approvals import ApprovalDecision
+from headway.agents.checks.completion import Prover
 from headway.agents.policy_file import PolicyFile
 from headway.agents.tools.arguments import Arguments
 from headway.agents.tools.execution import Execution, find_current_execution
-from headway.agents.tools.toolbox import Result, Tool, Toolbox, parse_arguments, to_result, validate_call
+from headway.agents.tools.toolbox import Result, Tool, Toolbox, call_in_transaction, parse_arguments, to_result, validate_call
 from headway.agents.transcripts.transcript import to_storable
-from headway.ledger.errors import Conflict, Invalid, NotFound
+from headway.ledger.errors import Conflict, Invalid, NotFound, StorageError
 from headway.ledger.permission import ALLOW_RULING, Approval, PolicyCall, Rule, Ruling
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
+
+log = logging.getLogger("headway.tools")
 
 RULE_LENGTH: Final = 1_000  # characters of an argument in a rule that Headway writes
 
@@ -73,7 +78,16 @@ async def call_without_run(toolbox: Toolbox, name: str, arguments: dict[str, Any
         refusal = await execution.database.read(lambda tx: find_refusal(tx, tool, arguments, execution))
         if refusal:
             return to_result(tool.refuse(refusal))
-    return await toolbox.call(name, arguments)
+    if execution is None or execution.checks is None or tool.in_transaction is None:
+        return await toolbox.call(name, arguments)
+    prover = Prover(execution.checks, execution, execution.scope.agent_id)
+    try:
+        return await prover.write(execution.database.write, partial(call_in_transaction, tool, arguments, execution))
+    except StorageError as error:
+        log.warning("tool %s: %s", tool.name, error)
+        return to_result(tool.refuse(str(error)))
+    except Invalid as error:  # its checks may not run here
+        return to_result(tool.refuse(str(error)))
 
 
 def find_tenant_name(tx: Transaction, tenant_id: int) -> str:
@@ -158,6 +172,8 @@ class Permission(NamedTuple):
 
     def build_rule(self, tx: Transaction, approval: Approval, tool: Tool, arguments: Arguments) -> tuple[PolicyCall, Rule]:
         """Return the call as the policy sees it, and the rule that allows it from now on."""
+        if tool.no_rule:
+            raise Conflict(tool.no_rule)
         tenant = find_tenant_name(tx, approval.tenant_id)
         call = describe_call(tool, arguments, approval.role, tenant, self.find_workspace(approval.tenant_id))
         rule = build_allow_rule(call, tool)

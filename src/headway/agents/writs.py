@@ -8,7 +8,7 @@ from typing import NamedTuple
 from headway.actions import references, schedules, todos, turn_plan, views
 from headway.actions.schedules import Timing
 from headway.agents.instructions.roles import Role
-from headway.ledger.errors import HeadwayError, Invalid
+from headway.ledger.errors import ChecksRequired, HeadwayError, Invalid
 from headway.ledger.framing import format_frame, format_inline
 from headway.ledger.schedule import Schedule
 from headway.ledger.scope import TENANT_WIDE, Scope, Selection
@@ -16,7 +16,7 @@ from headway.ledger.todo import OPEN_STATUSES, Change, Draft, Todo
 from headway.ledger.writ_parser import QuoteCheck, Writ, is_never_quoted, list_agent_lines, parse
 from headway.storage.stores import schedules as schedule_store
 from headway.storage.stores import todos as todo_store
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import AgentRights, Transaction
 
 LIST_LIMIT = 50
 TENANT_WIDE_FLAG = "--tenant-wide"
@@ -40,6 +40,8 @@ class AgentAccess(NamedTuple):
     plans: bool = False  # /todo add and /todo list work on the turn's plan, for models that cannot call the plan tools
     is_quoted: QuoteCheck = is_never_quoted  # whether the run has read the line, which is then text
     find_refusal: Callable[[Writ], str] = lambda _writ: ""  # why the policy does not let the writ run
+    refusals: Mapping[int, str] = {}  # why the checks of these todos may not run
+    rights: AgentRights = AgentRights(lambda: "")
 
 
 def run_text(tx: Transaction, scope: Scope, role: Role, text: str, access: AgentAccess | None = None) -> WritOutcome:
@@ -48,7 +50,11 @@ def run_text(tx: Transaction, scope: Scope, role: Role, text: str, access: Agent
     parsed = parse(text, access.is_quoted)
     own_writs = [writ for writ in parsed.writs if not writ.is_quoted]
     indexes = count()
-    answers = [run_writ(tx, scope, role, writ, access, indexes) for writ in own_writs[:WRITS_LIMIT]]
+    tx.agent = access.rights
+    try:
+        answers = [run_writ(tx, scope, role, writ, access, indexes) for writ in own_writs[:WRITS_LIMIT]]
+    finally:
+        tx.agent = None
     if more := len(own_writs) - len(answers):
         answers.append(
             format_frame("/todo", [f"ERR: at most {WRITS_LIMIT} writs in one text; the last {more} did not run"], "END TODO")
@@ -61,7 +67,7 @@ def run_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ, access: Agen
     if writ.word in ENDS and (refusal := access.find_refusal(writ)):
         return format_frame(f"/{writ.word}", [f"ERR: {refusal}"], ENDS[writ.word])
     if writ.word == "todo":
-        return run_todo_writ(tx, scope, role, writ, PLAN_VERBS if access.plans and scope.turn_id else VERBS)
+        return run_todo_writ(tx, scope, role, writ, access)
     if writ.word == "schedule":
         return run_schedule_writ(tx, scope, role, writ)
     if not writ.complete:
@@ -137,7 +143,9 @@ def format_schedule(schedule: Schedule) -> str:
     return f"{format_inline(schedule.name)} [{'paused' if schedule.paused else 'active'}] {format_inline(when)}"
 
 
-def run_todo_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ, verbs: Mapping[str, "TodoVerb"]) -> str:
+def run_todo_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ, access: AgentAccess) -> str:
+    """Run a writ on the ledger. ChecksRequired propagates: the caller runs the checks, and then all writs of the text again."""
+    verbs = PLAN_VERBS if access.plans and scope.turn_id else VERBS
     verb, _, arguments = writ.rest.partition(" ")
     head = f"/todo {verb}" if verb in verbs else "/todo"
     try:
@@ -148,6 +156,10 @@ def run_todo_writ(tx: Transaction, scope: Scope, role: Role, writ: Writ, verbs: 
         if verb not in verbs:
             raise Invalid(f"unknown verb; known: {', '.join(verbs)}")
         lines = tx.attempt(lambda tx: verbs[verb](tx, scope, arguments.strip(), writ.body))
+    except ChecksRequired as error:
+        if error.todo_id not in access.refusals:
+            raise
+        lines = [f"ERR: {format_inline(access.refusals[error.todo_id])}"]
     except HeadwayError as error:
         lines = [f"ERR: {format_inline(str(error))}"]
     return format_frame(head, lines, "END TODO")

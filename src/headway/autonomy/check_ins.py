@@ -27,7 +27,7 @@ class InterventionForm(Form):
 
 def compute_due_at(sub_goal: SubGoal, limits: GoalLimits) -> int:
     """Return when the next check-in is due. The interval doubles with every check-in."""
-    return sub_goal.checked_at + min(limits.check_in_ms << min(sub_goal.checks, 20), MAX_INTERVAL_MS)
+    return sub_goal.checked_at + min(limits.check_in_ms << min(sub_goal.check_ins, 20), MAX_INTERVAL_MS)
 
 
 def check_progress(tx: Transaction, sub_goal: SubGoal, run: Run, limits: GoalLimits) -> tuple[dict[str, int], str]:
@@ -36,7 +36,7 @@ def check_progress(tx: Transaction, sub_goal: SubGoal, run: Run, limits: GoalLim
     A stuck sub-agent's check-in ends only when the model has decided on an intervention.
     """
     effects = run_store.count_succeeded_effects(tx, sub_goal.tenant_id, run.id)
-    changes = {"checks": sub_goal.checks + 1, "checked_at": tx.now}
+    changes = {"check_ins": sub_goal.check_ins + 1, "checked_at": tx.now}
     if effects > sub_goal.progress_effects or run.status == "queued" or waiting.is_person_needed(tx, run):
         return {**changes, "progress_at": tx.now, "progress_steps": run.iterations, "progress_effects": effects}, ""
     if run.iterations - sub_goal.progress_steps >= STUCK_STEPS:

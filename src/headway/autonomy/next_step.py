@@ -1,15 +1,20 @@
 """Derive the next action for a goal from its rows. Actions that need no model are applied here, and then the checks run again."""
 
+import json
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from headway.actions import goals, journal, plans, runs, sub_goals
+from headway.actions.proof import goal_proof
+from headway.agents.checks.kinds import NO_SANDBOX
+from headway.agents.checks.runner import CheckSubject
 from headway.agents.delegation import Assignment, start_sub_agent
 from headway.agents.loop.structured import FormResult
 from headway.agents.transcripts import transcript
 from headway.autonomy import check_ins, evaluator, planner, prompts, resumption
-from headway.autonomy.pursuit_step import AskQuestion, CommitWork, PursuitStep, Rest, WorkInline
+from headway.autonomy.pursuit_step import AskQuestion, CommitWork, PursuitStep, Rest, RunChecks, WorkInline
+from headway.ledger.check import ReceiptDraft, decode_checks
 from headway.ledger.errors import Invalid
 from headway.ledger.goal import Goal, SubGoal, find_replan_reason, has_replan_reason
 from headway.ledger.text import to_one_line
@@ -20,7 +25,7 @@ from headway.storage.stores import runs as run_store
 REASON_LIMIT: Final = 1_000
 
 
-def advance(step: PursuitStep) -> AskQuestion | WorkInline | CommitWork | Rest | None:
+def advance(step: PursuitStep) -> AskQuestion | RunChecks | WorkInline | CommitWork | Rest | None:
     if step.goal.status == "paused" and not step.is_out_of_budget:
         return Rest()
     for check in CHECKS:
@@ -35,7 +40,7 @@ class Clear(NamedTuple):
 
 
 CLEAR: Final = Clear()
-CheckResult = AskQuestion | WorkInline | CommitWork | Rest | Clear | None
+CheckResult = AskQuestion | RunChecks | WorkInline | CommitWork | Rest | Clear | None
 
 
 def enforce_bounds(step: PursuitStep) -> CheckResult:
@@ -165,6 +170,32 @@ def start_agents(step: PursuitStep) -> CheckResult:
     return None
 
 
+def prove_outcomes(step: PursuitStep) -> CheckResult:
+    """Judge the next ended sub-goal that has checks by these. No model is asked then."""
+    sub_goal = next((sub_goal for sub_goal in step.list_unjudged() if sub_goal.checks), None)
+    if sub_goal is None:
+        return CLEAR
+    outcome = json.loads(sub_goal.outcome or "{}")
+    data = outcome.get("data")
+    checks = decode_checks(sub_goal.checks)
+    subject = CheckSubject("sub_goal", sub_goal.id, sub_goal.description, checks, outcome.get("summary") if data is None else data)
+    return run_checks(step, subject, partial(apply_outcome_receipt, sub_goal_id=sub_goal.id))
+
+
+def apply_outcome_receipt(step: PursuitStep, receipt: ReceiptDraft, sub_goal_id: int) -> None:
+    sub_goal = step.find(sub_goal_id)
+    if sub_goal.divergence is None and receipt.covers(decode_checks(sub_goal.checks)):
+        goal_proof.judge_sub_goal(step.tx, step.goal, sub_goal, receipt)
+
+
+def run_checks(step: PursuitStep, subject: CheckSubject, apply: Callable[[PursuitStep, ReceiptDraft], None]) -> RunChecks | None:
+    """Run checks in the sandbox. Without one, an operator has to decide, because a goal has no one to approve the commands."""
+    if step.runtime.checks.needs_approval(subject.checks):
+        goals.escalate(step.tx, step.goal, "escalation", f"The checks of {subject.title[:200]!r} need a sandbox. {NO_SANDBOX}")
+        return None
+    return RunChecks(subject, apply)
+
+
 def evaluate_outcomes(step: PursuitStep) -> CheckResult:
     """Judge the next ended sub-goal with a model. Runs after new sub-agents have been started, so that they need not wait."""
     unjudged = step.list_unjudged()
@@ -241,6 +272,9 @@ def conclude(step: PursuitStep) -> CheckResult:
     if step.commit_error:
         goals.pause_for_fault(tx, goal, step.job, step.commit_error)
         return None
+    if goal.checks:
+        subject = CheckSubject("goal", goal.id, goal.description, decode_checks(goal.checks), build_summary(step.known))
+        return run_checks(step, subject, apply_goal_receipt)
     if goal.success_criteria:
         return AskQuestion(evaluator.build_goal_question(goal, step.known), apply_verdict)
     goals.complete(tx, goal, build_summary(step.known))
@@ -254,6 +288,13 @@ def apply_verdict(step: PursuitStep, result: FormResult[evaluator.VerdictForm]) 
         goals.save(step.tx, step.goal._replace(replan_why=missing))
     else:
         goals.complete(step.tx, step.goal, build_summary(step.known))
+
+
+def apply_goal_receipt(step: PursuitStep, receipt: ReceiptDraft) -> None:
+    if receipt.covers(decode_checks(step.goal.checks)):
+        goal = goal_proof.prove_goal(step.tx, step.goal, receipt)
+        if receipt.ok:
+            goals.complete(step.tx, goal, build_summary(step.known))
 
 
 def build_summary(known: list[SubGoal]) -> str:
@@ -270,6 +311,7 @@ CHECKS: Final[tuple[Callable[[PursuitStep], CheckResult], ...]] = (
     evaluate_by_metrics,
     ensure_plan,
     start_agents,
+    prove_outcomes,
     evaluate_outcomes,
     check_on_agents,
     work_inline,

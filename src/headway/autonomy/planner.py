@@ -11,6 +11,7 @@ from headway.actions.plans import format_key
 from headway.agents.instructions.prompts import SUBMIT_PLAN, SUBMIT_REPLAN
 from headway.agents.instructions.roles import Roles
 from headway.agents.loop.structured import Form, Question
+from headway.agents.tools.arguments import CHECKS_HINT
 from headway.autonomy import prompts
 from headway.autonomy.prompts import Workforce
 from headway.ledger import text
@@ -18,6 +19,7 @@ from headway.ledger.errors import Invalid
 from headway.ledger.goal import OPEN_STATUSES, Experience, Goal, PlannedStep, SubGoal, SubGoalMode, normalize_description
 from headway.ledger.graph import find_cycle
 from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.todo import write_checks
 
 MAX_SUB_GOALS: Final = 100
 DESCRIPTION_LIMIT: Final = 4_000
@@ -55,6 +57,7 @@ class PlannedSubGoal(Form):
     kind: Annotated[str, Field(max_length=60, description="Type of work: research, code, write, check …")] = "work"
     mode: SubGoalMode = "inline"
     role: Annotated[str, Field(description="Role of the sub-agent, in mode agent")] = "researcher"
+    checks: Annotated[list[dict[str, Any]] | None, Field(description=CHECKS_HINT)] = None
     cost_limit_usd: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False, description="0: no limit")] = 0
 
 
@@ -141,6 +144,7 @@ def check_step(step: PlannedSubGoal, by_key: dict[str, SubGoal], roles: Roles) -
         raise Invalid(f"description of {text.to_one_line(step.id)} is missing.")
     text.check_text(step.expected_outcome, "expected_outcome", DESCRIPTION_LIMIT)
     text.check_text(step.kind, "kind")
+    write_checks(step.checks, "agent")
     if step.mode == "agent":
         roles.find(step.role)
 
@@ -194,6 +198,7 @@ def to_planned_steps(form: PlanForm, known: Sequence[SubGoal]) -> list[PlannedSt
             expected_value=step.expected_value,
             cost_limit=int(step.cost_limit_usd * NANOS_PER_DOLLAR),
             depends_on=tuple(list_dependencies(step, by_key)),
+            checks=write_checks(step.checks, "agent"),
         )
         for step in form.sub_goals
     ]

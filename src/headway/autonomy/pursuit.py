@@ -5,17 +5,20 @@ transaction, which ends where a model's answer or work on a sub-goal is needed. 
 pursuing the same goal again resumes it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from headway.actions import goals, jobs, spending
-from headway.agents.loop.context import Runtime
+from headway.actions import goals, jobs, runs, spending
+from headway.agents.checks.runner import CheckedSubject, CheckSubject, Opinion
+from headway.agents.loop import proofs
+from headway.agents.loop.context import Runtime, load_context
 from headway.agents.loop.driver import drive
 from headway.agents.loop.structured import FormResult, fill_form
 from headway.agents.models.client import ModelFailed
+from headway.agents.tools.execution import Execution
 from headway.autonomy.next_step import advance
-from headway.autonomy.pursuit_step import AskQuestion, CommitWork, NextAction, PursuitStep, WorkInline
+from headway.autonomy.pursuit_step import AskQuestion, CommitWork, NextAction, PursuitStep, RunChecks, WorkInline
 from headway.ledger.errors import CommitUncertain, StorageError
 from headway.ledger.goal import GoalLimits
 from headway.ledger.job import Job
@@ -23,7 +26,16 @@ from headway.storage.retry import MAX_REFUSALS, StorageRetry
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import halts as halt_store
 from headway.storage.stores import runs as run_store
+from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
+
+
+class ChecksAnswer(NamedTuple):
+    """Checks and what they found, or the failure of the model that was asked for an opinion."""
+
+    request: RunChecks
+    checked: CheckedSubject | None
+    failure: ModelFailed | None = None
 
 
 class QuestionAnswer(NamedTuple):
@@ -34,7 +46,7 @@ class QuestionAnswer(NamedTuple):
 
 
 async def pursue(runtime: Runtime, limits: GoalLimits, job: Job) -> None:
-    answer: QuestionAnswer | None = None
+    answer: QuestionAnswer | ChecksAnswer | None = None
     commit_error: str | None = None
     while True:
         work = partial(apply_step, runtime=runtime, limits=limits, job=job, commit_error=commit_error)
@@ -53,9 +65,27 @@ async def pursue(runtime: Runtime, limits: GoalLimits, job: Job) -> None:
                 commit_error = await commit_goal(runtime, run)
             case AskQuestion():
                 answer = QuestionAnswer(action, await fill_form(runtime.models, action.question))
+            case RunChecks():
+                answer = await run_checks(runtime, job, action)
 
 
-async def commit_step(runtime: Runtime, work: Callable[..., NextAction], answer: QuestionAnswer | None) -> NextAction:
+async def run_checks(runtime: Runtime, job: Job, request: RunChecks) -> ChecksAnswer:
+    def load_execution(tx: Transaction) -> Execution:
+        return load_context(tx, runtime, runs.get(tx, job.tenant_id, job.id)).execution
+
+    async def judge(rubric: str, subject: CheckSubject) -> Opinion:
+        return await proofs.ask_opinion(runtime.models, rubric, subject, is_last_attempt=False)
+
+    execution = await runtime.database.read(load_execution)
+    try:
+        return ChecksAnswer(request, await runtime.checks.run(request.subject, execution, execution.role.name, judge))
+    except ModelFailed as failure:
+        return ChecksAnswer(request, None, failure)
+
+
+async def commit_step(
+    runtime: Runtime, work: Callable[..., NextAction], answer: QuestionAnswer | ChecksAnswer | None
+) -> NextAction:
     """Commit one step. Waits while the database is unreachable, and raises after MAX_REFUSALS refused writes."""
     retry = StorageRetry("a goal", MAX_REFUSALS)
     while True:
@@ -72,7 +102,7 @@ def apply_step(
     runtime: Runtime,
     limits: GoalLimits,
     job: Job,
-    answer: QuestionAnswer | None,
+    answer: QuestionAnswer | ChecksAnswer | None,
     commit_error: str | None = None,
 ) -> NextAction:
     """Apply one step. Only the process that owns the job may do this. Returns None if the goal is waiting or has ended."""
@@ -82,16 +112,18 @@ def apply_step(
     if run is None or goal is None:
         return None
     if owned_job is None:
-        if answer and answer.result.call:  # the answer is no longer needed, but its cost still counts
-            spending.settle_late(tx, job.tenant_id, run.id, answer.result.call, runtime.limits.budget)
+        for call in list_calls(answer):  # the answer is no longer needed, but its cost still counts
+            spending.settle_late(tx, job.tenant_id, run.id, call, runtime.limits.budget)
         return None
     if goal.ended:
         jobs.close(tx, job.tenant_id, job.id, "completed", "")
         return None
     step = PursuitStep(tx, runtime, limits, owned_job, run, goal)
     step.commit_error = commit_error
-    if answer:
+    if isinstance(answer, QuestionAnswer):
         apply_answer(step, answer)
+    elif answer:
+        apply_checks(step, answer)
     if halt_store.find_active(tx):
         return None
     while step.is_running:
@@ -100,6 +132,27 @@ def apply_step(
             return step.settle(action)
         step.reload()
     return None
+
+
+def list_calls(answer: QuestionAnswer | ChecksAnswer | None) -> Sequence[ModelCall]:
+    if isinstance(answer, QuestionAnswer):
+        return (answer.result.call,) if answer.result.call else ()
+    return answer.checked.calls if answer and answer.checked else ()
+
+
+def apply_checks(step: PursuitStep, answer: ChecksAnswer) -> None:
+    """Charge the opinions of models, and apply what the checks found."""
+    for call in list_calls(answer):
+        step.charge(call)
+    if answer.checked is None:
+        assert answer.failure is not None
+        step.handle_transient_failure(answer.failure)
+        return
+    step.release()
+    answer.request.apply_receipt(step, answer.checked.receipt)
+    step.reload()
+    if step.is_running:
+        step.clear_failures()
 
 
 def apply_answer(step: PursuitStep, answer: QuestionAnswer) -> None:

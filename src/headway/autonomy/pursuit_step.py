@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from headway.actions import goals, jobs, notices, runs, spending
 from headway.actions.notices import NoticeSubject
+from headway.agents.checks.runner import CheckSubject
 from headway.agents.instructions.prompts import POOL_EXHAUSTED
 from headway.agents.loop.context import Runtime
 from headway.agents.loop.step import BUDGET_CHECK_MS
@@ -13,6 +14,7 @@ from headway.agents.loop.structured import FormResult, Question
 from headway.agents.models.client import ModelFailed
 from headway.agents.transcripts.tokens import CHARACTERS_PER_TOKEN
 from headway.autonomy.prompts import Workforce
+from headway.ledger.check import ReceiptDraft
 from headway.ledger.goal import Experience, Goal, GoalLimits, SubGoal
 from headway.ledger.job import NEVER, Job
 from headway.ledger.run import Run
@@ -44,13 +46,24 @@ class CommitWork(NamedTuple):
     run: Run
 
 
+class RunChecks(NamedTuple):
+    """Run the checks of a sub-goal or of the goal, and apply what they found."""
+
+    subject: CheckSubject
+    apply_receipt: Callable[["PursuitStep", ReceiptDraft], None]
+
+    @property
+    def needs_model(self) -> bool:
+        return any(check["kind"] == "judge" for check in self.subject.checks)
+
+
 class Rest(NamedTuple):
     """Wait until a point in time, or until another event wakes the goal."""
 
     until: int = NEVER
 
 
-NextAction = AskQuestion | WorkInline | CommitWork | None
+NextAction = AskQuestion | RunChecks | WorkInline | CommitWork | None
 
 
 class PursuitStep:
@@ -140,14 +153,15 @@ class PursuitStep:
         self.job = jobs.retry_later(self.tx, self.job, str(failure), self.runtime.limits, retry_after_s)
         runs.emit_delay(self.tx, self.run, self.job, str(failure))
 
-    def settle(self, request: AskQuestion | WorkInline | CommitWork | Rest) -> NextAction:
-        """Check that the action can be taken now. Reserves the cost of a question; returns None if the goal has to wait."""
+    def settle(self, request: AskQuestion | RunChecks | WorkInline | CommitWork | Rest) -> NextAction:
+        """Check that the action can be taken now. Reserves the cost of a model call; returns None if the goal has to wait."""
         if isinstance(request, Rest):
             deadline = self.goal.deadline_at if self.goal.status == "active" else 0
             self.rest(min(request.until, deadline or NEVER))
             return None
-        if isinstance(request, AskQuestion):
-            run = spending.reserve(self.tx, self.run, self.estimate(request.question), self.runtime.limits.budget)
+        if isinstance(request, AskQuestion) or (isinstance(request, RunChecks) and request.needs_model):
+            cost = self.estimate(request.question) if isinstance(request, AskQuestion) else self.estimate_opinion()
+            run = spending.reserve(self.tx, self.run, cost, self.runtime.limits.budget)
             if run is None:
                 self.rest(self.tx.now + BUDGET_CHECK_MS)
                 goals.pause_run(self.tx, self.run, POOL_EXHAUSTED)
@@ -165,6 +179,9 @@ class PursuitStep:
         times = 1 + len(question.exchange) // 2  # each retry sends the text again
         characters = len(question.text) * times + len(question.partial)
         return self.runtime.models.estimate(question.tier, lambda: characters // CHARACTERS_PER_TOKEN + FORM_TOKENS)
+
+    def estimate_opinion(self) -> int:
+        return self.runtime.models.estimate("cheap", lambda: FORM_TOKENS)
 
     def rest(self, until: int) -> None:
         jobs.delay(self.tx, self.job, until)

@@ -19,6 +19,8 @@ HeadwayError
 ├── Conflict                  the row's current state does not allow it
 │   ├── IllegalTransition
 │   ├── AlreadyEnded
+│   ├── ChecksRequired
+│   ├── CheckFailed
 │   ├── Leased
 │   ├── LeaseLost
 │   ├── NameTaken
@@ -47,6 +49,7 @@ its own codes in one table.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 
 
 class HeadwayError(Exception):
@@ -131,6 +134,23 @@ class IllegalTransition(Conflict):
 
 class AlreadyEnded(Conflict):
     """The todo has already ended."""
+
+
+class ChecksRequired(Conflict):
+    """The todo has checks, which must run before it can be completed."""
+
+    def __init__(self, todo_id: int = 0, outcome: str | None = None) -> None:
+        super().__init__(f"Todo {todo_id} has checks, which must run before it can be completed." if todo_id else None)
+        self.todo_id = todo_id
+        self.outcome = outcome
+
+
+class CheckFailed(Conflict):
+    """A check failed."""
+
+    def __init__(self, message: str | None = None, failures: Sequence[Mapping[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.failures = failures
 
 
 class Leased(Conflict):

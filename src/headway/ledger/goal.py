@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
+from headway.ledger.check import Proof, decode_checks
 from headway.ledger.run import to_dollars
 
 GoalSource = Literal["operator-injected", "agent-discovered"]
@@ -49,6 +50,8 @@ class Goal(NamedTuple):
     failed: int = 0
     skipped: int = 0
     repository: str = ""  # the git repository that its agents work in, relative to the tenant's workspace; empty: none
+    checks: str = ""  # JSON: what must hold at its end; empty if nothing
+    proof: Proof = "none"
 
     @property
     def ended(self) -> bool:
@@ -85,7 +88,7 @@ class SubGoal(NamedTuple):
     cost: int = 0  # for inline work in progress, the run's cost at the start
     interrupted: int = 0  # 1: a crash interrupted it and it has not been reviewed yet
     interventions: int = 0
-    checks: int = 0
+    check_ins: int = 0
     checked_at: int = 0
     progress_at: int = 0  # when a check-in last saw progress,
     progress_steps: int = 0  # and the counters at that time
@@ -94,6 +97,8 @@ class SubGoal(NamedTuple):
     updated_at: int = 0
     started_at: int = 0
     ended_at: int = 0
+    checks: str = ""  # JSON: what must hold for its outcome to count; empty if nothing
+    proof: Proof = "none"
     depends_on: tuple[int, ...] = ()
 
     @property
@@ -130,6 +135,8 @@ class SubGoal(NamedTuple):
             "started_at": self.started_at // 1000,
             "ended_at": self.ended_at // 1000,
             "checked_at": self.checked_at // 1000,
+            "checks": decode_checks(self.checks),
+            "proof": self.proof,
         }
 
 
@@ -146,6 +153,7 @@ class PlannedStep(NamedTuple):
     expected_value: float
     cost_limit: int
     depends_on: tuple[str, ...]
+    checks: str = ""  # JSON
 
 
 class GoalLimits(NamedTuple):

@@ -4,6 +4,7 @@ from enum import Enum
 from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger import text
+from headway.ledger.check import Author, Proof, decode_checks, encode_checks, parse_checks, replace_checks
 from headway.ledger.errors import AlreadyEnded, IllegalTransition, Invalid, UnknownStatus
 
 Status = Literal["pending", "in_progress", "completed", "canceled"]
@@ -58,6 +59,8 @@ class Todo(NamedTuple):
     updated_at: int
     started_at: int
     completed_at: int
+    checks: str = ""  # JSON: what must hold before it counts as done; empty if nothing
+    proof: Proof = "none"
     depends_on: tuple[int, ...] = ()
 
     @property
@@ -84,6 +87,8 @@ class Todo(NamedTuple):
             updated_at,
             started_at,
             completed_at,
+            checks,
+            proof,
             depends_on,
         ) = self
         return {
@@ -98,6 +103,8 @@ class Todo(NamedTuple):
             "status": status,
             "position": position,
             "outcome": outcome,
+            "checks": decode_checks(checks) if checks else [],
+            "proof": proof,
             "depends_on": depends_on,
             "created_at": created_at // 1000,
             "updated_at": updated_at // 1000,
@@ -130,6 +137,7 @@ class Draft(NamedTuple):
     outcome: str | None = None
     depends_on: tuple[int, ...] = ()
     completed_at: int | None = None  # None: the current time, if the status is an ended one
+    checks: str = ""  # JSON, as `write_checks` encodes it
 
     def checked(self) -> "Draft":
         """Return the draft with every text and number validated."""
@@ -158,6 +166,7 @@ class Change(NamedTuple):
     outcome: str | Unset | None = UNSET
     depends_on: tuple[int, ...] | Unset = UNSET
     completed_at: int | Unset = UNSET
+    checks: str | Unset = UNSET  # JSON, as `write_checks` encodes it
 
     def apply_to(self, todo: Todo, now: int) -> Todo:
         """Return the changed todo, validated. The store applies position and dependencies."""
@@ -177,7 +186,15 @@ class Change(NamedTuple):
         if self.outcome is not UNSET:
             outcome = self.outcome
             todo = todo._replace(outcome=None if outcome is None else text.check_text(outcome, "outcome"))
+        if self.checks is not UNSET and self.checks != todo.checks:
+            todo = todo._replace(checks=self.checks, proof="unproven" if self.checks else "none")
         return todo
+
+
+def write_checks(value: Any, by: Author, old: str = "") -> str:
+    """Return a caller's list of checks as JSON for a draft or a change. Raises Invalid or Forbidden if it may not replace `old`."""
+    checks = parse_checks(value, by)
+    return encode_checks(replace_checks(decode_checks(old), checks, by) if old else checks)
 
 
 def check_position(position: int) -> int:
@@ -209,8 +226,10 @@ def change_status(todo: Todo, to: Status, now: int) -> Todo:
     if to not in LEGAL_TRANSITIONS[todo.status]:
         legal = " or ".join(LEGAL_TRANSITIONS[todo.status])
         raise IllegalTransition(f"Todo {todo.id} is {todo.status} and cannot become {to}; it can become {legal}.")
-    if todo.ended:  # reopened: the old times and the outcome no longer apply
-        return todo._replace(status=to, started_at=now if to == "in_progress" else 0, completed_at=0, outcome=None)
+    if todo.ended:  # reopened: the old times, the outcome and the proof no longer apply
+        proof: Proof = "unproven" if todo.checks else "none"
+        started_at = now if to == "in_progress" else 0
+        return todo._replace(status=to, started_at=started_at, completed_at=0, outcome=None, proof=proof)
     if to == "in_progress":
         return todo._replace(status=to, started_at=todo.started_at or now)
     return todo._replace(status=to, completed_at=now) if to != "pending" else todo._replace(status=to)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from headway.ledger.check import ReceiptDraft
 from headway.ledger.errors import HeadwayError
 from headway.ledger.events import Event
 
@@ -59,6 +60,13 @@ class Transaction(Protocol):
     @property
     def read_only(self) -> bool: ...
 
+    @property
+    def receipts(self) -> dict[int, ReceiptDraft]:
+        """The results of checks that ran for this transaction, by todo. A todo with checks can only be completed with one."""
+        ...
+
+    agent: "AgentRights | None"  # set while an agent's tool or writ makes the changes
+
     def one(self, sql: str, *parameters: Any) -> Row | None: ...
 
     def all(self, sql: str, *parameters: Any) -> list[Row]: ...
@@ -91,10 +99,16 @@ Work = Callable[[Transaction], T]
 DriftReader = Callable[[Transaction], int]  # reads how far the steady clock is ahead of the transaction's `now`
 
 
+class AgentRights(NamedTuple):
+    """What the agent that makes the changes may do."""
+
+    find_drop_refusal: Callable[[], str]  # why it may not drop work that has checks of its own; empty if it may
+
+
 class LoggedTransaction(ABC):
     """The part of a transaction that both databases share: events collected until commit, and attempts that can be undone."""
 
-    __slots__ = ("_drift", "_drift_of", "closing", "events", "now", "read_only", "unset")
+    __slots__ = ("_drift", "_drift_of", "agent", "closing", "events", "now", "read_only", "receipts", "unset")
 
     dialect: Dialect
 
@@ -105,6 +119,8 @@ class LoggedTransaction(ABC):
         self._drift: int | None = None
         self.events: list[Event] = []
         self.closing: dict[Hashable, Work[None]] = {}
+        self.receipts: dict[int, ReceiptDraft] = {}
+        self.agent: AgentRights | None = None
         self.unset = 0  # innermost attempts that have not written yet, so their savepoints are not set
 
     @property

@@ -31,6 +31,7 @@ class RoleFile(Arguments):
     writs: list[WritGrant] | None = None
     steps: Annotated[int, Field(ge=1, le=1_000)] | None = None
     repository: NonEmptyText | None = None
+    network: bool | None = None
 
 
 def load(folder: str | Path, tools: Collection[str]) -> tuple[Role, ...]:
@@ -81,6 +82,7 @@ def build_role(file: RoleFile, stem: str, tools: Collection[str]) -> Role:
         tier=file.tier or role.tier,
         steps=file.steps or role.steps,
         repository=os.path.normpath(os.path.expanduser(file.repository)) if file.repository else "",
+        network=role.network if file.network is None else file.network,
     )
 
 

@@ -18,7 +18,7 @@ REMOTE_FAMILIES: Final[tuple[ToolFamily, ...]] = ("turn_plan", "queue", "tasks",
 WRIT_GRANTS: Final[tuple[WritGrant, ...]] = get_args(WritGrant)
 INDEX: Final = "index"  # the role that answers users
 SUPERVISOR: Final = "supervisor"  # alias of the index role
-CODE_TOOLS: Final = frozenset(("edit_file", "search_files"))  # rarely needed, except by roles that work on code
+CODE_TOOLS: Final = frozenset(("edit_file", "search_files", "run_python"))  # rarely needed, except by roles that work on code
 # Families and tools that are rarely needed. Their schemas are not sent with every request: the model calls them with use_tool.
 RARELY_NEEDED: Final = frozenset(
     (
@@ -43,6 +43,7 @@ class Role(NamedTuple):
     on_demand: frozenset[str] = RARELY_NEEDED  # families or single tools whose schemas are not sent with every request
     steps: int | None = None  # model calls per task; None: the installation's limits, which may be extended
     repository: str = ""  # the git repository that its agents work in: absolute, or relative to the tenant's workspace
+    network: bool = False  # whether programs in the sandbox may use the network
 
     def grants(self, family: ToolFamily, tool: str) -> bool:
         """Whether the role may call a tool. The runtime's own tools are part of every role that has tools."""

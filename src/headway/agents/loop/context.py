@@ -10,6 +10,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from headway.actions import conversations
+from headway.agents.checks.runner import CheckRunner
 from headway.agents.instructions import prompts
 from headway.agents.instructions.roles import INDEX, Role, Roles
 from headway.agents.instructions.skills import Skill
@@ -53,6 +54,7 @@ class Runtime(NamedTuple):
     stream: Callable[[Run, dict[str, Any]], None]  # sends partial model output to live subscribers; it is not stored
     prepare: Callable[[Role], Awaitable[None]]  # connects to the MCP servers whose tools the role may use
     nudge: Callable[[], None]  # wakes the engine, because a job is ready
+    checks: CheckRunner
     tracer: Tracer = NullTracer()
     worktrees: str = ""  # the folder for the worktrees of runs that work in a repository
 

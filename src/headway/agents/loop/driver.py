@@ -17,12 +17,13 @@ from pydantic_ai.messages import ModelRequest, ModelResponse
 
 from headway.actions import jobs, runs, spending
 from headway.agents.instructions import guide, prompts
-from headway.agents.loop import assessor, broken_answers, compaction, cut_off, gates, step_limits, tool_calls
+from headway.agents.loop import assessor, broken_answers, compaction, cut_off, gates, proofs, step_limits, tool_calls
 from headway.agents.loop.context import RunContext, Runtime, load_context
 from headway.agents.loop.requests import (
     AskModel,
     Assess,
     CallTool,
+    ChecksRan,
     Compact,
     ContextRefused,
     Deliver,
@@ -33,6 +34,7 @@ from headway.agents.loop.requests import (
     Reply,
     Request,
     RetryableFailure,
+    RunChecks,
     Stop,
     Summarise,
     Summary,
@@ -216,11 +218,13 @@ def record_reply(step: Step, reply: Reply) -> None:
             gates.apply_verdict(step, reply)
         case Delivered():
             load_delivery().accept(step, reply)
-        case ContextRefused() | PermanentFailure() | RetryableFailure():
+        case ChecksRan():
+            proofs.record_results(step, reply)
+        case _:
             record_failure(step, reply)
 
 
-def record_failure(step: Step, failure: ContextRefused | PermanentFailure | RetryableFailure) -> None:
+def record_failure(step: Step, failure: PermanentFailure | ContextRefused | RetryableFailure | None) -> None:
     match failure:
         case ContextRefused(message):
             step.release()
@@ -326,6 +330,8 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
             return await assessor.write_note(work.runtime.models, request)
         case Assess():
             return await assessor.assess(work.runtime.models, request)
+        case RunChecks():
+            return await proofs.run_checks(work, request)
     return None
 
 

@@ -7,8 +7,8 @@ from pydantic_ai.messages import ModelRequest
 from headway.actions import turn_queue
 from headway.actions.turn_state import load_queue_state
 from headway.agents.instructions import prompts
-from headway.agents.loop import writ_calls
-from headway.agents.loop.requests import Assess, Sleep, Stop, Verdict
+from headway.agents.loop import proofs, writ_calls
+from headway.agents.loop.requests import Assess, RunChecks, Sleep, Stop, Verdict
 from headway.agents.loop.step import Step, list_open_items
 from headway.agents.transcripts.facts import build_runtime_message, to_metadata
 from headway.agents.transcripts.transcript import TranscriptEntry, get_text
@@ -16,9 +16,9 @@ from headway.ledger.text import TEXT_LIMIT
 from headway.ledger.todo import Todo
 
 
-def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | Sleep | Stop | None:
+def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | RunChecks | Sleep | Stop | None:
     writ_output = writ_calls.run_writs(step, entry, text)
-    if isinstance(writ_output, Sleep):
+    if isinstance(writ_output, Sleep | RunChecks):
         return writ_output
     if writ_output:  # an answer with writs never ends a turn: the agent sees their output first
         step.say(text)
@@ -28,6 +28,8 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | Slee
         return reject_answer(step, prompts.EMPTY_ANSWER, prompts.EMPTY_ANSWER_NUDGE, text, prompts.EMPTY_ANSWERS)
     if step.context.mode == "queue":
         current = load_queue_state(step.tx, step.run.tenant_id, step.turn_id).current
+        if current and current.checks:
+            return prove_item(step, entry, current, text)
         if current:
             return Assess(current, text, step.is_last_attempt)
     plan = step.plan()
@@ -35,6 +37,15 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | Slee
         refusal = prompts.render_open_items_refusal(open_items, has_tools=step.context.offer.has_tools)
         return reject_answer(step, prompts.describe_open_items(open_items), refusal, text)
     return step.finish("drained" if plan else "answered", text)
+
+
+def prove_item(step: Step, entry: TranscriptEntry, item: Todo, text: str) -> RunChecks | Sleep | None:
+    """Run the checks of the current queue item in place of the assessor."""
+    found = proofs.complete_with_proof(step, entry.n, item, step.parse(text).visible[:TEXT_LIMIT])
+    if isinstance(found, RunChecks | Sleep):
+        return found
+    apply_verdict(step, Verdict(item, ok=found is None, reason=found or "All checks passed.", call=None))
+    return None
 
 
 def reject_answer(step: Step, reason: str, message: str, answer: str, last_words: str = prompts.STAGNATION) -> Stop | None:

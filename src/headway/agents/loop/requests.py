@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from pydantic_ai.messages import ModelResponse
 
+from headway.agents.checks.runner import CheckedSubject, CheckSubject
 from headway.agents.tools.toolbox import Result, Tool
 from headway.ledger.run import Effect, RunEnd
 from headway.ledger.todo import Todo
@@ -47,6 +48,18 @@ class Deliver(NamedTuple):
     end: RunEnd
 
 
+class RunChecks(NamedTuple):
+    """Run the checks of a todo that an agent wants to complete."""
+
+    effect: Effect
+    subject: CheckSubject
+    is_last_attempt: bool
+
+    @property
+    def needs_model(self) -> bool:
+        return any(check["kind"] == "judge" for check in self.subject.checks)
+
+
 class Sleep(NamedTuple):
     """Wait until a point in time, or until another event wakes the run."""
 
@@ -59,7 +72,7 @@ class Stop(NamedTuple):
     reason: str
 
 
-Request = AskModel | CallTool | Summarise | Compact | Assess | Deliver | Sleep | Stop
+Request = AskModel | CallTool | RunChecks | Summarise | Compact | Assess | Deliver | Sleep | Stop
 
 
 class ModelAnswered(NamedTuple):
@@ -97,6 +110,11 @@ class Delivered(NamedTuple):
     diff: str
 
 
+class ChecksRan(NamedTuple):
+    effect: Effect
+    checked: CheckedSubject
+
+
 class PermanentFailure(NamedTuple):
     message: str
     code: str
@@ -119,6 +137,7 @@ class RetryableFailure(NamedTuple):
 Reply = (
     ModelAnswered
     | ToolReturned
+    | ChecksRan
     | Summary
     | NoteWritten
     | Verdict

@@ -8,7 +8,7 @@ from headway.actions import goals, jobs, notices, run_ends, runs, spending, turn
 from headway.actions.people import steering
 from headway.agents.instructions import prompts
 from headway.agents.loop.context import RunContext
-from headway.agents.loop.requests import AskModel, Assess, Compact, Deliver, Request, Sleep, Stop, Summarise
+from headway.agents.loop.requests import AskModel, Assess, Compact, Deliver, Request, RunChecks, Sleep, Stop, Summarise
 from headway.agents.transcripts import transcript
 from headway.agents.transcripts.facts import build_runtime_message, find_facts
 from headway.agents.transcripts.transcript import TranscriptEntry
@@ -177,7 +177,7 @@ class Step:
             self.job = jobs.delay(self.tx, self.job, min(request.until, self.find_deadline()))
             self.rest()
             return Stop("waiting")
-        if isinstance(request, AskModel | Summarise | Compact | Assess) and not self.ensure_funded(request):
+        if isinstance(request, AskModel | Summarise | Compact | Assess | RunChecks) and not self.ensure_funded(request):
             self.job = jobs.delay(self.tx, self.job, self.tx.now + BUDGET_CHECK_MS)
             self.rest()
             return Stop("paused")
@@ -196,8 +196,10 @@ class Step:
         if should_emit:
             runs.emit_changed(self.tx, self.run)
 
-    def ensure_funded(self, request: AskModel | Summarise | Compact | Assess) -> bool:
+    def ensure_funded(self, request: AskModel | Summarise | Compact | Assess | RunChecks) -> bool:
         """Check the goal's budget for a sub-agent (the main agent's was checked already), then the shared pool."""
+        if isinstance(request, RunChecks) and not request.needs_model:
+            return True
         if self.run.goal_id is not None and self.run.parent_run_id is not None:
             goal = goals.get(self.tx, self.run.tenant_id, self.run.goal_id)
             if not goals.can_spend(self.tx, goal):
@@ -207,7 +209,7 @@ class Step:
             return False
         return True
 
-    def reserve_cost(self, request: AskModel | Summarise | Compact | Assess) -> bool:
+    def reserve_cost(self, request: AskModel | Summarise | Compact | Assess | RunChecks) -> bool:
         """Reserve the call's estimated cost, if the pool can cover it."""
         tier = self.context.role.tier if isinstance(request, AskModel) else "cheap"
         cost = self.context.runtime.models.estimate(tier, lambda: self.size.tokens)

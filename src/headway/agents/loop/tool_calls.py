@@ -11,10 +11,10 @@ from pydantic_ai.messages import (
 from headway.actions import jobs
 from headway.actions.people import approvals
 from headway.agents.instructions import prompts
-from headway.agents.loop import call_limits, gates, proposals, writ_calls
+from headway.agents.loop import call_limits, gates, proofs, proposals, writ_calls
 from headway.agents.loop.call_arguments import JSON_ENCODER, encode_arguments, resolve_tool
 from headway.agents.loop.context import RESULT_LIMIT
-from headway.agents.loop.requests import CallTool, Sleep, Stop, ToolReturned
+from headway.agents.loop.requests import CallTool, RunChecks, Sleep, Stop, ToolReturned
 from headway.agents.loop.step import Step
 from headway.agents.loop.tool_results import build_results_message, cut_text
 from headway.agents.tools.agents import REPORT_TOOL, ReportOutcome
@@ -22,7 +22,7 @@ from headway.agents.tools.results import USE_TOOL, list_callable_names
 from headway.agents.tools.toolbox import Pending, Result, Tool, call_in_transaction, to_result, validate_call
 from headway.agents.tracing import to_result_attributes, trace_tool_call
 from headway.agents.transcripts.transcript import TranscriptEntry, to_storable, to_storable_value
-from headway.ledger.errors import HeadwayError, StorageError
+from headway.ledger.errors import ChecksRequired, HeadwayError, StorageError
 from headway.ledger.run import Effect, EffectState, RunEnd
 from headway.storage.stores import runs as run_store
 
@@ -33,10 +33,12 @@ INTERRUPTED_MESSAGE: Final = (
     "It may have taken effect. Check before you call it again."
 )
 
+CallOutcome = Effect | CallTool | RunChecks | Sleep  # a recorded result, or what the run has to wait for
+
 UNREAD_MESSAGE: Final = "Not ended yet: the user has sent you a message. Read it first, then report the outcome."
 
 
-def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> CallTool | Sleep | Stop | None:
+def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> CallTool | RunChecks | Sleep | Stop | None:
     """Make the calls that have no recorded result, one after the other, then append all results together.
 
     Calls that only work on a plan that does not exist are withdrawn: a small model that sees its own would go on with them.
@@ -62,14 +64,14 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
         if outcome.tool == REPORT_TOOL and outcome.state == "succeeded":
             return end_with_report(step, outcome)
     writ_output = writ_calls.run_writs(step, entry, response.text or "")
-    if isinstance(writ_output, Sleep):
+    if isinstance(writ_output, Sleep | RunChecks):
         return writ_output
     notices = [*writ_output, *call_limits.describe_dropped_calls(response)]
     step.append(build_results_message(step, response, ended, notices))
     return None
 
 
-def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announce: bool) -> Effect | CallTool | Sleep:
+def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announce: bool) -> CallOutcome:
     """Start one call.
 
     A ledger tool runs here, so that its changes and its result commit together; other tools are only recorded as started.
@@ -114,7 +116,7 @@ def propose_ahead(step: Step, n: int, current: int, response: ModelResponse, sto
         approvals.notify_people(step.tx, step.proposed)
 
 
-def resume_proposed(step: Step, effect: Effect) -> Effect | CallTool | Sleep:
+def resume_proposed(step: Step, effect: Effect) -> CallOutcome:
     """Make a proposed call once it is approved: exactly the approved call, if the policy still allows it."""
     approval = proposals.load_decision(step, effect)
     if approval.is_open:
@@ -132,13 +134,10 @@ def resume_proposed(step: Step, effect: Effect) -> Effect | CallTool | Sleep:
     return make_call(step, effect, tool, arguments)
 
 
-def make_call(step: Step, effect: Effect, tool: Tool, arguments: dict[str, Any]) -> Effect | CallTool | Sleep:
+def make_call(step: Step, effect: Effect, tool: Tool, arguments: dict[str, Any]) -> CallOutcome:
     execution = step.context.execution
     if tool.in_transaction is not None:
-        with trace_tool_call(step.context.runtime.tracer, effect.tool, effect.call_id) as note:
-            result = call_in_transaction(tool, arguments, execution, step.tx)
-            note(to_result_attributes(is_error=result.is_error))
-        return record_result(step, effect, result)
+        return call_ledger_tool(step, effect, tool, arguments)
     if tool.begin_wait is not None:
         return start_waiting(step, effect, tool, arguments)
     try:
@@ -149,7 +148,24 @@ def make_call(step: Step, effect: Effect, tool: Tool, arguments: dict[str, Any])
     return CallTool(effect, tool, arguments)
 
 
-def resume_call(step: Step, effect: Effect) -> Effect | CallTool | Sleep:
+def call_ledger_tool(step: Step, effect: Effect, tool: Tool, arguments: dict[str, Any]) -> CallOutcome:
+    """Call a tool that works on the ledger. If it would complete a todo with checks, these run first; then it is called again."""
+    while True:
+        try:
+            with trace_tool_call(step.context.runtime.tracer, effect.tool, effect.call_id) as note:
+                result = call_in_transaction(tool, arguments, step.context.execution, step.tx)
+                note(to_result_attributes(is_error=result.is_error))
+            return record_result(step, effect, result)
+        except ChecksRequired as required:
+            request = proofs.require(step, effect.n, required)
+        if isinstance(request, str):
+            return record_result(step, effect, to_result(tool.refuse(request)))
+        if request is not None:
+            run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, effect)
+            return request
+
+
+def resume_call(step: Step, effect: Effect) -> CallOutcome:
     """Resume a call that started and has no result. Its outcome is unknown, so only a call that is safe to repeat is made again."""
     if effect.state == "proposed":
         return resume_proposed(step, effect)
@@ -158,6 +174,8 @@ def resume_call(step: Step, effect: Effect) -> Effect | CallTool | Sleep:
     tool = step.context.runtime.toolbox.tools.get(effect.tool)
     if tool is not None and tool.poll is not None:
         return poll_call(step, effect, tool)
+    if tool is not None and tool.in_transaction is not None:  # it waited for checks
+        return call_ledger_tool(step, effect, tool, json.loads(effect.arguments))
     was_never_made = step.lost is not None and (step.lost.n, step.lost.place) == (effect.n, effect.place)
     if tool is not None and (tool.idempotent or was_never_made):
         return CallTool(effect, tool, json.loads(effect.arguments))

@@ -11,13 +11,15 @@ from pydantic_ai.messages import UserPromptPart
 from headway.actions import runs
 from headway.agents import writs
 from headway.agents.delegation import Assignment, delegate
-from headway.agents.loop.requests import Sleep
+from headway.agents.loop import proofs
+from headway.agents.loop.requests import RunChecks, Sleep
 from headway.agents.loop.step import Step
 from headway.agents.permission import find_writ_refusal
+from headway.agents.tools.execution import build_agent_rights
 from headway.agents.transcripts.quotations import render_notice
 from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.agents.writs import AgentAccess, AgentCall
-from headway.ledger.errors import HeadwayError, Invalid, StorageError
+from headway.ledger.errors import ChecksRequired, HeadwayError, Invalid, StorageError
 from headway.ledger.framing import format_inline
 from headway.ledger.job import NEVER
 from headway.ledger.run import Effect
@@ -28,8 +30,8 @@ ANSWER_LIMIT = 20_000
 AGENT_WRIT = "/agent"
 
 
-def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptPart] | Sleep:
-    """Run the writs of a text and return their output, or a Sleep while sub-agents are still running.
+def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptPart] | RunChecks | Sleep:
+    """Run the writs of a text and return their output, or what they wait for: sub-agents that are running, or checks.
 
     A writ that the text quotes does not run. The model gets one notice of it; after that it may quote the line in its final answer.
     """
@@ -58,9 +60,26 @@ def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptP
         not has_tools,
         quotations.judge(step.entries),
         lambda writ: find_writ_refusal(step.tx, writ.word, writ.rest, step.context.execution),
+        rights=build_agent_rights(step.tx, step.context.execution),
     )
-    output = writs.run_text(step.tx, step.context.scope, step.context.role, text, access).output
-    return [UserPromptPart("\n".join([output, *notices]))]
+    output = run_text(step, entry, text, access)
+    return [UserPromptPart("\n".join([output, *notices]))] if isinstance(output, str) else output
+
+
+def run_text(step: Step, entry: TranscriptEntry, text: str, access: AgentAccess) -> str | RunChecks | Sleep:
+    """Run the writs of a text. If one would complete a todo that has checks, these run first; then all writs run again."""
+    scope, role = step.context.scope, step.context.role
+    refusals: dict[int, str] = {}
+    access = access._replace(refusals=refusals)
+    while True:
+        try:
+            return step.tx.attempt(lambda tx: writs.run_text(tx, scope, role, text, access)).output
+        except ChecksRequired as required:
+            request = proofs.require(step, entry.n, required)
+            if isinstance(request, str):
+                refusals[required.todo_id] = request
+            elif request is not None:
+                return request
 
 
 def start_agent(step: Step, n: int, index: int, agent_call: AgentCall) -> Effect:

@@ -9,6 +9,7 @@ import fcntl
 import os
 import re
 import shutil
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +22,7 @@ from typing import Final, NamedTuple
 
 from headway.agents.repositories.places import RepositoryPlace
 from headway.agents.tools.files.folders import SCRATCH_PREFIX
-from headway.agents.tools.shell import build_search_path, kill_group
+from headway.agents.tools.programs.sandbox import build_search_path
 from headway.ledger.errors import HeadwayError
 from headway.ledger.text import to_one_line
 
@@ -167,6 +168,12 @@ def run_program(
         reason = to_one_line(messages.read(4 * ERROR_LIMIT).decode("utf-8", "replace").strip())[:ERROR_LIMIT]
     message = f"git {arguments[2]} failed: {reason or f'exit code {code}'}"
     raise GitBusy(message) if LOCK_MESSAGE.search(reason) else GitFailed(message)
+
+
+def kill_group(process: "Popen[bytes]") -> None:
+    """Kill git and the programs that it started."""
+    with suppress(ProcessLookupError, PermissionError):  # no process is left or, on macOS, only zombies
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 @lru_cache(maxsize=1)

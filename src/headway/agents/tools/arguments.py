@@ -3,9 +3,9 @@
 import json
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from headway.ledger import text
@@ -64,6 +64,11 @@ def build_validator(rule: Callable[[Any, str], Any]) -> AfterValidator:
 NonEmptyText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Subject = Annotated[NonEmptyText, build_validator(text.check_subject)]
 Text = Annotated[str, build_validator(text.check_text)]
+# Lists what must hold before an item counts as done. The runtime runs these checks when the item is completed.
+CHECKS_HINT: Final = (
+    'checks that prove it done: {"kind": "command", "run": "pytest -q"}, {"kind": "file", "path": "a.md", "contains": "x"}'
+)
+Checks = Annotated[list[dict[str, Any]] | None, Field(description=CHECKS_HINT)]
 StatusWord = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]  # both spellings are accepted everywhere
 
 

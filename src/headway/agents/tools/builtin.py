@@ -8,22 +8,23 @@ from pydantic import Field
 
 from headway.actions import memory
 from headway.agents.instructions import skills
-from headway.agents.tools import arithmetic, shell, web
+from headway.agents.tools import arithmetic, web
 from headway.agents.tools.arguments import Arguments, NonEmptyText
-from headway.agents.tools.execution import Execution
+from headway.agents.tools.execution import NO_WORKSPACE, Execution, has_workspace
 from headway.agents.tools.files import contents, listing, search
+from headway.agents.tools.programs.tools import PROGRAM_TOOLS, build_program_tools
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import Invalid, NotFound
+from headway.ledger.sandbox import Sandbox
 from headway.ledger.text import to_one_line
+from headway.storage.stores.memory import MemoryEntry
 from headway.storage.transaction import Transaction
 
-NO_WORKSPACE: Final = "No workspace is available here."
 NO_SKILLS: Final = "There are no skills here."
-RUN_COMMAND: Final = "run_command"
 READ_SKILL: Final = "read_skill"
 BUILTIN_NAMES: Final = frozenset(
     (
-        *("calculate", "now", "remember", "recall", READ_SKILL, "http_get", RUN_COMMAND),
+        *("calculate", "now", "remember", "recall", READ_SKILL, "http_get", *PROGRAM_TOOLS),
         *("read_file", "write_file", "edit_file", "list_files", "search_files"),
     )
 )
@@ -34,6 +35,7 @@ class ExternalAccess(NamedTuple):
 
     http_hosts: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    sandbox: Sandbox = Sandbox()
 
 
 class Calculate(Arguments):
@@ -69,8 +71,24 @@ class Remember(Arguments):
 
 
 def remember(tx: Transaction, execution: Execution, arguments: Remember) -> dict[str, Any]:
-    scope = execution.scope.home(tenant_wide=arguments.tenant_wide)
-    return {"remembered": memory.remember(tx, scope, arguments.text, arguments.kind).as_json()}
+    entry = memory.remember(
+        tx, execution.scope, arguments.text, arguments.kind, tenant_wide=arguments.tenant_wide, run_id=execution.run_id
+    )
+    return {"remembered": describe_entry(entry)}
+
+
+def describe_entry(entry: MemoryEntry) -> dict[str, Any]:
+    """Describe an entry to a model: of its origin only the author, and the person who wrote or last edited it."""
+    origin = entry.origin
+    authors = {"agent_id": origin.agent_id, "person": origin.person}
+    return {
+        "id": entry.id,
+        "conversation_id": entry.conversation_id,
+        **{name: author for name, author in authors.items() if author},
+        "kind": entry.kind,
+        "text": entry.text,
+        "created_at": entry.created_at // 1000,
+    }
 
 
 class Recall(Arguments):
@@ -79,7 +97,8 @@ class Recall(Arguments):
 
 
 def recall(tx: Transaction, execution: Execution, arguments: Recall) -> dict[str, Any]:
-    return {"entries": [entry.as_json() for entry in memory.recall(tx, execution.scope, arguments.query, arguments.limit)]}
+    entries = memory.recall(tx, execution.scope, arguments.query, arguments.limit)
+    return {"entries": [describe_entry(entry) for entry in entries]}
 
 
 class ReadFile(Arguments):
@@ -150,14 +169,6 @@ class HttpGet(Arguments):
     url: NonEmptyText
 
 
-class RunCommand(Arguments):
-    command: Annotated[tuple[str, ...], Field(min_length=1, description="the program and its arguments, without a shell")]
-
-
-def has_workspace(execution: Execution) -> bool:
-    return bool(execution.workspace)
-
-
 LEDGER_BUILTINS: Final = (
     Tool("now", "Get the current time and weekday.", "builtin", Now, now, idempotent=True),
     Tool("remember", "Keep a note beyond this turn.", "builtin", Remember, remember),
@@ -223,20 +234,7 @@ def build_http_get(hosts: tuple[str, ...]) -> Tool:
     return Tool("http_get", "Fetch a web page as text.", "builtin", HttpGet, on_thread=act, idempotent=True, key_arguments=("url",))
 
 
-def build_run_command(allowed_programs: tuple[str, ...]) -> Tool:
-    def check(arguments: RunCommand) -> None:
-        shell.resolve_program(arguments.command[0], allowed_programs)
-
-    def act(execution: Execution, arguments: RunCommand) -> dict[str, Any]:
-        return shell.run(arguments.command, allowed_programs, execution.workspace)
-
-    tool = Tool(
-        RUN_COMMAND, f"Run a program in the workspace: {', '.join(allowed_programs)}.", "builtin", RunCommand, on_thread=act
-    )
-    return tool._replace(needs=has_workspace, missing=NO_WORKSPACE, check=check, needs_approval=True, key_arguments=("command",))
-
-
 def build_builtin_tools(access: ExternalAccess) -> tuple[Tool, ...]:
     web_tools = (build_http_get(access.http_hosts),) if access.http_hosts else ()
-    command_tools = (build_run_command(access.commands),) if access.commands else ()
-    return (CALCULATE_TOOL, *LEDGER_BUILTINS, *WORKSPACE_BUILTINS, READ_SKILL_TOOL, *web_tools, *command_tools)
+    program_tools = build_program_tools(access.commands, access.sandbox)
+    return (CALCULATE_TOOL, *LEDGER_BUILTINS, *WORKSPACE_BUILTINS, READ_SKILL_TOOL, *web_tools, *program_tools)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headway.actions import conversations
 from headway.agents.instructions.roles import Role, Roles
@@ -12,11 +12,20 @@ from headway.agents.policy_file import PolicyFile
 from headway.ledger import text
 from headway.ledger.errors import Conflict
 from headway.ledger.goal import GoalLimits
+from headway.ledger.permission import PolicyCall
 from headway.ledger.redaction import Redactor
 from headway.ledger.run import Limits
 from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.storage.database import Database
-from headway.storage.transaction import Transaction
+from headway.storage.stores import tenants as tenant_store
+from headway.storage.transaction import AgentRights, Transaction
+
+if TYPE_CHECKING:
+    from headway.agents.checks.runner import CheckRunner
+
+DROP_CHECKS: Final = "drop_checks"
+
+NO_WORKSPACE: Final = "No workspace is available here."
 
 
 class Execution(NamedTuple):
@@ -37,7 +46,12 @@ class Execution(NamedTuple):
     result_limit: int = 50_000  # characters of a result that the calling model gets
     skills: tuple[Skill, ...] = ()  # of the tenant
     tenant_workspace: str = ""  # the tenant's folder, if the workspace is a worktree
+    checks: "CheckRunner | None" = None  # runs the checks of todos; None: a todo with checks cannot be completed
     effect_key: str | None = None  # identifies this call, also when it is repeated after a crash; None in an external loop
+
+
+def has_workspace(execution: Execution) -> bool:
+    return bool(execution.workspace)
 
 
 class ResolvedScope(NamedTuple):
@@ -60,6 +74,20 @@ def resolve_scope(tx: Transaction, scope: Scope) -> ResolvedScope:
         return ResolvedScope(scope, None)
     conversation = conversations.get(tx, scope.tenant_id, conversation_id)
     return ResolvedScope(scope._replace(conversation_id=conversation_id), conversation.uuid)
+
+
+def build_agent_rights(tx: Transaction, execution: Execution) -> AgentRights:
+    """Return what the calling agent may do to work that has checks. The policy knows dropping them as a call of drop_checks."""
+
+    def find_drop_refusal() -> str:
+        call = PolicyCall(DROP_CHECKS, execution.role.name)
+        if not execution.policy.current.concerns(call):
+            return ""
+        tenant = tenant_store.find(tx, execution.scope.tenant_id)
+        ruling = execution.policy.current.decide(call._replace(tenant=tenant.name if tenant else ""), asks_by_default=False)
+        return "" if ruling.decision == "allow" else f"the policy does not allow it ({ruling.why})."
+
+    return AgentRights(find_drop_refusal)
 
 
 _current: ContextVar[Execution | None] = ContextVar("headway_execution", default=None)

@@ -7,12 +7,13 @@ from pydantic import Field
 from headway.actions import goals, runs, spending
 from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
 from headway.agents.tools.agents import has_run
-from headway.agents.tools.arguments import Arguments, NonEmptyText
+from headway.agents.tools.arguments import Arguments, Checks, NonEmptyText
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.goal import Goal
 from headway.ledger.run import Run
 from headway.ledger.text import to_one_line
+from headway.ledger.todo import write_checks
 from headway.storage.transaction import Transaction
 
 REQUEST_LIMIT = 500  # characters of the user's request that a goal's evidence quotes
@@ -25,6 +26,7 @@ class SetGoal(Arguments):
     success_criteria: Annotated[str, Field(description="How anyone can check that it was achieved")] = ""
     priority: Priority = DEFAULT_PRIORITY
     repository: Annotated[str, Field(description="A git repository in the user's workspace to work in")] = ""
+    checks: Checks = None
 
 
 class DiscoverGoal(Arguments):
@@ -35,7 +37,10 @@ class DiscoverGoal(Arguments):
 
 def set_goal(tx: Transaction, execution: Execution, arguments: SetGoal) -> dict[str, Any]:
     """Set a goal, which starts at once if the agent answers a turn. Another agent's goal is treated like one that it discovered."""
-    new = NewGoal(arguments.description, arguments.success_criteria, arguments.priority, repository=arguments.repository)
+    checks = write_checks(arguments.checks, "agent")
+    new = NewGoal(
+        arguments.description, arguments.success_criteria, arguments.priority, repository=arguments.repository, checks=checks
+    )
     if new.repository:
         from headway.agents.repositories.places import check_repository  # noqa: PLC0415  few goals name a repository
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from headway.actions import claims, todos, views
-from headway.agents.tools.arguments import Arguments, NonEmptyText, StatusWord
+from headway.agents.tools.arguments import Arguments, Checks, NonEmptyText, StatusWord
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.scope import Selection
@@ -19,6 +19,7 @@ from headway.ledger.todo import (
     check_not_already_ended,
     parse_status,
     refuse_start_of_ended,
+    write_checks,
 )
 from headway.storage.transaction import Transaction
 
@@ -32,6 +33,7 @@ class TodoAddArguments(Arguments):
     completion_criteria: str = ""
     depends_on: Annotated[tuple[TodoNumber, ...], Field(description="ids it waits for")] = ()
     tenant_wide: Annotated[bool, Field(description="visible from every conversation, not only this one")] = False
+    checks: Checks = None
 
 
 def todo_add(tx: Transaction, execution: Execution, arguments: TodoAddArguments) -> dict[str, Any]:
@@ -42,6 +44,7 @@ def todo_add(tx: Transaction, execution: Execution, arguments: TodoAddArguments)
         agent_id=execution.scope.agent_id,
         conversation_id=execution.scope.home(tenant_wide=arguments.tenant_wide).conversation_id,
         depends_on=arguments.depends_on,
+        checks=write_checks(arguments.checks, "agent"),
     )
     return {"todo": todos.add(tx, execution.scope.tenant_id, draft).as_json()}
 
@@ -87,6 +90,18 @@ def todo_update(tx: Transaction, execution: Execution, arguments: TodoUpdateArgu
     return {"todo": todos.change(tx, tenant_id, arguments.id, changes, arguments.lease_token).as_json()}
 
 
+class EditChecksArguments(Arguments):
+    id: TodoNumber
+    checks: Annotated[list[dict[str, Any]], Field(description="the whole new list; checks that people wrote must stay")]
+
+
+def edit_checks(tx: Transaction, execution: Execution, arguments: EditChecksArguments) -> dict[str, Any]:
+    tenant_id = execution.scope.tenant_id
+    todo = todos.get_locked(tx, tenant_id, arguments.id)
+    change = Change(checks=write_checks(arguments.checks, "agent", todo.checks))
+    return {"todo": todos.change(tx, tenant_id, todo.id, change).as_json()}
+
+
 class TodoReadyArguments(Arguments):
     limit: PageLimit = 20
 
@@ -116,6 +131,15 @@ LEDGER_TOOLS = (
     Tool("todo_add", "Add a todo to the ledger, where it outlives this session.", "ledger", TodoAddArguments, todo_add),
     Tool("todo_list", "List the todos of the ledger; by default the open ones.", "ledger", TodoListArguments, todo_list),
     Tool("todo_update", "Change a todo: status, subject, description, outcome.", "ledger", TodoUpdateArguments, todo_update),
+    Tool(
+        "edit_checks",
+        "Replace the checks of a todo. A person has to approve it.",
+        "people",
+        EditChecksArguments,
+        edit_checks,
+        needs_approval=True,
+        key_arguments=("id",),
+    ),
     Tool(
         "todo_ready",
         "List todos that can start now: pending and not waiting for others.",

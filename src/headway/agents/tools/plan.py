@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from headway.actions import replace_list, turn_plan, turn_queue
-from headway.agents.tools.arguments import Arguments, NonEmptyText, StatusWord, Subject, Text, build_validator
+from headway.agents.tools.arguments import Arguments, Checks, NonEmptyText, StatusWord, Subject, Text, build_validator
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
 from headway.ledger import text
-from headway.ledger.todo import Todo, parse_status
+from headway.ledger.todo import Todo, parse_status, write_checks
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
@@ -39,6 +39,7 @@ class NewPlanItem(Arguments):
         str | None, build_validator(check_agent_type), Field(description="role of the worker that should do it")
     ] = None
     order: Annotated[int | None, Field(description="1-indexed position; default: the end")] = None
+    checks: Checks = None
 
 
 class CreateTodo(Arguments):
@@ -47,7 +48,14 @@ class CreateTodo(Arguments):
 
 def create_todo(tx: Transaction, execution: Execution, arguments: CreateTodo) -> dict[str, Any]:
     items = [
-        turn_plan.PlanItem(item.title, item.context, item.completionCriteria, item.agentType, item.order)
+        turn_plan.PlanItem(
+            item.title,
+            item.context,
+            item.completionCriteria,
+            item.agentType,
+            item.order,
+            write_checks(item.checks, "agent"),
+        )
         for item in arguments.items
     ]
     created, pending = turn_plan.create(tx, execution.scope, get_turn_id(execution), items)

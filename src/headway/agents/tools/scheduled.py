@@ -3,8 +3,8 @@
 from typing import Any, cast
 
 from headway.agents.instructions.roles import Roles
-from headway.agents.tools.builtin import RUN_COMMAND
 from headway.agents.tools.execution import Execution, resolve_scope
+from headway.agents.tools.programs.tools import PROGRAM_TOOLS
 from headway.agents.tools.toolbox import MISSING_CONTEXT, Toolbox, validate_call
 from headway.ledger import text
 from headway.ledger.errors import Invalid
@@ -19,8 +19,9 @@ NO_PROGRAMS = "it runs programs on the server; schedule it there, with `headway 
 def check_remote_call(tx: Transaction, tenant_id: int, work: dict[str, Any], toolbox: Toolbox, roles: Roles) -> None:
     """Check a call that a tenant schedules through the API. Programs are excluded, as no model vets the arguments."""
     check_call(tx, tenant_id, work, toolbox, roles)
-    if toolbox.find(work["name"]).name == RUN_COMMAND:
-        raise build_refusal(RUN_COMMAND, NO_PROGRAMS)
+    name = toolbox.find(work["name"]).name
+    if name in PROGRAM_TOOLS:
+        raise build_refusal(name, NO_PROGRAMS)
 
 
 def check_call(tx: Transaction, tenant_id: int, work: dict[str, Any], toolbox: Toolbox, roles: Roles) -> None:

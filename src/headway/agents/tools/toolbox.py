@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from headway.agents.instructions.roles import ToolFamily
 from headway.agents.tools.arguments import Arguments, build_input_schema, describe_validation_error
-from headway.agents.tools.execution import Execution, find_current_execution, use_execution
-from headway.ledger.errors import HeadwayError, Invalid, NotFound, OutOfReach, StorageError
+from headway.agents.tools.execution import Execution, build_agent_rights, find_current_execution, use_execution
+from headway.ledger.errors import ChecksRequired, HeadwayError, Invalid, NotFound, OutOfReach, StorageError
 from headway.ledger.job import NEVER
 from headway.ledger.redaction import Redactor
 from headway.ledger.text import check_numbers, to_one_line
@@ -47,6 +47,7 @@ class Tool(NamedTuple):
     idempotent: bool = False
     # Whether a person must approve each call, unless the policy says otherwise.
     needs_approval: bool = False
+    no_rule: str = ""  # why a person cannot always allow its calls
     # The arguments that say what a call touches. A rule that always allows a call names them.
     key_arguments: tuple[str, ...] = ()
     path_arguments: tuple[str, ...] = ()  # those that are paths in the workspace
@@ -159,17 +160,21 @@ def match_name(name: str, known: Container[str]) -> str:
 def call_in_transaction(tool: Tool, arguments: dict[str, Any], execution: Execution | None, tx: Transaction) -> Result:
     """Run a tool synchronously. A ledger tool runs inside the caller's transaction; if it is refused, it has changed nothing."""
     work, on_thread = tool.in_transaction, tool.on_thread
+    outer_agent = tx.agent
     try:
         execution, parsed_arguments = validate_call(tool, arguments, execution)
+        tx.agent = build_agent_rights(tx, execution)
         with use_execution(execution):
             if work is not None:
                 return to_result(tx.attempt(lambda tx: work(tx, execution, parsed_arguments)))
             assert on_thread is not None
             return to_result(on_thread(execution, parsed_arguments))
-    except StorageError:
-        raise  # the transaction is lost, with everything else the caller did in it
+    except (StorageError, ChecksRequired):
+        raise  # the transaction is lost, with everything else the caller did in it; or the caller has to run the checks first
     except HeadwayError as error:
         return to_result(tool.refuse(str(error)))
+    finally:
+        tx.agent = outer_agent
 
 
 async def call_external(tool: Tool, arguments: dict[str, Any], execution: Execution | None) -> Result:

@@ -8,7 +8,7 @@ from headway.storage.transaction import Row, Transaction
 
 COLUMNS = """id, tenant_id, source, description, success_criteria, evidence, status, priority, pause_kind, pause_reason,
     replan_count, plan_no, replan_why, run_id, budget, deadline_at, created_at, updated_at, ended_at, pending, in_progress,
-    completed, failed, skipped, repository"""
+    completed, failed, skipped, repository, checks, proof"""
 SELECT_WITH_COST = f"""SELECT {COLUMNS}, (SELECT SUM(cost) FROM runs WHERE runs.tenant_id = goals.tenant_id AND goal_id = goals.id)
     FROM goals WHERE tenant_id = ? AND id = ?"""
 # Assigns journal numbers and counts sub-goals by status. The row lock makes concurrent writers of the goal wait.
@@ -20,8 +20,8 @@ EXPERIENCE_SAMPLE = 1_000  # number of recent sub-goals considered
 def insert(tx: Transaction, goal: Goal) -> Goal:
     row = tx.one(
         f"""INSERT INTO goals (tenant_id, source, description, success_criteria, evidence, status, priority, pause_kind,
-            pause_reason, budget, deadline_at, created_at, updated_at, repository)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
+            pause_reason, budget, deadline_at, created_at, updated_at, repository, checks, proof)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
         goal.tenant_id,
         goal.source,
         goal.description,
@@ -36,6 +36,8 @@ def insert(tx: Transaction, goal: Goal) -> Goal:
         tx.now,
         tx.now,
         goal.repository,
+        goal.checks,
+        goal.proof,
     )
     assert row is not None
     return Goal._make(row)
@@ -54,7 +56,8 @@ def find_locked(tx: Transaction, tenant_id: int, goal_id: int) -> Goal | None:
 def save(tx: Transaction, goal: Goal) -> None:
     tx.run(
         """UPDATE goals SET description = ?, status = ?, pause_kind = ?, pause_reason = ?, replan_count = ?, plan_no = ?,
-           replan_why = ?, run_id = ?, budget = ?, deadline_at = ?, updated_at = ?, ended_at = ?, repository = ?
+           replan_why = ?, run_id = ?, budget = ?, deadline_at = ?, updated_at = ?, ended_at = ?, repository = ?, checks = ?,
+           proof = ?
            WHERE tenant_id = ? AND id = ?""",
         goal.description,
         goal.status,
@@ -69,6 +72,8 @@ def save(tx: Transaction, goal: Goal) -> None:
         goal.updated_at,
         goal.ended_at,
         goal.repository,
+        goal.checks,
+        goal.proof,
         goal.tenant_id,
         goal.id,
     )
@@ -102,7 +107,8 @@ def count_open(tx: Transaction, tenant_id: int) -> int:
 
 SUB_GOAL_COLUMNS = """id, tenant_id, goal_id, plan_no, description, expected_outcome, kind, mode, role, priority, expected_value,
     cost_limit, status, outcome, reason, divergence, divergence_reason, judged_under, run_id, cost, interrupted, interventions,
-    checks, checked_at, progress_at, progress_steps, progress_effects, created_at, updated_at, started_at, ended_at"""
+    check_ins, checked_at, progress_at, progress_steps, progress_effects, created_at, updated_at, started_at, ended_at, checks,
+    proof"""
 
 
 SELECT_SUB_GOALS = f"""SELECT {SUB_GOAL_COLUMNS}, (SELECT string_agg(CAST(depends_on AS TEXT), ',') FROM sub_goal_edges
@@ -129,11 +135,13 @@ def load_sub_goal(row: Row) -> SubGoal:
 def insert_sub_goal(tx: Transaction, sub_goal: SubGoal) -> int:
     row = tx.one(
         """INSERT INTO sub_goals (tenant_id, goal_id, plan_no, description, expected_outcome, kind, mode, role, priority,
-           expected_value, cost_limit, status, created_at, updated_at)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?) RETURNING id""",
+           expected_value, cost_limit, status, created_at, updated_at, checks, proof)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?) RETURNING id""",
         *sub_goal[1:12],
         tx.now,
         tx.now,
+        sub_goal.checks,
+        sub_goal.proof,
     )
     assert row is not None
     update_counters(tx, sub_goal.tenant_id, sub_goal.goal_id, entries=0, changes={"pending": 1})

@@ -3,18 +3,19 @@
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
+from headway.ledger.check import Proof
 from headway.ledger.errors import Invalid
 from headway.ledger.todo import Draft, Status, Todo, compute_timestamps
 from headway.storage.transaction import Row, Transaction
 
 # In the order of Todo's fields. Dependencies are aggregated into one text, so that a list takes one query.
 COLUMNS = """id, uuid, conversation_id, turn_id, agent_id, subject, description, completion_criteria, agent_type, status,
-    position, outcome, created_at, updated_at, started_at, completed_at,
+    position, outcome, created_at, updated_at, started_at, completed_at, checks, proof,
     (SELECT string_agg(CAST(e.depends_on AS TEXT), ',') FROM todo_edges e WHERE e.todo_id = todos.id)"""
 
 INSERT = """INSERT INTO todos (uuid, tenant_id, conversation_id, turn_id, agent_id, subject, description, completion_criteria,
-    agent_type, status, position, outcome, created_at, updated_at, started_at, completed_at, blocked_by)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
+    agent_type, status, position, outcome, created_at, updated_at, started_at, completed_at, checks, proof, blocked_by)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
 
 # Assigns the next position and counts the new row in one statement, so that two callers never get the same position. An ended row
 # does not use up a position: it shares the number of the next open row, which keeps it in order of arrival.
@@ -32,9 +33,9 @@ IDS_PER_QUERY = 500  # databases limit the parameters of a statement
 
 
 def load_todo(row: Row) -> Todo:
-    waits_for = row[16]
+    waits_for = row[18]
     # Bypasses the length check of Todo._make, because this runs for every row of every list.
-    return tuple.__new__(Todo, (*row[:16], tuple(sorted(map(int, waits_for.split(",")))) if waits_for else ()))
+    return tuple.__new__(Todo, (*row[:18], tuple(sorted(map(int, waits_for.split(",")))) if waits_for else ()))
 
 
 def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
@@ -43,6 +44,7 @@ def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
     row = tx.one(APPEND_TO_LIST[draft.status], tenant_id, draft.conversation_id, draft.turn_id or "", first)
     assert row is not None
     started_at, completed_at = compute_timestamps(draft, tx.now)
+    proof: Proof = "unproven" if draft.checks else "none"
     values = (  # in the order of Todo's fields and of the statement's columns
         draft.conversation_id,
         draft.turn_id,
@@ -58,6 +60,8 @@ def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
         tx.now,
         started_at,
         completed_at,
+        draft.checks,
+        proof,
     )
     blocked_by = lock_and_count_open(tx, tenant_id, draft.depends_on) if draft.depends_on else 0
     row = tx.one(INSERT, uuid, tenant_id, *values, blocked_by)
@@ -132,7 +136,7 @@ def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo) -> None:
     """Store the new values and update the counters. Dependencies are updated by `replace_edges`."""
     tx.run(
         """UPDATE todos SET agent_id = ?, subject = ?, description = ?, completion_criteria = ?, agent_type = ?, status = ?,
-           position = ?, outcome = ?, created_at = ?, updated_at = ?, started_at = ?, completed_at = ?
+           position = ?, outcome = ?, created_at = ?, updated_at = ?, started_at = ?, completed_at = ?, checks = ?, proof = ?
            WHERE tenant_id = ? AND id = ?""",
         new.agent_id,
         new.subject,
@@ -146,6 +150,8 @@ def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo) -> None:
         new.updated_at,
         new.started_at,
         new.completed_at,
+        new.checks,
+        new.proof,
         tenant_id,
         new.id,
     )

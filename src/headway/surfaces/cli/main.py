@@ -29,6 +29,7 @@ COMMANDS = {
     "questions": "people:questions",
     "todo": "todo:todo",
     "goal": "goal:goal",
+    "memory": "memory:memory",
     "conversation": "tenant:conversation",
     "tenant": "tenant:tenant",
     "token": "tenant:token",

@@ -20,7 +20,7 @@ def inspect_policy(settings: Settings) -> list[Finding]:
     path = os.path.join(settings.home, FILE_NAME)
     try:
         rules = load_policy(path).rules
-        access = ExternalAccess(settings.http_allow, settings.commands)
+        access = ExternalAccess(settings.http_allow, settings.commands, settings.sandbox)
         asking = catalogue.build_toolbox(access, Path(settings.home, "tools")).list_asking_tools()
     except HeadwayError as error:
         return [Finding("policy", str(error), ok=False)]

@@ -23,6 +23,7 @@ from headway.ledger.errors import Conflict, Invalid
 
 READ_LIMIT: Final = 200_000  # characters
 WRITE_LIMIT: Final = 1_000_000  # bytes
+GIT_FOLDER: Final = ".git"  # its configuration and its hooks name programs
 PERMISSION_BITS: Final = 0o777
 WRITE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # Agents that share a workspace run in one process. Each folder has one of these locks, so that no edit undoes another.
@@ -124,9 +125,12 @@ def encode_text(content: str, name: str) -> bytes:
 
 
 def split_file_path(path: str) -> list[str]:
+    """Split the path of a file that is to be written."""
     parts = split_path(path)
     if not parts:
         raise Invalid("path does not name a file.")
+    if any(part.casefold() == GIT_FOLDER for part in parts):
+        raise Invalid(f"{format_path(path)} belongs to git, which would run what its settings say. Use git to change it.")
     return parts
 
 

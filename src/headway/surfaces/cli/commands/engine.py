@@ -244,7 +244,9 @@ def check_tool(settings: Settings, ledger: TenantDatabase, work: dict[str, Any])
     from headway.agents.tools import catalogue, scheduled  # noqa: PLC0415
     from headway.agents.tools.builtin import ExternalAccess  # noqa: PLC0415
 
-    toolbox = catalogue.build_toolbox(ExternalAccess(settings.http_allow, settings.commands), Path(settings.home, "tools"))
+    toolbox = catalogue.build_toolbox(
+        ExternalAccess(settings.http_allow, settings.commands, settings.sandbox), Path(settings.home, "tools")
+    )
     roles = Roles(role_files.load(Path(settings.home, "agents"), toolbox.tools))
     ledger.read(scheduled.check_call, work, toolbox, roles)
 

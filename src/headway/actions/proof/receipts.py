@@ -1,0 +1,71 @@
+"""Receipts: store what checks found, apply it to the todo, and list it."""
+
+from headway.ledger import text
+from headway.ledger.check import Receipt, ReceiptDraft, SubjectKind
+from headway.ledger.errors import Invalid
+from headway.ledger.events import Event, build_todo_event, encode_json
+from headway.ledger.todo import Todo
+from headway.storage.stores import receipts as receipt_store
+from headway.storage.stores import todos as todo_store
+from headway.storage.transaction import Transaction
+
+LIST_LIMIT = 100
+
+
+def present(tx: Transaction, tenant_id: int, drafts: list[ReceiptDraft]) -> list[Receipt]:
+    """Store receipts of todos, so that the same transaction can complete those that passed."""
+    stored = []
+    for draft in drafts:
+        tx.receipts[draft.subject_id] = draft
+        todo = todo_store.find(tx, tenant_id, draft.subject_id)
+        if todo is not None:  # it may have been deleted while its checks ran
+            stored.append(store(tx, tenant_id, draft, todo.conversation_id, todo.turn_id))
+    return stored
+
+
+def store(
+    tx: Transaction, tenant_id: int, draft: ReceiptDraft, conversation_id: int = 0, turn_id: str | None = None, override: str = ""
+) -> Receipt:
+    receipt = receipt_store.insert(tx, tenant_id, draft, override)
+    failures = [] if override else draft.list_failures()
+    data = {
+        "receipt_id": receipt.id,
+        f"{draft.subject}_id": draft.subject_id,
+        "ok": receipt.ok,
+        "override": receipt.override or None,
+        "failures": failures,
+    }
+    tx.emit(Event(tenant_id, "checks_ran", encode_json(data), conversation_id, turn_id))
+    return receipt
+
+
+def override(tx: Transaction, tenant_id: int, todo: Todo, reason: str, person: str) -> Receipt:
+    """Store that a person completes a todo without its checks. The row keeps the reason for good."""
+    draft = ReceiptDraft("todo", todo.id, (), {}, person)
+    return store(tx, tenant_id, draft, todo.conversation_id, todo.turn_id, check_override(reason))
+
+
+def check_override(reason: str) -> str:
+    reason = text.check_text(reason, "override", text.SUBJECT_LIMIT).strip()
+    if not reason:
+        raise Invalid("override must say why the checks do not count.")
+    return reason
+
+
+def verify(tx: Transaction, tenant_id: int, draft: ReceiptDraft) -> Receipt:
+    """Store the result of checks that ran again, and update the proof of a completed todo."""
+    todo = todo_store.find_locked(tx, tenant_id, draft.subject_id)
+    if todo is None:
+        raise Invalid(f"Todo {draft.subject_id} was deleted while its checks ran.")
+    receipt = store(tx, tenant_id, draft, todo.conversation_id, todo.turn_id)
+    if todo.status == "completed" and todo.checks:
+        proven = todo._replace(proof="proven" if draft.ok else "broken")
+        if proven != todo:
+            proven = proven._replace(updated_at=tx.now)
+            todo_store.update(tx, tenant_id, todo, proven)
+            tx.emit(build_todo_event(tenant_id, proven, "updated"))
+    return receipt
+
+
+def list_newest(tx: Transaction, tenant_id: int, subject: SubjectKind, subject_id: int, limit: int = LIST_LIMIT) -> list[Receipt]:
+    return receipt_store.list_newest(tx, tenant_id, subject, subject_id, limit)

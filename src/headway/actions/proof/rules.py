@@ -1,0 +1,41 @@
+"""What checks forbid: completing a todo without a passing receipt, and dropping checks that somebody else wrote."""
+
+from headway.ledger.check import ReceiptDraft, decode_checks, describe_failures, has_protected
+from headway.ledger.errors import CheckFailed, ChecksRequired, Forbidden
+from headway.ledger.todo import Todo
+from headway.storage.transaction import Transaction
+
+
+def apply_proof(tx: Transaction, old: Todo, new: Todo, override: str) -> Todo:
+    """Return the todo with its proof after a change. Raises if the checks do not allow the change.
+
+    A todo with checks is completed only in the transaction that stores the receipt, or by a person who gives a reason.
+    """
+    if old.checks and new.status == "canceled" and not old.ended:
+        refuse_drop(tx, old)
+    if new.status != "completed" or old.status == "completed" or not new.checks:
+        return new
+    if override:
+        return new._replace(proof="overridden")
+    receipt = tx.receipts.get(new.id)
+    checks = decode_checks(new.checks)
+    if receipt is None or not receipt.covers(checks):
+        raise ChecksRequired(new.id, new.outcome)
+    if not receipt.ok:
+        raise build_failure(new, receipt)
+    return new._replace(proof="proven")
+
+
+def refuse_drop(tx: Transaction, todo: Todo) -> None:
+    """Refuse an agent that would cancel or delete work instead of passing its checks."""
+    if tx.agent is None or not todo.checks:
+        return
+    if has_protected(decode_checks(todo.checks)):
+        raise Forbidden(f"Todo {todo.id} has checks that a person wrote, so an agent cannot drop it. Make the checks pass.")
+    if refusal := tx.agent.find_drop_refusal():
+        raise Forbidden(f"Todo {todo.id} has checks and cannot be dropped: {refusal}")
+
+
+def build_failure(todo: Todo, receipt: ReceiptDraft) -> CheckFailed:
+    failures = receipt.list_failures()
+    return CheckFailed(f"Todo {todo.id} is not done. {describe_failures(failures)}", failures)

@@ -1,0 +1,145 @@
+"""What each kind of check does. A function gets the definition and returns what it found; it raises Invalid if it cannot tell."""
+
+import hashlib
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from headway.agents.tools import web
+from headway.agents.tools.builtin import ExternalAccess
+from headway.agents.tools.execution import Execution
+from headway.agents.tools.files.contents import read_entry
+from headway.agents.tools.files.folders import open_folder, split_path, translate_errors
+from headway.agents.tools.programs import shell
+from headway.ledger.check import DEFAULT_TIMEOUT_S, DETAIL_LIMIT, Check
+from headway.ledger.errors import HeadwayError, Invalid, NotFound
+
+FILE_LIMIT: Final = 1_000_000  # bytes of a file whose content is compared; a hash covers files of any size up to HASH_LIMIT
+HASH_LIMIT: Final = 1_000_000_000
+NO_SANDBOX: Final = (
+    "It was not run: there is no sandbox here. Install bubblewrap (see `headway doctor`), or have a person override the check."
+)
+
+
+class Finding(NamedTuple):
+    ok: bool
+    detail: str
+    exit_code: int | None = None
+    hashes: Mapping[str, str] = {}
+
+
+def check_file(check: Check, workspace: str) -> Finding:
+    path = check["path"]
+    parts = split_path(path)
+    if not parts:
+        raise Invalid("path must name a file.")
+    wants_file = check.get("exists", True)
+    try:
+        with translate_errors(path), open_folder(check.get("folder", workspace), parts[:-1]) as folder:
+            data, status = read_entry(folder, parts[-1], path, HASH_LIMIT if "sha256" in check else FILE_LIMIT)
+    except NotFound as error:
+        return Finding(not wants_file, str(error))
+    except FileNotFoundError:  # the workspace itself is missing: nothing was ever written there
+        return Finding(not wants_file, f"There is no {path} in the workspace.")
+    digest = hashlib.sha256(data).hexdigest()
+    hashes = {path: digest}
+    if not wants_file:
+        return Finding(ok=False, detail=f"{path} exists.", hashes=hashes)
+    if "sha256" in check and digest != check["sha256"]:
+        return Finding(ok=False, detail=f"{path} has changed: its SHA-256 hash is {digest}.", hashes=hashes)
+    if "contains" in check or "schema" in check:
+        if status.st_size > FILE_LIMIT:
+            raise Invalid(f"{path} is larger than {FILE_LIMIT:,} bytes.")
+        if problem := find_content_problem(check, data.decode(errors="replace")):
+            return Finding(ok=False, detail=f"{path} {problem}", hashes=hashes)
+    return Finding(ok=True, detail=f"{path}: {status.st_size:,} bytes.", hashes=hashes)
+
+
+def find_content_problem(check: Check, content: str) -> str:
+    if "contains" in check and check["contains"] not in content:
+        return f"does not contain {check['contains'][:200]!r}."
+    if "schema" not in check:
+        return ""
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        return "is not valid JSON."
+    mismatch = find_mismatch(document, check["schema"])
+    return f"does not fit the schema: {mismatch}" if mismatch else ""
+
+
+def check_command(check: Check, execution: Execution, access: ExternalAccess) -> Finding:
+    """Run a program. Only the operator's checks may use a shell and programs that are not allowed elsewhere."""
+    sandbox = access.sandbox._replace(has_network=execution.role.network)
+    command = split_command(check, access)
+    result = shell.run(command, check.get("folder", execution.workspace), sandbox, check.get("timeout_s", DEFAULT_TIMEOUT_S))
+    tail, wanted = result.output[-DETAIL_LIMIT:].strip(), check.get("exit", 0)
+    problem = ""
+    if result.exit_code != wanted:
+        problem = f"It ended with {result.exit_code}, not {wanted}. {tail}"
+    elif "expect" in check and check["expect"] not in result.output:
+        problem = f"Its output does not contain {check['expect'][:200]!r}. {tail}"
+    return Finding(not problem, problem.rstrip() or tail, result.exit_code)
+
+
+def split_command(check: Check, access: ExternalAccess) -> list[str]:
+    if check["by"] == "operator":
+        return ["/bin/sh", "-c", check["run"]]
+    try:
+        parts = shlex.split(check["run"])
+    except ValueError:
+        raise Invalid("The command has a quotation mark without its pair.") from None
+    if not parts:
+        raise Invalid("The command is empty.")
+    return [shell.resolve_program(parts[0], access.commands, access.sandbox), *parts[1:]]
+
+
+def check_http(check: Check, hosts: Sequence[str]) -> Finding:
+    if not hosts:
+        raise Invalid("No hosts are allowed here. The operator allows them with HEADWAY_HTTP_ALLOW.")
+    wanted = check.get("status", 200)
+    try:
+        page = web.fetch(check["url"], hosts)
+    except HeadwayError as error:
+        return Finding(ok=False, detail=str(error))
+    if page["status"] != wanted:
+        return Finding(ok=False, detail=f"The status is {page['status']}, not {wanted}.")
+    for path, value in check.get("json", {}).items():
+        try:
+            found = find_value(json.loads(page["text"]), path)
+        except (ValueError, RecursionError):
+            return Finding(ok=False, detail="The answer is not valid JSON.")
+        except LookupError:
+            return Finding(ok=False, detail=f"The answer has no {path}.")
+        if found != value:
+            return Finding(ok=False, detail=f"{path} is {json.dumps(found)[:200]}, not {json.dumps(value)[:200]}.")
+    return Finding(ok=True, detail=f"Status {page['status']}.")
+
+
+def find_value(document: Any, path: str) -> Any:
+    """Return the value at a path such as `items.0.name`. Raises LookupError if there is none."""
+    for part in path.removeprefix("$.").split("."):
+        if isinstance(document, list):
+            document = document[int(part)] if part.isascii() and part.isdigit() else document[len(document)]
+        elif isinstance(document, dict):
+            document = document[part]
+        else:
+            raise LookupError(path)
+    return document
+
+
+def find_mismatch(value: Any, schema: Any) -> str:
+    from headway.agents.checks import json_schemas  # noqa: PLC0415  most todos have no schema, and loading the library takes a moment
+
+    return json_schemas.find_mismatch(value, schema)
+
+
+def check_outcome(check: Check, outcome: Any) -> Finding:
+    """Validate the outcome's data. An outcome that is text counts as JSON if it is, and else as the text itself."""
+    if isinstance(outcome, str):
+        with suppress(ValueError, RecursionError):
+            outcome = json.loads(outcome)
+    mismatch = find_mismatch(outcome, check["schema"])
+    return Finding(not mismatch, f"The outcome does not fit the schema: {mismatch}" if mismatch else "The outcome fits the schema.")

@@ -1,0 +1,132 @@
+"""Runs the checks of a todo, a sub-goal or a goal, one after the other, and collects the results in a receipt."""
+
+import platform
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from importlib.metadata import version
+from typing import Any, Final, NamedTuple
+
+from headway.agents.checks import kinds
+from headway.agents.checks.kinds import Finding
+from headway.agents.tools.builtin import ExternalAccess
+from headway.agents.tools.execution import Execution, use_execution
+from headway.agents.tools.programs.sandbox import find_fault
+from headway.agents.tools.toolbox import Result, Toolbox, call_external, call_in_transaction, run_on_thread
+from headway.ledger.check import DETAIL_LIMIT, Check, CheckResult, ReceiptDraft, SubjectKind
+from headway.ledger.errors import HeadwayError
+from headway.storage.stores.spending import ModelCall
+
+UNSTORABLE: Final = str.maketrans({"\0": "\N{REPLACEMENT CHARACTER}"})
+PERSONAL_JUDGEMENT: Final = "Not asked: a person completes it."
+
+
+class CheckSubject(NamedTuple):
+    """What the checks are about."""
+
+    kind: SubjectKind
+    id: int
+    title: str
+    checks: Sequence[Check]
+    outcome: Any = None
+
+
+class Opinion(NamedTuple):
+    ok: bool
+    reason: str
+    call: ModelCall | None
+
+
+Judge = Callable[[str, CheckSubject], Awaitable[Opinion]]
+
+
+class CheckedSubject(NamedTuple):
+    receipt: ReceiptDraft
+    calls: tuple[ModelCall, ...] = ()  # the opinions of models, to be paid for
+
+
+class CheckRunner(NamedTuple):
+    """What checks may use: the programs and hosts that the operator allows, and the tools."""
+
+    access: ExternalAccess
+    toolbox: Toolbox
+
+    async def run(self, subject: CheckSubject, execution: Execution, made_by: str, judge: Judge | None = None) -> CheckedSubject:
+        """Run all checks. Without a judge, a person completes the work, and their word stands for a model's opinion."""
+        results: list[CheckResult] = []
+        calls: list[ModelCall] = []
+        for check in subject.checks:
+            start = time.monotonic()
+            if check["kind"] == "judge":
+                opinion = await judge(check["rubric"], subject) if judge else Opinion(ok=True, reason=PERSONAL_JUDGEMENT, call=None)
+                finding = Finding(opinion.ok, opinion.reason)
+                calls += [opinion.call] if opinion.call else []
+            else:
+                finding = await self.find(check, subject, execution)
+            duration_ms = int((time.monotonic() - start) * 1000)
+            detail = clean(execution.redact(finding.detail))
+            results.append(
+                CheckResult(check, finding.ok, detail, duration_ms, check["kind"] == "judge", finding.exit_code, finding.hashes)
+            )
+        versions = {"headway": version("headway"), "python": platform.python_version(), **self.describe_sandbox(subject.checks)}
+        receipt = ReceiptDraft(subject.kind, subject.id, tuple(results), versions, made_by, execution.run_id)
+        return CheckedSubject(receipt, tuple(calls))
+
+    async def find(self, check: Check, subject: CheckSubject, execution: Execution) -> Finding:
+        """Run one check. What keeps it from telling is a failure: a check that could not run has not passed."""
+        try:
+            if check["kind"] == "tool":
+                return await self.check_tool(check, execution)
+            return await run_on_thread(partial(self.find_on_thread, check, subject, execution))  # type: ignore[no-any-return]
+        except HeadwayError as error:
+            return Finding(ok=False, detail=str(error))
+        except OSError as error:
+            return Finding(ok=False, detail=f"It could not run: {error.strerror or error}.")
+
+    def find_on_thread(self, check: Check, subject: CheckSubject, execution: Execution) -> Finding:
+        match check["kind"]:
+            case "command":
+                return kinds.check_command(check, execution, self.access)
+            case "file":
+                return kinds.check_file(check, execution.workspace)
+            case "http":
+                return kinds.check_http(check, self.access.http_hosts)
+            case _:
+                return kinds.check_outcome(check, subject.outcome)
+
+    async def check_tool(self, check: Check, execution: Execution) -> Finding:
+        """Call a tool. Only one that is safe to repeat, because checks run again."""
+        tool = self.toolbox.find(check["name"])
+        if not tool.idempotent:
+            return Finding(ok=False, detail=f"{tool.name} is not safe to repeat, so it cannot be a check.")
+        arguments = check.get("arguments", {})
+        result: Result
+        if tool.in_transaction is not None:
+            result = await execution.database.read(lambda tx: call_in_transaction(tool, arguments, execution, tx))
+        else:
+            with use_execution(execution):
+                result = await call_external(tool, arguments, execution)
+        if result.is_error:
+            return Finding(ok=False, detail=result.error)
+        expected = check.get("expect")
+        if expected is not None and expected not in result.as_text:
+            return Finding(ok=False, detail=f"The result does not contain {expected[:200]!r}: {result.as_text}")
+        return Finding(ok=True, detail=result.as_text)
+
+    def describe_sandbox(self, checks: Sequence[Check]) -> dict[str, str]:
+        if not has_command(checks):
+            return {}
+        return {"sandbox": f"none ({find_fault(self.access.sandbox)})" if self.needs_approval(checks) else "bubblewrap"}
+
+    def needs_approval(self, checks: Sequence[Check]) -> bool:
+        """Whether the checks would run a program outside a sandbox."""
+        return has_command(checks) and bool(find_fault(self.access.sandbox))
+
+
+def has_command(checks: Sequence[Check]) -> bool:
+    return any(check["kind"] == "command" for check in checks)
+
+
+def clean(detail: str) -> str:
+    """Return the end of a check's output, without what the databases cannot store."""
+    return detail[-DETAIL_LIMIT:].encode(errors="replace").decode().translate(UNSTORABLE)

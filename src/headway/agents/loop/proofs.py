@@ -1,0 +1,169 @@
+"""Checks that must pass before an agent completes a todo.
+
+Each run of a todo's checks is an effect of the message that wants to complete it: it is made once, survives a crash, and may need
+approval.
+"""
+
+import json
+import shlex
+from collections.abc import Sequence
+from typing import Any, Final
+
+from headway.actions import todos
+from headway.actions.proof import receipts
+from headway.agents.checks.runner import CheckSubject, Opinion
+from headway.agents.instructions import prompts
+from headway.agents.loop import proposals
+from headway.agents.loop.assessor import ASSESSMENT_FAILED, ask_cheap_model, is_transient, parse_judgement
+from headway.agents.loop.call_arguments import JSON_ENCODER
+from headway.agents.loop.context import RunContext
+from headway.agents.loop.requests import ChecksRan, RunChecks, Sleep
+from headway.agents.loop.step import Step
+from headway.agents.models.client import ModelFailed, Models
+from headway.agents.permission import rule_on_call
+from headway.agents.tools.programs.tools import RUN_COMMAND
+from headway.ledger.check import Check, decode_checks, decode_draft, describe_check, describe_failures
+from headway.ledger.errors import ChecksRequired, Invalid, SettingsError
+from headway.ledger.permission import ALLOW_RULING, Ruling
+from headway.ledger.run import Effect
+from headway.ledger.todo import Todo
+from headway.storage.stores import runs as run_store
+
+RUN_CHECKS: Final = "run_checks"  # the name under which people see it, for example in an approval
+FIRST_CHECK_PLACE: Final = 1_000_000  # effect places of checks, above those of calls and of sub-agents; the todo's id is added
+NO_SANDBOX_REASON: Final = "its checks would run a command outside a sandbox"
+
+
+def require(step: Step, n: int, required: ChecksRequired) -> RunChecks | Sleep | str | None:
+    """Make the results of a todo's checks available to this transaction.
+
+    Returns None if they are there, what the run has to wait for, or a text that says why the checks may not run.
+    """
+    todo = todos.get(step.tx, step.run.tenant_id, required.todo_id)
+    return require_results(step, n, todo, required.outcome)
+
+
+def require_results(step: Step, n: int, todo: Todo, outcome: str | None) -> RunChecks | Sleep | str | None:
+    subject = CheckSubject("todo", todo.id, todo.subject, decode_checks(todo.checks), outcome)
+    arguments = {"todo": todo.id, "subject": todo.subject, "checks": subject.checks, "outcome": outcome}
+    encoded = JSON_ENCODER.encode(arguments)
+    place = FIRST_CHECK_PLACE + todo.id
+    effect = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, n).get(place)
+    if effect is None or effect.arguments != encoded:
+        effect = Effect(n, place, "", RUN_CHECKS, encoded, "started", started_at=step.tx.now)
+        ruling = rule_on_checks(step, subject.checks)
+        if ruling.decision == "deny":
+            return f"Todo {todo.id} is not done: {ruling.why}"
+        if ruling.decision == "ask":
+            return proposals.propose(step, effect, ruling)
+    if effect.state == "proposed":
+        approval = proposals.load_decision(step, effect)
+        if approval.is_open:
+            return proposals.wait_for(approval)
+        if refusal := proposals.find_refusal(approval, effect):
+            ended = effect._replace(state="failed", result=JSON_ENCODER.encode({"error": refusal}))
+            run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, ended)
+            return refusal
+        effect = effect._replace(state="started", started_at=step.tx.now)
+    if effect.state == "started":
+        run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, effect)
+        return RunChecks(effect, subject, step.is_last_attempt)
+    result: dict[str, Any] = json.loads(effect.result)
+    if "error" in result:
+        return str(result["error"])
+    step.tx.receipts[todo.id] = decode_draft(result)
+    return None
+
+
+def rule_on_checks(step: Step, checks: Sequence[Check]) -> Ruling:
+    """Decide whether the checks may run: an agent's like a call of the tool that does the same, others only in a sandbox."""
+    ruling = ALLOW_RULING
+    for check in checks:
+        found = rule_on_check(step, check)
+        if found.decision == "deny":
+            return Ruling("deny", f"the check {describe_check(check)!r} is not allowed ({found.why})")
+        ruling = found if found.decision == "ask" else ruling
+    return ruling
+
+
+def rule_on_check(step: Step, check: Check) -> Ruling:
+    toolbox = step.context.runtime.toolbox
+    if check["by"] != "agent":
+        is_outside = step.context.runtime.checks.needs_approval([check])
+        return Ruling("ask", NO_SANDBOX_REASON) if is_outside else ALLOW_RULING
+    name, arguments = to_call(check)
+    if not name:
+        return ALLOW_RULING
+    tool = toolbox.tools.get(name)
+    if tool is None:
+        return Ruling("deny", f"{name} is not available here")
+    try:
+        return rule_on_call(step.tx, tool, arguments, step.context.execution)
+    except Invalid as error:
+        return Ruling("deny", str(error))
+
+
+def to_call(check: Check) -> tuple[str, dict[str, Any]]:
+    """Return the tool call that does what the check does; no name if it reaches nothing outside the ledger."""
+    match check["kind"]:
+        case "command":
+            try:
+                return RUN_COMMAND, {"command": shlex.split(check["run"])}
+            except ValueError:
+                return RUN_COMMAND, {"command": [check["run"]]}
+        case "file":
+            return "read_file", {"path": check["path"]}
+        case "http":
+            return "http_get", {"url": check["url"]}
+        case "tool":
+            return check["name"], check.get("arguments", {})
+    return "", {}
+
+
+async def run_checks(work: RunContext, request: RunChecks) -> ChecksRan:
+    async def judge(rubric: str, subject: CheckSubject) -> Opinion:
+        return await ask_opinion(work.runtime.models, rubric, subject, is_last_attempt=request.is_last_attempt)
+
+    checked = await work.runtime.checks.run(request.subject, work.execution, work.role.name, judge)
+    return ChecksRan(request.effect, checked)
+
+
+async def ask_opinion(models: Models, rubric: str, subject: CheckSubject, *, is_last_attempt: bool) -> Opinion:
+    """Ask the cheap tier whether the outcome meets a rubric. An answer that cannot be read is a no.
+
+    Raises ModelFailed for a transient failure, unless it is the last attempt.
+    """
+    outcome = subject.outcome if isinstance(subject.outcome, str) else json.dumps(subject.outcome, ensure_ascii=False)
+    question = prompts.render_assessment(subject.title, rubric, outcome or "")
+    try:
+        reply = await ask_cheap_model(models, prompts.ASSESSOR, question, {"answer": outcome or ""})
+    except (ModelFailed, SettingsError) as error:
+        if is_transient(error) and not is_last_attempt:
+            raise
+        return Opinion(ok=False, reason=f"{ASSESSMENT_FAILED} (the model failed).", call=None)
+    judgement = parse_judgement(reply.response.text or "")
+    if judgement is None:
+        return Opinion(ok=False, reason=f"{ASSESSMENT_FAILED} (the model's answer was invalid).", call=reply.call)
+    return Opinion(judgement.ok, judgement.reason or ("It meets the rubric." if judgement.ok else "It does not."), reply.call)
+
+
+def record_results(step: Step, reply: ChecksRan) -> None:
+    """Store the receipt. The step then goes on with the call, the writ or the answer that wanted to complete the todo."""
+    for call in reply.checked.calls:
+        step.charge(call)
+    effect = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, reply.effect.n)[reply.effect.place]
+    if effect.state != "started":  # already stored by a commit whose acknowledgement was lost
+        return
+    draft = reply.checked.receipt
+    ended = effect._replace(state="succeeded", result=JSON_ENCODER.encode(draft.as_json()))
+    run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, ended)
+    receipts.present(step.tx, step.run.tenant_id, [draft])
+
+
+def complete_with_proof(step: Step, n: int, todo: Todo, outcome: str) -> RunChecks | Sleep | str | None:
+    """Run the checks of a queue item, with the agent's answer as its outcome. Returns None if all passed, or what failed."""
+    waiting = require_results(step, n, todo, outcome)
+    if waiting is not None:
+        return waiting
+    draft = step.tx.receipts[todo.id]
+    return None if draft.ok else describe_failures(draft.list_failures())

@@ -1,0 +1,246 @@
+"""Checks: what must hold before a todo, a sub-goal or a goal counts as done. And receipts, which say what was found."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+from headway.ledger import text
+from headway.ledger.errors import Forbidden, Invalid
+
+Author = Literal["agent", "person", "operator"]
+Proof = Literal["none", "unproven", "proven", "overridden", "broken"]
+SubjectKind = Literal["todo", "sub_goal", "goal"]
+Check = dict[str, Any]  # a checked definition: it has `kind`, the fields of its kind, and `by`
+
+KINDS: Final = ("command", "file", "http", "outcome", "tool", "judge")
+AUTHORS: Final[tuple[Author, ...]] = ("agent", "person", "operator")  # each may also change what the ones before it wrote
+CHECKS_LIMIT: Final = 20  # per todo
+DEFINITION_LIMIT: Final = 10_000  # characters of JSON in one check
+DETAIL_LIMIT: Final = 4_000  # characters of a check's output that a receipt keeps
+TIMEOUT_LIMIT_S: Final = 600
+DEFAULT_TIMEOUT_S: Final = 120
+
+FieldRule = Callable[[Any, str], Any]
+
+
+def take_text(value: Any, field: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise Invalid(f"{field} must be text that is not blank.")
+    return text.check_text(value, field)
+
+
+def take_boolean(value: Any, field: str) -> bool:
+    if not isinstance(value, bool):
+        raise Invalid(f"{field} must be true or false.")
+    return value
+
+
+def take_object(value: Any, field: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Invalid(f"{field} must be a JSON object.")
+    text.check_numbers(value, (field,))
+    return value
+
+
+def take_schema(value: Any, field: str) -> dict[str, Any] | bool:
+    return value if isinstance(value, bool) else take_object(value, field)
+
+
+def build_number_rule(minimum: int, maximum: int) -> FieldRule:
+    def take_number(value: Any, field: str) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
+            raise Invalid(f"{field} must be a whole number from {minimum} to {maximum}.")
+        return value
+
+    return take_number
+
+
+def take_sha256(value: Any, field: str) -> str:
+    digest = take_text(value, field).lower()
+    if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
+        raise Invalid(f"{field} must be a SHA-256 hash: 64 hexadecimal digits.")
+    return digest
+
+
+# The fields of each kind. The first is required.
+FIELDS: Final[Mapping[str, Mapping[str, FieldRule]]] = {
+    "command": {
+        "run": take_text,
+        "exit": build_number_rule(0, 255),
+        "expect": take_text,
+        "timeout_s": build_number_rule(1, TIMEOUT_LIMIT_S),
+        "folder": take_text,
+    },
+    "file": {
+        "path": take_text,
+        "exists": take_boolean,
+        "contains": take_text,
+        "sha256": take_sha256,
+        "schema": take_schema,
+        "folder": take_text,
+    },
+    "http": {"url": take_text, "status": build_number_rule(100, 599), "json": take_object},
+    "outcome": {"schema": take_schema},
+    "tool": {"name": take_text, "arguments": take_object, "expect": take_text},
+    "judge": {"rubric": take_text},
+}
+
+
+def parse_checks(value: Any, by: Author) -> list[Check]:
+    """Check definitions as a caller sent them, and note who wrote them. Raises Invalid, naming the definition and the field."""
+    if value is None:
+        return []
+    if not isinstance(value, list) or len(value) > CHECKS_LIMIT:
+        raise Invalid(f"checks must be a list of at most {CHECKS_LIMIT} checks.")
+    return [parse_check(item, f"checks[{index}]", by) for index, item in enumerate(value)]
+
+
+def parse_check(value: Any, place: str, by: Author) -> Check:
+    if not isinstance(value, dict):
+        raise Invalid(f'{place} must be an object such as {{"kind": "command", "run": "pytest -q"}}.')
+    kind = value.get("kind")
+    if kind not in KINDS:
+        raise Invalid(f"{place}.kind must be one of {', '.join(KINDS)}.")
+    fields = FIELDS[kind]
+    # A tool has a field `name` of its own; its check is known by that.
+    known = {**fields} if "name" in fields else {**fields, "name": take_text}
+    if unknown := sorted(str(name) for name in value.keys() - known.keys() - {"kind", "by"}):
+        raise Invalid(f"{place}: a {kind} check has no field {text.to_one_line(unknown[0])[:80]!r}. It has {', '.join(known)}.")
+    required = next(iter(fields))
+    if value.get(required) is None:
+        raise Invalid(f"{place}: a {kind} check needs {required}.")
+    check: Check = {"kind": kind}
+    for name, rule in known.items():
+        if value.get(name) is not None:
+            check[name] = rule(value[name], f"{place}.{name}")
+    if "folder" in check and by != "operator":
+        raise Invalid(f"{place}.folder: only the operator may name a folder outside the workspace.")
+    text.check_text(json.dumps(check, ensure_ascii=False), place, DEFINITION_LIMIT)
+    return {**check, "by": by}
+
+
+def replace_checks(old: Sequence[Check], new: Sequence[Check], by: Author) -> list[Check]:
+    """Return the new list. A check that stays keeps its author, and one that somebody of higher rank wrote cannot be left out."""
+    kept = [next((check for check in old if is_same(check, wanted)), wanted) for wanted in new]
+    rank = AUTHORS.index(by)
+    lost = next((check for check in old if AUTHORS.index(check["by"]) > rank and check not in kept), None)
+    if lost is not None:
+        author = "the operator" if lost["by"] == "operator" else "a person"
+        raise Forbidden(f"The check {describe_check(lost)!r} was written by {author} and cannot be changed or removed here.")
+    return kept
+
+
+def is_same(check: Check, other: Check) -> bool:
+    return {**check, "by": ""} == {**other, "by": ""}
+
+
+def has_protected(checks: Sequence[Check]) -> bool:
+    """Whether a person or the operator wrote any of the checks."""
+    return any(check["by"] != "agent" for check in checks)
+
+
+def describe_check(check: Check) -> str:
+    """Return the check's name, or a short form of what it does."""
+    if check["kind"] != "tool" and check.get("name"):
+        return str(check["name"])
+    subject = check[next(iter(FIELDS[check["kind"]]))]
+    return text.to_one_line(f"{check['kind']} {subject if isinstance(subject, str) else json.dumps(subject)}")[:120]
+
+
+def encode_checks(checks: Sequence[Check]) -> str:
+    """Encode for storage. No checks are an empty text."""
+    return json.dumps(checks, ensure_ascii=False, separators=(",", ":")) if checks else ""
+
+
+def decode_checks(stored: str) -> list[Check]:
+    return json.loads(stored) if stored else []
+
+
+class CheckResult(NamedTuple):
+    """What one check found."""
+
+    check: Check
+    ok: bool
+    detail: str
+    duration_ms: int = 0
+    is_opinion: bool = False  # a model's judgement
+    exit_code: int | None = None
+    hashes: Mapping[str, str] = {}  # of the files that it looked at, by path
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "check": self.check,
+            "ok": self.ok,
+            "detail": self.detail,
+            "duration_ms": self.duration_ms,
+            "opinion": self.is_opinion,
+            "exit_code": self.exit_code,
+            "files": dict(self.hashes),
+        }
+
+
+def decode_result(document: Mapping[str, Any]) -> CheckResult:
+    fields = (document[name] for name in ("check", "ok", "detail", "duration_ms", "opinion", "exit_code", "files"))
+    return CheckResult(*fields)
+
+
+class ReceiptDraft(NamedTuple):
+    """The results of a subject's checks, before they are stored."""
+
+    subject: SubjectKind
+    subject_id: int
+    results: tuple[CheckResult, ...]
+    versions: Mapping[str, str]
+    made_by: str
+    run_id: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return all(result.ok for result in self.results)
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self._asdict(), "results": [result.as_json() for result in self.results], "versions": dict(self.versions)}
+
+    def covers(self, checks: Sequence[Check]) -> bool:
+        """Whether these are the results of exactly these checks."""
+        return [result.check for result in self.results] == list(checks)
+
+    def list_failures(self) -> list[dict[str, str]]:
+        return [{"check": describe_check(result.check), "detail": result.detail} for result in self.results if not result.ok]
+
+
+def decode_draft(document: Mapping[str, Any]) -> ReceiptDraft:
+    return ReceiptDraft(**{**document, "results": tuple(map(decode_result, document["results"]))})
+
+
+class Receipt(NamedTuple):
+    id: int
+    subject: SubjectKind
+    subject_id: int
+    ok: bool
+    results: str  # JSON
+    versions: str  # JSON
+    override: str  # why a person completed it without the checks; empty if the checks passed or failed
+    made_by: str
+    run_id: str | None
+    seq: int
+    at: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            self.subject + "_id": self.subject_id,
+            "ok": self.ok,
+            "checks": json.loads(self.results),
+            "versions": json.loads(self.versions),
+            "override": self.override or None,
+            "made_by": self.made_by,
+            "run_id": self.run_id,
+            "seq": self.seq,
+            "at": self.at // 1000,
+        }
+
+
+def describe_failures(failures: Sequence[Mapping[str, str]]) -> str:
+    """Describe the failed checks, with their output, for a model or a person."""
+    return "\n".join(f"Check failed: {failure['check']}\n{failure['detail']}".rstrip() for failure in failures)

@@ -1,0 +1,46 @@
+"""SQL for receipts: what the checks of a todo, a sub-goal or a goal found."""
+
+import json
+
+from headway.ledger.check import Receipt, ReceiptDraft, SubjectKind
+from headway.storage.stores import events as event_store
+from headway.storage.transaction import Row, Transaction
+
+COLUMNS = "id, subject, subject_id, ok, results, versions, override, made_by, run_id, seq, at"
+
+
+def insert(tx: Transaction, tenant_id: int, draft: ReceiptDraft, override: str = "") -> Receipt:
+    results = json.dumps([result.as_json() for result in draft.results], ensure_ascii=False)
+    row = tx.one(
+        f"""INSERT INTO receipts (tenant_id, subject, subject_id, ok, results, versions, override, made_by, run_id, seq, at)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
+        tenant_id,
+        draft.subject,
+        draft.subject_id,
+        int(draft.ok and not override),
+        results,
+        json.dumps(dict(draft.versions)),
+        override,
+        draft.made_by,
+        draft.run_id,
+        event_store.get_last_seq(tx, tenant_id),
+        tx.now,
+    )
+    assert row is not None
+    return load_receipt(row)
+
+
+def list_newest(tx: Transaction, tenant_id: int, subject: SubjectKind, subject_id: int, limit: int) -> list[Receipt]:
+    rows = tx.all(
+        f"SELECT {COLUMNS} FROM receipts WHERE tenant_id = ? AND subject = ? AND subject_id = ? ORDER BY id DESC LIMIT ?",
+        tenant_id,
+        subject,
+        subject_id,
+        limit,
+    )
+    return [load_receipt(row) for row in rows]
+
+
+def load_receipt(row: Row) -> Receipt:
+    receipt = Receipt._make(row)
+    return receipt._replace(ok=bool(receipt.ok))
