@@ -376,6 +376,7 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "chat": lambda ids: conversation_flags(ids, "hello"),
     "mcp": lambda ids: [["--turn", ids.turn], *conversation_flags(ids)],
     "turn cancel": lambda ids: [[ids.turn]],
+    "turn show": lambda ids: [[ids.turn]],
     "turn send": lambda ids: [[ids.turn, "hello"]],
     "why": lambda ids: [["todo", f"{ids.todo}"], ["turn", ids.turn], [f"goal:{ids.goal}"], [ids.job], [ids.turn]],
     "agents send": lambda ids: [[ids.job, "hello"]],

@@ -56,6 +56,7 @@ class Runtime(NamedTuple):
     nudge: Callable[[], None]  # wakes the engine, because a job is ready
     checks: CheckRunner
     tracer: Tracer = NullTracer()
+    worktrees: str = ""  # the folder for the worktrees of runs that work in a repository
 
 
 class Offer(NamedTuple):
@@ -113,6 +114,11 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
         goals=runtime.goals,
         result_limit=min(RESULT_LIMIT, result_limit),
     )
+    if run.repository:
+        from headway.agents.repositories.places import get_worktree_folder  # noqa: PLC0415  most runs have none
+
+        folder = get_worktree_folder(runtime.worktrees, run)
+        execution = execution._replace(workspace=folder, tenant_workspace=execution.workspace)
     if not run.answers_turn:
         return RunContext(runtime, run, "plan", role, execution, [], Quotations())
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
