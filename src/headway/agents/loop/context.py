@@ -115,10 +115,12 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
         result_limit=min(RESULT_LIMIT, result_limit),
     )
     if run.repository:
-        from headway.agents.repositories.places import get_worktree_folder  # noqa: PLC0415  most runs have none
+        from headway.agents.repositories import places  # noqa: PLC0415  most runs have none
 
-        folder = get_worktree_folder(runtime.worktrees, run)
-        execution = execution._replace(workspace=folder, tenant_workspace=execution.workspace)
+        folder, sandbox = places.get_worktree_folder(runtime.worktrees, run), execution.sandbox
+        history_folders = places.list_history_folders(execution.workspace, run.repository)
+        sandbox = sandbox._replace(readable=(*sandbox.readable, *history_folders))
+        execution = execution._replace(workspace=folder, tenant_workspace=execution.workspace, sandbox=sandbox)
     if not run.answers_turn:
         return RunContext(runtime, run, "plan", role, execution, [], Quotations())
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")

@@ -75,6 +75,15 @@ def find_place(workspace: str, repository: str) -> RepositoryPlace:
     return place
 
 
+def list_history_folders(workspace: str, repository: str) -> tuple[str, ...]:
+    """List the folders that git needs in a worktree: to read the history, which programs of agents may do but not write."""
+    try:
+        place = find_place(workspace, repository)
+    except (Invalid, OSError):
+        return ()  # preparing the worktree tells what is wrong
+    return tuple(dict.fromkeys((place.common_dir, place.git_dir)))
+
+
 def read_place(path: str, name: str) -> RepositoryPlace:
     """Find the folders of the repository at a path, which the caller knows by another name."""
     git_dir = os.path.join(path, ".git")

@@ -36,8 +36,8 @@ class Execution(NamedTuple):
     scope: Scope
     role: Role
     conversation_uuid: str | None = None
-    sandbox: Sandbox = Sandbox()  # for the programs that it runs
     workspace: str = ""  # the tenant's folder, or the run's worktree of a repository; empty if there is none
+    sandbox: Sandbox = Sandbox()  # for the programs that it runs
     run_id: str | None = None  # the calling agent's run; None in an external loop
     roles: Roles = Roles()  # roles that it can delegate to
     limits: Limits = Limits()  # limits on delegation
