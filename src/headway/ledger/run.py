@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, NamedTuple
 from headway.ledger.attachment import AttachmentInfo
 
 RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "canceled"]
-TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit"]
+TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit", "needs_live"]
 EffectState = Literal["proposed", "started", "succeeded", "failed", "unknown"]
 TurnMode = Literal["plan", "queue"]
 
@@ -43,6 +43,8 @@ class Run(NamedTuple):
     begins_at: int = 0  # the first message of the transcript about that sub-goal
     hint: str = ""  # supervisor's hint that the agent has not received yet
     unread: int = 0  # messages from people that the agent has not received yet
+    model: str = ""  # the model that it asks instead of its role's
+    replays: str = ""  # whose recorded results answer its calls: the id of a run, or goal:ID; empty: its calls are made
 
     @property
     def ended(self) -> bool:
@@ -102,6 +104,7 @@ class Effect(NamedTuple):
     result: str = ""
     started_at: int = 0
     images: str = ""  # JSON: a list of media types and base64 data
+    replayed: int = 0  # 1: the result was recorded by another run, and this run did not make the call
 
     def key(self, run_id: str) -> str:
         """Return an idempotency key for the call, so that an external service can recognize a repeated call."""

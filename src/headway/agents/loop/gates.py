@@ -18,7 +18,7 @@ from headway.ledger.todo import Todo
 
 def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | Sleep | Stop | None:
     writ_output = writ_calls.run_writs(step, entry, text)
-    if isinstance(writ_output, Sleep):
+    if isinstance(writ_output, Sleep | Stop):
         return writ_output
     if writ_output:  # an answer with writs never ends a turn: the agent sees their output first
         step.say(text)

@@ -11,7 +11,7 @@ from pydantic_ai.messages import (
 from headway.actions import jobs
 from headway.actions.people import approvals
 from headway.agents.instructions import prompts
-from headway.agents.loop import call_limits, gates, proposals, writ_calls
+from headway.agents.loop import call_limits, gates, proposals, replay, writ_calls
 from headway.agents.loop.call_arguments import JSON_ENCODER, encode_arguments, resolve_tool
 from headway.agents.loop.context import RESULT_LIMIT
 from headway.agents.loop.requests import CallTool, Sleep, Stop, ToolReturned
@@ -62,14 +62,14 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
         if step.over:  # the call reported the run's outcome
             return None
     writ_output = writ_calls.run_writs(step, entry, response.text or "")
-    if isinstance(writ_output, Sleep):
+    if isinstance(writ_output, Sleep | Stop):
         return writ_output
     notices = [*writ_output, *call_limits.describe_dropped_calls(response)]
     step.append(build_results_message(step, response, ended, notices))
     return None
 
 
-def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announce: bool) -> Effect | CallTool | Sleep:
+def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announce: bool) -> Effect | CallTool | Sleep | Stop:
     """Start one call.
 
     A ledger tool runs here, so that its changes and its result commit together; other tools are only recorded as started.
@@ -91,6 +91,8 @@ def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announ
     ruling = proposals.rule(step, tool, arguments)
     if ruling.decision == "deny":
         return record_result(step, effect, to_result(tool.refuse(proposals.DENIED_MESSAGE.format(ruling.why))))
+    if served := replay.answer_call(step, effect, tool, arguments):
+        return served
     if ruling.decision == "ask":
         return proposals.propose(step, effect, ruling)
     return make_call(step, effect, tool, arguments)
@@ -103,7 +105,8 @@ def propose_ahead(step: Step, n: int, current: int, response: ModelResponse, sto
         name, arguments, tool, _ = resolve_tool(step, call)
         announced += name in call_limits.ANNOUNCING_TOOLS
         is_refused = name in call_limits.ANNOUNCING_TOOLS and announced > call_limits.MAX_ANNOUNCED
-        if index <= current or index in stored_effects or tool is None or not isinstance(arguments, dict) or is_refused:
+        is_known = index <= current or index in stored_effects or bool(step.run.replays)  # a fork proposes calls in their turn
+        if is_known or tool is None or not isinstance(arguments, dict) or is_refused:
             continue
         ruling = proposals.rule(step, tool, arguments)
         if ruling.decision == "ask":
