@@ -45,7 +45,7 @@ def find_point(tx: Transaction, turn: Turn, run: Run, steps: Steps, at: int) -> 
 
 
 def find_cut(steps: Steps, at: int) -> int:
-    """Return where to cut the transcript. A request to sum up, because the limit was reached, is not copied: forks have their own."""
+    """Return where to cut the transcript. A request to sum up, made at the step limit, is not copied: a fork has its own limit."""
     if at == 0:
         return 0
     end = steps.steps[at].n if at < len(steps.steps) else steps.end
