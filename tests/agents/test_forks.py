@@ -1,19 +1,19 @@
 """Forks of turns: rows up to a step are copied, recorded results are served, and nothing outside is called without `live`."""
 
-import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headway.actions import conversations, turns
+from headway.actions import conversations
 from headway.actions.inspection.forks import ForkRequest
 from headway.ledger.errors import HeadwayError, Invalid
 from headway.ledger.todo import Todo
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todos as todo_store
-from tests.agents.turn_harness import Talk, complete_next, in_order, open_talk, plan_call
+from tests.agents.turn_harness import CHEAP, CHEAP_TIER, OPEN_ITEM, Talk, complete_next, in_order, open_talk, plan_call
 from tests.model_server import calls, text
 
 COUNTER = '''
@@ -68,25 +68,187 @@ def test_a_fork_copies_the_turn_up_to_a_step_and_the_rest_starts_anew(database_u
         complete_next,
         text("The cake is ready."),
         complete_next,
-        text("Only half of it is done, but well."),
-        complete_next,
-        text("All done, differently."),
+        text("Frosted in another way.", usage=(50, 7)),
     )
     with open_talk(database_url, tmp_path, script) as talk:
         talk.say("Hi!")
         original = talk.say("A cake!")
-        before = summarize(talk.plan())
-        rows = talk.events("todo_changed")
+        before, messages = summarize(talk.plan()), talk.messages()
+        events = talk.events()
 
         forked = fork(talk, original["id"], ForkRequest(2))
 
-        assert (forked["status"], forked["outcome"]) == ("finished", "drained")
+        assert (forked["status"], forked["outcome"], forked["iterations"]) == ("finished", "drained", 4)
         assert forked["forked_from"] == {"turn_id": original["id"], "at": 2}
-        assert forked["conversation_id"] != original["conversation_id"]
+        assert forked["usage"]["output_tokens"] > 7  # of the two new calls: what was copied is not paid for again
+        assert len(talk.model_calls()) == 7
         assert summarize(talk.plan()) == [("bake", "completed", "done"), ("frost", "completed", "done")]
-        shown = talk.requests[5].texts
-        assert "Hello." in " ".join(shown) and "frost" in talk.requests[5].last  # the history, and the plan with its new numbers
-        assert len(talk.requests[5].tool_results) == 2
-        assert summarize(list_plan(talk, original["id"])) == before
-        originals = {data["todo"]["id"] for _, data in rows}
-        assert all(data["todo"]["id"] not in originals for _, data in talk.events("todo_changed")[len(rows) :])
+        first = talk.requests[5]
+        assert "Hello." in " ".join(first.texts)
+        assert [result.name for result in first.tool_results] == ["create_todo", "complete_todo"]
+        assert OPEN_ITEM.findall(first.last) == [str(talk.plan()[1].id)]
+
+        # The conversation reads like the original up to there, and the original is as it was.
+        talk.conversation_id = forked["conversation_id"]
+        assert [message.content for message in talk.messages()] == ["Hi!", "Hello.", "A cake!", "Frosted in another way."]
+        title = talk.database.read(lambda tx: conversations.get(tx, talk.tenant_id, talk.conversation_id)).title
+        assert title == "Hi! (fork at step 2)"
+        talk.conversation_id = original["conversation_id"]
+        assert (talk.messages(), summarize(list_plan(talk, original["id"]))) == (messages, before)
+        assert all(data["turn_id"] != original["id"] for _, data in talk.events()[len(events) :] if "turn_id" in data)
+
+
+def test_recorded_results_are_served_and_the_fork_stops_at_a_call_without_one(
+    database_url: str, tmp_path: Path, bells: Path
+) -> None:
+    script = in_order(
+        calls(("ring", {"bell": "a"})),
+        calls(("ring", {"bell": "b"}), ("ring", {"bell": "a"})),
+        text("Rung."),
+        calls(("now", {}), ("ring", {"bell": "a"}), ("ring", {"bell": "b"})),
+        calls(("calculate", {"expression": "1+1"}), ("ring", {"bell": "c"}), text="Now the third."),
+    )
+    with open_talk(database_url, tmp_path, script) as talk:
+        original = talk.say("Ring!")
+        rung = bells.read_text()
+
+        forked = fork(talk, original["id"], ForkRequest(1))
+
+        assert bells.read_text() == rung == "a\nb\na\n"
+        assert (forked["status"], forked["outcome"]) == ("finished", "needs_live")
+        answer = talk.run_row().result or ""
+        assert 'stopped at step 3, because it would have needed the real world: ring {"bell": "c"}' in answer
+        results = [data for data in talk.list_event_data("tool_result") if data["turn_id"] == forked["id"]]
+        assert [(data["tool"], data["result"], data.get("replayed")) for data in results if data["tool"] == "ring"] == [
+            ("ring", {"rung": "a"}, True),  # the copied one
+            ("ring", {"rung": "a"}, True),
+            ("ring", {"rung": "b"}, True),
+        ]
+        assert [data.get("replayed") for data in results if data["tool"] in ("now", "calculate")] == [None, None]
+        assert json.loads(talk.requests[4].tool_results[-1].content) == {"rung": "b"}
+
+        # The next turn of the fork's conversation is an ordinary one.
+        talk.conversation_id = forked["conversation_id"]
+        talk.server.script = in_order(calls(("ring", {"bell": "c"})), text("Rung after all."))
+        assert talk.say("Go on.")["outcome"] == "answered"
+        assert bells.read_text() == "a\nb\na\nc\n"
+
+
+def test_a_live_fork_makes_its_calls(sqlite_url: str, tmp_path: Path, bells: Path) -> None:
+    script = in_order(calls(("ring", {"bell": "a"})), text("Rung."), calls(("ring", {"bell": "a"})), text("Rung again."))
+    with open_talk(sqlite_url, tmp_path, script) as talk:
+        original = talk.say("Ring!")
+        forked = fork(talk, original["id"], ForkRequest(0, live=True))
+        assert (forked["outcome"], bells.read_text()) == ("answered", "a\na\n")
+
+
+def test_the_policy_denies_a_call_before_its_recorded_result_is_served(sqlite_url: str, tmp_path: Path, bells: Path) -> None:
+    script = in_order(calls(("ring", {"bell": "a"})), text("Rung."), calls(("ring", {"bell": "a"})), text("Not allowed."))
+    with open_talk(sqlite_url, tmp_path, script) as talk:
+        original = talk.say("Ring!")
+        (tmp_path / "policy.toml").write_text('[[rule]]\ntool = "ring"\ndecision = "deny"\n')
+        assert fork(talk, original["id"], ForkRequest(0))["outcome"] == "answered"
+        assert "policy does not allow" in talk.requests[-1].tool_results[-1].content
+
+
+def test_a_message_replaces_the_request_or_is_read_next(sqlite_url: str, tmp_path: Path) -> None:
+    script = in_order(calls(("now", {})), text("Noon."), text("A pie."), text("In Rome."))
+    with open_talk(sqlite_url, tmp_path, script) as talk:
+        original = talk.say("A cake!")
+        edited = fork(talk, original["id"], ForkRequest(0, "A pie!"))
+        assert (edited["request"], talk.requests[2].texts[1:]) == ("A pie!", ["A pie!"])
+
+        asked = fork(talk, original["id"], ForkRequest(2, "And in Rome?"))
+        assert (asked["request"], asked["outcome"]) == ("A cake!", "answered")
+        assert "And in Rome?" in talk.requests[3].last
+        talk.conversation_id = asked["conversation_id"]
+        assert [message.content for message in talk.messages()] == ["A cake!", "And in Rome?", "Noon.", "In Rome."]
+
+
+def test_a_fork_can_have_another_model_and_another_role(sqlite_url: str, tmp_path: Path) -> None:
+    script = in_order(text("One."), text("Two."))
+    with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
+        original = talk.say("Which?")
+        fork(talk, original["id"], ForkRequest(0, model=CHEAP_TIER, role="writer"))
+        assert talk.requests[1].model == CHEAP
+        assert (talk.run_row().role, talk.run_row().model, talk.run_row().result) == ("writer", CHEAP_TIER, "Two.")
+        rows = talk.database.read(lambda tx: tx.one("SELECT COUNT(*) FROM turns"))
+        for request, problem in [
+            (ForkRequest(0, model="nonsense"), "The model 'nonsense' cannot be used: write it as provider:name"),
+            (ForkRequest(0, model="openai-chat:never-heard-of"), "has no price here"),
+            (ForkRequest(0, role="nobody"), "nobody"),
+        ]:
+            with pytest.raises(HeadwayError, match=problem):
+                fork(talk, original["id"], request)
+        assert talk.database.read(lambda tx: tx.one("SELECT COUNT(*) FROM turns")) == rows
+
+
+def test_copied_todos_are_known_by_their_former_numbers(database_url: str, tmp_path: Path) -> None:
+    """The copied messages name the original's items. A number of theirs means the copy, also in a fork of a fork."""
+    former: list[int] = []
+
+    def finish(reply: Any) -> Any:
+        return lambda _request: reply()
+
+    script = in_order(
+        plan_call("bake", "frost"),
+        text("Too early."),
+        complete_next,
+        complete_next,
+        text("Done."),
+        finish(lambda: calls(("complete_todo", {"todoId": str(former[0]), "outcome": "by its former number"}))),
+        finish(lambda: text(f"/todo done {former[1]}: by a writ")),
+        text("Done again."),
+        finish(
+            lambda: calls(
+                ("use_tool", {"name": "todo_update", "arguments": {"id": former[1], "status": "completed", "outcome": "third"}})
+            )
+        ),
+        complete_next,
+        text("Done for the third time."),
+    )
+    with open_talk(database_url, tmp_path, script) as talk:
+        original = talk.say("A cake!")
+        former += [todo.id for todo in talk.plan()]
+        before = list_plan(talk, original["id"])
+
+        forked = fork(talk, original["id"], ForkRequest(2))
+        assert summarize(talk.plan()) == [("bake", "completed", "by its former number"), ("frost", "completed", "by a writ")]
+        second = fork(talk, forked["id"], ForkRequest(2))
+        assert summarize(talk.plan()) == [("bake", "completed", "done"), ("frost", "completed", "third")]
+        assert (forked["outcome"], second["outcome"]) == ("drained", "drained")
+        assert list_plan(talk, original["id"]) == before
+
+
+def test_a_step_must_be_complete_and_a_running_turn_can_be_forked_up_to_its_last_one(sqlite_url: str, tmp_path: Path) -> None:
+    gate = threading.Event()
+    script = in_order(calls(("now", {})), lambda _: gate.wait(60) and text("Late."), text("From the first step on."))
+    with open_talk(sqlite_url, tmp_path, script) as talk:
+
+        async def fork_while_running() -> dict[str, Any]:
+            task = await talk.begin()
+            await talk.wait_for_requests(2)
+            original = talk.turn()
+            for at in (-1, 2):
+                with pytest.raises(Invalid, match="at must be between 0 and 1"):
+                    await talk.headway.database.write(
+                        lambda tx, at=at: talk.headway.forks.begin(tx, talk.tenant_id, original["id"], ForkRequest(at))
+                    )
+            report = await talk.headway.fork(original["id"], ForkRequest(1), tenant="acme")
+            assert (report.outcome, report.answer) == ("answered", "From the first step on.")
+            gate.set()
+            await talk.wait_until_ended(task)
+            return talk.turn()
+
+        assert talk.wait(fork_while_running())["status"] == "finished"
+
+
+def test_a_turn_without_a_run_has_no_steps_to_fork(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, text("Hi.")) as talk:
+        turn = talk.database.write(lambda tx: conversations.open_turn(tx, talk.tenant_id, talk.conversation_id))
+        with pytest.raises(HeadwayError, match="outside Headway"):
+            fork(talk, turn.id, ForkRequest(0))
+        talk.halt()
+        with pytest.raises(HeadwayError, match="halt"):
+            fork(talk, turn.id, ForkRequest(0))
+        talk.unhalt()

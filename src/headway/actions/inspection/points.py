@@ -38,7 +38,8 @@ def find_point(tx: Transaction, turn: Turn, run: Run, steps: Steps, at: int) -> 
         if event.turn_id == turn.id
     ]
     seq = find_boundary(tx, turn, run, steps, events, at)
-    last_message = find_last_message(events, seq, next_step) if next_step else seq
+    unsaid = next_step or (steps.steps[-1] if at and not steps.steps[-1].has_calls else None)  # the fork says a last answer itself
+    last_message = find_last_message(events, seq, unsaid) if unsaid else seq
     plans = [facts["plan"] for n, facts in steps.facts if next_step and n < next_step.n and "plan" in facts]
     plan = {int(item["id"]): str(item["status"]) for item in plans[-1]} if plans else None
     return ForkPoint(find_cut(steps, at), first_seq, seq, last_message, next_step.at if next_step else MAX_INTEGER, plan)
@@ -79,12 +80,12 @@ def list_of_run(events: list[LoggedEvent], kind: str, run: Run) -> list[int]:
     return [event.seq for event in events if event.kind == kind and json.loads(event.data)["run_id"] == run.id]
 
 
-def find_last_message(events: list[LoggedEvent], seq: int, next_step: TurnStep) -> int:
-    """Return the first message that is not copied. The text of the next answer is logged before the answer's calls."""
+def find_last_message(events: list[LoggedEvent], seq: int, step: TurnStep) -> int:
+    """Return the first message that is not copied: the text of a step that is not copied, which is logged before its calls."""
     messages = [event for event in events if event.kind == "message" and event.seq < seq]
     if not messages:
         return seq
     data = json.loads(messages[-1].data)
     first_line = next(iter(data["content"].strip().splitlines()), "")
-    is_next = data["role"] == "assistant" and bool(first_line) and first_line in next_step.text
+    is_next = data["role"] == "assistant" and bool(first_line) and first_line in step.text
     return messages[-1].seq if is_next else seq
