@@ -14,7 +14,7 @@ from headway.ledger.todo import Todo
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todos as todo_store
 from tests.agents.turn_harness import CHEAP, CHEAP_TIER, OPEN_ITEM, Talk, complete_next, in_order, open_talk, plan_call
-from tests.model_server import calls, text
+from tests.model_server import Reply, Request, calls, text
 
 COUNTER = '''
 """A tool that leaves a trace of every call."""
@@ -222,7 +222,12 @@ def test_copied_todos_are_known_by_their_former_numbers(database_url: str, tmp_p
 
 def test_a_step_must_be_complete_and_a_running_turn_can_be_forked_up_to_its_last_one(sqlite_url: str, tmp_path: Path) -> None:
     gate = threading.Event()
-    script = in_order(calls(("now", {})), lambda _: gate.wait(60) and text("Late."), text("From the first step on."))
+
+    def answer_late(_request: Request) -> Reply:
+        gate.wait(60)
+        return text("Late.")
+
+    script = in_order(calls(("now", {})), answer_late, text("From the first step on."))
     with open_talk(sqlite_url, tmp_path, script) as talk:
 
         async def fork_while_running() -> dict[str, Any]:
@@ -231,9 +236,7 @@ def test_a_step_must_be_complete_and_a_running_turn_can_be_forked_up_to_its_last
             original = talk.turn()
             for at in (-1, 2):
                 with pytest.raises(Invalid, match="at must be between 0 and 1"):
-                    await talk.headway.database.write(
-                        lambda tx, at=at: talk.headway.forks.begin(tx, talk.tenant_id, original["id"], ForkRequest(at))
-                    )
+                    await talk.headway.fork(original["id"], ForkRequest(at), tenant="acme")
             report = await talk.headway.fork(original["id"], ForkRequest(1), tenant="acme")
             assert (report.outcome, report.answer) == ("answered", "From the first step on.")
             gate.set()

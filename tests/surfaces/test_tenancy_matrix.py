@@ -63,6 +63,7 @@ PATHS: dict[str, Callable[[Ids], object]] = {
     "question_id": lambda ids: ids.question,
     "conversation_id": lambda ids: ids.conversation,
     "turn_id": lambda ids: ids.turn,
+    "other": lambda ids: ids.turn,
     "job_id": lambda ids: ids.job,
     "run_id": lambda ids: ids.job,
     "name": lambda ids: ids.schedule,
@@ -104,6 +105,9 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ],
     ("POST", "/v1/turns/{turn_id}/messages"): lambda ids: [{"content": "hello"}],
     ("POST", "/v1/agents/{run_id}/messages"): lambda ids: [{"content": "hello"}],
+    ("POST", "/v1/turns/{turn_id}/fork"): lambda ids: [{"at": 0}, {"at": 1, "message": "x", "live": True}],
+    ("POST", "/v1/conversations/{conversation_id}/fork"): lambda ids: [{"at": 1}],
+    ("POST", "/v1/goals/{goal_id}/fork"): lambda ids: [{"at": 1}],
     ("POST", "/v1/goals/{goal_id}/decision"): lambda ids: [{"action": "abandon"}, {"action": "replan", "note": "x"}],
     ("POST", "/v1/approvals/{approval_id}"): lambda ids: [
         {"decision": "approve"},

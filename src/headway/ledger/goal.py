@@ -48,6 +48,8 @@ class Goal(NamedTuple):
     completed: int = 0
     failed: int = 0
     skipped: int = 0
+    forked_from: int = 0  # the goal that it is a fork of
+    fork_at: int = 0  # the last journal entry of that goal that it has copied
 
     @property
     def ended(self) -> bool:

@@ -127,12 +127,12 @@ class Models:
         """Raise Invalid if a model cannot be chosen: it cannot be built, or its calls would not count against the budget."""
         if name in self.by_name or any(name in self.list_names(tier) for tier in self.names):
             return
+        if ":" in name and self.prices.is_free(name):
+            raise Invalid(f"The model {name[:120]!r} has no price here. Add it to prices.toml or to models.toml first.")
         try:
             build_model(name)
         except SettingsError as error:
             raise Invalid(str(error)) from None
-        if self.prices.is_free(name):
-            raise Invalid(f"The model {name[:120]!r} has no price here. Add it to prices.toml or to models.toml first.")
 
     def find(self, tier: Tier) -> Model:
         return self.load(self.names[tier])

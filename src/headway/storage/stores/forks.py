@@ -156,6 +156,11 @@ def save_goal_origin(tx: Transaction, tenant_id: int, goal_id: int, forked_from:
     tx.run(sql, forked_from, fork_at, tenant_id, goal_id)
 
 
+def set_replays(tx: Transaction, tenant_id: int, run_id: str, source: str) -> None:
+    """Let the recorded results of a run or a goal answer the calls of a run."""
+    tx.run("UPDATE runs SET replays = ? WHERE tenant_id = ? AND id = ?", source, tenant_id, run_id)
+
+
 # Recorded results
 
 
