@@ -369,6 +369,12 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "chat": lambda ids: conversation_flags(ids, "hello"),
     "mcp": lambda ids: [["--turn", ids.turn], *conversation_flags(ids)],
     "turn cancel": lambda ids: [[ids.turn]],
+    "turn show": lambda ids: [[ids.turn]],
+    "turn fork": lambda ids: [[ids.turn, "--at", "0"]],
+    "turn diff": lambda ids: [[ids.turn, ids.turn]],
+    "conversation show": lambda ids: [[f"{ids.conversation}"]],
+    "conversation fork": lambda ids: [[f"{ids.conversation}", "--at", "1"]],
+    "goal fork": lambda ids: [[f"{ids.goal}", "--at", "1"]],
     "turn send": lambda ids: [[ids.turn, "hello"]],
     "agents send": lambda ids: [[ids.job, "hello"]],
 }

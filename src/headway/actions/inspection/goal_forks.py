@@ -15,7 +15,7 @@ from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction
 
 PLAN_KINDS = ("planned", "replanned")
-EDITED = "A person changed the description of the goal."
+EDIT_REASON = "A person changed the description of the goal."
 
 
 class GoalForkRequest(NamedTuple):
@@ -46,7 +46,7 @@ def fork_goal(tx: Transaction, tenant_id: int, goal_id: int, request: GoalForkRe
     for entry in kept[1:]:  # the first one says that the goal was set, as the fork's own does
         journal.append(tx, tenant_id, goal.id, entry.kind, translate_entry(entry, ids))
     journal.append(tx, tenant_id, goal.id, "forked", {"goal_id": source.id, "at": request.at, "live": request.live})
-    replan_why = EDITED if request.message and plan_no else ""
+    replan_why = EDIT_REASON if request.message and plan_no else ""
     goal = goals.begin(
         tx, goal._replace(plan_no=plan_no, replan_why=replan_why, forked_from=source.id, fork_at=request.at), request.limits
     )

@@ -174,6 +174,8 @@ def fork_conversation(
     from headway.surfaces.cli.commands.chat import run_fork  # noqa: PLC0415  imports asyncio, which few commands need
 
     request = ForkRequest(at, message, model, role, live, sender=SENDER)
+    with invocation.open_ledger() as ledger:
+        ledger.read(conversations.get, conversation_id)  # before the model layer is loaded
     run_fork(
         invocation,
         request,

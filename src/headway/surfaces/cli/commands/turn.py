@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from headway.actions import turns
+from headway.actions import conversations, turns
 from headway.actions.inspection import comparison
 from headway.actions.inspection.forks import ForkRequest
 from headway.actions.people import steering
@@ -64,6 +64,8 @@ def fork_turn(invocation: Invocation, turn_id: str, at: int, message: str, model
     from headway.surfaces.cli.commands.chat import run_fork  # noqa: PLC0415  imports asyncio, which few commands need
 
     request = ForkRequest(at, message, model, role, live, sender=SENDER)
+    with invocation.open_ledger() as ledger:
+        ledger.read(conversations.get_turn, turn_id)  # before the model layer is loaded
     run_fork(invocation, request, lambda forks, tx, tenant_id, checked: forks.begin(tx, tenant_id, turn_id, checked))
 
 
