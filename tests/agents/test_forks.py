@@ -1,19 +1,35 @@
 """Forks of turns: rows up to a step are copied, recorded results are served, and nothing outside is called without `live`."""
 
 import json
+import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headway.actions import conversations
+from headway.actions import conversations, todos
 from headway.actions.inspection.forks import ForkRequest
 from headway.ledger.errors import HeadwayError, Invalid
-from headway.ledger.todo import Todo
+from headway.ledger.job import Job
+from headway.ledger.todo import Draft, Todo
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todos as todo_store
-from tests.agents.turn_harness import CHEAP, CHEAP_TIER, OPEN_ITEM, Talk, complete_next, in_order, open_talk, plan_call
+from headway.storage.transaction import Transaction
+from tests.agents.turn_harness import (
+    CHEAP,
+    CHEAP_TIER,
+    OPEN_ITEM,
+    Talk,
+    complete_next,
+    in_order,
+    list_open_ids,
+    open_talk,
+    plan_call,
+    queue_call,
+    tiers,
+)
 from tests.model_server import Reply, Request, calls, text
 
 COUNTER = '''
@@ -40,10 +56,13 @@ def bells(tmp_path: Path) -> Path:
 
 def fork(talk: Talk, turn_id: str, request: ForkRequest) -> dict[str, Any]:
     """Fork a turn, run the fork to its end, and make it the turn that the harness shows."""
+    return start(talk, request, lambda tx, checked: talk.headway.forks.begin(tx, talk.tenant_id, turn_id, checked))
 
+
+def start(talk: Talk, request: ForkRequest, begin: Callable[[Transaction, ForkRequest], Job]) -> dict[str, Any]:
     async def run() -> None:
         headway, checked = talk.headway, talk.headway.forks.check(request)
-        job = await headway.database.write(lambda tx: headway.forks.begin(tx, talk.tenant_id, turn_id, checked))
+        job = await headway.database.write(lambda tx: begin(tx, checked))
         talk.run = talk.database.read(lambda tx: run_store.find(tx, talk.tenant_id, job.id))
         headway.engine.take(job)
         await talk.wait_until_ended(headway.engine.tasks[job.id])
@@ -255,3 +274,125 @@ def test_a_turn_without_a_run_has_no_steps_to_fork(sqlite_url: str, tmp_path: Pa
         with pytest.raises(HeadwayError, match="halt"):
             fork(talk, turn.id, ForkRequest(0))
         talk.unhalt()
+
+
+def test_sub_agents_are_not_started_again_and_their_results_complete_the_plan(database_url: str, tmp_path: Path) -> None:
+    def delegate_first(request: Request) -> Reply:
+        return calls(("delegate", {"agent": "researcher", "task": "dig", "todoId": list_open_ids(request)[0]}))
+
+    def answer(request: Request) -> Reply:
+        return text("Dug.") if "[DELEGATION CONTEXT]" in request.texts[1] else script(request)
+
+    script = in_order(
+        plan_call("dig", "fill"),
+        delegate_first,
+        complete_next,
+        text("/agent researcher look around"),
+        text("Done."),
+        delegate_first,
+        text("/agent researcher look around"),
+        complete_next,
+        calls(("spawn_agent", {"task": "dig deeper"})),
+    )
+    with open_talk(database_url, tmp_path, answer) as talk:
+        original = talk.say("A garden!")
+        assert original["outcome"] == "drained"
+        count = "SELECT COUNT(*) FROM runs WHERE parent_run_id IS NOT NULL"
+        assert talk.database.read(lambda tx: tx.one(count)) == (2,)
+
+        forked = fork(talk, original["id"], ForkRequest(1))
+        assert summarize(talk.plan()) == [("dig", "completed", "Dug."), ("fill", "completed", "done")]
+        assert "[/agent researcher]\nDug.\n[END AGENT]" in " ".join(talk.requests[-1].texts)
+        assert forked["outcome"] == "needs_live"
+        assert "spawn_agent" in (talk.run_row().result or "")
+        assert talk.database.read(lambda tx: tx.one(count)) == (2,)
+
+
+def test_what_is_not_the_forks_own_is_the_real_world(sqlite_url: str, tmp_path: Path) -> None:
+    """The tenant's todos, schedules and goals are shared with the original, so a fork does not change them."""
+
+    def use(tool: str, **arguments: Any) -> Reply:
+        return calls(("use_tool", {"name": tool, "arguments": arguments}))
+
+    with open_talk(sqlite_url, tmp_path, text("Hi.")) as talk:
+        original = talk.say("Hi!")
+        shared = talk.database.write(lambda tx: todos.add(tx, talk.tenant_id, Draft("shared")))
+        for reply, named in [
+            (use("todo_add", subject="x", tenant_wide=True), "todo_add"),
+            (use("todo_update", id=shared.id, status="completed"), "todo_update"),
+            (use("todo_claim"), "todo_claim"),
+            (use("set_goal", description="peace"), "set_goal"),
+            (use("AddTask", title="x"), "AddTask"),
+            (use("ask_person", question="Why?"), "ask_person"),
+            (text("/schedule mine every 1h: go"), "/schedule mine"),
+            (text(f"/todo done {shared.id}"), "/todo done"),
+            (text("/todo add --tenant-wide x"), "/todo add"),
+        ]:
+            talk.server.script = in_order(reply)
+            assert fork(talk, original["id"], ForkRequest(0))["outcome"] == "needs_live", named
+            assert named in (talk.run_row().result or "")
+        own = (use("todo_add", subject="mine"), use("remember", text="it rains"), text("/todo add ours"), text("Done."))
+        talk.server.script = in_order(*own)
+        forked = fork(talk, original["id"], ForkRequest(0))
+        assert forked["outcome"] == "answered"
+        rows = talk.database.read(lambda tx: tx.all("SELECT conversation_id, subject, status FROM todos ORDER BY id"))
+        assert rows == [(0, "shared", "pending"), *((forked["conversation_id"], one, "pending") for one in ("mine", "ours"))]
+
+
+def test_a_queue_is_forked_as_it_was(database_url: str, tmp_path: Path) -> None:
+    yes = text(json.dumps({"ok": True, "reason": "fine"}))
+    strong = in_order(
+        queue_call("bake", "frost", "eat"), text("Baked."), text("Frosted."), text("Eaten."), text("Frosted twice."), text("Gone.")
+    )
+    with open_talk(database_url, tmp_path, tiers(strong, yes), model_cheap=CHEAP_TIER) as talk:
+        original = talk.say("A cake!", "queue")
+        former = list_plan(talk, original["id"])
+        forked = fork(talk, original["id"], ForkRequest(2))
+        assert (forked["mode"], forked["outcome"]) == ("queue", "drained")
+        assert summarize(talk.plan()) == [
+            ("bake", "completed", "Baked."),
+            ("frost", "completed", "Frosted twice."),
+            ("eat", "completed", "Gone."),
+        ]
+        assert list_plan(talk, original["id"]) == former
+
+
+def test_a_long_result_can_be_read_again_by_its_handle(sqlite_url: str, tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "long.py").write_text(COUNTER.replace('{"rung": bell}', '"x" * 60_000 + bell').replace("dict", "str"))
+
+    def read_rest(request: Request) -> Reply:
+        (handle,) = re.findall(r"handle (\S+), offset", request.tool_results[0].content)
+        return calls(("use_tool", {"name": "read_result", "arguments": {"handle": handle, "offset": 60_000}}))
+
+    script = in_order(calls(("ring", {"bell": "the end"})), text("Long."), read_rest, text("Read."))
+    with open_talk(sqlite_url, tmp_path, script) as talk:
+        original = talk.say("Ring!")
+        assert fork(talk, original["id"], ForkRequest(1))["outcome"] == "answered"
+        assert "the end" in talk.requests[-1].tool_results[-1].content
+
+
+def test_a_conversation_is_forked_at_a_message(sqlite_url: str, tmp_path: Path) -> None:
+    """A user's message is sent again, as it is or edited; an agent's is written again."""
+    replies = ("One.", "Two.", "Two again.", "Three.", "Two, rewritten.")
+    with open_talk(sqlite_url, tmp_path, in_order(*map(text, replies))) as talk:
+        talk.say("First?")
+        talk.say("Second?")
+        first, _, second, answer = talk.messages()
+        original = talk.conversation_id
+
+        def fork_at(request: ForkRequest) -> list[str]:
+            start(talk, request, lambda tx, checked: talk.headway.forks.begin_at_message(tx, talk.tenant_id, original, checked))
+            talk.conversation_id = talk.turn()["conversation_id"]
+            return [message.content for message in talk.messages()]
+
+        assert fork_at(ForkRequest(second.id)) == ["First?", "One.", "Second?", "Two again."]
+        assert fork_at(ForkRequest(second.id, "Third?")) == ["First?", "One.", "Third?", "Three."]
+        assert fork_at(ForkRequest(answer.id)) == ["First?", "One.", "Second?", "Two, rewritten."]
+        for wrong, problem in [
+            (ForkRequest(answer.id, "No."), "cannot be edited"),
+            (ForkRequest(10**9), "has no message"),
+            (ForkRequest(first.id, " "), "blank"),
+        ]:
+            with pytest.raises(HeadwayError, match=problem):
+                fork_at(wrong)

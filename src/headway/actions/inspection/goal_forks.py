@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from headway.actions import goals, halts, journal, sub_goals
 from headway.actions.goals import NewGoal
 from headway.ledger.errors import Invalid
+from headway.ledger.events import encode_json
 from headway.ledger.goal import Goal, JournalEntry, SubGoal
 from headway.ledger.run import Limits
 from headway.ledger.scope import TENANT_WIDE
@@ -80,7 +81,7 @@ def copy_sub_goals(tx: Transaction, source: Goal, goal: Goal, at: int, plan_no: 
             tx,
             copied_row,
             status=version["status"],
-            outcome=json.dumps(version["outcome"]) if version["outcome"] is not None else None,
+            outcome=encode_json(version["outcome"]) if version["outcome"] is not None else None,
             reason=version["reason"],
             divergence=version["divergence"],
             divergence_reason=version["divergence_reason"],
