@@ -20,9 +20,10 @@ def print_turn(turn: dict[str, Any], steps: list[dict[str, Any]]) -> None:
     if origin := turn["forked_from"]:
         click.echo(f"fork of {origin['turn_id']} at step {origin['at']}")
     for step in steps:
-        click.echo(f"{step['step']:>3}  {fit(to_one_line(step['text']), 74)}".rstrip())
-        for call in step["calls"]:
-            click.echo(fit(f"     {describe_call(call)}", 79))
+        lines = [to_one_line(step["text"])] if step["text"].strip() or not step["calls"] else []
+        lines += map(describe_call, step["calls"])
+        for place, line in enumerate(lines):
+            click.echo(fit(f"{step['step'] if place == 0 else '':>3}  {line}", 79).rstrip())
 
 
 def print_diff(diff: dict[str, Any]) -> None:
@@ -56,10 +57,11 @@ def list_step_lines(mark: str, step: dict[str, Any], side: str) -> list[str]:
     answer = step[side]
     if answer is None:
         return [f"{mark}{step['step']}  (none)"]
-    lines = [f"{mark}{step['step']}  {to_one_line(answer['text'])}".rstrip()]
+    lines = [to_one_line(answer["text"])] if answer["text"].strip() or not answer["calls"] else []
     for call in answer["calls"]:
-        lines += [f"     {describe_call(call)}", f"     → {to_one_line(call['result'])}"]
-    return lines
+        lines += [describe_call(call), f"→ {to_one_line(call['result'])}"]
+    head = f"{mark}{step['step']}"
+    return [f"{head if place == 0 else '':<5}{line}" for place, line in enumerate(lines)]
 
 
 def describe(turn: dict[str, Any], name: str) -> str:
