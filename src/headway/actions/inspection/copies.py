@@ -5,8 +5,10 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from headway.actions import conversations, todos, turns
+from headway.actions.inspection.renumbering import renumber_messages
 from headway.actions.turn_state import emit_queue_at_commit
 from headway.ledger.events import TURN_ENDS, LoggedEvent, build_todo_event
+from headway.ledger.plan_digest import compute_plan_digest
 from headway.ledger.run import Run
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Draft, Todo
@@ -30,6 +32,7 @@ class ConversationCopy:
         self.source_id = source_id
         self.conversation_id = conversation_id
         self.turn_ids: dict[str, str] = {}
+        self.run_ids: list[str] = []
         self.todo_ids: dict[int, int] = {}
 
     # Turns
@@ -45,7 +48,7 @@ class ConversationCopy:
 
     def copy_ended_turn(self, earlier: Run) -> Run:
         turn = conversations.get_turn(self.tx, self.tenant_id, earlier.turn_id or "")
-        turn_id = self.turn_ids[turn.id] = str(uuid4())
+        turn_id = str(uuid4())
         conversation_store.insert_turn(
             self.tx, self.tenant_id, turn._replace(id=turn_id, conversation_id=self.conversation_id, waiting=0)
         )
@@ -59,10 +62,16 @@ class ConversationCopy:
             hint="",
         )
         run_store.insert(self.tx, run)
-        fork_store.copy_attachments(self.tx, self.tenant_id, turn.id, turn_id)
-        fork_store.copy_transcript(self.tx, self.tenant_id, earlier.id, run.id, MAX_INTEGER)
-        fork_store.copy_effects(self.tx, self.tenant_id, earlier.id, run.id, MAX_INTEGER)
+        self.copy_run(earlier, run, MAX_INTEGER)
         return run
+
+    def copy_run(self, source: Run, run: Run, end: int) -> None:
+        """Copy the messages of a run with a number below `end`, with their tool calls and attachments."""
+        self.turn_ids[source.turn_id or ""] = run.turn_id or ""
+        self.run_ids.append(run.id)
+        fork_store.copy_attachments(self.tx, self.tenant_id, source.turn_id or "", run.turn_id or "")
+        fork_store.copy_transcript(self.tx, self.tenant_id, source.id, run.id, end)
+        fork_store.copy_effects(self.tx, self.tenant_id, source.id, run.id, end)
 
     def copy_events(self, source: Run, run: Run, first: int, before: int, last_message: int) -> None:
         """Copy the messages and the tool calls of the forked turn itself."""
@@ -148,7 +157,8 @@ class ConversationCopy:
                 todo_store.dequeue(self.tx, self.tenant_id, copied)
 
     def copy_names(self) -> None:
-        """Store the numbers and UUIDs by which the copied messages name the todos. A fork of a fork has those of both."""
+        """Replace the numbers of the todos in the copied messages, and store the former numbers and UUIDs, which texts may name. A
+        fork of a fork has those of both."""
         uuids = fork_store.list_todo_uuids(self.tx, self.tenant_id, self.source_id)
         former = fork_store.list_former_names(self.tx, self.tenant_id, self.source_id)
         names = {name: self.todo_ids[todo_id] for name, todo_id in former if todo_id in self.todo_ids}
@@ -157,6 +167,12 @@ class ConversationCopy:
             if todo_id in uuids:
                 names[uuids[todo_id]] = copy_id
         fork_store.insert_former_names(self.tx, self.tenant_id, self.conversation_id, names)
+        for run_id, turn_id in zip(self.run_ids, self.turn_ids.values(), strict=True) if names else ():
+            plan = todo_store.list_by_turn(self.tx, self.tenant_id, turn_id)
+            messages = fork_store.list_transcript(self.tx, self.tenant_id, run_id)
+            rewritten = renumber_messages([stored.message for stored in messages], names, compute_plan_digest(plan))
+            for stored, message in zip(messages, rewritten, strict=True):
+                fork_store.replace_message(self.tx, self.tenant_id, run_id, stored.n, message)
 
 
 class TodoVersion(NamedTuple):

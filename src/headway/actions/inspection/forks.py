@@ -47,10 +47,7 @@ def fork_turn(tx: Transaction, tenant_id: int, turn_id: str, request: ForkReques
     copy = ConversationCopy(tx, tenant_id, original.id, conversation.id)
     copy.copy_history(source, event_store.find_turn_start(tx, tenant_id, original.id, turn.id))
     run = insert_fork(tx, turn, source, conversation.id, request)
-    copy.turn_ids[turn.id] = run.turn_id or ""
-    fork_store.copy_attachments(tx, tenant_id, turn.id, run.turn_id or "")
-    fork_store.copy_transcript(tx, tenant_id, source.id, run.id, point.end)
-    fork_store.copy_effects(tx, tenant_id, source.id, run.id, point.end)
+    copy.copy_run(source, run, point.end)
     fork_store.copy_memory(tx, tenant_id, original.id, conversation.id, point.at)
     copy.copy_todos(point.seq, turn.id, point.plan)
     if request.at:

@@ -23,6 +23,7 @@ from headway.agents.tools.results import READ_RESULT, build_handle
 from headway.agents.transcripts.facts import Facts, find_facts, to_metadata
 from headway.ledger.attachment import Attachment
 from headway.ledger.framing import escape_frames
+from headway.ledger.plan_digest import digest_item
 from headway.ledger.run import Effect
 from headway.ledger.todo import Todo
 
@@ -66,7 +67,7 @@ def list_facts(step: Step, plan: list[Todo], plan_calls: list[Effect]) -> Facts:
     facts = prompts.to_plan_facts(plan) if plan else {}
     shown = next((known["item_digests"] for known in iter_facts(step) if "item_digests" in known), {})
     results = "".join(effect.result for effect in plan_calls)
-    others = {(str(todo.id), prompts.digest_item(todo)) for todo in plan if f'"{todo.uuid}"' not in results}
+    others = {(str(todo.id), digest_item(todo)) for todo in plan if f'"{todo.uuid}"' not in results}
     if plan and all(effect.tool in SINGLE_ITEM_TOOLS for effect in plan_calls) and not others <= shown.items():
         del facts["plan_digest"]
     return facts

@@ -89,6 +89,10 @@ def copy_transcript(tx: Transaction, tenant_id: int, source_id: str, run_id: str
     )
 
 
+def replace_message(tx: Transaction, tenant_id: int, run_id: str, n: int, message: str) -> None:
+    tx.run("UPDATE transcript SET message = ? WHERE tenant_id = ? AND run_id = ? AND n = ?", message, tenant_id, run_id, n)
+
+
 def copy_effects(tx: Transaction, tenant_id: int, source_id: str, run_id: str, before: int) -> None:
     """Copy the ended calls of a run's messages with a number below `before`."""
     tx.run(
