@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from headway.actions import conversations, todos
+from headway.actions.inspection import comparison
 from headway.actions.inspection.forks import ForkRequest
 from headway.ledger.errors import HeadwayError, Invalid
 from headway.ledger.job import Job
@@ -225,6 +226,7 @@ def test_copied_todos_are_known_by_their_former_numbers(database_url: str, tmp_p
         ),
         complete_next,
         text("Done for the third time."),
+        *(text("Not now."),) * 3,
     )
     with open_talk(database_url, tmp_path, script) as talk:
         original = talk.say("A cake!")
@@ -236,6 +238,9 @@ def test_copied_todos_are_known_by_their_former_numbers(database_url: str, tmp_p
         second = fork(talk, forked["id"], ForkRequest(2))
         assert summarize(talk.plan()) == [("bake", "completed", "done"), ("frost", "completed", "third")]
         assert (forked["outcome"], second["outcome"]) == ("drained", "drained")
+        assert second["forked_from"] == {"turn_id": forked["id"], "at": 2}
+        assert fork(talk, second["id"], ForkRequest(1))["forked_from"] == {"turn_id": original["id"], "at": 1}  # a copied step
+        assert summarize(talk.plan()) == [("bake", "pending", None), ("frost", "pending", None)]
         assert list_plan(talk, original["id"]) == before
 
 
@@ -396,3 +401,15 @@ def test_a_conversation_is_forked_at_a_message(sqlite_url: str, tmp_path: Path) 
         ]:
             with pytest.raises(HeadwayError, match=problem):
                 fork_at(wrong)
+
+
+def test_the_same_model_takes_the_same_steps_again(sqlite_url: str, tmp_path: Path) -> None:
+    """A fork shows its model what the original's saw, so that a model that follows rules answers in the same way."""
+    with open_talk(sqlite_url, tmp_path, text(""), model="rehearsal") as talk:
+        original = talk.say("buy cake, invite friends, write a card")
+        for at in (0, 1, 3, 4):
+            forked = fork(talk, original["id"], ForkRequest(at))
+            diff = talk.database.read(
+                lambda tx, forked=forked: comparison.compare(tx, talk.tenant_id, original["id"], forked["id"])  # type: ignore[misc]
+            )
+            assert (diff["diverged_at"], diff["b"]["answer"]) == (None, diff["a"]["answer"]), at

@@ -38,6 +38,8 @@ def fork_turn(tx: Transaction, tenant_id: int, turn_id: str, request: ForkReques
     """Copy a turn up to a step into a new conversation, and create the run that continues there. The original is not changed."""
     halts.check(tx)
     turn, source = lock_source(tx, tenant_id, turn_id)
+    if 0 <= request.at < turn.fork_at:  # a copied step: how things were then is recorded only with the original
+        return fork_turn(tx, tenant_id, turn.forked_from, inherit(request, source))
     if request.message and not text.check_text(request.message, "message").strip():
         raise Invalid("message must not be blank.")
     point = find_point(tx, turn, source, load_steps(tx, source), request.at)
@@ -60,6 +62,11 @@ def fork_turn(tx: Transaction, tenant_id: int, turn_id: str, request: ForkReques
     return run
 
 
+def inherit(request: ForkRequest, source: Run) -> ForkRequest:
+    """Return the request with the role and the model of the run that is forked, where it names none."""
+    return request._replace(role=request.role or source.role, model=request.model or source.model)
+
+
 def lock_source(tx: Transaction, tenant_id: int, turn_id: str) -> tuple[Turn, Run]:
     """Lock the job of a turn, so that its steps wait, and return the turn and its run."""
     turn = conversations.get_turn(tx, tenant_id, turn_id)
@@ -74,6 +81,7 @@ def lock_source(tx: Transaction, tenant_id: int, turn_id: str) -> tuple[Turn, Ru
 
 def insert_fork(tx: Transaction, turn: Turn, source: Run, conversation_id: int, request: ForkRequest) -> Run:
     """Insert the fork's turn, run and job."""
+    request = inherit(request, source)
     task = request.message if request.message and not request.at else source.task
     fork = Turn(str(uuid4()), conversation_id, task, turn.mode, started_at=tx.now, forked_from=turn.id, fork_at=request.at)
     conversation_store.insert_turn(tx, source.tenant_id, fork)
@@ -83,7 +91,7 @@ def insert_fork(tx: Transaction, turn: Turn, source: Run, conversation_id: int, 
         conversation_id=conversation_id,
         turn_id=fork.id,
         parent_run_id=None,
-        role=request.role or source.role,
+        role=request.role,
         task=task,
         depth=0,
         status="running",

@@ -68,7 +68,7 @@ class Renumbering:
         name = values.get("name") if part["tool_name"] == "use_tool" else part["tool_name"]
         if name in TODO_TOOLS or name == DELEGATE:
             values = self.rewrite_value(values)
-            part["args"] = json.dumps(values, ensure_ascii=False) if isinstance(arguments, str) else values
+            part["args"] = encode_like(arguments, values) if isinstance(arguments, str) else values
         if name in TODO_TOOLS:
             self.todo_calls.add(part["tool_call_id"])
 
@@ -98,3 +98,9 @@ class Renumbering:
 
     def find(self, name: Any) -> Any:
         return self.numbers.get(str(name).removeprefix("#"), name)
+
+
+def encode_like(original: str, values: dict[str, Any]) -> str:
+    """Encode arguments with or without spaces, as the model did."""
+    separators = None if '": ' in original else (",", ":")
+    return json.dumps(values, ensure_ascii=False, separators=separators)
