@@ -199,7 +199,7 @@ async def fork(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None:
     original, *forks = found["runs"]
     if not forks:
         run = await headway.database.read(lambda tx: runs.get(tx, plan.tenant_id, original["id"]))
-        request = headway.forks.check(ForkRequest(plan.fork_at))
+        request = headway.forks.check(ForkRequest(plan.fork_at or 0))
         job = await headway.database.write(lambda tx: headway.forks.begin(tx, plan.tenant_id, run.turn_id, request))
         headway.engine.take(job)
         await headway.engine.ended(job.id)

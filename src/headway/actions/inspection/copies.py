@@ -8,10 +8,9 @@ from headway.actions import conversations, todos, turns
 from headway.actions.inspection.renumbering import renumber_messages
 from headway.actions.turn_state import emit_queue_at_commit
 from headway.ledger.events import TURN_ENDS, LoggedEvent, build_todo_event
-from headway.ledger.plan_digest import compute_plan_digest
 from headway.ledger.run import Run
 from headway.ledger.text import MAX_INTEGER
-from headway.ledger.todo import Draft, Todo
+from headway.ledger.todo import Draft, Todo, compute_plan_digest
 from headway.storage.stores import attachments as attachment_store
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import forks as fork_store

@@ -1,4 +1,4 @@
-"""Forks of turns: a copy of a turn up to one of its steps, in a conversation of its own, that continues from there."""
+"""Forks of turns: a copy of a turn up to one of its steps, in a new conversation, that continues from there."""
 
 from typing import NamedTuple
 from uuid import uuid4

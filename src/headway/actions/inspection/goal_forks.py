@@ -29,7 +29,7 @@ class GoalForkRequest(NamedTuple):
 def fork_goal(tx: Transaction, tenant_id: int, goal_id: int, request: GoalForkRequest) -> Goal:
     """Copy a goal as it was after a journal entry, and start to pursue the copy. The original is not changed.
 
-    Sub-goals that had ended are copied with their outcomes. One that was in progress starts anew, because its agent is not copied.
+    Sub-goals that had ended are copied with their outcomes. One that was in progress starts again, because its agent is not copied.
     """
     halts.check(tx)
     source = goals.get_locked(tx, tenant_id, goal_id)

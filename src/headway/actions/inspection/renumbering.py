@@ -1,4 +1,4 @@
-"""Gives the copied messages of a fork the numbers of its own todos, where the runtime and the tools have written them.
+"""Gives the copied messages of a fork the numbers of the copied todos, where the runtime and the tools have written them.
 
 Numbers in free text, of people or of models, are left as they are. A fork knows its todos by these numbers, too.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from headway.ledger.events import to_json
-from headway.ledger.plan_digest import PlanDigest
+from headway.ledger.todo import PlanDigest
 
 # An item as the runtime shows it: 14 [pending] buy milk
 SHOWN_ITEM: Final = re.compile(r"(?<![\w.])(\d{1,19})(?= \[(?:pending|in_progress|completed|canceled)\] )")

@@ -9,10 +9,9 @@ from headway.agents.instructions.roles import Role
 from headway.agents.instructions.skills import Skill
 from headway.agents.transcripts.facts import Facts, PlanItemFacts, build_runtime_message
 from headway.ledger.framing import escape_frames, format_frame, format_inline
-from headway.ledger.plan_digest import compute_plan_digest
 from headway.ledger.run import TurnMode
 from headway.ledger.text import SUBJECT_LIMIT, TEXT_LIMIT
-from headway.ledger.todo import Todo
+from headway.ledger.todo import Todo, compute_plan_digest
 
 REQUEST_LIMIT = 2_000
 OPEN_LIMIT = 50

@@ -23,9 +23,8 @@ from headway.agents.tools.results import READ_RESULT, build_handle
 from headway.agents.transcripts.facts import Facts, find_facts, to_metadata
 from headway.ledger.attachment import Attachment
 from headway.ledger.framing import escape_frames
-from headway.ledger.plan_digest import digest_item
 from headway.ledger.run import Effect
-from headway.ledger.todo import Todo
+from headway.ledger.todo import Todo, digest_item
 
 SINGLE_ITEM_TOOLS: Final = frozenset(("create_todo", "start_todo", "complete_todo"))  # results name the items that they change
 ITEM_RESULTS: Final = frozenset(("start_todo", "list_todo"))  # plan tools whose own result is enough

@@ -58,7 +58,7 @@ def show_turn(invocation: Invocation, turn_id: str) -> None:
 def fork_turn(invocation: Invocation, turn_id: str, at: int, message: str, model: str, role: str, *, live: bool) -> None:
     """Copy a turn up to a step into a new conversation, and run it from there.
 
-    The model is asked anew. Calls that the original made get its recorded results. At a call without one the fork stops, with exit
+    The model is asked again. Calls that the original made get its recorded results. At a call without one the fork stops, with exit
     code 6; with --live the call is made.
     """
     from headway.surfaces.cli.commands.chat import run_fork  # noqa: PLC0415  imports asyncio, which few commands need
