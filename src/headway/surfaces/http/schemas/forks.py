@@ -17,27 +17,31 @@ ModelName = Annotated[
 Live = Annotated[bool, Field(description="Make calls that have no recorded result, instead of stopping there")]
 
 
-class ForkOptions(StrictModel):
-    model: Annotated[ModelName | None, Field(description="Asked instead of the role's model")] = None
-    role: Annotated[Name | None, Field(description="The role that continues, instead of the original's")] = None
-    live: Live = False
+ForkModel = Annotated[ModelName | None, Field(description="Asked instead of the role's model")]
+ForkRole = Annotated[Name | None, Field(description="The role that continues, instead of the original's")]
 
 
-class TurnToFork(ForkOptions):
+class TurnToFork(StrictModel):
     at: Annotated[
         int,
         Field(ge=0, le=1_000_000, description="How many steps to keep. 0: only the request"),
         BeforeValidator(to_whole_number),
     ]
     message: Annotated[ForkMessage | None, Field(description="At 0 it replaces the request; later the agent reads it next")] = None
+    model: ForkModel = None
+    role: ForkRole = None
+    live: Live = False
 
     def fork_request(self, sender: str) -> ForkRequest:
         return ForkRequest(self.at, self.message or "", self.model or "", self.role or "", self.live, sender=sender)
 
 
-class ConversationToFork(ForkOptions):
+class ConversationToFork(StrictModel):
     at: Annotated[Id, Field(description="The message that is sent again (a user's) or written again (an agent's)")]
     message: Annotated[ForkMessage | None, Field(description="Replaces the user's message")] = None
+    model: ForkModel = None
+    role: ForkRole = None
+    live: Live = False
 
     def fork_request(self, sender: str) -> ForkRequest:
         return ForkRequest(self.at, self.message or "", self.model or "", self.role or "", self.live, sender=sender)
