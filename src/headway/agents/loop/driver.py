@@ -364,7 +364,7 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
 async def ask_model(work: RunContext, entries: list[TranscriptEntry], *, is_last: bool) -> ModelAnswered:
     messages = to_messages(select_window(work.history, entries))
     stream = AnswerStream(work, entries)
-    reply = await work.runtime.models.ask(work.role.tier, messages, work.offer.parameters, stream, use_tools=not is_last)
+    reply = await work.models.ask(work.role.tier, messages, work.offer.parameters, stream, use_tools=not is_last)
     stream.on_end()
     return ModelAnswered(reply.response, reply.call, transcript.encode(reply.response))
 
