@@ -10,7 +10,7 @@ from headway.actions.proof import goal_proof
 from headway.agents.checks.kinds import NO_SANDBOX
 from headway.agents.checks.runner import CheckSubject
 from headway.agents.delegation import Assignment, start_sub_agent
-from headway.agents.loop import proofs, replay
+from headway.agents.loop.calls import proofs, replay
 from headway.agents.loop.structured import FormResult
 from headway.agents.transcripts import transcript
 from headway.autonomy import check_ins, evaluator, planner, prompts, resumption

@@ -7,7 +7,7 @@ from pydantic_ai.messages import ModelRequest
 from headway.actions import turn_queue
 from headway.actions.turn_state import load_queue_state
 from headway.agents.instructions import prompts
-from headway.agents.loop import proofs, writ_calls
+from headway.agents.loop.calls import proofs, writ_calls
 from headway.agents.loop.requests import Assess, RunChecks, Sleep, Stop, Verdict
 from headway.agents.loop.step import Step, list_open_items
 from headway.agents.transcripts.facts import build_runtime_message, to_metadata

@@ -12,12 +12,13 @@ from headway.actions import jobs
 from headway.actions.people import approvals
 from headway.agents import trace_content
 from headway.agents.instructions import prompts
-from headway.agents.loop import call_limits, gates, proofs, proposals, replay, writ_calls
-from headway.agents.loop.call_arguments import JSON_ENCODER, encode_arguments, resolve_tool
+from headway.agents.loop import gates
+from headway.agents.loop.calls import call_limits, proofs, proposals, replay, writ_calls
+from headway.agents.loop.calls.call_arguments import JSON_ENCODER, encode_arguments, resolve_tool
+from headway.agents.loop.calls.tool_results import build_results_message, cut_text
 from headway.agents.loop.context import RESULT_LIMIT
 from headway.agents.loop.requests import CallTool, RunChecks, Sleep, Stop, ToolReturned
 from headway.agents.loop.step import Step
-from headway.agents.loop.tool_results import build_results_message, cut_text
 from headway.agents.tools.agents import REPORT_TOOL, ReportOutcome
 from headway.agents.tools.results import USE_TOOL, list_callable_names
 from headway.agents.tools.toolbox import Pending, Result, Tool, call_in_transaction, to_result, validate_call

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from headway.actions import goals, references, turn_plan
-from headway.agents.loop.call_arguments import JSON_ENCODER
+from headway.agents.loop.calls.call_arguments import JSON_ENCODER
 from headway.agents.loop.requests import Sleep, Stop
 from headway.agents.loop.step import Step
 from headway.agents.tools.agents import complete_item

@@ -13,9 +13,9 @@ from headway.actions import todos
 from headway.actions.proof import receipts
 from headway.agents.checks.runner import CheckSubject, Opinion
 from headway.agents.instructions import prompts
-from headway.agents.loop import proposals, replay
 from headway.agents.loop.assessor import ASSESSMENT_FAILED, ask_cheap_model, is_transient, parse_judgement
-from headway.agents.loop.call_arguments import JSON_ENCODER
+from headway.agents.loop.calls import proposals, replay
+from headway.agents.loop.calls.call_arguments import JSON_ENCODER
 from headway.agents.loop.context import RunContext
 from headway.agents.loop.requests import ChecksRan, RunChecks, Sleep, Stop
 from headway.agents.loop.step import Step

@@ -16,7 +16,7 @@ from pydantic_ai.messages import (
 )
 
 from headway.agents.instructions import prompts
-from headway.agents.loop.call_arguments import JSON_ENCODER, encode_arguments, resolve_tool
+from headway.agents.loop.calls.call_arguments import JSON_ENCODER, encode_arguments, resolve_tool
 from headway.agents.loop.context import PLAN_FAMILIES
 from headway.agents.loop.step import Step
 from headway.agents.tools.results import READ_RESULT, build_handle

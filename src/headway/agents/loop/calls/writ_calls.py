@@ -11,7 +11,7 @@ from pydantic_ai.messages import UserPromptPart
 from headway.actions import runs
 from headway.agents import writs
 from headway.agents.delegation import Assignment, delegate
-from headway.agents.loop import proofs, replay
+from headway.agents.loop.calls import proofs, replay
 from headway.agents.loop.requests import RunChecks, Sleep, Stop
 from headway.agents.loop.step import Step
 from headway.agents.permission import find_writ_refusal
