@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
-from headway.agents.tools.builtin import BUILTIN_NAMES
+from headway.agents.tools import catalogue
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.programs.tools import PROGRAM_TOOLS
 from headway.agents.tools.toolbox import Tool
@@ -54,11 +54,6 @@ def reaches_outside(tool: Tool) -> bool:
     return tool.name in OUTSIDE_TOOLS or tool.family == "own" or bool(tool.server)
 
 
-def is_outside_name(name: str) -> bool:
-    """The same for the name of a tool that a recording has. Tools that are not built in are the operator's or an MCP server's."""
-    return name in OUTSIDE_TOOLS or "__" in name
-
-
 class RecordedCalls:
     """Serves the calls of a recording. A call that was recorded several times gets its results one after the other."""
 
@@ -76,14 +71,14 @@ class RecordedCalls:
                 self.results.setdefault(self.make_key(tool, call["arguments"]), []).append(call["result"])
 
         async def serve(_execution: Execution, arguments: Any) -> Any:
-            return self.serve(tool, arguments.model_dump(mode="json"))
+            return self.serve(tool, arguments.model_dump(mode="json", by_alias=True))
 
         plain = tool._replace(in_transaction=None, on_thread=None, begin_wait=None, poll=None, on_event_loop=serve)
         return plain._replace(needs_approval=False, idempotent=False, check=lambda _arguments: None)
 
     def make_key(self, tool: Tool, arguments: Any) -> str:
         with suppress(ValidationError):  # the tool has changed since: then no call is the same
-            arguments = tool.arguments.model_validate(arguments).model_dump(mode="json")
+            arguments = tool.arguments.model_validate(arguments).model_dump(mode="json", by_alias=True)
         return json.dumps([tool.name, arguments], sort_keys=True)
 
     def serve(self, tool: Tool, arguments: Any) -> Any:
@@ -95,5 +90,6 @@ class RecordedCalls:
 
 
 def keep_outside_calls(calls: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """Keep the calls that a replay serves."""
-    return tuple(call for call in calls if is_outside_name(call["tool"]) or call["tool"] not in BUILTIN_NAMES)
+    """Keep the calls that a replay serves: those of tools that are not always there."""
+    inside = catalogue.build_toolbox().tools
+    return tuple(call for call in calls if call["tool"] not in inside)

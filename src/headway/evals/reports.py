@@ -56,8 +56,8 @@ def render_table(report: Report) -> Iterator[str]:
         yield "  ".join((first, *others)).rstrip()
     for result in report.failures:
         yield from render_failure(report, result)
-    if report.end.not_run:
-        yield f"Not run: {len(report.end.not_run)} attempts ({report.end.reason or 'unknown'})."
+    if count := len(report.end.not_run):
+        yield f"Not run: {count} attempt{'s' if count != 1 else ''} ({report.end.reason})."
 
 
 def render_cell(summary: CellSummary) -> tuple[str, ...]:

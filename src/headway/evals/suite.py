@@ -141,8 +141,8 @@ def take_path(value: Any, field: str) -> str:
         parts = split_path(path)
     except HeadwayError as error:
         raise Invalid(f"{field}: {error}") from None
-    if not parts or os.path.isabs(path):
-        raise Invalid(f"{field} must be a relative path.")
+    if not parts:
+        raise Invalid(f"{field} must name something.")
     return "/".join(parts)
 
 

@@ -4,7 +4,8 @@ import asyncio
 import logging
 import shutil
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,6 @@ class EvalCommand:
 
     def run(self) -> RunEnd:
         configure_plain_logging(self.settings)
-        logging.getLogger("headway.operator").setLevel(logging.ERROR)  # the cases answer for the people
         check_cells(self.settings, self.suite, self.cells)
         if not self.replay:
             for case in self.suite.cases:
@@ -125,7 +125,8 @@ class EvalCommand:
             if self.count:
                 click.echo(f"{self.count} of {len(self.attempts)} attempts already have a result.", err=True)
             bench = Workbench(self.suite, self.settings, results.work_folder, self.replay, self.options["keep"])
-            end = asyncio.run(self.run_attempts(SuiteRun(bench, self.build_pacing(), results, done)))
+            with silence_notices():
+                end = asyncio.run(self.run_attempts(SuiteRun(bench, self.build_pacing(), results, done)))
             if not self.options["keep"]:
                 shutil.rmtree(results.work_folder, ignore_errors=True)
         click.echo(f"Results: {results.path}", err=True)
@@ -166,6 +167,18 @@ class EvalCommand:
         except StorageError:
             return False  # it is checked again in a second
         return False
+
+
+@contextmanager
+def silence_notices() -> Iterator[None]:
+    """Do not log the notices to the operator: the cases answer for the people."""
+    log = logging.getLogger("headway.operator")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 def make_stamp() -> str:
