@@ -38,6 +38,7 @@ class Ids:
     plan_item: str
     approval: int
     question: int
+    memory: int
 
 
 UNKNOWN_IDS = Ids(
@@ -54,6 +55,7 @@ UNKNOWN_IDS = Ids(
     str(uuid4()),
     987_654_321,
     987_654_321,
+    987_654_321,
 )
 
 
@@ -63,7 +65,7 @@ def fill_tenant(desk: TenantHarness) -> Ids:
     run = desk.write(turns.start, conversation.id, turns.TurnRequest("look into it", attachments=(NOTE,)))
     turn = run.turn_id
     assert turn is not None
-    desk.database.write(lambda tx: write_run_rows(tx, run))
+    entry = desk.database.write(lambda tx: write_run_rows(tx, run))
     approval, question = desk.database.write(lambda tx: ask_people(tx, run))
     planned = desk.add("planned", conversation_id=conversation.id, turn_id=turn)
     desk.add("waiting", conversation_id=conversation.id, depends_on=(planned.id,))
@@ -92,6 +94,7 @@ def fill_tenant(desk: TenantHarness) -> Ids:
         planned.uuid,
         approval,
         question,
+        entry,
     )
 
 
@@ -99,15 +102,15 @@ def message_work(conversation_id: int) -> dict[str, Any]:
     return {"message": {"conversation_id": conversation_id, "content": "go"}}
 
 
-def write_run_rows(tx: Transaction, run: Run) -> None:
-    """Write the rows that an agent's run leaves."""
+def write_run_rows(tx: Transaction, run: Run) -> int:
+    """Write the rows that an agent's run leaves, and return the id of its memory entry."""
     run_store.append_messages(tx, run.tenant_id, run.id, 0, "{}")
     run_store.save_effect(tx, run.tenant_id, run.id, Effect(0, 0, "call", "now", "{}", "started"))
     steering.send(tx, run, "look closer", "ada")
     run = spending.reserve(tx, run, 5, 100) or run
     spending.settle(tx, run, ModelCall("strong", "some:model", 1, 1, 7), 100)
-    memory.remember(tx, Scope(run.tenant_id, run.conversation_id), "the door is green")
     notices.notify(tx, run.tenant_id, "note", "look", NoticeSubject(run.conversation_id, run.turn_id))
+    return memory.remember(tx, Scope(run.tenant_id, run.conversation_id), "the door is green", run_id=run.id).id
 
 
 def ask_people(tx: Transaction, run: Run) -> tuple[int, int]:

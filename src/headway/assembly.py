@@ -18,7 +18,7 @@ from headway.agents.instructions import role_files
 from headway.agents.instructions.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
 from headway.agents.instructions.skills import SkillFolders
 from headway.agents.mcp.config import FILE_NAME as MCP_FILE_NAME
-from headway.agents.mcp.config import load_servers
+from headway.agents.mcp.config import READY_TIMEOUT_S, load_servers
 from headway.agents.people import People
 from headway.agents.permission import Permission
 from headway.agents.policy_file import PolicyFile
@@ -216,10 +216,14 @@ class Headway:
 
         return McpServers(self.mcp_configs, self.toolbox, self.redact)
 
-    async def prepare_tools(self, role: Role) -> None:
-        """Connect to the MCP servers that the role may use, so that the toolbox has their tools."""
+    async def prepare_tools(self, role: Role, timeout_s: float | None = READY_TIMEOUT_S, only: str | None = None) -> None:
+        """Start the MCP servers that the role may use, or only one of them, so that the toolbox has their tools."""
         if self.mcp_configs:
-            await self.mcp.prepare(role)
+            await self.mcp.prepare(role, timeout_s, only)
+
+    def list_mcp_servers(self) -> list[dict[str, str]]:
+        """List the MCP servers with their status: ready, starting, down or not_started."""
+        return self.mcp.list_statuses() if self.mcp_configs else []
 
     async def stop_tools(self) -> None:
         """Stop the MCP servers that this process has started."""
@@ -241,7 +245,8 @@ class Headway:
     def tracer(self) -> "Tracer":
         from headway.agents.tracing import build_tracer  # noqa: PLC0415
 
-        return build_tracer(self.settings.traces)
+        exporter, captures_content = self.settings.traces
+        return build_tracer(exporter, self.redact, captures_content=captures_content)
 
     @cached_property
     def executor_id(self) -> str:

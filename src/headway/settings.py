@@ -42,6 +42,14 @@ OTEL_VARIABLES = (
     "EXPORTER_OTLP_PROTOCOL",
     "EXPORTER_OTLP_TRACES_PROTOCOL",
 )
+# Opts in to message content on spans. The words are those that instrumentation libraries accept beside `true`.
+TRACE_CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+TRACE_CONTENT_VALUES = ("true", "1", "span_only", "span_and_event")
+
+
+class TraceSettings(NamedTuple):
+    exporter: str  # of OpenTelemetry spans; empty: no spans
+    captures_content: bool  # whether spans contain messages, arguments and results
 
 
 class Settings(NamedTuple):
@@ -64,7 +72,7 @@ class Settings(NamedTuple):
     port: int
     url: str  # the public address of this Headway, for links
     notify: tuple[str, ...]  # the operator's notification channels; these URLs are secrets
-    traces: str  # the exporter of OpenTelemetry spans; empty: no spans
+    traces: TraceSettings
 
     def __repr__(self) -> str:
         """Show the settings without anything that may contain a password, because they end up in logs and tracebacks."""
@@ -143,7 +151,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         port=port,
         url=parse_url(get("url", build_local_url(host, port))),
         notify=check_channels(parse_list(get("notify", ""))),
-        traces=resolve_exporter(),
+        traces=TraceSettings(resolve_exporter(), is_trace_content_requested()),
     )
     if unknown := sorted(set(flag_values) - known):
         raise SettingsError(f"Unknown setting {unknown[0][:80]!r}. Known settings: {', '.join(sorted(known))}.")
@@ -254,6 +262,10 @@ def resolve_exporter() -> str:
         return ""
     protocol = variables["EXPORTER_OTLP_TRACES_PROTOCOL"] or variables["EXPORTER_OTLP_PROTOCOL"]
     return name if name != "otlp" else "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"
+
+
+def is_trace_content_requested() -> bool:
+    return os.environ.get(TRACE_CONTENT_VARIABLE, "").strip().lower() in TRACE_CONTENT_VALUES
 
 
 def resolve_path(variable: str, name: str) -> str:

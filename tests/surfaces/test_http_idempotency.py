@@ -117,6 +117,7 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
         "/v1/jobs/{job_id}/cancel": None,
         "/v1/approvals/{approval_id}": {"decision": "reject"},
         "/v1/questions/{question_id}": {"answer": "once"},
+        "/v1/memory": {"text": "once"},
         "/v1/ag-ui": {"threadId": "once", "runId": "1", "messages": [{"role": "user", "content": "hello"}]},
         "/v1/ui-stream": {"id": "twice", "messages": [{"role": "user", "parts": [{"type": "text", "text": "hello"}]}]},
     }

@@ -236,6 +236,7 @@ def import_entries(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) 
                 todo_store.reserve_positions(tx, tenant_id, restored_todo, restored_todo.position)
         stored.append((entry, restored_todo))
     added = []
+    tx.actor = f"import by {tx.actor}" if tx.actor else "import"
     for entry, todo in stored:
         waits_for = tuple(sorted(ids[number] for number in entry.draft.depends_on))
         if waits_for:

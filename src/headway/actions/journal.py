@@ -18,7 +18,7 @@ def append(tx: Transaction, tenant_id: int, goal_id: int, kind: str, data: dict[
 
 def emit_entry(tx: Transaction, tenant_id: int, goal_id: int, entry: JournalEntry) -> None:
     document = join_json(n=entry.n, kind=f'"{entry.kind}"', data=entry.data, at=entry.at // 1000)
-    tx.emit(Event(tenant_id, "journal_appended", join_json(goal_id=goal_id, entry=document)))
+    tx.emit(Event(tenant_id, "journal_appended", join_json(goal_id=goal_id, entry=document), subject=f"goal:{goal_id}"))
 
 
 def emit_goal_at_commit(tx: Transaction, tenant_id: int, goal_id: int) -> None:

@@ -118,7 +118,8 @@ def append_message(tx: Transaction, run: Run, role: str, content: str, attachmen
 def emit_event(tx: Transaction, run: Run, kind: str, data: dict[str, Any], **encoded: str) -> None:
     """Emit an event of the run's turn or goal. `encoded` holds members that are JSON already."""
     owner = {"turn_id": run.turn_id} if run.goal_id is None else {"turn_id": None, "goal_id": run.goal_id}
-    tx.emit(Event(run.tenant_id, kind, encode_json({**owner, **data}, **encoded), run.conversation_id, run.turn_id))
+    subject = None if run.goal_id is None else f"goal:{run.goal_id}"
+    tx.emit(Event(run.tenant_id, kind, encode_json({**owner, **data}, **encoded), run.conversation_id, run.turn_id, subject))
 
 
 def emit_after_list(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from math import inf
 from pydantic_ai.messages import ModelRequest, ModelResponse
 
 from headway.actions import jobs, runs, spending
+from headway.agents import trace_content
 from headway.agents.instructions import guide, prompts
 from headway.agents.loop import assessor, broken_answers, compaction, cut_off, gates, proofs, step_limits, tool_calls
 from headway.agents.loop.context import RunContext, Runtime, load_context
@@ -40,7 +41,16 @@ from headway.agents.loop.requests import (
 from headway.agents.loop.step import Step, list_open_items
 from headway.agents.models.client import ModelFailed
 from headway.agents.tools.toolbox import call_external
-from headway.agents.tracing import SetAttributes, to_plan_attributes, to_result_attributes, trace_plan, trace_run, trace_tool_call
+from headway.agents.tracing import (
+    Attributes,
+    SetAttributes,
+    Tracer,
+    to_plan_attributes,
+    to_result_attributes,
+    trace_plan,
+    trace_run,
+    trace_tool_call,
+)
 from headway.agents.transcripts import transcript
 from headway.agents.transcripts.attachments import attach
 from headway.agents.transcripts.facts import build_runtime_message, find_facts
@@ -73,7 +83,10 @@ async def drive(runtime: Runtime, run: Run, *, taken_over: bool = False, answers
     reply: Reply = None
     if taken_over:
         runtime.stream(run, RESTART_DELTA)  # subscribers that saw half an answer from another process will not get the rest
-    with trace_run(runtime.tracer, run), ExitStack() as spans:
+    model = runtime.models.names[work.role.tier]
+    with trace_run(runtime.tracer, run, model) as note_run, ExitStack() as spans:
+        if runtime.tracer.captures_content:
+            note_run(trace_content.describe_task(run.task, runtime.tracer.redact))
         note: SetAttributes | None = None
         while True:
             request, entries = await commit_step(work, entries, reply)
@@ -88,6 +101,17 @@ async def drive(runtime: Runtime, run: Run, *, taken_over: bool = False, answers
                     note = note or spans.enter_context(trace_plan(runtime.tracer, run))
                     note(to_plan_attributes(request.planned, request.remaining))
             reply = await fulfil_request(work, entries, request)
+            note_run(describe_reply(runtime.tracer, reply))  # before the commit, after which a short-lived process may stop
+
+
+def describe_reply(tracer: Tracer, reply: Reply) -> Attributes:
+    """Return what a reply means for the span of the run: the code of a failure, or the newest answer if content is captured."""
+    match reply:
+        case PermanentFailure(code=code):
+            return {"error.type": code}
+        case ModelAnswered(response=response) if tracer.captures_content and not response.tool_calls:
+            return trace_content.describe_answer(response, tracer.redact)
+    return {}
 
 
 async def load_guide(work: RunContext) -> RunContext:
@@ -305,6 +329,8 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
                 execution = work.execution._replace(effect_key=effect.key(work.run.id))
                 result = await call_external(tool, arguments, execution)
                 note(to_result_attributes(is_error=result.is_error))
+                if work.runtime.tracer.captures_content:
+                    note(trace_content.describe_call(arguments, result.value, work.runtime.tracer.redact))
             return ToolReturned(effect, result)
         case Summarise():
             return await assessor.summarise(work.runtime.models, request)

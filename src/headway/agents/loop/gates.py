@@ -14,6 +14,7 @@ from headway.agents.transcripts.facts import build_runtime_message, to_metadata
 from headway.agents.transcripts.transcript import TranscriptEntry, get_text
 from headway.ledger.text import TEXT_LIMIT
 from headway.ledger.todo import Todo
+from headway.storage.transaction import act_as
 
 
 def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | RunChecks | Sleep | Stop | None:
@@ -77,7 +78,8 @@ def apply_verdict(step: Step, verdict: Verdict) -> None:
         message = prompts.render_rejection(verdict.item.subject, verdict.reason)
         reject_answer(step, verdict.reason, message, answer, prompts.REJECTED_ANSWER)
         return
-    state = turn_queue.complete(step.tx, step.context.scope, step.turn_id, verdict.item.id, answer[:TEXT_LIMIT])
+    with act_as(step.tx, "the assessor"):
+        state = turn_queue.complete(step.tx, step.context.scope, step.turn_id, verdict.item.id, answer[:TEXT_LIMIT])
     if state.current is None:
         step.finish("drained", answer)
         return

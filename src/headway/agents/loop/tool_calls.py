@@ -10,6 +10,7 @@ from pydantic_ai.messages import (
 
 from headway.actions import jobs
 from headway.actions.people import approvals
+from headway.agents import trace_content
 from headway.agents.instructions import prompts
 from headway.agents.loop import call_limits, gates, proofs, proposals, writ_calls
 from headway.agents.loop.call_arguments import JSON_ENCODER, encode_arguments, resolve_tool
@@ -155,6 +156,8 @@ def call_ledger_tool(step: Step, effect: Effect, tool: Tool, arguments: dict[str
             with trace_tool_call(step.context.runtime.tracer, effect.tool, effect.call_id) as note:
                 result = call_in_transaction(tool, arguments, step.context.execution, step.tx)
                 note(to_result_attributes(is_error=result.is_error))
+                if step.context.runtime.tracer.captures_content:
+                    note(trace_content.describe_call(arguments, result.value, step.context.runtime.tracer.redact))
             return record_result(step, effect, result)
         except ChecksRequired as required:
             request = proofs.require(step, effect.n, required)
@@ -271,6 +274,8 @@ def to_event_data(step: Step, effect: Effect) -> dict[str, Any]:
 
 
 def describe_unknown_tool(step: Step, name: str) -> str:
+    if reason := step.context.runtime.toolbox.explain_missing(name):
+        return reason
     tools = step.context.offer.parameters.function_tools
     tool_names = ", ".join(known for known in list_callable_names(tools) if known != USE_TOOL)
     return f"There is no tool named {name[:80]!r}. Available: {tool_names}."

@@ -24,6 +24,7 @@ from headway.ledger.framing import format_inline
 from headway.ledger.job import NEVER
 from headway.ledger.run import Effect
 from headway.storage.stores import runs as run_store
+from headway.storage.transaction import act_as
 
 FIRST_AGENT_PLACE = 1_000  # effect places of sub-agents, above those of all tool calls
 ANSWER_LIMIT = 20_000
@@ -73,7 +74,8 @@ def run_text(step: Step, entry: TranscriptEntry, text: str, access: AgentAccess)
     access = access._replace(refusals=refusals)
     while True:
         try:
-            return step.tx.attempt(lambda tx: writs.run_text(tx, scope, role, text, access)).output
+            with act_as(step.tx, f"agent {step.run.role} with a writ (run {step.run.id})"):
+                return step.tx.attempt(lambda tx: writs.run_text(tx, scope, role, text, access)).output
         except ChecksRequired as required:
             request = proofs.require(step, entry.n, required)
             if isinstance(request, str):

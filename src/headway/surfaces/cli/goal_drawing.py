@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from headway.actions import goal_views
+from headway.actions.inspection.journal_sentences import describe_entry
 from headway.ledger.text import to_one_line
-from headway.surfaces.cli.goal_sentences import describe_entry
 from headway.surfaces.cli.render import build_console, format_age, format_time, is_terminal
 
 if TYPE_CHECKING:

@@ -30,11 +30,13 @@ from headway.surfaces.http.routes import (
     front_ends,
     goals,
     health,
+    memory,
     operators,
     people,
     sessions,
     todos,
     turns,
+    why,
 )
 from headway.surfaces.http.routes.sessions import LoginLink
 from headway.surfaces.mcp.http_transport import HttpTransport
@@ -49,8 +51,10 @@ ROUTE_MODULES = (
     agents,
     goals,
     people,
+    memory,
     engine,
     operators,
+    why,
     events,
     health,
     sessions,

@@ -29,6 +29,7 @@ from headway.surfaces.cli.context import (
     Command,
     Invocation,
     TenantDatabase,
+    act_as_sender,
     pass_invocation,
     read_standard_input,
 )
@@ -173,9 +174,8 @@ class ChatSession:
             await headway.agents_ready()
             await self.finish_interrupted(view)
             scope = self.scope
-            job = await headway.database.write(
-                lambda tx: headway.begin_turn(tx, scope.tenant_id, scope.conversation_id, content, self.mode, self.attachments)
-            )
+            message = (scope.tenant_id, scope.conversation_id, content, self.mode, self.attachments)
+            job = await headway.database.write(act_as_sender(lambda tx: headway.begin_turn(tx, *message)))
             self.attachments = []
             await self.follow(job, view, lambda: headway.engine.take(job))
         document = await headway.database.read(lambda tx: self.document(tx, turns.get_turn_id(job)))
@@ -285,7 +285,7 @@ class ChatSession:
     async def cancel(self, job: Job) -> None:
         with suppress(TurnEnded):
             ended = await self.active_headway.database.write(
-                lambda tx: turns.cancel(tx, self.scope.tenant_id, turns.get_turn_id(job))
+                act_as_sender(lambda tx: turns.cancel(tx, self.scope.tenant_id, turns.get_turn_id(job)))
             )
             self.active_headway.interrupt(ended)
 

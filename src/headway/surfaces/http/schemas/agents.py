@@ -242,8 +242,17 @@ class ToolShape(BaseModel):
     server: Annotated[str | None, Field(description="The MCP server of a tool that only agents which run here can call")] = None
 
 
+class McpServerShape(BaseModel):
+    name: str
+    status: Annotated[
+        Literal["ready", "starting", "down", "not_started"],
+        Field(description="Only a server that is `ready`, or was, has tools in this list"),
+    ]
+
+
 class ManyTools(BaseModel):
     tools: list[ToolShape]
+    servers: Annotated[list[McpServerShape], Field(description="The MCP servers of mcp.json")]
 
 
 class ToolResult(BaseModel):

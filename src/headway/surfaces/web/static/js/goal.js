@@ -25,6 +25,7 @@ import {
 } from "./ui.js";
 import { requests } from "./waiting.js";
 import { useStream } from "./watch.js";
+import { Why } from "./why.js";
 
 export const TITLE = "Goals";
 
@@ -222,7 +223,7 @@ const About = ({ goal, why }) => html`<${Card} title="About">
   <dl class="about">
     <dt>Success criteria</dt><dd dir="auto">${goal.success_criteria || "Every sub-goal is done."}</dd>
     ${goal.evidence && html`<dt>Evidence</dt><dd dir="auto">${goal.evidence}</dd>`}
-    <dt>Current state</dt><dd dir="auto">${why}</dd>
+    <dt>Current state</dt><dd dir="auto">${why}<${Why} kind="goal" id=${goal.id} of=${goal.description} /></dd>
   </dl>
 <//>`;
 

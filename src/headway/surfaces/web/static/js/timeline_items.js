@@ -38,7 +38,8 @@ export function createReducer() {
   const requested = new Set(); // turns whose first message is known
 
   const isOfSubAgent = (turn_id, run_id) => runs.has(turn_id) && runs.get(turn_id) !== run_id;
-  const endTurn = (list, turn_id, end, details) => upsert(list, { key: `e${turn_id}`, type: "end", end, ...details });
+  const endTurn = (list, turn_id, end, details) =>
+    upsert(list, { key: `e${turn_id}`, type: "end", turnId: turn_id, end, ...details });
   const onApproval = (list, { approval }) => placeRequest(list, toRequest("approval", approval));
   const onQuestion = (list, { question }) => placeRequest(list, toRequest("question", question));
   const reducers = {
