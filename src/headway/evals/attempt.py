@@ -1,4 +1,4 @@
-"""One attempt at a case: starts the turn or the goal in a Headway of its own, answers for the people, and runs the checks."""
+"""One attempt at a case: starts the turn or the goal in a separate Headway, answers for the people, and runs the checks."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ from headway.evals.matrix import Attempt
 from headway.evals.recordings import RecordedCalls, Recording, load_recording
 from headway.evals.results import AttemptResult, AttemptStatus
 from headway.evals.suite import PlannedItem, Suite
-from headway.evals.trace import TraceCollector
+from headway.evals.traces import TraceCollector
 from headway.ledger.check import CheckResult, describe_check, encode_checks
 from headway.ledger.errors import HeadwayError, Invalid
 from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
@@ -36,7 +36,7 @@ from headway.storage.transaction import Transaction
 ANSWER_LIMIT: Final = 4_000  # characters of an answer that a result keeps
 QUOTE_LIMIT: Final = 300
 PERSON: Final = "eval"  # who decides and answers
-REJECTION: Final = "Nobody is there to approve it: this is an evaluation."
+REJECTION: Final = "No person is available to approve it: this is an evaluation."
 NO_SANDBOX: Final = "It was not run: there is no sandbox here. Install bubblewrap (see `headway doctor`)."
 RULE_LINE: Final = re.compile(rf"{re.escape(POLICY_FILE_NAME)}, line (\d{{1,9}})")
 

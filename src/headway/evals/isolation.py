@@ -1,4 +1,4 @@
-"""The home of one attempt: a folder with a database of its own, the operator's configuration and the case's files."""
+"""The home of one attempt: a folder with an empty database, the operator's configuration and the case's files."""
 
 import os
 import re
@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from headway.agents.instructions import role_files
 from headway.agents.instructions.roles import INDEX, SUPERVISOR, Role, Roles
+from headway.agents.models.prices import Prices, load_prices
 from headway.agents.models.providers import build_model
 from headway.agents.policy_file import format_rule, read_text
 from headway.agents.tools import catalogue
@@ -48,6 +49,12 @@ def check_cells(settings: Settings, suite: Suite, cells: Sequence[Cell], given_m
     roles = Roles(role_files.load(Path(settings.home, "agents"), tools))
     for role in {*(cell.role for cell in cells), *(case.role for case in suite.cases)} - {""}:
         roles.find(role)
+
+
+def list_unpriced(settings: Settings, cells: Sequence[Cell]) -> list[str]:
+    """List the models whose calls count as $0, so that no budget stops them."""
+    prices = Prices(load_prices(Path(settings.home, "prices.toml")))
+    return prices.list_unpriced(cell.model for cell in cells)
 
 
 def choose_role(attempt: Attempt) -> str:

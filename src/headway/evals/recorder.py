@@ -16,7 +16,7 @@ from headway.agents.policy_file import quote
 from headway.agents.tools.programs.tools import RUN_COMMAND
 from headway.evals.recordings import Recording, keep_outside_calls
 from headway.evals.suite import Suite, parse_suite
-from headway.evals.trace import TraceCollector
+from headway.evals.traces import TraceCollector
 from headway.ledger.check import Check, decode_checks
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.redaction import Redactor

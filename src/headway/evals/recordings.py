@@ -16,7 +16,7 @@ from headway.agents.tools import catalogue
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.programs.tools import PROGRAM_TOOLS
 from headway.agents.tools.toolbox import Tool
-from headway.evals.trace import TraceStep
+from headway.evals.traces import TraceStep
 from headway.ledger.errors import Invalid
 from headway.ledger.text import to_one_line
 

@@ -6,21 +6,21 @@ from xml.etree import ElementTree as ET
 
 from headway.evals.matrix import Attempt, Cell
 from headway.evals.results import AttemptResult
-from headway.evals.run import RunEnd
-from headway.evals.statistics import CellSummary, summarise
+from headway.evals.run import SuiteEnd
 from headway.evals.suite import Suite
-from headway.evals.trace import Divergence, TraceStep, find_divergence
+from headway.evals.summaries import CellSummary, summarise
+from headway.evals.traces import Divergence, TraceStep, find_divergence
 from headway.ledger.text import to_one_line
 
 HEADINGS = ("cell", "cases", "passed", "rate", "pass^k", "cost", "tokens", "steps", "time")
 DETAIL_LIMIT = 400  # characters of a problem in the table
-RECORDED = "the recording"
+RECORDING_LABEL = "the recording"
 
 
 class Report(NamedTuple):
     suite: Suite
     cells: Sequence[Cell]
-    end: RunEnd
+    end: SuiteEnd
     recorded: Mapping[str, Sequence[TraceStep]] = {}  # by case
 
     @property
@@ -40,7 +40,7 @@ class Report(NamedTuple):
             place = "" if other.cell == failed.cell else f" of {other.cell.label}"
             return find_divergence(failed.trace, other.trace, f"repetition {other.repetition}{place}")
         recorded = self.recorded.get(failed.case)
-        return find_divergence(failed.trace, recorded, RECORDED) if recorded else None
+        return find_divergence(failed.trace, recorded, RECORDING_LABEL) if recorded else None
 
 
 # For people
@@ -106,7 +106,7 @@ def build_document(report: Report) -> dict[str, Any]:
     }
 
 
-def is_ok(end: RunEnd) -> bool:
+def is_ok(end: SuiteEnd) -> bool:
     return not end.not_run and all(result.passed for result in end.results)
 
 

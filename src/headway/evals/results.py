@@ -3,13 +3,13 @@
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from headway.evals.matrix import Cell
-from headway.evals.trace import TraceStep
+from headway.evals.traces import TraceStep
 from headway.ledger.errors import Conflict, Invalid, NotFound
 
 FORMAT: Final = 1
@@ -122,9 +122,3 @@ def find_newest_run(folder: Path) -> Path:
     if not runs:
         raise NotFound(f"There is no run to resume in {folder}.")
     return runs[-1]
-
-
-def choose_final(results: Sequence[AttemptResult], keys: Sequence[str]) -> list[AttemptResult]:
-    """Return the newest result of each of these attempts, without those that a fault of this machine ended."""
-    newest = {result.key: result for result in results}
-    return [newest[key] for key in keys if key in newest]

@@ -50,7 +50,7 @@ class Budget:
             self.changed.notify_all()
 
 
-class RunEnd(NamedTuple):
+class SuiteEnd(NamedTuple):
     results: list[AttemptResult]
     not_run: list[Attempt]
     reason: str = ""  # why attempts are missing: budget, halted or interrupted
@@ -66,7 +66,7 @@ class SuiteRun:
         self.reason = ""
         self.workers: list[asyncio.Task[None]] = []
 
-    async def run(self, attempts: Sequence[Attempt]) -> RunEnd:
+    async def run(self, attempts: Sequence[Attempt]) -> SuiteEnd:
         """Run the attempts that have no result yet. Results are stored as soon as an attempt ends."""
         todo = iter([attempt for attempt in attempts if attempt.key not in self.done])
         self.workers = [asyncio.create_task(self.work(todo)) for _ in range(self.pacing.parallel)]
@@ -80,7 +80,7 @@ class SuiteRun:
             if isinstance(error, Exception):
                 raise error
         results = [self.done[attempt.key] for attempt in attempts if attempt.key in self.done]
-        return RunEnd(results, [attempt for attempt in attempts if attempt.key not in self.done], self.reason)
+        return SuiteEnd(results, [attempt for attempt in attempts if attempt.key not in self.done], self.reason)
 
     async def work(self, todo: Any) -> None:
         for attempt in todo:

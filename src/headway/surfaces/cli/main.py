@@ -25,7 +25,7 @@ COMMANDS = {
     "demo": "demo:demo",
     "chat": "chat:chat",
     "turn": "turn:turn",
-    "eval": "eval:evals",
+    "eval": "evals.family:evals",
     "approvals": "people:approvals",
     "questions": "people:questions",
     "todo": "todo:todo",

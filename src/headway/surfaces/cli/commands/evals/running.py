@@ -1,4 +1,4 @@
-"""`headway eval`: runs suites of cases, and turns finished turns into cases."""
+"""`headway eval run`: runs the cases of a suite and reports on them."""
 
 import asyncio
 import logging
@@ -15,28 +15,21 @@ import click
 from headway import __version__
 from headway.actions import halts
 from headway.evals.attempt import Workbench
-from headway.evals.isolation import check_access, check_cells
+from headway.evals.isolation import check_access, check_cells, list_unpriced
 from headway.evals.matrix import Cell, build_cells, filter_cases, list_attempts
-from headway.evals.recorder import append_case, build_case, choose_name, load_existing, load_turn
 from headway.evals.recordings import load_recording
 from headway.evals.reports import Report, build_document, build_junit, is_ok, render_table
 from headway.evals.results import AttemptResult, ResultsFile, find_newest_run
-from headway.evals.run import Pacing, RunEnd, SuiteRun
-from headway.evals.suite import REPEAT_LIMIT, Case, Suite, load_suite
+from headway.evals.run import Pacing, SuiteEnd, SuiteRun
+from headway.evals.suite import Case, Suite, load_suite
 from headway.ledger.errors import Halted, Invalid, StorageError
 from headway.ledger.run import to_dollars
 from headway.ledger.text import to_one_line
-from headway.settings import Settings, build_redactor
+from headway.settings import Settings
 from headway.storage.direct import DirectDatabase, is_sqlite
-from headway.surfaces.cli.arguments import DOLLARS
 from headway.surfaces.cli.context import (
-    INSTALLATION_WIDE,
-    TENANT_WIDE,
     UNFINISHED_EXIT_CODE,
-    Command,
-    CommandGroup,
     Invocation,
-    pass_invocation,
 )
 from headway.surfaces.log_lines import configure_plain_logging
 
@@ -45,36 +38,9 @@ FAILED_EXIT_CODE = 1
 HALTED_EXIT_CODE = 5
 
 
-@click.group("eval", cls=CommandGroup, unused=TENANT_WIDE)
-def evals() -> None:
-    """Run suites of cases against models, and record new cases."""
-
-
-@evals.command("run", cls=Command)
-@click.argument("suite_name", metavar="SUITE")
-@click.option(
-    "--model", "models", multiple=True, metavar="NAME", help="Use this model instead of the matrix's; repeat for several."
-)
-@click.option(
-    "-k", "--repeat", type=click.IntRange(1, REPEAT_LIMIT), metavar="N", help="Repeat every case (default: the suite's repeat)."
-)
-@click.option("--filter", "patterns", multiple=True, metavar="GLOB", help="Only cases with such a name or tag; repeat for several.")
-@click.option("--list", "only_list", is_flag=True, help="List the cases and exit.")
-@click.option("--replay", is_flag=True, help="Serve recorded results; an attempt stops at a call that has none.")
-@click.option("--budget", type=DOLLARS, metavar="USD", help="The most that the run may cost (default: HEADWAY_BUDGET_USD).")
-@click.option("--parallel", default=4, show_default=True, type=click.IntRange(1, 64), metavar="N", help="Attempts at a time.")
-@click.option("--resume", is_flag=True, help="Continue the suite's newest run: skip what has a result.")
-@click.option("--keep", is_flag=True, help="Keep the homes of the attempts, for `headway --home`.")
-@click.option("--junit", metavar="FILE", type=click.Path(dir_okay=False), help="Also write JUnit XML.")
-@pass_invocation
-def run_evals(invocation: Invocation, /, suite_name: str, *, only_list: bool, junit: str | None, **options: Any) -> None:
-    """Run the cases of SUITE, a TOML file or the name of a suite that comes with Headway (basics).
-
-    Each attempt runs in a home of its own with an empty database; your data is not read. Exit code 0: all passed, 1: some failed,
-    6: the run ended early (--resume continues it).
-    """
+def run_suite(invocation: Invocation, name: str, junit: str | None, options: dict[str, Any], *, only_list: bool) -> None:
     settings = invocation.settings()
-    suite = filter_cases(load_suite(suite_name), options["patterns"])
+    suite = filter_cases(load_suite(name), options["patterns"])
     suite = suite._replace(repeat=options["repeat"] or suite.repeat)
     if options["models"]:
         suite = suite._replace(matrix=suite.matrix._replace(models=tuple(dict.fromkeys(options["models"]))))
@@ -88,10 +54,6 @@ def run_evals(invocation: Invocation, /, suite_name: str, *, only_list: bool, ju
         write_junit(junit, build_junit(report))
     invocation.answer({"eval": build_document(report)}, lambda: print_report(report))
     raise click.exceptions.Exit(choose_exit_code(end))
-
-
-assert isinstance(run_evals, Command)
-run_evals.refuse(INSTALLATION_WIDE)
 
 
 class EvalCommand:
@@ -109,13 +71,15 @@ class EvalCommand:
         self.attempts = list_attempts(suite, cells, replay=self.replay)
         self.count = 0
 
-    def run(self) -> RunEnd:
+    def run(self) -> SuiteEnd:
         configure_plain_logging(self.settings)
         check_cells(self.settings, self.suite, self.cells)
         if not self.replay:
             for case in self.suite.cases:
                 check_access(self.settings, case)
         self.check_halt()
+        for name in list_unpriced(self.settings, self.cells):
+            click.echo(f"{to_one_line(name)} has no known price: its calls count as $0, so no budget stops them.", err=True)
         folder = Path(self.settings.home, FOLDER, self.suite.name)
         results = ResultsFile(find_newest_run(folder) if self.options["resume"] else folder / make_stamp())
         header = {"suite": self.suite.name, "headway": __version__, "replay": self.replay, "started_at": make_stamp()}
@@ -136,7 +100,7 @@ class EvalCommand:
         budget = self.options["budget"] or to_dollars(self.settings.limits.budget)
         return Pacing(self.options["parallel"], budget, self.is_halted, self.show_result)
 
-    async def run_attempts(self, run: SuiteRun) -> RunEnd:
+    async def run_attempts(self, run: SuiteRun) -> SuiteEnd:
         loop = asyncio.get_running_loop()
         for signal_number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(signal_number, run.stop, "interrupted")
@@ -214,38 +178,9 @@ def write_junit(path: str, document: bytes) -> None:
         raise Invalid(f"{path} cannot be written: {error.strerror}.") from None
 
 
-def choose_exit_code(end: RunEnd) -> int:
+def choose_exit_code(end: SuiteEnd) -> int:
     if end.reason == "halted":
         return HALTED_EXIT_CODE
     if end.not_run:
         return UNFINISHED_EXIT_CODE
     return 0 if is_ok(end) else FAILED_EXIT_CODE
-
-
-@evals.command("record")
-@click.argument("turn_id", metavar="TURN")
-@click.option(
-    "--suite", "suite_path", required=True, metavar="FILE", type=click.Path(dir_okay=False), help="The suite to add it to."
-)
-@click.option("--name", metavar="NAME", help="The name of the case (default: the first words of the message).")
-@pass_invocation
-def record_turn(invocation: Invocation, turn_id: str, suite_path: str, name: str | None) -> None:
-    """Add a finished turn to a suite as a case.
-
-    The case has the turn's message, the files that it found, and checks for what it did. Edit it afterwards. The results of its
-    calls are recorded beside the suite, for `eval run --replay`.
-    """
-    settings = invocation.settings()
-    path = Path(suite_path)
-    content, suite = load_existing(path)
-    with invocation.open_ledger() as ledger:
-        record = ledger.read(load_turn, turn_id, settings.limits)
-        workspace = settings.get_workspace(ledger.scope.tenant_id)
-    case = build_case(record, choose_name(record.turn["request"], suite, name), workspace, build_redactor(settings))
-    try:
-        append_case(path, content, case)
-    except OSError as error:
-        raise Invalid(f"{suite_path} cannot be written: {error.strerror}.") from None
-    for note in case.notes:
-        click.echo(note, err=True)
-    invocation.answer({"case": {"name": case.name, "suite": str(path)}}, lambda: click.echo(f"{case.name}\t{path}"))

@@ -8,10 +8,10 @@ import pytest
 from headway.evals.matrix import Cell, list_attempts
 from headway.evals.reports import Report, build_document, build_junit, render_table
 from headway.evals.results import AttemptResult, ResultsFile, load_results
-from headway.evals.run import RunEnd
-from headway.evals.statistics import estimate_pass_power, summarise_cell
+from headway.evals.run import SuiteEnd
+from headway.evals.summaries import estimate_pass_power, summarise_cell
 from headway.evals.suite import parse_suite
-from headway.evals.trace import TraceStep, find_divergence
+from headway.evals.traces import TraceStep, find_divergence
 from headway.ledger.errors import Conflict, Invalid
 
 CELL = Cell("model-a")
@@ -71,7 +71,7 @@ def build_report() -> Report:
     suite = parse_suite('repeat = 2\n[[case]]\nname = "x"\nmessage = "hi"\n[[case]]\nname = "y"\nmessage = "hi"', "s.toml", ".")
     passed, failed = build_result("x", 1, True, READ, WRITE, ANSWER), build_result("x", 2, False, READ, ANSWER)
     not_run = [attempt for attempt in list_attempts(suite, [CELL], replay=False) if attempt.case.name == "y"]
-    return Report(suite, [CELL], RunEnd([passed, failed], not_run, "budget"))
+    return Report(suite, [CELL], SuiteEnd([passed, failed], not_run, "budget"))
 
 
 def test_the_table_has_a_line_per_cell_and_says_where_a_failure_diverged() -> None:
