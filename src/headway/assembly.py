@@ -135,7 +135,8 @@ class Headway:
         scope, folder = resolved.scope, self.settings.task_folder
         workspace, skills = self.settings.get_workspace(scope.tenant_id), self.skills.find(scope.tenant_id)
         execution = Execution(self.database, folder, scope, role, resolved.conversation_uuid, workspace)
-        return execution._replace(policy=self.policy, redact=self.redact, skills=skills, checks=self.checks)
+        execution = execution._replace(sandbox=self.settings.sandbox, policy=self.policy, redact=self.redact)
+        return execution._replace(skills=skills, checks=self.checks)
 
     def close(self) -> None:
         """Close the database. Call `stop_agents` first."""

@@ -14,8 +14,7 @@ from headway.ledger import text
 from headway.ledger.errors import SettingsError, UntrustedFolder
 from headway.ledger.goal import DiscoveryPolicy, GoalLimits
 from headway.ledger.redaction import MIN_SECRET_LENGTH, Redactor
-from headway.ledger.run import NANOS_PER_DOLLAR, REHEARSAL_MODEL, Limits
-from headway.ledger.sandbox import MEBIBYTE, MEMORY_MIB, PROCESSES, SANDBOX_MODES, Sandbox
+from headway.ledger.run import MEBIBYTE, NANOS_PER_DOLLAR, REHEARSAL_MODEL, SANDBOX_MODES, Limits, Sandbox
 from headway.ledger.tenancy import TASK_FOLDER
 from headway.ledger.tiers import (
     MAX_TOKENS,
@@ -118,13 +117,10 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     def amount(name: str, default: float, minimum: float = 0) -> float:
         return parse_number(PREFIX + name.upper(), get(name, str(default)), minimum, 1_000_000)
 
-    def folder(name: str, default: str) -> str:
-        return resolve_path(PREFIX + name.upper(), get(name, default))
-
-    home = folder("home", ".headway")
+    home = resolve_path("HEADWAY_HOME", get("home", ".headway"))
+    workspace = resolve_path("HEADWAY_WORKSPACE", get("workspace", os.path.join(home, "workspace")))
     tables = load_tier_tables(os.path.join(home, "models.toml"))
     names = choose_models(get, tables)
-    workspace = folder("workspace", os.path.join(home, "workspace"))
     host, port = get("host", "127.0.0.1"), parse_port(get("port", "8484"))
     settings = Settings(
         home=home,
@@ -191,8 +187,9 @@ def build_sandbox(get: Callable[[str, str], str], hidden: tuple[str, ...]) -> Sa
     def size(name: str, default: int, minimum: int) -> int:
         return int(parse_number(PREFIX + name.upper(), get(name, str(default)), minimum, 10_000_000, integer_only=True))
 
-    memory, processes = size("sandbox_memory_mib", MEMORY_MIB, 16), size("sandbox_processes", PROCESSES, 1)
-    return Sandbox(mode, tuple(map(os.path.normpath, shown)), hidden=hidden, memory=memory * MEBIBYTE, processes=processes)
+    readable = tuple(map(os.path.normpath, shown))
+    memory = size("sandbox_memory_mib", Sandbox().memory // MEBIBYTE, 16) * MEBIBYTE
+    return Sandbox(mode, readable, (), hidden, memory=memory, processes=size("sandbox_processes", Sandbox().processes, 1))
 
 
 def build_limits(count: Callable[..., int], amount: Callable[..., float]) -> Limits:

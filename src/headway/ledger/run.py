@@ -1,6 +1,6 @@
 """A run: one agent at work. Its next step is always derived from its transcript."""
 
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from headway.ledger.attachment import AttachmentInfo
 
@@ -8,8 +8,11 @@ RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "canc
 TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit"]
 EffectState = Literal["proposed", "started", "succeeded", "failed", "unknown"]
 TurnMode = Literal["plan", "queue"]
+SandboxMode = Literal["auto", "off", "required"]
 
 REHEARSAL_MODEL: Final = "rehearsal"  # the built-in stand-in for an LLM, which needs no API key
+SANDBOX_MODES: Final[tuple[SandboxMode, ...]] = get_args(SandboxMode)
+MEBIBYTE: Final = 2**20
 NANOS_PER_DOLLAR: Final = 1_000_000_000  # amounts are integers, in billionths of a dollar
 
 
@@ -163,3 +166,19 @@ class Limits(NamedTuple):
         """Return the limit for a turn with an open plan: `iterations` more than used, up to a maximum that a long plan raises."""
         for_plan = self.iterations_per_item * planned + 10 if self.iterations_per_item else 0
         return max(limit, min(max(self.iterations_with_plan, for_plan), used + self.iterations))
+
+
+class Sandbox(NamedTuple):
+    """What a program that an agent runs may reach and use: the operator's settings, and what one call adds to them.
+
+    All paths are absolute. A path inside another one overrides it: a folder that is shown read-only can contain a writable one, and
+    the reverse.
+    """
+
+    mode: SandboxMode = "auto"
+    readable: tuple[str, ...] = ()  # files and folders that are shown besides the system's
+    writable: tuple[str, ...] = ()  # the same, besides the folder that the program runs in
+    hidden: tuple[str, ...] = ()  # folders that appear empty where one of the others contains them
+    has_network: bool = False
+    memory: int = 2_048 * MEBIBYTE  # bytes, of all processes together
+    processes: int = 256

@@ -15,7 +15,7 @@ from headway.agents.tools.files import contents, listing, search
 from headway.agents.tools.programs.tools import PROGRAM_TOOLS, build_program_tools
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import Invalid, NotFound
-from headway.ledger.sandbox import Sandbox
+from headway.ledger.run import Sandbox
 from headway.ledger.text import to_one_line
 from headway.storage.stores.memory import MemoryEntry
 from headway.storage.transaction import Transaction

@@ -14,7 +14,7 @@ from headway.ledger.errors import Conflict
 from headway.ledger.goal import GoalLimits
 from headway.ledger.permission import PolicyCall
 from headway.ledger.redaction import Redactor
-from headway.ledger.run import Limits
+from headway.ledger.run import Limits, Sandbox
 from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.storage.database import Database
 from headway.storage.stores import tenants as tenant_store
@@ -37,6 +37,7 @@ class Execution(NamedTuple):
     role: Role
     conversation_uuid: str | None = None
     workspace: str = ""  # the tenant's folder; empty if there is none
+    sandbox: Sandbox = Sandbox()  # for the programs that it runs
     run_id: str | None = None  # the calling agent's run; None in an external loop
     roles: Roles = Roles()  # roles that it can delegate to
     limits: Limits = Limits()  # limits on delegation

@@ -17,6 +17,7 @@ from headway.surfaces.cli.findings import Finding
 from headway.surfaces.cli.model_checks import inspect_models
 from headway.surfaces.cli.policy_checks import inspect_policy
 from headway.surfaces.cli.render import format_time
+from headway.surfaces.cli.sandbox_checks import inspect_sandbox
 from headway.trust import Inspection, summarize
 
 
@@ -24,7 +25,7 @@ from headway.trust import Inspection, summarize
 @click.option("--call", "may_call", is_flag=True, help="Try each model with one small request, which costs a little.")
 @pass_invocation
 def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  named by click
-    """Check the database, the engine, the models, the operator's channels and the policy. Says how to fix problems."""
+    """Check the database, the engine, the models, the operator's channels, the policy and the sandbox. Says how to fix problems."""
     inspection = inspect_current_folder(invocation.home)
     try:
         settings = invocation.load_settings()
@@ -39,6 +40,7 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
             *inspect_prices(settings),
             *inspect_channels(settings),
             *inspect_policy(settings),
+            *inspect_sandbox(settings),
             *inspect_mcp(settings),
             *inspect_skills(settings),
         ]
