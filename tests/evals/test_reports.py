@@ -9,9 +9,9 @@ from headway.evals.matrix import Cell, list_attempts
 from headway.evals.reports import Report, build_document, build_junit, render_table
 from headway.evals.results import AttemptResult, ResultsFile, load_results
 from headway.evals.run import SuiteEnd
-from headway.evals.summaries import estimate_pass_power, summarise_cell
 from headway.evals.suite import parse_suite
-from headway.evals.traces import TraceStep, find_divergence
+from headway.evals.summaries import estimate_pass_power, summarise_cell
+from headway.evals.traces import TraceStep, find_difference
 from headway.ledger.errors import Conflict, Invalid
 
 CELL = Cell("model-a")
@@ -61,10 +61,10 @@ def test_a_cell_averages_pass_power_over_the_cases_that_were_tried_k_times() -> 
 
 
 def test_the_first_step_that_differs_is_found() -> None:
-    assert find_divergence((READ, ANSWER), (READ, ANSWER), "") is None
-    divergence = find_divergence((READ, ANSWER), (READ, WRITE, ANSWER), "repetition 1")
-    assert divergence is not None
-    assert (divergence.step, divergence.expected, divergence.found) == (2, 'write_file {"path": "b"}', "answer → done")
+    assert find_difference((READ, ANSWER), (READ, ANSWER), "") is None
+    difference = find_difference((READ, ANSWER), (READ, WRITE, ANSWER), "repetition 1")
+    assert difference is not None
+    assert (difference.step, difference.expected, difference.found) == (2, 'write_file {"path": "b"}', "answer → done")
 
 
 def build_report() -> Report:
@@ -83,7 +83,7 @@ def test_the_table_has_a_line_per_cell_and_says_where_a_failure_diverged() -> No
     assert "Not run: 2 attempts (budget)." in table
     document = build_document(build_report())
     assert (document["ok"], document["ended_early"]) == (False, "budget")
-    assert [attempt["divergence"] and attempt["divergence"]["step"] for attempt in document["attempts"]] == [None, 2]
+    assert [attempt["first_difference"] and attempt["first_difference"]["step"] for attempt in document["attempts"]] == [None, 2]
 
 
 def test_junit_has_a_suite_per_cell_and_a_case_per_attempt() -> None:

@@ -61,8 +61,9 @@ def test_cases_do_not_see_the_users_data_and_change_none_of_it(headway: Shell) -
     before = headway.ok("todo", "list", "--json")
     events = headway.ok("conversation", "list", "--json")
     unseen = {"notes": ("What do you remember?", "4711"), "files": ("List the files", "mine"), "todos": ("List the todos", "plan")}
+    outcome = '{{kind = "outcome", schema = {{not = {{pattern = "{}"}}}}}}'
     cases = [
-        f'[[case]]\nname = "{name}"\nmessage = "{message}"\nchecks = [{{kind = "outcome", schema = {{not = {{pattern = "{word}"}}}}}}]'
+        f'[[case]]\nname = "{name}"\nmessage = "{message}"\nchecks = [{outcome.format(word)}]'
         for name, (message, word) in unseen.items()
     ]
     suite = write_suite(headway, *cases, '[[case]]\nname = "writes"\nmessage = "Add a todo: intruder"\nmust_call = ["todo_add"]')
@@ -83,8 +84,8 @@ def test_the_matrix_repeats_cases_with_the_prompts_and_roles_that_it_names(talke
     cells = {cell["prompt"]: (cell["passed"], cell["attempts"], cell["pass_power"]) for cell in report["cells"]}
     assert cells == {"plain": (0, 2, 0.0), "exact": (2, 2, 1.0)}
     failed = next(attempt for attempt in report["attempts"] if attempt["status"] == "failed")
-    assert failed["divergence"]["expected"] == "answer → 42"
-    assert failed["divergence"]["found"] == "answer → about 40"
+    assert failed["first_difference"]["expected"] == "answer → 42"
+    assert failed["first_difference"]["found"] == "answer → about 40"
     assert "programmer" in model.requests[0].system
 
 

@@ -1,6 +1,6 @@
 """Recordings: the tool calls of a turn with their results. A replay serves them instead of making the calls again.
 
-The model is asked anew. Tools that work only on the attempt's own database and files are called as usual: there they have the same
+The model is asked again. Tools that work only on the attempt's own database and files are called as usual: there they have the same
 results. A call of any other tool gets the recorded result of the same call; without one, the attempt stops.
 """
 

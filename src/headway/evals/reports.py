@@ -9,7 +9,7 @@ from headway.evals.results import AttemptResult
 from headway.evals.run import SuiteEnd
 from headway.evals.suite import Suite
 from headway.evals.summaries import CellSummary, summarise
-from headway.evals.traces import Divergence, TraceStep, find_divergence
+from headway.evals.traces import Difference, TraceStep, find_difference
 from headway.ledger.text import to_one_line
 
 HEADINGS = ("cell", "cases", "passed", "rate", "pass^k", "cost", "tokens", "steps", "time")
@@ -31,16 +31,16 @@ class Report(NamedTuple):
     def failures(self) -> list[AttemptResult]:
         return [result for result in self.end.results if not result.passed]
 
-    def find_divergence(self, failed: AttemptResult) -> Divergence | None:
+    def find_difference(self, failed: AttemptResult) -> Difference | None:
         """Compare a failed attempt with one that passed: in the same cell, else in another, else with the recording."""
         passed = [result for result in self.end.results if result.passed and result.case == failed.case]
         passed.sort(key=lambda result: (result.cell != failed.cell, result.repetition))
         if passed:
             other = passed[0]
             place = "" if other.cell == failed.cell else f" of {other.cell.label}"
-            return find_divergence(failed.trace, other.trace, f"repetition {other.repetition}{place}")
+            return find_difference(failed.trace, other.trace, f"repetition {other.repetition}{place}")
         recorded = self.recorded.get(failed.case)
-        return find_divergence(failed.trace, recorded, RECORDING_LABEL) if recorded else None
+        return find_difference(failed.trace, recorded, RECORDING_LABEL) if recorded else None
 
 
 # For people
@@ -79,10 +79,10 @@ def render_failure(report: Report, result: AttemptResult) -> Iterator[str]:
     yield ""
     yield f"✘ {to_one_line(result.case)} #{result.repetition} ({to_one_line(result.cell.label)[:60]}): {result.end}"
     yield from (f"  {to_one_line(problem)[:DETAIL_LIMIT]}" for problem in result.problems)
-    if divergence := report.find_divergence(result):
-        yield f"  First differs from {to_one_line(divergence.reference)} at step {divergence.step}:"
-        yield f"    expected {divergence.expected}"
-        yield f"    found    {divergence.found}"
+    if difference := report.find_difference(result):
+        yield f"  First differs from {to_one_line(difference.reference)} at step {difference.step}:"
+        yield f"    expected {difference.expected}"
+        yield f"    found    {difference.found}"
 
 
 # For programs
@@ -90,10 +90,10 @@ def render_failure(report: Report, result: AttemptResult) -> Iterator[str]:
 
 def build_document(report: Report) -> dict[str, Any]:
     def show(result: AttemptResult) -> dict[str, Any]:
-        divergence = None if result.passed else report.find_divergence(result)
+        difference = None if result.passed else report.find_difference(result)
         cell = {"model": result.cell.model, "role": result.cell.role or None, "prompt": result.cell.prompt or None}
         fields = {name: value for name, value in result.as_json().items() if name not in ("cell", "trace", "key")}
-        return {**fields, **cell, "divergence": divergence.as_json() if divergence else None}
+        return {**fields, **cell, "first_difference": difference.as_json() if difference else None}
 
     return {
         "suite": report.suite.name,

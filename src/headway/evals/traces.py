@@ -31,7 +31,7 @@ class TraceStep(NamedTuple):
         return to_one_line(f"{what} → {self.result}" if self.result else what)[:STEP_LIMIT]
 
 
-class Divergence(NamedTuple):
+class Difference(NamedTuple):
     step: int  # counts from 1
     expected: str
     found: str
@@ -79,11 +79,11 @@ class TraceCollector:
         return [*calls, TraceStep(ANSWER, result=scrub(answer))]
 
 
-def find_divergence(steps: Sequence[TraceStep], expected: Sequence[TraceStep], reference: str) -> Divergence | None:
+def find_difference(steps: Sequence[TraceStep], expected: Sequence[TraceStep], reference: str) -> Difference | None:
     """Return the first step in which an attempt differs from another, or None."""
     for index in range(max(len(steps), len(expected))):
         found = steps[index] if index < len(steps) else None
         other = expected[index] if index < len(expected) else None
         if found != other:
-            return Divergence(index + 1, other.shown if other else "(nothing)", found.shown if found else "(nothing)", reference)
+            return Difference(index + 1, other.shown if other else "(nothing)", found.shown if found else "(nothing)", reference)
     return None

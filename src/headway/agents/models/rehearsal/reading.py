@@ -280,7 +280,7 @@ TELL: Final = r"(?:what(?:['’]s| is)?|tell|show|give|get|check|look up|find ou
 IS_IT: Final = r"(?: is it| it is| is today| now| right now| today)*"
 ZONE: Final = r"(?: in ([A-Za-z_]{2,20}/[A-Za-z_/]{2,40}|UTC))?(?: right)?(?: now)?"
 ASK: Final = r"(?:calculate|compute|evaluate|solve|work out|figure out|what(?:['’]s| is| are)|how much (?:is|are)):? (?:the )?"
-QUOTED: Final = r"[\"“`']([^\"”`'\n]{1,500})[\"”`']"
+QUOTATION_MARKS: Final = r"[\"“`']([^\"”`'\n]{1,500})[\"”`']"
 Rule = Callable[[re.Match[str], RecentResults], RehearsalCall | CannotRun | None]
 RULES: Final[tuple[tuple[re.Pattern[str], Rule], ...]] = (
     (
@@ -298,11 +298,11 @@ RULES: Final[tuple[tuple[re.Pattern[str], Rule], ...]] = (
     ),
     (compile_rule(rf"(?:write|save|store|put) (.+) (?:to|into|in|as) {NAMED_FILE}[.!]?"), to_write_call),
     (
-        compile_rule(rf"(?:replace|change) {QUOTED} (?:with|by|to) {QUOTED} in {NAMED_FILE}[.!]?"),
+        compile_rule(rf"(?:replace|change) {QUOTATION_MARKS} (?:with|by|to) {QUOTATION_MARKS} in {NAMED_FILE}[.!]?"),
         lambda match, _: RehearsalCall("edit_file", {"path": match[3], "old": match[1], "new": match[2]}),
     ),
     (
-        compile_rule(rf"search(?: (?:the|all|my))?(?: (?:files|workspace))? for {QUOTED}(?: in (?:the|all) files)?[.!]?"),
+        compile_rule(rf"search(?: (?:the|all|my))?(?: (?:files|workspace))? for {QUOTATION_MARKS}(?: in (?:the|all) files)?[.!]?"),
         lambda match, _: RehearsalCall("search_files", {"pattern": re.escape(match[1])}),
     ),
     (compile_rule(rf"{SHOW} {NAMED_FILE}{AGAIN}"), lambda match, _: RehearsalCall("read_file", {"path": match[1]})),
