@@ -197,6 +197,19 @@ def test_a_finished_turn_becomes_a_case_that_replays_its_calls(forecaster: Shell
     assert Path(forecaster.folder, "calls.log").read_text() == "Oslo\nOslo\n"
 
 
+def test_a_recording_is_compared_without_the_numbers_of_rows(headway: Shell) -> None:
+    request = 'Write a.txt: one, then replace "one" with "two" in a.txt'
+    headway.ok("chat", request)  # its plan takes the first numbers
+    turn_id = headway.json("chat", request)["turn"]["id"]
+    headway.ok("eval", "record", turn_id, "--suite", "cases.toml", "--name", "edit")
+    suite = headway.folder / "cases.toml"
+    suite.write_text(suite.read_text().replace('path = "a.txt", sha256', 'path = "b.txt", sha256'))
+    ran = headway("eval", "run", "cases.toml", "--replay")
+    assert ran.code == 1
+    assert "There is no b.txt" in ran.out
+    assert "First differs" not in ran.out
+
+
 def test_only_a_finished_turn_can_be_recorded(headway: Shell) -> None:
     headway.ok("chat", "hello")
     assert headway("eval", "record", "no-such-turn", "--suite", "cases.toml").code == 3

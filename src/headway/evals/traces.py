@@ -15,6 +15,8 @@ VOLATILE: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.]{5,18}(?:Z|[+-]\d\d:\d\d)?|\d{10,16}"
 )
 ANSWER: Final = "answer"
+# Their results have numbers of rows, which differ between homes.
+UNCOMPARED_RESULTS: Final = frozenset(("todo_add", "todo_list", "todo_update", "todo_ready", "todo_claim", "remember", "recall"))
 
 
 class TraceStep(NamedTuple):
@@ -53,6 +55,7 @@ class TraceCollector:
         self.by_run: dict[str, dict[str, TraceStep]] = {}
         self.calls: list[dict[str, Any]] = []  # those that ended, as a recording keeps them
         self.arguments: dict[tuple[str, str], Any] = {}
+        self.items: dict[str, int] = {}  # the plan's items by the names that calls used, numbered as they appear
 
     def take(self, kind: str, data: dict[str, Any]) -> None:
         if kind not in ("tool_call", "tool_result"):
@@ -60,12 +63,19 @@ class TraceCollector:
         steps = self.by_run.setdefault(data["run_id"], {})
         if kind == "tool_call":
             self.arguments[data["run_id"], data["call_id"]] = data["arguments"]
-            steps[data["call_id"]] = TraceStep(data["tool"], scrub(data["arguments"]))
+            steps[data["call_id"]] = TraceStep(data["tool"], scrub(self.number_item(data["arguments"])))
             return
         call = steps.get(data["call_id"], TraceStep(data["tool"]))
-        steps[data["call_id"]] = call._replace(result=scrub(data["result"]), ok=not data["is_error"])
+        result = "" if call.tool in UNCOMPARED_RESULTS else scrub(data["result"])
+        steps[data["call_id"]] = call._replace(result=result, ok=not data["is_error"])
         arguments = self.arguments.get((data["run_id"], data["call_id"]), {})
         self.calls.append({"tool": data["tool"], "arguments": arguments, "result": data["result"], "is_error": data["is_error"]})
+
+    def number_item(self, arguments: Any) -> Any:
+        """Replace the id of a plan's item, which differs between homes, by a number."""
+        if not isinstance(arguments, dict) or not isinstance(name := arguments.get("todoId"), str):
+            return arguments
+        return {**arguments, "todoId": self.items.setdefault(name.removeprefix("#"), len(self.items) + 1)}
 
     @property
     def tools(self) -> set[str]:

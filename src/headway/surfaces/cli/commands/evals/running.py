@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-import shutil
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -91,8 +90,8 @@ class EvalCommand:
             bench = Workbench(self.suite, self.settings, results.work_folder, self.replay, self.options["keep"])
             with silence_notices():
                 end = asyncio.run(self.run_attempts(SuiteRun(bench, self.build_pacing(), results, done)))
-            if not self.options["keep"]:
-                shutil.rmtree(results.work_folder, ignore_errors=True)
+            with suppress(OSError):  # it holds the homes that were kept, or was never needed
+                results.work_folder.rmdir()
         click.echo(f"Results: {results.path}", err=True)
         return end
 
@@ -163,7 +162,8 @@ def print_cases(suite: Suite, cells: Sequence[Cell]) -> None:
         about = case.about or case.message or case.goal
         click.echo(to_one_line(f"{case.name}\t{','.join(case.tags)}\t{about}"))
     attempts = len(suite.cases) * len(cells) * suite.repeat
-    click.echo(f"{len(suite.cases)} cases, {len(cells)} cells, {suite.repeat} repetitions: {attempts} attempts", err=True)
+    counts = f"cases: {len(suite.cases)}, cells: {len(cells)}, repetitions: {suite.repeat}, attempts: {attempts}"
+    click.echo(counts, err=True)
 
 
 def print_report(report: Report) -> None:
