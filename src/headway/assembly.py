@@ -209,6 +209,7 @@ class Headway:
             self.nudge,
             self.checks,
             self.tracer,
+            settings.worktrees,
         )
 
     @cached_property

@@ -89,6 +89,11 @@ class Settings(NamedTuple):
         """Return the folder of the conversations' task lists."""
         return os.path.join(self.home, *TASK_FOLDER.split("/"))
 
+    @property
+    def worktrees(self) -> str:
+        """The folder that holds the worktrees of agents that work in a repository."""
+        return os.path.join(self.home, "worktrees")
+
     def get_workspace(self, tenant_id: int) -> str:
         """Return the folder of a tenant's agents' files."""
         return os.path.join(self.workspace, str(tenant_id))

@@ -35,6 +35,7 @@ class ProcessPlan(NamedTuple):
     goals: Sequence[str] = ()  # goals to pursue; if empty, a turn is answered
     request: str = ""  # of the turn; if empty, the party is prepared
     stagger_s: str = "0"
+    cleans_up: bool = False  # wait until the worktrees of ended agents are removed
     people: str = ""  # `decide`: a person decides, and nothing runs; `wait`: end when a person is needed; `live`: one decides then
 
     @property
@@ -186,6 +187,12 @@ async def answer(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None
         await headway.engine.ended(job.id)
     elif not run["ended_at"]:
         await headway.engine.ended(run["id"])
+    while plan.cleans_up and await headway.database.read(has_worktree_jobs):
+        await asyncio.sleep(0.01)
+
+
+def has_worktree_jobs(tx: Any) -> bool:
+    return tx.one("SELECT 1 FROM jobs WHERE kind = 'worktree' AND state IN ('queued', 'running', 'delayed') LIMIT 1") is not None
 
 
 async def pursue(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None:

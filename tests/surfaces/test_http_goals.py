@@ -19,9 +19,9 @@ from tests.surfaces.server_harness import Client, Service
 SUMMARY = {
     *("id", "source", "description", "success_criteria", "evidence", "status", "priority", "replan_count", "plan_no", "pause_kind"),
     *("pause_reason", "run_id", "progress", "cost_usd", "budget_usd", "deadline", "created_at", "updated_at", "ended_at"),
-    "waiting_for",
+    *("waiting_for", "repository"),
 }
-DETAIL = SUMMARY | {"replan_limit", "sub_goals", "experience"}
+DETAIL = SUMMARY | {"changes", "replan_limit", "sub_goals", "experience"}
 HOSTILE = {
     "markup": "<script>alert(1)</script> [red]x[/red] {{7*7}} **bold**",
     "escapes": "ring \a, clear \x1b[2J, title \x1b]0;owned\x07, c1 \x9b31m",

@@ -375,7 +375,9 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "schedule run": lambda ids: [[ids.schedule]],
     "chat": lambda ids: conversation_flags(ids, "hello"),
     "mcp": lambda ids: [["--turn", ids.turn], *conversation_flags(ids)],
+    "eval record": lambda ids: [[ids.turn, "--suite", "/nonexistent/cases.toml"]],
     "turn cancel": lambda ids: [[ids.turn]],
+    "turn show": lambda ids: [[ids.turn]],
     "turn send": lambda ids: [[ids.turn, "hello"]],
     "why": lambda ids: [["todo", f"{ids.todo}"], ["turn", ids.turn], [f"goal:{ids.goal}"], [ids.job], [ids.turn]],
     "agents send": lambda ids: [[ids.job, "hello"]],
@@ -383,6 +385,7 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
 NO_ID_COMMANDS = {
     *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
     *("token list", "token new", "jobs list", "schedule list", "costs", "halt", "unhalt", "doctor", "serve", "worker", "demo"),
+    "eval run",
     *("approvals list", "questions list", "tools list", "tools call", "completion", "trust"),
 }
 

@@ -52,6 +52,7 @@ def build_summary(goal: Goal, cost: int) -> dict[str, Any]:
         "progress": goal.progress,
         "cost_usd": to_dollars(cost),
         "budget_usd": to_dollars(goal.budget) if goal.budget else None,
+        "repository": goal.repository or None,
         "deadline": goal.deadline_at // 1000,
         "created_at": goal.created_at // 1000,
         "updated_at": goal.updated_at // 1000,

@@ -53,6 +53,7 @@ class TurnReport(NamedTuple):
     answer: str
     plan: tuple[Todo, ...]
     usage: Usage
+    changes: dict[str, Any] | None = None  # what it changed in its repository, if it worked in one
 
 
 def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRequest) -> Run:
@@ -145,7 +146,8 @@ def finish(tx: Transaction, run: Run, outcome: TurnOutcome, answer: str) -> Run:
     append_message(tx, run, "assistant", answer)
     incomplete = list_incomplete(tx, run.tenant_id, run.turn_id)
     run = end(tx, run, "completed", "finished", outcome, answer)
-    emit_after_list(tx, run, "turn_finished", {"outcome": outcome, "incomplete": incomplete})
+    changes = {"changes": runs.decode_changes(run)} if run.changes else {}
+    emit_after_list(tx, run, "turn_finished", {"outcome": outcome, "incomplete": incomplete, **changes})
     return run
 
 
@@ -183,6 +185,8 @@ def end(tx: Transaction, run: Run, status: RunStatus, turn_status: TurnStatus, o
     run_store.save(tx, run)
     conversation_store.save_turn(tx, run.tenant_id, turn._replace(status=turn_status, outcome=outcome, ended_at=tx.now))
     jobs.close(tx, run.tenant_id, run.id, status, result or "")
+    if run.repository and status != "completed":
+        runs.create_cleanup(tx, run)
     return run
 
 
@@ -252,6 +256,7 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
         "incomplete": list_incomplete(tx, tenant_id, turn.id),
         "retry_at": jobs.retry_times(tx, tenant_id, [run.id]).get(run.id, 0) if run else 0,
         "usage": spending.get_turn_usage(tx, tenant_id, turn.id)._asdict(),
+        "changes": runs.load_changes(tx, run) if run else None,
         "started_at": turn.started_at // 1000,
         "ended_at": turn.ended_at // 1000,
     }
@@ -266,7 +271,8 @@ def get_report(tx: Transaction, tenant_id: int, turn_id: str) -> TurnReport:
         raise TurnFailed(result)
     plan = tuple(todo_store.list_by_turn(tx, tenant_id, turn_id))
     usage = spending.get_turn_usage(tx, tenant_id, turn_id)
-    return TurnReport(turn.id, turn.conversation_id, turn.status, turn.outcome, result, plan, usage)
+    changes = runs.load_changes(tx, run) if run else None
+    return TurnReport(turn.id, turn.conversation_id, turn.status, turn.outcome, result, plan, usage, changes)
 
 
 def list_messages(

@@ -13,7 +13,7 @@ from headway.agents.delegation import Assignment, start_sub_agent
 from headway.agents.loop.structured import FormResult
 from headway.agents.transcripts import transcript
 from headway.autonomy import check_ins, evaluator, planner, prompts, resumption
-from headway.autonomy.pursuit_step import AskQuestion, PursuitStep, Rest, RunChecks, WorkInline
+from headway.autonomy.pursuit_step import AskQuestion, CommitWork, PursuitStep, Rest, RunChecks, WorkInline
 from headway.ledger.check import ReceiptDraft, decode_checks
 from headway.ledger.errors import Invalid
 from headway.ledger.goal import Goal, SubGoal, find_replan_reason, has_replan_reason
@@ -25,7 +25,7 @@ from headway.storage.stores import runs as run_store
 REASON_LIMIT: Final = 1_000
 
 
-def advance(step: PursuitStep) -> AskQuestion | RunChecks | WorkInline | Rest | None:
+def advance(step: PursuitStep) -> AskQuestion | RunChecks | WorkInline | CommitWork | Rest | None:
     if step.goal.status == "paused" and not step.is_out_of_budget:
         return Rest()
     for check in CHECKS:
@@ -40,7 +40,7 @@ class Clear(NamedTuple):
 
 
 CLEAR: Final = Clear()
-CheckResult = AskQuestion | RunChecks | WorkInline | Rest | Clear | None
+CheckResult = AskQuestion | RunChecks | WorkInline | CommitWork | Rest | Clear | None
 
 
 def enforce_bounds(step: PursuitStep) -> CheckResult:
@@ -87,6 +87,9 @@ def evaluate_by_metrics(step: PursuitStep) -> CheckResult:
 
 def ensure_plan(step: PursuitStep) -> CheckResult:
     goal = step.goal
+    if goal.plan_no == 0 and not goal.repository and (repository := step.runtime.roles.find(step.run.role).repository):
+        goals.set_repository(step.tx, goal, step.run, repository)
+        return None
     if goal.plan_no == 0:
         return AskQuestion(planner.build_plan_question(goal, step.workforce, step.experience()), apply_plan)
     why = find_replan_reason(goal, step.known) if has_replan_reason(goal, pursuit_store.list_doubts(step.tx, goal)) else None
@@ -263,6 +266,11 @@ def conclude(step: PursuitStep) -> CheckResult:
         return None
     if not goal.completed:
         goals.escalate(tx, goal, "escalation", "All sub-goals have ended, and none was completed.")
+        return None
+    if step.run.repository and step.commit_error is None:
+        return CommitWork(step.run)
+    if step.commit_error:
+        goals.pause_for_fault(tx, goal, step.job, step.commit_error)
         return None
     if goal.checks:
         subject = CheckSubject("goal", goal.id, goal.description, decode_checks(goal.checks), build_summary(step.known))

@@ -49,6 +49,7 @@ class Goal(NamedTuple):
     completed: int = 0
     failed: int = 0
     skipped: int = 0
+    repository: str = ""  # the git repository that its agents work in, relative to the tenant's workspace; empty: none
     checks: str = ""  # JSON: what must hold at its end; empty if nothing
     proof: Proof = "none"
 

@@ -46,6 +46,9 @@ class Run(NamedTuple):
     begins_at: int = 0  # the first message of the transcript about that sub-goal
     hint: str = ""  # supervisor's hint that the agent has not received yet
     unread: int = 0  # messages from people that the agent has not received yet
+    repository: str = ""  # the git repository that it works in: relative to the tenant's workspace, or as a role file names it
+    base: str = ""  # the commit that its work in the repository starts from
+    changes: str = ""  # JSON: what it changed in the repository, without the diff
 
     @property
     def ended(self) -> bool:

@@ -56,6 +56,7 @@ class Runtime(NamedTuple):
     nudge: Callable[[], None]  # wakes the engine, because a job is ready
     checks: CheckRunner
     tracer: Tracer = NullTracer()
+    worktrees: str = ""  # the folder for the worktrees of runs that work in a repository
 
 
 class Offer(NamedTuple):
@@ -113,6 +114,13 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
         goals=runtime.goals,
         result_limit=min(RESULT_LIMIT, result_limit),
     )
+    if run.repository:
+        from headway.agents.repositories import places  # noqa: PLC0415  most runs have none
+
+        folder, sandbox = places.get_worktree_folder(runtime.worktrees, run), execution.sandbox
+        history_folders = places.list_history_folders(execution.workspace, run.repository)
+        sandbox = sandbox._replace(readable=(*sandbox.readable, *history_folders))
+        execution = execution._replace(workspace=folder, tenant_workspace=execution.workspace, sandbox=sandbox)
     if not run.answers_turn:
         return RunContext(runtime, run, "plan", role, execution, [], Quotations())
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")

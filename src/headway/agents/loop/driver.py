@@ -10,6 +10,8 @@ from contextlib import ExitStack
 from contextvars import Context, copy_context
 from functools import partial
 from math import inf
+from types import ModuleType
+from typing import cast
 
 from pydantic_ai.messages import ModelRequest, ModelResponse
 
@@ -25,6 +27,8 @@ from headway.agents.loop.requests import (
     ChecksRan,
     Compact,
     ContextRefused,
+    Deliver,
+    Delivered,
     ModelAnswered,
     NoteWritten,
     PermanentFailure,
@@ -38,7 +42,7 @@ from headway.agents.loop.requests import (
     ToolReturned,
     Verdict,
 )
-from headway.agents.loop.step import Step, list_open_items
+from headway.agents.loop.step import HALT_STOP, Step, list_open_items
 from headway.agents.models.client import ModelFailed
 from headway.agents.tools.toolbox import call_external
 from headway.agents.tracing import (
@@ -73,14 +77,17 @@ REMINDER_TOKENS = 20_000  # after this many tokens, the request and the plan are
 
 async def drive(runtime: Runtime, run: Run, *, taken_over: bool = False, answers: float = inf) -> Stop:
     """Drive a run until it ends, must stop here, or has received `answers` model answers."""
-    await runtime.prepare(runtime.roles.find(run.role))
+    role = runtime.roles.find(run.role)
+    await runtime.prepare(role)
+    if role.repository and run.answers_turn:
+        run = await load_delivery().take_repository(runtime, run, role.repository)
     work = await retry_storage(
         lambda: runtime.database.read(partial(load_context, runtime=runtime, run=run)), f"run {run.id}", max_refusals=1
     )
     entries = await load_journal(work)
+    reply: Reply = await load_delivery().prepare(runtime, run) if run.repository else None
     if len(entries) <= 1:
         work = await load_guide(work)
-    reply: Reply = None
     if taken_over:
         runtime.stream(run, RESTART_DELTA)  # subscribers that saw half an answer from another process will not get the rest
     model = runtime.models.names[work.role.tier]
@@ -112,6 +119,13 @@ def describe_reply(tracer: Tracer, reply: Reply) -> Attributes:
         case ModelAnswered(response=response) if tracer.captures_content and not response.tool_calls:
             return trace_content.describe_answer(response, tracer.redact)
     return {}
+
+
+def load_delivery() -> ModuleType:
+    """Import the module for work in repositories, which most runs do not need."""
+    from headway.agents.loop import delivery  # noqa: PLC0415
+
+    return delivery
 
 
 async def load_guide(work: RunContext) -> RunContext:
@@ -197,7 +211,7 @@ def apply_step(
     if context.guide and len(step.entries) == 1 and (message := guide.build_message(context.guide, context.history)):
         step.append(message)
     record_reply(step, reply)
-    request: Request | None = Stop("halted") if halted else None
+    request: Request | None = HALT_STOP if halted else None
     while request is None:
         request = advance(step)
     request = step.settle(request)
@@ -226,6 +240,8 @@ def record_reply(step: Step, reply: Reply) -> None:
         case Verdict():
             step.charge(reply.call)
             gates.apply_verdict(step, reply)
+        case Delivered():
+            load_delivery().accept(step, reply)
         case ChecksRan():
             proofs.record_results(step, reply)
         case _:
@@ -239,8 +255,8 @@ def record_failure(step: Step, failure: PermanentFailure | ContextRefused | Retr
             compaction.handle_refusal(step, message)
         case PermanentFailure(message, code):
             step.end(RunEnd.fail(message, code))
-        case RetryableFailure(message, retry_after_s):
-            step.handle_transient_failure(message, retry_after_s)
+        case RetryableFailure(message, retry_after_s, code):
+            step.handle_transient_failure(message, retry_after_s, code)
 
 
 def record_answer(step: Step, answer: ModelAnswered) -> None:
@@ -332,6 +348,8 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
                 if work.runtime.tracer.captures_content:
                     note(trace_content.describe_call(arguments, result.value, work.runtime.tracer.redact))
             return ToolReturned(effect, result)
+        case Deliver(end):
+            return cast("Reply", await load_delivery().deliver(work.runtime, work.run, end))
         case Summarise():
             return await assessor.summarise(work.runtime.models, request)
         case Compact():

@@ -62,8 +62,8 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
         if not isinstance(outcome, Effect):
             return outcome
         ended.append(outcome)
-        if step.over:  # the call reported the run's outcome
-            return None
+        if outcome.tool == REPORT_TOOL and outcome.state == "succeeded":
+            return end_with_report(step, outcome)
     writ_output = writ_calls.run_writs(step, entry, response.text or "")
     if isinstance(writ_output, Sleep | RunChecks):
         return writ_output
@@ -263,10 +263,12 @@ def record_result(step: Step, effect: Effect, result: Result) -> Effect:
     run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, ended)
     value = result.value if stored == text and len(text) <= RESULT_LIMIT else cut_text(stored, RESULT_LIMIT)
     step.emit("tool_result", {**to_event_data(step, effect), "result": value, "is_error": result.is_error, "state": state})
-    if effect.tool == REPORT_TOOL and state == "succeeded":
-        report = ReportOutcome.model_validate(to_storable_value(json.loads(effect.arguments)))
-        step.end(RunEnd.report(report.summary, report.data, success=report.success))
     return ended
+
+
+def end_with_report(step: Step, effect: Effect) -> Stop:
+    report = ReportOutcome.model_validate(to_storable_value(json.loads(effect.arguments)))
+    return step.end(RunEnd.report(report.summary, report.data, success=report.success))
 
 
 def to_event_data(step: Step, effect: Effect) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def poll_agent(step: Step, effect: Effect) -> list[str] | None:
     child = runs.get(step.tx, step.run.tenant_id, effect.result)
     if not child.ended:
         return None
-    lines = render_result(runs.build_result(child))
+    lines = render_result(runs.build_result(step.tx, child))
     state = "succeeded" if child.status == "completed" else "failed"
     ended = effect._replace(state=state, result="\n".join(lines))  # type: ignore[arg-type]
     run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, ended)

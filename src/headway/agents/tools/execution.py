@@ -36,7 +36,7 @@ class Execution(NamedTuple):
     scope: Scope
     role: Role
     conversation_uuid: str | None = None
-    workspace: str = ""  # the tenant's folder; empty if there is none
+    workspace: str = ""  # the tenant's folder, or the run's worktree of a repository; empty if there is none
     sandbox: Sandbox = Sandbox()  # for the programs that it runs
     run_id: str | None = None  # the calling agent's run; None in an external loop
     roles: Roles = Roles()  # roles that it can delegate to
@@ -46,6 +46,7 @@ class Execution(NamedTuple):
     redact: Redactor = Redactor()  # removes secrets from error messages
     result_limit: int = 50_000  # characters of a result that the calling model gets
     skills: tuple[Skill, ...] = ()  # of the tenant
+    tenant_workspace: str = ""  # the tenant's folder, if the workspace is a worktree
     checks: "CheckRunner | None" = None  # runs the checks of todos; None: a todo with checks cannot be completed
     effect_key: str | None = None  # identifies this call, also when it is repeated after a crash; None in an external loop
 

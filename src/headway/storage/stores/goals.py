@@ -8,7 +8,7 @@ from headway.storage.transaction import Row, Transaction
 
 COLUMNS = """id, tenant_id, source, description, success_criteria, evidence, status, priority, pause_kind, pause_reason,
     replan_count, plan_no, replan_why, run_id, budget, deadline_at, created_at, updated_at, ended_at, pending, in_progress,
-    completed, failed, skipped, checks, proof"""
+    completed, failed, skipped, repository, checks, proof"""
 SELECT_WITH_COST = f"""SELECT {COLUMNS}, (SELECT SUM(cost) FROM runs WHERE runs.tenant_id = goals.tenant_id AND goal_id = goals.id)
     FROM goals WHERE tenant_id = ? AND id = ?"""
 # Assigns journal numbers and counts sub-goals by status. The row lock makes concurrent writers of the goal wait.
@@ -20,8 +20,8 @@ EXPERIENCE_SAMPLE = 1_000  # number of recent sub-goals considered
 def insert(tx: Transaction, goal: Goal) -> Goal:
     row = tx.one(
         f"""INSERT INTO goals (tenant_id, source, description, success_criteria, evidence, status, priority, pause_kind,
-            pause_reason, budget, deadline_at, created_at, updated_at, checks, proof)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
+            pause_reason, budget, deadline_at, created_at, updated_at, repository, checks, proof)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
         goal.tenant_id,
         goal.source,
         goal.description,
@@ -35,6 +35,7 @@ def insert(tx: Transaction, goal: Goal) -> Goal:
         goal.deadline_at,
         tx.now,
         tx.now,
+        goal.repository,
         goal.checks,
         goal.proof,
     )
@@ -55,7 +56,8 @@ def find_locked(tx: Transaction, tenant_id: int, goal_id: int) -> Goal | None:
 def save(tx: Transaction, goal: Goal) -> None:
     tx.run(
         """UPDATE goals SET description = ?, status = ?, pause_kind = ?, pause_reason = ?, replan_count = ?, plan_no = ?,
-           replan_why = ?, run_id = ?, budget = ?, deadline_at = ?, updated_at = ?, ended_at = ?, checks = ?, proof = ?
+           replan_why = ?, run_id = ?, budget = ?, deadline_at = ?, updated_at = ?, ended_at = ?, repository = ?, checks = ?,
+           proof = ?
            WHERE tenant_id = ? AND id = ?""",
         goal.description,
         goal.status,
@@ -69,6 +71,7 @@ def save(tx: Transaction, goal: Goal) -> None:
         goal.deadline_at,
         goal.updated_at,
         goal.ended_at,
+        goal.repository,
         goal.checks,
         goal.proof,
         goal.tenant_id,

@@ -13,6 +13,7 @@ from headway.ledger.text import to_one_line
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli import goal_drawing as drawing
 from headway.surfaces.cli.arguments import DOLLARS, GOAL_ID, SECONDS, SUB_GOAL_ID
+from headway.surfaces.cli.changes_view import list_diff_lines
 from headway.surfaces.cli.context import (
     TENANT_WIDE,
     CommandGroup,
@@ -38,6 +39,7 @@ def goal() -> None:
 )
 @click.option("--budget", type=DOLLARS, metavar="USD", help="Cost limit in US dollars.")
 @click.option("--deadline", type=SECONDS, metavar="DURATION", help="Time limit, such as 90s, 15m, 6h or 2d.")
+@click.option("--repository", default="", metavar="PATH", help="A git repository in the workspace, in which its agents work.")
 @click.option("--no-wait", is_flag=True, help="Set the goal and exit.")
 @pass_invocation
 def add_goal(
@@ -47,15 +49,18 @@ def add_goal(
     priority: int,
     budget: float | None,
     deadline: float | None,
+    repository: str,
     *,
     no_wait: bool,
 ) -> None:
     """Set a goal. If no other process works on the database, this command pursues it until it ends or pauses."""
-    new_goal = NewGoal(text, criteria, priority, int((budget or 0) * NANOS_PER_DOLLAR))
+    new_goal = NewGoal(text, criteria, priority, int((budget or 0) * NANOS_PER_DOLLAR), repository=repository)
+    settings = invocation.settings()
 
     def set_goal(tx: Transaction, tenant_id: int) -> Goal:
         due = tx.now + int(deadline * 1000) if deadline is not None else 0
-        return goals.add(tx, tenant_id, new_goal._replace(deadline_at=due), invocation.settings().limits)
+        checked = check_goal(new_goal, settings.get_workspace(tenant_id)) if repository else new_goal
+        return goals.add(tx, tenant_id, checked._replace(deadline_at=due), settings.limits)
 
     with invocation.open_ledger() as ledger:
         goal_id = ledger.write(set_goal).id
@@ -64,6 +69,12 @@ def add_goal(
             return
         tenant_id = ledger.scope.tenant_id
     follow_and_answer(invocation, tenant_id, goal_id)
+
+
+def check_goal(new_goal: NewGoal, workspace: str) -> NewGoal:
+    from headway.agents.repositories.places import check_repository  # noqa: PLC0415  few goals name a repository
+
+    return check_repository(new_goal, workspace)
 
 
 @goal.command("list")
@@ -79,13 +90,20 @@ def list_goals(invocation: Invocation, status: GoalStatus | None, limit: int) ->
 
 @goal.command("show")
 @click.argument("goal_id", type=GOAL_ID)
+@click.option("--diff", is_flag=True, help="Print the diff of what it changed in its repository, too.")
 @pass_invocation
-def show_goal(invocation: Invocation, goal_id: int) -> None:
+def show_goal(invocation: Invocation, goal_id: int, *, diff: bool) -> None:
     """Show a goal: its progress, its sub-goals and the latest journal entries."""
     with invocation.open_ledger() as ledger:
         document = ledger.read(goal_views.show, goal_id, invocation.settings().goals)
         entries = [entry.as_json() for entry in ledger.read(goal_views.list_entries, goal_id, drawing.LAST_ENTRIES)]
-    invocation.answer({"goal": document}, lambda: drawing.print_goal(document, entries))
+
+    def draw() -> None:
+        drawing.print_goal(document, entries)
+        if diff and document["changes"]:
+            click.echo("\n".join(list_diff_lines(document["changes"])))
+
+    invocation.answer({"goal": document}, draw)
 
 
 @goal.command("watch")

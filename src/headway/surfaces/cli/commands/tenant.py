@@ -1,6 +1,7 @@
 """`headway tenant`, `headway token` and `headway conversation`: manage access and conversations."""
 
 from functools import partial
+from os.path import join
 from shutil import rmtree
 
 import click
@@ -60,6 +61,7 @@ def remove_tenant(invocation: Invocation, name: str, *, yes: bool) -> None:
         settings = invocation.settings()
         task_files.delete_task_files(settings.task_folder, database.write(partial(tenants.remove, name=name)))
         rmtree(settings.get_workspace(row.id), ignore_errors=True)
+        rmtree(join(settings.worktrees, str(row.id)), ignore_errors=True)
     invocation.answer({"deleted": True}, partial(click.echo, f"deleted tenant {to_one_line(name)}"))
 
 

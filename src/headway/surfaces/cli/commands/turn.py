@@ -8,12 +8,38 @@ from headway.actions import turns
 from headway.actions.people import steering
 from headway.ledger.text import to_one_line
 from headway.storage.transaction import Transaction
+from headway.surfaces.cli.changes_view import describe_changes, list_changed_files, list_diff_lines
 from headway.surfaces.cli.context import SENDER, TENANT_WIDE, CommandGroup, Invocation, pass_invocation
 
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)
 def turn() -> None:
     """Manage turns. `headway chat` starts one."""
+
+
+@turn.command("show")
+@click.argument("turn_id")
+@click.option("--diff", is_flag=True, help="Print the diff of what it changed in its repository.")
+@pass_invocation
+def show_turn(invocation: Invocation, turn_id: str, *, diff: bool) -> None:
+    """Show a turn: its status, its outcome and what it changed in its repository."""
+    with invocation.open_ledger() as ledger:
+        document = ledger.read(turns.show, turn_id, invocation.settings().limits)
+    invocation.answer({"turn": document}, lambda: click.echo("\n".join(format_turn(document, with_diff=diff))))
+
+
+def format_turn(document: dict[str, Any], *, with_diff: bool) -> list[str]:
+    outcome = f" ({document['outcome']})" if document["outcome"] else ""
+    lines = [
+        f"{document['id']}  {document['status']}{outcome}  {to_one_line(document['request'])[:60]}".rstrip(),
+        *(f"  open: {to_one_line(item['title'])}" for item in document["incomplete"]),
+    ]
+    changes = document["changes"]
+    if changes:
+        lines += [f"  {describe_changes(changes)}", *(f"    {line}" for line in list_changed_files(changes))]
+    if changes and with_diff:
+        lines += ["", *list_diff_lines(changes)]
+    return lines
 
 
 @turn.command("cancel")

@@ -33,8 +33,16 @@ MAX_GOAL_RUNS = 500
 async def set_goal(request: Request) -> Response:
     call = RequestContext(request)
     new_goal = (await call.body(GOAL)).new_goal()
-    limits = call.headway.settings.limits
-    return await answer_with_goal(call, lambda tx, tenant_id: goals.add(tx, tenant_id, new_goal, limits), 201)
+    settings = call.headway.settings
+
+    def add(tx: Transaction, tenant_id: int) -> Goal:
+        if not new_goal.repository:
+            return goals.add(tx, tenant_id, new_goal, settings.limits)
+        from headway.agents.repositories.places import check_repository  # noqa: PLC0415  few goals name a repository
+
+        return goals.add(tx, tenant_id, check_repository(new_goal, settings.get_workspace(tenant_id)), settings.limits)
+
+    return await answer_with_goal(call, add, 201)
 
 
 @routes.get("/goals", summary="List goals, newest first", **document_route({200: shapes.ManyGoals}, query=shapes.GoalsQuery))

@@ -4,11 +4,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from headway.actions.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PRIORITY, NewGoal
+from headway.actions.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PRIORITY, REPOSITORY_LIMIT, NewGoal
 from headway.ledger.goal import Decision, Divergence, GoalSource, GoalStatus, SubGoalMode, SubGoalStatus
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
-from headway.surfaces.http.schemas.agents import WaitShape
+from headway.surfaces.http.schemas.agents import ChangesShape, WaitShape
 from headway.surfaces.http.schemas.todos import CursorQuery, Id, PageQuery, QueryModel, StrictModel, to_whole_number
 
 LATEST_DEADLINE_S = 253_402_300_799  # the end of the year 9999
@@ -35,10 +35,18 @@ class GoalToSet(StrictModel):
     priority: Priority = DEFAULT_PRIORITY
     budget_usd: Annotated[float | None, Field(ge=0.000001, le=1_000_000, allow_inf_nan=False)] = None
     deadline: FutureTime | None = None
+    repository: Annotated[
+        str,
+        Field(
+            max_length=REPOSITORY_LIMIT,
+            description="A git repository in the workspace, in which its agents work",
+            json_schema_extra={"pattern": TEXT_PATTERN},
+        ),
+    ] = ""
 
     def new_goal(self) -> NewGoal:
         budget = int((self.budget_usd or 0) * NANOS_PER_DOLLAR)
-        return NewGoal(self.description, self.success_criteria, self.priority, budget, (self.deadline or 0) * 1000)
+        return NewGoal(self.description, self.success_criteria, self.priority, budget, (self.deadline or 0) * 1000, self.repository)
 
 
 class NewDecision(StrictModel):
@@ -89,6 +97,7 @@ class GoalSummary(BaseModel):
     waiting_for: Annotated[WaitShape | None, Field(description="The oldest open approval or question of its agents")]
     cost_usd: float
     budget_usd: float | None
+    repository: Annotated[str | None, Field(description="The git repository in which its agents work")]
     deadline: Annotated[int, Field(description="Epoch seconds; 0: none")]
     created_at: int
     updated_at: int
@@ -131,6 +140,7 @@ class ExperienceShape(BaseModel):
 
 
 class GoalShape(GoalSummary):
+    changes: Annotated[ChangesShape | None, Field(description="What its agents changed in the repository; null until it ends")]
     replan_limit: int
     sub_goals: list[SubGoalShape]
     experience: list[ExperienceShape]

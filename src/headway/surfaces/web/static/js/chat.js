@@ -1,6 +1,7 @@
 // The chat: the conversation as it happens, with the todo panel above the input.
-import { post } from "./api.js";
+import { get, post } from "./api.js";
 import { MessageFiles } from "./attachments.js";
+import { Changes } from "./changes.js";
 import { Composer } from "./composer.js";
 import { conversations, Drawer, getTitle, loadConversations, Sidebar } from "./conversations.js";
 import { attempt } from "./dialogs.js";
@@ -76,6 +77,10 @@ function CompactionNote({ item }) {
   </li>`;
 }
 
+const TurnChanges = ({ item }) => html`<li class="tool-line">
+  <${Changes} changes=${item.changes} load=${async () => (await get(`/v1/turns/${item.turnId}`)).turn.changes} />
+</li>`;
+
 /** Whether the agent has read a message that was sent while it worked. */
 const ReadMark = ({ isRead }) => html`<small class="read-mark">
   <${Icon} name=${isRead ? "check" : "clock"} />${isRead ? "Read by the agent" : "Not read yet"}
@@ -87,6 +92,7 @@ class TimelineItem extends PureComponent {
     if (item.type === "tool") return html`<${ToolLine} item=${item} />`;
     if (item.type === "agent") return html`<${AgentLine} run=${item.run} />`;
     if (item.type === "end") return html`<${TurnEnd} item=${item} />`;
+    if (item.type === "changes") return html`<${TurnChanges} item=${item} />`;
     if (item.type === "compacted") return html`<${CompactionNote} item=${item} />`;
     if (item.type === "user") {
       return html`<li class="msg user" dir="auto">
