@@ -107,6 +107,30 @@ def test_a_run_stops_at_its_budget_and_can_be_resumed(talker: Shell, model: Mode
     assert "4/4  100%" in ran.out
 
 
+def test_an_attempt_fails_when_its_own_budget_is_used_up(talker: Shell, model: ModelServer) -> None:
+    (talker.folder / ".headway").mkdir()
+    (talker.folder / ".headway" / "prices.toml").write_text(PRICES)
+    talker.trust()
+    model.script = lambda _: calls(("list_files", {}), usage=(200_000, 0))
+    ran = talker("eval", "run", write_suite(talker, PASSING + "budget_usd = 0.201"))
+    assert ran.code == 1
+    assert "It has used up its budget" in ran.out
+    assert "$0.2000" in ran.out
+
+
+def test_a_case_answers_the_questions_of_the_agent(talker: Shell, model: ModelServer) -> None:
+    def answer(request: Request) -> Reply:
+        return text(request.tool_results[-1].content) if request.tool_results else calls(("ask_person", {"question": "Which one?"}))
+
+    model.script = answer
+    case = '[[case]]\nname = "ask"\nmessage = "Paint it"\nchecks = [{kind = "outcome", schema = {type = "object"}}]\n'
+    answered = case.replace('type = "object"', 'required = ["answer"]') + 'answers = ["the blue one"]'
+    ran = talker("eval", "run", write_suite(talker, case, answered.replace('"ask"', '"answered"')), "--json")
+    unanswered, passed = sorted(json.loads(ran.out)["eval"]["attempts"], key=lambda attempt: str(attempt["status"]))
+    assert (passed["status"], "the blue one" in passed["answer"]) == ("passed", True)
+    assert unanswered["problems"][0] == "The agent asked 'Which one?', and the case has no answer for it."
+
+
 def test_a_run_that_was_killed_keeps_its_results_and_resumes(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [PASSING.replace('"sum"', f'"sum-{n}"') for n in range(3)]
     suite = write_suite(headway, *cases)
