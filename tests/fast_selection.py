@@ -12,6 +12,7 @@ LONG_FILES = {
     "test_cli_chat_terminal.py",
     "test_cli_demo.py",
     "test_cli_doctor.py",
+    "test_cli_eval.py",
     "test_cli_engine_jobs.py",
     "test_cli_engine_worker.py",
     "test_cli_goals.py",

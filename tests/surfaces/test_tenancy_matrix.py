@@ -379,6 +379,7 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "schedule run": lambda ids: [[ids.schedule]],
     "chat": lambda ids: conversation_flags(ids, "hello"),
     "mcp": lambda ids: [["--turn", ids.turn], *conversation_flags(ids)],
+    "eval record": lambda ids: [[ids.turn, "--suite", "/nonexistent/cases.toml"]],
     "turn cancel": lambda ids: [[ids.turn]],
     "turn show": lambda ids: [[ids.turn]],
     "turn fork": lambda ids: [[ids.turn, "--at", "0"]],
@@ -393,6 +394,7 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
 NO_ID_COMMANDS = {
     *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
     *("token list", "token new", "jobs list", "schedule list", "costs", "halt", "unhalt", "doctor", "serve", "worker", "demo"),
+    "eval run",
     *("approvals list", "questions list", "tools list", "tools call", "completion", "trust"),
 }
 

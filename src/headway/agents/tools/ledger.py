@@ -129,7 +129,14 @@ def find_list_id(execution: Execution) -> int | None:
 
 LEDGER_TOOLS = (
     Tool("todo_add", "Add a todo to the ledger, where it outlives this session.", "ledger", TodoAddArguments, todo_add),
-    Tool("todo_list", "List the todos of the ledger; by default the open ones.", "ledger", TodoListArguments, todo_list),
+    Tool(
+        "todo_list",
+        "List the todos of the ledger; by default the open ones.",
+        "ledger",
+        TodoListArguments,
+        todo_list,
+        idempotent=True,
+    ),
     Tool("todo_update", "Change a todo: status, subject, description, outcome.", "ledger", TodoUpdateArguments, todo_update),
     Tool(
         "edit_checks",
@@ -146,6 +153,7 @@ LEDGER_TOOLS = (
         "ledger",
         TodoReadyArguments,
         todo_ready,
+        idempotent=True,
     ),
     Tool(
         "todo_claim",

@@ -123,6 +123,12 @@ class Toolbox:
         self.tools = {**added, **self.fixed}
         self.version += 1
 
+    def substitute(self, change: Callable[[Tool], Tool]) -> None:
+        """Replace tools by others with the same names."""
+        self.fixed = {name: change(tool) for name, tool in self.fixed.items()}
+        self.tools = {**self.tools, **self.fixed}
+        self.version += 1
+
     def find(self, name: str) -> Tool:
         tool = self.tools.get(match_name(name, self.tools))
         if tool is None:

@@ -25,6 +25,7 @@ COMMANDS = {
     "demo": "demo:demo",
     "chat": "chat:chat",
     "turn": "turn:turn",
+    "eval": "evals.family:evals",
     "approvals": "people:approvals",
     "questions": "people:questions",
     "todo": "todo:todo",
