@@ -26,6 +26,7 @@ from headway.actions import (
 )
 from headway.actions.people import approvals, questions
 from headway.actions.people.approvals import ApprovalDecision
+from headway.actions.proof import edits, receipts
 from headway.actions.schedules import Timing
 from headway.actions.views import RunFilter
 from headway.ledger.errors import HeadwayError
@@ -100,6 +101,8 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "approvals.decide": lambda desk, ids: desk.write(approvals.decide, ids.approval, ApprovalDecision("approve", "ada")),
     "questions.get": lambda desk, ids: desk.read(questions.get, ids.question),
     "questions.answer": lambda desk, ids: desk.write(questions.answer, ids.question, "blue", "ada"),
+    "receipts.verify": lambda desk, ids: desk.write(receipts.verify, ids.todo),
+    "edits.set_checks": lambda desk, ids: desk.write(edits.set_checks, ids.todo, Change(), [], "person"),
     "goals.get": lambda desk, ids: desk.read(goals.get, ids.goal),
     "goals.get_locked": lambda desk, ids: desk.write(goals.get_locked, ids.goal),
     "goals.pause": lambda desk, ids: desk.write(goals.pause, ids.goal),
@@ -127,6 +130,7 @@ STEPS = {
     "journal.append",
     "journal.emit_entry",
     "journal.emit_goal",
+    "receipts.store",
     "runs.list_page",  # returns an empty page for another tenant's turn or goal
     "turns.describe_obstacle",
     "turns.find_id_by_run",
@@ -190,11 +194,13 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
                 claims,
                 conversations,
                 dead_letters,
+                edits,
                 goal_views,
                 goals,
                 jobs,
                 journal,
                 questions,
+                receipts,
                 runs,
                 tenants,
                 todos,

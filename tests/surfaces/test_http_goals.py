@@ -19,7 +19,7 @@ from tests.surfaces.server_harness import Client, Service
 SUMMARY = {
     *("id", "source", "description", "success_criteria", "evidence", "status", "priority", "replan_count", "plan_no", "pause_kind"),
     *("pause_reason", "run_id", "progress", "cost_usd", "budget_usd", "deadline", "created_at", "updated_at", "ended_at"),
-    "waiting_for",
+    *("waiting_for", "checks", "proof"),
 }
 DETAIL = SUMMARY | {"replan_limit", "sub_goals", "experience"}
 HOSTILE = {

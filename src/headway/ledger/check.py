@@ -1,6 +1,7 @@
 """Checks: what must hold before a todo, a sub-goal or a goal counts as done. And receipts, which say what was found."""
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
@@ -113,8 +114,8 @@ def parse_check(value: Any, place: str, by: Author) -> Check:
     for name, rule in known.items():
         if value.get(name) is not None:
             check[name] = rule(value[name], f"{place}.{name}")
-    if "folder" in check and by != "operator":
-        raise Invalid(f"{place}.folder: only the operator may name a folder outside the workspace.")
+    if "folder" in check and not os.path.isabs(check["folder"]):
+        raise Invalid(f"{place}.folder must be an absolute path.")
     text.check_text(json.dumps(check, ensure_ascii=False), place, DEFINITION_LIMIT)
     return {**check, "by": by}
 
@@ -128,6 +129,12 @@ def replace_checks(old: Sequence[Check], new: Sequence[Check], by: Author) -> li
         author = "the operator" if lost["by"] == "operator" else "a person"
         raise Forbidden(f"The check {describe_check(lost)!r} was written by {author} and cannot be changed or removed here.")
     return kept
+
+
+def refuse_folders(checks: Sequence[Check]) -> None:
+    """Refuse folders outside the workspace in checks that the operator did not write."""
+    if any("folder" in check and check["by"] != "operator" for check in checks):
+        raise Invalid("checks: only the operator may name a folder outside the workspace.")
 
 
 def is_same(check: Check, other: Check) -> bool:

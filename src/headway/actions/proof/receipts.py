@@ -1,8 +1,8 @@
 """Receipts: store what checks found, apply it to the todo, and list it."""
 
 from headway.ledger import text
-from headway.ledger.check import Receipt, ReceiptDraft, SubjectKind
-from headway.ledger.errors import Invalid
+from headway.ledger.check import Receipt, ReceiptDraft, SubjectKind, decode_checks
+from headway.ledger.errors import ChecksRequired, Invalid, NotFound
 from headway.ledger.events import Event, build_todo_event, encode_json
 from headway.ledger.todo import Todo
 from headway.storage.stores import receipts as receipt_store
@@ -52,19 +52,26 @@ def check_override(reason: str) -> str:
     return reason
 
 
-def verify(tx: Transaction, tenant_id: int, draft: ReceiptDraft) -> Receipt:
-    """Store the result of checks that ran again, and update the proof of a completed todo."""
-    todo = todo_store.find_locked(tx, tenant_id, draft.subject_id)
+def verify(tx: Transaction, tenant_id: int, todo_id: int) -> Receipt:
+    """Apply the results of checks that ran again to a completed todo. Raises ChecksRequired if the transaction does not have them.
+
+    A person's override stays until the checks pass.
+    """
+    todo = todo_store.find_locked(tx, tenant_id, todo_id)
     if todo is None:
-        raise Invalid(f"Todo {draft.subject_id} was deleted while its checks ran.")
-    receipt = store(tx, tenant_id, draft, todo.conversation_id, todo.turn_id)
-    if todo.status == "completed" and todo.checks:
+        raise NotFound(f"No todo {todo_id}.")
+    if not todo.checks:
+        raise Invalid(f"Todo {todo_id} has no checks.")
+    draft = tx.receipts.get(todo_id)
+    if draft is None or not draft.covers(decode_checks(todo.checks)):
+        raise ChecksRequired(todo_id=todo_id, outcome=todo.outcome)
+    if todo.status == "completed" and (draft.ok or todo.proof != "overridden"):
         proven = todo._replace(proof="proven" if draft.ok else "broken")
         if proven != todo:
             proven = proven._replace(updated_at=tx.now)
             todo_store.update(tx, tenant_id, todo, proven)
             tx.emit(build_todo_event(tenant_id, proven, "updated"))
-    return receipt
+    return list_newest(tx, tenant_id, "todo", todo_id, 1)[0]
 
 
 def list_newest(tx: Transaction, tenant_id: int, subject: SubjectKind, subject_id: int, limit: int = LIST_LIMIT) -> list[Receipt]:

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import os
 import shlex
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -70,11 +72,15 @@ def find_content_problem(check: Check, content: str) -> str:
     return f"does not fit the schema: {mismatch}" if mismatch else ""
 
 
-def check_command(check: Check, execution: Execution, access: ExternalAccess) -> Finding:
+def check_command(check: Check, execution: Execution, access: ExternalAccess, canceled: threading.Event) -> Finding:
     """Run a program. Only the operator's checks may use a shell and programs that are not allowed elsewhere."""
     sandbox = access.sandbox._replace(has_network=execution.role.network)
     command = split_command(check, access)
-    result = shell.run(command, check.get("folder", execution.workspace), sandbox, check.get("timeout_s", DEFAULT_TIMEOUT_S))
+    folder = check.get("folder")
+    if folder and not os.path.isdir(folder):
+        raise Invalid(f"The folder {folder} does not exist.")
+    limit_s = check.get("timeout_s", DEFAULT_TIMEOUT_S)
+    result = shell.run(command, folder or execution.workspace, sandbox, limit_s, canceled=canceled)
     tail, wanted = result.output[-DETAIL_LIMIT:].strip(), check.get("exit", 0)
     problem = ""
     if result.exit_code != wanted:
