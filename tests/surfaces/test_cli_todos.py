@@ -19,6 +19,8 @@ FIELDS = [
     "status",
     "position",
     "outcome",
+    "checks",
+    "proof",
     "depends_on",
     "created_at",
     "updated_at",

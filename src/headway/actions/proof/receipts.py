@@ -52,16 +52,23 @@ def check_override(reason: str) -> str:
     return reason
 
 
+def get_checked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
+    """Return a todo that has checks, or raise NotFound or Invalid."""
+    todo = todo_store.find(tx, tenant_id, todo_id)
+    if todo is None:
+        raise NotFound(f"No todo {todo_id}.")
+    if not todo.checks:
+        raise Invalid(f"Todo {todo_id} has no checks.")
+    return todo
+
+
 def verify(tx: Transaction, tenant_id: int, todo_id: int) -> Receipt:
     """Apply the results of checks that ran again to a completed todo. Raises ChecksRequired if the transaction does not have them.
 
     A person's override stays until the checks pass.
     """
-    todo = todo_store.find_locked(tx, tenant_id, todo_id)
-    if todo is None:
-        raise NotFound(f"No todo {todo_id}.")
-    if not todo.checks:
-        raise Invalid(f"Todo {todo_id} has no checks.")
+    todo_store.find_locked(tx, tenant_id, todo_id)
+    todo = get_checked(tx, tenant_id, todo_id)
     draft = tx.receipts.get(todo_id)
     if draft is None or not draft.covers(decode_checks(todo.checks)):
         raise ChecksRequired(todo_id=todo_id, outcome=todo.outcome)
@@ -76,3 +83,10 @@ def verify(tx: Transaction, tenant_id: int, todo_id: int) -> Receipt:
 
 def list_newest(tx: Transaction, tenant_id: int, subject: SubjectKind, subject_id: int, limit: int = LIST_LIMIT) -> list[Receipt]:
     return receipt_store.list_newest(tx, tenant_id, subject, subject_id, limit)
+
+
+def list_checked_todos(
+    tx: Transaction, tenant_id: int, limit: int, conversation_id: int | None = None, *, include_open: bool = False
+) -> list[int]:
+    """List the completed todos that have checks, or all that have some. Those that were checked longest ago come first."""
+    return receipt_store.list_checked_todos(tx, tenant_id, conversation_id, limit, include_open=include_open)

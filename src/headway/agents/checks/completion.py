@@ -1,7 +1,7 @@
 """Completes todos that have checks, for callers without a run: people, and agents that Headway does not run."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
@@ -10,7 +10,7 @@ from headway.actions.proof import receipts
 from headway.agents.checks.runner import CheckRunner, CheckSubject, has_command
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.programs.sandbox import probe
-from headway.ledger.check import Receipt, ReceiptDraft, decode_checks, describe_check
+from headway.ledger.check import Check, Receipt, ReceiptDraft, decode_checks, describe_check
 from headway.ledger.errors import CheckFailed, ChecksRequired, Conflict, HeadwayError, Invalid, StorageError
 from headway.ledger.todo import Todo
 from headway.storage.transaction import Transaction, Work
@@ -31,8 +31,9 @@ class Prover(NamedTuple):
     execution: Execution
     made_by: str
     no_judge: str = ""  # why checks pass that ask a model for its opinion, which is not asked here; empty: they fail
-    may_leave_sandbox: bool = False  # whether a person has confirmed that commands may run outside a sandbox
     before_checks: Callable[[], None] = lambda: None  # called before checks run, which can take minutes
+    # Asks a person whether the commands of these checks may run outside a sandbox.
+    may_leave_sandbox: Callable[[Sequence[Check]], bool] = lambda _checks: False
 
     async def write(self, write: Callable[[Work[T]], Awaitable[T]], work: Work[T], refusals: dict[int, str] | None = None) -> T:
         """Run work that may complete or verify todos. The checks of each run first, and their receipt is stored with the change.
@@ -81,7 +82,7 @@ class Prover(NamedTuple):
         checks = decode_checks(todo.checks)
         if has_command(checks):
             await asyncio.to_thread(probe)  # starts a process, which the event loop must not wait for
-            if not self.may_leave_sandbox and self.runner.needs_approval(checks):
+            if self.runner.needs_approval(checks) and not self.may_leave_sandbox(checks):
                 command = next(check for check in checks if check["kind"] == "command")
                 raise Invalid(NOT_CONFIRMED.format(describe_check(command)))
         self.before_checks()

@@ -9,7 +9,7 @@ import click
 from headway.actions import goal_views
 from headway.ledger.text import to_one_line
 from headway.surfaces.cli.goal_sentences import describe_entry
-from headway.surfaces.cli.render import build_console, format_age, format_time, is_terminal
+from headway.surfaces.cli.render import PROOF_MARKS, build_console, format_age, format_check, format_time, is_terminal
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -127,6 +127,8 @@ def render_header(goal: dict[str, Any]) -> Iterator[StyledLine]:
     )
     facts = [
         ("done when", goal["success_criteria"]),
+        ("proof", PROOF_MARKS[goal["proof"]]),
+        *(("check", format_check(check)) for check in goal["checks"]),
         ("evidence", goal["evidence"]),
         ("priority", str(goal["priority"])),
         ("deadline", format_time(goal["deadline"] * 1000)),

@@ -10,9 +10,11 @@ from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
 from headway.ledger.goal import Decision, Goal, GoalStatus
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import to_one_line
+from headway.ledger.todo import write_checks
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli import goal_drawing as drawing
 from headway.surfaces.cli.arguments import DOLLARS, GOAL_ID, SECONDS, SUB_GOAL_ID
+from headway.surfaces.cli.check_options import check_options, read_checks
 from headway.surfaces.cli.context import (
     TENANT_WIDE,
     CommandGroup,
@@ -39,9 +41,11 @@ def goal() -> None:
 @click.option("--budget", type=DOLLARS, metavar="USD", help="Cost limit in US dollars.")
 @click.option("--deadline", type=SECONDS, metavar="DURATION", help="Time limit, such as 90s, 15m, 6h or 2d.")
 @click.option("--no-wait", is_flag=True, help="Set the goal and exit.")
+@check_options
 @pass_invocation
 def add_goal(
     invocation: Invocation,
+    /,
     text: str,
     criteria: str,
     priority: int,
@@ -49,9 +53,11 @@ def add_goal(
     deadline: float | None,
     *,
     no_wait: bool,
+    **check_fields: Any,
 ) -> None:
     """Set a goal. If no other process works on the database, this command pursues it until it ends or pauses."""
-    new_goal = NewGoal(text, criteria, priority, int((budget or 0) * NANOS_PER_DOLLAR))
+    checks = write_checks(read_checks(check_fields), "operator")
+    new_goal = NewGoal(text, criteria, priority, int((budget or 0) * NANOS_PER_DOLLAR), checks=checks)
 
     def set_goal(tx: Transaction, tenant_id: int) -> Goal:
         due = tx.now + int(deadline * 1000) if deadline is not None else 0
