@@ -105,3 +105,29 @@ def test_a_tool_called_by_a_person_runs_checks(headway: Shell) -> None:
     assert refused.code == 1
     assert "Check failed: a count" in refused.out
     assert "proven" in headway.ok(*call, '{"id": 1, "status": "completed", "outcome": "4"}')
+
+
+def test_checks_survive_a_round_trip_and_their_proof_does_not(headway: Shell) -> None:
+    headway.ok("todo", "add", "count", "--check", NUMBER, "--check-file", "a~b\nc")
+    headway.ok("todo", "done", "1", "--override", "By hand.")
+    (before,) = headway.json("todo", "list", "--all")["todos"]
+    for name, loses in (("out.json", False), ("out.md", True)):
+        exported = headway("todo", "export", name)
+        assert ("the receipts of 1 todo, which are unproven" in exported.err) == loses
+        headway.ok("todo", "rm", str(before["id"]), "--yes")
+        (before,) = headway.json("todo", "import", name)["todos"]
+        assert (before["status"], before["proof"]) == ("completed", "unproven")
+        assert [check["by"] for check in before["checks"]] == ["operator", "operator"]
+        assert before["checks"][1] == json.loads(NUMBER) | {"by": "operator"}
+        assert before["checks"][0]["contains"] == "b\nc"
+        headway.ok("todo", "reopen", str(before["id"]))
+        headway.ok("todo", "done", str(before["id"]), "--override", "By hand.")
+    assert "proof: overridden" in headway.ok("todo", "export", "--format", "md")
+
+
+def test_a_checklist_with_a_broken_check_is_refused(headway: Shell) -> None:
+    refused = headway("todo", "import", "-", "--format", "md", stdin='- [ ] a\n  check: {"kind": \n')
+    assert refused.code == 2
+    assert "Item 1 of the document" in refused.err
+    refused = headway("todo", "import", "-", "--format", "json", stdin='[{"subject": "a", "checks": [{"kind": "x"}]}]')
+    assert "Todo 1 of the document: checks[0].kind must be one of" in refused.err

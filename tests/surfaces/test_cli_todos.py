@@ -82,6 +82,8 @@ def test_a_new_todo_has_every_field_of_the_contract(headway: Shell) -> None:
         "status": "pending",
         "position": 2,
         "outcome": None,
+        "checks": [],
+        "proof": "none",
         "depends_on": [other],
         "started_at": 0,
         "completed_at": 0,

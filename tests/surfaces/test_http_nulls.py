@@ -7,7 +7,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from headway.surfaces.http.schemas import agents, checks, engine, front_ends, goals, operators
 from headway.surfaces.http.schemas import todos as todo_schemas
-from headway.surfaces.http.schemas.base import NullIsAbsent
+from headway.surfaces.http.schemas.strict_model import NullIsAbsent
 from tests.surfaces.server_harness import Client
 
 MODULES = (todo_schemas, checks, agents, engine, front_ends, goals, operators)

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from headway.actions.people import approvals
 from headway.actions.people.approvals import ApprovalDecision
 from headway.agents.checks.completion import Prover
+from headway.agents.checks.runner import CheckRunner
 from headway.agents.policy_file import PolicyFile
 from headway.agents.tools.arguments import Arguments
 from headway.agents.tools.execution import Execution, find_current_execution
@@ -72,7 +73,11 @@ def find_writ_refusal(tx: Transaction, word: str, rest: str, execution: Executio
 
 
 async def call_without_run(
-    toolbox: Toolbox, name: str, arguments: dict[str, Any], before_checks: Callable[[], None] = lambda: None
+    toolbox: Toolbox,
+    name: str,
+    arguments: dict[str, Any],
+    checks: CheckRunner,
+    before_checks: Callable[[], None] = lambda: None,
 ) -> Result:
     """Call a tool for an agent that Headway does not run. `before_checks` is called before checks run, which can take minutes."""
     tool, execution = toolbox.find(name), find_current_execution()
@@ -80,9 +85,9 @@ async def call_without_run(
         refusal = await execution.database.read(lambda tx: find_refusal(tx, tool, arguments, execution))
         if refusal:
             return to_result(tool.refuse(refusal))
-    if execution is None or execution.checks is None or tool.in_transaction is None:
+    if execution is None or tool.in_transaction is None:
         return await toolbox.call(name, arguments)
-    prover = Prover(execution.checks, execution, execution.scope.agent_id, before_checks=before_checks)
+    prover = Prover(checks, execution, execution.scope.agent_id, before_checks=before_checks)
     return await call_with_proof(prover, tool, arguments)
 
 

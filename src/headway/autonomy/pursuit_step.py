@@ -40,7 +40,7 @@ class WorkInline(NamedTuple):
     run: Run
 
 
-class RunChecks(NamedTuple):
+class RunGoalChecks(NamedTuple):
     """Run the checks of a sub-goal or of the goal, and apply what they found."""
 
     subject: CheckSubject
@@ -57,7 +57,7 @@ class Rest(NamedTuple):
     until: int = NEVER
 
 
-NextAction = AskQuestion | RunChecks | WorkInline | None
+NextAction = AskQuestion | RunGoalChecks | WorkInline | None
 
 
 class PursuitStep:
@@ -146,13 +146,13 @@ class PursuitStep:
         self.job = jobs.retry_later(self.tx, self.job, str(failure), self.runtime.limits, retry_after_s)
         runs.emit_delay(self.tx, self.run, self.job, str(failure))
 
-    def settle(self, request: AskQuestion | RunChecks | WorkInline | Rest) -> NextAction:
+    def settle(self, request: AskQuestion | RunGoalChecks | WorkInline | Rest) -> NextAction:
         """Check that the action can be taken now. Reserves the cost of a model call; returns None if the goal has to wait."""
         if isinstance(request, Rest):
             deadline = self.goal.deadline_at if self.goal.status == "active" else 0
             self.rest(min(request.until, deadline or NEVER))
             return None
-        if isinstance(request, AskQuestion) or (isinstance(request, RunChecks) and request.needs_model):
+        if isinstance(request, AskQuestion) or (isinstance(request, RunGoalChecks) and request.needs_model):
             cost = self.estimate(request.question) if isinstance(request, AskQuestion) else self.estimate_opinion()
             run = spending.reserve(self.tx, self.run, cost, self.runtime.limits.budget)
             if run is None:

@@ -1,7 +1,6 @@
 """Checks: what must hold before a todo, a sub-goal or a goal counts as done. And receipts, which say what was found."""
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
@@ -114,7 +113,7 @@ def parse_check(value: Any, place: str, by: Author) -> Check:
     for name, rule in known.items():
         if value.get(name) is not None:
             check[name] = rule(value[name], f"{place}.{name}")
-    if "folder" in check and not os.path.isabs(check["folder"]):
+    if "folder" in check and not (check["folder"].startswith("/") or check["folder"][1:3] in (":\\", ":/")):
         raise Invalid(f"{place}.folder must be an absolute path.")
     text.check_text(json.dumps(check, ensure_ascii=False), place, DEFINITION_LIMIT)
     return {**check, "by": by}

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any, Final, NamedTuple
 
 from headway.agents.checks import kinds
-from headway.agents.checks.kinds import Finding
+from headway.agents.checks.kinds import CheckFinding
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.execution import Execution, use_execution
 from headway.agents.tools.programs.sandbox import find_fault
@@ -63,7 +63,7 @@ class CheckRunner(NamedTuple):
             start = time.monotonic()
             if check["kind"] == "judge":
                 opinion = await judge(check["rubric"], subject) if judge else assume_opinion(subject)
-                finding = Finding(opinion.ok, opinion.reason)
+                finding = CheckFinding(opinion.ok, opinion.reason)
                 calls += [opinion.call] if opinion.call else []
             else:
                 finding = await self.find(check, subject, execution)
@@ -76,7 +76,7 @@ class CheckRunner(NamedTuple):
         receipt = ReceiptDraft(subject.kind, subject.id, tuple(results), versions, made_by, execution.run_id)
         return CheckedSubject(receipt, tuple(calls))
 
-    async def find(self, check: Check, subject: CheckSubject, execution: Execution) -> Finding:
+    async def find(self, check: Check, subject: CheckSubject, execution: Execution) -> CheckFinding:
         """Run one check. What keeps it from telling is a failure: a check that could not run has not passed."""
         try:
             if check["kind"] == "tool":
@@ -87,11 +87,11 @@ class CheckRunner(NamedTuple):
             finally:
                 canceled.set()  # a command must not go on after its caller was interrupted
         except HeadwayError as error:
-            return Finding(ok=False, detail=str(error))
+            return CheckFinding(ok=False, detail=str(error))
         except OSError as error:
-            return Finding(ok=False, detail=f"It could not run: {error.strerror or error}.")
+            return CheckFinding(ok=False, detail=f"It could not run: {error.strerror or error}.")
 
-    def find_on_thread(self, check: Check, subject: CheckSubject, execution: Execution, canceled: threading.Event) -> Finding:
+    def find_on_thread(self, check: Check, subject: CheckSubject, execution: Execution, canceled: threading.Event) -> CheckFinding:
         match check["kind"]:
             case "command":
                 return kinds.check_command(check, execution, self.access, canceled)
@@ -102,11 +102,11 @@ class CheckRunner(NamedTuple):
             case _:
                 return kinds.check_outcome(check, subject.outcome)
 
-    async def check_tool(self, check: Check, execution: Execution) -> Finding:
+    async def check_tool(self, check: Check, execution: Execution) -> CheckFinding:
         """Call a tool. Only one that is safe to repeat, because checks run again."""
         tool = self.toolbox.find(check["name"])
         if not tool.idempotent:
-            return Finding(ok=False, detail=f"{tool.name} is not safe to repeat, so it cannot be a check.")
+            return CheckFinding(ok=False, detail=f"{tool.name} is not safe to repeat, so it cannot be a check.")
         arguments = check.get("arguments", {})
         result: Result
         if tool.in_transaction is not None:
@@ -115,11 +115,11 @@ class CheckRunner(NamedTuple):
             with use_execution(execution):
                 result = await call_external(tool, arguments, execution)
         if result.is_error:
-            return Finding(ok=False, detail=result.error)
+            return CheckFinding(ok=False, detail=result.error)
         expected = check.get("expect")
         if expected is not None and expected not in result.as_text:
-            return Finding(ok=False, detail=f"The result does not contain {expected[:200]!r}: {result.as_text}")
-        return Finding(ok=True, detail=result.as_text)
+            return CheckFinding(ok=False, detail=f"The result does not contain {expected[:200]!r}: {result.as_text}")
+        return CheckFinding(ok=True, detail=result.as_text)
 
     def describe_sandbox(self, checks: Sequence[Check]) -> dict[str, str]:
         if not has_command(checks):

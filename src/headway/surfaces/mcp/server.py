@@ -77,9 +77,10 @@ class McpHandlers:
         except NotFound:
             raise MCPError(types.INVALID_PARAMS, f"No tool named {params.name[:80]!r}.") from None
         resolved_scope = await self.resolve(context, tool)
-        tools, arguments = self.headway.remote_tools, params.arguments or {}
-        with use_execution(self.headway.execution(resolved_scope, self.role)):
-            return to_mcp_result(await call_without_run(tools, tool.name, arguments, partial(self.before_checks, context)))
+        headway, arguments, before_checks = self.headway, params.arguments or {}, partial(self.before_checks, context)
+        with use_execution(headway.execution(resolved_scope, self.role)):
+            result = await call_without_run(headway.remote_tools, tool.name, arguments, headway.checks, before_checks)
+            return to_mcp_result(result)
 
     async def list_resources(self, _context: McpContext, _params: Any) -> types.ListResourcesResult:
         descriptions = {"open": "Todos in progress or pending", "ready": "Todos that can start now"}

@@ -108,8 +108,9 @@ def show(invocation: Invocation, todo_id: int) -> None:
         item = ledger.read(todos.get, todo_id)
         lease = ledger.read(claims.find_lease, todo_id)
         newest = ledger.read(receipts.list_newest, "todo", todo_id, 1)
-    document = {"todo": item.as_json(), "receipt": newest[0].as_json() if newest else None}
-    invocation.answer(document, partial(render.print_todo, item, lease, document["receipt"]))
+    receipt = newest[0].as_json() if newest else None
+    document = {"todo": item.as_json(), **({"receipt": receipt} if receipt else {})}
+    invocation.answer(document, partial(render.print_todo, item, lease, receipt))
 
 
 @todo.command()

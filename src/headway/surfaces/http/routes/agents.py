@@ -53,7 +53,9 @@ async def call_tool(request: Request) -> Response:
 
     if tool.in_transaction is None and "idempotency-key" not in request.headers:
         with use_execution(await call.read(build_execution)):  # file access is slow and must not block the writer
-            return to_json_response((await call_without_run(call.headway.remote_tools, tool.name, body.arguments)).as_json())
+            headway = call.headway
+            result = await call_without_run(headway.remote_tools, tool.name, body.arguments, headway.checks)
+            return to_json_response(result.as_json())
     agent = AgentCaller(body.agent_id, role, {})
     outside: list[Result] = []  # results of file access, kept so that a repeated transaction does not repeat it
 

@@ -6,7 +6,7 @@ from pydantic import BaseModel, BeforeValidator, Discriminator, Field
 
 from headway.ledger.check import CHECKS_LIMIT, DEFINITION_LIMIT, TIMEOUT_LIMIT_S, Author, Check, Proof
 from headway.ledger.text import SUBJECT_PATTERN
-from headway.surfaces.http.schemas.base import StrictModel, to_whole_number
+from headway.surfaces.http.schemas.strict_model import StrictModel, to_whole_number
 
 CheckText = Annotated[str, Field(min_length=1, max_length=DEFINITION_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
 Number = Annotated[int, BeforeValidator(to_whole_number)]

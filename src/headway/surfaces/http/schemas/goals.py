@@ -11,8 +11,8 @@ from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
 from headway.ledger.todo import write_checks
 from headway.surfaces.http.schemas.agents import WaitShape
-from headway.surfaces.http.schemas.base import StrictModel, to_whole_number
 from headway.surfaces.http.schemas.checks import NewChecks, ProofShape, list_checks
+from headway.surfaces.http.schemas.strict_model import StrictModel, to_whole_number
 from headway.surfaces.http.schemas.todos import CursorQuery, Id, PageQuery, QueryModel
 
 LATEST_DEADLINE_S = 253_402_300_799  # the end of the year 9999

@@ -12,8 +12,8 @@ from headway.ledger.check import Author
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, NAME_PATTERN, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
 from headway.ledger.todo import DEFAULT_AGENT, LATEST_SECOND, POSITION_LIMIT, UNSET, Change, Draft, parse_status, write_checks
-from headway.surfaces.http.schemas.base import StrictModel, to_whole_number
 from headway.surfaces.http.schemas.checks import CheckFailure, NewChecks, ProofShape, list_checks
+from headway.surfaces.http.schemas.strict_model import StrictModel, to_whole_number
 
 
 def milliseconds(seconds: float) -> int:
