@@ -192,7 +192,7 @@ def run_checks(
     if step.runtime.checks.needs_approval(subject.checks):
         goals.escalate(step.tx, step.goal, "escalation", f"The checks of {subject.title[:200]!r} need a sandbox. {NO_SANDBOX}")
         return None
-    return RunGoalChecks(subject, apply)
+    return RunGoalChecks(subject, apply, step.is_last_attempt)
 
 
 def evaluate_outcomes(step: PursuitStep) -> CheckResult:

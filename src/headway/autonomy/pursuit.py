@@ -68,7 +68,7 @@ async def run_checks(runtime: Runtime, job: Job, request: RunGoalChecks) -> Chec
         return load_context(tx, runtime, runs.get(tx, job.tenant_id, job.id)).execution
 
     async def judge(rubric: str, subject: CheckSubject) -> Opinion:
-        return await proofs.ask_opinion(runtime.models, rubric, subject, is_last_attempt=False)
+        return await proofs.ask_opinion(runtime.models, rubric, subject, is_last_attempt=request.is_last_attempt)
 
     execution = await runtime.database.read(load_execution)
     try:

@@ -45,10 +45,12 @@ class RunGoalChecks(NamedTuple):
 
     subject: CheckSubject
     apply_receipt: Callable[["PursuitStep", ReceiptDraft], None]
+    is_last_attempt: bool
 
     @property
-    def needs_model(self) -> bool:
-        return any(check["kind"] == "judge" for check in self.subject.checks)
+    def opinions(self) -> int:
+        """How many times a model is asked."""
+        return sum(check["kind"] == "judge" for check in self.subject.checks)
 
 
 class Rest(NamedTuple):
@@ -152,8 +154,10 @@ class PursuitStep:
             deadline = self.goal.deadline_at if self.goal.status == "active" else 0
             self.rest(min(request.until, deadline or NEVER))
             return None
-        if isinstance(request, AskQuestion) or (isinstance(request, RunGoalChecks) and request.needs_model):
-            cost = self.estimate(request.question) if isinstance(request, AskQuestion) else self.estimate_opinion()
+        if isinstance(request, AskQuestion) or (isinstance(request, RunGoalChecks) and request.opinions):
+            cost = (
+                self.estimate(request.question) if isinstance(request, AskQuestion) else self.estimate_opinion() * request.opinions
+            )
             run = spending.reserve(self.tx, self.run, cost, self.runtime.limits.budget)
             if run is None:
                 self.rest(self.tx.now + BUDGET_CHECK_MS)

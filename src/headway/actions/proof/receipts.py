@@ -1,7 +1,9 @@
 """Receipts: store what checks found, apply it to the todo, and list it."""
 
+from headway.actions import notices
+from headway.actions.notices import NoticeSubject
 from headway.ledger import text
-from headway.ledger.check import Receipt, ReceiptDraft, SubjectKind, decode_checks
+from headway.ledger.check import Receipt, ReceiptDraft, SubjectKind, decode_checks, describe_check
 from headway.ledger.errors import ChecksRequired, Invalid, NotFound
 from headway.ledger.events import Event, build_todo_event, encode_json
 from headway.ledger.todo import Todo
@@ -79,6 +81,17 @@ def verify(tx: Transaction, tenant_id: int, todo_id: int) -> Receipt:
             todo_store.update(tx, tenant_id, todo, proven)
             tx.emit(build_todo_event(tenant_id, proven, "updated"))
     return list_newest(tx, tenant_id, "todo", todo_id, 1)[0]
+
+
+def verify_and_notify(tx: Transaction, tenant_id: int, todo_id: int) -> Receipt:
+    """Verify a todo while no person watches. The operator gets a notice when a completed one breaks, once."""
+    before = get_checked(tx, tenant_id, todo_id)
+    receipt = verify(tx, tenant_id, todo_id)
+    if before.proof != "broken" and get_checked(tx, tenant_id, todo_id).proof == "broken":
+        failures = ", ".join(describe_check(result["check"]) for result in receipt.as_json()["checks"] if not result["ok"])
+        content = f"Todo {todo_id} ({text.to_one_line(before.subject)[:100]}) no longer passes its checks: {failures}."
+        notices.notify(tx, tenant_id, "checks", content, NoticeSubject(before.conversation_id, before.turn_id))
+    return receipt
 
 
 def list_newest(tx: Transaction, tenant_id: int, subject: SubjectKind, subject_id: int, limit: int = LIST_LIMIT) -> list[Receipt]:

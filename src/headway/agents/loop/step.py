@@ -187,7 +187,7 @@ class Step:
 
     def ensure_funded(self, request: AskModel | Summarise | Compact | Assess | RunChecks) -> bool:
         """Check the goal's budget for a sub-agent (the main agent's was checked already), then the shared pool."""
-        if isinstance(request, RunChecks) and not request.needs_model:
+        if isinstance(request, RunChecks) and not request.opinions:
             return True
         if self.run.goal_id is not None and self.run.parent_run_id is not None:
             goal = goals.get(self.tx, self.run.tenant_id, self.run.goal_id)
@@ -202,6 +202,8 @@ class Step:
         """Reserve the call's estimated cost, if the pool can cover it."""
         tier = self.context.role.tier if isinstance(request, AskModel) else "cheap"
         cost = self.context.runtime.models.estimate(tier, lambda: self.size.tokens)
+        if isinstance(request, RunChecks):
+            cost *= request.opinions
         funded = spending.reserve(self.tx, self.run, cost, self.limits.budget)
         self.run = funded or self.run
         return funded is not None
