@@ -120,7 +120,7 @@ def parse_check(value: Any, place: str, by: Author) -> Check:
 
 
 def replace_checks(old: Sequence[Check], new: Sequence[Check], by: Author) -> list[Check]:
-    """Return the new list. A check that stays keeps its author, and one that somebody of higher rank wrote cannot be left out."""
+    """Return the new list. A check that stays keeps its author, and one of a higher rank cannot be left out."""
     kept = [next((check for check in old if is_same(check, wanted)), wanted) for wanted in new]
     rank = AUTHORS.index(by)
     lost = next((check for check in old if AUTHORS.index(check["by"]) > rank and check not in kept), None)

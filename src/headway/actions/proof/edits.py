@@ -13,7 +13,7 @@ from headway.storage.transaction import Transaction
 
 
 def set_checks(tx: Transaction, tenant_id: int, todo_id: int, changes: Change, value: Any, by: Author) -> Change:
-    """Return the change with a new list of checks. Raises Forbidden if it leaves out one that somebody of higher rank wrote."""
+    """Return the change with a new list of checks. Raises Forbidden if it leaves out one of a higher rank."""
     if changes.depends_on is not UNSET:
         todo_store.lock_graph(tx, tenant_id)  # before the todo, as a change of dependencies does
     todo = todos.get_locked(tx, tenant_id, todo_id)

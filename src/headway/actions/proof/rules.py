@@ -1,4 +1,4 @@
-"""What checks forbid: completing a todo without a passing receipt, and dropping checks that somebody else wrote."""
+"""What checks forbid: completing a todo without a passing receipt, and dropping checks of a higher rank."""
 
 from headway.ledger.check import ReceiptDraft, decode_checks, describe_failures, has_protected
 from headway.ledger.errors import CheckFailed, ChecksRequired, Forbidden, Invalid

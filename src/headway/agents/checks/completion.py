@@ -17,7 +17,7 @@ from headway.storage.transaction import Transaction, Work
 
 T = TypeVar("T")
 
-ATTEMPTS_LIMIT: Final = 3  # runs of one todo's checks in one request: they run again if somebody edits them meanwhile
+ATTEMPTS_LIMIT: Final = 3  # runs of one todo's checks in one request: they run again if they are edited meanwhile
 NOT_CONFIRMED: Final = (
     "The check {!r} would run a command outside a sandbox. Install bubblewrap on the machine that runs Headway, or complete the "
     "todo there with `headway todo done`, which asks first."

@@ -34,8 +34,8 @@ def build_toolbox(
         *GOAL_TOOLS,
         *PEOPLE_TOOLS,
         *RUNTIME_TOOLS,
-        *build_builtin_tools(allowed),
         build_verification_tool(lambda: CheckRunner(allowed, toolbox)),
+        *build_builtin_tools(allowed),
     )
     reserved_names = {*BUILTIN_NAMES, *(tool.name for tool in builtin_tools)}
     custom_tools = custom.load(folder, reserved_names) if folder else ()
