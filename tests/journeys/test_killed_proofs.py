@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -72,11 +73,20 @@ def test_a_turn_killed_before_any_statement_proves_its_work_once(
     proof.tried("kill -9 of a turn whose todos have checks before a statement, sqlite", kills)
 
 
+def list_processes(argument: str) -> list[Path]:
+    """The processes that were started with this text among their arguments."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            found += [process] if argument.encode() in (process / "cmdline").read_bytes() else []
+    return found
+
+
 def test_a_turn_killed_while_a_command_runs_starts_it_again_and_leaves_none_behind(
     goal_processes: ForkServer, goal_model: ModelServer, sqlite_url: str, tmp_path: Path
 ) -> None:
     goal_model.script = proof_scenario.reply
-    command = "touch started; until [ -e go ]; do sleep 0.02; done; echo lit >> lamp"
+    command = f": {tmp_path}; touch started; until [ -e go ]; do sleep 0.02; done; echo lit >> lamp"
     plan = proof_scenario.build_scenario(tmp_path, sqlite_url, command)
     home = Path(plan.home)
     with ThreadPoolExecutor(1) as pool:
@@ -84,6 +94,7 @@ def test_a_turn_killed_while_a_command_runs_starts_it_again_and_leaves_none_behi
         wait_until((home / "started").exists, "the command runs")
         os.kill(int(plan.pid_file.read_text()), signal.SIGKILL)
         assert not running.result()
+    wait_until(lambda: not list_processes(command), "the kernel has killed the command")
     assert proof_scenario.list_proofs(plan, "todos")[0] == ("pending", "unproven")
     assert proof_scenario.list_receipts(plan) == [("todo", False), ("todo", True)]
     (home / "go").touch()
