@@ -138,8 +138,7 @@ class Headway:
         scope, folder = resolved.scope, self.settings.task_folder
         workspace, skills = self.settings.get_workspace(scope.tenant_id), self.skills.find(scope.tenant_id)
         execution = Execution(self.database, folder, scope, role, resolved.conversation_uuid, workspace)
-        execution = execution._replace(sandbox=self.settings.sandbox, policy=self.policy, redact=self.redact)
-        return execution._replace(skills=skills, checks=self.checks)
+        return execution._replace(sandbox=self.settings.sandbox, policy=self.policy, redact=self.redact, skills=skills)
 
     def close(self) -> None:
         """Close the database. Call `stop_agents` first."""
@@ -369,7 +368,7 @@ class Headway:
         def place(tx: Transaction) -> ResolvedScope:
             return place_loop(tx, Scope(tenants.resolve(tx, tenant).id, turn_id=turn, agent_id=agent), conversation)
 
-        return ExternalLoop.of(self.toolbox, self.execution(await self.database.write(place), found_role))
+        return ExternalLoop.of(self.toolbox, self.execution(await self.database.write(place), found_role), self.checks)
 
     def interrupt(self, run_ids: Iterable[str]) -> None:
         """Interrupt canceled runs of this process, so that they stop waiting for models and tools."""
