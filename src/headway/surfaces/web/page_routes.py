@@ -25,6 +25,7 @@ PAGE_PATHS = (
     "/approvals/{approval_id}",
     "/questions/{question_id}",
     "/memory",
+    "/compare/{turn_id}/{other}",
     "/operations",
 )
 

@@ -5,10 +5,12 @@ import { preferences, signal } from "./lib.js";
 export const signedOut = signal(null);
 
 export class ApiError extends Error {
-  constructor(status, code, message) {
+  /** `failures`: the checks that did not pass, each as {check, detail}. */
+  constructor(status, code, message, failures = []) {
     super(message);
     this.status = status;
     this.code = code;
+    this.failures = failures;
   }
 }
 
@@ -37,7 +39,8 @@ async function request(method, path, body, headers = {}) {
   const problem = await response.json().catch(() => ({}));
   const code = problem.code ?? "failed";
   if (response.status === 401 && path.startsWith("/v1")) signedOut.value = preferences.get("signed-in") ? "expired" : "missing";
-  throw new ApiError(response.status, code, ADVICE[code] ?? problem.detail ?? `The server answered ${response.status}.`);
+  const message = ADVICE[code] ?? problem.detail ?? `The server answered ${response.status}.`;
+  throw new ApiError(response.status, code, message, problem.failures);
 }
 
 export const get = (path, query) => request("GET", query ? `${path}?${new URLSearchParams(query)}` : path);

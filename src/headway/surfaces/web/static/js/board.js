@@ -4,7 +4,9 @@ import { conversations, formatTitle, loadConversations } from "./conversations.j
 import { attempt } from "./dialogs.js";
 import { computed, html, PureComponent, signal, useEffect, useRef, useState } from "./lib.js";
 import { createLiveList } from "./live_list.js";
-import { changeTodo } from "./todo_panel.js";
+import { ProofMark } from "./proof.js";
+import { changeTodo, checkedIds, showTodo } from "./todo_changes.js";
+import { onTodoEvent, TodoDialog } from "./todo_dialog.js";
 import { Empty, Icon, Main, Select, StatusIcon } from "./ui.js";
 import { useStream } from "./watch.js";
 import { Why } from "./why.js";
@@ -121,7 +123,7 @@ const renderStatusMenu = (todo, ref) => html`<label class="status-menu">
 </label>`;
 
 class Tile extends PureComponent {
-  render({ todo, conversation }) {
+  render({ todo, conversation, isChecking }) {
     const onKeyDown = (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       const next = event.altKey && step && findNextStatus(todo.status, step);
@@ -129,6 +131,13 @@ class Tile extends PureComponent {
       event.preventDefault();
       focusedId = todo.id;
       changeStatus(todo.id, next);
+    };
+    const show = () => showTodo(todo.id);
+    // Not a <button>: in some browsers a card cannot be dragged by one.
+    const onTitleKey = (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      show();
     };
     const onDragStart = (event) => {
       event.dataTransfer.setData("text/plain", String(todo.id));
@@ -151,11 +160,23 @@ class Tile extends PureComponent {
     >
       <div class="line">
         <${StatusIcon} status=${todo.status} decorative />
-        <span class="clamp" dir="auto" title=${todo.subject}>${todo.subject}</span>
+        <span
+          class="clamp"
+          role="button"
+          tabindex="0"
+          dir="auto"
+          title=${todo.subject}
+          onClick=${show}
+          onKeyDown=${onTitleKey}
+        >${todo.subject}</span>
         ${renderStatusMenu(todo, restoreFocus)}
       </div>
       <div class="sub">
         <span class="num">#${todo.id}</span><span aria-hidden="true">·</span>
+        ${
+          todo.proof !== "none" &&
+          html`<${ProofMark} proof=${todo.proof} isChecking=${isChecking} /><span aria-hidden="true">·</span>`
+        }
         ${
           todo.conversation_id
             ? html`<a class="truncate" href="/c/${todo.conversation_id}" dir="auto">${conversation}</a>`
@@ -200,7 +221,14 @@ function Column({ status, title }) {
       <${StatusIcon} status=${status} decorative />${title} <span class="faint num">${list.length}${hasMore ? "+" : ""}</span>
     </h2>
     ${status === "pending" && html`<${AddTodo} />`}
-    <ul>${list.map((todo) => html`<${Tile} key=${todo.id} todo=${todo} conversation=${getConversation(todo)} />`)}</ul>
+    <ul>${list.map(
+      (todo) => html`<${Tile}
+        key=${todo.id}
+        todo=${todo}
+        conversation=${getConversation(todo)}
+        isChecking=${checkedIds.value.has(todo.id)}
+      />`,
+    )}</ul>
     ${hasMore && html`<button class="btn small show-more" onClick=${() => attempt(() => loadMore(status))}>Show more</button>`}
     ${!list.length && !hasMore && html`<p class="hint nothing">Nothing here.</p>`}
   </section>`;
@@ -247,15 +275,21 @@ const NoTodos = () =>
     isFiltered.value ? "No todos with these filters." : "No todos yet. The plans of agents and the todos you add appear here."
   }<//></div>`;
 
+function onTodoChanged(data) {
+  onChange(data);
+  onTodoEvent.todo_changed(data);
+}
+
 export function Page() {
   useEffect(() => {
     const requested = new URLSearchParams(location.search).get("conversation");
     filters.value = { conversation: /^\d+$/.test(requested) ? requested : ALL, agent: ALL };
   }, []);
-  useStream("/v1/events", () => ({ load, on: { todo_changed: onChange } }));
+  useStream("/v1/events", () => ({ load, on: { ...onTodoEvent, todo_changed: onTodoChanged } }));
   return html`<${Main}>
     <div class="title"><h1>Todo board</h1><${Filters} /></div>
     ${isEmpty.value && html`<${NoTodos} />`}
     <div class="board">${COLUMNS.map(([status, title]) => html`<${Column} key=${status} status=${status} title=${title} />`)}</div>
+    <${TodoDialog} />
   <//>`;
 }

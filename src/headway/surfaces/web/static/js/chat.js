@@ -5,13 +5,16 @@ import { Changes } from "./changes.js";
 import { Composer } from "./composer.js";
 import { conversations, Drawer, getTitle, loadConversations, Sidebar } from "./conversations.js";
 import { attempt } from "./dialogs.js";
+import { ForkDialog } from "./forks.js";
 import { html, PureComponent, useEffect, useMemo, useRef, useState } from "./lib.js";
 import { Markdown } from "./markdown.js";
 import { RequestItem, toItem } from "./request_item.js";
 import { session } from "./session.js";
 import { createTimeline } from "./timeline.js";
+import { onTodoEvent, TodoDialog } from "./todo_dialog.js";
 import { TodoPanel } from "./todo_panel.js";
 import { AgentLine, ToolLine } from "./tool_line.js";
+import { AnswerActions, Editable, ForkNote, NeedsLiveNote } from "./turn_actions.js";
 import { Icon, pluralize, StatusIcon } from "./ui.js";
 import { openRequests } from "./waiting.js";
 import { useStream } from "./watch.js";
@@ -59,6 +62,7 @@ function TurnEnd({ item }) {
       ${item.runId && html`<${RetryButton} runId=${item.runId}>Try again<//>`}
     </li>`;
   }
+  if (item.end === "needs_live") return html`<${NeedsLiveNote} item=${item} />`;
   const open = item.incomplete.length;
   return html`<li class="turn-note warn">
     <${Icon} name="warn" />
@@ -86,22 +90,28 @@ const ReadMark = ({ isRead }) => html`<small class="read-mark">
   <${Icon} name=${isRead ? "check" : "clock"} />${isRead ? "Read by the agent" : "Not read yet"}
 </small>`;
 
+function UserMessage({ item, conversationId }) {
+  const content = html`<span class="sr-only">You:</span>${item.text}${
+    item.attachments.length > 0 && html`<${MessageFiles} turnId=${item.turnId} attachments=${item.attachments} />`
+  }`;
+  if (!item.isSteering) return html`<${Editable} item=${item} conversationId=${conversationId}>${content}<//>`;
+  return html`<li class="msg user" dir="auto">${content}<${ReadMark} isRead=${item.isRead} /></li>`;
+}
+
 class TimelineItem extends PureComponent {
-  render({ item }) {
+  render({ item, conversationId }) {
     if (item.request) return html`<${RequestItem} item=${item} />`;
     if (item.type === "tool") return html`<${ToolLine} item=${item} />`;
     if (item.type === "agent") return html`<${AgentLine} run=${item.run} />`;
     if (item.type === "end") return html`<${TurnEnd} item=${item} />`;
     if (item.type === "changes") return html`<${TurnChanges} item=${item} />`;
     if (item.type === "compacted") return html`<${CompactionNote} item=${item} />`;
-    if (item.type === "user") {
-      return html`<li class="msg user" dir="auto">
-        <span class="sr-only">You:</span>${item.text}${
-          item.attachments.length > 0 && html`<${MessageFiles} turnId=${item.turnId} attachments=${item.attachments} />`
-        }${item.isSteering && html`<${ReadMark} isRead=${item.isRead} />`}
-      </li>`;
-    }
-    return html`<li class="msg ${item.type}"><span class="sr-only">Headway:</span><${Markdown} text=${item.text} /></li>`;
+    if (item.type === "fork") return html`<${ForkNote} item=${item} />`;
+    if (item.type === "user") return html`<${UserMessage} item=${item} conversationId=${conversationId} />`;
+    return html`<li class="msg ${item.type}">
+      <span class="sr-only">Headway:</span><${Markdown} text=${item.text} />
+      <${AnswerActions} item=${item} conversationId=${conversationId} />
+    </li>`;
   }
 }
 
@@ -186,7 +196,7 @@ function Log({ timeline, id }) {
           timeline.hasEarlier.value &&
           html`<li class="center"><button class="btn small" onClick=${loadEarlier}>Show earlier messages</button></li>`
         }
-        ${items.map((item) => html`<${TimelineItem} key=${item.key} item=${item} />`)}
+        ${items.map((item) => html`<${TimelineItem} key=${item.key} item=${item} conversationId=${id} />`)}
         <${Activity} timeline=${timeline} waiting=${waiting} />
       </ol>
     </div>
@@ -212,10 +222,14 @@ function Conversation({ id }) {
     timeline.on.turn_started(data);
     refreshConversations(); // a conversation gets its title with its first message
   };
+  const onTodoChanged = (data) => {
+    timeline.on.todo_changed(data);
+    onTodoEvent.todo_changed(data);
+  };
   useStream(`/v1/conversations/${id}/events`, () => ({
     exists: timeline.exists,
     load: async () => (await Promise.all([timeline.load(), loadConversations()]))[0],
-    on: { ...timeline.on, turn_started: onTurnStarted, ping: refreshConversations },
+    on: { ...timeline.on, ...onTodoEvent, todo_changed: onTodoChanged, turn_started: onTurnStarted, ping: refreshConversations },
   }));
   if (timeline.isMissing.value) {
     return html`<div class="log"><div class="welcome">
@@ -224,7 +238,8 @@ function Conversation({ id }) {
     </div></div>`;
   }
   return html`<div class="log-frame"><${Log} timeline=${timeline} id=${id} /></div>
-    <${Dock}><${TodoPanel} timeline=${timeline} /><${Composer} id=${id} running=${timeline.running.value} /><//>`;
+    <${Dock}><${TodoPanel} timeline=${timeline} /><${Composer} id=${id} running=${timeline.running.value} /><//>
+    <${TodoDialog} /><${ForkDialog} />`;
 }
 
 function NewConversation() {

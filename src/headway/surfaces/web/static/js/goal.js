@@ -7,6 +7,8 @@ import { countPlanned, describeOrigin } from "./goals.js";
 import { Plan } from "./graph.js";
 import { describeRecovery, Journal } from "./journal.js";
 import { html, preferences, signal, useEffect, useRef, useState } from "./lib.js";
+import { Checks, ProofMark } from "./proof.js";
+import { Receipts } from "./receipts.js";
 import { RequestItem, toItem } from "./request_item.js";
 import { pageTitle } from "./title.js";
 import {
@@ -202,10 +204,16 @@ function Title({ goal, path }) {
       <div class="grow">
         <h1 dir="auto">${goal.description}</h1>
         <div class="meta">
-          <${Pill} status=${goal.status} />
+          <${Pill} status=${goal.status} /><${ProofMark} proof=${goal.proof} />
           <span>${describeOrigin(goal)}</span><${Separator} />
           <span>priority ${goal.priority}</span><${Separator} />
           <span>set <${Ago} at=${goal.created_at} /></span>
+          ${
+            goal.forked_from &&
+            html`<${Separator} /><span>forked from <a class="link" href="/goals/${goal.forked_from.goal_id}">goal ${
+              goal.forked_from.goal_id
+            }</a></span>`
+          }
           ${goal.deadline > 0 && html`<${Separator} /><span>due <${Until} at=${goal.deadline} /></span>`}
         </div>
       </div>
@@ -220,9 +228,11 @@ function Title({ goal, path }) {
   </div>`;
 }
 
-const About = ({ goal, why }) => html`<${Card} title="About">
+const About = ({ goal, why, receipts }) => html`<${Card} title="About">
   <dl class="about">
     <dt>Success criteria</dt><dd dir="auto">${goal.success_criteria || "Every sub-goal is done."}</dd>
+    ${goal.checks.length > 0 && html`<dt>Checks</dt><dd><${Checks} checks=${goal.checks} /></dd>`}
+    ${receipts.length > 0 && html`<dt>Receipts</dt><dd><${Receipts} receipts=${receipts} /></dd>`}
     ${goal.evidence && html`<dt>Evidence</dt><dd dir="auto">${goal.evidence}</dd>`}
     <dt>Current state</dt><dd dir="auto">${why}<${Why} kind="goal" id=${goal.id} of=${goal.description} /></dd>
     ${goal.repository && html`<dt>Repository</dt><dd dir="auto">${goal.repository}</dd>`}
@@ -260,7 +270,7 @@ export function Page({ id }) {
     <div class="columns">
       <div class="stack">
         <${Agents} agents=${state.agents.value} goal=${goal} />
-        <${About} goal=${goal} why=${state.why.value} />
+        <${About} goal=${goal} why=${state.why.value} receipts=${state.receipts.value} />
       </div>
       <${Journal} entries=${entries} hasMore=${state.hasOlderEntries.value} onMore=${loadOlder} />
     </div>

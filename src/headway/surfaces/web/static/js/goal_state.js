@@ -13,6 +13,7 @@ export function createGoalState(id) {
   const agents = signal([]);
   const costs = signal(null);
   const why = signal("");
+  const receipts = signal([]); // what the goal's own checks found, newest first
   const isMissing = signal(false);
   const path = `/v1/goals/${id}`;
 
@@ -20,6 +21,7 @@ export function createGoalState(id) {
   const loadGraph = async () => (graph.value = (await get(`${path}/graph`)).graph);
   const loadAgents = async () => (agents.value = (await get("/v1/agents", { goal_id: id, limit: 100 })).agents);
   const loadCosts = async () => (costs.value = (await get("/v1/costs")).costs);
+  const loadReceipts = async () => (receipts.value = goal.value.checks.length ? (await get(`${path}/receipts`)).receipts : []);
   const loadWhy = async () => (why.value = (await get(`${path}/why`)).why);
 
   async function loadJournal(before) {
@@ -43,11 +45,13 @@ export function createGoalState(id) {
 
   async function load() {
     await Promise.all([loadGoal(), loadGraph(), loadJournal(), loadAgents(), loadCosts(), loadWhy()]);
+    await loadReceipts();
   }
 
   const reloadGoal = coalesce(loadGoal);
   const reloadGraph = coalesce(loadGraph);
   const reloadWhy = coalesce(loadWhy);
+  const reloadReceipts = coalesce(loadReceipts);
   const reloadAgents = coalesce(loadAgents);
   const reloadCosts = coalesce(loadCosts);
 
@@ -71,11 +75,27 @@ export function createGoalState(id) {
     journal_appended: ifOurs(({ entry }) => {
       if (!entries.value.some(({ n }) => n === entry.n)) entries.value = [entry, ...entries.value];
     }),
+    checks_ran: ifOurs(reloadReceipts),
     agent_changed: reloadAgents,
     cost_changed: () => {
       reloadCosts();
       reloadAgents();
     },
   };
-  return { path, goal, graph, entries, hasOlderEntries, agents, costs, why, isMissing, exists, load, loadOlderEntries, on };
+  return {
+    path,
+    goal,
+    graph,
+    entries,
+    hasOlderEntries,
+    agents,
+    costs,
+    why,
+    receipts,
+    isMissing,
+    exists,
+    load,
+    loadOlderEntries,
+    on,
+  };
 }

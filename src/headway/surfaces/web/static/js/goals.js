@@ -3,6 +3,7 @@ import { get, post } from "./api.js";
 import { attempt } from "./dialogs.js";
 import { html, signal, useRef, useState } from "./lib.js";
 import { coalesce, createLiveList } from "./live_list.js";
+import { ProofMark } from "./proof.js";
 import { navigate } from "./router.js";
 import { Ago, Choice, Empty, formatMoney, Icon, Main, Pill } from "./ui.js";
 import { openRequests } from "./waiting.js";
@@ -53,7 +54,7 @@ function Row({ goal }) {
       <a href="/goals/${goal.id}"><strong class="clamp" dir="auto">${goal.description}</strong></a>
       <div class="faint small">#${goal.id} · ${describeOrigin(goal)} · priority ${goal.priority}</div>
     </td>
-    <td>${isWaiting(goal) ? html`<${Pill} status="waiting" label="Waits for you" />` : html`<${Pill} status=${goal.status} />`}</td>
+    <td>${isWaiting(goal) ? html`<${Pill} status="waiting" label="Waits for you" />` : html`<${Pill} status=${goal.status} /> <${ProofMark} proof=${goal.proof} />`}</td>
     <td class="wide">
       <div class="num muted small">
         ${planned ? `${progress.completed} of ${planned}` : "no plan yet"}

@@ -1,6 +1,7 @@
 // The plan as a graph and as a list. The server decides where the cards are placed; this only draws them.
 // Cards are buttons inside <foreignObject>, placed by attributes, because the content policy forbids inline styles.
 import { html, preferences, signal, useEffect, useRef } from "./lib.js";
+import { Checks, ProofMark } from "./proof.js";
 import { Choice, formatDuration, formatMoney, getStatusClass, getStatusLabel, Pill, StatusIcon } from "./ui.js";
 
 const CARD_WIDTH = 176;
@@ -49,7 +50,7 @@ const renderEdge = ({ from, to, path }, byId, picked) => html`<path
   class="${getEdgeClass(byId.get(from), byId.get(to))} ${picked === from || picked === to ? "lit" : ""}"
 />`;
 
-const renderCard = ({ id, x, y }, { status, description }, picked, tabStop, onPick) => html`<foreignObject
+const renderCard = ({ id, x, y }, { status, description, proof }, picked, tabStop, onPick) => html`<foreignObject
   key=${id}
   x=${x}
   y=${y}
@@ -63,7 +64,7 @@ const renderCard = ({ id, x, y }, { status, description }, picked, tabStop, onPi
     aria-pressed=${String(picked === id)}
     title=${description}
     onClick=${() => onPick(picked === id ? null : id)}
-  ><${StatusIcon} status=${status} /><span dir="auto">${description}</span></button>
+  ><${StatusIcon} status=${status} /><span dir="auto">${description}</span><${ProofMark} proof=${proof} compact /></button>
 </foreignObject>`;
 
 function Graph({ byId, graph, picked, onPick }) {
@@ -110,7 +111,7 @@ const COLUMNS = ["#", "Sub-goal", "Status", "Waits for", "Agent", "Cost"];
 const Row = ({ subGoal, onPick }) => html`<tr>
   <td class="num faint">${subGoal.id}</td>
   <td><button class="plain" onClick=${() => onPick(subGoal.id)} dir="auto">${subGoal.description}</button></td>
-  <td><${Pill} status=${subGoal.status} /></td>
+  <td><${Pill} status=${subGoal.status} /> <${ProofMark} proof=${subGoal.proof} /></td>
   <td class="num muted">${formatIds(subGoal.depends_on) || "—"}</td>
   <td class="muted">${subGoal.mode === "agent" ? subGoal.role || "agent" : "main agent"}</td>
   <td class="num muted">${subGoal.cost_usd > 0 ? formatMoney(subGoal.cost_usd) : "—"}</td>
@@ -141,7 +142,7 @@ function Detail({ subGoal, onClose }) {
   const { id, status, description, outcome } = subGoal;
   return html`<div class="detail" role="region" aria-label="Sub-goal ${id}">
     <header>
-      <${Pill} status=${status} />
+      <${Pill} status=${status} /><${ProofMark} proof=${subGoal.proof} />
       <strong dir="auto">#${id} ${description}</strong>
       <span class="grow"></span>
       <button class="btn ghost small" onClick=${onClose}>Close</button>
@@ -151,6 +152,7 @@ function Detail({ subGoal, onClose }) {
       <${Fact} name="Outcome">${outcome && html`<pre>${outcome.summary || outcome.error || JSON.stringify(outcome.data)}</pre>`}<//>
       <${Fact} name="Reason">${subGoal.reason}<//>
       <${Fact} name="Evaluation">${describeEvaluation(subGoal)}<//>
+      <${Fact} name="Checks">${subGoal.checks.length > 0 && html`<${Checks} checks=${subGoal.checks} />`}<//>
       <${Fact} name="Waits for">${formatIds(subGoal.depends_on) || "nothing"}<//>
       <${Fact} name="Worked on by">${describeWorker(subGoal)}<//>
     </dl>

@@ -19,6 +19,7 @@ const PAGES = [
   [/^\/approvals(?:\/(\d{1,18}))?$/, () => import("./approvals.js")],
   [/^\/questions\/(\d{1,18})$/, () => import("./approvals.js")],
   [/^\/memory$/, () => import("./memory.js")],
+  [/^\/compare\/[\w-]{1,64}\/[\w-]{1,64}$/, () => import("./compare.js")],
   [/^\/operations$/, () => import("./operations.js")],
 ];
 

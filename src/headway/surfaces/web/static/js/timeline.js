@@ -2,6 +2,7 @@
 import { get } from "./api.js";
 import { signal } from "./lib.js";
 import { createReducer } from "./timeline_items.js";
+import { createTurnProofs } from "./turn_proofs.js";
 
 const PAGE_SIZE = 200;
 const FLASH_MS = 2_000;
@@ -57,6 +58,7 @@ export function createTimeline(conversationId) {
     received = streamedText.value = "";
   };
 
+  const { proofs, setTurn, onChange: todo_changed } = createTurnProofs();
   const { runs, reset, reduce } = createReducer();
   const apply = (kind, data) => (items.value = reduce(items.value, kind, data));
 
@@ -85,6 +87,7 @@ export function createTimeline(conversationId) {
       apply("turn_started", data);
       running.value = { id: data.turn_id, runId: data.run_id };
       turnId.value = data.turn_id;
+      setTurn(data.turn_id);
       todos.value = limitNotice.value = null;
       note.value = "";
       clearStreamedText();
@@ -127,6 +130,7 @@ export function createTimeline(conversationId) {
     turn_finished: onTurnEnd("turn_finished"),
     turn_failed: onTurnEnd("turn_failed"),
     turn_canceled: onTurnEnd("turn_canceled"),
+    todo_changed,
     todos_updated: (state) => (todos.value = { ...state, items: reuseUnchanged(todos.value?.items ?? [], state.items) }),
     todos_assessed({ ok, reason }) {
       if (ok) note.value = reason ? `Accepted: ${reason}` : "Accepted"; // a rejection arrives as `refused`, with the same reason
@@ -174,6 +178,7 @@ export function createTimeline(conversationId) {
     }
     turnId.value = snapshot.turn_id;
     todos.value = snapshot.todos;
+    setTurn(snapshot.turn_id, snapshot.todos?.total > 0);
     firstSeq = entries[0]?.seq ?? 0;
     hasEarlier.value = entries.length === PAGE_SIZE;
   }
@@ -193,6 +198,7 @@ export function createTimeline(conversationId) {
     running,
     turnId,
     todos,
+    proofs,
     flash,
     limitNotice,
     hasEarlier,

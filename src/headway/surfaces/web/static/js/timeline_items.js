@@ -1,7 +1,8 @@
-// The items of a conversation, each as {key, type, …}: user, assistant, tool, agent, compacted, end.
+// The items of a conversation, each as {key, type, …}: user, assistant, tool, agent, compacted, fork, end.
 import { toRequest } from "./waiting.js";
 
 const ASK_TOOL = "ask_person";
+const NOTED_OUTCOMES = ["filtered", "limit", "needs_live"]; // even if the list is done
 
 /** Replace the item with the same key, or append the item. */
 function upsert(list, item) {
@@ -43,15 +44,15 @@ export function createReducer() {
   const onApproval = (list, { approval }) => placeRequest(list, toRequest("approval", approval));
   const onQuestion = (list, { question }) => placeRequest(list, toRequest("question", question));
   const reducers = {
-    turn_started(list, { turn_id, run_id }) {
+    turn_started(list, { turn_id, run_id, forked_from: origin }) {
       runs.set(turn_id, run_id);
-      return list;
+      return origin ? upsert(list, { key: `f${turn_id}`, type: "fork", turnId: turn_id, origin }) : list;
     },
     message(list, { id, turn_id, role, content, created_at, attachments = [] }) {
       // The first message of a turn starts it. The agent reads further ones while it works.
       const isFirst = role === "user" && !requested.has(turn_id) && (runs.has(turn_id) || !list.length);
       if (isFirst) requested.add(turn_id);
-      const item = { key: `m${id}`, type: role, text: content, at: created_at, turnId: turn_id, attachments };
+      const item = { key: `m${id}`, id, type: role, text: content, at: created_at, turnId: turn_id, attachments };
       return upsert(list, role === "user" && !isFirst ? { ...item, isSteering: true, isRead: false } : item);
     },
     // An agent reads all its messages at once. Those of a sub-agent are not shown.
@@ -86,10 +87,11 @@ export function createReducer() {
     agent_changed: (list, { run }) => (run.parent_run_id ? upsert(list, { key: `a${run.id}`, type: "agent", run }) : list),
     turn_resumed: (list, { turn_id }) => list.filter(({ key }) => key !== `e${turn_id}`),
     turn_finished(list, { turn_id, outcome, incomplete, changes }) {
-      const after = changes?.files.length ? upsert(list, { key: `d${turn_id}`, type: "changes", turnId: turn_id, changes }) : list;
-      return incomplete.length || outcome === "filtered" || outcome === "limit"
-        ? endTurn(after, turn_id, outcome, { incomplete })
-        : after;
+      const isUnmade = ({ type, turnId, result }) => type === "tool" && turnId === turn_id && result === undefined;
+      // A fork that needs the real world has not made its last calls.
+      let after = outcome === "needs_live" ? list.map((item) => (isUnmade(item) ? { ...item, state: "skipped" } : item)) : list;
+      if (changes?.files.length) after = upsert(after, { key: `d${turn_id}`, type: "changes", turnId: turn_id, changes });
+      return incomplete.length || NOTED_OUTCOMES.includes(outcome) ? endTurn(after, turn_id, outcome, { incomplete }) : after;
     },
     turn_failed: (list, { turn_id, error, code }) => endTurn(list, turn_id, "failed", { error, code, runId: runs.get(turn_id) }),
     turn_canceled: (list, { turn_id }) => endTurn(list, turn_id, "canceled"),

@@ -1,7 +1,9 @@
 // The todo list of the turn, above the input. Changes go to the ledger; the panel shows the state that the ledger sends back.
-import { get, patch, post } from "./api.js";
-import { ask, attempt } from "./dialogs.js";
+import { get, post } from "./api.js";
+import { attempt } from "./dialogs.js";
 import { html, PureComponent, preferences, signal, useId, useRef } from "./lib.js";
+import { ProofMark } from "./proof.js";
+import { changeTodo, checkedIds, showTodo } from "./todo_changes.js";
 import { Icon, Ring, StatusIcon } from "./ui.js";
 
 const ROW_LIMIT = 50;
@@ -12,22 +14,6 @@ const toggle = () => {
   isOpen.value = !isOpen.value;
   preferences.set("todos-open", isOpen.value ? "yes" : "no");
 };
-
-/** Change a todo. If an agent holds a lease on it, ask for confirmation first. */
-export async function changeTodo(id, fields) {
-  try {
-    await patch(`/v1/todos/${id}`, fields);
-  } catch (error) {
-    if (error.code !== "leased") throw error;
-    ask({
-      title: "Change it anyway?",
-      text: error.message,
-      confirm: "Change it",
-      danger: false,
-      run: () => patch(`/v1/todos/${id}`, { ...fields, force: true }),
-    });
-  }
-}
 
 /** Move a pending todo one place up or down. Moving it down moves the next one up. */
 async function moveTodo(turnId, id, isDown) {
@@ -46,7 +32,7 @@ const renderButton = ({ action, todo, shortcut, icon, onClick }) => html`<button
 ><${Icon} name=${icon} /></button>`;
 
 class Row extends PureComponent {
-  render({ item, turnId }) {
+  render({ item, turnId, proof, isChecking }) {
     const todo = item.description;
     const move = (isDown) => attempt(() => moveTodo(turnId, item.id, isDown));
     const setStatus = (status) => attempt(() => changeTodo(item.id, { status }));
@@ -57,15 +43,18 @@ class Row extends PureComponent {
     };
     return html`<li class="row-${item.status}" data-id=${item.id} onKeyDown=${onKeyDown}>
       <${StatusIcon} status=${item.status} /><span class="grow" dir="auto">${todo}</span>
-      ${
-        item.status !== "done" &&
-        html`<span class="row-actions">
-          ${renderButton({ action: "Move up", shortcut: "Alt ↑", todo, icon: "up", onClick: () => move(false) })}
-          ${renderButton({ action: "Move down", shortcut: "Alt ↓", todo, icon: "down", onClick: () => move(true) })}
-          ${renderButton({ action: "Finish", todo, icon: "check", onClick: () => setStatus("completed") })}
-          ${renderButton({ action: "Cancel", todo, icon: "close", onClick: () => setStatus("canceled") })}
-        </span>`
-      }
+      <span class="row-actions">
+        ${
+          item.status !== "done" && [
+            renderButton({ action: "Move up", shortcut: "Alt ↑", todo, icon: "up", onClick: () => move(false) }),
+            renderButton({ action: "Move down", shortcut: "Alt ↓", todo, icon: "down", onClick: () => move(true) }),
+            renderButton({ action: "Finish", todo, icon: "check", onClick: () => setStatus("completed") }),
+            renderButton({ action: "Cancel", todo, icon: "close", onClick: () => setStatus("canceled") }),
+          ]
+        }
+        ${renderButton({ action: "Details", todo, icon: "menu", onClick: () => showTodo(item.id) })}
+      </span>
+      <${ProofMark} proof=${proof} isChecking=${isChecking} compact />
     </li>`;
   }
 }
@@ -122,7 +111,7 @@ function CurrentTodo({ todo, hasEnded }) {
   </p>`;
 }
 
-function TodoRows({ items, turnId, listId }) {
+function TodoRows({ items, proofs, turnId, listId }) {
   const rows = showsAll.value ? items : selectNearby(items);
   const hidden = items.length - rows.length;
   const isLong = items.length > ROW_LIMIT;
@@ -131,7 +120,17 @@ function TodoRows({ items, turnId, listId }) {
   return html`<div class="todo-list" id=${listId} hidden=${!isOpen.value} tabindex="0" role="group" aria-label="All todos">
     ${
       isOpen.value &&
-      html`<ul>${rows.map((item) => html`<${Row} key=${item.id} item=${item} turnId=${turnId} />`)}</ul>
+      html`<ul>
+          ${rows.map(
+            (item) => html`<${Row}
+              key=${item.id}
+              item=${item}
+              turnId=${turnId}
+              proof=${proofs.get(item.id)}
+              isChecking=${checkedIds.value.has(item.id)}
+            />`,
+          )}
+        </ul>
         ${hidden > 0 && html`<button class="btn ghost small show-more" onClick=${showAll}>+${hidden} more</button>`}
         ${showsAll.value && isLong && html`<button class="btn ghost small show-more" onClick=${showFewer}>Show fewer</button>`}`
     }
@@ -149,7 +148,7 @@ export function TodoPanel({ timeline }) {
     <${Header} state=${state} flash=${timeline.flash.value} listId=${listId} />
     <${CurrentTodo} todo=${state.current} hasEnded=${hasEnded} />
     ${limitNotice && html`<p class="todo-limit" role="alert"><${Icon} name="warn" /><span dir="auto">${limitNotice}</span></p>`}
-    <${TodoRows} items=${state.items} turnId=${turnId} listId=${listId} />
+    <${TodoRows} items=${state.items} proofs=${timeline.proofs.value} turnId=${turnId} listId=${listId} />
     ${isOpen.value && html`<${AddTodo} turnId=${turnId} />`}
   </section>`;
 }

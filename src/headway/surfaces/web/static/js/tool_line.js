@@ -3,6 +3,7 @@ import { get, post } from "./api.js";
 import { Changes } from "./changes.js";
 import { ask } from "./dialogs.js";
 import { html } from "./lib.js";
+import { forkAfterCall } from "./turn_actions.js";
 import { Ago, capitalize, formatMoney, Icon, pluralize, RetryTime, StatusIcon } from "./ui.js";
 import { spellOut, VisibleText } from "./visible_text.js";
 
@@ -88,6 +89,11 @@ export function CallDetails({ item, origin }) {
       ${proposed && html`<${Block} title="Proposed arguments" value=${proposed} />`}
       <${Block} title="Arguments" value=${item.arguments} />
       ${item.result !== undefined && html`<${Block} title=${item.state === "failed" ? "Error" : "Result"} value=${item.result} />`}
+      ${
+        item.turnId &&
+        item.result !== undefined &&
+        html`<p><button class="btn small" onClick=${() => forkAfterCall(item)}><${Icon} name="fork" />Fork from here</button></p>`
+      }
     </div>
   </details>`;
 }
