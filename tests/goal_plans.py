@@ -54,6 +54,8 @@ def sub_goal(description: str = "go", **fields: Any) -> SubGoal:
         "divergence": None,
         "divergence_reason": "",
         "run_id": None,
+        "checks": "",
+        "proof": "none",
     }
     return SubGoal(**{name: 0 for name in SubGoal._fields if name != "depends_on"} | whole | fields)
 

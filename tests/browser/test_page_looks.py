@@ -17,7 +17,7 @@ from headway.storage.transaction import Transaction
 from tests.browser import staged_goals
 from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
 from tests.model_server import ModelServer, Reply, Request, by_turn, calls, text
-from tests.surfaces.conversation_client import say, wait_for_turn
+from tests.surfaces.conversation_client import plan_and_drain, say, wait_for_turn
 from tests.surfaces.server_harness import Client
 from tests.surfaces.waiting_turns import begin_waiting_turn
 
@@ -170,6 +170,18 @@ def some_memory(client: Client, model: ModelServer) -> str:
     return "/memory"
 
 
+def two_turns(client: Client, model: ModelServer) -> str:
+    model.script = plan_and_drain(*TITLES[:3])
+    turn_id = say(client, client.conversation(title="Canary rollout 4.2"), REQUEST)
+    wait_for_turn(client, turn_id)
+    model.script = lambda _request: calls(
+        ("write_file", {"path": "finding.md", "content": FINDING}), text="I note the cause first."
+    )
+    fork = client.ok("POST", f"/v1/turns/{turn_id}/fork", 201, json={"at": 1})["turn"]
+    wait_for_turn(client, fork["id"])
+    return f"/compare/{turn_id}/{fork['id']}"
+
+
 ARRANGED: dict[str, Callable[[Client, ModelServer], str]] = {
     "fresh": lambda _client, _model: "/",
     "chat": busy_conversation,
@@ -178,6 +190,7 @@ ARRANGED: dict[str, Callable[[Client, ModelServer], str]] = {
     "memory": some_memory,
     "board": full_board,
     "operations": busy_operations,
+    "compare": two_turns,
     "goals": several_goals,
     "goal": busy_goal,
     "goal-paused": paused_goal,

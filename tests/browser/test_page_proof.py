@@ -1,0 +1,102 @@
+"""Proof on the page: checks that people add and remove, completing a todo, overriding its checks, and verifying it again."""
+
+import json
+from pathlib import Path
+
+from playwright.sync_api import Locator, expect
+
+from headway.actions.goals import NewGoal
+from headway.ledger.todo import write_checks
+from headway.storage.transaction import Transaction
+from tests.browser.page_harness import Visit
+from tests.browser.staged_goals import add_sleeping_goal
+from tests.browser.test_page_todos import row, waiting_after
+from tests.goal_plans import add_plan
+from tests.model_server import ModelServer, calls
+from tests.surfaces.server_harness import Client
+
+REFUSED = "409"  # the browser's console names a refused completion
+COUNT = {"kind": "outcome", "schema": {"type": "integer", "minimum": 3}, "name": "a count"}
+
+
+def open_todo(page: Visit, subject: str) -> Locator:
+    """Open a todo from its card, and return the dialog."""
+    page.button(subject).click()
+    dialog = page.page.get_by_role("dialog")
+    expect(dialog).to_contain_text(subject)
+    return dialog
+
+
+def test_a_todo_is_checked_overridden_and_verified_on_the_board(page: Visit, client: Client, tmp_path: Path) -> None:
+    page.forgiven = (REFUSED,)
+    client.add("write the report")
+    dialog = open_todo(page.open("/board").live(), "write the report")
+    page.button("Add a check").click()
+    form = dialog.get_by_role("form", name="Add a check")
+    form.get_by_label("Kind of check").select_option("json")
+    form.get_by_label("Check, as JSON").fill(json.dumps({"kind": "file", "path": "<b>.md", "folder": str(tmp_path)}))
+    page.button("Add the check").click()
+    expect(dialog.get_by_role("listitem")).to_contain_text(f"The file <b>.md in {tmp_path} exists by the operator")
+    expect(page.page.locator(".tile")).to_contain_text("unproven")
+
+    page.button("Complete").click()
+    refusal = dialog.get_by_role("alert")
+    expect(refusal).to_contain_text("Not completed: a check failed.")
+    expect(refusal).to_contain_text("There is no <b>.md")
+    page.button("Complete anyway…").click()
+    refusal.get_by_role("textbox").fill("I have it on paper.")
+    page.button("Complete anyway").click()
+    expect(dialog).to_contain_text("A person completed it without its checks.")
+    receipts = dialog.get_by_role("region", name="Receipts")
+    expect(receipts.get_by_role("listitem").first).to_contain_text("Reason: I have it on paper.")
+    expect(receipts).to_contain_text("1 check failed")
+    expect(page.page.locator(".tile")).to_contain_text("overridden")
+
+    (tmp_path / "<b>.md").write_text("done")
+    page.button("Verify again").click()
+    expect(receipts).to_contain_text("1 check passed")
+    expect(page.page.locator(".tile")).to_contain_text("proven")
+    (tmp_path / "<b>.md").unlink()
+    page.button("Verify again").click()
+    expect(page.page.locator(".tile")).to_contain_text("broken")
+    page.button("Remove the check <b>.md").click()
+    expect(dialog).to_contain_text("With checks, the todo is done only when they pass.")
+    expect(receipts.locator("summary")).to_have_count(4)  # what was found is kept
+    page.page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(page.page.locator(".tile")).not_to_contain_text("broken")
+
+
+def test_items_of_a_plan_show_their_proof(page: Visit, client: Client, model: ModelServer) -> None:
+    page.forgiven = (REFUSED,)
+    item = {"title": "count them", "checks": [COUNT]}
+    model.script = waiting_after(model, calls(("create_todo", {"items": [item, {"title": "write it down"}]})))
+    page.open().live().say("go")
+    page.button("Expand").click()
+    expect(row(page, "count them").get_by_title("unproven")).to_have_count(1)
+    expect(row(page, "write it down").get_by_title("proven")).to_have_count(0)
+    page.button("Finish: count them").click()
+    dialog = page.page.get_by_role("dialog")
+    expect(dialog.get_by_role("alert")).to_contain_text("a count")
+    expect(dialog).to_contain_text("a count: The outcome fits a JSON Schema by an agent")
+    dialog.get_by_label("Outcome").fill("3")
+    page.button("Complete").click()
+    expect(dialog).to_contain_text("Its checks passed.")
+    page.button("Close").click()
+    expect(row(page, "count them").get_by_title("proven")).to_have_count(1)
+    model.release()
+
+
+def test_a_goal_and_its_sub_goals_show_their_checks(page: Visit, client: Client) -> None:
+    def add_goal(tx: Transaction, tenant_id: int) -> int:
+        checks = write_checks([COUNT], "person")
+        goal = add_sleeping_goal(tx, tenant_id, NewGoal("count everything", checks=checks))
+        add_plan(tx, goal, {"count them": [], "write it down": ["count them"]}, checks=checks, proof="unproven")
+        return goal.id
+
+    goal_id = client.desk.write(add_goal)
+    page.open(f"/goals/{goal_id}").live()
+    expect(page.page.locator(".meta")).to_contain_text("unproven")
+    expect(page.region("About")).to_contain_text("a count: The outcome fits a JSON Schema by a person")
+    page.page.locator(".node").filter(has_text="count them").click()
+    expect(page.region("Plan").locator(".detail")).to_contain_text("a count: The outcome fits a JSON Schema")
