@@ -44,7 +44,7 @@ async def verify_todos(runner: CheckRunner, execution: Execution, arguments: Ver
     tenant_id, conversation_id = execution.scope.tenant_id, execution.scope.conversation_id or None
     prover = Prover(runner, execution, VERIFY_TODOS, OPINION_STANDS)
     find = partial(receipts.list_checked_todos, tenant_id=tenant_id, limit=arguments.limit, conversation_id=conversation_id)
-    ids = arguments.ids or await execution.database.read(find)
+    ids = list(arguments.ids) or await execution.database.read(find)
     failed: list[int] = []
     skipped: list[dict[str, Any]] = []
     for todo_id in ids:
