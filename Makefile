@@ -12,18 +12,18 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # Tests start hundreds of processes; where this is set, each would recompile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast torture check format docs chromium bench pictures lock clean
+.PHONY: run test test-fast torture check format docs chromium bubblewrap bench pictures lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
 
-test: $(VENV)/.installed-dev chromium  ## run all tests, on SQLite, on a temporary Postgres and in a real browser
+test: $(VENV)/.installed-dev chromium bubblewrap  ## run all tests, on SQLite, on a temporary Postgres and in a real browser
 	$(BIN)/pytest -n $(WORKERS) -m "not torture"
 
-test-fast: $(VENV)/.installed-dev  ## the inner loop: SQLite, no browser, no long runs; about a minute
+test-fast: $(VENV)/.installed-dev bubblewrap  ## the inner loop: SQLite, no browser, no long runs; about a minute
 	$(BIN)/pytest -q -n $(WORKERS) --fast -m "not torture"
 
-torture: $(VENV)/.installed-dev  ## run the long tests, and print a table of the results
+torture: $(VENV)/.installed-dev bubblewrap  ## run the long tests, and print a table of the results
 	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof" -o faulthandler_timeout=0
 
 check: $(VENV)/.installed-dev $(BIOME)  ## check formatting, lint, types, layers, shape, documents and known vulnerabilities
@@ -52,6 +52,14 @@ chromium:  ## install the browser for the tests of the page, if it is missing
 		  { $(APT_INSTALL) chromium-headless-shell || { apt-get update -q; $(APT_INSTALL) chromium-headless-shell || $(APT_INSTALL) chromium; }; } >/dev/null; } || { \
 		echo "The tests of the page need chromium, which cannot be installed automatically here. Install it (apt install chromium,"; \
 		echo "dnf install chromium, brew install chromium), or set its path: HEADWAY_CHROMIUM=/path/to/chromium make test"; exit 1; }; }
+
+bubblewrap:  ## install the sandbox for the tests of commands, if it is missing
+	@[ "$$(uname)" != Linux ] || command -v bwrap >/dev/null || { \
+		echo "Installing bubblewrap, for the tests of commands …"; \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		  { $(APT_INSTALL) bubblewrap || { apt-get update -q; $(APT_INSTALL) bubblewrap; }; } >/dev/null; } || { \
+		echo "The tests of commands need bubblewrap, which cannot be installed automatically here. Install it:"; \
+		echo "apt install bubblewrap, or dnf install bubblewrap"; exit 1; }; }
 
 bench: $(VENV)/.installed-dev  ## run the benchmarks and update bench/RESULTS.md (15 minutes)
 	$(BIN)/python -m bench --write

@@ -32,6 +32,8 @@ if IN_MEMORY:
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hw-state-", dir=SHARED_MEMORY if IN_MEMORY else None)
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
+SHARING_FILES = ("test_mcp_http.py", "test_mcp_real_servers.py")
+
 pytest_plugins = ["tests.fast_selection", "tests.proofs", "tests.surfaces.model_fixtures"]
 
 # The time an example takes depends more on the load of the machine than on the code.
@@ -40,11 +42,17 @@ hypothesis.settings.load_profile("untimed")
 
 
 class BrowserOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist is not typed
-    """Schedules tests one by one, except browser tests: one worker runs them all, with one browser and one server."""
+    """Schedules tests one by one, except browser tests: one worker runs them all, with one browser and one server.
+
+    The same holds for the tests of a file that shares MCP servers.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        folder = nodeid.partition("::")[0].rpartition("/")[0]
-        return folder if folder.endswith("browser") else nodeid
+        file = nodeid.partition("::")[0]
+        folder = file.rpartition("/")[0]
+        if folder.endswith("browser"):
+            return folder
+        return file if file.endswith(SHARING_FILES) else nodeid
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
         """Forget what is done: after every test, the scheduler counts what is left of all that it ever gave to this worker."""

@@ -13,6 +13,7 @@ from headway.ledger.attachment import Attachment
 from headway.ledger.check import ReceiptDraft
 from headway.ledger.run import Effect, Run
 from headway.ledger.scope import Scope
+from headway.storage.stores import forks as fork_store
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
@@ -40,6 +41,7 @@ class Ids:
     plan_item: str
     approval: int
     question: int
+    memory: int
 
 
 UNKNOWN_IDS = Ids(
@@ -56,6 +58,7 @@ UNKNOWN_IDS = Ids(
     str(uuid4()),
     987_654_321,
     987_654_321,
+    987_654_321,
 )
 
 
@@ -65,10 +68,11 @@ def fill_tenant(desk: TenantHarness) -> Ids:
     run = desk.write(turns.start, conversation.id, turns.TurnRequest("look into it", attachments=(NOTE,)))
     turn = run.turn_id
     assert turn is not None
-    desk.database.write(lambda tx: write_run_rows(tx, run))
+    entry = desk.database.write(lambda tx: write_run_rows(tx, run))
     desk.write(receipts.store, ReceiptDraft("todo", 1, (), {}, "ada"))
     approval, question = desk.database.write(lambda tx: ask_people(tx, run))
     planned = desk.add("planned", conversation_id=conversation.id, turn_id=turn)
+    desk.write(fork_store.insert_former_names, conversation.id, {"14": planned.id})
     desk.add("waiting", conversation_id=conversation.id, depends_on=(planned.id,))
     desk.add("claimed", conversation_id=conversation.id)
     token = desk.write(tenants.create_token, "laptop").token
@@ -95,6 +99,7 @@ def fill_tenant(desk: TenantHarness) -> Ids:
         planned.uuid,
         approval,
         question,
+        entry,
     )
 
 
@@ -102,15 +107,15 @@ def message_work(conversation_id: int) -> dict[str, Any]:
     return {"message": {"conversation_id": conversation_id, "content": "go"}}
 
 
-def write_run_rows(tx: Transaction, run: Run) -> None:
-    """Write the rows that an agent's run leaves."""
+def write_run_rows(tx: Transaction, run: Run) -> int:
+    """Write the rows that an agent's run leaves, and return the id of its memory entry."""
     run_store.append_messages(tx, run.tenant_id, run.id, 0, "{}")
     run_store.save_effect(tx, run.tenant_id, run.id, Effect(0, 0, "call", "now", "{}", "started"))
     steering.send(tx, run, "look closer", "ada")
     run = spending.reserve(tx, run, 5, 100) or run
     spending.settle(tx, run, ModelCall("strong", "some:model", 1, 1, 7), 100)
-    memory.remember(tx, Scope(run.tenant_id, run.conversation_id), "the door is green")
     notices.notify(tx, run.tenant_id, "note", "look", NoticeSubject(run.conversation_id, run.turn_id))
+    return memory.remember(tx, Scope(run.tenant_id, run.conversation_id), "the door is green", run_id=run.id).id
 
 
 def ask_people(tx: Transaction, run: Run) -> tuple[int, int]:

@@ -162,7 +162,7 @@ def test_the_documented_default_of_a_setting_is_its_default(name: str, monkeypat
 def test_the_table_of_tools_is_the_toolbox() -> None:
     """002: "add the five tools to the Built-in tools table in AGENTS.md"."""
     documented = re.findall(r"^\| `(\w+)` \| (\w+) \| .", read_page(ROOT / "AGENTS.md"), re.MULTILINE)
-    known = catalogue.build_toolbox(ExternalAccess(http_hosts=("*",), commands=("ls",))).tools.values()
+    known = catalogue.build_toolbox(ExternalAccess(http_hosts=("*",), commands=("ls", "python3"))).tools.values()
     assert documented == [(tool.name, tool.family) for tool in known]
 
 

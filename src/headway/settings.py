@@ -14,8 +14,7 @@ from headway.ledger import text
 from headway.ledger.errors import SettingsError, UntrustedFolder
 from headway.ledger.goal import DiscoveryPolicy, GoalLimits
 from headway.ledger.redaction import MIN_SECRET_LENGTH, Redactor
-from headway.ledger.run import NANOS_PER_DOLLAR, REHEARSAL_MODEL, Limits
-from headway.ledger.sandbox import MEBIBYTE, MEMORY_MIB, PROCESSES, SANDBOX_MODES, Sandbox
+from headway.ledger.run import MEBIBYTE, NANOS_PER_DOLLAR, REHEARSAL_MODEL, SANDBOX_MODES, Limits, Sandbox
 from headway.ledger.tenancy import TASK_FOLDER
 from headway.ledger.tiers import (
     MAX_TOKENS,
@@ -42,6 +41,14 @@ OTEL_VARIABLES = (
     "EXPORTER_OTLP_PROTOCOL",
     "EXPORTER_OTLP_TRACES_PROTOCOL",
 )
+# Opts in to message content on spans. The words are those that instrumentation libraries accept beside `true`.
+TRACE_CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+TRACE_CONTENT_VALUES = ("true", "1", "span_only", "span_and_event")
+
+
+class TraceSettings(NamedTuple):
+    exporter: str  # of OpenTelemetry spans; empty: no spans
+    captures_content: bool  # whether spans contain messages, arguments and results
 
 
 class Settings(NamedTuple):
@@ -64,7 +71,7 @@ class Settings(NamedTuple):
     port: int
     url: str  # the public address of this Headway, for links
     notify: tuple[str, ...]  # the operator's notification channels; these URLs are secrets
-    traces: str  # the exporter of OpenTelemetry spans; empty: no spans
+    traces: TraceSettings
 
     def __repr__(self) -> str:
         """Show the settings without anything that may contain a password, because they end up in logs and tracebacks."""
@@ -81,6 +88,11 @@ class Settings(NamedTuple):
     def task_folder(self) -> str:
         """Return the folder of the conversations' task lists."""
         return os.path.join(self.home, *TASK_FOLDER.split("/"))
+
+    @property
+    def worktrees(self) -> str:
+        """The folder that holds the worktrees of agents that work in a repository."""
+        return os.path.join(self.home, "worktrees")
 
     def get_workspace(self, tenant_id: int) -> str:
         """Return the folder of a tenant's agents' files."""
@@ -110,13 +122,10 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     def amount(name: str, default: float, minimum: float = 0) -> float:
         return parse_number(PREFIX + name.upper(), get(name, str(default)), minimum, 1_000_000)
 
-    def folder(name: str, default: str) -> str:
-        return resolve_path(PREFIX + name.upper(), get(name, default))
-
-    home = folder("home", ".headway")
+    home = resolve_path("HEADWAY_HOME", get("home", ".headway"))
+    workspace = resolve_path("HEADWAY_WORKSPACE", get("workspace", os.path.join(home, "workspace")))
     tables = load_tier_tables(os.path.join(home, "models.toml"))
     names = choose_models(get, tables)
-    workspace = folder("workspace", os.path.join(home, "workspace"))
     host, port = get("host", "127.0.0.1"), parse_port(get("port", "8484"))
     settings = Settings(
         home=home,
@@ -143,7 +152,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         port=port,
         url=parse_url(get("url", build_local_url(host, port))),
         notify=check_channels(parse_list(get("notify", ""))),
-        traces=resolve_exporter(),
+        traces=TraceSettings(resolve_exporter(), is_trace_content_requested()),
     )
     if unknown := sorted(set(flag_values) - known):
         raise SettingsError(f"Unknown setting {unknown[0][:80]!r}. Known settings: {', '.join(sorted(known))}.")
@@ -183,8 +192,9 @@ def build_sandbox(get: Callable[[str, str], str], hidden: tuple[str, ...]) -> Sa
     def size(name: str, default: int, minimum: int) -> int:
         return int(parse_number(PREFIX + name.upper(), get(name, str(default)), minimum, 10_000_000, integer_only=True))
 
-    memory, processes = size("sandbox_memory_mib", MEMORY_MIB, 16), size("sandbox_processes", PROCESSES, 1)
-    return Sandbox(mode, tuple(map(os.path.normpath, shown)), hidden=hidden, memory=memory * MEBIBYTE, processes=processes)
+    readable = tuple(map(os.path.normpath, shown))
+    memory = size("sandbox_memory_mib", Sandbox().memory // MEBIBYTE, 16) * MEBIBYTE
+    return Sandbox(mode, readable, (), hidden, memory=memory, processes=size("sandbox_processes", Sandbox().processes, 1))
 
 
 def build_limits(count: Callable[..., int], amount: Callable[..., float]) -> Limits:
@@ -254,6 +264,10 @@ def resolve_exporter() -> str:
         return ""
     protocol = variables["EXPORTER_OTLP_TRACES_PROTOCOL"] or variables["EXPORTER_OTLP_PROTOCOL"]
     return name if name != "otlp" else "otlp_proto_grpc" if protocol == "grpc" else "otlp_proto_http"
+
+
+def is_trace_content_requested() -> bool:
+    return os.environ.get(TRACE_CONTENT_VARIABLE, "").strip().lower() in TRACE_CONTENT_VALUES
 
 
 def resolve_path(variable: str, name: str) -> str:

@@ -41,4 +41,5 @@ NOTHING_BEYOND = ExternalAccess()
 
 
 def build_caller(agent: Agent, workspace: object = "", world: ExternalAccess = NOTHING_BEYOND) -> ToolCaller:
-    return ToolCaller(agent.execution._replace(workspace=str(workspace)), build_builtin_tools(world))
+    execution = agent.execution._replace(workspace=str(workspace), sandbox=world.sandbox)
+    return ToolCaller(execution, build_builtin_tools(world))

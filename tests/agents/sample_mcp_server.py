@@ -1,10 +1,15 @@
-"""An MCP server for tests, started as a program: `python sample_mcp_server.py LOG`. It writes each call into the log."""
+"""An MCP server for tests, started as a program: `python sample_mcp_server.py LOG`. It writes each call into the log.
+
+With a port as second argument it serves HTTP, to clients that send `Authorization: Bearer $API_KEY`.
+"""
 
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import anyio
+import uvicorn
 from mcp import types
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -90,5 +95,20 @@ def fail() -> str:
     raise ToolError("a bad thing")
 
 
+async def refuse_strangers(scope: Any, receive: Any, send: Any) -> None:
+    """Refuse requests without the key, and quote what they sent instead, as careless servers do."""
+    sent = dict(scope.get("headers", ())).get(b"authorization", b"")
+    if scope["type"] == "http" and sent != f"Bearer {os.environ['API_KEY']}".encode():
+        await send({"type": "http.response.start", "status": 401, "headers": [(b"content-type", b"text/plain")]})
+        await send({"type": "http.response.body", "body": b"wrong key: " + sent})
+    else:
+        await app(scope, receive, send)
+
+
 if __name__ == "__main__":
-    server.run("stdio")
+    if len(sys.argv) == 2:
+        server.run("stdio")
+    else:
+        app = server.streamable_http_app()
+        LOG.with_name("pid").write_text(str(os.getpid()))
+        uvicorn.run(refuse_strangers, port=int(sys.argv[2]), log_level="warning", timeout_graceful_shutdown=1)

@@ -43,7 +43,7 @@ def get_last_result(talk: Talk) -> str:
 
 
 def test_a_command_waits_for_a_person_and_then_runs(database_url: str, tmp_path: Path) -> None:
-    with open_talk(database_url, tmp_path, in_order(run_command("echo", "hello"), DONE), commands="echo") as talk:
+    with open_talk(database_url, tmp_path, in_order(run_command("echo", "hello"), DONE), commands="echo", sandbox="off") as talk:
         turn = talk.say()
         (approval,) = list_approvals(talk)
         assert (turn["status"], turn["waiting_for"]) == ("waiting", {"kind": "approval", "id": approval["id"]})
@@ -71,7 +71,7 @@ def test_a_command_waits_for_a_person_and_then_runs(database_url: str, tmp_path:
 
 
 def test_a_rejected_call_is_an_error_with_the_reason(sqlite_url: str, tmp_path: Path) -> None:
-    with open_talk(sqlite_url, tmp_path, in_order(run_command("echo", "x"), DONE), commands="echo") as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(run_command("echo", "x"), DONE), commands="echo", sandbox="off") as talk:
         talk.say()
         decide_and_finish(talk, get_id(talk), "reject", reason="Not on a Friday.")
         assert json.loads(get_last_result(talk)) == {"error": "A person rejected this call: Not on a Friday. It was not made."}
@@ -79,7 +79,7 @@ def test_a_rejected_call_is_an_error_with_the_reason(sqlite_url: str, tmp_path: 
 
 
 def test_edited_arguments_are_what_runs_and_the_model_is_told(sqlite_url: str, tmp_path: Path) -> None:
-    with open_talk(sqlite_url, tmp_path, in_order(run_command("echo", "rm"), DONE), commands="echo") as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(run_command("echo", "rm"), DONE), commands="echo", sandbox="off") as talk:
         talk.say()
         with pytest.raises(Invalid, match="command"):
             decide(talk, get_id(talk), "approve", arguments='{"command": []}')
@@ -92,7 +92,7 @@ def test_edited_arguments_are_what_runs_and_the_model_is_told(sqlite_url: str, t
 
 
 def test_the_same_decision_changes_nothing_and_another_one_conflicts(database_url: str, tmp_path: Path) -> None:
-    with open_talk(database_url, tmp_path, in_order(run_command("echo", "x"), DONE), commands="echo") as talk:
+    with open_talk(database_url, tmp_path, in_order(run_command("echo", "x"), DONE), commands="echo", sandbox="off") as talk:
         talk.say()
         first = decide(talk, get_id(talk), "approve")
         assert decide(talk, get_id(talk), "approve") == first
@@ -108,7 +108,8 @@ def test_the_same_decision_changes_nothing_and_another_one_conflicts(database_ur
 
 def test_always_adds_a_rule_for_the_same_call_only(sqlite_url: str, tmp_path: Path) -> None:
     script = in_order(run_command("echo", "a*"), run_command("echo", "a*"), run_command("echo", "ab"), DONE)
-    with open_talk(sqlite_url, tmp_path, script, commands="echo") as talk:
+    write_policy(tmp_path, 'tool = "run_command"\ndecision = "ask"')
+    with open_talk(sqlite_url, tmp_path, script, commands="echo", sandbox="required") as talk:
         talk.say()
         decide(talk, get_id(talk), "approve", always=True)
         talk.wait(talk.until(lambda: len(list_approvals(talk)) == 2))
@@ -118,6 +119,7 @@ def test_always_adds_a_rule_for_the_same_call_only(sqlite_url: str, tmp_path: Pa
         assert (tmp_path / "policy.toml").read_text() == (
             '[[rule]]\ntool = "run_command"\nrole = "index"\ntenant = "acme"\n'
             'arguments = {"command" = "echo \'a[*]\'"}\ndecision = "allow"\n'
+            '\n[[rule]]\ntool = "run_command"\ndecision = "ask"\n'
         )
         decide_and_finish(talk, get_id(talk, 1), "reject")
 
@@ -154,7 +156,7 @@ def test_all_calls_of_an_answer_are_proposed_at_once_and_made_in_order(sqlite_ur
         ("use_tool", {"name": "run_command", "arguments": {"command": ["echo", "2"]}}),
         ("run_command", {"command": ["ls"]}),
     )
-    with open_talk(sqlite_url, tmp_path, in_order(first, DONE), commands="echo") as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(first, DONE), commands="echo", sandbox="off") as talk:
         talk.say()
         assert [approval["arguments"]["command"][-1] for approval in list_approvals(talk)] == ["1", "2"]
         assert len(talk.notices()) == 1
@@ -168,7 +170,7 @@ def test_all_calls_of_an_answer_are_proposed_at_once_and_made_in_order(sqlite_ur
 
 def test_a_call_that_nobody_decides_about_expires(database_url: str, tmp_path: Path) -> None:
     script = in_order(run_command("echo", "x"), DONE)
-    with open_talk(database_url, tmp_path, script, commands="echo", approval_timeout_s="1") as talk:
+    with open_talk(database_url, tmp_path, script, commands="echo", sandbox="off", approval_timeout_s="1") as talk:
         talk.say()
         assert wait_for_end(talk)["outcome"] == "answered"
         assert list_approvals(talk)[0]["state"] == "expired"
@@ -178,7 +180,7 @@ def test_a_call_that_nobody_decides_about_expires(database_url: str, tmp_path: P
 
 
 def test_canceling_the_turn_cancels_its_approvals(database_url: str, tmp_path: Path) -> None:
-    with open_talk(database_url, tmp_path, run_command("echo", "x"), commands="echo") as talk:
+    with open_talk(database_url, tmp_path, run_command("echo", "x"), commands="echo", sandbox="off") as talk:
         talk.say()
         cancel_turn(talk)
         (approval,) = list_approvals(talk)
@@ -192,7 +194,7 @@ def test_a_sub_agent_waits_and_its_supervisor_with_it(database_url: str, tmp_pat
         index=by_transcript(delegate_call("dig"), text("Dug.")),
         researcher=by_transcript(run_command("echo", "dig"), text("A hole.")),
     )
-    with open_talk(database_url, tmp_path, script, commands="echo") as talk:
+    with open_talk(database_url, tmp_path, script, commands="echo", sandbox="off") as talk:
         talk.say()
         (child,) = list_sub_agents(talk).values()
         (approval,) = list_approvals(talk)
@@ -247,7 +249,7 @@ def test_a_rule_that_allows_a_path_does_not_allow_a_link_out_of_it(sqlite_url: s
 
 
 def test_an_approved_call_that_the_policy_denies_in_the_meantime_is_not_made(sqlite_url: str, tmp_path: Path) -> None:
-    with open_talk(sqlite_url, tmp_path, in_order(run_command("echo", "x"), DONE), commands="echo") as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(run_command("echo", "x"), DONE), commands="echo", sandbox="off") as talk:
         talk.say()
         write_policy(tmp_path, 'tool = "run_command"\ndecision = "deny"')
         decide_and_finish(talk, get_id(talk), "approve")
@@ -255,7 +257,7 @@ def test_an_approved_call_that_the_policy_denies_in_the_meantime_is_not_made(sql
 
 
 def test_an_agent_that_headway_does_not_run_cannot_wait(sqlite_url: str, tmp_path: Path) -> None:
-    with open_talk(sqlite_url, tmp_path, DONE, commands="echo") as talk:
+    with open_talk(sqlite_url, tmp_path, DONE, commands="echo", sandbox="off") as talk:
         loop = talk.wait(talk.headway.own_loop(tenant="acme"))
         loop = loop.only("builtin", "turn_plan")
         result = talk.wait(loop.call("run_command", {"command": ["echo", "x"]}))

@@ -1,20 +1,29 @@
-"""Running programs: allowed ones only, without a shell, with a separate environment and a time limit."""
+"""Running programs: allowed ones only, without a shell, with a separate environment and a time limit. In a sandbox or without."""
 
+import asyncio
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
-from headway.agents.tools import shell
-from headway.agents.tools.builtin import ExternalAccess
+from headway.agents.tools.builtin import ExternalAccess, build_builtin_tools
+from headway.agents.tools.programs import shell
+from headway.agents.tools.toolbox import call_external
 from headway.ledger.errors import Invalid
+from headway.ledger.run import Sandbox
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import ToolCaller, build_caller
 
 LISTED = ("sh", "env", "echo", "pwd", "cat", "no-such-program", "../bin/sh", "/bin/sh")
+
+
+@pytest.fixture(params=["required", "off"])
+def sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    return Sandbox(request.param)
 
 
 @pytest.fixture
@@ -23,8 +32,8 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def caller(sqlite_agent: Agent, workspace: Path) -> ToolCaller:
-    return build_caller(sqlite_agent, workspace, ExternalAccess(commands=LISTED))
+def caller(sqlite_agent: Agent, workspace: Path, sandbox: Sandbox) -> ToolCaller:
+    return build_caller(sqlite_agent, workspace, ExternalAccess(commands=LISTED, sandbox=sandbox))
 
 
 def test_a_program_runs_in_the_workspace_and_its_output_and_exit_code_come_back(caller: ToolCaller, workspace: Path) -> None:
@@ -67,10 +76,12 @@ def test_a_program_in_the_workspace_never_takes_the_place_of_a_listed_one(
 def test_nothing_of_our_environment_is_passed_on(caller: ToolCaller, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     output = caller("run_command", command=["env"])["output"]
+    variables = dict(line.split("=", 1) for line in output.splitlines())
 
     assert "sk-secret" not in output
-    assert sorted(line.partition("=")[0] for line in output.splitlines()) == ["HOME", "LANG", "PATH"]
-    assert f"HOME={workspace}\n" in output
+    assert {*variables} - {"PWD"} == {"HOME", "LANG", "PATH"}
+    assert not Path(variables["HOME"]).exists()
+    assert not Path(variables["HOME"]).is_relative_to(workspace)
 
 
 def test_a_program_that_asks_for_input_gets_none(caller: ToolCaller) -> None:
@@ -78,7 +89,7 @@ def test_a_program_that_asks_for_input_gets_none(caller: ToolCaller) -> None:
 
 
 def test_a_program_that_a_signal_ended_says_so(caller: ToolCaller) -> None:
-    assert caller("run_command", command=["sh", "-c", "kill -9 $$"])["exit_code"] == -9
+    assert caller("run_command", command=["sh", "-c", "kill -9 $$"])["exit_code"] == 128 + 9
 
 
 def test_of_endless_output_the_end_is_kept(caller: ToolCaller) -> None:
@@ -108,39 +119,64 @@ def ends_soon(pid: int) -> bool:
     return has_ended(pid)
 
 
-def test_at_the_limit_a_program_is_stopped_with_all_it_started(workspace: Path) -> None:
-    script = "sleep 300 & echo $! > child; echo begun; sleep 300"
+def list_sleepers(mark: str) -> list[psutil.Process]:
+    """List the processes that sleep for this time. In a sandbox, their ids are others than here."""
+    return [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", mark]]
+
+
+def test_at_the_limit_a_program_is_stopped_with_all_it_started(workspace: Path, sandbox: Sandbox) -> None:
+    mark = f"300.{time.time_ns()}"
+    script = f"sleep {mark} & echo begun; sleep {mark}"
     started_at = time.monotonic()
     with pytest.raises(Invalid, match=r"did not finish within 1 s and was stopped\. Its last output: begun"):
-        shell.run(["sh", "-c", script], ["sh"], str(workspace), limit_s=1)
+        shell.run(["sh", "-c", script], str(workspace), sandbox, limit_s=1)
 
     assert time.monotonic() - started_at < 3
-    assert ends_soon(int((workspace / "child").read_text()))
+    assert all(ends_soon(sleeper.pid) for sleeper in list_sleepers(mark))
 
 
-def test_children_of_a_program_are_stopped_when_it_ends(caller: ToolCaller, workspace: Path) -> None:
-    started_at = time.monotonic()
-    answer = caller("run_command", command=["sh", "-c", "sleep 300 & echo $! > child; echo done"])
+def test_children_of_a_program_are_stopped_when_it_ends(caller: ToolCaller) -> None:
+    mark, started_at = f"300.{time.time_ns()}", time.monotonic()
+    answer = caller("run_command", command=["sh", "-c", f"sleep {mark} & echo done"])
 
     assert answer == {"exit_code": 0, "output": "done\n"}
     assert time.monotonic() - started_at < 3
-    assert ends_soon(int((workspace / "child").read_text()))
+    assert all(ends_soon(sleeper.pid) for sleeper in list_sleepers(mark))
 
 
-def test_a_program_that_ignores_sigterm_is_killed(workspace: Path) -> None:
+def test_a_program_that_ignores_sigterm_is_killed(workspace: Path, sandbox: Sandbox) -> None:
     with pytest.raises(Invalid, match="was stopped"):
-        shell.run(["sh", "-c", "trap '' TERM INT HUP; while :; do :; done"], ["sh"], str(workspace), limit_s=0.2)
+        shell.run(["sh", "-c", "trap '' TERM INT HUP; while :; do :; done"], str(workspace), sandbox, limit_s=0.2)
+
+
+def test_a_program_whose_call_is_canceled_is_stopped(sqlite_agent: Agent, workspace: Path, sandbox: Sandbox) -> None:
+    mark = f"300.{time.time_ns()}"
+    (tool,) = (
+        tool for tool in build_builtin_tools(ExternalAccess(commands=("sh",), sandbox=sandbox)) if tool.name == "run_command"
+    )
+    execution = sqlite_agent.execution._replace(workspace=str(workspace), sandbox=sandbox)
+
+    async def cancel_call() -> None:
+        call = asyncio.create_task(call_external(tool, {"command": ["sh", "-c", f"sleep {mark}"]}, execution))
+        while not list_sleepers(mark):
+            await asyncio.sleep(0.01)
+        call.cancel()
+        with suppress(asyncio.CancelledError):
+            await call
+
+    asyncio.run(cancel_call())
+    assert all(ends_soon(sleeper.pid) for sleeper in list_sleepers(mark))
 
 
 def test_a_child_that_left_the_process_group_blocks_nothing(workspace: Path) -> None:
     leaving = 'import os, time; os.setsid(); print(os.getpid(), flush=True); open("left", "w"); time.sleep(300)'
     script = f"{sys.executable} -c '{leaving}' & while [ ! -e left ]; do sleep 0.01; done"
     started_at = time.monotonic()
-    answer = shell.run(["sh", "-c", script], ["sh"], str(workspace))
+    answer = shell.run(["sh", "-c", script], str(workspace), Sandbox("off"))
     try:
         assert time.monotonic() - started_at < 5
     finally:
-        psutil.Process(int(answer["output"])).kill()
+        psutil.Process(int(answer.output)).kill()
 
 
 def test_without_a_workspace_nothing_is_run(sqlite_agent: Agent) -> None:
@@ -168,12 +204,13 @@ def test_without_a_workspace_nothing_is_run(sqlite_agent: Agent) -> None:
         "~/git",
     ],
 )
-def test_only_the_very_word_that_is_listed_is_a_program(tmp_path: Path, program: str) -> None:
+def test_only_the_very_word_that_is_listed_is_a_program(program: str) -> None:
     with pytest.raises(Invalid):
-        shell.run([program, "x"], ["git"], str(tmp_path))
+        shell.resolve_program(program, ["git"], Sandbox())
 
 
-def test_a_listed_program_runs_with_any_arguments(tmp_path: Path) -> None:
+def test_a_listed_program_runs_with_any_arguments(tmp_path: Path, sqlite_agent: Agent, sandbox: Sandbox) -> None:
     """An allow-list cannot prevent this: many programs can start other programs. docs/security.md documents it."""
-    shell.run(["env", "sh", "-c", "echo yes > started"], ["env"], str(tmp_path))
+    caller = build_caller(sqlite_agent, tmp_path, ExternalAccess(commands=("env",), sandbox=sandbox))
+    caller("run_command", command=["env", "sh", "-c", "echo yes > started"])
     assert (tmp_path / "started").read_text() == "yes\n"

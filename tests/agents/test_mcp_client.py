@@ -1,7 +1,6 @@
 """Tools of MCP servers: every call is an effect, a server that dies is started again, and no secret gets out."""
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,20 +13,27 @@ from headway.ledger.errors import SettingsError
 from tests.agents.person_harness import cancel_turn, decide, decide_and_finish, list_approvals
 from tests.agents.turn_harness import Talk, in_order, open_talk
 from tests.model_server import Reply, Script, calls, text
+from tests.warm_start import build_command
 
 DONE = text("Done.")
 SERVER = Path(__file__).with_name("sample_mcp_server.py")
 KEY = "k3y-of-the-sample-server"
 
 
+def build_sample() -> dict[str, Any]:
+    command, *args = build_command(str(SERVER))
+    return {"command": command, "args": [*args, "${LOG}"], "env": {"API_KEY": KEY}, "start_timeout_s": 60}
+
+
 @contextmanager
 def open_mcp_talk(url: str, home: Path, script: Script | Reply, **servers: Any) -> Iterator[Talk]:
     """Open a talk whose agents may use the sample server, and others."""
-    sample = {"command": sys.executable, "args": [str(SERVER), "${LOG}"], "env": {"API_KEY": KEY}}
+    sample = build_sample()
     (home / "mcp.json").write_text(json.dumps({"mcpServers": {"sample": sample, **servers}}))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOG", str(home / "calls.log"))
         with open_talk(url, home, script) as talk:
+            talk.wait(talk.headway.prepare_tools(talk.headway.roles.find("index"), 60))
             yield talk
 
 
@@ -154,9 +160,8 @@ def test_a_role_may_name_the_servers_that_it_uses(sqlite_url: str, tmp_path: Pat
 
 
 def test_many_tools_are_called_on_demand(sqlite_url: str, tmp_path: Path) -> None:
-    other = {"command": sys.executable, "args": [str(SERVER), "${LOG}"], "env": {"API_KEY": KEY}}
     add = calls(("use_tool", {"name": "other__add", "arguments": {"a": 1, "b": 2}}))
-    with open_mcp_talk(sqlite_url, tmp_path, in_order(add, DONE), other=other) as talk:
+    with open_mcp_talk(sqlite_url, tmp_path, in_order(add, DONE), other=build_sample()) as talk:
         talk.say()
         assert not [name for name in talk.requests[0].tools if "__" in name]
         assert get_last_result(talk) == "3"

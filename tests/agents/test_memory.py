@@ -3,6 +3,7 @@
 import pytest
 
 from headway.actions import memory
+from headway.actions.memory import MemoryChange, NewMemory
 from headway.ledger.scope import TENANT_WIDE
 from headway.testing import FixedClock, TenantHarness
 from tests.agents.agent_harness import Agent
@@ -97,3 +98,25 @@ def test_text_that_cannot_be_stored_is_refused_and_nothing_is_stored(agent: Agen
 @pytest.mark.parametrize("arguments", [{"query": "a\0b"}, {"query": "x" * 1_001}, {"limit": 0}, {"limit": 51}])
 def test_a_query_that_cannot_be_is_refused(agent: Agent, arguments: dict[str, str]) -> None:
     assert build_caller(agent).refused("recall", **arguments)
+
+
+# Origin
+
+
+def test_models_read_who_wrote_and_who_edited_an_entry_but_no_ids_of_runs(agent: Agent) -> None:
+    caller = build_caller(agent)
+    noted = caller("remember", text="The door is green.")["remembered"]
+    agent.desk.write(memory.change, noted["id"], MemoryChange("The door is red."), "grace")
+    written = agent.desk.write(memory.add, NewMemory("Ask for Ada."), "grace")
+
+    entries = caller("recall")["entries"]
+    assert set(noted) == {"id", "conversation_id", "agent_id", "kind", "text", "created_at"}
+    assert entries[0] == {
+        "id": written.id,
+        "conversation_id": 0,
+        "person": "grace",
+        "kind": "note",
+        "text": "Ask for Ada.",
+        "created_at": written.created_at // 1000,
+    }
+    assert entries[1] == {**noted, "text": "The door is red.", "person": "grace"}

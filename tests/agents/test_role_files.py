@@ -79,7 +79,7 @@ def test_files_are_read_in_order_and_others_are_left_alone(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ('promt = "x"', "Unknown key 'promt'. Known: name, description, prompt, tier, tools, writs, steps."),
+        ('promt = "x"', "Unknown key 'promt'. Known: name, description, prompt, tier, tools, writs, steps, repository, network."),
         ('tier = "huge"', "tier: Input should be 'strong', 'mid' or 'cheap'"),
         ('writs = ["money"]', "writs[0]: Input should be 'todos', 'agents' or 'schedules'"),
         (

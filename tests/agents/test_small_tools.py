@@ -120,15 +120,15 @@ def test_an_unknown_timezone_is_refused_in_a_sentence(sqlite_agent: Agent, zone:
 def test_external_tools_exist_only_where_they_are_allowed() -> None:
     names = {tool.name for tool in build_builtin_tools(ExternalAccess())}
 
-    assert {tool.name for tool in build_builtin_tools(ExternalAccess(("example.org",), ("ls",)))} == BUILTIN_NAMES
-    assert BUILTIN_NAMES - names == {"http_get", "run_command"}
+    assert {tool.name for tool in build_builtin_tools(ExternalAccess(("example.org",), ("ls", "python3")))} == BUILTIN_NAMES
+    assert BUILTIN_NAMES - names == {"http_get", "run_command", "run_python"}
     assert "http_get" in {tool.name for tool in build_builtin_tools(ExternalAccess(http_hosts=("*",)))}
-    assert "run_command" in {tool.name for tool in build_builtin_tools(ExternalAccess(commands=("ls",)))}
+    assert {tool.name for tool in build_builtin_tools(ExternalAccess(commands=("ls",)))} - names == {"run_command"}
 
 
 def test_every_tool_has_a_description_and_a_family() -> None:
-    tools = build_builtin_tools(ExternalAccess(("example.org",), ("ls",)))
+    tools = build_builtin_tools(ExternalAccess(("example.org",), ("ls", "python")))
 
     assert {tool.family for tool in tools} == {"builtin"}
     assert all(tool.as_json()["description"].endswith(".") for tool in tools)
-    assert {tool.name for tool in tools if not tool.idempotent} == {"edit_file", "remember", "run_command"}
+    assert {tool.name for tool in tools if not tool.idempotent} == {"edit_file", "remember", "run_command", "run_python"}

@@ -14,7 +14,7 @@ from headway.agents.tools.toolbox import Tool
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import ToolCaller
 
-TOOLS = catalogue.build_toolbox(ExternalAccess(("*",), ("ls",))).tools.values()
+TOOLS = catalogue.build_toolbox(ExternalAccess(("*",), ("ls", "python3"))).tools.values()
 LONG = "x" * 1_001
 NUL = "half \0"
 

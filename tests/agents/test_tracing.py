@@ -13,16 +13,21 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
+from pydantic_ai.messages import ModelRequest, UserPromptPart
+from pydantic_ai.models import ModelRequestParameters
 
 from headway import settings
+from headway.agents.trace_content import describe_request
 from headway.agents.tracing import ExportingTracer, NullTracer, build_tracer
 from headway.ledger.errors import SettingsError
+from headway.ledger.redaction import Redactor
 from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import MODEL, Failure, Reply, Request, calls, text
 
 LOADED = """
 import asyncio, json, sys
 from headway import settings
+from headway.agents.trace_content import describe_request
 from headway.assembly import Headway
 headway = Headway(settings.load())
 print(json.dumps([name for name in sys.modules if name.startswith("opentelemetry.sdk")]) if headway.runtime else "")
@@ -92,13 +97,30 @@ def test_a_model_span_has_the_model_and_its_usage(sqlite_url: str, tmp_path: Pat
     reply = replace(text("hello", usage=(30, 4)), cached=20)
     with open_talk(sqlite_url, tmp_path, reply, tracer=tracer) as talk:
         talk.say("hello")
-        _, asked = list_spans(seen, tracer)
+        run, asked = list_spans(seen, tracer)
+        run_id, turn_id = talk.run_row().id, talk.turn()["id"]
 
-    assert asked.kind == SpanKind.CLIENT
-    assert get_attributes(asked) == {
-        "gen_ai.operation.name": "chat",
+    shared = {
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": MODEL,
+        "gen_ai.agent.name": "index",
+        "gen_ai.agent.id": run_id,
+        "gen_ai.conversation.id": str(talk.conversation_id),
+        "session.id": str(talk.conversation_id),
+        "headway.tenant.id": talk.tenant_id,
+        "headway.turn.id": turn_id,
+    }
+    assert (run.kind, asked.kind) == (SpanKind.INTERNAL, SpanKind.CLIENT)
+    assert get_attributes(run) == {**shared, "gen_ai.operation.name": "invoke_agent"}
+    assert str(get_attributes(asked)["gen_ai.response.id"]).startswith("chatcmpl-")
+    assert {**get_attributes(asked), "gen_ai.response.id": ""} == {
+        **shared,
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.stream": True,
+        "gen_ai.request.max_tokens": 8192,
+        "gen_ai.response.id": "",
+        "gen_ai.response.model": MODEL,
+        "gen_ai.response.finish_reasons": ("stop",),
         "gen_ai.usage.input_tokens": 30,
         "gen_ai.usage.output_tokens": 4,
         "gen_ai.usage.cache_read.input_tokens": 20,
@@ -117,6 +139,57 @@ def test_nothing_that_was_said_is_on_a_span(sqlite_url: str, tmp_path: Path) -> 
     assert "secret" not in "".join(span.to_json() for span in spans)
 
 
+def test_content_is_captured_on_request_without_secrets_and_within_limits(sqlite_url: str, tmp_path: Path) -> None:
+    seen = InMemorySpanExporter()
+    tracer = ExportingTracer(seen, captures_content=True, redact=Redactor(("hunter2hunter2",)))
+    script = in_order(calls(("remember", {"text": "hunter2hunter2 " + "x" * 9_000})), text("It is a hunter2hunter2."))
+    with open_talk(sqlite_url, tmp_path, script, tracer=tracer) as talk:
+        talk.headway.runtime.models.redact = tracer.redact
+        talk.say("My password is hunter2hunter2.")
+        run, first, tool, second = [get_attributes(span) for span in list_spans(seen, tracer)]
+
+    assert "hunter2" not in json.dumps([dict(run), dict(first), dict(tool), dict(second)])
+    question = {"role": "user", "parts": [{"type": "text", "content": "My password is …."}]}
+    answer = {"role": "assistant", "parts": [{"type": "text", "content": "It is a …."}], "finish_reason": "stop"}
+    assert json.loads(run["gen_ai.input.messages"]) == [question]
+    assert json.loads(run["gen_ai.output.messages"]) == json.loads(second["gen_ai.output.messages"]) == [answer]
+    roles = [message["role"] for message in json.loads(second["gen_ai.input.messages"])]
+    assert (roles[0], roles[-2:]) == ("user", ["assistant", "tool"])
+    (call,) = json.loads(first["gen_ai.output.messages"])[0]["parts"]
+    (returned,) = json.loads(second["gen_ai.input.messages"])[-1]["parts"]
+    assert (call["type"], call["name"], returned["type"], returned["id"]) == (
+        "tool_call",
+        "remember",
+        "tool_call_response",
+        call["id"],
+    )
+    assert json.loads(tool["gen_ai.tool.call.arguments"])["text"].startswith("… xxx")
+    assert len(tool["gen_ai.tool.call.arguments"]) < 8_100
+    assert "gen_ai.tool.call.result" in tool
+    assert json.loads(first["gen_ai.system_instructions"])[0]["type"] == "text"
+    tools = json.loads(first["gen_ai.tool.definitions"])
+    assert {"function"} == {definition["type"] for definition in tools}
+    assert "use_tool" in [definition["name"] for definition in tools]
+
+
+def test_only_the_newest_messages_of_a_long_conversation_are_captured() -> None:
+    messages = [ModelRequest([UserPromptPart(f"{number} " + "x" * 7_000)]) for number in range(20)]
+    attributes = describe_request(messages, ModelRequestParameters(), Redactor())
+    kept = json.loads(str(attributes["gen_ai.input.messages"]))
+
+    assert (len(kept), attributes["headway.input.messages.left_out"]) == (9, 11)
+    assert kept[-1]["parts"][0]["content"].startswith("19 ")
+
+
+@pytest.mark.parametrize(("value", "captures"), [("true", True), ("SPAN_ONLY", True), ("false", False), ("", False)])
+def test_the_standard_variable_opts_in_to_content(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str, captures: bool
+) -> None:
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", value)
+
+    assert settings.load({"home": str(tmp_path)}).traces.captures_content is captures
+
+
 def test_failures_are_marked(sqlite_url: str, tmp_path: Path) -> None:
     seen = InMemorySpanExporter()
     tracer = ExportingTracer(seen)
@@ -126,7 +199,11 @@ def test_failures_are_marked(sqlite_url: str, tmp_path: Path) -> None:
         spans = list_spans(seen, tracer)
 
     failed = {span.name: get_attributes(span)["error.type"] for span in spans if span.status.status_code == StatusCode.ERROR}
-    assert failed == {"execute_tool calculate": "tool_error", f"chat {MODEL}": "ModelFailed"}
+    assert failed == {
+        "invoke_agent index": "model_failed",
+        "execute_tool calculate": "tool_error",
+        f"chat {MODEL}": "ModelFailed",
+    }
 
 
 def test_a_retried_turn_stays_in_the_same_trace(sqlite_url: str, tmp_path: Path) -> None:
@@ -167,7 +244,7 @@ def test_the_standard_otel_variables_select_the_exporter(
     for name, value in given.items():
         monkeypatch.setenv(f"OTEL_{name}", value)
 
-    assert settings.load().traces == exporter
+    assert settings.load().traces.exporter == exporter
 
 
 def test_an_exporter_that_is_not_installed_is_named_with_what_to_do() -> None:

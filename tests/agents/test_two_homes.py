@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import conversations
-from headway.ledger.scope import Scope
+from headway.actions import conversations, memory, runs
+from headway.ledger.scope import MemorySelection, Scope
+from headway.storage.stores.memory import MemoryOrigin
 from headway.testing import TenantHarness
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import build_caller
@@ -102,6 +103,22 @@ def test_an_agent_leaves_todos_and_memories_to_another_conversation_and_its_sub_
         lines = get_envelope(list_requests(talk, "researcher")[0])
         assert lines[4].endswith("[note] Logs move in March.")
         assert lines[-1].endswith("[pending] migrate the logs (tenant-wide)")
+
+
+def test_an_entry_names_the_turn_and_the_run_that_wrote_it_also_a_sub_agents(sqlite_url: str, tmp_path: Path) -> None:
+    note = calls(("remember", {"text": "Dig here.", "tenant_wide": True}))
+    script = by_role(
+        index=by_transcript(delegate_call("dig"), calls(("remember", {"text": "Dug."})), text("Done.")),
+        researcher=by_transcript(note, text("A hole.")),
+    )
+    with open_talk(sqlite_url, tmp_path, script) as talk:
+        turn = talk.say("dig")
+        entries = talk.database.read(lambda tx: memory.list_page(tx, talk.tenant_id, MemorySelection())).entries
+        run_ids = {run.role: run.id for run in talk.database.read(lambda tx: runs.list_page(tx, talk.tenant_id, turn["id"], 10))}
+
+    assert [(entry.text, entry.conversation_id) for entry in entries] == [("Dug.", talk.conversation_id), ("Dig here.", 0)]
+    for entry, role in zip(entries, ("index", "researcher"), strict=True):
+        assert entry.origin == MemoryOrigin(role, "", talk.conversation_id, turn["id"], run_ids[role], None)
 
 
 def test_an_agent_can_look_up_how_to_add_a_tenant_wide_todo(sqlite_url: str, tmp_path: Path) -> None:

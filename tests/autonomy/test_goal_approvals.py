@@ -39,7 +39,7 @@ def decide(pursuit: Pursuit, answer: Answer) -> None:
 
 def test_the_main_agent_waits(database_url: str, tmp_path: Path) -> None:
     script = by_part({"dig": DIGGING}, plan=plan(step("dig"), step("fill", "dig")))
-    with open_pursuit(database_url, tmp_path, script, commands="echo") as pursuit:
+    with open_pursuit(database_url, tmp_path, script, commands="echo", sandbox="off") as pursuit:
         goal = pursuit.set_goal()
         pursuit.until(lambda: list_open(pursuit) and pursuit.job().state == "delayed")
         (approval,) = list_open(pursuit)
@@ -54,7 +54,9 @@ def test_the_main_agent_waits(database_url: str, tmp_path: Path) -> None:
 def test_a_sub_agent_that_waits_is_not_stuck_and_others_go_on(sqlite_url: str, tmp_path: Path) -> None:
     steps = plan(agent("dig"), agent("measure"), step("draw", "measure"))
     script = by_part({"dig": DIGGING}, plan=steps, intervention=intervention("wait"))  # on a slow machine, agents may seem stuck
-    with open_pursuit(sqlite_url, tmp_path, script, commands="echo", check_in_s="0.1", stuck_after_s="0.2") as pursuit:
+    with open_pursuit(
+        sqlite_url, tmp_path, script, commands="echo", sandbox="off", check_in_s="0.1", stuck_after_s="0.2"
+    ) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: list_open(pursuit) and pursuit.statuses().get("draw") == "completed")
         before = pursuit.sub_goal("dig")
@@ -68,7 +70,7 @@ def test_a_new_plan_cancels_what_the_dropped_sub_goal_waited_for(sqlite_url: str
     gate = Gate()
     work: dict[str, Part] = {"dig": DIGGING, "measure": gate.before(failure())}
     script = by_part(work, plan=plan(step("dig"), agent("measure")), replan=replan(step("rest")))
-    with open_pursuit(sqlite_url, tmp_path, script, commands="echo") as pursuit:
+    with open_pursuit(sqlite_url, tmp_path, script, commands="echo", sandbox="off") as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: list_open(pursuit))
         gate.open()
@@ -79,7 +81,9 @@ def test_a_new_plan_cancels_what_the_dropped_sub_goal_waited_for(sqlite_url: str
 
 
 def test_a_deadline_passes_while_the_main_agent_waits(sqlite_url: str, tmp_path: Path) -> None:
-    with open_pursuit(sqlite_url, tmp_path, by_part({"dig": DIGGING}, plan=plan(step("dig"))), commands="echo") as pursuit:
+    with open_pursuit(
+        sqlite_url, tmp_path, by_part({"dig": DIGGING}, plan=plan(step("dig"))), commands="echo", sandbox="off"
+    ) as pursuit:
         deadline = pursuit.database.read(lambda tx: tx.now) + 3_600_000
         pursuit.set_goal(deadline_at=deadline)
         pursuit.until(lambda: list_open(pursuit) and pursuit.job().state == "delayed")

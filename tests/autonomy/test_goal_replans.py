@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headway.actions import goals
+from headway.actions.inspection import why
 from headway.ledger.errors import Conflict
 from tests.autonomy.goal_harness import (
     Gate,
@@ -300,3 +301,19 @@ def test_nothing_left_and_nothing_achieved_is_escalated(sqlite_url: str, tmp_pat
     with open_pursuit(sqlite_url, tmp_path, script) as pursuit:
         pursuit.set_goal()
         assert "The plan is empty" in pursuit.wait_until_paused().pause_reason
+
+
+def test_why_tells_which_divergence_led_to_the_new_plan(sqlite_url: str, tmp_path: Path) -> None:
+    evaluation = in_order(evaluation_form("major", "Crooked."), *[evaluation_form()] * 2)
+    parts = by_part(plan=plan(step("dig"), step("plant", "dig")), replan=replan(step("dig again")), evaluation=evaluation)
+    with open_pursuit(sqlite_url, tmp_path, parts) as pursuit:
+        pursuit.achieve()
+        explanation = pursuit.database.read(lambda tx: why.explain(tx, pursuit.tenant_id, "goal", str(pursuit.goal_id), 100))
+        dig = pursuit.sub_goal("dig").id
+        lines = [line.text for line in explanation.lines]
+
+        assert lines[0] == "The goal was set."
+        diverged = lines.index(f"#{dig} “dig” diverged: Crooked.")
+        assert lines[diverged + 2] == f"Plan 2 (1 added, 0 kept, 1 dropped): #{dig} diverged: Crooked."
+        assert all(line.seq for line in explanation.lines[:-1])
+        assert lines[-1] == f"Goal #{pursuit.goal_id} is completed: 2 of 3 sub-goals are done."

@@ -17,6 +17,7 @@ from headway.storage.transaction import Transaction
 from tests.browser import staged_goals
 from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
 from tests.model_server import ModelServer, Reply, Request, by_turn, calls, text
+from tests.surfaces.conversation_client import say, wait_for_turn
 from tests.surfaces.server_harness import Client
 from tests.surfaces.waiting_turns import begin_waiting_turn
 
@@ -151,11 +152,30 @@ def some_approvals(client: Client, model: ModelServer) -> str:
     return "/approvals"
 
 
+NOTES = [
+    ("The gateway's sandbox resets its keys every Sunday at 04:00 UTC.", "fact"),
+    ("Ada approves refunds above $500. Ask her before anything is sent.", "decision"),
+    ("Retry jobs:\n- first attempt times out after 30 s\n- the retry must reuse the idempotency key", "note"),
+]
+
+
+def some_memory(client: Client, model: ModelServer) -> str:
+    conversation = client.conversation(title="Canary rollout 4.2")
+    notes = [("remember", {"text": words, "kind": kind, "tenant_wide": kind == "fact"}) for words, kind in NOTES]
+    model.script = by_turn(calls(*notes), text("Noted."))
+    wait_for_turn(client, say(client, conversation, "Keep this in mind."))
+    entry = client.ok("GET", "/v1/memory")["entries"][1]
+    client.ok("PATCH", f"/v1/memory/{entry['id']}", json={"text": entry["text"].replace("500", "250")})
+    client.ok("POST", "/v1/memory", 201, json={"text": "We speak British English to customers."})
+    return "/memory"
+
+
 ARRANGED: dict[str, Callable[[Client, ModelServer], str]] = {
     "fresh": lambda _client, _model: "/",
     "chat": busy_conversation,
     "chat-waiting": waiting_conversation,
     "approvals": some_approvals,
+    "memory": some_memory,
     "board": full_board,
     "operations": busy_operations,
     "goals": several_goals,

@@ -148,3 +148,24 @@ def test_notices_arrive_while_one_looks(page: Visit, client: Client) -> None:
 
     expect(page.region("Inbox")).to_contain_text("The pool is spent.")
     expect(page.page.locator(".toast")).to_contain_text("The pool is spent.")
+
+
+def test_why_is_asked_of_a_job_a_turn_and_a_todo(page: Visit, client: Client, model: ModelServer) -> None:
+    markup = "<img src=x onerror=alert(1)>"
+    conversation = dead_turn(client, model, f"mend the roof {markup}")
+    client.ok("POST", "/v1/todos", 201, json={"subject": f"buy tiles {markup}"})
+    page.open("/operations").live()
+    letters = page.region("Dead letters")
+    letters.get_by_text("Why?").click()
+    expect(letters.locator(".why li").last).to_contain_text("no such thing")
+    expect(letters.locator(".why > p")).to_contain_text("Retry it with `headway jobs retry")
+
+    page.open("/board").live()
+    tile = page.page.locator(".tile", has_text="buy tiles")
+    tile.get_by_text("Why?").click()
+    expect(tile.locator(".why li")).to_contain_text(f"“buy tiles {markup}” was created by a test in the tenant's list.")
+    expect(tile.locator(".why > p")).to_contain_text("is pending and ready")
+
+    page.open(f"/c/{conversation}").live()
+    page.page.locator(".turn-note").get_by_text("Why?").click()
+    expect(page.page.locator(".turn-note .why > p")).to_contain_text("The turn failed:")

@@ -36,7 +36,7 @@ def is_interrupted_order(effect: dict[str, Any]) -> bool:
 
 def strip_takeover(state: Snapshot) -> Snapshot:
     """The state without tool runs and `recovered` events, which differ when a turn is taken over."""
-    events = [event for event in state["events"] if event["kind"] != "recovered"]
+    events = [event for event in state["events"] if event["kind"] not in ("recovered", "job_recovered")]
     return {name: rows for name, rows in state.items() if name != "ran"} | {"events": events}
 
 

@@ -1,11 +1,12 @@
 """Kill points: a process counts the points that it passes, and kills itself with SIGKILL before a chosen one.
 
-Each statement sent to a database, on any connection and thread, is a point; tools declare further ones. Each journal entry of a
-goal has three: before it is written, after it is written, and after it is committed.
+Each statement sent to a database, on any connection and thread, is a point, and so is each start of git; tools declare further
+ones. Each journal entry of a goal has three: before it is written, after it is written, and after it is committed.
 """
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,6 +71,12 @@ def count_statements() -> None:
     """Count every statement. apsw has a hook for this; psycopg has none, so its `execute` is wrapped."""
     apsw.connection_hooks.append(trace_connection)
     psycopg.Cursor.execute = count_calls(psycopg.Cursor.execute)  # type: ignore[method-assign]
+    sys.addaudithook(before_program)
+
+
+def before_program(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "subprocess.Popen" and os.path.basename(str(arguments[0])) == "git":
+        pass_point(" ".join(map(str, arguments[1])), "git")
 
 
 class StatementTracer:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import spending
+from headway.actions import memory, spending
 from headway.ledger.errors import DatabaseTooNew, StorageError
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase, connect
 from headway.storage.migrate import apply_missing, list_migrations
+from headway.storage.stores.memory import MemoryOrigin
 from headway.storage.transaction import Row, Transaction
 from headway.testing import FixedClock, TenantHarness
 
@@ -154,6 +155,23 @@ def add_older_call(tx: Transaction) -> None:
               VALUES ('r', 1, 'index', 'x', 'running', 10, 1, 1)""")
     tx.run("""INSERT INTO model_calls (tenant_id, run_id, tier, model, input_tokens, output_tokens, cost, at)
               VALUES (1, 'r', 'strong', 'a:b', 100, 10, 2000000000, 1)""")
+
+
+def test_memory_from_before_origins_were_stored_keeps_an_empty_one(new_database_url: str) -> None:
+    with closing(connect(new_database_url)) as connection:
+        connection.write(partial(apply_missing, migrations=list_migrations()[:12]))
+        connection.write(add_older_memory)
+
+    with DirectDatabase(new_database_url) as database:
+        entry = database.read(lambda tx: memory.get(tx, 1, 7))
+        assert (entry.text, entry.revision, entry.created_at, entry.updated_at) == ("It is dark.", 0, 5, 5)
+        assert entry.origin == MemoryOrigin(agent_id="index")
+
+
+def add_older_memory(tx: Transaction) -> None:
+    tx.run("INSERT INTO tenants (id, name, created_at) VALUES (1, 'old', 1)")
+    tx.run("""INSERT INTO memory_entries (id, tenant_id, conversation_id, agent_id, kind, text, created_at)
+              VALUES (7, 1, 0, 'index', 'note', 'It is dark.', 5)""")
 
 
 def test_migrations_are_numbered_without_gaps() -> None:

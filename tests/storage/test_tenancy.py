@@ -17,6 +17,7 @@ from headway.actions import (
     goals,
     jobs,
     journal,
+    memory,
     runs,
     schedules,
     tenants,
@@ -24,6 +25,7 @@ from headway.actions import (
     turns,
     views,
 )
+from headway.actions.memory import MemoryChange, NewMemory
 from headway.actions.people import approvals, questions
 from headway.actions.people.approvals import ApprovalDecision
 from headway.actions.proof import edits, receipts
@@ -31,7 +33,7 @@ from headway.actions.schedules import Timing
 from headway.actions.views import RunFilter
 from headway.ledger.errors import HeadwayError
 from headway.ledger.run import Limits
-from headway.ledger.scope import Selection
+from headway.ledger.scope import MemorySelection, Selection
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Change, Draft
 from headway.storage.direct import DirectDatabase
@@ -101,6 +103,11 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "approvals.decide": lambda desk, ids: desk.write(approvals.decide, ids.approval, ApprovalDecision("approve", "ada")),
     "questions.get": lambda desk, ids: desk.read(questions.get, ids.question),
     "questions.answer": lambda desk, ids: desk.write(questions.answer, ids.question, "blue", "ada"),
+    "memory.add": lambda desk, ids: desk.write(memory.add, NewMemory("x", conversation_id=ids.conversation), "ada"),
+    "memory.change": lambda desk, ids: desk.write(memory.change, ids.memory, MemoryChange("x"), "ada"),
+    "memory.get": lambda desk, ids: desk.read(memory.get, ids.memory),
+    "memory.list_page": lambda desk, ids: desk.read(memory.list_page, MemorySelection(ids.conversation)),
+    "memory.remove": lambda desk, ids: desk.write(memory.remove, ids.memory),
     "receipts.verify": lambda desk, ids: desk.write(receipts.verify, ids.todo),
     "edits.set_checks": lambda desk, ids: desk.write(edits.set_checks, ids.todo, Change(), [], "person"),
     "goals.get": lambda desk, ids: desk.read(goals.get, ids.goal),
@@ -130,6 +137,8 @@ STEPS = {
     "journal.append",
     "journal.emit_entry",
     "journal.emit_goal",
+    "memory.check_selection",
+    "memory.insert",
     "receipts.store",
     "runs.list_page",  # returns an empty page for another tenant's turn or goal
     "turns.describe_obstacle",
@@ -151,7 +160,7 @@ def get_refusal(attempt: Callable[[TenantHarness, Ids], Any], desk: TenantHarnes
     """Return the error of a refused call, with the caller's own values removed from the message."""
     with pytest.raises(HeadwayError) as refused:
         attempt(desk, ids)
-    numbers = (ids.todo, ids.conversation, ids.token, ids.goal, ids.sub_goal, ids.approval, ids.question)
+    numbers = (ids.todo, ids.conversation, ids.token, ids.goal, ids.sub_goal, ids.approval, ids.question, ids.memory)
     words = (ids.turn, ids.schedule, ids.key, ids.job, *map(str, numbers))
     longest_first = sorted(words, key=len, reverse=True)  # else id 11 would match id 1 twice
     message = re.sub("|".join(map(re.escape, longest_first)), "…", str(refused.value))
@@ -183,8 +192,9 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
 
     def takes_an_id(function: Callable[..., Any]) -> bool:
         names = set(inspect.signature(function).parameters)
-        of_rows = {"todo_id", "conversation_id", "turn_id", "token_id", "job_id", "run_id", "goal_id", "approval_id", "question_id"}
-        return "tenant_id" in names and bool(names & {*of_rows, "reference", "selection"})
+        of_work = {"todo_id", "conversation_id", "turn_id", "job_id", "run_id", "goal_id"}
+        of_people = {"token_id", "approval_id", "question_id", "entry_id"}
+        return "tenant_id" in names and bool(names & {*of_work, *of_people, "reference", "selection"})
 
     functions = set().union(
         *(
@@ -199,6 +209,7 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
                 goals,
                 jobs,
                 journal,
+                memory,
                 questions,
                 receipts,
                 runs,

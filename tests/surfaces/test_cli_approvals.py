@@ -86,8 +86,15 @@ def test_edited_arguments_are_checked_against_the_tool(headway: Shell, asked: As
     assert (edited["state"], edited["arguments"]) == ("approved", {"command": ["echo", "bye"]})
 
 
-def test_always_writes_a_rule_for_this_tenant(headway: Shell, asked: Asked) -> None:
-    headway.ok("approvals", "approve", asked.approval, "--always", "--tenant", "acme")
+def test_always_writes_a_rule_for_this_tenant(headway: Shell, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    always = ("approvals", "approve", asked.approval, "--always", "--tenant", "acme")
+    monkeypatch.setenv("HEADWAY_SANDBOX", "off")
+    assert get_error_line(headway(*always), 4) == (
+        "headway: run_command cannot be allowed always, because there is no sandbox here: HEADWAY_SANDBOX is off. "
+        "Without one, each call needs approval. Install bubblewrap, or write a rule into policy.toml yourself."
+    )
+    monkeypatch.setenv("HEADWAY_SANDBOX", "required")
+    headway.ok(*always)
 
     policy = (headway.folder / ".headway" / "policy.toml").read_text()
     assert policy.splitlines() == [

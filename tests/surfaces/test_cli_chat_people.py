@@ -19,6 +19,7 @@ HINT = "[e]dit the arguments"
 def commander(talker: Shell, model: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """A folder in which `headway chat` may run echo, with a model that calls it."""
     monkeypatch.setenv("HEADWAY_COMMANDS", "echo")
+    monkeypatch.setenv("HEADWAY_SANDBOX", "off")  # so that it needs approval
     monkeypatch.setenv("HEADWAY_WORKSPACE", str(talker.folder))
     model.script = call_then_answer("run_command", ECHO, "All said.")
     return talker
@@ -64,7 +65,12 @@ def test_a_call_is_rejected_with_a_reason(commander: Shell, model: ModelServer) 
     assert "A person rejected this call: whisper it." in model.requests[-1].tool_results[-1].content
 
 
-def test_always_is_remembered_in_the_policy(commander: Shell) -> None:
+def test_always_is_remembered_in_the_policy(commander: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_SANDBOX", "required")
+    policy = commander.folder / ".headway" / "policy.toml"
+    policy.parent.mkdir(exist_ok=True)
+    policy.write_text('[[rule]]\ntool = "run_command"\ndecision = "ask"\n')
+    commander.trust()
     with commander.seated("chat", "Say hello.") as terminal:
         assert terminal.sees(HINT)
         terminal.type("a\n")

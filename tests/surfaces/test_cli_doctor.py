@@ -1,8 +1,10 @@
 """`headway doctor`: shows the active configuration and how to fix problems."""
 
 import json
+import os
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +26,7 @@ def test_a_healthy_installation_lists_its_parts(headway: Shell, database_url: st
 def test_each_check_is_a_line_for_people(headway: Shell) -> None:
     lines = headway.ok("doctor").splitlines()
     assert [line.split()[:2] for line in lines] == [
-        ["✔", name] for name in ("home", "trust", "database", "engine", "model", "operator", "policy")
+        ["✔", name] for name in ("home", "trust", "database", "engine", "model", "operator", "policy", "sandbox")
     ]
 
 
@@ -261,6 +263,7 @@ def list_policy_lines(ran: CommandResult) -> list[str]:
 def test_the_policy_in_force_is_shown_rule_by_rule(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     without = list_policy_lines(headway("doctor"))
     monkeypatch.setenv("HEADWAY_COMMANDS", "echo")
+    monkeypatch.setenv("HEADWAY_SANDBOX", "off")
     path = headway.folder / ".headway" / "policy.toml"
     path.write_text(
         '[[rule]]\ntool = "write_file"\narguments = {path = "secrets/*"}\nrole = "worker"\ndecision = "deny"\n'
@@ -276,6 +279,42 @@ def test_the_policy_in_force_is_shown_rule_by_rule(headway: Shell, monkeypatch: 
         "✔ policy    line 1: deny write_file, path = secrets/*, role = worker",
         "✔ policy    line 7: allow *",
     ]
+
+
+def list_sandbox_lines(ran: CommandResult) -> list[str]:
+    return [line for line in ran.out.splitlines() if line.split()[1] == "sandbox"]
+
+
+def test_the_sandbox_in_force_is_shown_with_the_programs_that_it_lacks(
+    headway: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "programs" / "greet"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("HEADWAY_COMMANDS", "greet")
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("HEADWAY_SANDBOX", "off")
+    without = headway("doctor")
+    monkeypatch.setenv("HEADWAY_SANDBOX", "required")
+    within = headway("doctor")
+    bwrap = program.with_name("bwrap")
+    bwrap.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+    bwrap.chmod(0o755)
+    broken = headway.process("doctor")  # a process finds out once
+
+    assert list_sandbox_lines(without) == [
+        "! sandbox   none: HEADWAY_SANDBOX is off. The programs of agents run as this user, and each call needs approval."
+    ]
+    assert list_sandbox_lines(within) == [
+        "✔ sandbox   bubblewrap: programs see the system read-only and their workspace, without other files",
+        f"! sandbox   greet is {program}, which the sandbox does not show. Add its folder to HEADWAY_SANDBOX_READ.",
+    ]
+    assert list_sandbox_lines(broken) == [
+        "✕ sandbox   none: bubblewrap does not work here: bwrap: No permissions to create new namespace. "
+        "The programs of agents are refused."
+    ]
+    assert (without.code, within.code, broken.code) == (0, 0, 1)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,9 @@ COMMANDS = [
     ["conversation", "list", "--json"],
     ["token", "list"],
     ["token", "list", "--json"],
+    ["memory", "list"],
+    ["memory", "show", "1"],
+    ["memory", "search", "owned", "--json"],
     ["doctor"],
 ]
 GOALS = [
@@ -52,6 +55,7 @@ def assert_harmless(output: str) -> None:
 def fill(headway: Shell) -> None:
     headway.ok("conversation", "new", HOSTILE, "--key", "k")
     headway.ok("token", "new", "--label", HOSTILE)
+    headway.ok("memory", "add", HOSTILE)
     texts = dict.fromkeys(("subject", "description", "completion_criteria", "outcome"), HOSTILE)
     rows = [texts, texts | {"id": 7, "depends_on": [8]}, texts | {"id": 8, "status": "in_progress"}, texts | {"status": "canceled"}]
     headway.ok("todo", "import", "-", "--conversation", "k", stdin=json.dumps(rows))
@@ -98,7 +102,7 @@ def test_no_live_view_of_a_goal_carries_it(headway: Shell) -> None:
 
 def test_no_question_carries_it(headway: Shell) -> None:
     fill(headway)
-    for command in (["todo", "rm", "1"], ["goal", "abandon", "1"]):
+    for command in (["todo", "rm", "1"], ["goal", "abandon", "1"], ["memory", "rm", "1"]):
         output = headway.terminal(*command, question="[y/N]", answer="n\n").out
         assert_harmless(output.replace("\r\n", "\n"))
 

@@ -19,9 +19,9 @@ from tests.surfaces.server_harness import Client, Service
 SUMMARY = {
     *("id", "source", "description", "success_criteria", "evidence", "status", "priority", "replan_count", "plan_no", "pause_kind"),
     *("pause_reason", "run_id", "progress", "cost_usd", "budget_usd", "deadline", "created_at", "updated_at", "ended_at"),
-    *("waiting_for", "checks", "proof"),
+    *("waiting_for", "repository", "checks", "proof", "forked_from"),
 }
-DETAIL = SUMMARY | {"replan_limit", "sub_goals", "experience"}
+DETAIL = SUMMARY | {"changes", "replan_limit", "sub_goals", "experience"}
 HOSTILE = {
     "markup": "<script>alert(1)</script> [red]x[/red] {{7*7}} **bold**",
     "escapes": "ring \a, clear \x1b[2J, title \x1b]0;owned\x07, c1 \x9b31m",
@@ -430,7 +430,7 @@ def test_every_answer_of_goals_is_in_the_document(sqlite_client: Client) -> None
     assert operations == {
         *(("POST", "/v1/goals"), ("GET", "/v1/goals"), ("GET", base)),
         *(("GET", f"{base}/{what}") for what in ("journal", "graph", "why", "receipts")),
-        *(("POST", f"{base}/{what}") for what in ("pause", "resume", "abandon", "decision")),
+        *(("POST", f"{base}/{what}") for what in ("pause", "resume", "abandon", "decision", "fork")),
     }
     for method, path in operations:
         answers = set(paths[path][method.lower()]["responses"])

@@ -108,7 +108,7 @@ def test_a_cursor_that_no_list_gave_out_is_refused(client: Client, cursor: str) 
     client.refused("GET", "/v1/todos", 422, "bad_cursor", params={"cursor": cursor})
 
 
-@pytest.mark.parametrize("name", ["todos", "jobs", "agents", "notices", "goals", "schedules"])
+@pytest.mark.parametrize("name", ["todos", "jobs", "agents", "notices", "goals", "schedules", "memory"])
 def test_every_list_refuses_a_foreign_cursor_in_the_same_words(client: Client, name: str) -> None:
     foreign = CursorCodec("other", ("x",)).encode(("x",))
 
@@ -140,7 +140,7 @@ def test_a_cursor_of_a_longer_list_is_the_end_of_a_shorter_one(client: Client) -
     assert client.ok("GET", "/v1/todos", params={"cursor": "4.1.1", "status": "pending"}) == {"todos": [], "next_cursor": None}
 
 
-@pytest.mark.parametrize("path", ["/v1/todos", "/v1/todos/ready"])
+@pytest.mark.parametrize("path", ["/v1/todos", "/v1/todos/ready", "/v1/memory"])
 def test_a_list_of_a_conversation_that_is_not_there_is_not_an_empty_list(client: Client, path: str) -> None:
     client.refused("GET", path, 404, "not_found", params={"conversation_id": 10**15})
 

@@ -23,6 +23,7 @@ PAGES = (
     "/approvals",
     "/approvals/{approval_id}",
     "/questions/{question_id}",
+    "/memory",
     "/operations",
     "/static/{build}/{name}",
     "/login",

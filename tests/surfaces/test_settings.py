@@ -101,6 +101,10 @@ AGENTS = {
     "restart_stagger_s": 2.0,
     "http_allow": (),
     "commands": (),
+    "sandbox": "auto",
+    "sandbox_read": (),
+    "sandbox_memory_mib": 2048,
+    "sandbox_processes": 256,
 }
 
 
@@ -118,6 +122,10 @@ def agent_settings(chosen: settings.Settings) -> dict[str, object]:
         "agent_depth": limits.depth,
         "retry_delay_s": limits.retry_delay_ms / 1000,
         "retry_after_max_s": limits.retry_after_max_ms / 1000,
+        "sandbox": chosen.sandbox.mode,
+        "sandbox_read": chosen.sandbox.readable,
+        "sandbox_memory_mib": chosen.sandbox.memory / 2**20,
+        "sandbox_processes": chosen.sandbox.processes,
     }
 
 
@@ -147,6 +155,9 @@ def test_the_defaults_of_agents(headway: Shell) -> None:
         ("budget_usd", "0", 0.0),
         ("http_allow", " example.com , *.example.org,, ", ("example.com", "*.example.org")),
         ("commands", "ls,git", ("ls", "git")),
+        ("sandbox_read", "/opt/node/, /srv", ("/opt/node", "/srv")),
+        ("sandbox_memory_mib", "512", 512),
+        ("sandbox_processes", "9", 9),
     ],
 )
 def test_every_setting_of_agents_comes_from_the_file_and_the_environment(

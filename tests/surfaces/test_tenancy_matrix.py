@@ -43,6 +43,7 @@ UNKNOWN = Ids(
     plan_item="7d444840-9dc0-11d1-b245-5ffdce74fad4",
     approval=888_888_888_888_886,
     question=888_888_888_888_887,
+    memory=888_888_888_888_888,
 )
 VARYING_HEADERS = ("date", "x-request-id", "ratelimit-remaining", "content-length")
 
@@ -61,8 +62,10 @@ PATHS: dict[str, Callable[[Ids], object]] = {
     "goal_id": lambda ids: ids.goal,
     "approval_id": lambda ids: ids.approval,
     "question_id": lambda ids: ids.question,
+    "entry_id": lambda ids: ids.memory,
     "conversation_id": lambda ids: ids.conversation,
     "turn_id": lambda ids: ids.turn,
+    "other": lambda ids: ids.turn,
     "job_id": lambda ids: ids.job,
     "run_id": lambda ids: ids.job,
     "name": lambda ids: ids.schedule,
@@ -76,7 +79,8 @@ QUERIES: dict[str, Callable[[Ids], object]] = {
     "lease_token": lambda ids: ids.lease,
     "force": lambda _ids: "true",
 }
-NO_ID_QUERIES = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait"}  # filters on the caller's own rows
+# Filters on the caller's own rows.
+NO_ID_QUERIES = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait", "q", "kind"}
 HELLO = [{"role": "user", "content": "hello"}]
 BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/todos"): lambda ids: [
@@ -104,6 +108,9 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ],
     ("POST", "/v1/turns/{turn_id}/messages"): lambda ids: [{"content": "hello"}],
     ("POST", "/v1/agents/{run_id}/messages"): lambda ids: [{"content": "hello"}],
+    ("POST", "/v1/turns/{turn_id}/fork"): lambda ids: [{"at": 0}, {"at": 1, "message": "x", "live": True}],
+    ("POST", "/v1/conversations/{conversation_id}/fork"): lambda ids: [{"at": 1}],
+    ("POST", "/v1/goals/{goal_id}/fork"): lambda ids: [{"at": 1}],
     ("POST", "/v1/goals/{goal_id}/decision"): lambda ids: [{"action": "abandon"}, {"action": "replan", "note": "x"}],
     ("POST", "/v1/approvals/{approval_id}"): lambda ids: [
         {"decision": "approve"},
@@ -111,6 +118,8 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
         {"decision": "reject", "reason": "x"},
     ],
     ("POST", "/v1/questions/{question_id}"): lambda ids: [{"answer": "blue"}],
+    ("POST", "/v1/memory"): lambda ids: [{"text": "x", "conversation_id": ids.conversation}],
+    ("PATCH", "/v1/memory/{entry_id}"): lambda ids: [{"text": "x"}, {"kind": "x", "revision": 7}, {}],
     ("PUT", "/v1/schedules/{name}"): lambda ids: [
         {"every_s": 60, "message": {"conversation_id": ids.conversation, "content": "go"}},
         {"every_s": 60, "tool": {"name": "now", "conversation_id": ids.conversation}},
@@ -351,6 +360,12 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "approvals show": lambda ids: [[f"{ids.approval}"]],
     "questions answer": lambda ids: [[f"{ids.question}", "blue"]],
     "questions show": lambda ids: [[f"{ids.question}"]],
+    "memory add": lambda ids: conversation_flags(ids, "x"),
+    "memory edit": lambda ids: [[f"{ids.memory}", "--text", "x"]],
+    "memory list": conversation_flags,
+    "memory rm": lambda ids: [[f"{ids.memory}", "--yes"]],
+    "memory search": lambda ids: conversation_flags(ids, "door"),
+    "memory show": lambda ids: [[f"{ids.memory}"]],
     "agents cancel": lambda ids: [[ids.job]],
     "agents list": lambda ids: [["--turn", ids.turn], ["--goal", f"{ids.goal}"]],
     "agents show": lambda ids: [[ids.job]],
@@ -365,13 +380,22 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "schedule run": lambda ids: [[ids.schedule]],
     "chat": lambda ids: conversation_flags(ids, "hello"),
     "mcp": lambda ids: [["--turn", ids.turn], *conversation_flags(ids)],
+    "eval record": lambda ids: [[ids.turn, "--suite", "/nonexistent/cases.toml"]],
     "turn cancel": lambda ids: [[ids.turn]],
+    "turn show": lambda ids: [[ids.turn]],
+    "turn fork": lambda ids: [[ids.turn, "--at", "0"]],
+    "turn diff": lambda ids: [[ids.turn, ids.turn]],
+    "conversation show": lambda ids: [[f"{ids.conversation}"]],
+    "conversation fork": lambda ids: [[f"{ids.conversation}", "--at", "1"]],
+    "goal fork": lambda ids: [[f"{ids.goal}", "--at", "1"]],
     "turn send": lambda ids: [[ids.turn, "hello"]],
+    "why": lambda ids: [["todo", f"{ids.todo}"], ["turn", ids.turn], [f"goal:{ids.goal}"], [ids.job], [ids.turn]],
     "agents send": lambda ids: [[ids.job, "hello"]],
 }
 NO_ID_COMMANDS = {
     *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
     *("token list", "token new", "jobs list", "schedule list", "costs", "halt", "unhalt", "doctor", "serve", "worker", "demo"),
+    "eval run",
     *("approvals list", "questions list", "tools list", "tools call", "completion", "trust"),
 }
 

@@ -2,13 +2,13 @@
 
 from typing import Any, NamedTuple
 
-from headway.actions import goals, halts, journal
+from headway.actions import goals, halts, journal, runs
 from headway.actions.people import waiting
 from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import NotFound
 from headway.ledger.goal import Goal, GoalLimits, GoalStatus, JournalEntry, PauseKind, SubGoal, list_ready
-from headway.ledger.graph_layout import compute_layout
+from headway.ledger.graphs.graph_layout import compute_layout
 from headway.ledger.job import LEASE_MS, NEVER
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store
@@ -45,10 +45,17 @@ def show(tx: Transaction, tenant_id: int, goal_id: int, limits: GoalLimits = DEF
     return {
         **journal.build_summary(*goal_and_cost),
         "waiting_for": waiting.find_by_goal(tx, tenant_id).get(goal_id),
+        "changes": find_changes(tx, goal_and_cost[0]),
         "replan_limit": limits.replans,
         "sub_goals": [sub_goal.as_json() for sub_goal in goal_store.list_sub_goals(tx, tenant_id, goal_id)],
         "experience": [experience.as_json() for experience in goal_store.list_experience(tx, tenant_id)],
     }
+
+
+def find_changes(tx: Transaction, goal: Goal) -> dict[str, Any] | None:
+    """Return what the goal's agents changed in its repository."""
+    run = run_store.find(tx, goal.tenant_id, goal.run_id) if goal.repository and goal.run_id else None
+    return runs.load_changes(tx, run) if run else None
 
 
 def build_graph(tx: Transaction, tenant_id: int, goal_id: int) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from headway.storage.transaction import Transaction
 JOB_KIND = "goal"  # the kind of a goal's job
 OPEN_GOALS_LIMIT = 1_000  # per tenant
 DESCRIPTION_LIMIT = 10_000
+REPOSITORY_LIMIT = 1_000
 LOWEST_PRIORITY = 1_000
 DEFAULT_PRIORITY = 50
 DEFAULT_LIMITS = Limits()
@@ -32,6 +33,7 @@ class NewGoal(NamedTuple):
     priority: int = DEFAULT_PRIORITY
     budget: int = 0
     deadline_at: int = 0
+    repository: str = ""  # a path inside the tenant's workspace, which the caller has checked
     checks: str = ""  # JSON: what must hold at its end
 
 
@@ -66,6 +68,9 @@ def validate(new_goal: NewGoal) -> NewGoal:
     if not 0 <= new_goal.priority <= LOWEST_PRIORITY:
         raise Invalid(f"priority must be between 0 (highest) and {LOWEST_PRIORITY:,}.")
     criteria = text.check_text(new_goal.success_criteria.strip(), "success_criteria", DESCRIPTION_LIMIT)
+    repository = text.check_text(new_goal.repository, "repository", REPOSITORY_LIMIT)
+    if repository.startswith("/") or ".." in repository.split("/"):
+        raise Invalid("repository must be a path inside the workspace.")
     return new_goal._replace(description=description, success_criteria=criteria)
 
 
@@ -98,6 +103,7 @@ def insert(tx: Transaction, tenant_id: int, new_goal: NewGoal, source: GoalSourc
             created_at=tx.now,
             updated_at=tx.now,
             ended_at=0,
+            repository=new_goal.repository,
             checks=new_goal.checks,
             proof="unproven" if new_goal.checks else "none",
         ),
@@ -123,11 +129,18 @@ def begin(tx: Transaction, goal: Goal, limits: Limits) -> Goal:
         updated_at=tx.now,
         limit=limits.sub_agent_iterations,
         goal_id=goal.id,
+        repository=goal.repository,
     )
     run_store.insert(tx, run)
     enqueue(tx, goal, run.id, limits)
     runs.emit_changed(tx, run)
     return save(tx, goal._replace(run_id=run.id))
+
+
+def set_repository(tx: Transaction, goal: Goal, run: Run, repository: str) -> None:
+    """Let a goal that has no plan yet, and names no repository, use the one that its main agent's role names."""
+    runs.set_repository(tx, run, repository)
+    save(tx, goal._replace(repository=repository))
 
 
 def enqueue(tx: Transaction, goal: Goal, run_id: str, limits: Limits) -> None:

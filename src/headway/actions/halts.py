@@ -48,4 +48,4 @@ def check(tx: Transaction) -> None:
 def emit_to_all_tenants(tx: Transaction, kind: str, halt: Halt) -> None:
     """Emit the event to every tenant."""
     for tenant in tenant_store.list_all(tx):
-        tx.emit(Event(tenant.id, kind, encode_json({"why": halt.why, "since": halt.since // 1000})))
+        tx.emit(Event(tenant.id, kind, encode_json({"why": halt.why, "since": halt.since // 1000}), subject="halt"))

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 from headway.actions import conversations
 from headway.actions.todos import make_uuid
 from headway.actions.turn_state import emit_queue_at_commit
-from headway.ledger import checklist, graph, text
+from headway.ledger import checklist, text
 from headway.ledger.check import Author
 from headway.ledger.errors import BadDocument, Invalid
 from headway.ledger.events import build_todo_event
+from headway.ledger.graphs import graph
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.tenancy import Turn
 from headway.ledger.text import MAX_INTEGER
@@ -250,6 +251,7 @@ def import_entries(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) 
                 todo_store.reserve_positions(tx, tenant_id, restored_todo, restored_todo.position)
         stored.append((entry, restored_todo))
     added = []
+    tx.actor = f"import by {tx.actor}" if tx.actor else "import"
     for entry, todo in stored:
         waits_for = tuple(sorted(ids[number] for number in entry.draft.depends_on))
         if waits_for:

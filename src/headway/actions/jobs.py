@@ -127,7 +127,7 @@ def fail_permanently(tx: Transaction, job: Job, error: str) -> Job:
 
 def mark_dead(tx: Transaction, job: Job) -> Job:
     job = move(tx, job, "dead")
-    tx.emit(Event(job.tenant_id, "job_dead", encode_json({"job": job.as_json()})))
+    tx.emit(Event(job.tenant_id, "job_dead", encode_json({"job": job.as_json()}), subject=f"job:{job.id}"))
     return job
 
 

@@ -18,7 +18,7 @@ def append(tx: Transaction, tenant_id: int, goal_id: int, kind: str, data: dict[
 
 def emit_entry(tx: Transaction, tenant_id: int, goal_id: int, entry: JournalEntry) -> None:
     document = join_json(n=entry.n, kind=f'"{entry.kind}"', data=entry.data, at=entry.at // 1000)
-    tx.emit(Event(tenant_id, "journal_appended", join_json(goal_id=goal_id, entry=document)))
+    tx.emit(Event(tenant_id, "journal_appended", join_json(goal_id=goal_id, entry=document), subject=f"goal:{goal_id}"))
 
 
 def emit_goal_at_commit(tx: Transaction, tenant_id: int, goal_id: int) -> None:
@@ -49,9 +49,11 @@ def build_summary(goal: Goal, cost: int) -> dict[str, Any]:
         "pause_kind": goal.pause_kind or None,
         "pause_reason": goal.pause_reason or None,
         "run_id": goal.run_id,
+        "forked_from": {"goal_id": goal.forked_from, "at": goal.fork_at} if goal.forked_from else None,
         "progress": goal.progress,
         "cost_usd": to_dollars(cost),
         "budget_usd": to_dollars(goal.budget) if goal.budget else None,
+        "repository": goal.repository or None,
         "deadline": goal.deadline_at // 1000,
         "created_at": goal.created_at // 1000,
         "updated_at": goal.updated_at // 1000,

@@ -16,6 +16,7 @@ from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
 JOB_KIND = "agent"  # the kind of a sub-agent's job
+WORKTREE_KIND = "worktree"  # the kind of a job that cleans up after a run that worked in a repository
 CANCELED_END = RunEnd("canceled", error="It was canceled.")
 
 
@@ -27,8 +28,9 @@ def begin_child(
     limit: int,
     attempts: int = MAX_ATTEMPTS,
     sub_goal_id: int | None = None,
+    repository: str = "",
 ) -> Run:
-    """Create a sub-agent, queued. The sub-agents of one parent share a number of slots."""
+    """Create a sub-agent, queued. The sub-agents of one parent share a number of slots, and its repository unless one is given."""
     child = Run(
         id=str(uuid4()),
         tenant_id=parent.tenant_id,
@@ -44,6 +46,8 @@ def begin_child(
         limit=limit,
         goal_id=parent.goal_id,
         sub_goal_id=sub_goal_id or parent.sub_goal_id,
+        repository=repository or parent.repository,
+        replays=parent.replays,
     )
     run_store.insert(tx, child)
     payload = {"run_id": child.id, "role": role, "task": task[: text.SUBJECT_LIMIT]}
@@ -63,8 +67,41 @@ def end_child(tx: Transaction, run: Run, end: RunEnd) -> Run:
     if run.parent_run_id:
         jobs.wake(tx, run.tenant_id, run.parent_run_id)
     emit_changed(tx, run)
-    sub_goals.end_with_run(tx, run, result)
+    if run.repository:
+        create_cleanup(tx, run)
+    sub_goals.end_with_run(tx, run, {**result, "changes": decode_changes(run)} if run.changes else result)
     return run
+
+
+def set_repository(tx: Transaction, run: Run, repository: str) -> Run:
+    """Let a run that has not begun work in the repository that its role names."""
+    run = run._replace(repository=repository)
+    run_store.save_repository(tx, run)
+    return run
+
+
+def create_cleanup(tx: Transaction, run: Run) -> None:
+    """Create the job that commits what the run left uncommitted and removes what is no longer needed."""
+    jobs.create(tx, run.tenant_id, WORKTREE_KIND, {"run_id": run.id}, family=run.id)
+
+
+def save_changes(tx: Transaction, run: Run, changes: dict[str, Any], diff: str) -> Run:
+    """Store what the run changed in its repository."""
+    run = run._replace(changes=encode_json(changes))
+    run_store.save_changes(tx, run, diff)
+    return run
+
+
+def decode_changes(run: Run) -> dict[str, Any] | None:
+    """Return what the run changed in its repository, without the diff; None if it has no repository or has not ended."""
+    changes: dict[str, Any] | None = json.loads(run.changes) if run.changes else None
+    return changes
+
+
+def load_changes(tx: Transaction, run: Run) -> dict[str, Any] | None:
+    """Return what the run changed in its repository, with the diff."""
+    changes = decode_changes(run)
+    return {**changes, "diff": run_store.find_diff(tx, run.tenant_id, run.id)} if changes else None
 
 
 def revive(tx: Transaction, run: Run) -> None:
@@ -175,15 +212,17 @@ def emit_delay(tx: Transaction, run: Run, job: Job, reason: str) -> None:
     tx.emit(Event(run.tenant_id, "turn_delayed", encode_json(data), run.conversation_id, run.turn_id))
 
 
-def build_result(run: Run) -> dict[str, Any]:
+def build_result(tx: Transaction, run: Run) -> dict[str, Any]:
     """Return a sub-agent's result as its parent receives it. An unfinished one has the status `running`."""
     if not run.ended:
         return {"run_id": run.id, "status": "running"}
-    return {"run_id": run.id, **json.loads(run.result or "{}")}
+    result = {"run_id": run.id, **json.loads(run.result or "{}")}
+    return {**result, "changes": load_changes(tx, run)} if run.changes else result
 
 
 def show(tx: Transaction, run: Run) -> dict[str, Any]:
-    return as_json(run, jobs.retry_times(tx, run.tenant_id, [run.id]).get(run.id, 0))
+    document = as_json(run, jobs.retry_times(tx, run.tenant_id, [run.id]).get(run.id, 0))
+    return {**document, "changes": load_changes(tx, run)} if run.changes else document
 
 
 def as_json(run: Run, retry_at: int = 0) -> dict[str, Any]:
@@ -202,6 +241,7 @@ def as_json(run: Run, retry_at: int = 0) -> dict[str, Any]:
         "result": json.loads(run.result or "null") if structured else run.result,
         "iterations": run.iterations,
         "limit": run.limit,
+        "changes": decode_changes(run),
         "cost_usd": to_dollars(run.cost),
         "retry_at": retry_at,
         "created_at": run.created_at // 1000,

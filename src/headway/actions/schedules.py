@@ -20,7 +20,7 @@ from headway.ledger.schedule import Schedule
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import schedules as schedule_store
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, act_as
 
 log = logging.getLogger("headway.schedules")
 
@@ -182,7 +182,11 @@ def is_running(tx: Transaction, schedule: Schedule) -> bool:
 
 def start_work(tx: Transaction, schedule: Schedule, limits: Limits) -> str:
     """Start the scheduled work and return the id of its job."""
-    work = json.loads(schedule.work)
+    with act_as(tx, f"schedule {schedule.name}"):
+        return start_parsed_work(tx, schedule, json.loads(schedule.work), limits)
+
+
+def start_parsed_work(tx: Transaction, schedule: Schedule, work: dict[str, Any], limits: Limits) -> str:
     if "goal" in work:
         job_id = goals.add(tx, schedule.tenant_id, NewGoal(**work["goal"]), limits).run_id
         assert job_id is not None
@@ -203,7 +207,9 @@ def save(tx: Transaction, schedule: Schedule) -> Schedule:
 
 
 def emit_changed(tx: Transaction, schedule: Schedule, change: str = "updated") -> None:
-    tx.emit(Event(schedule.tenant_id, "schedule_changed", encode_json({"change": change, "schedule": schedule.as_json()})))
+    data = encode_json({"change": change, "schedule": schedule.as_json()})
+    subject = f"job:{schedule.last_job}" if schedule.last_job else None  # the last work that it started
+    tx.emit(Event(schedule.tenant_id, "schedule_changed", data, subject=subject))
 
 
 # Timing

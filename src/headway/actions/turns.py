@@ -49,10 +49,11 @@ class TurnReport(NamedTuple):
     id: str
     conversation_id: int
     status: TurnStatus
-    outcome: str | None  # drained, answered, incomplete, limit, filtered
+    outcome: str | None  # drained, answered, incomplete, limit, filtered, needs_live
     answer: str
     plan: tuple[Todo, ...]
     usage: Usage
+    changes: dict[str, Any] | None = None  # what it changed in its repository, if it worked in one
 
 
 def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRequest) -> Run:
@@ -118,7 +119,8 @@ def append_message(tx: Transaction, run: Run, role: str, content: str, attachmen
 def emit_event(tx: Transaction, run: Run, kind: str, data: dict[str, Any], **encoded: str) -> None:
     """Emit an event of the run's turn or goal. `encoded` holds members that are JSON already."""
     owner = {"turn_id": run.turn_id} if run.goal_id is None else {"turn_id": None, "goal_id": run.goal_id}
-    tx.emit(Event(run.tenant_id, kind, encode_json({**owner, **data}, **encoded), run.conversation_id, run.turn_id))
+    subject = None if run.goal_id is None else f"goal:{run.goal_id}"
+    tx.emit(Event(run.tenant_id, kind, encode_json({**owner, **data}, **encoded), run.conversation_id, run.turn_id, subject))
 
 
 def emit_after_list(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:
@@ -144,7 +146,8 @@ def finish(tx: Transaction, run: Run, outcome: TurnOutcome, answer: str) -> Run:
     append_message(tx, run, "assistant", answer)
     incomplete = list_incomplete(tx, run.tenant_id, run.turn_id)
     run = end(tx, run, "completed", "finished", outcome, answer)
-    emit_after_list(tx, run, "turn_finished", {"outcome": outcome, "incomplete": incomplete})
+    changes = {"changes": runs.decode_changes(run)} if run.changes else {}
+    emit_after_list(tx, run, "turn_finished", {"outcome": outcome, "incomplete": incomplete, **changes})
     return run
 
 
@@ -182,6 +185,8 @@ def end(tx: Transaction, run: Run, status: RunStatus, turn_status: TurnStatus, o
     run_store.save(tx, run)
     conversation_store.save_turn(tx, run.tenant_id, turn._replace(status=turn_status, outcome=outcome, ended_at=tx.now))
     jobs.close(tx, run.tenant_id, run.id, status, result or "")
+    if run.repository and status != "completed":
+        runs.create_cleanup(tx, run)
     return run
 
 
@@ -249,8 +254,10 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
         "resubmissions": run.resubmissions if run else 0,
         "outcome": turn.outcome,
         "incomplete": list_incomplete(tx, tenant_id, turn.id),
+        "forked_from": {"turn_id": turn.forked_from, "at": turn.fork_at} if turn.forked_from else None,
         "retry_at": jobs.retry_times(tx, tenant_id, [run.id]).get(run.id, 0) if run else 0,
         "usage": spending.get_turn_usage(tx, tenant_id, turn.id)._asdict(),
+        "changes": runs.load_changes(tx, run) if run else None,
         "started_at": turn.started_at // 1000,
         "ended_at": turn.ended_at // 1000,
     }
@@ -265,7 +272,8 @@ def get_report(tx: Transaction, tenant_id: int, turn_id: str) -> TurnReport:
         raise TurnFailed(result)
     plan = tuple(todo_store.list_by_turn(tx, tenant_id, turn_id))
     usage = spending.get_turn_usage(tx, tenant_id, turn_id)
-    return TurnReport(turn.id, turn.conversation_id, turn.status, turn.outcome, result, plan, usage)
+    changes = runs.load_changes(tx, run) if run else None
+    return TurnReport(turn.id, turn.conversation_id, turn.status, turn.outcome, result, plan, usage, changes)
 
 
 def list_messages(

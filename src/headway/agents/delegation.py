@@ -45,7 +45,10 @@ def start_sub_agent(tx: Transaction, parent: Run, assignment: Assignment, limits
     """Start a sub-agent whose transcript holds only the delegation envelope, its task and the context it was given."""
     context = assignment.render_context()
     task = text.check_text(assignment.task, "task")
-    child = runs.begin_child(tx, parent, assignment.role.name, task, limits.sub_agent_iterations, limits.attempts, sub_goal_id)
+    role = assignment.role
+    child = runs.begin_child(
+        tx, parent, role.name, task, limits.sub_agent_iterations, limits.attempts, sub_goal_id, role.repository
+    )
     escaped = escape_frames(task)
     parts = [render_envelope(tx, parent, child, limits), escaped, *([f"Context:\n{escape_frames(context)}"] if context else [])]
     opening = build_runtime_message("\n\n".join(parts), {"task": escaped})
@@ -74,10 +77,20 @@ def render_envelope(tx: Transaction, parent: Run, child: Run, limits: Limits) ->
         f"Original request: {format_inline(get_original_request(tx, parent), REQUEST_LIMIT)}",
         f"Delegated by: {format_inline(parent.role)}",
         f"Pipeline depth: {child.depth}/{limits.depth}",
+        *describe_repository(child),
         *(tx.try_read(lambda tx: render_memories(tx, scope)) or []),
         *(tx.try_read(lambda tx: render_open_todos(tx, scope)) or []),
     ]
     return format_frame("DELEGATION CONTEXT", lines, "END DELEGATION CONTEXT")
+
+
+def describe_repository(child: Run) -> list[str]:
+    """Say how work in a repository is delivered, if the sub-agent works in one."""
+    if not child.repository:
+        return []
+    from headway.agents.repositories.places import get_branch  # noqa: PLC0415  most runs have none
+
+    return [f"Repository: your workspace is your own branch of it, {get_branch(child)}. What you change is committed when you end."]
 
 
 def get_original_request(tx: Transaction, parent: Run) -> str:

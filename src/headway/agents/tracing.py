@@ -1,10 +1,11 @@
 """OpenTelemetry spans for agent runs, following the semantic conventions for generative AI. Without an exporter there is no cost.
 
 Spans nest by context: a run contains its plan, which contains model and tool calls. The trace id is derived from the turn's id, so
-that a turn forms one trace even if several processes worked on it. Spans never contain message content.
+that a turn forms one trace even if several processes worked on it. Spans contain no message content, unless the tracer captures it:
+`trace_content` then describes it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from hashlib import blake2b
@@ -12,11 +13,14 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from headway.ledger.errors import SettingsError
+from headway.ledger.redaction import Redactor
 from headway.ledger.run import Run
 from headway.storage.stores.spending import ModelCall
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
+    from pydantic_ai.messages import ModelResponse
+    from pydantic_ai.settings import ModelSettings
 
 EXPORTER_GROUP: Final = "opentelemetry_traces_exporter"  # entry point group in which exporters register
 # OpenTelemetry's provider names, where they differ from pydantic-ai's.
@@ -27,17 +31,25 @@ PROVIDERS: Final = {
     "google-gla": "gcp.gemini",
     "google-vertex": "gcp.vertex_ai",
     "bedrock": "aws.bedrock",
+    "google-cloud": "gcp.vertex_ai",
+    "azure": "azure.ai.openai",
     "mistral": "mistral_ai",
     "grok": "x_ai",
+    "xai": "x_ai",
 }
+# The parameters of a request that have an attribute.
+REQUEST_PARAMETERS: Final = ("max_tokens", "temperature", "top_p", "seed", "frequency_penalty", "presence_penalty")
 
-Attributes = Mapping[str, str | int]
+Attributes = Mapping[str, str | int | float | bool | Sequence[str]]
 SetAttributes = Callable[[Attributes], None]  # sets attributes on an open span
 
-trace_name: ContextVar[str] = ContextVar("trace_of", default="")
+traced_run: ContextVar[Run | None] = ContextVar("traced_run", default=None)
 
 
 class Tracer(Protocol):
+    captures_content: bool  # whether spans contain messages, arguments and results
+    redact: Redactor  # removes secrets from them
+
     def span(self, operation: str, subject: str, attributes: Attributes) -> AbstractContextManager[SetAttributes]: ...
 
     def close(self) -> None: ...
@@ -45,6 +57,9 @@ class Tracer(Protocol):
 
 class NullTracer:
     """A tracer that does nothing, for installations without an exporter."""
+
+    captures_content = False
+    redact = Redactor()
 
     def span(self, _operation: str, _subject: str, _attributes: Attributes) -> AbstractContextManager[SetAttributes]:
         return nullcontext(ignore_attributes)
@@ -60,7 +75,9 @@ def ignore_attributes(_attributes: Attributes) -> None:
 class ExportingTracer:
     """A tracer that exports spans in the background."""
 
-    def __init__(self, exporter: "SpanExporter") -> None:
+    def __init__(self, exporter: "SpanExporter", *, captures_content: bool = False, redact: Redactor | None = None) -> None:
+        self.captures_content = captures_content
+        self.redact = redact or Redactor()
         # Imported here, because OpenTelemetry is an optional dependency.
         from opentelemetry.sdk.resources import SERVICE_NAME, Resource  # noqa: PLC0415
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
@@ -69,7 +86,8 @@ class ExportingTracer:
 
         class TurnIds(RandomIdGenerator):
             def generate_trace_id(self) -> int:
-                return to_trace_id(trace_name.get()) or super().generate_trace_id()
+                run = traced_run.get()
+                return to_trace_id(run.turn_id or run.id) if run else super().generate_trace_id()
 
         resource = Resource.create()
         if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
@@ -83,7 +101,8 @@ class ExportingTracer:
         from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415
 
         kind = SpanKind.CLIENT if operation == "chat" else SpanKind.INTERNAL
-        initial_attributes = {"gen_ai.operation.name": operation, **attributes}
+        run = traced_run.get()
+        initial_attributes = {"gen_ai.operation.name": operation, **(to_run_attributes(run) if run else {}), **attributes}
         with self.tracer.start_as_current_span(
             f"{operation} {subject}",
             kind=kind,
@@ -110,16 +129,16 @@ class ExportingTracer:
 
 def to_trace_id(name: str) -> int:
     """Derive a trace id from a name. It is deterministic, and uniformly distributed as samplers expect."""
-    return int.from_bytes(blake2b(name.encode(), digest_size=16).digest()) if name else 0
+    return int.from_bytes(blake2b(name.encode(), digest_size=16).digest())
 
 
-def build_tracer(name: str) -> Tracer:
+def build_tracer(name: str, redact: Redactor | None = None, *, captures_content: bool = False) -> Tracer:
     """Build a tracer for the named exporter, or one that does nothing if the name is empty."""
     if not name:
         return NullTracer()
     for entry_point in entry_points(group=EXPORTER_GROUP, name=name):
         try:
-            return ExportingTracer(entry_point.load()())
+            return ExportingTracer(entry_point.load()(), captures_content=captures_content, redact=redact)
         except ImportError:
             break
     raise SettingsError(f"The trace exporter {name[:60]!r} is not installed: pip install 'headway[otel]'.")
@@ -129,36 +148,51 @@ def build_tracer(name: str) -> Tracer:
 
 
 @contextmanager
-def trace_run(tracer: Tracer, run: Run) -> Iterator[None]:
-    token = trace_name.set(run.turn_id or run.id)
+def trace_run(tracer: Tracer, run: Run, model: str) -> Iterator[SetAttributes]:
+    """Trace a run as an agent's invocation. `model` is the name of the model that it asks."""
+    token = traced_run.set(run)
     try:
-        with tracer.span("invoke_agent", run.role, to_run_attributes(run)):
-            yield
+        with tracer.span("invoke_agent", run.role, to_model_attributes(model)) as note:
+            yield note
     finally:
-        trace_name.reset(token)
+        traced_run.reset(token)
 
 
 def trace_plan(tracer: Tracer, run: Run) -> AbstractContextManager[SetAttributes]:
-    return tracer.span("plan", run.role, to_run_attributes(run))
+    return tracer.span("plan", run.role, {"openinference.span.kind": "CHAIN"})  # Phoenix does not know the operation
 
 
 def to_plan_attributes(total: int, remaining: int) -> Attributes:
     return {"headway.plan.total": total, "headway.plan.remaining": remaining}
 
 
-def trace_model_call(tracer: Tracer, name: str) -> AbstractContextManager[SetAttributes]:
+def trace_model_call(tracer: Tracer, name: str, settings: "ModelSettings") -> AbstractContextManager[SetAttributes]:
+    parameters = {f"gen_ai.request.{key}": settings[key] for key in REQUEST_PARAMETERS if settings.get(key) is not None}
+    attributes = {**to_model_attributes(name), "gen_ai.request.stream": True, **parameters}
+    return tracer.span("chat", str(attributes["gen_ai.request.model"]), attributes)
+
+
+def to_model_attributes(name: str) -> Attributes:
     provider, _, model = name.partition(":")
-    attributes = {"gen_ai.provider.name": PROVIDERS.get(provider, provider), "gen_ai.request.model": model or name}
-    return tracer.span("chat", model or name, attributes)
+    return {"gen_ai.provider.name": PROVIDERS.get(provider, provider), "gen_ai.request.model": model or name}
 
 
-def to_usage_attributes(call: ModelCall) -> Attributes:
-    return {
+def to_answer_attributes(response: "ModelResponse", call: ModelCall) -> Attributes:
+    attributes: dict[str, str | int | Sequence[str]] = {
         "gen_ai.usage.input_tokens": call.input_tokens,
         "gen_ai.usage.output_tokens": call.output_tokens,
         "gen_ai.usage.cache_read.input_tokens": call.cached_tokens,
         "gen_ai.usage.cache_creation.input_tokens": call.cache_write_tokens,
     }
+    if reasoning := response.usage.details.get("reasoning_tokens"):
+        attributes["gen_ai.usage.reasoning.output_tokens"] = reasoning
+    if response.model_name:
+        attributes["gen_ai.response.model"] = response.model_name
+    if response.provider_response_id:
+        attributes["gen_ai.response.id"] = response.provider_response_id
+    if response.finish_reason:
+        attributes["gen_ai.response.finish_reasons"] = [response.finish_reason]
+    return attributes
 
 
 def trace_tool_call(tracer: Tracer, name: str, call_id: str) -> AbstractContextManager[SetAttributes]:
@@ -171,9 +205,12 @@ def to_result_attributes(*, is_error: bool) -> Attributes:
 
 
 def to_run_attributes(run: Run) -> Attributes:
+    """Return the attributes that every span of a run has. Langfuse and Phoenix group traces by `session.id`."""
     attributes: dict[str, Any] = {"gen_ai.agent.name": run.role, "gen_ai.agent.id": run.id, "headway.tenant.id": run.tenant_id}
     if run.conversation_id:
-        attributes["gen_ai.conversation.id"] = str(run.conversation_id)
+        attributes["gen_ai.conversation.id"] = attributes["session.id"] = str(run.conversation_id)
     if run.turn_id:
         attributes["headway.turn.id"] = run.turn_id
+    if run.goal_id is not None:
+        attributes["headway.goal.id"] = run.goal_id
     return attributes

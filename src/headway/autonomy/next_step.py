@@ -10,10 +10,11 @@ from headway.actions.proof import goal_proof
 from headway.agents.checks.kinds import NO_SANDBOX
 from headway.agents.checks.runner import CheckSubject
 from headway.agents.delegation import Assignment, start_sub_agent
+from headway.agents.loop.calls import proofs, replay
 from headway.agents.loop.structured import FormResult
 from headway.agents.transcripts import transcript
 from headway.autonomy import check_ins, evaluator, planner, prompts, resumption
-from headway.autonomy.pursuit_step import AskQuestion, PursuitStep, Rest, RunGoalChecks, WorkInline
+from headway.autonomy.pursuit_step import AskQuestion, CommitWork, PursuitStep, Rest, RunGoalChecks, WorkInline
 from headway.ledger.check import ReceiptDraft, decode_checks
 from headway.ledger.errors import Invalid
 from headway.ledger.goal import Goal, SubGoal, find_replan_reason, has_replan_reason
@@ -25,7 +26,7 @@ from headway.storage.stores import runs as run_store
 REASON_LIMIT: Final = 1_000
 
 
-def advance(step: PursuitStep) -> AskQuestion | RunGoalChecks | WorkInline | Rest | None:
+def advance(step: PursuitStep) -> AskQuestion | RunGoalChecks | WorkInline | CommitWork | Rest | None:
     if step.goal.status == "paused" and not step.is_out_of_budget:
         return Rest()
     for check in CHECKS:
@@ -40,7 +41,7 @@ class Clear(NamedTuple):
 
 
 CLEAR: Final = Clear()
-CheckResult = AskQuestion | RunGoalChecks | WorkInline | Rest | Clear | None
+CheckResult = AskQuestion | RunGoalChecks | WorkInline | CommitWork | Rest | Clear | None
 
 
 def enforce_bounds(step: PursuitStep) -> CheckResult:
@@ -87,6 +88,9 @@ def evaluate_by_metrics(step: PursuitStep) -> CheckResult:
 
 def ensure_plan(step: PursuitStep) -> CheckResult:
     goal = step.goal
+    if goal.plan_no == 0 and not goal.repository and (repository := step.runtime.roles.find(step.run.role).repository):
+        goals.set_repository(step.tx, goal, step.run, repository)
+        return None
     if goal.plan_no == 0:
         return AskQuestion(planner.build_plan_question(goal, step.workforce, step.experience()), apply_plan)
     why = find_replan_reason(goal, step.known) if has_replan_reason(goal, pursuit_store.list_doubts(step.tx, goal)) else None
@@ -189,6 +193,10 @@ def run_checks(
     step: PursuitStep, subject: CheckSubject, apply: Callable[[PursuitStep, ReceiptDraft], None]
 ) -> RunGoalChecks | None:
     """Run checks in the sandbox. Without one, an operator has to decide, because a goal has no one to approve the commands."""
+    if step.run.replays and proofs.reaches_outside(subject.checks):
+        reason = f"the checks of {subject.title[:200]!r}"
+        goals.escalate(step.tx, step.goal, "escalation", replay.STOP_MESSAGE.format(step.run.iterations, reason))
+        return None
     if step.runtime.checks.needs_approval(subject.checks):
         goals.escalate(step.tx, step.goal, "escalation", f"The checks of {subject.title[:200]!r} need a sandbox. {NO_SANDBOX}")
         return None
@@ -265,6 +273,11 @@ def conclude(step: PursuitStep) -> CheckResult:
         return None
     if not goal.completed:
         goals.escalate(tx, goal, "escalation", "All sub-goals have ended, and none was completed.")
+        return None
+    if step.run.repository and step.commit_error is None:
+        return CommitWork(step.run)
+    if step.commit_error:
+        goals.pause_for_fault(tx, goal, step.job, step.commit_error)
         return None
     if goal.checks:
         subject = CheckSubject("goal", goal.id, goal.description, decode_checks(goal.checks), build_summary(step.known))

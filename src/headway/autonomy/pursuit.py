@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 from headway.actions import goals, jobs, runs, spending
 from headway.agents.checks.runner import CheckedSubject
-from headway.agents.loop import proofs
+from headway.agents.loop.calls import proofs
 from headway.agents.loop.context import Runtime, load_context
 from headway.agents.loop.driver import drive
 from headway.agents.loop.structured import FormResult, fill_form
 from headway.agents.models.client import ModelFailed
 from headway.agents.tools.execution import Execution
 from headway.autonomy.next_step import advance
-from headway.autonomy.pursuit_step import AskQuestion, NextAction, PursuitStep, RunGoalChecks, WorkInline
+from headway.autonomy.pursuit_step import AskQuestion, CommitWork, NextAction, PursuitStep, RunGoalChecks, WorkInline
 from headway.ledger.errors import CommitUncertain, StorageError
 from headway.ledger.goal import GoalLimits
 from headway.ledger.job import Job
@@ -47,9 +47,11 @@ class QuestionAnswer(NamedTuple):
 
 async def pursue(runtime: Runtime, limits: GoalLimits, job: Job) -> None:
     answer: QuestionAnswer | ChecksAnswer | None = None
+    commit_error: str | None = None
     while True:
-        action = await commit_step(runtime, partial(apply_step, runtime=runtime, limits=limits, job=job), answer)
-        answer = None
+        work = partial(apply_step, runtime=runtime, limits=limits, job=job, commit_error=commit_error)
+        action = await commit_step(runtime, work, answer)
+        answer = commit_error = None
         runtime.nudge()  # sub-agents may have been started
         match action:
             case None:
@@ -57,6 +59,10 @@ async def pursue(runtime: Runtime, limits: GoalLimits, job: Job) -> None:
             case WorkInline(run):
                 # One answer at a time, so that other changes to the goal are handled in between.
                 await drive(runtime, run, answers=1)
+            case CommitWork(run):
+                from headway.agents.loop.delivery import commit_goal  # noqa: PLC0415  most goals have no repository
+
+                commit_error = await commit_goal(runtime, run)
             case AskQuestion():
                 answer = QuestionAnswer(action, await fill_form(runtime.models, action.question))
             case RunGoalChecks():
@@ -90,7 +96,12 @@ async def commit_step(
 
 
 def apply_step(
-    tx: Transaction, runtime: Runtime, limits: GoalLimits, job: Job, answer: QuestionAnswer | ChecksAnswer | None
+    tx: Transaction,
+    runtime: Runtime,
+    limits: GoalLimits,
+    job: Job,
+    answer: QuestionAnswer | ChecksAnswer | None,
+    commit_error: str | None = None,
 ) -> NextAction:
     """Apply one step. Only the process that owns the job may do this. Returns None if the goal is waiting or has ended."""
     owned_job = jobs.find_owned(tx, job.tenant_id, job.id, runtime.owner)
@@ -106,6 +117,7 @@ def apply_step(
         jobs.close(tx, job.tenant_id, job.id, "completed", "")
         return None
     step = PursuitStep(tx, runtime, limits, owned_job, run, goal)
+    step.commit_error = commit_error
     if isinstance(answer, QuestionAnswer):
         apply_answer(step, answer)
     elif answer:

@@ -40,6 +40,12 @@ class WorkInline(NamedTuple):
     run: Run
 
 
+class CommitWork(NamedTuple):
+    """Commit the work in the goal's repository."""
+
+    run: Run
+
+
 class RunGoalChecks(NamedTuple):
     """Run the checks of a sub-goal or of the goal, and apply what they found."""
 
@@ -59,7 +65,7 @@ class Rest(NamedTuple):
     until: int = NEVER
 
 
-NextAction = AskQuestion | RunGoalChecks | WorkInline | None
+NextAction = AskQuestion | RunGoalChecks | WorkInline | CommitWork | None
 
 
 class PursuitStep:
@@ -70,6 +76,7 @@ class PursuitStep:
         self.job = job
         self.run = run
         self.goal = goal
+        self.commit_error: str | None = None  # None: the work has not been committed; empty: it has
         self.follow_up: AskQuestion | None = None  # the previous question, with the reason its answer was rejected
 
     def reload(self) -> None:
@@ -148,7 +155,7 @@ class PursuitStep:
         self.job = jobs.retry_later(self.tx, self.job, str(failure), self.runtime.limits, retry_after_s)
         runs.emit_delay(self.tx, self.run, self.job, str(failure))
 
-    def settle(self, request: AskQuestion | RunGoalChecks | WorkInline | Rest) -> NextAction:
+    def settle(self, request: AskQuestion | RunGoalChecks | WorkInline | CommitWork | Rest) -> NextAction:
         """Check that the action can be taken now. Reserves the cost of a model call; returns None if the goal has to wait."""
         if isinstance(request, Rest):
             deadline = self.goal.deadline_at if self.goal.status == "active" else 0

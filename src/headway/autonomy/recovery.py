@@ -36,6 +36,8 @@ def notify_tenant(tx: Transaction, tenant_id: int, recovered_jobs: Sequence[Job]
         interrupted_ids = mark_interrupted(tx, goal, goal_runs)
         if goal.status == "active":
             requeue_goal(tx, goal, [run for run in goal_runs if run.sub_goal_id in interrupted_ids], next(start_times))
+    for job in recovered_jobs:
+        emit_recovered_job(tx, job, next((run for run in runs if run.id == job.id), None))
     data = {"runs": len(recovered_jobs), "goals": len(open_goals), "at": tx.now // 1000}
     tx.emit(Event(tenant_id, "recovered", encode_json(data)))
     if open_goals:
@@ -45,6 +47,13 @@ def notify_tenant(tx: Transaction, tenant_id: int, recovered_jobs: Sequence[Job]
         more = f" and {len(open_goals) - GOALS_LIMIT} more" if len(open_goals) > GOALS_LIMIT else ""
         subject = NoticeSubject(goal_id=open_goals[0].id if len(open_goals) == 1 else None)
         notices.notify(tx, tenant_id, "recovered", f"Interrupted, resuming from the last checkpoint: {names}{more}.", subject)
+
+
+def emit_recovered_job(tx: Transaction, job: Job, run: Run | None) -> None:
+    """Emit that a job was taken over, as an event of its turn."""
+    turn_id, conversation_id = (run.turn_id, run.conversation_id) if run else (None, 0)
+    data = {"job_id": job.id, "kind": job.kind, "turn_id": turn_id, "goal_id": run.goal_id if run else None}
+    tx.emit(Event(job.tenant_id, "job_recovered", encode_json(data), conversation_id, turn_id, f"job:{job.id}"))
 
 
 def mark_interrupted(tx: Transaction, goal: Goal, runs: Sequence[Run]) -> set[int]:

@@ -16,6 +16,8 @@ class Event(NamedTuple):
     data: str
     conversation_id: int = 0
     turn_id: str | None = None
+    subject: str | None = None  # what it is about beside its turn: todo:12, goal:3, job:ID
+    actor: str = ""  # who caused it
 
 
 class LoggedEvent(NamedTuple):
@@ -57,4 +59,4 @@ def join_json(**parts: int | str) -> str:
 
 def build_todo_event(tenant_id: int, todo: Todo, change: Literal["created", "updated", "deleted"]) -> Event:
     data = encode_json({"change": change, "todo": todo.as_json()})
-    return Event(tenant_id, "todo_changed", data, todo.conversation_id, todo.turn_id)
+    return Event(tenant_id, "todo_changed", data, todo.conversation_id, todo.turn_id, f"todo:{todo.id}")

@@ -1,15 +1,18 @@
 """A run: one agent at work. Its next step is always derived from its transcript."""
 
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from headway.ledger.attachment import AttachmentInfo
 
 RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "canceled"]
-TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit"]
+TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit", "needs_live"]
 EffectState = Literal["proposed", "started", "succeeded", "failed", "unknown"]
 TurnMode = Literal["plan", "queue"]
+SandboxMode = Literal["auto", "off", "required"]
 
 REHEARSAL_MODEL: Final = "rehearsal"  # the built-in stand-in for an LLM, which needs no API key
+SANDBOX_MODES: Final[tuple[SandboxMode, ...]] = get_args(SandboxMode)
+MEBIBYTE: Final = 2**20
 NANOS_PER_DOLLAR: Final = 1_000_000_000  # amounts are integers, in billionths of a dollar
 
 
@@ -43,6 +46,11 @@ class Run(NamedTuple):
     begins_at: int = 0  # the first message of the transcript about that sub-goal
     hint: str = ""  # supervisor's hint that the agent has not received yet
     unread: int = 0  # messages from people that the agent has not received yet
+    repository: str = ""  # the git repository that it works in: relative to the tenant's workspace, or as a role file names it
+    base: str = ""  # the commit that its work in the repository starts from
+    changes: str = ""  # JSON: what it changed in the repository, without the diff
+    model: str = ""  # the model that it asks instead of its role's
+    replays: str = ""  # whose recorded results answer its calls: the id of a run, or goal:ID; empty: its calls are made
 
     @property
     def ended(self) -> bool:
@@ -102,6 +110,7 @@ class Effect(NamedTuple):
     result: str = ""
     started_at: int = 0
     images: str = ""  # JSON: a list of media types and base64 data
+    replayed: int = 0  # 1: the result was recorded by another run, and this run did not make the call
 
     def key(self, run_id: str) -> str:
         """Return an idempotency key for the call, so that an external service can recognize a repeated call."""
@@ -163,3 +172,19 @@ class Limits(NamedTuple):
         """Return the limit for a turn with an open plan: `iterations` more than used, up to a maximum that a long plan raises."""
         for_plan = self.iterations_per_item * planned + 10 if self.iterations_per_item else 0
         return max(limit, min(max(self.iterations_with_plan, for_plan), used + self.iterations))
+
+
+class Sandbox(NamedTuple):
+    """What a program that an agent runs may reach and use: the operator's settings, and what one call adds to them.
+
+    All paths are absolute. A path inside another one overrides it: a folder that is shown read-only can contain a writable one, and
+    the reverse.
+    """
+
+    mode: SandboxMode = "auto"
+    readable: tuple[str, ...] = ()  # files and folders that are shown besides the system's
+    writable: tuple[str, ...] = ()  # the same, besides the folder that the program runs in
+    hidden: tuple[str, ...] = ()  # folders that appear empty where one of the others contains them
+    has_network: bool = False
+    memory: int = 2_048 * MEBIBYTE  # bytes, of all processes together
+    processes: int = 256

@@ -31,3 +31,14 @@ class Selection(NamedTuple):
     turn_id: str | None = None
     statuses: tuple[Status, ...] = ()
     agent_id: str | None = None
+
+
+class MemorySelection(NamedTuple):
+    """A filter for a tenant's memory.
+
+    conversation_id: None = all, TENANT_WIDE = only tenant-wide entries, n = those that agents in conversation n recall: its own and
+    the tenant-wide ones.
+    """
+
+    conversation_id: int | None = None
+    kind: str | None = None

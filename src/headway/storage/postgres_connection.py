@@ -23,6 +23,7 @@ from headway.ledger.events import Event
 from headway.storage.clocks import Clock, ServerClock, no_drift, wall_clock
 from headway.storage.transaction import (
     ANOTHER_EVENT,
+    EVENT_COLUMNS,
     EVENTS_PER_INSERT,
     POSTGRES,
     CommitListener,
@@ -59,7 +60,7 @@ LOG_LOCK = 0x4865_6164
 def build_insert_events(count: int) -> str:
     """Build one statement that takes the log's lock and then inserts `count` events."""
     rows = ANOTHER_EVENT.removeprefix(", ") + ANOTHER_EVENT * (count - 1)
-    return f"""INSERT INTO events (tenant_id, conversation_id, turn_id, kind, data, at)
+    return f"""INSERT INTO events ({EVENT_COLUMNS})
         SELECT news.* FROM (SELECT pg_advisory_xact_lock(?, ?)) held, (VALUES {rows}) news"""
 
 

@@ -4,7 +4,8 @@ SQL is written once, with `?` for parameters and in the syntax that both databas
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Row = tuple[Any, ...]
 
-INSERT_EVENT = "INSERT INTO events (tenant_id, conversation_id, turn_id, kind, data, at) VALUES (?, ?, ?, ?, ?, ?)"
-ANOTHER_EVENT = ", (?, ?, ?, ?, ?, ?)"
+EVENT_COLUMNS = "tenant_id, conversation_id, turn_id, subject, actor, kind, data, at"
+INSERT_EVENT = f"INSERT INTO events ({EVENT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+ANOTHER_EVENT = ", (?, ?, ?, ?, ?, ?, ?, ?)"
 EVENTS_PER_INSERT = 32  # per statement; low enough that prepared statements of every length stay cached
 
 
@@ -66,6 +68,7 @@ class Transaction(Protocol):
         ...
 
     agent: "AgentRights | None"  # set while an agent's tool or writ makes the changes
+    actor: str  # who causes the events that are emitted from here on; empty: Headway itself
 
     def one(self, sql: str, *parameters: Any) -> Row | None: ...
 
@@ -108,7 +111,7 @@ class AgentRights(NamedTuple):
 class LoggedTransaction(ABC):
     """The part of a transaction that both databases share: events collected until commit, and attempts that can be undone."""
 
-    __slots__ = ("_drift", "_drift_of", "agent", "closing", "events", "now", "read_only", "receipts", "unset")
+    __slots__ = ("_drift", "_drift_of", "actor", "agent", "closing", "events", "now", "read_only", "receipts", "unset")
 
     dialect: Dialect
 
@@ -119,6 +122,7 @@ class LoggedTransaction(ABC):
         self._drift: int | None = None
         self.events: list[Event] = []
         self.closing: dict[Hashable, Work[None]] = {}
+        self.actor = ""
         self.receipts: dict[int, ReceiptDraft] = {}
         self.agent: AgentRights | None = None
         self.unset = 0  # innermost attempts that have not written yet, so their savepoints are not set
@@ -139,7 +143,7 @@ class LoggedTransaction(ABC):
     def run(self, sql: str, *parameters: Any) -> None: ...
 
     def emit(self, event: Event) -> None:
-        self.events.append(event)
+        self.events.append(event._replace(actor=self.actor) if self.actor else event)
 
     def before_commit(self, key: Hashable, work: Work[None]) -> None:
         self.closing[key] = work
@@ -158,7 +162,10 @@ class LoggedTransaction(ABC):
             self.run(INSERT_EVENT + ANOTHER_EVENT * (len(batch) - 1), *self.flatten_rows(batch))
 
     def flatten_rows(self, events: list[Event]) -> Iterable[Any]:
-        rows = ((event.tenant_id, event.conversation_id, event.turn_id, event.kind, event.data, self.now) for event in events)
+        rows = (
+            (event.tenant_id, event.conversation_id, event.turn_id, event.subject, event.actor, event.kind, event.data, self.now)
+            for event in events
+        )
         return chain.from_iterable(rows)
 
     def attempt(self, work: Work[T]) -> T:
@@ -201,6 +208,16 @@ class LoggedTransaction(ABC):
 
     def run_with_lock_timeout(self, wait_ms: int, work: Work[T], timeout_error: HeadwayError) -> T:
         return work(self)  # with a single writer there is no lock to wait for
+
+
+@contextmanager
+def act_as(tx: Transaction, actor: str) -> Iterator[None]:
+    """Name who causes the events of a part of a transaction."""
+    outer_actor, tx.actor = tx.actor, actor
+    try:
+        yield
+    finally:
+        tx.actor = outer_actor
 
 
 def is_read_statement(sql: str) -> bool:

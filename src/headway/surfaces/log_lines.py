@@ -3,23 +3,31 @@
 import json
 import logging
 import sys
+from pathlib import Path
 from typing import Any
 
 from headway.ledger.redaction import Redactor
-from headway.settings import Settings, build_redactor
+from headway.settings import Settings, build_redactor, get_environment
 
 
 def configure_json_logging(level: str, settings: Settings) -> None:
     handler = LogHandler()
-    handler.setFormatter(JsonLogFormatter(build_redactor(settings)))
+    handler.setFormatter(JsonLogFormatter(build_log_redactor(settings)))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 
 
 def configure_plain_logging(settings: Settings) -> None:
     """Log plain text, for commands that run agents in the foreground. Existing log handlers of a host program are kept."""
     handler = LogHandler()
-    handler.setFormatter(PlainLogFormatter(build_redactor(settings)))
+    handler.setFormatter(PlainLogFormatter(build_log_redactor(settings)))
     logging.basicConfig(handlers=[handler])
+
+
+def build_log_redactor(settings: Settings) -> Redactor:
+    """Collect the secrets to redact, with those of MCP servers: libraries log what a server prints."""
+    from headway.agents.mcp.config import FILE_NAME, list_secrets  # noqa: PLC0415  `--help` does not need it
+
+    return build_redactor(settings, *list_secrets(Path(settings.home, FILE_NAME), get_environment()))
 
 
 class LogHandler(logging.StreamHandler[Any]):

@@ -51,7 +51,8 @@ def cancel_open(tx: Transaction, run: Run) -> None:
 def emit(tx: Transaction, item: Approval | PersonQuestion, kind: str) -> None:
     name = "approval" if isinstance(item, Approval) else "question"
     data = {"turn_id": item.turn_id, "goal_id": item.goal_id, name: item.as_json()}
-    tx.emit(Event(item.tenant_id, kind, encode_json(data), item.conversation_id, item.turn_id))
+    subject = None if item.goal_id is None else f"goal:{item.goal_id}"
+    tx.emit(Event(item.tenant_id, kind, encode_json(data), item.conversation_id, item.turn_id, subject))
     approvals, questions = question_store.count_open(tx, item.tenant_id)
     counts = {"approvals": approvals, "questions": questions}
     tx.emit(Event(item.tenant_id, "waiting_changed", encode_json(counts)))  # tenant-wide: streams of other conversations get it too

@@ -37,7 +37,7 @@ def store(
         "override": receipt.override or None,
         "failures": failures,
     }
-    tx.emit(Event(tenant_id, "checks_ran", encode_json(data), conversation_id, turn_id))
+    tx.emit(Event(tenant_id, "checks_ran", encode_json(data), conversation_id, turn_id, f"{draft.subject}:{draft.subject_id}"))
     return receipt
 
 

@@ -74,7 +74,7 @@ def find_content_problem(check: Check, content: str) -> str:
 
 def check_command(check: Check, execution: Execution, access: ExternalAccess, canceled: threading.Event) -> CheckFinding:
     """Run a program. Only the operator's checks may use a shell and programs that are not allowed elsewhere."""
-    sandbox = access.sandbox._replace(has_network=execution.role.network)
+    sandbox = execution.sandbox._replace(has_network=execution.role.network)
     command = split_command(check, access)
     folder = check.get("folder")
     if folder and not os.path.isdir(folder):

@@ -1,5 +1,6 @@
 """User-defined roles: one TOML file per role, which adds a role or overrides a built-in one."""
 
+import os
 import re
 import tomllib
 from collections.abc import Collection
@@ -29,6 +30,7 @@ class RoleFile(Arguments):
     tools: list[str] | None = None
     writs: list[WritGrant] | None = None
     steps: Annotated[int, Field(ge=1, le=1_000)] | None = None
+    repository: NonEmptyText | None = None
     network: bool | None = None
 
 
@@ -79,6 +81,7 @@ def build_role(file: RoleFile, stem: str, tools: Collection[str]) -> Role:
         prompt=role.prompt if file.prompt is None else text.check_text(file.prompt, "prompt"),
         tier=file.tier or role.tier,
         steps=file.steps or role.steps,
+        repository=os.path.normpath(os.path.expanduser(file.repository)) if file.repository else "",
         network=role.network if file.network is None else file.network,
     )
 

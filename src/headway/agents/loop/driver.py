@@ -10,12 +10,17 @@ from contextlib import ExitStack
 from contextvars import Context, copy_context
 from functools import partial
 from math import inf
+from types import ModuleType
+from typing import cast
 
 from pydantic_ai.messages import ModelRequest, ModelResponse
 
 from headway.actions import jobs, runs, spending
+from headway.agents import trace_content
 from headway.agents.instructions import guide, prompts
-from headway.agents.loop import assessor, broken_answers, compaction, cut_off, gates, proofs, step_limits, tool_calls
+from headway.agents.loop import assessor, broken_answers, compaction, cut_off, gates, step_limits
+from headway.agents.loop.answer_stream import RESTART_DELTA, AnswerStream
+from headway.agents.loop.calls import proofs, tool_calls
 from headway.agents.loop.context import RunContext, Runtime, load_context
 from headway.agents.loop.requests import (
     AskModel,
@@ -24,6 +29,8 @@ from headway.agents.loop.requests import (
     ChecksRan,
     Compact,
     ContextRefused,
+    Deliver,
+    Delivered,
     ModelAnswered,
     NoteWritten,
     PermanentFailure,
@@ -37,43 +44,56 @@ from headway.agents.loop.requests import (
     ToolReturned,
     Verdict,
 )
-from headway.agents.loop.step import Step, list_open_items
+from headway.agents.loop.step import HALT_STOP, Step, list_open_items
 from headway.agents.models.client import ModelFailed
 from headway.agents.tools.toolbox import call_external
-from headway.agents.tracing import SetAttributes, to_plan_attributes, to_result_attributes, trace_plan, trace_run, trace_tool_call
+from headway.agents.tracing import (
+    Attributes,
+    SetAttributes,
+    Tracer,
+    to_plan_attributes,
+    to_result_attributes,
+    trace_plan,
+    trace_run,
+    trace_tool_call,
+)
 from headway.agents.transcripts import transcript
 from headway.agents.transcripts.attachments import attach
 from headway.agents.transcripts.facts import build_runtime_message, find_facts
-from headway.agents.transcripts.transcript import TranscriptEntry, build_user_message, get_text, to_storable
+from headway.agents.transcripts.transcript import TranscriptEntry, build_user_message, get_text
 from headway.agents.transcripts.window import select_window, to_messages
 from headway.ledger.errors import CommitUncertain, SettingsError, StorageError
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Effect, Run, RunEnd
 from headway.ledger.todo import Todo
-from headway.ledger.writ_parser import WritParser
 from headway.storage.retry import MAX_REFUSALS, StorageRetry, retry_storage
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
 
 NOT_OWNER = Stop("it has ended, or another process continues it")
-RESTART_DELTA = {"text": "", "restart": True}  # withdraws the streamed part of an answer
 REMINDER_TOKENS = 20_000  # after this many tokens, the request and the plan are shown again
 
 
 async def drive(runtime: Runtime, run: Run, *, taken_over: bool = False, answers: float = inf) -> Stop:
     """Drive a run until it ends, must stop here, or has received `answers` model answers."""
-    await runtime.prepare(runtime.roles.find(run.role))
+    role = runtime.roles.find(run.role)
+    await runtime.prepare(role)
+    if role.repository and run.answers_turn:
+        run = await load_delivery().take_repository(runtime, run, role.repository)
     work = await retry_storage(
         lambda: runtime.database.read(partial(load_context, runtime=runtime, run=run)), f"run {run.id}", max_refusals=1
     )
     entries = await load_journal(work)
+    reply: Reply = await load_delivery().prepare(runtime, run) if run.repository else None
     if len(entries) <= 1:
         work = await load_guide(work)
-    reply: Reply = None
     if taken_over:
         runtime.stream(run, RESTART_DELTA)  # subscribers that saw half an answer from another process will not get the rest
-    with trace_run(runtime.tracer, run), ExitStack() as spans:
+    model = runtime.models.names[work.role.tier]
+    with trace_run(runtime.tracer, run, model) as note_run, ExitStack() as spans:
+        if runtime.tracer.captures_content:
+            note_run(trace_content.describe_task(run.task, runtime.tracer.redact))
         note: SetAttributes | None = None
         while True:
             request, entries = await commit_step(work, entries, reply)
@@ -88,6 +108,24 @@ async def drive(runtime: Runtime, run: Run, *, taken_over: bool = False, answers
                     note = note or spans.enter_context(trace_plan(runtime.tracer, run))
                     note(to_plan_attributes(request.planned, request.remaining))
             reply = await fulfil_request(work, entries, request)
+            note_run(describe_reply(runtime.tracer, reply))  # before the commit, after which a short-lived process may stop
+
+
+def describe_reply(tracer: Tracer, reply: Reply) -> Attributes:
+    """Return what a reply means for the span of the run: the code of a failure, or the newest answer if content is captured."""
+    match reply:
+        case PermanentFailure(code=code):
+            return {"error.type": code}
+        case ModelAnswered(response=response) if tracer.captures_content and not response.tool_calls:
+            return trace_content.describe_answer(response, tracer.redact)
+    return {}
+
+
+def load_delivery() -> ModuleType:
+    """Import the module for work in repositories, which most runs do not need."""
+    from headway.agents.loop import delivery  # noqa: PLC0415
+
+    return delivery
 
 
 async def load_guide(work: RunContext) -> RunContext:
@@ -181,7 +219,7 @@ def apply_step(
     if context.guide and len(step.entries) == 1 and (message := guide.build_message(context.guide, context.history)):
         step.append(message)
     record_reply(step, reply)
-    request: Request | None = Stop("halted") if halted else None
+    request: Request | None = HALT_STOP if halted else None
     while request is None:
         request = advance(step)
     request = step.settle(request)
@@ -210,6 +248,8 @@ def record_reply(step: Step, reply: Reply) -> None:
         case Verdict():
             step.charge(reply.call)
             gates.apply_verdict(step, reply)
+        case Delivered():
+            load_delivery().accept(step, reply)
         case ChecksRan():
             proofs.record_results(step, reply)
         case _:
@@ -223,8 +263,8 @@ def record_failure(step: Step, failure: PermanentFailure | ContextRefused | Retr
             compaction.handle_refusal(step, message)
         case PermanentFailure(message, code):
             step.end(RunEnd.fail(message, code))
-        case RetryableFailure(message, retry_after_s):
-            step.handle_transient_failure(message, retry_after_s)
+        case RetryableFailure(message, retry_after_s, code):
+            step.handle_transient_failure(message, retry_after_s, code)
 
 
 def record_answer(step: Step, answer: ModelAnswered) -> None:
@@ -313,7 +353,11 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
                 execution = work.execution._replace(effect_key=effect.key(work.run.id))
                 result = await call_external(tool, arguments, execution)
                 note(to_result_attributes(is_error=result.is_error))
+                if work.runtime.tracer.captures_content:
+                    note(trace_content.describe_call(arguments, result.value, work.runtime.tracer.redact))
             return ToolReturned(effect, result)
+        case Deliver(end):
+            return cast("Reply", await load_delivery().deliver(work.runtime, work.run, end))
         case Summarise():
             return await assessor.summarise(work.runtime.models, request)
         case Compact():
@@ -328,7 +372,7 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
 async def ask_model(work: RunContext, entries: list[TranscriptEntry], *, is_last: bool) -> ModelAnswered:
     messages = to_messages(select_window(work.history, entries))
     stream = AnswerStream(work, entries)
-    reply = await work.runtime.models.ask(work.role.tier, messages, work.offer.parameters, stream, use_tools=not is_last)
+    reply = await work.models.ask(work.role.tier, messages, work.offer.parameters, stream, use_tools=not is_last)
     stream.on_end()
     return ModelAnswered(reply.response, reply.call, transcript.encode(reply.response))
 
@@ -339,34 +383,3 @@ async def load_journal(context: RunContext) -> list[TranscriptEntry]:
         f"run {context.run.id}",
         max_refusals=1,
     )
-
-
-class AnswerStream:
-    """Streams a model's text to subscribers as it arrives, without writs that will run.
-
-    Chunks of an answer are numbered, so that a subscriber who joins late can tell which ones are new.
-    """
-
-    def __init__(self, context: RunContext, entries: list[TranscriptEntry]) -> None:
-        self.context = context
-        self.index = len(entries)  # index of the answer in the transcript
-        self.is_quoted = context.quotations.judge(entries)
-        self.parser = WritParser(self.is_quoted)
-        self.chunk_count = 0
-
-    def on_text(self, text: str) -> None:
-        self.emit(self.parser.feed(to_storable(text)).visible)
-
-    def on_end(self) -> None:
-        self.emit(self.parser.finish().visible)
-
-    def on_withdrawn(self) -> None:
-        self.parser = WritParser(self.is_quoted)
-        if self.chunk_count:
-            self.chunk_count = 0
-            self.context.runtime.stream(self.context.run, RESTART_DELTA)
-
-    def emit(self, text: str) -> None:
-        if text:
-            self.chunk_count += 1
-            self.context.runtime.stream(self.context.run, {"text": text, "n": self.chunk_count, "step": self.index})

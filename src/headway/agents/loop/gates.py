@@ -7,18 +7,19 @@ from pydantic_ai.messages import ModelRequest
 from headway.actions import turn_queue
 from headway.actions.turn_state import load_queue_state
 from headway.agents.instructions import prompts
-from headway.agents.loop import proofs, writ_calls
+from headway.agents.loop.calls import proofs, writ_calls
 from headway.agents.loop.requests import Assess, RunChecks, Sleep, Stop, Verdict
 from headway.agents.loop.step import Step, list_open_items
 from headway.agents.transcripts.facts import build_runtime_message, to_metadata
 from headway.agents.transcripts.transcript import TranscriptEntry, get_text
 from headway.ledger.text import TEXT_LIMIT
 from headway.ledger.todo import Todo
+from headway.storage.transaction import act_as
 
 
 def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | RunChecks | Sleep | Stop | None:
     writ_output = writ_calls.run_writs(step, entry, text)
-    if isinstance(writ_output, Sleep | RunChecks):
+    if isinstance(writ_output, Sleep | RunChecks | Stop):
         return writ_output
     if writ_output:  # an answer with writs never ends a turn: the agent sees their output first
         step.say(text)
@@ -39,10 +40,10 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | RunC
     return step.finish("drained" if plan else "answered", text)
 
 
-def prove_item(step: Step, entry: TranscriptEntry, item: Todo, text: str) -> RunChecks | Sleep | None:
+def prove_item(step: Step, entry: TranscriptEntry, item: Todo, text: str) -> RunChecks | Sleep | Stop | None:
     """Run the checks of the current queue item in place of the assessor."""
     found = proofs.complete_with_proof(step, entry.n, item, step.parse(text).visible[:TEXT_LIMIT])
-    if isinstance(found, RunChecks | Sleep):
+    if isinstance(found, RunChecks | Sleep | Stop):
         return found
     apply_verdict(step, Verdict(item, ok=found is None, reason=found or "All checks passed.", call=None))
     return None
@@ -77,7 +78,8 @@ def apply_verdict(step: Step, verdict: Verdict) -> None:
         message = prompts.render_rejection(verdict.item.subject, verdict.reason)
         reject_answer(step, verdict.reason, message, answer, prompts.REJECTED_ANSWER)
         return
-    state = turn_queue.complete(step.tx, step.context.scope, step.turn_id, verdict.item.id, answer[:TEXT_LIMIT])
+    with act_as(step.tx, "the assessor"):
+        state = turn_queue.complete(step.tx, step.context.scope, step.turn_id, verdict.item.id, answer[:TEXT_LIMIT])
     if state.current is None:
         step.finish("drained", answer)
         return

@@ -26,7 +26,18 @@ IN_FLIGHT = "begun"  # the stored result of a tool call that has started and not
 
 def build_handlers(runtime: Runtime) -> dict[str, JobHandler]:
     run = JobHandler(partial(drive_run, runtime), fail_run)
-    return {turns.JOB_KIND: run, runs.JOB_KIND: run, jobs.TOOL: JobHandler(partial(call_tool, runtime), fail_job)}
+    return {
+        turns.JOB_KIND: run,
+        runs.JOB_KIND: run,
+        jobs.TOOL: JobHandler(partial(call_tool, runtime), fail_job),
+        runs.WORKTREE_KIND: JobHandler(partial(clean_up_worktree, runtime), fail_job),
+    }
+
+
+async def clean_up_worktree(runtime: Runtime, job: Job) -> None:
+    from headway.agents.loop.delivery import clean_up  # noqa: PLC0415  most runs do not work in a repository
+
+    await clean_up(runtime, job)
 
 
 async def drive_run(runtime: Runtime, job: Job) -> None:

@@ -6,7 +6,7 @@ from pydantic_ai.messages import ModelResponse
 
 from headway.agents.checks.runner import CheckedSubject, CheckSubject
 from headway.agents.tools.toolbox import Result, Tool
-from headway.ledger.run import Effect
+from headway.ledger.run import Effect, RunEnd
 from headway.ledger.todo import Todo
 from headway.storage.stores.spending import ModelCall
 
@@ -42,6 +42,12 @@ class Assess(NamedTuple):
     is_last_attempt: bool
 
 
+class Deliver(NamedTuple):
+    """Commit the run's work in its repository, and merge a sub-agent's into its parent's branch. The run then ends."""
+
+    end: RunEnd
+
+
 class RunChecks(NamedTuple):
     """Run the checks of a todo that an agent wants to complete."""
 
@@ -67,7 +73,7 @@ class Stop(NamedTuple):
     reason: str
 
 
-Request = AskModel | CallTool | RunChecks | Summarise | Compact | Assess | Sleep | Stop
+Request = AskModel | CallTool | RunChecks | Summarise | Compact | Assess | Deliver | Sleep | Stop
 
 
 class ModelAnswered(NamedTuple):
@@ -99,6 +105,12 @@ class Verdict(NamedTuple):
     call: ModelCall | None
 
 
+class Delivered(NamedTuple):
+    end: RunEnd
+    changes: dict[str, Any]  # as in `runs.changes`
+    diff: str
+
+
 class ChecksRan(NamedTuple):
     effect: Effect
     checked: CheckedSubject
@@ -120,6 +132,7 @@ class RetryableFailure(NamedTuple):
 
     message: str
     retry_after_s: float | None
+    code: str = "model_failed"  # if no attempt is left
 
 
 Reply = (
@@ -129,6 +142,7 @@ Reply = (
     | Summary
     | NoteWritten
     | Verdict
+    | Delivered
     | PermanentFailure
     | ContextRefused
     | RetryableFailure

@@ -8,7 +8,7 @@ from headway.actions import goals, jobs, notices, run_ends, runs, spending, turn
 from headway.actions.people import steering
 from headway.agents.instructions import prompts
 from headway.agents.loop.context import RunContext
-from headway.agents.loop.requests import AskModel, Assess, Compact, Request, RunChecks, Sleep, Stop, Summarise
+from headway.agents.loop.requests import AskModel, Assess, Compact, Deliver, Request, RunChecks, Sleep, Stop, Summarise
 from headway.agents.transcripts import transcript
 from headway.agents.transcripts.facts import build_runtime_message, find_facts
 from headway.agents.transcripts.transcript import TranscriptEntry
@@ -24,6 +24,7 @@ from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
 
 BUDGET_CHECK_MS = 15_000  # how often a run that waits for budget checks again
+HALT_STOP = Stop("halted")
 
 
 class Step:
@@ -41,6 +42,7 @@ class Step:
         self.first_new = self.next_number
         self.unsaved: list[str] = []  # encoded messages that are appended but not yet written
         self.proposed: list[Approval] = []  # calls that this step has proposed
+        self.ending: RunEnd | None = None  # the end of a run whose work must be delivered first
         self.limits = context.runtime.limits
 
     @property
@@ -50,7 +52,7 @@ class Step:
     @property
     def over(self) -> bool:
         """Whether the run has nothing left to do. A goal's main agent then waits for its next sub-goal."""
-        return self.run.ended or (self.run.is_main and self.run.sub_goal_id is None)
+        return self.run.ended or self.ending is not None or (self.run.is_main and self.run.sub_goal_id is None)
 
     @property
     def is_last_attempt(self) -> bool:
@@ -101,8 +103,15 @@ class Step:
         turns.emit_after_list(self.tx, self.run, kind, data)
 
     def end(self, end: RunEnd) -> Stop:
-        self.run = run_ends.end_run(self.tx, self.run, end)
+        """End the run. Work in a repository is delivered first, unless the run broke."""
+        if self.run.repository and not end.code:
+            self.ending = end
+        else:
+            self.close(end)
         return Stop("ended")
+
+    def close(self, end: RunEnd) -> None:
+        self.run = run_ends.end_run(self.tx, self.run, end)
 
     def finish(self, outcome: TurnOutcome, answer: str) -> Stop | None:
         if self.run.unread:
@@ -136,16 +145,16 @@ class Step:
         facts = (find_facts(entry.message) for entry in self.entries)
         return [known["steering"] for known in facts if known and "steering" in known]
 
-    def handle_transient_failure(self, message: str, retry_after_s: float | None) -> None:
+    def handle_transient_failure(self, message: str, retry_after_s: float | None, code: str) -> None:
         """Retry later without holding a slot, even if this process dies. After the last attempt the run fails."""
         self.release()
         if self.run.is_main and self.is_last_attempt:  # the sub-goal failed, but the goal's job continues
             self.job = jobs.clear_failures(self.tx, self.job)
-            self.end(RunEnd.fail(message, "model_failed"))
+            self.end(RunEnd.fail(message, code))
             return
         self.retry_later(message, retry_after_s)
         if self.job.state == "dead":
-            self.end(RunEnd.fail(message, "model_failed"))
+            self.end(RunEnd.fail(message, code))
 
     def release(self) -> None:
         """Release the cost reserved for a call that gave no answer."""
@@ -162,6 +171,8 @@ class Step:
 
     def settle(self, request: Request) -> Request:
         """Check that the request can be made now. A model call needs budget, and a run that waits for another gives up its slot."""
+        if self.ending is not None and request != HALT_STOP:
+            request = Deliver(self.ending)
         if isinstance(request, Sleep):
             self.job = jobs.delay(self.tx, self.job, min(request.until, self.find_deadline()))
             self.rest()
@@ -200,10 +211,9 @@ class Step:
 
     def reserve_cost(self, request: AskModel | Summarise | Compact | Assess | RunChecks) -> bool:
         """Reserve the call's estimated cost, if the pool can cover it."""
-        tier = self.context.role.tier if isinstance(request, AskModel) else "cheap"
-        cost = self.context.runtime.models.estimate(tier, lambda: self.size.tokens)
-        if isinstance(request, RunChecks):
-            cost *= request.opinions
+        is_own = isinstance(request, AskModel)
+        tier, models = (self.context.role.tier, self.context.models) if is_own else ("cheap", self.context.runtime.models)
+        cost = models.estimate(tier, lambda: self.size.tokens) * (request.opinions if isinstance(request, RunChecks) else 1)
         funded = spending.reserve(self.tx, self.run, cost, self.limits.budget)
         self.run = funded or self.run
         return funded is not None

@@ -5,13 +5,19 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
 
 from headway.ledger.errors import SettingsError
 
 FILE_NAME: Final = "mcp.json"
 NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]|_(?!_)){0,31}")  # two underscores separate it from a tool's name
 VARIABLE_PATTERN: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,200})(?::-([^}]{0,2000}))?\}")
-FIELDS: Final = frozenset(("command", "args", "env", "cwd", "url", "headers", "type", "disabled"))
+FIELDS: Final = frozenset(("command", "args", "env", "cwd", "url", "headers", "type", "disabled", "start_timeout_s", "timeout_s"))
+CALL_TIMEOUT_S: Final = 300.0
+MAX_TIMEOUT_S: Final = 86_400.0
+START_TIMEOUT_S: Final = 30.0
+READY_TIMEOUT_S: Final = 10.0  # how long a run waits for servers that start for the first time
+SEPARATOR: Final = "__"  # between a server's name and a tool's
 EXAMPLE: Final = '{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}}'
 
 
@@ -25,6 +31,8 @@ class McpServerConfig(NamedTuple):
     cwd: str = ""
     url: str = ""
     headers: tuple[tuple[str, str], ...] = ()
+    start_timeout_s: float = START_TIMEOUT_S
+    timeout_s: float = CALL_TIMEOUT_S  # of a call
 
     @property
     def family(self) -> str:
@@ -32,8 +40,11 @@ class McpServerConfig(NamedTuple):
 
     @property
     def secrets(self) -> Iterator[str]:
-        """The values that must not appear in logs or results: they often are keys."""
-        return (value for _, value in (*self.env, *self.headers))
+        """The values that must not appear in logs or results: they often are keys. `Bearer KEY` also is one without `Bearer`."""
+        url = urlsplit(self.url)
+        values = [value for _, value in (*self.env, *self.headers, *parse_qsl(url.query))]
+        words = [word for _, value in self.headers for word in value.split()[1:]]
+        return filter(None, (*values, *words, url.password))
 
 
 def load_servers(path: Path, variables: Mapping[str, str], more: Mapping[str, Any] | None = None) -> tuple[McpServerConfig, ...]:
@@ -44,6 +55,14 @@ def load_servers(path: Path, variables: Mapping[str, str], more: Mapping[str, An
         for name, document in documents.items()
         if not (isinstance(document, dict) and document.get("disabled") is True)
     )
+
+
+def list_secrets(path: Path, variables: Mapping[str, str]) -> list[str]:
+    """List the secrets in mcp.json, for the log. A file with a mistake has none: the command stops because of it."""
+    try:
+        return [secret for server in load_servers(path, variables) for secret in server.secrets]
+    except SettingsError:
+        return []
 
 
 def read_document(path: Path) -> dict[str, Any]:
@@ -80,13 +99,26 @@ def build_server(name: str, document: Any, path: str, variables: Mapping[str, st
         cwd=expand.text(document, "cwd"),
         url=check_url(expand.text(document, "url"), where),
         headers=expand.pairs(document, "headers"),
+        start_timeout_s=check_timeout(document, "start_timeout_s", START_TIMEOUT_S, where),
+        timeout_s=check_timeout(document, "timeout_s", CALL_TIMEOUT_S, where),
     )
 
 
 def check_url(url: str, where: str) -> str:
-    if url and not url.startswith(("http://", "https://")):
-        raise SettingsError(f"{where}: url must begin with http:// or https://.")
+    try:
+        is_usable = not url or (url.startswith(("http://", "https://")) and bool(urlsplit(url).hostname))
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise SettingsError(f"{where}: url must begin with http:// or https:// and name a host.")
     return url
+
+
+def check_timeout(document: Mapping[str, Any], field: str, default: float, where: str) -> float:
+    seconds = document.get(field, default)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MAX_TIMEOUT_S:
+        raise SettingsError(f"{where}: {field} must be a number of seconds between 0 and {MAX_TIMEOUT_S:g}.")
+    return float(seconds)
 
 
 class Expander(NamedTuple):

@@ -2,149 +2,246 @@
 
 import asyncio
 import logging
+import os
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from http import HTTPStatus
 from importlib.metadata import version
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Literal
 
 import anyio
 from mcp import Client, MCPError, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
-from mcp.shared._httpx_utils import create_mcp_http_client
 from mcp.types import CONNECTION_CLOSED
 
 from headway.agents.mcp.config import McpServerConfig
+from headway.agents.mcp.http_client import FAILURES, HttpFailure, build_http_client
 from headway.ledger.errors import Invalid, OutOfReach
 from headway.ledger.redaction import Redactor
 from headway.ledger.text import to_one_line
 
 log = logging.getLogger("headway.mcp")
 
-START_TIMEOUT_S: Final = 30.0
-RETRY_AFTER_S: Final = 30.0  # a server that did not start is left alone for this long
+LAUNCHER: Final = os.path.join(os.path.dirname(__file__), "launcher.py")
+
+STOP_TIMEOUT_S: Final = 10.0
+RETRY_AFTER_S: Final = 2.0  # a server that did not start is left alone for this long, and each time for twice as long
+MAX_RETRY_AFTER_S: Final = 300.0
+LISTEN_AGAIN_S: Final = 5.0
 TOOLS_LIMIT: Final = 500
 PAGES_LIMIT: Final = 50
 ERROR_LIMIT: Final = 500
 STDERR_LIMIT: Final = 2_000
+LOST_SESSION: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND)  # what servers answer that do not know a session
 
-OnTools = Callable[[McpServerConfig, list[types.Tool]], None]
+OnChange = Callable[["McpServer", list[types.Tool] | None], None]
+ServerStatus = Literal["ready", "starting", "down", "not_started"]
 
 
-class ServerDied(ConnectionError):
-    """The connection was lost while a call was being made, so whether the call took effect is unknown."""
+class OutcomeUnknown(ConnectionError):
+    """The server died or did not answer in time, so whether the call took effect is unknown."""
+
+
+class InvalidAnswer(Exception):
+    """The server made the call, and its answer violates the protocol or the schema of the tool."""
+
+
+class SessionLost(Exception):
+    """The server has been restarted and does not know our session. The call was not made."""
 
 
 class McpServer:
     """One server and the task that owns the connection to it."""
 
-    def __init__(self, config: McpServerConfig, redact: Redactor, on_tools: OnTools) -> None:
+    def __init__(self, config: McpServerConfig, redact: Redactor, on_change: OnChange) -> None:
         self.config = config
         self.redact = redact
-        self.on_tools = on_tools
-        self.starting = asyncio.Lock()
+        self.on_change = on_change  # called with the tools, or with None if the server starts or is down
         self.client: Client | None = None
+        self.opening: asyncio.Task[None] | None = None
         self.task: asyncio.Task[None] | None = None
         self.stopping = asyncio.Event()
         self.changed = asyncio.Event()
         self.error = ""
+        self.failures = 0  # failed starts in a row
         self.failed_at = 0.0
+        self.is_out_of_reach = False  # nothing answers at its address
+        self.heard_at = 0.0
 
     @property
     def is_known_down(self) -> bool:
         """Whether the server failed to start a moment ago."""
-        return bool(self.error) and time.monotonic() - self.failed_at < RETRY_AFTER_S
+        retry_after_s = min(RETRY_AFTER_S * 2 ** min(self.failures - 1, 10), MAX_RETRY_AFTER_S)
+        return bool(self.error) and time.monotonic() - self.failed_at < retry_after_s
+
+    @property
+    def status(self) -> ServerStatus:
+        if self.client is not None:
+            return "ready"
+        if self.opening is not None and not self.opening.done():
+            return "starting"
+        return "down" if self.error else "not_started"
 
     async def connect(self) -> Client:
-        """Return the connection, made first if there is none. Raises OutOfReach if the server does not start in time."""
-        async with self.starting:
-            if self.client is not None:
-                return self.client
-            if self.is_known_down:
-                raise OutOfReach(self.error)
-            await self.stop()
-            self.stopping.clear()
-            ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-            self.task = asyncio.create_task(self.own_connection(ready), name=f"mcp {self.config.name}")
-            try:
-                async with asyncio.timeout(START_TIMEOUT_S):
-                    client = await asyncio.shield(ready)
-            except TimeoutError:
-                self.record_failure(f"it did not answer within {START_TIMEOUT_S:g} s")
-                await self.stop()
-                raise OutOfReach(self.error) from None
-            self.error = ""
-            return client
+        """Return the connection, made first if there is none. Raises Invalid if the server does not start in time."""
+        if self.client is None:
+            await asyncio.wait([self.start()])
+        if self.client is None:
+            error = self.error or f"The MCP server {self.config.name} ended as soon as it had started."
+            raise OutOfReach(error) if self.is_out_of_reach else Invalid(error)
+        return self.client
+
+    def start(self) -> "asyncio.Task[None]":
+        """Begin to connect, unless that is under way. A server that failed a moment ago is left alone."""
+        if self.opening is None or self.opening.done():
+            self.opening = asyncio.create_task(self.open(), name=f"mcp {self.config.name} opening")
+        return self.opening
+
+    async def open(self) -> None:
+        if self.client is not None or self.is_known_down:
+            return
+        await self.close()
+        self.stopping.clear()
+        self.error = ""
+        self.on_change(self, None)
+        ready = asyncio.Event()
+        self.task = asyncio.create_task(self.own_connection(ready), name=f"mcp {self.config.name}")
+        timeout_s = self.config.start_timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                await ready.wait()
+        except TimeoutError:
+            self.record_failure(f"it did not answer within {timeout_s:g} s")
+            self.task.cancel()
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> types.CallToolResult:
-        """Call a tool. Raises OutOfReach if the call was certainly not made, and ServerDied if that is unknown."""
-        client = await self.connect()
+        """Call a tool. Raises Invalid if the call was certainly not made, and OutcomeUnknown if that is unknown."""
+        with suppress(SessionLost):
+            return await self.call_once(tool, arguments)
         try:
-            return await client.call_tool(tool, arguments)
+            return await self.call_once(tool, arguments)
+        except SessionLost as error:
+            raise Invalid(f"The MCP server {self.config.name} refused the call: {error}") from None
+
+    async def call_once(self, tool: str, arguments: dict[str, Any]) -> types.CallToolResult:
+        name, client = self.config.name, await self.connect()
+        failures: list[HttpFailure] = []
+        token = FAILURES.set(failures)
+        began_at = time.monotonic()
+        try:
+            async with asyncio.timeout(self.config.timeout_s):
+                return await client.call_tool(tool, arguments)
         except MCPError as error:
-            if error.error.code == CONNECTION_CLOSED:
-                raise ServerDied(f"The MCP server {self.config.name} ended during the call.") from None
-            raise Invalid(f"The MCP server {self.config.name} refused the call: {self.shorten(error.error.message)}") from None
+            raise self.convert_error(client, error, failures) from None
+        except TimeoutError:
+            if self.heard_at < began_at:
+                self.abandon(client)  # nobody got an answer meanwhile
+            raise OutcomeUnknown(f"The MCP server {name} did not answer within {self.config.timeout_s:g} s.") from None
         except (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            raise ServerDied(f"The connection to the MCP server {self.config.name} was lost during the call.") from None
+            raise OutcomeUnknown(f"The connection to the MCP server {name} was lost during the call.") from None
+        except (RuntimeError, ValueError) as error:
+            raise InvalidAnswer(f"The MCP server {name} sent an invalid answer: {self.shorten(str(error))}") from None
+        finally:
+            FAILURES.reset(token)
+
+    def convert_error(self, client: Client, error: MCPError, failures: list[HttpFailure]) -> Exception:
+        """Build the error of a call. Over HTTP, the status says whether the call was made."""
+        name, message = self.config.name, self.shorten(error.error.message)
+        failure = failures[-1] if failures else None
+        if failure and not failure.status:
+            self.abandon(client)
+            return OutOfReach(f"The MCP server {name} is not available: {self.shorten(failure.reason)}.")
+        if failure and failure.status in LOST_SESSION and error.error.code != types.INVALID_PARAMS:
+            self.abandon(client)
+            return SessionLost(f"{self.shorten(failure.reason)} ({message})")
+        if failure and failure.was_refused:
+            return Invalid(f"The MCP server {name} refused the call: {self.shorten(failure.reason)} ({message})")
+        if failure:
+            return OutcomeUnknown(f"The MCP server {name} failed during the call: {self.shorten(failure.reason)}.")
+        if error.error.code == CONNECTION_CLOSED:
+            return OutcomeUnknown(f"The MCP server {name} ended during the call.")
+        return Invalid(f"The MCP server {name} refused the call: {message}")
 
     async def stop(self) -> None:
+        """Close the connection for good, also one that is being made."""
+        if self.opening is not None and not self.opening.done():
+            self.opening.cancel()
+            await asyncio.wait([self.opening])
+            if self.task is not None:
+                self.task.cancel()
+        await self.close()
+
+    async def close(self) -> None:
         """Close the connection, and with it the process of a server that we started."""
         task, self.task = self.task, None
+        self.client = None
         self.stopping.set()
-        if task is not None:
-            with suppress(asyncio.CancelledError):
-                await task
+        if task is not None and not (await asyncio.wait([task], timeout=STOP_TIMEOUT_S))[0]:
+            task.cancel()
+            await asyncio.wait([task])
 
-    async def own_connection(self, ready: "asyncio.Future[Client]") -> None:
+    async def own_connection(self, ready: asyncio.Event) -> None:
         """Hold the connection open until it ends or must stop. The task that opens it must also close it."""
+        failures: list[HttpFailure] = []
+        FAILURES.set(failures)
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr:
             try:
                 async with self.open_client(stderr) as client:
-                    self.on_tools(self.config, await list_tools(client))
-                    self.client = client
-                    ready.set_result(client)
+                    self.on_change(self, await list_tools(client))
+                    self.client, self.error, self.failures = client, "", 0
+                    ready.set()
+                    failures.clear()  # a server of the older protocol refuses the first request
                     await self.follow_changes(client)
             except Exception as error:  # noqa: BLE001  transports raise anything, often in groups
-                reason = self.describe(error, stderr)
-                self.record_failure(reason)
-                if not ready.done():
-                    ready.set_exception(OutOfReach(self.error))
+                if not ready.is_set():
+                    self.record_failure(self.describe(error, failures, stderr))
+                    self.is_out_of_reach = bool(failures) and not failures[-1].status
                 elif not self.stopping.is_set():
-                    log.warning("MCP server %s: %s", self.config.name, reason)
+                    log.warning("MCP server %s: connection lost: %s", self.config.name, self.describe(error, failures, stderr))
             finally:
-                self.client = None
+                if self.task is asyncio.current_task():
+                    self.client = None
+                ready.set()
 
     @asynccontextmanager
     async def open_client(self, stderr: IO[str]) -> AsyncIterator[Client]:
         info = types.Implementation(name="headway", version=version("headway"))
         config = self.config
         if config.command:
-            parameters = StdioServerParameters(
-                command=config.command, args=list(config.args), env=dict(config.env), cwd=config.cwd or None
-            )
+            command, *args = build_command(config)
+            parameters = StdioServerParameters(command=command, args=args, env=dict(config.env), cwd=config.cwd or None)
             async with self.open_session(stdio_client(parameters, stderr), info) as client:  # type: ignore[arg-type]
                 yield client
             return
         async with (
-            create_mcp_http_client(headers=dict(config.headers)) as http_client,
+            build_http_client(dict(config.headers)) as http_client,
             self.open_session(streamable_http_client(config.url, http_client=http_client), info) as client,
         ):
             yield client
 
     @asynccontextmanager
     async def open_session(self, transport: AbstractAsyncContextManager[Any], info: types.Implementation) -> AsyncIterator[Client]:
-        watched = watch_end(transport, self.notice_end)
+        watched = watch(transport, self.notice_message, self.notice_end)
         async with Client(watched, client_info=info, message_handler=self.handle_message) as client:
             yield client
 
+    def notice_message(self) -> None:
+        self.heard_at = time.monotonic()
+
     def notice_end(self) -> None:
-        """The server closed the connection: the next call starts it again."""
+        """The connection has ended: the next call makes a new one."""
         self.client = None
         self.stopping.set()
+
+    def abandon(self, client: Client) -> None:
+        """Close a connection that is of no use, unless there is a new one already."""
+        if self.client is client:
+            self.notice_end()
 
     async def handle_message(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -161,23 +258,35 @@ class McpServer:
                 change.cancel()
                 if self.changed.is_set() and not self.stopping.is_set():
                     self.changed.clear()
-                    self.on_tools(self.config, await list_tools(client))
+                    self.on_change(self, await list_tools(client))
             listener.cancel()
             stop.cancel()
 
     async def listen(self, client: Client) -> None:
-        """Follow changes on a connection that announces them only to those who listen. Older servers announce them anyway."""
-        with suppress(ListenNotSupportedError, SubscriptionLost, MCPError):
-            async with client.listen(tools_list_changed=True) as subscription:
-                async for _ in subscription:
-                    self.changed.set()
+        """Follow changes on a connection that announces them only to those who listen. Older servers announce them anyway.
+
+        If the server ends the stream, as proxies do, the tools may have changed meanwhile.
+        """
+        with suppress(ListenNotSupportedError, MCPError):
+            while True:
+                with suppress(SubscriptionLost):
+                    async with client.listen(tools_list_changed=True) as subscription:
+                        async for _ in subscription:
+                            self.changed.set()
+                await asyncio.sleep(LISTEN_AGAIN_S)
+                self.changed.set()
 
     def record_failure(self, reason: str) -> None:
         self.error = f"The MCP server {self.config.name} is not available: {reason}."
+        self.failures += 1
         self.failed_at = time.monotonic()
+        self.is_out_of_reach = False
+        self.on_change(self, None)
 
-    def describe(self, error: BaseException, stderr: IO[str]) -> str:
-        """Describe why the server did not start, with the last line that it printed."""
+    def describe(self, error: BaseException, failures: list[HttpFailure], stderr: IO[str]) -> str:
+        """Describe why the connection failed: by the HTTP status, or by the error and the last line that the server printed."""
+        if failures:
+            return self.shorten(failures[-1].reason)
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         reason = self.shorten(str(error)).rstrip(".") or type(error).__name__
@@ -192,9 +301,18 @@ class McpServer:
         return to_one_line(self.redact(text))[:ERROR_LIMIT]
 
 
+def build_command(config: McpServerConfig) -> list[str]:
+    """Return the command that starts a server. Where the kernel can do that, it ends the server together with this process."""
+    command = [config.command, *config.args]
+    is_able = sys.platform == "linux" and sys.executable
+    return [sys.executable, "-IS", LAUNCHER, str(os.getpid()), *command] if is_able else command
+
+
 @asynccontextmanager
-async def watch_end(transport: AbstractAsyncContextManager[Any], on_end: Callable[[], None]) -> AsyncIterator[Any]:
-    """Call `on_end` as soon as the other side closes the connection, so that no call is sent into it."""
+async def watch(
+    transport: AbstractAsyncContextManager[Any], on_message: Callable[[], None], on_end: Callable[[], None]
+) -> AsyncIterator[Any]:
+    """Call `on_message` for each message, and `on_end` as soon as the other side closes the connection: no call is sent into it."""
     async with transport as (messages, outgoing), anyio.create_task_group() as tasks:
         sender, receiver = anyio.create_memory_object_stream[Any](0)
 
@@ -202,8 +320,9 @@ async def watch_end(transport: AbstractAsyncContextManager[Any], on_end: Callabl
             async with sender:
                 with suppress(anyio.BrokenResourceError):
                     async for message in messages:
+                        on_message()
                         await sender.send(message)
-            on_end()
+                on_end()
 
         tasks.start_soon(forward)
         yield receiver, outgoing

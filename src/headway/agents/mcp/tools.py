@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
@@ -13,13 +14,12 @@ from mcp import types
 from pydantic import ConfigDict
 
 from headway.agents.instructions.roles import Role
-from headway.agents.mcp.config import McpServerConfig
+from headway.agents.mcp.config import SEPARATOR, McpServerConfig
 from headway.agents.mcp.content import to_output
-from headway.agents.mcp.servers import McpServer, ServerDied
+from headway.agents.mcp.servers import InvalidAnswer, McpServer, OutcomeUnknown
 from headway.agents.tools.arguments import Arguments, parse_json_text
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Result, Tool, Toolbox
-from headway.ledger.errors import HeadwayError
 from headway.ledger.redaction import Redactor
 
 log = logging.getLogger("headway.mcp")
@@ -27,8 +27,6 @@ log = logging.getLogger("headway.mcp")
 NAME_LIMIT: Final = 64  # of what model providers accept
 DESCRIPTION_LIMIT: Final = 2_000
 INVALID_CHARACTER: Final = re.compile(r"[^A-Za-z0-9_-]")
-CALL_TIMEOUT_S: Final = 300.0
-NUMBER_TYPES: Final = {"integer": int, "number": float}
 
 
 class McpArguments(Arguments):
@@ -47,23 +45,22 @@ class McpServers:
     def __init__(self, configs: Sequence[McpServerConfig], toolbox: Toolbox, redact: Redactor) -> None:
         self.toolbox = toolbox
         self.redact = redact
-        self.servers = {config.name: McpServer(config, redact, self.replace_tools) for config in configs}
+        self.servers = {config.name: McpServer(config, redact, self.follow_change) for config in configs}
 
-    async def prepare(self, role: Role) -> None:
-        """Connect to the servers that the role may use and whose tools are not known yet, all at once."""
+    async def prepare(self, role: Role, timeout_s: float | None, only: str | None = None) -> None:
+        """Start the servers that the role may use and whose tools are not known yet, all at once, or only one of them.
+
+        Wait for them, but not for one that has failed before: its tools are offered once they are known.
+        """
         missing = [
             server
-            for server in self.servers.values()
-            if role.grants(server.config.family, "") and not server.is_known_down and not self.has_tools(server)
+            for name, server in self.servers.items()
+            if only in (None, name) and role.grants(server.config.family, "")
+            if not server.is_known_down and not self.has_tools(server)
         ]
-        if missing:
-            await asyncio.gather(*(self.connect(server) for server in missing))
-
-    async def connect(self, server: McpServer) -> None:
-        try:
-            await server.connect()
-        except HeadwayError as error:
-            log.warning("%s", error)
+        awaited = [task for server in missing if (task := server.start()) and not server.failures]
+        if awaited:
+            await asyncio.wait(awaited, timeout=timeout_s)
 
     def has_tools(self, server: McpServer) -> bool:
         return server.config.family in self.toolbox.extra
@@ -72,48 +69,92 @@ class McpServers:
         with suppress(asyncio.CancelledError):
             await asyncio.gather(*(server.stop() for server in self.servers.values()))
 
-    def replace_tools(self, config: McpServerConfig, listed: list[types.Tool]) -> None:
-        server = self.servers[config.name]
-        self.toolbox.replace_extra(config.family, [build_tool(server, tool, self.redact) for tool in listed])
+    def list_statuses(self) -> list[dict[str, str]]:
+        return [{"name": name, "status": server.status} for name, server in self.servers.items()]
+
+    def follow_change(self, server: McpServer, listed: list[types.Tool] | None) -> None:
+        """Offer the tools of a server. Those of a server that is down stay known, and calling them says why it is down."""
+        if server.error:
+            log.warning("%s", server.error)
+        if listed is None:
+            starting = f"The MCP server {server.config.name} is starting. Call the tool again in a moment."
+            self.toolbox.missing[f"{server.config.name}{SEPARATOR}"] = server.error or starting
+        else:
+            self.toolbox.missing.pop(f"{server.config.name}{SEPARATOR}", None)
+            self.toolbox.replace_extra(server.config.family, build_tools(server, listed, self.redact))
 
 
-def build_tool(server: McpServer, listed: types.Tool, redact: Redactor) -> Tool:
+def build_tools(server: McpServer, listed: list[types.Tool], redact: Redactor) -> list[Tool]:
+    """Build the tools of a server. Two whose names differ only in characters that models cannot use get different names."""
+    callable_tools = select_callable(listed)
+    names = [build_name(server.config.name, tool.name) for tool in callable_tools]
+    return [
+        build_tool(server, tool, name if names.count(name) == 1 else add_hash(name, tool.name), redact)
+        for name, tool in zip(names, callable_tools, strict=True)
+    ]
+
+
+def select_callable(listed: list[types.Tool]) -> list[types.Tool]:
+    """Leave out tools that can only run as tasks, whose results must be polled for."""
+    return [tool for tool in listed if tool.execution is None or tool.execution.task_support != "required"]
+
+
+def build_tool(server: McpServer, listed: types.Tool, name: str, redact: Redactor) -> Tool:
     """Build a tool. The server's hints decide whether it may be repeated after a crash, and whether a person must approve it."""
     hints = listed.annotations or types.ToolAnnotations()
     is_read_only = bool(hints.read_only_hint)
+    schema = redact_document(listed.input_schema, redact)
     return Tool(
-        build_name(server.config.name, listed.name),
-        (listed.description or listed.title or listed.name)[:DESCRIPTION_LIMIT],
+        name,
+        redact(listed.description or listed.title or listed.name)[:DESCRIPTION_LIMIT],
         server.config.family,
         McpArguments,
         on_event_loop=partial(call_server, server, listed, redact),
-        timeout_s=CALL_TIMEOUT_S,
+        timeout_s=server.config.timeout_s + server.config.start_timeout_s * 2,  # the server's own limits say more
         idempotent=is_read_only or bool(hints.idempotent_hint),
         needs_approval=not is_read_only and hints.destructive_hint is not False,
-        key_arguments=tuple(listed.input_schema.get("properties") or ()),
+        key_arguments=tuple(get_properties(schema)),
         server=server.config.name,
-        schema=listed.input_schema,
+        schema=schema,
     )
+
+
+def redact_document(value: Any, redact: Redactor) -> Any:
+    match value:
+        case str():
+            return redact(value)
+        case dict():
+            return {name: redact_document(part, redact) for name, part in value.items()}
+        case list():
+            return [redact_document(part, redact) for part in value]
+    return value
 
 
 def build_name(server: str, tool: str) -> str:
     """Build the name that models see. A long name is cut, and kept unique by a hash."""
-    name = f"{server}__{INVALID_CHARACTER.sub('_', tool)}"
-    return name if len(name) <= NAME_LIMIT else f"{name[: NAME_LIMIT - 9]}_{sha256(tool.encode()).hexdigest()[:8]}"
+    name = f"{server}{SEPARATOR}{INVALID_CHARACTER.sub('_', tool)}"
+    return name if len(name) <= NAME_LIMIT else add_hash(name, tool)
+
+
+def add_hash(name: str, tool: str) -> str:
+    return f"{name[: NAME_LIMIT - 9]}_{sha256(tool.encode()).hexdigest()[:8]}"
 
 
 async def call_server(
     server: McpServer, listed: types.Tool, redact: Redactor, _execution: Execution, arguments: McpArguments
 ) -> Result:
     hints = listed.annotations or types.ToolAnnotations()
+    is_repeatable = bool(hints.read_only_hint or hints.idempotent_hint)
     values = {name: fit_value(value, listed.input_schema, name) for name, value in (arguments.model_extra or {}).items()}
     try:
         result = await server.call(listed.name, values)
-    except ServerDied as error:
-        if hints.read_only_hint or hints.idempotent_hint:
+    except OutcomeUnknown as error:
+        if is_repeatable:
             raise
         message = f"{error} It may have taken effect: check before you call it again."
         return Result({"error": message}, is_error=True, is_uncertain=True)
+    except InvalidAnswer as error:
+        return Result({"error": str(error)}, is_error=True, is_uncertain=not is_repeatable)
     output = to_output(result)
     text = redact(output.text)
     if result.is_error:
@@ -123,22 +164,44 @@ async def call_server(
 
 def fit_value(value: Any, schema: dict[str, Any], name: str) -> Any:
     """Convert a text into the list, object or number that the schema asks for: models often send those as text."""
-    kind = (schema.get("properties") or {}).get(name, {}).get("type")
-    if not isinstance(value, str):
+    kinds = set(list_types(get_properties(schema).get(name)))
+    if not isinstance(value, str) or "string" in kinds:
         return value
-    if kind in ("array", "object"):
+    if kinds & {"array", "object"}:
         return parse_json_text(value, name)
-    if kind in NUMBER_TYPES:
+    if "boolean" in kinds and value in ("true", "false"):
+        return value == "true"
+    for kind, convert in (("integer", int), ("number", float)):
         with suppress(ValueError):
-            return NUMBER_TYPES[kind](value)
+            if kind in kinds and math.isfinite(number := convert(value)):
+                return number
     return value
+
+
+def get_properties(schema: dict[str, Any]) -> dict[str, Any]:
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
+def list_types(schema: Any) -> Iterator[str]:
+    """List the JSON types that a schema accepts, also those of `{"type": ["integer", "null"]}` and of `anyOf`."""
+    if not isinstance(schema, dict):
+        return
+    named, choices = schema.get("type"), schema.get("anyOf")
+    yield from (kind for kind in (named if isinstance(named, list) else [named]) if isinstance(kind, str))
+    for choice in choices if isinstance(choices, list) else ():
+        yield from list_types(choice)
 
 
 async def check_servers(configs: Sequence[McpServerConfig], redact: Redactor) -> list[tuple[str, int, str]]:
     """Start each server, and return its name, the number of its tools and what is wrong with it."""
-    toolbox = Toolbox(())
-    servers = McpServers(configs, toolbox, redact)
-    await asyncio.gather(*(server.connect() for server in servers.servers.values()), return_exceptions=True)
-    found = [(name, len(toolbox.extra.get(server.config.family, ())), server.error) for name, server in servers.servers.items()]
-    await servers.stop()
+    counts: dict[str, int] = {}
+
+    def count_tools(server: McpServer, listed: list[types.Tool] | None) -> None:
+        counts[server.config.name] = len(select_callable(listed or []))
+
+    servers = [McpServer(config, redact, count_tools) for config in configs]
+    await asyncio.wait([server.start() for server in servers])
+    found = [(server.config.name, counts[server.config.name], server.error) for server in servers]
+    await asyncio.gather(*(server.stop() for server in servers))
     return found

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from typing import NamedTuple, Protocol
 
 from pydantic_ai.direct import model_request_stream
@@ -12,6 +13,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, PartDeltaEvent, Pa
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
+from headway.agents import trace_content
 from headway.agents.models.answer_limits import AnswerMeter, fill_in_usage, limit_calls
 from headway.agents.models.capture import ReceivedBody, capture_body
 from headway.agents.models.connections import find_endpoint
@@ -28,9 +30,9 @@ from headway.agents.models.providers import build_model
 from headway.agents.models.request_settings import build_settings
 from headway.agents.models.text_calls import extract_text_calls
 from headway.agents.models.windows import find_window, limit_output
-from headway.agents.tracing import NullTracer, Tracer, to_usage_attributes, trace_model_call
+from headway.agents.tracing import NullTracer, Tracer, to_answer_attributes, trace_model_call
 from headway.agents.transcripts.transcript import clean_response
-from headway.ledger.errors import HeadwayError, SettingsError
+from headway.ledger.errors import HeadwayError, Invalid, SettingsError
 from headway.ledger.redaction import Redactor
 from headway.ledger.tiers import Tier, TierParameters
 from headway.storage.stores.spending import ModelCall, SpendingTotal
@@ -113,6 +115,26 @@ class Models:
     def get_parameters(self, tier: Tier) -> TierParameters:
         return self.parameters.get(tier, TierParameters())
 
+    def using(self, tier: Tier, name: str) -> "Models":
+        """Return these models with another one for a tier. It has no fallbacks, so that it is the one that answers."""
+        models = copy(self)
+        models.names = {**self.names, tier: name}
+        own = self.get_parameters(tier)._replace(fallback=(), context_tokens=None, tools=True)
+        models.parameters = {**self.parameters, tier: own}
+        models.sizes = {}
+        return models
+
+    def check(self, name: str) -> None:
+        """Raise Invalid if a model cannot be chosen: it cannot be built, or its calls would not count against the budget."""
+        if name in self.by_name or any(name in self.list_names(tier) for tier in self.names):
+            return
+        if ":" in name and self.prices.is_free(name):
+            raise Invalid(f"The model {name[:120]!r} has no price here. Add it to prices.toml or to models.toml first.")
+        try:
+            build_model(name)
+        except SettingsError as error:
+            raise Invalid(str(error)) from None
+
     def find(self, tier: Tier) -> Model:
         return self.load(self.names[tier])
 
@@ -189,10 +211,14 @@ class Models:
                 model, max_tokens = self.load(name), self.find_sizes(tier)[1]
                 settings = build_settings(model, self.get_parameters(tier), max_tokens, messages, use_tools=use_tools)
                 settings["timeout"] = self.timeout_s
-                with trace_model_call(self.tracer, name) as note:
+                with trace_model_call(self.tracer, name, settings) as note:
+                    if self.tracer.captures_content:
+                        note(trace_content.describe_request(messages, parameters, self.build_redactor(name)))
                     reply = await self.answer(name, messages, parameters, settings, listener)
                     call = self.to_model_call(tier, name, reply, messages, parameters)
-                    note(to_usage_attributes(call))
+                    note(to_answer_attributes(reply, call))
+                    if self.tracer.captures_content:
+                        note(trace_content.describe_answer(reply, self.build_redactor(name)))
                 self.totals[name] = self.totals.get(name, SpendingTotal(name)).add(call)
                 return ModelReply(reply, call)
             except (ModelFailed, SettingsError) as error:
@@ -231,11 +257,15 @@ class Models:
                 raise self.failure(name, error, received) from error
         return accepted
 
+    def build_redactor(self, name: str) -> Redactor:
+        """Build a redactor that also removes the API key of a model."""
+        return Redactor((*list_api_keys(self.load(name)), *self.redact.secrets))
+
     def failure(self, name: str, error: Exception, received: ReceivedBody) -> ModelFailed:
         if not isinstance(error, AgentRunError | UserError | OSError):
             log.warning("the answer of %s could not be read", name, exc_info=error)
-        redact = Redactor((*list_api_keys(self.load(name)), *self.redact.secrets))
-        message = describe_failure(find_endpoint(self.load(name), name, self.timeout_s), error, received, redact)
+        endpoint = find_endpoint(self.load(name), name, self.timeout_s)
+        message = describe_failure(endpoint, error, received, self.build_redactor(name))
         too_long, toolless = is_too_long(error), lacks_tools(error)
         if toolless:
             self.without_tools.add(name)

@@ -39,7 +39,7 @@ def poll_delegation(tx: Transaction, execution: Execution, arguments: Delegate, 
     child = runs.get(tx, execution.scope.tenant_id, pending.id)
     if not child.ended:
         return None
-    result = runs.build_result(child)
+    result = runs.build_result(tx, child)
     if arguments.todoId and result.get("status") == "completed":
         complete_item(tx, execution, arguments.todoId, str(result["summary"]))
     return result
@@ -84,7 +84,7 @@ def poll_await(tx: Transaction, execution: Execution, arguments: AwaitAgent, pen
     child = get_child(tx, execution, arguments.run_id)
     if not child.ended and tx.now < pending.until:
         return None
-    return runs.build_result(child)
+    return runs.build_result(tx, child)
 
 
 class RunId(Arguments):
@@ -94,14 +94,14 @@ class RunId(Arguments):
 def check_agent(tx: Transaction, execution: Execution, arguments: RunId) -> dict[str, Any]:
     child = get_child(tx, execution, arguments.run_id)
     return {
-        **runs.build_result(child),
+        **runs.build_result(tx, child),
         "iterations": child.iterations,
         "last_activity_s": (tx.now - child.updated_at) // 1000,
     }
 
 
 def cancel_agent(tx: Transaction, execution: Execution, arguments: RunId) -> dict[str, Any]:
-    return runs.build_result(runs.cancel_tree(tx, get_child(tx, execution, arguments.run_id)))
+    return runs.build_result(tx, runs.cancel_tree(tx, get_child(tx, execution, arguments.run_id)))
 
 
 class ReportOutcome(Arguments):

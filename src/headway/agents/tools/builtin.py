@@ -15,8 +15,9 @@ from headway.agents.tools.files import contents, listing, search
 from headway.agents.tools.programs.tools import PROGRAM_TOOLS, build_program_tools
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import Invalid, NotFound
-from headway.ledger.sandbox import Sandbox
+from headway.ledger.run import Sandbox
 from headway.ledger.text import to_one_line
+from headway.storage.stores.memory import MemoryEntry
 from headway.storage.transaction import Transaction
 
 NO_SKILLS: Final = "There are no skills here."
@@ -70,8 +71,24 @@ class Remember(Arguments):
 
 
 def remember(tx: Transaction, execution: Execution, arguments: Remember) -> dict[str, Any]:
-    scope = execution.scope.home(tenant_wide=arguments.tenant_wide)
-    return {"remembered": memory.remember(tx, scope, arguments.text, arguments.kind).as_json()}
+    entry = memory.remember(
+        tx, execution.scope, arguments.text, arguments.kind, tenant_wide=arguments.tenant_wide, run_id=execution.run_id
+    )
+    return {"remembered": describe_entry(entry)}
+
+
+def describe_entry(entry: MemoryEntry) -> dict[str, Any]:
+    """Describe an entry to a model: of its origin only the author, and the person who wrote or last edited it."""
+    origin = entry.origin
+    authors = {"agent_id": origin.agent_id, "person": origin.person}
+    return {
+        "id": entry.id,
+        "conversation_id": entry.conversation_id,
+        **{name: author for name, author in authors.items() if author},
+        "kind": entry.kind,
+        "text": entry.text,
+        "created_at": entry.created_at // 1000,
+    }
 
 
 class Recall(Arguments):
@@ -80,7 +97,8 @@ class Recall(Arguments):
 
 
 def recall(tx: Transaction, execution: Execution, arguments: Recall) -> dict[str, Any]:
-    return {"entries": [entry.as_json() for entry in memory.recall(tx, execution.scope, arguments.query, arguments.limit)]}
+    entries = memory.recall(tx, execution.scope, arguments.query, arguments.limit)
+    return {"entries": [describe_entry(entry) for entry in entries]}
 
 
 class ReadFile(Arguments):

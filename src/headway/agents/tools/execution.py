@@ -14,7 +14,7 @@ from headway.ledger.errors import Conflict
 from headway.ledger.goal import GoalLimits
 from headway.ledger.permission import PolicyCall
 from headway.ledger.redaction import Redactor
-from headway.ledger.run import Limits
+from headway.ledger.run import Limits, Sandbox
 from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.storage.database import Database
 from headway.storage.stores import tenants as tenant_store
@@ -33,7 +33,8 @@ class Execution(NamedTuple):
     scope: Scope
     role: Role
     conversation_uuid: str | None = None
-    workspace: str = ""  # the tenant's folder; empty if there is none
+    workspace: str = ""  # the tenant's folder, or the run's worktree of a repository; empty if there is none
+    sandbox: Sandbox = Sandbox()  # for the programs that it runs
     run_id: str | None = None  # the calling agent's run; None in an external loop
     roles: Roles = Roles()  # roles that it can delegate to
     limits: Limits = Limits()  # limits on delegation
@@ -42,6 +43,7 @@ class Execution(NamedTuple):
     redact: Redactor = Redactor()  # removes secrets from error messages
     result_limit: int = 50_000  # characters of a result that the calling model gets
     skills: tuple[Skill, ...] = ()  # of the tenant
+    tenant_workspace: str = ""  # the tenant's folder, if the workspace is a worktree
     effect_key: str | None = None  # identifies this call, also when it is repeated after a crash; None in an external loop
 
 

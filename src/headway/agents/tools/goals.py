@@ -25,6 +25,7 @@ class SetGoal(Arguments):
     description: Annotated[NonEmptyText, Field(description="What to achieve, self-contained")]
     success_criteria: Annotated[str, Field(description="How anyone can check that it was achieved")] = ""
     priority: Priority = DEFAULT_PRIORITY
+    repository: Annotated[str, Field(description="A git repository in the user's workspace to work in")] = ""
     checks: Checks = None
 
 
@@ -37,7 +38,13 @@ class DiscoverGoal(Arguments):
 def set_goal(tx: Transaction, execution: Execution, arguments: SetGoal) -> dict[str, Any]:
     """Set a goal, which starts at once if the agent answers a turn. Another agent's goal is treated like one that it discovered."""
     checks = write_checks(arguments.checks, "agent")
-    new = NewGoal(arguments.description, arguments.success_criteria, arguments.priority, checks=checks)
+    new = NewGoal(
+        arguments.description, arguments.success_criteria, arguments.priority, repository=arguments.repository, checks=checks
+    )
+    if new.repository:
+        from headway.agents.repositories.places import check_repository  # noqa: PLC0415  few goals name a repository
+
+        new = check_repository(new, execution.tenant_workspace or execution.workspace)
     run = runs.get(tx, execution.scope.tenant_id, execution.run_id or "")
     evidence = describe_origin(run)
     if run.answers_turn:

@@ -236,6 +236,7 @@ PLAN_TOOLS = (
         "turn_plan",
         ListTodo,
         list_todo,
+        idempotent=True,
         abridge=abridge_list,
         needs=has_turn,
     ),

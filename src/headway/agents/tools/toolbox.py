@@ -20,7 +20,7 @@ from headway.ledger.errors import ChecksRequired, HeadwayError, Invalid, NotFoun
 from headway.ledger.job import NEVER
 from headway.ledger.redaction import Redactor
 from headway.ledger.text import check_numbers, to_one_line
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, act_as
 
 log = logging.getLogger("headway.tools")
 
@@ -112,6 +112,7 @@ class Toolbox:
     def __init__(self, tools: Iterable[Tool]) -> None:
         self.fixed = {tool.name: tool for tool in tools}
         self.extra: dict[str, list[Tool]] = {}  # tools of MCP servers, by family
+        self.missing: dict[str, str] = {}  # why the tools whose names begin so are not there
         self.version = 0  # counts the changes
         self.tools = self.fixed
 
@@ -122,11 +123,21 @@ class Toolbox:
         self.tools = {**added, **self.fixed}
         self.version += 1
 
+    def substitute(self, change: Callable[[Tool], Tool]) -> None:
+        """Replace tools by others with the same names."""
+        self.fixed = {name: change(tool) for name, tool in self.fixed.items()}
+        self.tools = {**self.tools, **self.fixed}
+        self.version += 1
+
     def find(self, name: str) -> Tool:
         tool = self.tools.get(match_name(name, self.tools))
         if tool is None:
-            raise NotFound(f"No tool named {name[:80]!r}. Available: {', '.join(self.tools)}.")
+            raise NotFound(self.explain_missing(name) or f"No tool named {name[:80]!r}. Available: {', '.join(self.tools)}.")
         return tool
+
+    def explain_missing(self, name: str) -> str:
+        """Return why a tool is not there, if its MCP server is down."""
+        return next((reason for prefix, reason in self.missing.items() if name.startswith(prefix)), "")
 
     def only(self, families: Collection[ToolFamily]) -> "Toolbox":
         return Toolbox(tool for tool in self.tools.values() if tool.family in families)
@@ -166,7 +177,8 @@ def call_in_transaction(tool: Tool, arguments: dict[str, Any], execution: Execut
         tx.agent = build_agent_rights(tx, execution)
         with use_execution(execution):
             if work is not None:
-                return to_result(tx.attempt(lambda tx: work(tx, execution, parsed_arguments)))
+                with act_as(tx, describe_actor(tool, execution)):
+                    return to_result(tx.attempt(lambda tx: work(tx, execution, parsed_arguments)))
             assert on_thread is not None
             return to_result(on_thread(execution, parsed_arguments))
     except (StorageError, ChecksRequired):
@@ -175,6 +187,12 @@ def call_in_transaction(tool: Tool, arguments: dict[str, Any], execution: Execut
         return to_result(tool.refuse(str(error)))
     finally:
         tx.agent = outer_agent
+
+
+def describe_actor(tool: Tool, execution: Execution) -> str:
+    """Name the caller of a ledger tool, for the log."""
+    run = f" (run {execution.run_id})" if execution.run_id else ""
+    return f"agent {execution.scope.agent_id} with {tool.name}{run}"
 
 
 async def call_external(tool: Tool, arguments: dict[str, Any], execution: Execution | None) -> Result:

@@ -1,6 +1,7 @@
 """SQL for reading the event log. (Transactions write events at commit.)"""
 
 from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 from headway.ledger.events import LoggedEvent
 from headway.ledger.scope import TENANT_WIDE
@@ -67,3 +68,43 @@ def list_by_kinds(
         limit,
     )
     return [LoggedEvent._make(row) for row in reversed(rows)]
+
+
+# Events by what they are about
+
+
+class CausedEvent(NamedTuple):
+    """An event with the one who caused it."""
+
+    seq: int
+    kind: str
+    data: str
+    at: int
+    actor: str  # empty: Headway itself
+
+
+class EventWindow(NamedTuple):
+    """The newest events of one turn or subject, oldest first. Those before sequence number `start` were not read."""
+
+    events: list[CausedEvent]
+    start: int
+
+
+def list_newest(
+    tx: Transaction, tenant_id: int, about: Literal["turn_id", "subject"], value: str, kinds: Sequence[str], limit: int
+) -> EventWindow:
+    """List the events of these kinds among the newest `limit` events of a turn or a subject."""
+    first = tx.one(
+        f"SELECT seq FROM events WHERE tenant_id = ? AND {about} = ? ORDER BY seq DESC LIMIT 1 OFFSET ?", tenant_id, value, limit
+    )
+    start = int(first[0]) + 1 if first else 0
+    marks = ", ".join("?" * len(kinds))
+    rows = tx.all(
+        f"""SELECT seq, kind, data, at, actor FROM events WHERE tenant_id = ? AND {about} = ? AND seq >= ? AND kind IN ({marks})
+            ORDER BY seq""",
+        tenant_id,
+        value,
+        start,
+        *kinds,
+    )
+    return EventWindow([CausedEvent._make(row) for row in rows], start)

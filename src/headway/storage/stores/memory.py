@@ -1,40 +1,100 @@
-"""SQL for the notes that agents keep between runs."""
+"""SQL for the notes that agents and people keep between runs."""
 
 from typing import Any, NamedTuple
 
-from headway.ledger.scope import Scope
-from headway.storage.transaction import Transaction
+from headway.ledger.scope import TENANT_WIDE, MemorySelection
+from headway.storage.transaction import Row, Transaction
 
-COLUMNS = "id, conversation_id, agent_id, kind, text, created_at"
+ORIGIN_COLUMNS = "agent_id, person, origin_conversation_id, turn_id, run_id, goal_id"
+COLUMNS = f"id, conversation_id, kind, text, revision, created_at, updated_at, {ORIGIN_COLUMNS}"
+
+
+class MemoryOrigin(NamedTuple):
+    """The agent or the person that an entry comes from.
+
+    Entries that an agent wrote have its role as `agent_id`; `person` is then who last edited the entry. Entries that a person wrote
+    have no `agent_id`.
+    """
+
+    agent_id: str = ""
+    person: str = ""
+    conversation_id: int | None = None  # where the agent worked, also if the entry is tenant-wide
+    turn_id: str | None = None
+    run_id: str | None = None
+    goal_id: int | None = None
 
 
 class MemoryEntry(NamedTuple):
-    """A note that an agent saved for later."""
+    """A note for later. Agents in its conversation recall it; if it is tenant-wide, agents in every conversation do."""
 
     id: int
     conversation_id: int
-    agent_id: str
     kind: str
     text: str
+    revision: int  # counts the edits
     created_at: int
+    updated_at: int
+    origin: MemoryOrigin = MemoryOrigin()
 
     def as_json(self) -> dict[str, Any]:
-        return self._asdict() | {"created_at": self.created_at // 1000}
+        return self._asdict() | {
+            "created_at": self.created_at // 1000,
+            "updated_at": self.updated_at // 1000,
+            "origin": self.origin._asdict(),
+        }
 
 
-def insert(tx: Transaction, scope: Scope, kind: str, text: str) -> MemoryEntry:
+def build_entry(row: Row) -> MemoryEntry:
+    own_count = len(MemoryEntry._fields) - 1
+    return MemoryEntry._make((*row[:own_count], MemoryOrigin._make(row[own_count:])))
+
+
+def insert(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> MemoryEntry:
+    """Insert an entry. The id and the times are set here."""
     row = tx.one(
-        f"""INSERT INTO memory_entries (tenant_id, conversation_id, agent_id, kind, text, created_at)
-            VALUES (?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
-        scope.tenant_id,
-        scope.conversation_id,
-        scope.agent_id,
-        kind,
-        text,
+        f"""INSERT INTO memory_entries (tenant_id, {COLUMNS.removeprefix("id, ")})
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
+        tenant_id,
+        entry.conversation_id,
+        entry.kind,
+        entry.text,
+        entry.revision,
         tx.now,
+        tx.now,
+        *entry.origin,
     )
     assert row is not None
-    return MemoryEntry._make(row)
+    return entry._replace(id=int(row[0]), created_at=tx.now, updated_at=tx.now)
+
+
+def find(tx: Transaction, tenant_id: int, entry_id: int) -> MemoryEntry | None:
+    row = tx.one(f"SELECT {COLUMNS} FROM memory_entries WHERE tenant_id = ? AND id = ?", tenant_id, entry_id)
+    return build_entry(row) if row else None
+
+
+def find_locked(tx: Transaction, tenant_id: int, entry_id: int) -> MemoryEntry | None:
+    """Return the entry, locked so that no other transaction can change it before this one ends."""
+    sql = f"SELECT {COLUMNS} FROM memory_entries WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}"
+    row = tx.one(sql, tenant_id, entry_id)
+    return build_entry(row) if row else None
+
+
+def save(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> None:
+    """Store the fields that an edit can change."""
+    tx.run(
+        "UPDATE memory_entries SET kind = ?, text = ?, revision = ?, updated_at = ?, person = ? WHERE tenant_id = ? AND id = ?",
+        entry.kind,
+        entry.text,
+        entry.revision,
+        entry.updated_at,
+        entry.origin.person,
+        tenant_id,
+        entry.id,
+    )
+
+
+def delete(tx: Transaction, tenant_id: int, entry_id: int) -> None:
+    tx.run("DELETE FROM memory_entries WHERE tenant_id = ? AND id = ?", tenant_id, entry_id)
 
 
 def list_newest(tx: Transaction, tenant_id: int, conversation_id: int, limit: int) -> list[MemoryEntry]:
@@ -45,4 +105,20 @@ def list_newest(tx: Transaction, tenant_id: int, conversation_id: int, limit: in
         conversation_id,
         limit,
     )
-    return [MemoryEntry._make(row) for row in rows]
+    return [build_entry(row) for row in rows]
+
+
+def list_page(tx: Transaction, tenant_id: int, selection: MemorySelection, limit: int, before: int) -> list[MemoryEntry]:
+    """List entries, newest first, with an id below `before`."""
+    conditions = ["tenant_id = ?", "id < ?"]
+    parameters: list[int | str] = [tenant_id, before]
+    if selection.conversation_id is not None:
+        conditions.append("conversation_id IN (?, ?)")
+        parameters += [TENANT_WIDE, selection.conversation_id]
+    if selection.kind is not None:
+        conditions.append("kind = ?")
+        parameters.append(selection.kind)
+    rows = tx.all(
+        f"SELECT {COLUMNS} FROM memory_entries WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?", *parameters, limit
+    )
+    return [build_entry(row) for row in rows]

@@ -8,8 +8,8 @@ from headway.storage.transaction import Transaction
 
 COLUMNS = """id, tenant_id, conversation_id, turn_id, parent_run_id, role, task, depth, status, created_at, updated_at,
     iteration_limit, iterations, result, resubmissions, refusals, plan_mark, reserved, cost, ended_at, goal_id, sub_goal_id,
-    begins_at, hint, unread"""
-INSERT = f"""INSERT INTO runs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    begins_at, hint, unread, repository, base, changes, model, replays"""
+INSERT = f"""INSERT INTO runs ({COLUMNS}) VALUES ({", ".join("?" * 30)})
     ON CONFLICT DO NOTHING RETURNING id"""
 SELECT = f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND id = ?"
 SELECT_WITH_HALT = f"SELECT {COLUMNS}, EXISTS (SELECT 1 FROM halts WHERE lifted_at = 0) FROM runs WHERE tenant_id = ? AND id = ?"
@@ -86,6 +86,43 @@ def save(tx: Transaction, run: Run) -> None:
         run.tenant_id,
         run.id,
     )
+
+
+# Work in a repository
+
+
+def save_repository(tx: Transaction, run: Run) -> None:
+    tx.run("UPDATE runs SET repository = ? WHERE tenant_id = ? AND id = ?", run.repository, run.tenant_id, run.id)
+
+
+def save_base(tx: Transaction, run: Run, base: str) -> str:
+    """Save the commit that the run's work starts from, unless one is saved, and return the saved one."""
+    sql = "UPDATE runs SET base = CASE base WHEN '' THEN ? ELSE base END WHERE tenant_id = ? AND id = ? RETURNING base"
+    row = tx.one(sql, base, run.tenant_id, run.id)
+    return str(row[0]) if row else base
+
+
+def save_changes(tx: Transaction, run: Run, diff: str) -> None:
+    sql = "UPDATE runs SET changes = ?, diff = ? WHERE tenant_id = ? AND id = ?"
+    tx.run(sql, run.changes, diff, run.tenant_id, run.id)
+
+
+def find_diff(tx: Transaction, tenant_id: int, run_id: str) -> str:
+    row = tx.one("SELECT diff FROM runs WHERE tenant_id = ? AND id = ?", tenant_id, run_id)
+    return str(row[0]) if row else ""
+
+
+def has_branch(tx: Transaction, run: Run) -> bool:
+    """Whether another turn of the run's conversation has worked in the same repository."""
+    row = tx.one(
+        """SELECT 1 FROM runs WHERE tenant_id = ? AND conversation_id = ? AND turn_id IS NOT NULL AND parent_run_id IS NULL
+            AND repository = ? AND base <> '' AND id <> ? LIMIT 1""",
+        run.tenant_id,
+        run.conversation_id,
+        run.repository,
+        run.id,
+    )
+    return row is not None
 
 
 def list_page(
@@ -196,7 +233,7 @@ def withdraw_message(tx: Transaction, tenant_id: int, run_id: str, n: int) -> No
 
 # Effects
 
-EFFECT_COLUMNS = "n, place, call_id, tool, arguments, state, result, started_at, images"
+EFFECT_COLUMNS = "n, place, call_id, tool, arguments, state, result, started_at, images, replayed"
 
 
 def load_effects(tx: Transaction, tenant_id: int, run_id: str, n: int) -> dict[int, Effect]:
@@ -224,9 +261,10 @@ def find_result(tx: Transaction, tenant_id: int, conversation_id: int, run_id: s
 def save_effect(tx: Transaction, tenant_id: int, run_id: str, effect: Effect) -> None:
     ended_at = 0 if effect.state in ("proposed", "started") else tx.now
     tx.run(
-        f"""INSERT INTO effects (run_id, tenant_id, {EFFECT_COLUMNS}, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        f"""INSERT INTO effects (run_id, tenant_id, {EFFECT_COLUMNS}, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (run_id, n, place) DO UPDATE SET arguments = excluded.arguments, state = excluded.state,
-            result = excluded.result, images = excluded.images, started_at = excluded.started_at, ended_at = excluded.ended_at""",
+            result = excluded.result, images = excluded.images, replayed = excluded.replayed,
+            started_at = excluded.started_at, ended_at = excluded.ended_at""",
         run_id,
         tenant_id,
         *effect._replace(started_at=effect.started_at or tx.now),

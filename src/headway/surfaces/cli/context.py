@@ -15,7 +15,7 @@ from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant
 from headway.settings import Settings
 from headway.storage.direct import DirectDatabase
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, Work
 
 T = TypeVar("T")
 
@@ -95,6 +95,16 @@ class Invocation:
             draw()
 
 
+def act_as_sender(work: Work[T]) -> Work[T]:
+    """Name the command line as the author of what the work changes."""
+
+    def act(tx: Transaction) -> T:
+        tx.actor = SENDER
+        return work(tx)
+
+    return act
+
+
 class TenantDatabase:
     """A database together with the scope that the flags chose."""
 
@@ -104,7 +114,7 @@ class TenantDatabase:
         self.conversation_id = scope.conversation_id if limited else None  # None: all lists of the tenant
 
     def write(self, action: Callable[..., T], *args: Any, **options: Any) -> T:
-        return self.database.write(lambda tx: action(tx, self.scope.tenant_id, *args, **options))
+        return self.database.write(act_as_sender(lambda tx: action(tx, self.scope.tenant_id, *args, **options)))
 
     def read(self, view: Callable[..., T], *args: Any, **options: Any) -> T:
         return self.database.read(lambda tx: view(tx, self.scope.tenant_id, *args, **options))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from headway.actions import goal_views
+from headway.actions.inspection.journal_sentences import describe_entry
 from headway.ledger.text import to_one_line
-from headway.surfaces.cli.goal_sentences import describe_entry
+from headway.surfaces.cli.changes_view import describe_changes
 from headway.surfaces.cli.render import PROOF_MARKS, build_console, format_age, format_check, format_time, is_terminal
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def render_header(goal: dict[str, Any]) -> Iterator[StyledLine]:
         ("deadline", format_time(goal["deadline"] * 1000)),
         ("set", format_time(goal["created_at"] * 1000)),
         ("ended", format_time(goal["ended_at"] * 1000)),
+        ("branch", describe_changes(goal["changes"]) if goal.get("changes") else ""),
     ]
     yield from (StyledLine(((f"  {name:<9} ", "dim"), (to_one_line(value), "")), may_wrap=True) for name, value in facts if value)
     if status == "abandoned" and goal["pause_reason"]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from headway.ledger.text import to_lines, to_one_line
+from headway.surfaces.cli.changes_view import describe_changes
 from headway.surfaces.cli.render import build_console, format_wait, is_terminal
 
 if TYPE_CHECKING:
@@ -158,6 +159,8 @@ class LiveTurnView:
     def on_turn_finished(self, data: dict[str, Any]) -> None:
         if data["incomplete"]:
             self.note(f"{len(data['incomplete'])} todos left open", "yellow")
+        if data.get("changes"):
+            self.note(describe_changes(data["changes"]))
 
     def note(self, text: str, style: str = "dim") -> None:
         from rich.text import Text  # noqa: PLC0415

@@ -127,6 +127,7 @@ class RequestContext:
         def work(tx: Transaction) -> T:
             token = authenticate(tx, self.digest)
             tenants.record_use(tx, token)
+            tx.actor = describe_token(token)
             return action(tx, token.tenant_id)
 
         return await self.commit(work, agent)
@@ -159,8 +160,7 @@ class RequestContext:
 
     def describe_caller(self, tx: Transaction) -> str:
         """Return the label of the caller's token, or its number if it has none."""
-        token = tenants.authenticate(tx, self.digest)
-        return token.label or f"token {token.id}"
+        return describe_token(tenants.authenticate(tx, self.digest))
 
     async def post(self, action: Action[Mapping[str, Any] | None], status: int = 201, agent: AgentCaller | None = None) -> Response:
         """Run an action once per Idempotency-Key, and give the same response to every request with that key."""
@@ -172,11 +172,16 @@ class RequestContext:
         def work(tx: Transaction) -> Answer:
             token = tenants.authenticate(tx, self.digest)
             tenants.record_use(tx, token)
+            tx.actor = describe_token(token)
             return idempotency.run_once(
                 tx, token.tenant_id, idempotent_request, lambda tx: capture_answer(tx, token.tenant_id, action, status)
             )
 
         return to_replay_response(await self.commit(work, agent))
+
+
+def describe_token(token: Token) -> str:
+    return token.label or f"token {token.id}"
 
 
 def capture_answer(tx: Transaction, tenant_id: int, action: Action[Mapping[str, Any] | None], status: int) -> Answer:

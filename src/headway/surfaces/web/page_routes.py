@@ -24,6 +24,7 @@ PAGE_PATHS = (
     "/approvals",
     "/approvals/{approval_id}",
     "/questions/{question_id}",
+    "/memory",
     "/operations",
 )
 

@@ -32,6 +32,7 @@ from headway.agents.models.rehearsal.request import (
     RehearsalReply,
     hash_key,
 )
+from headway.agents.tools.toolbox import to_result
 from headway.ledger.framing import format_inline
 from headway.ledger.run import REHEARSAL_MODEL
 
@@ -162,10 +163,17 @@ def find_next_item(parsed: ParsedMessages, plan: RehearsalPlan) -> RehearsalItem
     """Choose an item that this model started, else a pending one, else any other, but not one whose end was just refused."""
     last_call = parsed.find_call("complete_todo")
     refused = [number for number, item in enumerate(plan.open, 1) if last_call and last_call.arguments.get("todoId") == item.id]
-    candidates = [item for item in plan.open[sum(refused) :] if not parsed.find_call("complete_todo", item)]
+    candidates = [item for item in plan.open[sum(refused) :] if may_complete(parsed, item)]
     started = [item for item in candidates if parsed.find_call("start_todo", item)]
     pending = [item for item in candidates if item.status == "pending"]
     return next(iter((*started, *pending, *candidates)), None)
+
+
+def may_complete(parsed: ParsedMessages, item: RehearsalItem) -> bool:
+    """Whether to end an item: once, and again after another one was ended, which may be what its checks wait for."""
+    calls = [call for call in parsed.completed_calls if call.tool == "complete_todo"]
+    last = max((n for n, call in enumerate(calls) if call.arguments.get("todoId") == item.id), default=-1)
+    return last < 0 or any(not to_result(call.result).is_error for call in calls[last + 1 :])
 
 
 def conclude(parsed: ParsedMessages, plan: RehearsalPlan) -> RehearsalReply:

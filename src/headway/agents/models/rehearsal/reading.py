@@ -280,6 +280,7 @@ TELL: Final = r"(?:what(?:['’]s| is)?|tell|show|give|get|check|look up|find ou
 IS_IT: Final = r"(?: is it| it is| is today| now| right now| today)*"
 ZONE: Final = r"(?: in ([A-Za-z_]{2,20}/[A-Za-z_/]{2,40}|UTC))?(?: right)?(?: now)?"
 ASK: Final = r"(?:calculate|compute|evaluate|solve|work out|figure out|what(?:['’]s| is| are)|how much (?:is|are)):? (?:the )?"
+QUOTATION_MARKS: Final = r"[\"“`']([^\"”`'\n]{1,500})[\"”`']"
 Rule = Callable[[re.Match[str], RecentResults], RehearsalCall | CannotRun | None]
 RULES: Final[tuple[tuple[re.Pattern[str], Rule], ...]] = (
     (
@@ -296,6 +297,14 @@ RULES: Final[tuple[tuple[re.Pattern[str], Rule], ...]] = (
         lambda match, recent: build_write_call(match[1], match[2], recent),
     ),
     (compile_rule(rf"(?:write|save|store|put) (.+) (?:to|into|in|as) {NAMED_FILE}[.!]?"), to_write_call),
+    (
+        compile_rule(rf"(?:replace|change) {QUOTATION_MARKS} (?:with|by|to) {QUOTATION_MARKS} in {NAMED_FILE}[.!]?"),
+        lambda match, _: RehearsalCall("edit_file", {"path": match[3], "old": match[1], "new": match[2]}),
+    ),
+    (
+        compile_rule(rf"search(?: (?:the|all|my))?(?: (?:files|workspace))? for {QUOTATION_MARKS}(?: in (?:the|all) files)?[.!]?"),
+        lambda match, _: RehearsalCall("search_files", {"pattern": re.escape(match[1])}),
+    ),
     (compile_rule(rf"{SHOW} {NAMED_FILE}{AGAIN}"), lambda match, _: RehearsalCall("read_file", {"path": match[1]})),
     (compile_rule(rf"(?:read|open|show|print)(?: me)? (?:it|(?:the|that|this) file){AGAIN}"), to_read_call),
     (compile_rule(rf"(?:ls|{LIST} (?:files|workspace){HERE})[?.! ]*"), lambda _match, _recent: RehearsalCall("list_files", {})),
@@ -320,7 +329,9 @@ LIST_RESULTS: Final = {
     "list_files": ("files", "path", "file"),
     "todo_list": ("todos", "subject", "open todo"),
 }
-ACTION_TOOLS: Final = frozenset(("write_file", "remember", "todo_add"))  # their results are not passed on to later steps
+ACTION_TOOLS: Final = frozenset(
+    ("write_file", "edit_file", "remember", "todo_add")
+)  # their results are not passed on to later steps
 
 
 class ResultText(NamedTuple):
@@ -359,6 +370,8 @@ def describe_result(tool: str, arguments: dict[str, Any], result: Any) -> Result
             return ResultText(f"Remembered: {to_text(text)}", "")
         case "write_file", {"size": size}:
             return ResultText(f"Wrote {to_text(size)} bytes to {path}.", "")
+        case "search_files", {"matches": list(lines)}:
+            return ResultText(f"Found {len(lines)}: {'; '.join(map(to_text, lines))}", "\n".join(map(to_text, lines)))
         case "read_file", {"content": content}:
             return ResultText(f"{path} says: {to_text(content)}", to_text(content))
         case "todo_add", {"todo": {"id": number, "subject": subject}}:

@@ -66,11 +66,11 @@ def decode_text(data: bytes, path: str, *, is_whole: bool) -> str:
 def write(workspace: str, path: str, content: str) -> dict[str, Any]:
     """Write the file atomically: readers see either the old content or the new."""
     data = encode_text(content, "content")
-    parts = split_file_path(path)
+    parts = split_written_path(path)
     with translate_errors(path):
         os.makedirs(workspace, mode=0o700, exist_ok=True)
         with open_folder(workspace, parts[:-1], create=True) as folder, find_lock(folder):
-            replace_file(folder, parts[-1], data, 0o600)
+            replace_file(folder, parts[-1], data, find_mode(folder, parts[-1]))
     return {"path": "/".join(parts), "size": len(data)}
 
 
@@ -78,7 +78,7 @@ def edit(workspace: str, path: str, old: str, new: str, *, replace_all: bool = F
     """Replace text in a file atomically. Its line endings, its byte order mark and its permissions stay as they are."""
     if not old:
         raise Invalid("old is empty, so nothing was changed. To create a file, or to write it whole, use write_file.")
-    parts = split_file_path(path)
+    parts = split_written_path(path)
     with translate_errors(path), open_folder(workspace, parts[:-1]) as folder, find_lock(folder):
         data, status = read_entry(folder, parts[-1], path, WRITE_LIMIT)
         if len(data) > WRITE_LIMIT:
@@ -132,6 +132,23 @@ def split_file_path(path: str) -> list[str]:
     if any(part.casefold() == GIT_FOLDER for part in parts):
         raise Invalid(f"{format_path(path)} belongs to git, which would run what its settings say. Use git to change it.")
     return parts
+
+
+def split_written_path(path: str) -> list[str]:
+    """Split the path of a file to write. Git's own files can make git run programs, so only git writes them."""
+    parts = split_file_path(path)
+    if any(part.casefold() == ".git" for part in parts):
+        raise Invalid(f"{format_path(path)} belongs to git. Only git may write it.")
+    return parts
+
+
+def find_mode(folder: int, name: str) -> int:
+    """Return the permissions for a file that is written whole: those it has, or ours alone if it is new."""
+    with suppress(FileNotFoundError):
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode):
+            return stat.S_IMODE(status.st_mode) & PERMISSION_BITS
+    return 0o600
 
 
 def find_lock(folder: int) -> Lock:

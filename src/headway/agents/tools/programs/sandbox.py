@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from headway.ledger.sandbox import MEBIBYTE, Sandbox
+from headway.ledger.run import MEBIBYTE, Sandbox
 from headway.ledger.text import to_one_line
 
 BWRAP: Final = "bwrap"

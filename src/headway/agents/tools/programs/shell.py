@@ -23,7 +23,7 @@ from headway.agents.tools.programs import usage
 from headway.agents.tools.programs.sandbox import build_search_path, is_visible
 from headway.ledger import text
 from headway.ledger.errors import Invalid
-from headway.ledger.sandbox import Sandbox
+from headway.ledger.run import Sandbox
 
 TIMEOUT_S: Final = 30.0
 OUTPUT_LIMIT: Final = 50_000  # characters
@@ -65,7 +65,7 @@ def run(
     """
     program = find_program(command[0], sandbox)
     arguments = [program, *(text.check_text(argument, "command") for argument in command[1:])]
-    is_sandboxed = not check_sandbox(sandbox)
+    check_sandbox(sandbox)
     began = time.monotonic()
     with ExitStack() as stack:
         source = stack.enter_context(tempfile.TemporaryFile())
@@ -73,7 +73,7 @@ def run(
         source.seek(0)
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
-            start = start_in_sandbox if is_sandboxed else start_plainly
+            start = start_in_sandbox if has_sandbox(sandbox) else start_plainly
             running = start(arguments, folder, sandbox, source, stack)
         except OSError as error:
             raise Invalid(f"{command[0]} cannot be started: {error.strerror or error}.") from None
@@ -92,12 +92,19 @@ def run(
     return CommandResult(exit_code if exit_code >= 0 else 128 - exit_code, output.read(), duration_ms)
 
 
-def check_sandbox(sandbox: Sandbox) -> str:
-    """Return why there is no sandbox; empty if there is one. Raises Invalid if nothing may run without one."""
-    fault = bubblewrap.find_fault(sandbox)
-    if fault and sandbox.mode == "required":
+def check_sandbox(sandbox: Sandbox) -> None:
+    """Raise Invalid if programs may run only in a sandbox and there is none."""
+    if sandbox.mode == "required" and (fault := bubblewrap.find_fault(sandbox)):
         raise Invalid(f"Programs cannot be run here: HEADWAY_SANDBOX is required, but {fault}.")
-    return fault
+
+
+def has_sandbox(sandbox: Sandbox) -> bool:
+    return not bubblewrap.find_fault(sandbox)
+
+
+def describe_sandbox(sandbox: Sandbox) -> str:
+    """Describe in a few words what confines programs here, for a record of a run."""
+    return f"none ({fault})" if (fault := bubblewrap.find_fault(sandbox)) else "bubblewrap"
 
 
 def resolve_program(name: str, allowed_programs: Sequence[str], sandbox: Sandbox) -> str:
@@ -111,8 +118,9 @@ def find_program(name: str, sandbox: Sandbox) -> str:
     """Return the path of a program, or raise Invalid. In a sandbox, it is the first in PATH that the sandbox shows."""
     if os.sep in name:
         return text.check_text(name, "command")
+    check_sandbox(sandbox)
     search_path = build_search_path()
-    if check_sandbox(sandbox):
+    if not has_sandbox(sandbox):
         program = shutil.which(name, path=search_path)
     else:
         candidates = (shutil.which(name, path=folder) for folder in search_path.split(os.pathsep))

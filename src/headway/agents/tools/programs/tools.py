@@ -12,7 +12,7 @@ from headway.agents.tools.execution import NO_WORKSPACE, Execution, has_workspac
 from headway.agents.tools.programs import shell
 from headway.agents.tools.programs.sandbox import find_fault
 from headway.agents.tools.toolbox import Tool, run_on_thread
-from headway.ledger.sandbox import Sandbox
+from headway.ledger.run import Sandbox
 
 RUN_COMMAND: Final = "run_command"
 RUN_PYTHON: Final = "run_python"
@@ -61,7 +61,7 @@ def build_run_command(allowed_programs: tuple[str, ...], sandbox: Sandbox) -> To
         shell.resolve_program(arguments.command[0], allowed_programs, sandbox)
 
     async def act(execution: Execution, arguments: RunCommand) -> dict[str, Any]:
-        return await run(arguments.command, execution, sandbox, shell.TIMEOUT_S)
+        return await run(arguments.command, execution, shell.TIMEOUT_S)
 
     description = f"Run a program in the workspace: {', '.join(allowed_programs)}."
     tool = Tool(RUN_COMMAND, description, "builtin", RunCommand, on_event_loop=act)
@@ -74,19 +74,19 @@ def build_run_python(interpreter: str, sandbox: Sandbox) -> Tool:
 
     async def act(execution: Execution, arguments: RunPython) -> dict[str, Any]:
         # The code is not an argument of the program: those are visible to other users, and short.
-        return await run((interpreter, "-"), execution, sandbox, arguments.timeout_s, stdin=arguments.code)
+        return await run((interpreter, "-"), execution, arguments.timeout_s, stdin=arguments.code)
 
     tool = Tool(RUN_PYTHON, "Run Python code in the workspace.", "builtin", RunPython, on_event_loop=act)
     return tool._replace(check=check, key_arguments=("code",), timeout_s=CODE_TIMEOUT_MAX_S + GRACE_S)
 
 
-async def run(command: Sequence[str], execution: Execution, sandbox: Sandbox, limit_s: float, stdin: str = "") -> dict[str, Any]:
+async def run(command: Sequence[str], execution: Execution, limit_s: float, stdin: str = "") -> dict[str, Any]:
     """Run a program on a thread. It is stopped if the call is canceled."""
     canceled = threading.Event()
-    granted = sandbox._replace(has_network=execution.role.network)
+    sandbox = execution.sandbox._replace(has_network=execution.role.network)
     try:
         result = await run_on_thread(
-            partial(shell.run, command, execution.workspace, granted, limit_s, stdin=stdin, canceled=canceled)
+            partial(shell.run, command, execution.workspace, sandbox, limit_s, stdin=stdin, canceled=canceled)
         )
     finally:
         canceled.set()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
-from headway.ledger.sandbox import MEBIBYTE, Sandbox
+from headway.ledger.run import MEBIBYTE, Sandbox
 
 FILE_BYTES: Final = 1024 * MEBIBYTE
 KILLED_FIRST: Final = "1000"  # if the machine runs out of memory

@@ -17,6 +17,7 @@ from headway.surfaces.cli.findings import Finding
 from headway.surfaces.cli.model_checks import inspect_models
 from headway.surfaces.cli.policy_checks import inspect_policy
 from headway.surfaces.cli.render import format_time
+from headway.surfaces.cli.sandbox_checks import inspect_sandbox
 from headway.trust import Inspection, summarize
 
 
@@ -24,7 +25,7 @@ from headway.trust import Inspection, summarize
 @click.option("--call", "may_call", is_flag=True, help="Try each model with one small request, which costs a little.")
 @pass_invocation
 def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  named by click
-    """Check the database, the engine, the models, the operator's channels and the policy. Says how to fix problems."""
+    """Check the database, the engine, the models, the operator's channels, the policy and the sandbox. Says how to fix problems."""
     inspection = inspect_current_folder(invocation.home)
     try:
         settings = invocation.load_settings()
@@ -39,8 +40,10 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
             *inspect_prices(settings),
             *inspect_channels(settings),
             *inspect_policy(settings),
+            *inspect_sandbox(settings),
             *inspect_mcp(settings),
             *inspect_skills(settings),
+            *inspect_git(settings),
         ]
     healthy = all(finding.ok for finding in findings)
     document = {"ok": healthy, "checks": [finding.to_document() for finding in findings]}
@@ -109,6 +112,25 @@ def inspect_skills(settings: Settings) -> list[Finding]:
             findings.append(Finding("skills", f"{len(loaded.skills)}{owner}: {names}"))
         findings += [Finding("skills", f"skipped: {problem}", warning=True) for problem in loaded.problems]
     return findings
+
+
+def inspect_git(settings: Settings) -> list[Finding]:
+    """Check git, if a role names a repository."""
+    from pathlib import Path  # noqa: PLC0415  this import and the next take longer than most commands
+
+    from headway.agents.instructions.role_files import read_role_file  # noqa: PLC0415
+
+    paths = sorted(Path(settings.home, "agents").glob("*.toml"))
+    try:
+        named = [(path.stem, repository) for path in paths if (repository := read_role_file(path).repository)]
+        if not named:
+            return []
+        from headway.agents.repositories.git import check_version  # noqa: PLC0415
+
+        roles = ", ".join(f"{role} works in {repository}" for role, repository in named)
+        return [Finding("git", f"{check_version()}; {roles}")]
+    except HeadwayError as error:
+        return [Finding("git", str(error), ok=False)]
 
 
 def describe_channel(channel: Any) -> str:

@@ -7,6 +7,8 @@ import click
 
 from headway.actions import goal_views, goals, jobs
 from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
+from headway.actions.inspection.goal_forks import GoalForkRequest
+from headway.actions.inspection.goal_forks import fork_goal as fork
 from headway.ledger.goal import Decision, Goal, GoalStatus
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import to_one_line
@@ -14,6 +16,7 @@ from headway.ledger.todo import write_checks
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli import goal_drawing as drawing
 from headway.surfaces.cli.arguments import DOLLARS, GOAL_ID, SECONDS, SUB_GOAL_ID
+from headway.surfaces.cli.changes_view import list_diff_lines
 from headway.surfaces.cli.check_options import check_options, read_checks
 from headway.surfaces.cli.context import (
     TENANT_WIDE,
@@ -40,6 +43,7 @@ def goal() -> None:
 )
 @click.option("--budget", type=DOLLARS, metavar="USD", help="Cost limit in US dollars.")
 @click.option("--deadline", type=SECONDS, metavar="DURATION", help="Time limit, such as 90s, 15m, 6h or 2d.")
+@click.option("--repository", default="", metavar="PATH", help="A git repository in the workspace, in which its agents work.")
 @click.option("--no-wait", is_flag=True, help="Set the goal and exit.")
 @check_options
 @pass_invocation
@@ -51,17 +55,21 @@ def add_goal(
     priority: int,
     budget: float | None,
     deadline: float | None,
+    repository: str,
     *,
     no_wait: bool,
     **check_fields: Any,
 ) -> None:
     """Set a goal. If no other process works on the database, this command pursues it until it ends or pauses."""
     checks = write_checks(read_checks(check_fields), "operator")
-    new_goal = NewGoal(text, criteria, priority, int((budget or 0) * NANOS_PER_DOLLAR), checks=checks)
+    cost = int((budget or 0) * NANOS_PER_DOLLAR)
+    new_goal = NewGoal(text, criteria, priority, cost, repository=repository, checks=checks)
+    settings = invocation.settings()
 
     def set_goal(tx: Transaction, tenant_id: int) -> Goal:
         due = tx.now + int(deadline * 1000) if deadline is not None else 0
-        return goals.add(tx, tenant_id, new_goal._replace(deadline_at=due), invocation.settings().limits)
+        checked = check_goal(new_goal, settings.get_workspace(tenant_id)) if repository else new_goal
+        return goals.add(tx, tenant_id, checked._replace(deadline_at=due), settings.limits)
 
     with invocation.open_ledger() as ledger:
         goal_id = ledger.write(set_goal).id
@@ -70,6 +78,12 @@ def add_goal(
             return
         tenant_id = ledger.scope.tenant_id
     follow_and_answer(invocation, tenant_id, goal_id)
+
+
+def check_goal(new_goal: NewGoal, workspace: str) -> NewGoal:
+    from headway.agents.repositories.places import check_repository  # noqa: PLC0415  few goals name a repository
+
+    return check_repository(new_goal, workspace)
 
 
 @goal.command("list")
@@ -85,13 +99,20 @@ def list_goals(invocation: Invocation, status: GoalStatus | None, limit: int) ->
 
 @goal.command("show")
 @click.argument("goal_id", type=GOAL_ID)
+@click.option("--diff", is_flag=True, help="Print the diff of what it changed in its repository, too.")
 @pass_invocation
-def show_goal(invocation: Invocation, goal_id: int) -> None:
+def show_goal(invocation: Invocation, goal_id: int, *, diff: bool) -> None:
     """Show a goal: its progress, its sub-goals and the latest journal entries."""
     with invocation.open_ledger() as ledger:
         document = ledger.read(goal_views.show, goal_id, invocation.settings().goals)
         entries = [entry.as_json() for entry in ledger.read(goal_views.list_entries, goal_id, drawing.LAST_ENTRIES)]
-    invocation.answer({"goal": document}, lambda: drawing.print_goal(document, entries))
+
+    def draw() -> None:
+        drawing.print_goal(document, entries)
+        if diff and document["changes"]:
+            click.echo("\n".join(list_diff_lines(document["changes"])))
+
+    invocation.answer({"goal": document}, draw)
 
 
 @goal.command("watch")
@@ -142,6 +163,29 @@ def abandon_goal(invocation: Invocation, goal_id: int, *, yes: bool) -> None:
 def decide_goal(invocation: Invocation, goal_id: int, action: Decision, note: str) -> None:
     """Decide about a paused goal: continue it, replan it or abandon it."""
     change_goal(invocation, goal_id, goals.decide, action, note, invocation.settings().limits)
+
+
+@goal.command("fork")
+@click.argument("goal_id", type=GOAL_ID)
+@click.option("--at", "at", required=True, type=click.IntRange(1), metavar="N", help="Begin after this journal entry.")
+@click.option("--message", default="", metavar="TEXT", help="Replace the description, and make a new plan.")
+@click.option("--live", is_flag=True, help="Make calls that have no recorded result.")
+@click.option("--no-wait", is_flag=True, help="Create the fork and exit.")
+@pass_invocation
+def fork_goal(invocation: Invocation, goal_id: int, at: int, message: str, *, live: bool, no_wait: bool) -> None:
+    """Copy a goal as it was after a journal entry, and pursue the copy.
+
+    Calls that the original's agents made get their recorded results. At a call without one the fork is paused; with --live the
+    call is made.
+    """
+    request = GoalForkRequest(at, message, live, invocation.settings().limits)
+    with invocation.open_ledger() as ledger:
+        fork_id = ledger.write(fork, goal_id, request).id
+        if no_wait or count_workers(ledger):
+            answer_with_goal(invocation, ledger, fork_id)
+            return
+        tenant_id = ledger.scope.tenant_id
+    follow_and_answer(invocation, tenant_id, fork_id)
 
 
 @goal.command("why")

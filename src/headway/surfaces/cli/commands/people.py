@@ -15,7 +15,7 @@ from headway.ledger.permission import Approval, ApprovalState, PersonQuestion, Q
 from headway.ledger.text import to_one_line
 from headway.surfaces.cli.arguments import APPROVAL_ID, QUESTION_ID, parse_json_object
 from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE, print_fields, print_rows
-from headway.surfaces.cli.commands.tools import run_headway
+from headway.surfaces.cli.commands.tools import prepare_tools_for, run_headway
 from headway.surfaces.cli.context import SENDER, TENANT_WIDE, CommandGroup, Invocation, TenantDatabase, pass_invocation
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def reject(invocation: Invocation, approval_id: int, reason: str) -> None:
 async def decide_with_tools(headway: "Headway", tool: str, decide: Callable[..., Approval]) -> Approval:
     """Decide with the tool loaded, which checks edited arguments and says what a rule must name. It may be an MCP server's."""
     if tool not in headway.toolbox.tools:
-        await headway.prepare_tools(headway.roles.find("index"))
+        await prepare_tools_for(headway, tool)
     return decide(headway.permission.decide)
 
 

@@ -311,7 +311,7 @@ def change_each(invocation: Invocation, ids: tuple[int, ...], change: Change, le
 
 def apply_in_transaction(ledger: TenantDatabase, step: Callable[..., Todo], ids: tuple[int, ...]) -> list[Todo]:
     """Apply a step to all todos in one transaction, so that a typo in the last id changes none of them."""
-    return ledger.database.write(lambda tx: [step(tx, id_) for id_ in ids])
+    return ledger.write(lambda tx, _tenant_id: [step(tx, id_) for id_ in ids])
 
 
 def answer_with_todos(invocation: Invocation, changed: list[Todo]) -> None:

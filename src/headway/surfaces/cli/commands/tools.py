@@ -33,7 +33,7 @@ def list_tools(invocation: Invocation, server: str | None) -> None:
     """List all tools, also those of MCP servers, which are started for this."""
 
     async def collect(headway: "Headway") -> "list[Tool]":
-        await headway.prepare_tools(headway.roles.find("index"))
+        await prepare_tools(headway, server)
         return [tool for tool in headway.toolbox.tools.values() if not tool.is_hidden and server in (None, tool.server)]
 
     found = run_headway(invocation, collect)
@@ -52,7 +52,7 @@ def call_tool(invocation: Invocation, name: str, arguments: str) -> None:
         scope = ledger.scope
 
     async def call(headway: "Headway") -> "Result":
-        await headway.prepare_tools(headway.roles.find("index"))
+        await prepare_tools_for(headway, name)
         return await call_as_person(headway, scope, name, values)
 
     result = run_headway(invocation, call)
@@ -79,6 +79,17 @@ async def call_as_person(headway: "Headway", scope: Scope, name: str, arguments:
         return await call_with_proof(Prover(headway.checks, execution, SENDER, PERSONAL_JUDGEMENT), tool, arguments)
     with use_execution(execution):
         return await headway.toolbox.call(name, arguments)
+
+
+async def prepare_tools(headway: "Headway", server: str | None = None) -> None:
+    """Start the MCP servers, or only one, and wait as long as their start may take."""
+    await headway.prepare_tools(headway.roles.find("index"), None, server)
+
+
+async def prepare_tools_for(headway: "Headway", tool: str) -> None:
+    """Start the MCP server that the name of a tool begins with, if it does."""
+    server, separator, _ = tool.partition("__")
+    await prepare_tools(headway, server if separator else "")
 
 
 def run_headway(invocation: Invocation, work: "Callable[[Headway], Awaitable[T]]") -> T:

@@ -1,6 +1,6 @@
 """/v1/tools and /v1/writs: the agents' tools and slash commands, for any framework."""
 
-from typing import Any
+from typing import Any, Final
 
 from fastapi import APIRouter
 from pydantic import TypeAdapter
@@ -24,6 +24,7 @@ routes = APIRouter(prefix="/v1", tags=["tools"])
 
 TOOL_CALL = TypeAdapter(agents.ToolCall)
 WRIT_TEXT = TypeAdapter(agents.WritText)
+SERVERS_TIMEOUT_S: Final = 2.0  # how long the list waits for MCP servers that start
 
 
 @routes.get("/tools", summary="List the tools with their schemas", **document_route({200: agents.ManyTools}))
@@ -31,9 +32,9 @@ async def list_tools(request: Request) -> Response:
     call = RequestContext(request)
     headway = call.headway
     await call.read(lambda _tx, _tenant_id: None)
-    await headway.prepare_tools(headway.roles.find("index"))
+    await headway.prepare_tools(headway.roles.find("index"), timeout_s=SERVERS_TIMEOUT_S)
     mcp_tools = [{**tool.as_json(), "server": tool.server} for tools in headway.toolbox.extra.values() for tool in tools]
-    return to_json_response({"tools": [*headway.remote_tools.catalogue(), *mcp_tools]})
+    return to_json_response({"tools": [*headway.remote_tools.catalogue(), *mcp_tools], "servers": headway.list_mcp_servers()})
 
 
 @routes.post(

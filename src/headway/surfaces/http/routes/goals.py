@@ -34,10 +34,15 @@ MAX_GOAL_RUNS = 500
 )
 async def set_goal(request: Request) -> Response:
     call = RequestContext(request)
-    body, limits = await call.body(GOAL), call.headway.settings.limits
+    body, settings = await call.body(GOAL), call.headway.settings
 
     def add(tx: Transaction, tenant_id: int) -> Goal:
-        return goals.add(tx, tenant_id, body.new_goal(call.get_author(tx) if body.checks else "person"), limits)
+        new_goal = body.new_goal(call.get_author(tx) if body.checks else "person")
+        if not new_goal.repository:
+            return goals.add(tx, tenant_id, new_goal, settings.limits)
+        from headway.agents.repositories.places import check_repository  # noqa: PLC0415  few goals name a repository
+
+        return goals.add(tx, tenant_id, check_repository(new_goal, settings.get_workspace(tenant_id)), settings.limits)
 
     return await answer_with_goal(call, add, 201)
 

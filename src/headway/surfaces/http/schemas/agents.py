@@ -173,6 +173,31 @@ class WaitShape(BaseModel):
     id: int
 
 
+class FileChangeShape(BaseModel):
+    path: str
+    added: Annotated[int | None, Field(description="Lines; null for a binary file")]
+    deleted: int | None
+    renamed_from: str | None = None
+
+
+class ChangesShape(BaseModel):
+    """What an agent changed in a git repository."""
+
+    repository: str
+    branch: str
+    base: Annotated[str, Field(description="The commit that the work started from")]
+    commit: Annotated[str, Field(description="The last commit of the work")]
+    merged: Annotated[bool, Field(description="Whether a sub-agent's work is in its parent's branch")]
+    files: list[FileChangeShape]
+    omitted_files: Annotated[int, Field(description="Changed files beyond the first 200")]
+    diff: Annotated[str | None, Field(description="At most 50,000 characters; not in lists and events")] = None
+
+
+class ForkOrigin(BaseModel):
+    turn_id: str
+    at: Annotated[int, Field(description="How many of its steps were copied")]
+
+
 class TurnShape(BaseModel):
     id: str
     conversation_id: int
@@ -185,8 +210,10 @@ class TurnShape(BaseModel):
     resubmissions: int
     outcome: str | None
     incomplete: list[IncompleteItem]
+    forked_from: Annotated[ForkOrigin | None, Field(description="The turn that it is a fork of")]
     retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is scheduled")]
     usage: Annotated[UsageShape, Field(description="Of the turn's model calls so far, those of its sub-agents included")]
+    changes: Annotated[ChangesShape | None, Field(description="Only if it worked in a repository and has ended")]
     started_at: int
     ended_at: int
 
@@ -243,8 +270,17 @@ class ToolShape(BaseModel):
     server: Annotated[str | None, Field(description="The MCP server of a tool that only agents which run here can call")] = None
 
 
+class McpServerShape(BaseModel):
+    name: str
+    status: Annotated[
+        Literal["ready", "starting", "down", "not_started"],
+        Field(description="Only a server that is `ready`, or was, has tools in this list"),
+    ]
+
+
 class ManyTools(BaseModel):
     tools: list[ToolShape]
+    servers: Annotated[list[McpServerShape], Field(description="The MCP servers of mcp.json")]
 
 
 class ToolResult(BaseModel):

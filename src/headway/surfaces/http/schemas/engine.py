@@ -6,6 +6,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from headway.actions.goals import DEFAULT_PRIORITY
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_LIMIT
+from headway.surfaces.http.schemas.agents import ChangesShape
 from headway.surfaces.http.schemas.goals import GoalDescription, GoalText, Priority
 from headway.surfaces.http.schemas.strict_model import StrictModel
 from headway.surfaces.http.schemas.todos import CursorQuery, Id, ListId, Name
@@ -103,6 +104,7 @@ class RunShape(BaseModel):
     result: Any
     iterations: int
     limit: int
+    changes: Annotated[ChangesShape | None, Field(description="Only if it worked in a repository and has ended")]
     cost_usd: float
     retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is scheduled")]
     created_at: int

@@ -4,13 +4,13 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from headway.actions.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PRIORITY, NewGoal
+from headway.actions.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PRIORITY, REPOSITORY_LIMIT, NewGoal
 from headway.ledger.check import Author
 from headway.ledger.goal import Decision, Divergence, GoalSource, GoalStatus, SubGoalMode, SubGoalStatus
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
 from headway.ledger.todo import write_checks
-from headway.surfaces.http.schemas.agents import WaitShape
+from headway.surfaces.http.schemas.agents import ChangesShape, WaitShape
 from headway.surfaces.http.schemas.checks import NewChecks, ProofShape, list_checks
 from headway.surfaces.http.schemas.strict_model import StrictModel, to_whole_number
 from headway.surfaces.http.schemas.todos import CursorQuery, Id, PageQuery, QueryModel
@@ -39,12 +39,21 @@ class GoalToSet(StrictModel):
     priority: Priority = DEFAULT_PRIORITY
     budget_usd: Annotated[float | None, Field(ge=0.000001, le=1_000_000, allow_inf_nan=False)] = None
     deadline: FutureTime | None = None
+    repository: Annotated[
+        str,
+        Field(
+            max_length=REPOSITORY_LIMIT,
+            description="A git repository in the workspace, in which its agents work",
+            json_schema_extra={"pattern": TEXT_PATTERN},
+        ),
+    ] = ""
     checks: Annotated[NewChecks, Field(description="What must hold at its end")] = []
 
     def new_goal(self, by: Author) -> NewGoal:
         budget = int((self.budget_usd or 0) * NANOS_PER_DOLLAR)
         checks = write_checks(list_checks(self.checks), by)
-        return NewGoal(self.description, self.success_criteria, self.priority, budget, (self.deadline or 0) * 1000, checks)
+        deadline_at = (self.deadline or 0) * 1000
+        return NewGoal(self.description, self.success_criteria, self.priority, budget, deadline_at, self.repository, checks)
 
 
 class NewDecision(StrictModel):
@@ -78,6 +87,11 @@ class Progress(BaseModel):
     skipped: int
 
 
+class GoalOrigin(BaseModel):
+    goal_id: int
+    at: Annotated[int, Field(description="The last journal entry that was copied")]
+
+
 class GoalSummary(ProofShape):
     id: int
     source: GoalSource
@@ -91,10 +105,12 @@ class GoalSummary(ProofShape):
     pause_kind: str | None
     pause_reason: str | None
     run_id: Annotated[str | None, Field(description="Its main agent")]
+    forked_from: Annotated[GoalOrigin | None, Field(description="The goal that it is a fork of")]
     progress: Progress
     waiting_for: Annotated[WaitShape | None, Field(description="The oldest open approval or question of its agents")]
     cost_usd: float
     budget_usd: float | None
+    repository: Annotated[str | None, Field(description="The git repository in which its agents work")]
     deadline: Annotated[int, Field(description="Epoch seconds; 0: none")]
     created_at: int
     updated_at: int
@@ -137,6 +153,7 @@ class ExperienceShape(BaseModel):
 
 
 class GoalShape(GoalSummary):
+    changes: Annotated[ChangesShape | None, Field(description="What its agents changed in the repository; null until it ends")]
     replan_limit: int
     sub_goals: list[SubGoalShape]
     experience: list[ExperienceShape]

@@ -7,6 +7,7 @@ import { createLiveList } from "./live_list.js";
 import { changeTodo } from "./todo_panel.js";
 import { Empty, Icon, Main, Select, StatusIcon } from "./ui.js";
 import { useStream } from "./watch.js";
+import { Why } from "./why.js";
 
 export const TITLE = "Board";
 
@@ -165,6 +166,7 @@ class Tile extends PureComponent {
           html`<span aria-hidden="true">·</span><span class="truncate" dir="auto">${todo.agent_id}</span>`
         }
       </div>
+      <${Why} kind="todo" id=${todo.id} of=${todo.subject} />
     </li>`;
   }
 }

@@ -1,6 +1,7 @@
 // The chat: the conversation as it happens, with the todo panel above the input.
-import { post } from "./api.js";
+import { get, post } from "./api.js";
 import { MessageFiles } from "./attachments.js";
+import { Changes } from "./changes.js";
 import { Composer } from "./composer.js";
 import { conversations, Drawer, getTitle, loadConversations, Sidebar } from "./conversations.js";
 import { attempt } from "./dialogs.js";
@@ -14,6 +15,7 @@ import { AgentLine, ToolLine } from "./tool_line.js";
 import { Icon, pluralize, StatusIcon } from "./ui.js";
 import { openRequests } from "./waiting.js";
 import { useStream } from "./watch.js";
+import { Why } from "./why.js";
 
 export const TITLE = "Chat";
 export { Sidebar };
@@ -37,17 +39,23 @@ const RetryButton = ({ runId, children }) => html`<button
   onClick=${() => attempt(() => post(`/v1/jobs/${runId}/retry`))}
 ><${Icon} name="replan" />${children}</button>`;
 
+const TurnWhy = ({ id }) => html`<${Why} kind="turn" id=${id} of="This turn" />`;
+
 /** How a turn ended, unless it ended with an answer and a finished list. */
 function TurnEnd({ item }) {
   if (item.end === "canceled") {
     return html`<li class="turn-note">
-      <${StatusIcon} status="canceled" decorative /><span>Stopped. Work that was done is kept.</span>
+      <${StatusIcon} status="canceled" decorative /><div class="grow">
+        Stopped. Work that was done is kept.<${TurnWhy} id=${item.turnId} />
+      </div>
     </li>`;
   }
   if (item.end === "failed") {
     return html`<li class="turn-note bad">
       <${StatusIcon} status="failed" decorative />
-      <div class="grow"><strong>The agent could not continue.</strong> <span dir="auto">${item.error}</span></div>
+      <div class="grow">
+        <strong>The agent could not continue.</strong> <span dir="auto">${item.error}</span><${TurnWhy} id=${item.turnId} />
+      </div>
       ${item.runId && html`<${RetryButton} runId=${item.runId}>Try again<//>`}
     </li>`;
   }
@@ -56,7 +64,7 @@ function TurnEnd({ item }) {
     <${Icon} name="warn" />
     <div class="grow">${OUTCOMES[item.end] ?? OUTCOMES.incomplete} ${
       open > 0 && html`<span class="muted">${pluralize(open, "todo is", "todos are")} still open.</span>`
-    }</div>
+    }<${TurnWhy} id=${item.turnId} /></div>
     ${open > 0 && html`<a class="btn small" href="/board">Open the board</a>`}
   </li>`;
 }
@@ -69,6 +77,10 @@ function CompactionNote({ item }) {
   </li>`;
 }
 
+const TurnChanges = ({ item }) => html`<li class="tool-line">
+  <${Changes} changes=${item.changes} load=${async () => (await get(`/v1/turns/${item.turnId}`)).turn.changes} />
+</li>`;
+
 /** Whether the agent has read a message that was sent while it worked. */
 const ReadMark = ({ isRead }) => html`<small class="read-mark">
   <${Icon} name=${isRead ? "check" : "clock"} />${isRead ? "Read by the agent" : "Not read yet"}
@@ -80,6 +92,7 @@ class TimelineItem extends PureComponent {
     if (item.type === "tool") return html`<${ToolLine} item=${item} />`;
     if (item.type === "agent") return html`<${AgentLine} run=${item.run} />`;
     if (item.type === "end") return html`<${TurnEnd} item=${item} />`;
+    if (item.type === "changes") return html`<${TurnChanges} item=${item} />`;
     if (item.type === "compacted") return html`<${CompactionNote} item=${item} />`;
     if (item.type === "user") {
       return html`<li class="msg user" dir="auto">
@@ -92,18 +105,20 @@ class TimelineItem extends PureComponent {
   }
 }
 
-function DelayNote({ runId, delayed }) {
+function DelayNote({ id, runId, delayed }) {
   const time = new Date(delayed.until * 1000).toLocaleTimeString();
   return html`<li class="turn-note warn">
     <${StatusIcon} status="paused" decorative />
-    <div class="grow"><strong>Waiting to retry until ${time}.</strong> <span dir="auto">${delayed.reason}</span></div>
+    <div class="grow">
+      <strong>Waiting to retry until ${time}.</strong> <span dir="auto">${delayed.reason}</span><${TurnWhy} id=${id} />
+    </div>
     ${runId && html`<${RetryButton} runId=${runId}>Retry now<//>`}
   </li>`;
 }
 
-const PauseNote = ({ reason }) => html`<li class="turn-note warn">
+const PauseNote = ({ id, reason }) => html`<li class="turn-note warn">
   <${StatusIcon} status="paused" decorative />
-  <div class="grow"><strong>Paused.</strong> <span dir="auto">${reason}</span></div>
+  <div class="grow"><strong>Paused.</strong> <span dir="auto">${reason}</span><${TurnWhy} id=${id} /></div>
   <a class="btn small" href="/operations">Open operations</a>
 </li>`;
 
@@ -115,8 +130,8 @@ const WaitingNote = ({ count }) => html`<li class="thinking">
 function Activity({ timeline, waiting }) {
   const running = timeline.running.value;
   if (!running) return null;
-  if (running.paused) return html`<${PauseNote} reason=${running.paused} />`;
-  if (running.delayed) return html`<${DelayNote} runId=${running.runId} delayed=${running.delayed} />`;
+  if (running.paused) return html`<${PauseNote} id=${running.id} reason=${running.paused} />`;
+  if (running.delayed) return html`<${DelayNote} id=${running.id} runId=${running.runId} delayed=${running.delayed} />`;
   if (timeline.streamedText.value) {
     return html`<li class="msg assistant streaming" aria-busy="true">
       <span class="sr-only">Headway:</span><${Markdown} text=${timeline.streamedText.value} />

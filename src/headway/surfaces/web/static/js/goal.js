@@ -1,5 +1,6 @@
 // One goal: the decision it waits for, its plan, its agents, its journal, its cost.
 import { post } from "./api.js";
+import { Changes } from "./changes.js";
 import { ask, attempt } from "./dialogs.js";
 import { createGoalState } from "./goal_state.js";
 import { countPlanned, describeOrigin } from "./goals.js";
@@ -25,6 +26,7 @@ import {
 } from "./ui.js";
 import { requests } from "./waiting.js";
 import { useStream } from "./watch.js";
+import { Why } from "./why.js";
 
 export const TITLE = "Goals";
 
@@ -222,8 +224,10 @@ const About = ({ goal, why }) => html`<${Card} title="About">
   <dl class="about">
     <dt>Success criteria</dt><dd dir="auto">${goal.success_criteria || "Every sub-goal is done."}</dd>
     ${goal.evidence && html`<dt>Evidence</dt><dd dir="auto">${goal.evidence}</dd>`}
-    <dt>Current state</dt><dd dir="auto">${why}</dd>
+    <dt>Current state</dt><dd dir="auto">${why}<${Why} kind="goal" id=${goal.id} of=${goal.description} /></dd>
+    ${goal.repository && html`<dt>Repository</dt><dd dir="auto">${goal.repository}</dd>`}
   </dl>
+  ${goal.changes && html`<div class="tool-line"><${Changes} changes=${goal.changes} /></div>`}
 <//>`;
 
 const NotFound = () => html`<${Main}>

@@ -45,6 +45,7 @@ export function createGoalState(id) {
     await Promise.all([loadGoal(), loadGraph(), loadJournal(), loadAgents(), loadCosts(), loadWhy()]);
   }
 
+  const reloadGoal = coalesce(loadGoal);
   const reloadGraph = coalesce(loadGraph);
   const reloadWhy = coalesce(loadWhy);
   const reloadAgents = coalesce(loadAgents);
@@ -55,6 +56,7 @@ export function createGoalState(id) {
   const on = {
     goal_changed: ifOurs(({ goal: changed }) => {
       goal.value = { ...goal.value, ...changed, sub_goals: changed.sub_goals ?? goal.value.sub_goals };
+      if (changed.repository && changed.ended_at) reloadGoal(); // what it changed there is not part of events
       reloadWhy();
     }),
     sub_goal_changed: ifOurs(({ sub_goal: changed }) => {

@@ -8,6 +8,7 @@ import { Schedules } from "./schedules.js";
 import { session } from "./session.js";
 import { Ago, Card, Empty, formatMoney, getStatusLabel, Icon, Main, pluralize, RetryTime, StatusIcon } from "./ui.js";
 import { deadLetterCount, halt, useStream } from "./watch.js";
+import { Why } from "./why.js";
 
 export const TITLE = "Operations";
 
@@ -111,6 +112,7 @@ function DeadLetter({ job }) {
         ${job.kind} · ${pluralize(job.attempts, "attempt")} · <${Ago} at=${job.updated_at} />
         <${ConversationLink} id=${job.payload.conversation_id} />
       </div>
+      <${Why} kind="job" id=${job.id} of=${name} />
     </div>
     <div class="actions">
       <button class="btn small" aria-label="Retry ${name}" onClick=${retry}><${Icon} name="replan" />Retry</button>
@@ -149,6 +151,7 @@ function AgentRow({ run }) {
         <${RetryTime} at=${run.retry_at} />
         <${ConversationLink} id=${run.conversation_id} />
       </div>
+      <${Why} kind="job" id=${id} of=${task} />
     </div>
     ${
       canCancel &&

@@ -13,6 +13,7 @@ const NAVIGATION = [
   ["board", "Board", "/board"],
   ["goal", "Goals", "/goals"],
   ["shield", "Approvals", "/approvals"],
+  ["memory", "Memory", "/memory"],
   ["operations", "Operations", "/operations"],
 ];
 // By the name in the navigation: how many things there need a person.

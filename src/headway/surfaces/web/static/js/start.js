@@ -18,6 +18,7 @@ const PAGES = [
   [/^\/goals\/(\d{1,18})$/, () => import("./goal.js")],
   [/^\/approvals(?:\/(\d{1,18}))?$/, () => import("./approvals.js")],
   [/^\/questions\/(\d{1,18})$/, () => import("./approvals.js")],
+  [/^\/memory$/, () => import("./memory.js")],
   [/^\/operations$/, () => import("./operations.js")],
 ];
 

@@ -38,7 +38,8 @@ export function createReducer() {
   const requested = new Set(); // turns whose first message is known
 
   const isOfSubAgent = (turn_id, run_id) => runs.has(turn_id) && runs.get(turn_id) !== run_id;
-  const endTurn = (list, turn_id, end, details) => upsert(list, { key: `e${turn_id}`, type: "end", end, ...details });
+  const endTurn = (list, turn_id, end, details) =>
+    upsert(list, { key: `e${turn_id}`, type: "end", turnId: turn_id, end, ...details });
   const onApproval = (list, { approval }) => placeRequest(list, toRequest("approval", approval));
   const onQuestion = (list, { question }) => placeRequest(list, toRequest("question", question));
   const reducers = {
@@ -84,8 +85,12 @@ export function createReducer() {
         : list,
     agent_changed: (list, { run }) => (run.parent_run_id ? upsert(list, { key: `a${run.id}`, type: "agent", run }) : list),
     turn_resumed: (list, { turn_id }) => list.filter(({ key }) => key !== `e${turn_id}`),
-    turn_finished: (list, { turn_id, outcome, incomplete }) =>
-      incomplete.length || outcome === "filtered" || outcome === "limit" ? endTurn(list, turn_id, outcome, { incomplete }) : list,
+    turn_finished(list, { turn_id, outcome, incomplete, changes }) {
+      const after = changes?.files.length ? upsert(list, { key: `d${turn_id}`, type: "changes", turnId: turn_id, changes }) : list;
+      return incomplete.length || outcome === "filtered" || outcome === "limit"
+        ? endTurn(after, turn_id, outcome, { incomplete })
+        : after;
+    },
     turn_failed: (list, { turn_id, error, code }) => endTurn(list, turn_id, "failed", { error, code, runId: runs.get(turn_id) }),
     turn_canceled: (list, { turn_id }) => endTurn(list, turn_id, "canceled"),
   };

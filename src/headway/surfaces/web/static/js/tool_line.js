@@ -1,5 +1,6 @@
 // Tool calls and sub-agents: one line each, which opens to show the details.
-import { post } from "./api.js";
+import { get, post } from "./api.js";
+import { Changes } from "./changes.js";
 import { ask } from "./dialogs.js";
 import { html } from "./lib.js";
 import { Ago, capitalize, formatMoney, Icon, pluralize, RetryTime, StatusIcon } from "./ui.js";
@@ -96,6 +97,7 @@ export const ToolLine = ({ item }) => html`<li class="tool-line"><${CallDetails}
 export function AgentLine({ run }) {
   const stop = () =>
     ask({ title: "Stop this sub-agent?", text: run.task, confirm: "Stop it", run: () => post(`/v1/agents/${run.id}/cancel`) });
+  const loadChanges = async () => (await get(`/v1/agents/${run.id}`)).agent.changes;
   const outcome = run.result?.summary ?? run.result?.error ?? run.result;
   return html`<li class="tool-line">
     <details>
@@ -109,6 +111,7 @@ export function AgentLine({ run }) {
       <div class="tool-details">
         <${Block} title="Task" value=${run.task} />
         ${run.result !== null && html`<${Block} title="Outcome" value=${outcome} />`}
+        ${run.changes && html`<${Changes} changes=${run.changes} load=${loadChanges} />`}
         <p class="faint small">
           ${run.iterations} of ${run.limit} steps · started <${Ago} at=${run.created_at} /><${RetryTime} at=${run.retry_at} />
           ${!run.ended_at && html`<button class="btn small danger push" onClick=${stop}>Stop</button>`}
