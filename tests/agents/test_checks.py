@@ -13,7 +13,7 @@ from headway.ledger.check import Receipt
 from headway.ledger.todo import Change, Draft, Todo, write_checks
 from tests.agents.person_harness import decide_and_finish, list_approvals, write_policy
 from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, queue_call, tiers
-from tests.model_server import Reply, Request, calls, text
+from tests.model_server import Reply, Request, calls, error, text
 
 DONE = text("Done.")
 FILE_CHECK = {"kind": "file", "path": "report.md", "contains": "Summary"}
@@ -131,6 +131,37 @@ def test_a_judge_is_the_cheap_tier_and_an_opinion(sqlite_url: str, tmp_path: Pat
         assert (opinion["opinion"], opinion["detail"]) == (True, "Two sources.")
         assert json.loads(failed.results)[0]["detail"] == "No source."
         assert [call.tier for call in talk.model_calls()].count("cheap") == 2
+
+
+def test_an_opinion_is_paid_for_even_if_the_next_judge_fails(sqlite_url: str, tmp_path: Path) -> None:
+    judges = [{"kind": "judge", "rubric": "It names its sources."}, {"kind": "judge", "rubric": "It is short."}]
+    yes = text('{"ok": true, "reason": "Yes."}')
+    script = tiers(in_order(plan_with(*judges), complete_next, DONE), in_order(yes, error(503), yes, yes))
+    with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER, retry_delay_s="0.01") as talk:
+        assert talk.say()["outcome"] == "drained"
+        assert get_item(talk).proof == "proven"
+        assert [call.tier for call in talk.model_calls()].count("cheap") == 3
+        assert len(list_receipts(talk)) == 1
+
+
+@pytest.mark.parametrize("change", [Change(checks=write_checks([FILE_CHECK], "person")), Change(status="canceled"), None])
+def test_a_change_while_an_agents_checks_run_counts(sqlite_url: str, tmp_path: Path, change: Change | None) -> None:
+    """The cheap tier judges the todo, and a person changes it meanwhile."""
+
+    def judge(_request: Request) -> Reply:
+        if change is None:
+            talk.database.write(lambda tx: todos.remove(tx, talk.tenant_id, 1))
+        else:
+            talk.database.write(lambda tx: todos.change(tx, talk.tenant_id, 1, change))
+        return text('{"ok": true, "reason": "Yes."}')
+
+    complete = calls(("todo_update", {"id": 1, "status": "completed"}))
+    with open_talk(sqlite_url, tmp_path, tiers(in_order(complete, DONE), judge), model_cheap=CHEAP_TIER) as talk:
+        add_todo(talk, {"kind": "judge", "rubric": "It is short."})
+        talk.say()
+        assert "error" in get_last_result(talk)
+        rows = talk.database.read(lambda tx: tx.all("SELECT status FROM todos"))
+        assert rows == {"canceled": [("canceled",)], "": []}.get("" if change is None else str(change.status), [("pending",)])
 
 
 def test_without_a_sandbox_a_person_approves_each_command(sqlite_url: str, tmp_path: Path) -> None:

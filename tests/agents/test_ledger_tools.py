@@ -22,6 +22,8 @@ FIELDS = {
     "agent_type",
     "status",
     "position",
+    "checks",
+    "proof",
     "outcome",
     "depends_on",
     "created_at",

@@ -10,7 +10,7 @@ import pytest
 from headway.actions import halts, tenants
 from headway.actions.proof import receipts
 from headway.ledger.check import ReceiptDraft
-from tests.surfaces.server_harness import Client, Service
+from tests.surfaces.server_harness import Client, Service, run_server, wait_until
 from tests.surfaces.test_http_idempotency import new_key, response_parts
 
 NUMBER = {"kind": "outcome", "schema": {"type": "integer", "minimum": 3}, "name": "a count"}
@@ -240,3 +240,17 @@ def test_another_agent_does_not_stand_for_the_judge_but_a_person_does(sqlite_cli
     assert "A person has to complete it." in refusal
     assert sqlite_client.change(todo, **COMPLETED)["proof"] == "proven"
     assert list_receipts(sqlite_client, todo)[0]["checks"][0]["detail"] == "Not asked: a person decides."
+
+
+def test_a_server_that_stops_interrupts_checks_and_changes_nothing(tmp_path: Path) -> None:
+    with run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service, service.tenant() as client:
+        client.headers["Authorization"] = f"Bearer {client.desk.write(tenants.create_token, operator=True).secret}"
+        command = {"kind": "command", "run": "touch started; sleep 60", "folder": str(tmp_path)}
+        path, answers = f"/v1/todos/{client.add('slow', checks=[command])['id']}", []
+        caller = Thread(target=lambda: answers.append(client.patch(path, json=COMPLETED)))
+        caller.start()
+        wait_until((tmp_path / "started").exists, "the command runs")
+        assert service.end().code == 0
+        caller.join()
+        assert (answers[0].status_code, answers[0].json()["code"]) == (503, "closed")
+        assert [todo["status"] for _, todo in client.desk.changes()] == ["pending"]

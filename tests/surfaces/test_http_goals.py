@@ -429,7 +429,7 @@ def test_every_answer_of_goals_is_in_the_document(sqlite_client: Client) -> None
     base = "/v1/goals/{goal_id}"
     assert operations == {
         *(("POST", "/v1/goals"), ("GET", "/v1/goals"), ("GET", base)),
-        *(("GET", f"{base}/{what}") for what in ("journal", "graph", "why")),
+        *(("GET", f"{base}/{what}") for what in ("journal", "graph", "why", "receipts")),
         *(("POST", f"{base}/{what}") for what in ("pause", "resume", "abandon", "decision", "fork")),
     }
     for method, path in operations:

@@ -78,8 +78,9 @@ async def call_without_run(
     arguments: dict[str, Any],
     checks: CheckRunner,
     before_checks: Callable[[], None] = lambda: None,
+    is_stopping: Callable[[], bool] = lambda: False,
 ) -> Result:
-    """Call a tool for an agent that Headway does not run. `before_checks` is called before checks run, which can take minutes."""
+    """Call a tool for an agent that Headway does not run. The last two are those of `Prover`."""
     tool, execution = toolbox.find(name), find_current_execution()
     if execution is not None and (tool.needs_approval or execution.policy.current.rules):
         refusal = await execution.database.read(lambda tx: find_refusal(tx, tool, arguments, execution))
@@ -87,7 +88,7 @@ async def call_without_run(
             return to_result(tool.refuse(refusal))
     if execution is None or tool.in_transaction is None:
         return await toolbox.call(name, arguments)
-    prover = Prover(checks, execution, execution.scope.agent_id, before_checks=before_checks)
+    prover = Prover(checks, execution, execution.scope.agent_id, before_checks=before_checks, is_stopping=is_stopping)
     return await call_with_proof(prover, tool, arguments)
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from headway.actions import goals, jobs, runs, spending
-from headway.agents.checks.runner import CheckedSubject, CheckSubject, Opinion
+from headway.agents.checks.runner import CheckedSubject
 from headway.agents.loop.calls import proofs
 from headway.agents.loop.context import Runtime, load_context
 from headway.agents.loop.driver import drive
@@ -73,12 +73,10 @@ async def run_checks(runtime: Runtime, job: Job, request: RunGoalChecks) -> Chec
     def load_execution(tx: Transaction) -> Execution:
         return load_context(tx, runtime, runs.get(tx, job.tenant_id, job.id)).execution
 
-    async def judge(rubric: str, subject: CheckSubject) -> Opinion:
-        return await proofs.ask_opinion(runtime.models, rubric, subject, is_last_attempt=request.is_last_attempt)
-
     execution = await runtime.database.read(load_execution)
     try:
-        return ChecksAnswer(request, await runtime.checks.run(request.subject, execution, execution.role.name, judge))
+        checked = await proofs.run_with_judge(runtime, execution, request.subject, is_last_attempt=request.is_last_attempt)
+        return ChecksAnswer(request, checked)
     except ModelFailed as failure:
         return ChecksAnswer(request, None, failure)
 

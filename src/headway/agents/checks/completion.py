@@ -11,13 +11,15 @@ from headway.agents.checks.runner import CheckRunner, CheckSubject, has_command
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.programs.sandbox import probe
 from headway.ledger.check import Check, Receipt, ReceiptDraft, decode_checks, describe_check
-from headway.ledger.errors import CheckFailed, ChecksRequired, Conflict, HeadwayError, Invalid, StorageError
+from headway.ledger.errors import CheckFailed, ChecksRequired, Closed, Conflict, HeadwayError, Invalid, StorageError
 from headway.ledger.todo import Todo
 from headway.storage.transaction import Transaction, Work
 
 T = TypeVar("T")
 
 ATTEMPTS_LIMIT: Final = 3  # runs of one todo's checks in one request: they run again if they are edited meanwhile
+STOP_POLL_S: Final = 0.2
+STOPPED: Final = "The server is stopping and has interrupted the checks. Nothing was changed. Try again."
 NOT_CONFIRMED: Final = (
     "The check {!r} would run a command outside a sandbox. Install bubblewrap on the machine that runs Headway, or complete the "
     "todo there with `headway todo done`, which asks first."
@@ -32,6 +34,7 @@ class Prover(NamedTuple):
     made_by: str
     no_judge: str = ""  # why checks pass that ask a model for its opinion, which is not asked here; empty: they fail
     before_checks: Callable[[], None] = lambda: None  # called before checks run, which can take minutes
+    is_stopping: Callable[[], bool] = lambda: False  # whether the process is about to end, so that checks are interrupted
     # Asks a person whether the commands of these checks may run outside a sandbox.
     may_leave_sandbox: Callable[[Sequence[Check]], bool] = lambda _checks: False
 
@@ -87,7 +90,14 @@ class Prover(NamedTuple):
                 raise Invalid(NOT_CONFIRMED.format(describe_check(command)))
         self.before_checks()
         subject = CheckSubject("todo", todo.id, todo.subject, checks, outcome, self.no_judge)
-        return (await self.runner.run(subject, self.execution, self.made_by)).receipt
+        running = asyncio.ensure_future(self.runner.run(subject, self.execution, self.made_by))
+        try:
+            while not (await asyncio.wait([running], timeout=STOP_POLL_S))[0]:
+                if self.is_stopping():
+                    raise Closed(STOPPED)
+            return running.result().receipt
+        finally:
+            running.cancel()
 
     def find(self, tx: Transaction, todo_id: int) -> Todo:
         halts.check(tx)

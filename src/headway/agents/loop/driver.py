@@ -139,7 +139,7 @@ async def commit_step(context: RunContext, entries: list[TranscriptEntry], reply
 
     After MAX_REFUSALS refused writes the error is raised.
     """
-    unpaid = reply.call if isinstance(reply, ModelAnswered | Summary | NoteWritten | Verdict) else None
+    unpaid = list_calls(reply)
     trace_context = copy_context()  # ledger tools run on another thread but belong to the current trace span
     retry = StorageRetry(f"run {context.run.id}", MAX_REFUSALS)
     last_request: list[Request] = []  # the request that the last attempt would have returned
@@ -156,17 +156,25 @@ async def commit_step(context: RunContext, entries: list[TranscriptEntry], reply
                 last_request=last_request,
             )
             request, entries = await context.runtime.database.write(attempt)
-            if request == NOT_OWNER and unpaid:
-                await charge_late(context, unpaid)
+            for call in unpaid if request == NOT_OWNER else ():
+                await charge_late(context, call)
             return request, entries
         except StorageError as error:
             if isinstance(error, CommitUncertain):
-                unpaid = None  # the step may have charged it already; never charge twice
+                unpaid = ()  # the step may have charged it already; never charge twice
                 lost = next((request.effect for request in last_request if isinstance(request, CallTool)), None)
             await retry.wait(error)
         stored = await load_journal(context)
         if len(stored) > len(entries):
             entries, reply = stored, None
+
+
+def list_calls(reply: Reply) -> tuple[ModelCall, ...]:
+    """Return the model calls of a reply, which have to be paid for."""
+    if isinstance(reply, ChecksRan):
+        return reply.checked.calls
+    call = reply.call if isinstance(reply, ModelAnswered | Summary | NoteWritten | Verdict) else None
+    return (call,) if call else ()
 
 
 async def charge_late(context: RunContext, call: ModelCall) -> None:

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from headway.ledger.errors import (
     CheckFailed,
+    Closed,
     CommitUncertain,
     Conflict,
     DatabaseFull,
@@ -32,6 +33,7 @@ ERROR_STATUSES: tuple[tuple[type[HeadwayError], int], ...] = (
     (NotFound, 404),
     (Conflict, 409),
     (Halted, 503),
+    (Closed, 503),
     (DatabaseFull, 507),
     (CommitUncertain, 503),
     (StorageError, 503),

@@ -151,6 +151,7 @@ class RequestContext:
             agent.name if agent else caller,
             "" if agent else PERSONAL_JUDGEMENT,
             before_checks=lambda: deadline.reschedule(None),
+            is_stopping=lambda: headway.feed.closed,
         )
 
     def get_author(self, tx: Transaction) -> Author:

@@ -79,7 +79,9 @@ class McpHandlers:
         resolved_scope = await self.resolve(context, tool)
         headway, arguments, before_checks = self.headway, params.arguments or {}, partial(self.before_checks, context)
         with use_execution(headway.execution(resolved_scope, self.role)):
-            result = await call_without_run(headway.remote_tools, tool.name, arguments, headway.checks, before_checks)
+            result = await call_without_run(
+                headway.remote_tools, tool.name, arguments, headway.checks, before_checks, lambda: headway.feed.closed
+            )
             return to_mcp_result(result)
 
     async def list_resources(self, _context: McpContext, _params: Any) -> types.ListResourcesResult:

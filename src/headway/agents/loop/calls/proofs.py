@@ -9,18 +9,19 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
-from headway.actions import todos
+from headway.actions import spending, todos
 from headway.actions.proof import receipts
-from headway.agents.checks.runner import CheckSubject, Opinion
+from headway.agents.checks.runner import CheckedSubject, CheckSubject, Opinion
 from headway.agents.instructions import prompts
 from headway.agents.loop.assessor import ASSESSMENT_FAILED, ask_cheap_model, is_transient, parse_judgement
 from headway.agents.loop.calls import proposals, replay
 from headway.agents.loop.calls.call_arguments import JSON_ENCODER
-from headway.agents.loop.context import RunContext
+from headway.agents.loop.context import RunContext, Runtime
 from headway.agents.loop.requests import ChecksRan, RunChecks, Sleep, Stop
 from headway.agents.loop.step import Step
 from headway.agents.models.client import ModelFailed, Models
 from headway.agents.permission import rule_on_call
+from headway.agents.tools.execution import Execution
 from headway.agents.tools.programs.tools import RUN_COMMAND
 from headway.ledger.check import Check, decode_checks, decode_draft, describe_check, describe_failures
 from headway.ledger.errors import ChecksRequired, Invalid, SettingsError
@@ -28,6 +29,8 @@ from headway.ledger.permission import ALLOW_RULING, Ruling
 from headway.ledger.run import Effect
 from headway.ledger.todo import Todo
 from headway.storage.stores import runs as run_store
+from headway.storage.stores.spending import ModelCall
+from headway.storage.transaction import Transaction
 
 RUN_CHECKS: Final = "run_checks"  # the name under which people see it, for example in an approval
 FIRST_CHECK_PLACE: Final = 1_000_000  # effect places of checks, above those of calls and of sub-agents; the todo's id is added
@@ -143,11 +146,29 @@ def to_call(check: Check) -> tuple[str, dict[str, Any]]:
 
 
 async def run_checks(work: RunContext, request: RunChecks) -> ChecksRan:
-    async def judge(rubric: str, subject: CheckSubject) -> Opinion:
-        return await ask_opinion(work.runtime.models, rubric, subject, is_last_attempt=request.is_last_attempt)
-
-    checked = await work.runtime.checks.run(request.subject, work.execution, work.role.name, judge)
+    checked = await run_with_judge(work.runtime, work.execution, request.subject, is_last_attempt=request.is_last_attempt)
     return ChecksRan(request.effect, checked)
+
+
+async def run_with_judge(runtime: Runtime, execution: Execution, subject: CheckSubject, *, is_last_attempt: bool) -> CheckedSubject:
+    """Run checks, with the cheap tier as the judge. If it fails, the opinions before are paid for, and ModelFailed is raised."""
+    calls: list[ModelCall] = []
+
+    async def judge(rubric: str, subject: CheckSubject) -> Opinion:
+        opinion = await ask_opinion(runtime.models, rubric, subject, is_last_attempt=is_last_attempt)
+        calls.extend([opinion.call] if opinion.call else [])
+        return opinion
+
+    def pay(tx: Transaction) -> None:
+        for call in calls:
+            spending.settle_late(tx, execution.scope.tenant_id, execution.run_id or "", call, runtime.limits.budget)
+
+    try:
+        return await runtime.checks.run(subject, execution, execution.role.name, judge)
+    except ModelFailed:
+        if calls:
+            await runtime.database.write(pay)
+        raise
 
 
 async def ask_opinion(models: Models, rubric: str, subject: CheckSubject, *, is_last_attempt: bool) -> Opinion:
@@ -171,11 +192,11 @@ async def ask_opinion(models: Models, rubric: str, subject: CheckSubject, *, is_
 
 def record_results(step: Step, reply: ChecksRan) -> None:
     """Store the receipt. The step then continues with the call, the writ or the answer that wanted to complete the todo."""
+    effect = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, reply.effect.n)[reply.effect.place]
+    if effect.state != "started":  # already stored and paid by a commit whose acknowledgement was lost
+        return
     for call in reply.checked.calls:
         step.charge(call)
-    effect = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, reply.effect.n)[reply.effect.place]
-    if effect.state != "started":  # already stored by a commit whose acknowledgement was lost
-        return
     draft = reply.checked.receipt
     ended = effect._replace(state="succeeded", result=JSON_ENCODER.encode(draft.as_json()))
     run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, ended)
