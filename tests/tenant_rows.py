@@ -11,6 +11,7 @@ from headway.actions.schedules import Timing
 from headway.ledger.attachment import Attachment
 from headway.ledger.run import Effect, Run
 from headway.ledger.scope import Scope
+from headway.storage.stores import forks as fork_store
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
@@ -68,6 +69,7 @@ def fill_tenant(desk: TenantHarness) -> Ids:
     entry = desk.database.write(lambda tx: write_run_rows(tx, run))
     approval, question = desk.database.write(lambda tx: ask_people(tx, run))
     planned = desk.add("planned", conversation_id=conversation.id, turn_id=turn)
+    desk.write(fork_store.insert_former_names, conversation.id, {"14": planned.id})
     desk.add("waiting", conversation_id=conversation.id, depends_on=(planned.id,))
     desk.add("claimed", conversation_id=conversation.id)
     token = desk.write(tenants.create_token, "laptop").token

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 from headway.actions import conversations, idempotency, jobs, spending, tenants, turns
+from headway.actions.inspection.forks import ForkRequest
 from headway.actions.live_text import LiveText
 from headway.actions.people import steering
 from headway.agents.checks.runner import CheckRunner
+from headway.agents.forks import Forks
 from headway.agents.instructions import role_files
 from headway.agents.instructions.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
 from headway.agents.instructions.skills import SkillFolders
@@ -82,6 +84,7 @@ class Headway:
         self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
         self.database = Database(settings.database_url, on_commit=self._on_commit)
         self.people = People(self.database, self.permission, self.nudge)
+        self.forks = Forks(lambda: self.runtime)
         self.feed = Feed(self.database, has_announcements=has_announcements)
         self.live_text = LiveText()
         self.housekeeping: asyncio.Task[None] | None = None
@@ -335,6 +338,13 @@ class Headway:
             return self.begin_turn(tx, tenant_id, conversations.ensure(tx, tenant_id, conversation).id, content, mode, files)
 
         job = await self._run_to_end(begin)
+        return await self.database.read(lambda tx: turns.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
+
+    async def fork(self, turn_id: str, request: ForkRequest, *, tenant: str = LOCAL_TENANT) -> turns.TurnReport:
+        """Fork a turn at one of its steps, and return a report of the fork when it has ended, like `ask`."""
+        await self.agents_ready()
+        checked = self.forks.check(request)
+        job = await self._run_to_end(lambda tx: self.forks.begin(tx, tenants.resolve(tx, tenant).id, turn_id, checked))
         return await self.database.read(lambda tx: turns.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
 
     async def send_message(self, content: str, conversation: int | str, *, tenant: str = LOCAL_TENANT) -> None:

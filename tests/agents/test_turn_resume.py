@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from headway.actions import conversations
+from headway.agents.loop.calls.tool_calls import INTERRUPTED_MESSAGE
 from headway.agents.loop.job_handlers import build_handlers
-from headway.agents.loop.tool_calls import INTERRUPTED_MESSAGE
 from headway.agents.transcripts.transcript import encode
 from headway.engine import Engine
 from headway.storage.stores import jobs as job_store

@@ -38,6 +38,8 @@ class ProcessPlan(NamedTuple):
     cleans_up: bool = False  # wait until the worktrees of ended agents are removed
     people: str = ""  # `decide`: a person decides, and nothing runs; `wait`: end when a person is needed; `live`: one decides then
 
+    fork_at: int | None = None  # fork the turn of the predecessor at this step
+
     @property
     def found(self) -> Path:
         """The state of the ledger when the process started."""
@@ -160,7 +162,8 @@ async def run_headway(plan: ProcessPlan) -> None:
     else:
         headway.start_agents(alone=not found["runs"] and not plan.goals)
         await headway.agents_ready()
-        work = pursue(headway, plan, found) if plan.goals else answer(headway, plan, found)
+        act = pursue if plan.goals else answer if plan.fork_at is None else fork
+        work = act(headway, plan, found)
         await (people.accompany(headway, plan, work) if plan.people else work)
         await headway.stop_agents()
     headway.close()
@@ -193,6 +196,22 @@ async def answer(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None
 
 def has_worktree_jobs(tx: Any) -> bool:
     return tx.one("SELECT 1 FROM jobs WHERE kind = 'worktree' AND state IN ('queued', 'running', 'delayed') LIMIT 1") is not None
+
+
+async def fork(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None:
+    """Fork the first turn, unless a fork of it is in the ledger, and wait until the fork has ended."""
+    from headway.actions import runs  # noqa: PLC0415
+    from headway.actions.inspection.forks import ForkRequest  # noqa: PLC0415
+
+    original, *forks = found["runs"]
+    if not forks:
+        run = await headway.database.read(lambda tx: runs.get(tx, plan.tenant_id, original["id"]))
+        request = headway.forks.check(ForkRequest(plan.fork_at or 0))
+        job = await headway.database.write(lambda tx: headway.forks.begin(tx, plan.tenant_id, run.turn_id, request))
+        headway.engine.take(job)
+        await headway.engine.ended(job.id)
+    elif not forks[0]["ended_at"]:
+        await headway.engine.ended(forks[0]["id"])
 
 
 async def pursue(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from tests.surfaces.server_harness import Client, Service
 SUMMARY = {
     *("id", "source", "description", "success_criteria", "evidence", "status", "priority", "replan_count", "plan_no", "pause_kind"),
     *("pause_reason", "run_id", "progress", "cost_usd", "budget_usd", "deadline", "created_at", "updated_at", "ended_at"),
-    *("waiting_for", "repository"),
+    *("waiting_for", "repository", "checks", "proof", "forked_from"),
 }
 DETAIL = SUMMARY | {"changes", "replan_limit", "sub_goals", "experience"}
 HOSTILE = {
@@ -430,7 +430,7 @@ def test_every_answer_of_goals_is_in_the_document(sqlite_client: Client) -> None
     assert operations == {
         *(("POST", "/v1/goals"), ("GET", "/v1/goals"), ("GET", base)),
         *(("GET", f"{base}/{what}") for what in ("journal", "graph", "why")),
-        *(("POST", f"{base}/{what}") for what in ("pause", "resume", "abandon", "decision")),
+        *(("POST", f"{base}/{what}") for what in ("pause", "resume", "abandon", "decision", "fork")),
     }
     for method, path in operations:
         answers = set(paths[path][method.lower()]["responses"])

@@ -92,7 +92,13 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
     turn = client.turn(conversation)
     todo = client.add()
     lease = client.ok("POST", "/v1/todos/claim", json={"agent_id": "ada"})["lease"]["token"]
+    forkable = client.conversation()
+    client.desk.write(turns.start, forkable, turns.TurnRequest("look", owner="somebody"))
+    (message,) = client.desk.read(turns.list_messages, forkable, 1)
     bodies: dict[str, Any] = {
+        "/v1/turns/{turn_id}/fork": {"at": 0},
+        "/v1/conversations/{conversation_id}/fork": {"at": message.id},
+        "/v1/goals/{goal_id}/fork": {"at": 1},
         "/v1/todos": {"subject": "once"},
         "/v1/todos/claim": {"agent_id": "ada"},
         "/v1/todos/{todo_id}/heartbeat": {"lease_token": lease, "lease_s": 3600},
@@ -130,7 +136,7 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
                 "name": "todo_add",
                 "todo_id": todo["id"],
                 "turn_id": turn if operation.path.endswith("cancel") else add_turn(client),
-                "conversation_id": conversation,
+                "conversation_id": forkable if operation.path.endswith("fork") else conversation,
                 "job_id": dead.id if operation.path.endswith("retry") else add_tool_job(client),
                 "run_id": add_sub_agent(client),
                 "approval_id": add_approval(client),

@@ -34,7 +34,7 @@ TURN_FIELDS = [
     "resubmissions",
     "outcome",
 ]
-TURN_FIELDS += ["incomplete", "retry_at", "usage", "started_at", "ended_at"]
+TURN_FIELDS += ["incomplete", "forked_from", "retry_at", "usage", "started_at", "ended_at"]
 
 
 def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
@@ -58,6 +58,7 @@ def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
         "resubmissions": 0,
         "outcome": "answered",
         "incomplete": [],
+        "forked_from": None,
         "retry_at": 0,
         "usage": {"input_tokens": 120, "cached_tokens": 0, "output_tokens": 7, "cost_usd": 0.0},
         "started_at": turn["started_at"],

@@ -8,7 +8,7 @@ from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import NotFound
 from headway.ledger.goal import Goal, GoalLimits, GoalStatus, JournalEntry, PauseKind, SubGoal, list_ready
-from headway.ledger.graph_layout import compute_layout
+from headway.ledger.graphs.graph_layout import compute_layout
 from headway.ledger.job import LEASE_MS, NEVER
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store

@@ -49,6 +49,7 @@ def build_summary(goal: Goal, cost: int) -> dict[str, Any]:
         "pause_kind": goal.pause_kind or None,
         "pause_reason": goal.pause_reason or None,
         "run_id": goal.run_id,
+        "forked_from": {"goal_id": goal.forked_from, "at": goal.fork_at} if goal.forked_from else None,
         "progress": goal.progress,
         "cost_usd": to_dollars(cost),
         "budget_usd": to_dollars(goal.budget) if goal.budget else None,

@@ -5,6 +5,7 @@ from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Todo
+from headway.storage.stores import forks as fork_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
@@ -36,10 +37,19 @@ def resolve_todo(tx: Transaction, scope: Scope, reference: str) -> Todo:
 def get_visible(tx: Transaction, scope: Scope, digits: str) -> Todo:
     """Return a todo by id if the scope can see it: one of its conversation or a tenant-wide one."""
     if len(digits) < len(str(MAX_INTEGER)):
-        todo = todos.get(tx, scope.tenant_id, int(digits))
+        todo = todos.get(tx, scope.tenant_id, find_own_id(tx, scope, int(digits)))
         if todo.conversation_id in (0, scope.conversation_id) or not scope.conversation_id:
             return todo
     raise NotFound(f"No todo {digits[:20]}.")
+
+
+def find_own_id(tx: Transaction, scope: Scope, todo_id: int) -> int:
+    """Return the number of the todo that a scope means. In a fork, the number of a copied todo means the copy."""
+    return (
+        (fork_store.find_copy(tx, scope.tenant_id, scope.conversation_id, str(todo_id)) or todo_id)
+        if scope.conversation_id
+        else todo_id
+    )
 
 
 def list_candidates(tx: Transaction, scope: Scope, *, ended: bool) -> list[tuple[int, str]]:

@@ -47,6 +47,7 @@ def begin_child(
         goal_id=parent.goal_id,
         sub_goal_id=sub_goal_id or parent.sub_goal_id,
         repository=repository or parent.repository,
+        replays=parent.replays,
     )
     run_store.insert(tx, child)
     payload = {"run_id": child.id, "role": role, "task": task[: text.SUBJECT_LIMIT]}

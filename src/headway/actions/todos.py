@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 from headway.actions import conversations
 from headway.actions.proof import receipts, rules
 from headway.actions.turn_state import check_room, count_open_items, emit_queue_at_commit
-from headway.ledger import graph
 from headway.ledger.errors import Conflict, Invalid, Leased, LeaseLost, NotFound, TurnRowsStay
 from headway.ledger.events import build_todo_event
+from headway.ledger.graphs import graph
 from headway.ledger.scope import TENANT_WIDE
 from headway.ledger.todo import UNSET, Change, Draft, Todo, check_not_already_ended, check_position, refuse_start_of_ended
 from headway.storage.stores import leases as lease_store

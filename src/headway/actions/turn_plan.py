@@ -10,6 +10,7 @@ from headway.ledger.errors import AlreadyEnded, Invalid, NotFound
 from headway.ledger.events import build_todo_event
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Draft, Status, Todo
+from headway.storage.stores import forks as fork_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
@@ -116,11 +117,17 @@ def get(tx: Transaction, scope: Scope, turn_id: str, reference: str) -> Todo:
     except ValueError:
         name = reference.removeprefix("#")
     plan = todo_store.list_by_turn(tx, scope.tenant_id, turn_id)
-    todo = next((row for row in plan if name in (row.uuid, str(row.id))), None)
+    todo = next((row for row in plan if name in (row.uuid, str(row.id))), None) or find_copy(tx, scope, plan, name)
     if todo is None:
         advice = "" if plan else " This turn has no plan: answer in words, or create a plan first."
         raise NotFound(f"Todo {reference[:80]!r} not found.{advice}")
     return todo
+
+
+def find_copy(tx: Transaction, scope: Scope, plan: list[Todo], name: str) -> Todo | None:
+    """Return the row that is the copy of the one with this name, for a fork whose messages know the original."""
+    copy_id = fork_store.find_copy(tx, scope.tenant_id, scope.conversation_id, name) if plan else None
+    return next((row for row in plan if row.id == copy_id), None)
 
 
 def check_not_ended(todo: Todo, hint: str = "") -> None:

@@ -7,6 +7,7 @@ from headway.actions import todos
 from headway.actions.turn_state import QueueState, check_room, count_open_items, emit_queue_at_commit, load_queue_state, lock_plan
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Draft, Todo
+from headway.storage.stores import forks as fork_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
@@ -19,7 +20,7 @@ def manage(tx: Transaction, scope: Scope, turn_id: str, add: Any = None, delete:
     for description in descriptions:
         draft = Draft(description, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
         todos.add(tx, scope.tenant_id, draft)
-    for todo in match_items(load_queue_state(tx, scope.tenant_id, turn_id), delete):
+    for todo in match_items(load_queue_state(tx, scope.tenant_id, turn_id), add_copies(tx, scope, delete)):
         take_out(tx, scope.tenant_id, todo)
     emit_queue_at_commit(tx, scope.tenant_id, turn_id)  # a call that changed nothing emits the state too
     return load_queue_state(tx, scope.tenant_id, turn_id)
@@ -53,6 +54,14 @@ def parse_text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.0f}" if value.is_integer() else str(value) if isfinite(value) else ""
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
+
+
+def add_copies(tx: Transaction, scope: Scope, argument: Any) -> Any:
+    """Add the numbers of copies to a list of ids, for a fork whose messages know the originals."""
+    if not isinstance(argument, list):
+        return argument
+    copies = (fork_store.find_copy(tx, scope.tenant_id, scope.conversation_id, name) for name in parse_texts(argument))
+    return [*argument, *(copy_id for copy_id in copies if copy_id)]
 
 
 def match_items(state: QueueState, argument: Any) -> list[Todo]:

@@ -49,7 +49,7 @@ class TurnReport(NamedTuple):
     id: str
     conversation_id: int
     status: TurnStatus
-    outcome: str | None  # drained, answered, incomplete, limit, filtered
+    outcome: str | None  # drained, answered, incomplete, limit, filtered, needs_live
     answer: str
     plan: tuple[Todo, ...]
     usage: Usage
@@ -254,6 +254,7 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
         "resubmissions": run.resubmissions if run else 0,
         "outcome": turn.outcome,
         "incomplete": list_incomplete(tx, tenant_id, turn.id),
+        "forked_from": {"turn_id": turn.forked_from, "at": turn.fork_at} if turn.forked_from else None,
         "retry_at": jobs.retry_times(tx, tenant_id, [run.id]).get(run.id, 0) if run else 0,
         "usage": spending.get_turn_usage(tx, tenant_id, turn.id)._asdict(),
         "changes": runs.load_changes(tx, run) if run else None,

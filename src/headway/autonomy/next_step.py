@@ -10,6 +10,7 @@ from headway.actions.proof import goal_proof
 from headway.agents.checks.kinds import NO_SANDBOX
 from headway.agents.checks.runner import CheckSubject
 from headway.agents.delegation import Assignment, start_sub_agent
+from headway.agents.loop.calls import proofs, replay
 from headway.agents.loop.structured import FormResult
 from headway.agents.transcripts import transcript
 from headway.autonomy import check_ins, evaluator, planner, prompts, resumption
@@ -190,6 +191,10 @@ def apply_outcome_receipt(step: PursuitStep, receipt: ReceiptDraft, sub_goal_id:
 
 def run_checks(step: PursuitStep, subject: CheckSubject, apply: Callable[[PursuitStep, ReceiptDraft], None]) -> RunChecks | None:
     """Run checks in the sandbox. Without one, an operator has to decide, because a goal has no one to approve the commands."""
+    if step.run.replays and proofs.reaches_outside(subject.checks):
+        reason = f"the checks of {subject.title[:200]!r}"
+        goals.escalate(step.tx, step.goal, "escalation", replay.STOP_MESSAGE.format(step.run.iterations, reason))
+        return None
     if step.runtime.checks.needs_approval(subject.checks):
         goals.escalate(step.tx, step.goal, "escalation", f"The checks of {subject.title[:200]!r} need a sandbox. {NO_SANDBOX}")
         return None

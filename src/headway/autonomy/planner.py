@@ -17,7 +17,7 @@ from headway.autonomy.prompts import Workforce
 from headway.ledger import text
 from headway.ledger.errors import Invalid
 from headway.ledger.goal import OPEN_STATUSES, Experience, Goal, PlannedStep, SubGoal, SubGoalMode, normalize_description
-from headway.ledger.graph import find_cycle
+from headway.ledger.graphs.graph import find_cycle
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.todo import write_checks
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from headway.actions import goals, jobs, runs, spending
 from headway.agents.checks.runner import CheckedSubject, CheckSubject, Opinion
-from headway.agents.loop import proofs
+from headway.agents.loop.calls import proofs
 from headway.agents.loop.context import Runtime, load_context
 from headway.agents.loop.driver import drive
 from headway.agents.loop.structured import FormResult, fill_form

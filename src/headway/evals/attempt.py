@@ -14,7 +14,7 @@ from headway.actions import conversations, goal_views, goals, spending, tenants,
 from headway.actions.goals import NewGoal
 from headway.actions.turn_plan import PlanItem
 from headway.agents.checks.runner import CheckRunner, CheckSubject, Opinion
-from headway.agents.loop.proofs import ask_opinion
+from headway.agents.loop.calls.proofs import ask_opinion
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.execution import ResolvedScope
 from headway.assembly import Headway

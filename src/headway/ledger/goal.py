@@ -52,6 +52,8 @@ class Goal(NamedTuple):
     repository: str = ""  # the git repository that its agents work in, relative to the tenant's workspace; empty: none
     checks: str = ""  # JSON: what must hold at its end; empty if nothing
     proof: Proof = "none"
+    forked_from: int = 0  # the goal that it is a fork of
+    fork_at: int = 0  # the last journal entry of that goal that it has copied
 
     @property
     def ended(self) -> bool:

@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from headway.ledger.attachment import AttachmentInfo
 
 RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "canceled"]
-TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit"]
+TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit", "needs_live"]
 EffectState = Literal["proposed", "started", "succeeded", "failed", "unknown"]
 TurnMode = Literal["plan", "queue"]
 SandboxMode = Literal["auto", "off", "required"]
@@ -49,6 +49,8 @@ class Run(NamedTuple):
     repository: str = ""  # the git repository that it works in: relative to the tenant's workspace, or as a role file names it
     base: str = ""  # the commit that its work in the repository starts from
     changes: str = ""  # JSON: what it changed in the repository, without the diff
+    model: str = ""  # the model that it asks instead of its role's
+    replays: str = ""  # whose recorded results answer its calls: the id of a run, or goal:ID; empty: its calls are made
 
     @property
     def ended(self) -> bool:
@@ -108,6 +110,7 @@ class Effect(NamedTuple):
     result: str = ""
     started_at: int = 0
     images: str = ""  # JSON: a list of media types and base64 data
+    replayed: int = 0  # 1: the result was recorded by another run, and this run did not make the call
 
     def key(self, run_id: str) -> str:
         """Return an idempotency key for the call, so that an external service can recognize a repeated call."""

@@ -79,6 +79,8 @@ class Turn(NamedTuple):
     started_at: int = 0
     ended_at: int = 0
     waiting: int = 0  # approvals and questions that its agents wait for
+    forked_from: str = ""  # the turn that it is a fork of
+    fork_at: int = 0  # the number of steps that it has copied
 
     @property
     def ended(self) -> bool:

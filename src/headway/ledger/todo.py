@@ -1,6 +1,8 @@
 """The todo: one tracked piece of work, with its statuses and the legal transitions between them."""
 
+from collections.abc import Sequence
 from enum import Enum
+from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger import text
@@ -248,3 +250,23 @@ def check_not_already_ended(todo: Todo, to: Status) -> None:
     """Reject ending a todo twice. Agents and the CLI get this error; a PATCH with the same status does nothing."""
     if todo.ended and todo.status == to:
         raise AlreadyEnded(f"Todo {todo.id} is already {to}.")
+
+
+class PlanDigest(NamedTuple):
+    """Digests of a plan: they change with everything that an agent is shown of it."""
+
+    plan: str
+    items: dict[str, str]  # by the item's number
+
+
+def compute_plan_digest(plan: Sequence[Todo]) -> PlanDigest:
+    items = {str(todo.id): digest_item(todo) for todo in plan}
+    return PlanDigest(digest(items), items)
+
+
+def digest_item(todo: Todo) -> str:
+    return digest((todo.id, todo.status, todo.subject, todo.description, todo.completion_criteria, todo.outcome))
+
+
+def digest(value: object) -> str:
+    return blake2b(repr(value).encode(), digest_size=8).hexdigest()

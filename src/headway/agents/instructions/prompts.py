@@ -1,7 +1,6 @@
 """The texts that the runtime sends to a model: instructions, the turn's context, and the reasons why an answer was rejected."""
 
 from collections.abc import Collection, Sequence
-from hashlib import blake2b
 from typing import Final
 
 from pydantic_ai.messages import ModelRequest
@@ -12,7 +11,7 @@ from headway.agents.transcripts.facts import Facts, PlanItemFacts, build_runtime
 from headway.ledger.framing import escape_frames, format_frame, format_inline
 from headway.ledger.run import TurnMode
 from headway.ledger.text import SUBJECT_LIMIT, TEXT_LIMIT
-from headway.ledger.todo import Todo
+from headway.ledger.todo import Todo, compute_plan_digest
 
 REQUEST_LIMIT = 2_000
 OPEN_LIMIT = 50
@@ -182,16 +181,8 @@ def list_next_items(plan: list[Todo]) -> list[str]:
 def to_plan_facts(plan: list[Todo]) -> Facts:
     """Return the plan as facts, with a digest of everything that `render_request_and_plan` shows of it."""
     items: list[PlanItemFacts] = [{"id": str(todo.id), "title": todo.subject, "status": todo.status} for todo in plan]
-    digests = {str(todo.id): digest_item(todo) for todo in plan}
-    return {"plan": items, "plan_digest": digest(digests), "item_digests": digests}
-
-
-def digest_item(todo: Todo) -> str:
-    return digest((todo.id, todo.status, todo.subject, todo.description, todo.completion_criteria, todo.outcome))
-
-
-def digest(value: object) -> str:
-    return blake2b(repr(value).encode(), digest_size=8).hexdigest()
+    digests = compute_plan_digest(plan)
+    return {"plan": items, "plan_digest": digests.plan, "item_digests": digests.items}
 
 
 def describe_open_items(open_items: list[Todo]) -> str:

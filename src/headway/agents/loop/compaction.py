@@ -69,7 +69,7 @@ def make_room(step: Step) -> Compact | None:
 
 def get_budget(step: Step) -> int:
     """Return how many tokens a request may have. A provider's refusal of a shorter one lowers it."""
-    info = step.context.runtime.models.describe(step.context.role.tier)
+    info = step.context.models.describe(step.context.role.tier)
     refused = (
         facts["refused_tokens"] for entry in step.entries if (facts := find_facts(entry.message)) and "refused_tokens" in facts
     )
@@ -78,7 +78,7 @@ def get_budget(step: Step) -> int:
 
 def get_working_tokens(step: Step) -> int:
     """Return the size beyond which old results become stubs. A size that the installation sets is used up first."""
-    info = step.context.runtime.models.describe(step.context.role.tier)
+    info = step.context.models.describe(step.context.role.tier)
     return info.context_tokens if info.is_context_set else WORKING_TOKENS
 
 

@@ -79,20 +79,25 @@ class RunContext(NamedTuple):
     quotations: Quotations
     attachments: Sequence[Attachment] = ()  # of the turn's message
     guide: str = ""  # the workspace's AGENTS.md, if the run begins here
+    own_models: Models | None = None  # if the run asks another model than its role does
 
     @property
     def scope(self) -> Scope:
         return self.execution.scope
 
     @property
+    def models(self) -> Models:
+        return self.own_models or self.runtime.models
+
+    @property
     def can_read(self) -> CanRead:
-        return build_reader(self.runtime.models, self.role)
+        return build_reader(self.models, self.role)
 
     @property
     def offer(self) -> Offer:
         runtime = self.runtime
         has_plan = self.scope.turn_id is not None
-        if not runtime.models.describe(self.role.tier).supports_tools:
+        if not self.models.describe(self.role.tier).supports_tools:
             return build_writ_offer(self.role, has_plan=has_plan)
         may_delegate = self.run.depth < runtime.limits.depth
         toolbox, roles, skills = runtime.toolbox, runtime.roles, self.execution.skills
@@ -106,7 +111,9 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
     role = runtime.roles.find(run.role)
     scope = Scope(run.tenant_id, run.conversation_id, run.turn_id if run.answers_turn else None, role.name)
     execution = runtime.execution(resolve_scope(tx, scope), role)
-    result_limit = int(runtime.models.describe(role.tier).context_tokens * RESULT_SHARE) * CHARACTERS_PER_TOKEN
+    own_models = runtime.models.using(role.tier, run.model) if run.model else None
+    models = own_models or runtime.models
+    result_limit = int(models.describe(role.tier).context_tokens * RESULT_SHARE) * CHARACTERS_PER_TOKEN
     execution = execution._replace(
         run_id=run.id,
         roles=runtime.roles,
@@ -122,12 +129,13 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
         sandbox = sandbox._replace(readable=(*sandbox.readable, *history_folders))
         execution = execution._replace(workspace=folder, tenant_workspace=execution.workspace, sandbox=sandbox)
     if not run.answers_turn:
-        return RunContext(runtime, run, "plan", role, execution, [], Quotations())
+        return RunContext(runtime, run, "plan", role, execution, [], Quotations(), own_models=own_models)
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
-    history = load_history(tx, run, build_reader(runtime.models, role))
+    history = load_history(tx, run, build_reader(models, role))
     attachments = attachment_store.list_by_turns(tx, run.tenant_id, [turn.id]).get(turn.id, ())
     mode: TurnMode = "queue" if turn.mode == "queue" else "plan"
-    return RunContext(runtime, run, mode, role, execution, history.window, Quotations(history.messages), attachments)
+    quotations = Quotations(history.messages)
+    return RunContext(runtime, run, mode, role, execution, history.window, quotations, attachments, own_models=own_models)
 
 
 def build_reader(models: Models, role: Role) -> CanRead:

@@ -18,7 +18,9 @@ from pydantic_ai.messages import ModelRequest, ModelResponse
 from headway.actions import jobs, runs, spending
 from headway.agents import trace_content
 from headway.agents.instructions import guide, prompts
-from headway.agents.loop import assessor, broken_answers, compaction, cut_off, gates, proofs, step_limits, tool_calls
+from headway.agents.loop import assessor, broken_answers, compaction, cut_off, gates, step_limits
+from headway.agents.loop.answer_stream import RESTART_DELTA, AnswerStream
+from headway.agents.loop.calls import proofs, tool_calls
 from headway.agents.loop.context import RunContext, Runtime, load_context
 from headway.agents.loop.requests import (
     AskModel,
@@ -58,20 +60,18 @@ from headway.agents.tracing import (
 from headway.agents.transcripts import transcript
 from headway.agents.transcripts.attachments import attach
 from headway.agents.transcripts.facts import build_runtime_message, find_facts
-from headway.agents.transcripts.transcript import TranscriptEntry, build_user_message, get_text, to_storable
+from headway.agents.transcripts.transcript import TranscriptEntry, build_user_message, get_text
 from headway.agents.transcripts.window import select_window, to_messages
 from headway.ledger.errors import CommitUncertain, SettingsError, StorageError
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Effect, Run, RunEnd
 from headway.ledger.todo import Todo
-from headway.ledger.writ_parser import WritParser
 from headway.storage.retry import MAX_REFUSALS, StorageRetry, retry_storage
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
 
 NOT_OWNER = Stop("it has ended, or another process continues it")
-RESTART_DELTA = {"text": "", "restart": True}  # withdraws the streamed part of an answer
 REMINDER_TOKENS = 20_000  # after this many tokens, the request and the plan are shown again
 
 
@@ -364,7 +364,7 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
 async def ask_model(work: RunContext, entries: list[TranscriptEntry], *, is_last: bool) -> ModelAnswered:
     messages = to_messages(select_window(work.history, entries))
     stream = AnswerStream(work, entries)
-    reply = await work.runtime.models.ask(work.role.tier, messages, work.offer.parameters, stream, use_tools=not is_last)
+    reply = await work.models.ask(work.role.tier, messages, work.offer.parameters, stream, use_tools=not is_last)
     stream.on_end()
     return ModelAnswered(reply.response, reply.call, transcript.encode(reply.response))
 
@@ -375,34 +375,3 @@ async def load_journal(context: RunContext) -> list[TranscriptEntry]:
         f"run {context.run.id}",
         max_refusals=1,
     )
-
-
-class AnswerStream:
-    """Streams a model's text to subscribers as it arrives, without writs that will run.
-
-    Chunks of an answer are numbered, so that a subscriber who joins late can tell which ones are new.
-    """
-
-    def __init__(self, context: RunContext, entries: list[TranscriptEntry]) -> None:
-        self.context = context
-        self.index = len(entries)  # index of the answer in the transcript
-        self.is_quoted = context.quotations.judge(entries)
-        self.parser = WritParser(self.is_quoted)
-        self.chunk_count = 0
-
-    def on_text(self, text: str) -> None:
-        self.emit(self.parser.feed(to_storable(text)).visible)
-
-    def on_end(self) -> None:
-        self.emit(self.parser.finish().visible)
-
-    def on_withdrawn(self) -> None:
-        self.parser = WritParser(self.is_quoted)
-        if self.chunk_count:
-            self.chunk_count = 0
-            self.context.runtime.stream(self.context.run, RESTART_DELTA)
-
-    def emit(self, text: str) -> None:
-        if text:
-            self.chunk_count += 1
-            self.context.runtime.stream(self.context.run, {"text": text, "n": self.chunk_count, "step": self.index})

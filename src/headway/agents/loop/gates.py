@@ -7,7 +7,7 @@ from pydantic_ai.messages import ModelRequest
 from headway.actions import turn_queue
 from headway.actions.turn_state import load_queue_state
 from headway.agents.instructions import prompts
-from headway.agents.loop import proofs, writ_calls
+from headway.agents.loop.calls import proofs, writ_calls
 from headway.agents.loop.requests import Assess, RunChecks, Sleep, Stop, Verdict
 from headway.agents.loop.step import Step, list_open_items
 from headway.agents.transcripts.facts import build_runtime_message, to_metadata
@@ -19,7 +19,7 @@ from headway.storage.transaction import act_as
 
 def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | RunChecks | Sleep | Stop | None:
     writ_output = writ_calls.run_writs(step, entry, text)
-    if isinstance(writ_output, Sleep | RunChecks):
+    if isinstance(writ_output, Sleep | RunChecks | Stop):
         return writ_output
     if writ_output:  # an answer with writs never ends a turn: the agent sees their output first
         step.say(text)
@@ -40,10 +40,10 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | RunC
     return step.finish("drained" if plan else "answered", text)
 
 
-def prove_item(step: Step, entry: TranscriptEntry, item: Todo, text: str) -> RunChecks | Sleep | None:
+def prove_item(step: Step, entry: TranscriptEntry, item: Todo, text: str) -> RunChecks | Sleep | Stop | None:
     """Run the checks of the current queue item in place of the assessor."""
     found = proofs.complete_with_proof(step, entry.n, item, step.parse(text).visible[:TEXT_LIMIT])
-    if isinstance(found, RunChecks | Sleep):
+    if isinstance(found, RunChecks | Sleep | Stop):
         return found
     apply_verdict(step, Verdict(item, ok=found is None, reason=found or "All checks passed.", call=None))
     return None

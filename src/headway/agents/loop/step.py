@@ -211,8 +211,9 @@ class Step:
 
     def reserve_cost(self, request: AskModel | Summarise | Compact | Assess | RunChecks) -> bool:
         """Reserve the call's estimated cost, if the pool can cover it."""
-        tier = self.context.role.tier if isinstance(request, AskModel) else "cheap"
-        cost = self.context.runtime.models.estimate(tier, lambda: self.size.tokens)
+        is_own = isinstance(request, AskModel)
+        tier, models = (self.context.role.tier, self.context.models) if is_own else ("cheap", self.context.runtime.models)
+        cost = models.estimate(tier, lambda: self.size.tokens)
         funded = spending.reserve(self.tx, self.run, cost, self.limits.budget)
         self.run = funded or self.run
         return funded is not None

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from typing import NamedTuple, Protocol
 
 from pydantic_ai.direct import model_request_stream
@@ -31,7 +32,7 @@ from headway.agents.models.text_calls import extract_text_calls
 from headway.agents.models.windows import find_window, limit_output
 from headway.agents.tracing import NullTracer, Tracer, to_answer_attributes, trace_model_call
 from headway.agents.transcripts.transcript import clean_response
-from headway.ledger.errors import HeadwayError, SettingsError
+from headway.ledger.errors import HeadwayError, Invalid, SettingsError
 from headway.ledger.redaction import Redactor
 from headway.ledger.tiers import Tier, TierParameters
 from headway.storage.stores.spending import ModelCall, SpendingTotal
@@ -113,6 +114,26 @@ class Models:
 
     def get_parameters(self, tier: Tier) -> TierParameters:
         return self.parameters.get(tier, TierParameters())
+
+    def using(self, tier: Tier, name: str) -> "Models":
+        """Return these models with another one for a tier. It has no fallbacks, so that it is the one that answers."""
+        models = copy(self)
+        models.names = {**self.names, tier: name}
+        own = self.get_parameters(tier)._replace(fallback=(), context_tokens=None, tools=True)
+        models.parameters = {**self.parameters, tier: own}
+        models.sizes = {}
+        return models
+
+    def check(self, name: str) -> None:
+        """Raise Invalid if a model cannot be chosen: it cannot be built, or its calls would not count against the budget."""
+        if name in self.by_name or any(name in self.list_names(tier) for tier in self.names):
+            return
+        if ":" in name and self.prices.is_free(name):
+            raise Invalid(f"The model {name[:120]!r} has no price here. Add it to prices.toml or to models.toml first.")
+        try:
+            build_model(name)
+        except SettingsError as error:
+            raise Invalid(str(error)) from None
 
     def find(self, tier: Tier) -> Model:
         return self.load(self.names[tier])

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from headway.actions import claims, todos, views
+from headway.actions import claims, references, todos, views
 from headway.agents.tools.arguments import Arguments, Checks, NonEmptyText, StatusWord
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
@@ -43,7 +43,7 @@ def todo_add(tx: Transaction, execution: Execution, arguments: TodoAddArguments)
         arguments.completion_criteria,
         agent_id=execution.scope.agent_id,
         conversation_id=execution.scope.home(tenant_wide=arguments.tenant_wide).conversation_id,
-        depends_on=arguments.depends_on,
+        depends_on=tuple(references.find_own_id(tx, execution.scope, todo_id) for todo_id in arguments.depends_on),
         checks=write_checks(arguments.checks, "agent"),
     )
     return {"todo": todos.add(tx, execution.scope.tenant_id, draft).as_json()}
@@ -74,7 +74,7 @@ class TodoUpdateArguments(Arguments):
 
 
 def todo_update(tx: Transaction, execution: Execution, arguments: TodoUpdateArguments) -> dict[str, Any]:
-    tenant_id = execution.scope.tenant_id
+    tenant_id, todo_id = execution.scope.tenant_id, references.find_own_id(tx, execution.scope, arguments.id)
     changes = Change(
         subject=UNSET if arguments.subject is None else arguments.subject,
         description=UNSET if arguments.description is None else arguments.description,
@@ -82,12 +82,12 @@ def todo_update(tx: Transaction, execution: Execution, arguments: TodoUpdateArgu
     )
     status = parse_status(arguments.status) if arguments.status else None
     if status is not None:
-        todo = todos.get_locked(tx, tenant_id, arguments.id)
+        todo = todos.get_locked(tx, tenant_id, todo_id)
         if status == "in_progress":
             refuse_start_of_ended(todo)
         check_not_already_ended(todo, status)
         changes = changes._replace(status=status)
-    return {"todo": todos.change(tx, tenant_id, arguments.id, changes, arguments.lease_token).as_json()}
+    return {"todo": todos.change(tx, tenant_id, todo_id, changes, arguments.lease_token).as_json()}
 
 
 class EditChecksArguments(Arguments):
@@ -97,7 +97,7 @@ class EditChecksArguments(Arguments):
 
 def edit_checks(tx: Transaction, execution: Execution, arguments: EditChecksArguments) -> dict[str, Any]:
     tenant_id = execution.scope.tenant_id
-    todo = todos.get_locked(tx, tenant_id, arguments.id)
+    todo = todos.get_locked(tx, tenant_id, references.find_own_id(tx, execution.scope, arguments.id))
     change = Change(checks=write_checks(arguments.checks, "agent", todo.checks))
     return {"todo": todos.change(tx, tenant_id, todo.id, change).as_json()}
 

@@ -4,7 +4,7 @@ from headway.ledger.tenancy import Conversation, Turn
 from headway.storage.transaction import Transaction
 
 COLUMNS = "id, uuid, key, title, created_at, updated_at"
-TURN_COLUMNS = "id, conversation_id, request, mode, status, outcome, started_at, ended_at, waiting"
+TURN_COLUMNS = "id, conversation_id, request, mode, status, outcome, started_at, ended_at, waiting, forked_from, fork_at"
 
 
 def insert(tx: Transaction, tenant_id: int, uuid: str, key: str, title: str) -> Conversation | None:
@@ -52,7 +52,7 @@ def file_names(tx: Transaction, tenant_id: int) -> list[tuple[str, int]]:
 def insert_turn(tx: Transaction, tenant_id: int, turn: Turn) -> bool:
     """Insert a turn and return whether it is new. An id that exists in any tenant is rejected."""
     row = tx.one(
-        f"""INSERT INTO turns (tenant_id, {TURN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        f"""INSERT INTO turns (tenant_id, {TURN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO NOTHING RETURNING id""",
         tenant_id,
         *turn,

@@ -8,7 +8,8 @@ from headway.storage.transaction import Row, Transaction
 
 COLUMNS = """id, tenant_id, source, description, success_criteria, evidence, status, priority, pause_kind, pause_reason,
     replan_count, plan_no, replan_why, run_id, budget, deadline_at, created_at, updated_at, ended_at, pending, in_progress,
-    completed, failed, skipped, repository, checks, proof"""
+    completed, failed, skipped, repository, checks, proof, forked_from,
+    fork_at"""
 SELECT_WITH_COST = f"""SELECT {COLUMNS}, (SELECT SUM(cost) FROM runs WHERE runs.tenant_id = goals.tenant_id AND goal_id = goals.id)
     FROM goals WHERE tenant_id = ? AND id = ?"""
 # Assigns journal numbers and counts sub-goals by status. The row lock makes concurrent writers of the goal wait.
@@ -204,12 +205,13 @@ def update_counters(tx: Transaction, tenant_id: int, goal_id: int, *, entries: i
 
 
 def list_experience(tx: Transaction, tenant_id: int) -> list[Experience]:
-    """Summarize the results of the tenant's most recent sub-goals, by kind."""
+    """Summarize the results of the tenant's most recent sub-goals, by kind. Those that forks have copied have no run."""
     rows = tx.all(
         """SELECT kind, COUNT(*), SUM(CASE WHEN status = 'completed' AND divergence = 'none' THEN 1 ELSE 0 END),
                SUM(cost), SUM(ended_at - started_at)
            FROM (SELECT kind, status, divergence, cost, started_at, ended_at FROM sub_goals
-                 WHERE tenant_id = ? AND status IN ('completed', 'failed') ORDER BY ended_at DESC LIMIT ?) tried
+                 WHERE tenant_id = ? AND status IN ('completed', 'failed') AND run_id IS NOT NULL
+                 ORDER BY ended_at DESC LIMIT ?) tried
            GROUP BY kind ORDER BY COUNT(*) DESC, kind LIMIT 20""",
         tenant_id,
         EXPERIENCE_SAMPLE,

@@ -24,6 +24,12 @@ def insert(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str, 
     return Message(*row)
 
 
+def find(tx: Transaction, tenant_id: int, conversation_id: int, message_id: int) -> Message | None:
+    sql = f"SELECT {COLUMNS} FROM messages WHERE tenant_id = ? AND conversation_id = ? AND id = ?"
+    row = tx.one(sql, tenant_id, conversation_id, message_id)
+    return Message(*row) if row else None
+
+
 def list_page(tx: Transaction, tenant_id: int, conversation_id: int, limit: int, before: int) -> list[Message]:
     """List the last messages with an id below `before`, oldest first."""
     rows = tx.all(

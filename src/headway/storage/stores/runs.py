@@ -8,9 +8,8 @@ from headway.storage.transaction import Transaction
 
 COLUMNS = """id, tenant_id, conversation_id, turn_id, parent_run_id, role, task, depth, status, created_at, updated_at,
     iteration_limit, iterations, result, resubmissions, refusals, plan_mark, reserved, cost, ended_at, goal_id, sub_goal_id,
-    begins_at, hint, unread, repository, base, changes"""
-INSERT = f"""INSERT INTO runs ({COLUMNS})
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    begins_at, hint, unread, repository, base, changes, model, replays"""
+INSERT = f"""INSERT INTO runs ({COLUMNS}) VALUES ({", ".join("?" * 30)})
     ON CONFLICT DO NOTHING RETURNING id"""
 SELECT = f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND id = ?"
 SELECT_WITH_HALT = f"SELECT {COLUMNS}, EXISTS (SELECT 1 FROM halts WHERE lifted_at = 0) FROM runs WHERE tenant_id = ? AND id = ?"
@@ -234,7 +233,7 @@ def withdraw_message(tx: Transaction, tenant_id: int, run_id: str, n: int) -> No
 
 # Effects
 
-EFFECT_COLUMNS = "n, place, call_id, tool, arguments, state, result, started_at, images"
+EFFECT_COLUMNS = "n, place, call_id, tool, arguments, state, result, started_at, images, replayed"
 
 
 def load_effects(tx: Transaction, tenant_id: int, run_id: str, n: int) -> dict[int, Effect]:
@@ -262,9 +261,10 @@ def find_result(tx: Transaction, tenant_id: int, conversation_id: int, run_id: s
 def save_effect(tx: Transaction, tenant_id: int, run_id: str, effect: Effect) -> None:
     ended_at = 0 if effect.state in ("proposed", "started") else tx.now
     tx.run(
-        f"""INSERT INTO effects (run_id, tenant_id, {EFFECT_COLUMNS}, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        f"""INSERT INTO effects (run_id, tenant_id, {EFFECT_COLUMNS}, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (run_id, n, place) DO UPDATE SET arguments = excluded.arguments, state = excluded.state,
-            result = excluded.result, images = excluded.images, started_at = excluded.started_at, ended_at = excluded.ended_at""",
+            result = excluded.result, images = excluded.images, replayed = excluded.replayed,
+            started_at = excluded.started_at, ended_at = excluded.ended_at""",
         run_id,
         tenant_id,
         *effect._replace(started_at=effect.started_at or tx.now),

@@ -109,6 +109,17 @@ def list_by_column(tx: Transaction, column: str, tenant_id: int, since: int, lim
     return [SpendingTotal(str(row[0]), *(int(number) for number in row[1:])) for row in rows]
 
 
+def list_turn_models(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:
+    """List the models that the turn's runs have asked, in order of their first call."""
+    rows = tx.all(
+        """SELECT model_calls.model FROM runs JOIN model_calls ON model_calls.run_id = runs.id
+           WHERE runs.tenant_id = ? AND runs.turn_id = ? GROUP BY model_calls.model ORDER BY MIN(model_calls.id)""",
+        tenant_id,
+        turn_id,
+    )
+    return [str(row[0]) for row in rows]
+
+
 def sum_turn(tx: Transaction, tenant_id: int, turn_id: str) -> SpendingTotal:
     """Sum the calls of the turn's runs, its sub-agents included."""
     row = tx.one(

@@ -2,13 +2,16 @@
 
 import json
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
 from headway.ledger.errors import HeadwayError, Invalid
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Status, parse_status
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 SECONDS_PER_UNIT = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -96,6 +99,20 @@ SUB_GOAL_ID = RowId("sub-goal")
 APPROVAL_ID = RowId("approval")
 QUESTION_ID = RowId("question")
 MEMORY_ID = RowId("memory")
+CONVERSATION_ID = RowId("conversation")
+MESSAGE_ID = RowId("message")
 STATUS = StatusName()
 SECONDS = Duration()
 DOLLARS = Dollars()
+
+
+def fork_options(command: F) -> F:
+    """Add the options that forks of turns and of conversations share."""
+    options = (
+        click.option("--model", default="", metavar="NAME", help="Ask this model, such as provider:name."),
+        click.option("--role", default="", metavar="NAME", help="Continue in this role."),
+        click.option("--live", is_flag=True, help="Make calls that have no recorded result."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command

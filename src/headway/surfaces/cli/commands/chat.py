@@ -1,6 +1,7 @@
 """`headway chat`: run one turn or an interactive conversation, showing the todo list as it changes."""
 
 import asyncio
+import json
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from headway.actions import conversations, halts, jobs, runs, turns, views
+from headway.actions.inspection.forks import ForkRequest
 from headway.actions.people import steering
 from headway.feed import FeedReader
 from headway.ledger import text
@@ -39,6 +41,7 @@ from headway.surfaces.cli.typed_lines import TypedLine, read_typed_lines
 from headway.surfaces.log_lines import configure_plain_logging
 
 if TYPE_CHECKING:
+    from headway.agents.forks import Forks
     from headway.assembly import Headway
 
 HALT_POLL_S = 0.3
@@ -132,6 +135,31 @@ def run_prompt_loop(answer: Callable[[str], None], settings: Settings) -> None:
             click.echo(f"headway: {error}", err=True)
 
 
+BeginFork = Callable[["Forks", Transaction, ForkRequest], Job]
+
+
+def run_fork(invocation: Invocation, request: ForkRequest, begin: Callable[["Forks", Transaction, int, ForkRequest], Job]) -> None:
+    """Run a fork in this process until it ends, and exit like `chat` does."""
+    with invocation.open_ledger() as ledger:
+        ledger.database.read(halts.check)
+        scope = ledger.scope
+    session = ChatSession(invocation.settings(), scope, "plan", invocation, [], once=True)
+    with asyncio.Runner() as runner:
+        try:
+            runner.run(session.begin())
+            runner.run(session.fork(request, lambda forks, tx, checked: begin(forks, tx, scope.tenant_id, checked)))
+        finally:
+            runner.run(session.end())
+    if session.exit_code:
+        raise click.exceptions.Exit(session.exit_code)
+
+
+def describe_fork(turn: dict[str, Any]) -> None:
+    origin = turn["forked_from"]
+    click.echo(f"Turn {turn['id']} in conversation {turn['conversation_id']} is the fork.", err=True)
+    click.echo(f"Compare: headway turn diff {origin['turn_id']} {turn['id']}", err=True)
+
+
 class ChatSession:
     """A conversation whose turns run in this process."""
 
@@ -181,6 +209,19 @@ class ChatSession:
         document = await headway.database.read(lambda tx: self.document(tx, turns.get_turn_id(job)))
         self.exit_code = choose_exit_code(document["turn"], once=self.once)
         self.call.answer(document, lambda: view.show_resume_hint(self.scope.conversation_id) if self.once else None)
+
+    async def fork(self, request: ForkRequest, begin: BeginFork) -> None:
+        """Create a fork, run it and show what it does."""
+        headway = self.active_headway
+        with open_turn_view(quiet=self.call.as_json) as view:
+            await headway.agents_ready()
+            checked = await asyncio.to_thread(headway.forks.check, request)
+            job = await headway.database.write(lambda tx: begin(headway.forks, tx, checked))
+            self.scope = self.scope._replace(conversation_id=json.loads(job.payload)["conversation_id"])
+            await self.follow(job, view, lambda: headway.engine.take(job))
+        document = await headway.database.read(lambda tx: self.document(tx, turns.get_turn_id(job)))
+        self.exit_code = choose_exit_code(document["turn"], once=True)
+        self.call.answer(document, lambda: describe_fork(document["turn"]))
 
     async def resume(self) -> None:
         """Finish an interrupted turn of the conversation, for a chat that begins with a prompt."""

@@ -7,6 +7,8 @@ import click
 
 from headway.actions import goal_views, goals, jobs
 from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
+from headway.actions.inspection.goal_forks import GoalForkRequest
+from headway.actions.inspection.goal_forks import fork_goal as fork
 from headway.ledger.goal import Decision, Goal, GoalStatus
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import to_one_line
@@ -154,6 +156,29 @@ def abandon_goal(invocation: Invocation, goal_id: int, *, yes: bool) -> None:
 def decide_goal(invocation: Invocation, goal_id: int, action: Decision, note: str) -> None:
     """Decide about a paused goal: continue it, replan it or abandon it."""
     change_goal(invocation, goal_id, goals.decide, action, note, invocation.settings().limits)
+
+
+@goal.command("fork")
+@click.argument("goal_id", type=GOAL_ID)
+@click.option("--at", "at", required=True, type=click.IntRange(1), metavar="N", help="Begin after this journal entry.")
+@click.option("--message", default="", metavar="TEXT", help="Replace the description, and make a new plan.")
+@click.option("--live", is_flag=True, help="Make calls that have no recorded result.")
+@click.option("--no-wait", is_flag=True, help="Create the fork and exit.")
+@pass_invocation
+def fork_goal(invocation: Invocation, goal_id: int, at: int, message: str, *, live: bool, no_wait: bool) -> None:
+    """Copy a goal as it was after a journal entry, and pursue the copy.
+
+    Calls that the original's agents made get their recorded results. At a call without one the fork is paused; with --live the
+    call is made.
+    """
+    request = GoalForkRequest(at, message, live, invocation.settings().limits)
+    with invocation.open_ledger() as ledger:
+        fork_id = ledger.write(fork, goal_id, request).id
+        if no_wait or count_workers(ledger):
+            answer_with_goal(invocation, ledger, fork_id)
+            return
+        tenant_id = ledger.scope.tenant_id
+    follow_and_answer(invocation, tenant_id, fork_id)
 
 
 @goal.command("why")

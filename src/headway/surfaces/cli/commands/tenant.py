@@ -6,13 +6,15 @@ from shutil import rmtree
 
 import click
 
-from headway.actions import conversations, tenants, views
+from headway.actions import conversations, tenants, turns, views
+from headway.actions.inspection.forks import ForkRequest
 from headway.ledger.tenancy import Conversation, Token
 from headway.ledger.text import to_one_line
 from headway.storage import task_files
-from headway.surfaces.cli.arguments import TOKEN_ID
+from headway.surfaces.cli.arguments import CONVERSATION_ID, MESSAGE_ID, TOKEN_ID, fork_options
 from headway.surfaces.cli.context import (
     INSTALLATION_WIDE,
+    SENDER,
     TENANT_WIDE,
     CommandGroup,
     Invocation,
@@ -136,6 +138,50 @@ def list_conversations(invocation: Invocation, limit: int) -> None:
     invocation.answer(
         {"conversations": [row.as_json() for row in rows]},
         lambda: click.echo("\n".join(format_conversation(row) for row in rows) or "no conversations yet"),
+    )
+
+
+@conversation.command("show")
+@click.argument("conversation_id", metavar="ID", type=CONVERSATION_ID)
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 500), help="Show this many of the last messages.")
+@pass_invocation
+def show_conversation(invocation: Invocation, conversation_id: int, limit: int) -> None:
+    """Show a conversation and its last messages, with their ids and turns."""
+    with invocation.open_ledger() as ledger:
+        row = ledger.read(conversations.get, conversation_id)
+        messages = ledger.read(turns.list_messages, conversation_id, limit)
+
+    def draw() -> None:
+        click.echo(format_conversation(row))
+        for message in messages:
+            click.echo(f"{message.id}\t{message.turn_id}\t{message.role}\t{to_one_line(message.content)[:80]}")
+
+    invocation.answer({"conversation": row.as_json(), "messages": [message.as_json() for message in messages]}, draw)
+
+
+@conversation.command("fork")
+@click.argument("conversation_id", metavar="ID", type=CONVERSATION_ID)
+@click.option("--at", "at", required=True, type=MESSAGE_ID, metavar="MESSAGE", help="The message to send or to write again.")
+@click.option("--message", default="", metavar="TEXT", help="Send this instead of the user's message.")
+@fork_options
+@pass_invocation
+def fork_conversation(
+    invocation: Invocation, conversation_id: int, at: int, message: str, model: str, role: str, *, live: bool
+) -> None:
+    """Copy a conversation up to a message, and continue there: a user's message is sent again, an agent's is written again.
+
+    Calls that the original made get its recorded results. At a call without one the fork stops, with exit code 6; with --live the
+    call is made. `conversation show` lists the messages.
+    """
+    from headway.surfaces.cli.commands.chat import run_fork  # noqa: PLC0415  imports asyncio, which few commands need
+
+    request = ForkRequest(at, message, model, role, live, sender=SENDER)
+    with invocation.open_ledger() as ledger:
+        ledger.read(conversations.get, conversation_id)  # before the model layer is loaded
+    run_fork(
+        invocation,
+        request,
+        lambda forks, tx, tenant_id, checked: forks.begin_at_message(tx, tenant_id, conversation_id, checked),
     )
 
 

@@ -4,42 +4,20 @@ from typing import Any
 
 import click
 
-from headway.actions import turns
+from headway.actions import conversations, turns
+from headway.actions.inspection import comparison
+from headway.actions.inspection.forks import ForkRequest
 from headway.actions.people import steering
 from headway.ledger.text import to_one_line
 from headway.storage.transaction import Transaction
-from headway.surfaces.cli.changes_view import describe_changes, list_changed_files, list_diff_lines
+from headway.surfaces.cli.arguments import fork_options
 from headway.surfaces.cli.context import SENDER, TENANT_WIDE, CommandGroup, Invocation, pass_invocation
+from headway.surfaces.cli.turn_comparison import print_diff, print_turn
 
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)
 def turn() -> None:
     """Manage turns. `headway chat` starts one."""
-
-
-@turn.command("show")
-@click.argument("turn_id")
-@click.option("--diff", is_flag=True, help="Print the diff of what it changed in its repository.")
-@pass_invocation
-def show_turn(invocation: Invocation, turn_id: str, *, diff: bool) -> None:
-    """Show a turn: its status, its outcome and what it changed in its repository."""
-    with invocation.open_ledger() as ledger:
-        document = ledger.read(turns.show, turn_id, invocation.settings().limits)
-    invocation.answer({"turn": document}, lambda: click.echo("\n".join(format_turn(document, with_diff=diff))))
-
-
-def format_turn(document: dict[str, Any], *, with_diff: bool) -> list[str]:
-    outcome = f" ({document['outcome']})" if document["outcome"] else ""
-    lines = [
-        f"{document['id']}  {document['status']}{outcome}  {to_one_line(document['request'])[:60]}".rstrip(),
-        *(f"  open: {to_one_line(item['title'])}" for item in document["incomplete"]),
-    ]
-    changes = document["changes"]
-    if changes:
-        lines += [f"  {describe_changes(changes)}", *(f"    {line}" for line in list_changed_files(changes))]
-    if changes and with_diff:
-        lines += ["", *list_diff_lines(changes)]
-    return lines
 
 
 @turn.command("cancel")
@@ -57,6 +35,50 @@ def cancel_turn(invocation: Invocation, turn_id: str) -> None:
         ended = ledger.write(stop)
     line = f"{ended['id']}  {ended['status']}  {to_one_line(ended['request'])[:60]}".rstrip()
     invocation.answer({"turn": ended}, lambda: click.echo(line))
+
+
+@turn.command("show")
+@click.argument("turn_id")
+@click.option("--diff", is_flag=True, help="Print the diff of what it changed in its repository.")
+@pass_invocation
+def show_turn(invocation: Invocation, turn_id: str, *, diff: bool) -> None:
+    """Show a turn and its steps: the model's answers with their tool calls, numbered as `turn fork --at` counts them."""
+    limits = invocation.settings().limits
+    with invocation.open_ledger() as ledger:
+        shown = ledger.read(turns.show, turn_id, limits)
+        steps = ledger.read(comparison.list_steps, turn_id)
+    invocation.answer({"turn": shown, "steps": steps}, lambda: print_turn(shown, steps, with_diff=diff))
+
+
+@turn.command("fork")
+@click.argument("turn_id")
+@click.option("--at", "at", required=True, type=click.IntRange(0, 1_000_000), metavar="STEP", help="Keep this many steps.")
+@click.option("--message", default="", metavar="TEXT", help="At 0 it replaces the request; later the agent reads it next.")
+@fork_options
+@pass_invocation
+def fork_turn(invocation: Invocation, turn_id: str, at: int, message: str, model: str, role: str, *, live: bool) -> None:
+    """Copy a turn up to a step into a new conversation, and run it from there.
+
+    The model is asked again. Calls that the original made get its recorded results. At a call without one the fork stops, with exit
+    code 6; with --live the call is made.
+    """
+    from headway.surfaces.cli.commands.chat import run_fork  # noqa: PLC0415  imports asyncio, which few commands need
+
+    request = ForkRequest(at, message, model, role, live, sender=SENDER)
+    with invocation.open_ledger() as ledger:
+        ledger.read(conversations.get_turn, turn_id)  # before the model layer is loaded
+    run_fork(invocation, request, lambda forks, tx, tenant_id, checked: forks.begin(tx, tenant_id, turn_id, checked))
+
+
+@turn.command("diff")
+@click.argument("first")
+@click.argument("second")
+@pass_invocation
+def diff_turns(invocation: Invocation, first: str, second: str) -> None:
+    """Compare two turns: plans, calls, results, answers, tokens, cost and time, side by side."""
+    with invocation.open_ledger() as ledger:
+        diff = ledger.read(comparison.compare, first, second)
+    invocation.answer({"diff": diff}, lambda: print_diff(diff))
 
 
 @turn.command("send")

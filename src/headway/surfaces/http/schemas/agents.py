@@ -192,6 +192,11 @@ class ChangesShape(BaseModel):
     diff: Annotated[str | None, Field(description="At most 50,000 characters; not in lists and events")] = None
 
 
+class ForkOrigin(BaseModel):
+    turn_id: str
+    at: Annotated[int, Field(description="How many of its steps were copied")]
+
+
 class TurnShape(BaseModel):
     id: str
     conversation_id: int
@@ -204,6 +209,7 @@ class TurnShape(BaseModel):
     resubmissions: int
     outcome: str | None
     incomplete: list[IncompleteItem]
+    forked_from: Annotated[ForkOrigin | None, Field(description="The turn that it is a fork of")]
     retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is scheduled")]
     usage: Annotated[UsageShape, Field(description="Of the turn's model calls so far, those of its sub-agents included")]
     changes: Annotated[ChangesShape | None, Field(description="Only if it worked in a repository and has ended")]

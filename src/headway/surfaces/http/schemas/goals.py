@@ -80,6 +80,11 @@ class Progress(BaseModel):
     skipped: int
 
 
+class GoalOrigin(BaseModel):
+    goal_id: int
+    at: Annotated[int, Field(description="The last journal entry that was copied")]
+
+
 class GoalSummary(BaseModel):
     id: int
     source: GoalSource
@@ -93,6 +98,7 @@ class GoalSummary(BaseModel):
     pause_kind: str | None
     pause_reason: str | None
     run_id: Annotated[str | None, Field(description="Its main agent")]
+    forked_from: Annotated[GoalOrigin | None, Field(description="The goal that it is a fork of")]
     progress: Progress
     waiting_for: Annotated[WaitShape | None, Field(description="The oldest open approval or question of its agents")]
     cost_usd: float

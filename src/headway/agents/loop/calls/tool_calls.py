@@ -12,12 +12,13 @@ from headway.actions import jobs
 from headway.actions.people import approvals
 from headway.agents import trace_content
 from headway.agents.instructions import prompts
-from headway.agents.loop import call_limits, gates, proofs, proposals, writ_calls
-from headway.agents.loop.call_arguments import JSON_ENCODER, encode_arguments, resolve_tool
+from headway.agents.loop import gates
+from headway.agents.loop.calls import call_limits, proofs, proposals, replay, writ_calls
+from headway.agents.loop.calls.call_arguments import JSON_ENCODER, encode_arguments, resolve_tool
+from headway.agents.loop.calls.tool_results import build_results_message, cut_text
 from headway.agents.loop.context import RESULT_LIMIT
 from headway.agents.loop.requests import CallTool, RunChecks, Sleep, Stop, ToolReturned
 from headway.agents.loop.step import Step
-from headway.agents.loop.tool_results import build_results_message, cut_text
 from headway.agents.tools.agents import REPORT_TOOL, ReportOutcome
 from headway.agents.tools.results import USE_TOOL, list_callable_names
 from headway.agents.tools.toolbox import Pending, Result, Tool, call_in_transaction, to_result, validate_call
@@ -34,7 +35,7 @@ INTERRUPTED_MESSAGE: Final = (
     "It may have taken effect. Check before you call it again."
 )
 
-CallOutcome = Effect | CallTool | RunChecks | Sleep  # a recorded result, or what the run has to wait for
+CallOutcome = Effect | CallTool | RunChecks | Sleep | Stop  # a recorded result, or what the run has to wait for
 
 UNREAD_MESSAGE: Final = "Not ended yet: the user has sent you a message. Read it first, then report the outcome."
 
@@ -65,7 +66,7 @@ def call_tools(step: Step, entry: TranscriptEntry, response: ModelResponse) -> C
         if outcome.tool == REPORT_TOOL and outcome.state == "succeeded":
             return end_with_report(step, outcome)
     writ_output = writ_calls.run_writs(step, entry, response.text or "")
-    if isinstance(writ_output, Sleep | RunChecks):
+    if isinstance(writ_output, Sleep | RunChecks | Stop):
         return writ_output
     notices = [*writ_output, *call_limits.describe_dropped_calls(response)]
     step.append(build_results_message(step, response, ended, notices))
@@ -94,6 +95,8 @@ def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announ
     ruling = proposals.rule(step, tool, arguments)
     if ruling.decision == "deny":
         return record_result(step, effect, to_result(tool.refuse(proposals.DENIED_MESSAGE.format(ruling.why))))
+    if served := replay.answer_call(step, effect, tool, arguments):
+        return served
     if ruling.decision == "ask":
         return proposals.propose(step, effect, ruling)
     return make_call(step, effect, tool, arguments)
@@ -106,7 +109,8 @@ def propose_ahead(step: Step, n: int, current: int, response: ModelResponse, sto
         name, arguments, tool, _ = resolve_tool(step, call)
         announced += name in call_limits.ANNOUNCING_TOOLS
         is_refused = name in call_limits.ANNOUNCING_TOOLS and announced > call_limits.MAX_ANNOUNCED
-        if index <= current or index in stored_effects or tool is None or not isinstance(arguments, dict) or is_refused:
+        is_known = index <= current or index in stored_effects or bool(step.run.replays)  # a fork proposes calls in their turn
+        if is_known or tool is None or not isinstance(arguments, dict) or is_refused:
             continue
         ruling = proposals.rule(step, tool, arguments)
         if ruling.decision == "ask":

@@ -16,7 +16,7 @@ from pydantic_ai.messages import (
 )
 
 from headway.agents.instructions import prompts
-from headway.agents.loop.call_arguments import JSON_ENCODER, encode_arguments, resolve_tool
+from headway.agents.loop.calls.call_arguments import JSON_ENCODER, encode_arguments, resolve_tool
 from headway.agents.loop.context import PLAN_FAMILIES
 from headway.agents.loop.step import Step
 from headway.agents.tools.results import READ_RESULT, build_handle
@@ -24,7 +24,7 @@ from headway.agents.transcripts.facts import Facts, find_facts, to_metadata
 from headway.ledger.attachment import Attachment
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Effect
-from headway.ledger.todo import Todo
+from headway.ledger.todo import Todo, digest_item
 
 SINGLE_ITEM_TOOLS: Final = frozenset(("create_todo", "start_todo", "complete_todo"))  # results name the items that they change
 ITEM_RESULTS: Final = frozenset(("start_todo", "list_todo"))  # plan tools whose own result is enough
@@ -66,7 +66,7 @@ def list_facts(step: Step, plan: list[Todo], plan_calls: list[Effect]) -> Facts:
     facts = prompts.to_plan_facts(plan) if plan else {}
     shown = next((known["item_digests"] for known in iter_facts(step) if "item_digests" in known), {})
     results = "".join(effect.result for effect in plan_calls)
-    others = {(str(todo.id), prompts.digest_item(todo)) for todo in plan if f'"{todo.uuid}"' not in results}
+    others = {(str(todo.id), digest_item(todo)) for todo in plan if f'"{todo.uuid}"' not in results}
     if plan and all(effect.tool in SINGLE_ITEM_TOOLS for effect in plan_calls) and not others <= shown.items():
         del facts["plan_digest"]
     return facts

@@ -11,8 +11,8 @@ from pydantic_ai.messages import UserPromptPart
 from headway.actions import runs
 from headway.agents import writs
 from headway.agents.delegation import Assignment, delegate
-from headway.agents.loop import proofs
-from headway.agents.loop.requests import RunChecks, Sleep
+from headway.agents.loop.calls import proofs, replay
+from headway.agents.loop.requests import RunChecks, Sleep, Stop
 from headway.agents.loop.step import Step
 from headway.agents.permission import find_writ_refusal
 from headway.agents.tools.execution import build_agent_rights
@@ -31,7 +31,7 @@ ANSWER_LIMIT = 20_000
 AGENT_WRIT = "/agent"
 
 
-def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptPart] | RunChecks | Sleep:
+def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptPart] | RunChecks | Sleep | Stop:
     """Run the writs of a text and return their output, or what they wait for: sub-agents that are running, or checks.
 
     A writ that the text quotes does not run. The model gets one notice of it; after that it may quote the line in its final answer.
@@ -44,14 +44,18 @@ def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptP
     own_writs = [writ for writ in parsed_writs if not writ.is_quoted]
     if not own_writs:
         return [UserPromptPart("\n".join(notices))] if notices else []
+    if outside := replay.find_outside_writ(step, own_writs[: writs.WRITS_LIMIT]):
+        return replay.stop(step, outside)
     results: list[list[str]] = []
     if "agents" in step.context.role.writs:
         agent_calls = [agent_call for writ in own_writs[: writs.WRITS_LIMIT] for agent_call in writs.parse_agent_calls(writ)]
         stored_effects = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, entry.n) if agent_calls else {}
-        effects = [
-            stored_effects.get(FIRST_AGENT_PLACE + n) or start_agent(step, entry.n, n, agent_call)
-            for n, agent_call in enumerate(agent_calls)
-        ]
+        effects: list[Effect] = []
+        for n, agent_call in enumerate(agent_calls):
+            effect = stored_effects.get(FIRST_AGENT_PLACE + n) or start_agent(step, entry.n, n, agent_call)
+            if not isinstance(effect, Effect):
+                return effect
+            effects.append(effect)
         answers = [poll_agent(step, effect) for effect in effects]
         if any(lines is None for lines in answers):
             return Sleep(NEVER)
@@ -67,7 +71,7 @@ def run_writs(step: Step, entry: TranscriptEntry, text: str) -> list[UserPromptP
     return [UserPromptPart("\n".join([output, *notices]))] if isinstance(output, str) else output
 
 
-def run_text(step: Step, entry: TranscriptEntry, text: str, access: AgentAccess) -> str | RunChecks | Sleep:
+def run_text(step: Step, entry: TranscriptEntry, text: str, access: AgentAccess) -> str | RunChecks | Sleep | Stop:
     """Run the writs of a text. If one would complete a todo that has checks, these run first; then all writs run again."""
     scope, role = step.context.scope, step.context.role
     refusals: dict[int, str] = {}
@@ -84,8 +88,13 @@ def run_text(step: Step, entry: TranscriptEntry, text: str, access: AgentAccess)
                 return request
 
 
-def start_agent(step: Step, n: int, index: int, agent_call: AgentCall) -> Effect:
+def start_agent(step: Step, n: int, index: int, agent_call: AgentCall) -> Effect | Sleep | Stop:
     effect = Effect(n, FIRST_AGENT_PLACE + index, "", AGENT_WRIT, json.dumps(agent_call._asdict()), "started")
+    if step.run.replays:
+        recorded = replay.find_recorded(step, effect)
+        return (
+            replay.serve(step, effect, recorded) if recorded else replay.stop(step, f"/agent {agent_call.agent} {agent_call.task}")
+        )
     try:
         if not agent_call.task:
             raise Invalid("write it as /agent NAME TASK")

@@ -1,0 +1,40 @@
+"""The live text of a model's answer, for subscribers."""
+
+from typing import Any, Final
+
+from headway.agents.loop.context import RunContext
+from headway.agents.transcripts.transcript import TranscriptEntry, to_storable
+from headway.ledger.writ_parser import WritParser
+
+RESTART_DELTA: Final[dict[str, Any]] = {"text": "", "restart": True}  # withdraws the streamed part of an answer
+
+
+class AnswerStream:
+    """Streams a model's text to subscribers as it arrives, without writs that will run.
+
+    Chunks of an answer are numbered, so that a subscriber who joins late can tell which ones are new.
+    """
+
+    def __init__(self, context: RunContext, entries: list[TranscriptEntry]) -> None:
+        self.context = context
+        self.index = len(entries)  # index of the answer in the transcript
+        self.is_quoted = context.quotations.judge(entries)
+        self.parser = WritParser(self.is_quoted)
+        self.chunk_count = 0
+
+    def on_text(self, text: str) -> None:
+        self.emit(self.parser.feed(to_storable(text)).visible)
+
+    def on_end(self) -> None:
+        self.emit(self.parser.finish().visible)
+
+    def on_withdrawn(self) -> None:
+        self.parser = WritParser(self.is_quoted)
+        if self.chunk_count:
+            self.chunk_count = 0
+            self.context.runtime.stream(self.context.run, RESTART_DELTA)
+
+    def emit(self, text: str) -> None:
+        if text:
+            self.chunk_count += 1
+            self.context.runtime.stream(self.context.run, {"text": text, "n": self.chunk_count, "step": self.index})

@@ -1,0 +1,185 @@
+"""SQL for forks: reading what a turn had recorded at a point, and copying it."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from headway.ledger.events import LoggedEvent
+from headway.ledger.run import Effect
+from headway.storage.stores.events import COLUMNS as EVENT_COLUMNS
+from headway.storage.stores.runs import EFFECT_COLUMNS
+from headway.storage.transaction import Transaction
+
+GOAL_PREFIX = "goal:"  # of the name of a goal whose runs' results are served
+
+
+class StoredMessage(NamedTuple):
+    n: int
+    message: str
+    sent: int
+    at: int
+
+
+def list_transcript(tx: Transaction, tenant_id: int, run_id: str) -> list[StoredMessage]:
+    sql = "SELECT n, message, sent, at FROM transcript WHERE tenant_id = ? AND run_id = ? ORDER BY n"
+    return [StoredMessage._make(row) for row in tx.all(sql, tenant_id, run_id)]
+
+
+def list_effects(tx: Transaction, tenant_id: int, run_id: str) -> list[Effect]:
+    """List the run's tool calls in the order in which it made them."""
+    sql = f"SELECT {EFFECT_COLUMNS} FROM effects WHERE tenant_id = ? AND run_id = ? ORDER BY n, place"
+    return [Effect._make(row) for row in tx.all(sql, tenant_id, run_id)]
+
+
+def list_events(
+    tx: Transaction, tenant_id: int, conversation_id: int, kinds: Sequence[str], after: int, before: int
+) -> list[LoggedEvent]:
+    """List a conversation's events of these kinds between two sequence numbers, oldest first."""
+    rows = tx.all(
+        f"""SELECT {EVENT_COLUMNS} FROM events WHERE tenant_id = ? AND conversation_id = ? AND seq > ? AND seq < ?
+            AND kind IN ({", ".join("?" * len(kinds))}) ORDER BY seq""",
+        tenant_id,
+        conversation_id,
+        after,
+        before,
+        *kinds,
+    )
+    return [LoggedEvent._make(row) for row in rows]
+
+
+def find_first_event_since(tx: Transaction, tenant_id: int, conversation_id: int, after: int, at: int) -> int | None:
+    """Return the number of the first event of the conversation after a number and not before a time."""
+    row = tx.one(
+        "SELECT MIN(seq) FROM events WHERE tenant_id = ? AND conversation_id = ? AND seq > ? AND at >= ?",
+        tenant_id,
+        conversation_id,
+        after,
+        at,
+    )
+    return int(row[0]) if row and row[0] is not None else None
+
+
+def find_last_event(
+    tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str, kind: str, before: int
+) -> LoggedEvent | None:
+    """Return the last event of a kind that a turn had before a sequence number."""
+    row = tx.one(
+        f"""SELECT {EVENT_COLUMNS} FROM events WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ? AND kind = ?
+            AND seq < ? ORDER BY seq DESC LIMIT 1""",
+        tenant_id,
+        conversation_id,
+        turn_id,
+        kind,
+        before,
+    )
+    return LoggedEvent._make(row) if row else None
+
+
+# Copies
+
+
+def copy_transcript(tx: Transaction, tenant_id: int, source_id: str, run_id: str, before: int) -> None:
+    """Copy a run's messages with a number below `before`."""
+    tx.run(
+        """INSERT INTO transcript (run_id, n, tenant_id, message, sent, at)
+           SELECT CAST(? AS TEXT), n, tenant_id, message, sent, at FROM transcript WHERE tenant_id = ? AND run_id = ? AND n < ?""",
+        run_id,
+        tenant_id,
+        source_id,
+        before,
+    )
+
+
+def replace_message(tx: Transaction, tenant_id: int, run_id: str, n: int, message: str) -> None:
+    tx.run("UPDATE transcript SET message = ? WHERE tenant_id = ? AND run_id = ? AND n = ?", message, tenant_id, run_id, n)
+
+
+def copy_effects(tx: Transaction, tenant_id: int, source_id: str, run_id: str, before: int) -> None:
+    """Copy the ended calls of a run's messages with a number below `before`."""
+    tx.run(
+        f"""INSERT INTO effects (run_id, tenant_id, {EFFECT_COLUMNS}, ended_at)
+            SELECT CAST(? AS TEXT), tenant_id, {EFFECT_COLUMNS.removesuffix("replayed")} 1, ended_at FROM effects
+            WHERE tenant_id = ? AND run_id = ? AND n < ? AND state NOT IN ('proposed', 'started')""",
+        run_id,
+        tenant_id,
+        source_id,
+        before,
+    )
+
+
+def copy_attachments(tx: Transaction, tenant_id: int, source_id: str, turn_id: str) -> None:
+    tx.run(
+        """INSERT INTO attachments (turn_id, n, tenant_id, name, media_type, data, created_at)
+           SELECT CAST(? AS TEXT), n, tenant_id, name, media_type, data, created_at FROM attachments
+           WHERE tenant_id = ? AND turn_id = ?""",
+        turn_id,
+        tenant_id,
+        source_id,
+    )
+
+
+def copy_memory(tx: Transaction, tenant_id: int, source_id: int, conversation_id: int, until: int) -> None:
+    """Copy the notes that a conversation's agents had made before a time."""
+    tx.run(
+        """INSERT INTO memory_entries (tenant_id, conversation_id, agent_id, kind, text, created_at, run_id, turn_id, goal_id,
+               origin_conversation_id, person, revision, updated_at)
+           SELECT tenant_id, CAST(? AS BIGINT), agent_id, kind, text, created_at, run_id, turn_id, goal_id,
+               origin_conversation_id, person, revision, updated_at FROM memory_entries
+           WHERE tenant_id = ? AND conversation_id = ? AND created_at < ? ORDER BY id""",
+        conversation_id,
+        tenant_id,
+        source_id,
+        until,
+    )
+
+
+def list_todo_uuids(tx: Transaction, tenant_id: int, conversation_id: int) -> dict[int, str]:
+    """Return the UUIDs of a conversation's todos, its turns' plans included, by their numbers."""
+    rows = tx.all("SELECT id, uuid FROM todos WHERE tenant_id = ? AND conversation_id = ?", tenant_id, conversation_id)
+    return {int(todo_id): str(uuid) for todo_id, uuid in rows}
+
+
+def list_former_names(tx: Transaction, tenant_id: int, conversation_id: int) -> list[tuple[str, int]]:
+    """List the names under which a fork's messages know its todos."""
+    sql = "SELECT former_name, todo_id FROM todo_copies WHERE tenant_id = ? AND conversation_id = ?"
+    return [(str(name), int(todo_id)) for name, todo_id in tx.all(sql, tenant_id, conversation_id)]
+
+
+def insert_former_names(tx: Transaction, tenant_id: int, conversation_id: int, names: Mapping[str, int]) -> None:
+    sql = "INSERT INTO todo_copies (conversation_id, former_name, tenant_id, todo_id) VALUES (?, ?, ?, ?)"
+    for name, todo_id in names.items():
+        tx.run(sql, conversation_id, name, tenant_id, todo_id)
+
+
+def find_copy(tx: Transaction, tenant_id: int, conversation_id: int, former_name: str) -> int | None:
+    """Return the todo of a fork that is the copy of the one with this number or UUID."""
+    sql = "SELECT todo_id FROM todo_copies WHERE tenant_id = ? AND conversation_id = ? AND former_name = ?"
+    row = tx.one(sql, tenant_id, conversation_id, former_name)
+    return int(row[0]) if row else None
+
+
+def save_goal_origin(tx: Transaction, tenant_id: int, goal_id: int, forked_from: int, fork_at: int) -> None:
+    sql = "UPDATE goals SET forked_from = ?, fork_at = ? WHERE tenant_id = ? AND id = ?"
+    tx.run(sql, forked_from, fork_at, tenant_id, goal_id)
+
+
+def set_replays(tx: Transaction, tenant_id: int, run_id: str, source: str) -> None:
+    """Let the recorded results of a run or a goal answer the calls of a run."""
+    tx.run("UPDATE runs SET replays = ? WHERE tenant_id = ? AND id = ?", source, tenant_id, run_id)
+
+
+# Recorded results
+
+
+def list_recorded(tx: Transaction, tenant_id: int, source: str, tool: str) -> list[Effect]:
+    """List the ended calls of a tool that a run made, or all runs of a goal (goal:ID), in order."""
+    is_goal = source.startswith(GOAL_PREFIX)
+    condition = "run_id IN (SELECT id FROM runs WHERE tenant_id = ? AND goal_id = ?)" if is_goal else "run_id = ?"
+    parameters = (tenant_id, int(source.removeprefix(GOAL_PREFIX))) if is_goal else (source,)
+    rows = tx.all(
+        f"""SELECT {EFFECT_COLUMNS} FROM effects WHERE tenant_id = ? AND {condition} AND tool = ?
+            AND state NOT IN ('proposed', 'started') ORDER BY started_at, run_id, n, place""",
+        tenant_id,
+        *parameters,
+        tool,
+    )
+    return [Effect._make(row) for row in rows]

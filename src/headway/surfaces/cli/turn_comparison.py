@@ -1,0 +1,121 @@
+"""Prints a turn's steps, and two turns side by side in 80 columns."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+from unicodedata import combining, east_asian_width
+
+import click
+
+from headway.ledger.text import to_one_line
+from headway.surfaces.cli.changes_view import describe_changes, list_changed_files, list_diff_lines
+
+COLUMN_WIDTH: Final = 38
+SAME_MARK: Final = "  "
+DIVERGED_MARK: Final = "≠ "
+WIDE: Final = ("W", "F")
+
+
+def print_turn(turn: dict[str, Any], steps: list[dict[str, Any]], *, with_diff: bool) -> None:
+    """Print a turn, then one line per step and one per tool call, then its open items and what it changed in its repository."""
+    click.echo(f"{turn['id']}  {describe_end(turn)}  {to_one_line(turn['request'])[:60]}".rstrip())
+    if origin := turn["forked_from"]:
+        click.echo(f"fork of {origin['turn_id']} at step {origin['at']}")
+    for step in steps:
+        lines = [to_one_line(step["text"])] if step["text"].strip() or not step["calls"] else []
+        lines += map(describe_call, step["calls"])
+        for place, line in enumerate(lines):
+            click.echo(fit(f"{step['step'] if place == 0 else '':>3}  {line}", 79).rstrip())
+    for item in turn["incomplete"]:
+        click.echo(f"  open: {to_one_line(item['title'])}")
+    if changes := turn["changes"]:
+        diff = ["", *list_diff_lines(changes)] if with_diff else []
+        click.echo("\n".join([f"  {describe_changes(changes)}", *(f"    {line}" for line in list_changed_files(changes)), *diff]))
+
+
+def print_diff(diff: dict[str, Any]) -> None:
+    """Print the two turns side by side. A mark in front of a step says that it differs; the first one is the divergence."""
+    for left, right in build_lines(diff):
+        click.echo(f"{pad(left)} │ {fit(right, COLUMN_WIDTH)}".rstrip())
+    diverged = diff["diverged_at"]
+    click.echo(f"They diverge at step {diverged}." if diverged else "No step differs.")
+
+
+def build_lines(diff: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    first, second = diff["a"], diff["b"]
+    for name in ("id", "request", "status", "role", "models", "steps", "tokens", "cost", "time"):
+        yield f"{name:<8}{describe(first, name)}", f"{name:<8}{describe(second, name)}"
+    for place in range(max(len(first["plan"]), len(second["plan"]))):
+        yield describe_item(first["plan"], place), describe_item(second["plan"], place)
+    for step in diff["steps"]:
+        yield "─" * COLUMN_WIDTH, "─" * COLUMN_WIDTH
+        mark = SAME_MARK if step["same"] else DIVERGED_MARK
+        yield from zip_lines(list_step_lines(mark, step, "a"), list_step_lines(mark, step, "b"))
+    yield "─" * COLUMN_WIDTH, "─" * COLUMN_WIDTH
+    yield f"answer  {to_one_line(first['answer'])}", f"answer  {to_one_line(second['answer'])}"
+
+
+def zip_lines(left: list[str], right: list[str]) -> Iterator[tuple[str, str]]:
+    for index in range(max(len(left), len(right))):
+        yield left[index] if index < len(left) else "", right[index] if index < len(right) else ""
+
+
+def list_step_lines(mark: str, step: dict[str, Any], side: str) -> list[str]:
+    answer = step[side]
+    if answer is None:
+        return [f"{mark}{step['step']}  (none)"]
+    lines = [to_one_line(answer["text"])] if answer["text"].strip() or not answer["calls"] else []
+    for call in answer["calls"]:
+        lines += [describe_call(call), f"→ {to_one_line(call['result'])}"]
+    head = f"{mark}{step['step']}"
+    return [f"{head if place == 0 else '':<5}{line}" for place, line in enumerate(lines)]
+
+
+def describe(turn: dict[str, Any], name: str) -> str:
+    usage = turn["usage"]
+    match name:
+        case "status":
+            return describe_end(turn)
+        case "models":
+            return to_one_line(", ".join(turn["models"])) or "-"
+        case "tokens":
+            return f"{usage['input_tokens']:,} in, {usage['output_tokens']:,} out"
+        case "cost":
+            return f"${usage['cost_usd']:.4f}"
+        case "time":
+            return f"{turn['duration_s']:,.1f} s"
+    return to_one_line(str(turn[name] if turn[name] is not None else "-"))
+
+
+def describe_end(turn: dict[str, Any]) -> str:
+    return f"{turn['status']} ({turn['outcome']})" if turn["outcome"] else str(turn["status"])
+
+
+def describe_item(plan: list[dict[str, Any]], place: int) -> str:
+    return f"plan    [{plan[place]['status']}] {to_one_line(plan[place]['title'])}" if place < len(plan) else ""
+
+
+def describe_call(call: dict[str, Any]) -> str:
+    state = "" if call["state"] == "succeeded" else f" [{call['state']}]"
+    return f"{to_one_line(call['tool'])} {to_one_line(call['arguments'])}{state}{' (replayed)' if call['replayed'] else ''}"
+
+
+def pad(text: str) -> str:
+    fitted = fit(text, COLUMN_WIDTH)
+    return fitted + " " * (COLUMN_WIDTH - sum(map(measure, fitted)))
+
+
+def fit(text: str, width: int) -> str:
+    """Cut a text to a number of terminal cells. Wide characters take two, combining ones none."""
+    cells = 0
+    for index, character in enumerate(text):
+        cells += measure(character)
+        if cells > width:
+            shortened = text[:index]
+            while sum(map(measure, shortened)) >= width:
+                shortened = shortened[:-1]
+            return f"{shortened}…"
+    return text
+
+
+def measure(character: str) -> int:
+    return 0 if combining(character) else 2 if east_asian_width(character) in WIDE else 1
