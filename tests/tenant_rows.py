@@ -7,8 +7,10 @@ from uuid import uuid4
 from headway.actions import claims, idempotency, memory, notices, schedules, spending, tenants, turns
 from headway.actions.notices import NoticeSubject
 from headway.actions.people import approvals, questions, steering
+from headway.actions.proof import receipts
 from headway.actions.schedules import Timing
 from headway.ledger.attachment import Attachment
+from headway.ledger.check import ReceiptDraft
 from headway.ledger.run import Effect, Run
 from headway.ledger.scope import Scope
 from headway.storage.stores import forks as fork_store
@@ -67,6 +69,7 @@ def fill_tenant(desk: TenantHarness) -> Ids:
     turn = run.turn_id
     assert turn is not None
     entry = desk.database.write(lambda tx: write_run_rows(tx, run))
+    desk.write(receipts.store, ReceiptDraft("todo", 1, (), {}, "ada"))
     approval, question = desk.database.write(lambda tx: ask_people(tx, run))
     planned = desk.add("planned", conversation_id=conversation.id, turn_id=turn)
     desk.write(fork_store.insert_former_names, conversation.id, {"14": planned.id})

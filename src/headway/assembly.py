@@ -10,53 +10,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from headway.actions import conversations, idempotency, jobs, spending, tenants, turns
+from headway.actions import conversations, jobs, spending, tenants, turns
 from headway.actions.inspection.forks import ForkRequest
 from headway.actions.live_text import LiveText
 from headway.actions.people import steering
-from headway.agents.checks.runner import CheckRunner
 from headway.agents.forks import Forks
-from headway.agents.instructions import role_files
-from headway.agents.instructions.roles import REMOTE_FAMILIES, SUPERVISOR, Role, Roles
-from headway.agents.instructions.skills import SkillFolders
-from headway.agents.mcp.config import FILE_NAME as MCP_FILE_NAME
-from headway.agents.mcp.config import READY_TIMEOUT_S, load_servers
+from headway.agents.instructions.roles import SUPERVISOR
 from headway.agents.people import People
-from headway.agents.permission import Permission
-from headway.agents.policy_file import PolicyFile
-from headway.agents.tools import catalogue
-from headway.agents.tools.builtin import ExternalAccess
-from headway.agents.tools.execution import Execution, ResolvedScope
+from headway.agents.tools.execution import ResolvedScope
 from headway.agents.tools.external_loop import ExternalLoop, place_loop
 from headway.agents.tools.programs.sandbox import probe
 from headway.engine import Engine
-from headway.feed import Feed
+from headway.host import Host
 from headway.ledger.attachment import Attachment, build_attachment
 from headway.ledger.errors import SettingsError
 from headway.ledger.events import encode_json
 from headway.ledger.job import Job
-from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
 from headway.ledger.run import Run, TurnMode
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.ledger.todo import DEFAULT_AGENT
-from headway.settings import Settings, build_redactor, get_environment, load
+from headway.settings import Settings, load
 from headway.storage.attachment_files import read_attachment
-from headway.storage.database import Database
-from headway.storage.direct import is_sqlite
-from headway.storage.retry import repeat_forever
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction, Work
 
 if TYPE_CHECKING:
     from headway.agents.loop.context import Runtime
-    from headway.agents.mcp.tools import McpServers
     from headway.agents.tracing import Tracer
 
-HOUSEKEEPING_INTERVAL_S = 3600
 
-
-class Headway:
+class Headway(Host):
     """A running Headway: the database with its threads, the live feed, and the engine that runs agents.
 
     Must be started on an event loop.
@@ -69,31 +53,12 @@ class Headway:
         tools: Iterable[Callable[..., Any]] = (),
         mcp: Mapping[str, Any] | None = None,
     ) -> None:
-        self.settings = settings
-        self.mcp_configs = load_servers(Path(settings.home, MCP_FILE_NAME), get_environment(), mcp)
-        self.redact = build_redactor(settings, *(secret for config in self.mcp_configs for secret in config.secrets))
+        super().__init__(settings, tools, mcp)
         self.models_by_name = models or {}  # models that the settings name and that are missing here are built
-        has_announcements = not is_sqlite(settings.database_url)
-        access = ExternalAccess(settings.http_allow, settings.commands, settings.sandbox)
-        self.toolbox = catalogue.build_toolbox(access, Path(settings.home, "tools"), tools)
-        self.checks = CheckRunner(access, self.toolbox)
-        self.policy = PolicyFile(os.path.join(settings.home, POLICY_FILE_NAME))
-        self.permission = Permission(self.policy, self.toolbox, settings.get_workspace)
-        self.remote_tools = self.toolbox.only(REMOTE_FAMILIES)
-        self.skills = SkillFolders(settings.home)
-        self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
-        self.database = Database(settings.database_url, on_commit=self._on_commit)
         self.people = People(self.database, self.permission, self.nudge)
         self.forks = Forks(lambda: self.runtime)
-        self.feed = Feed(self.database, has_announcements=has_announcements)
         self.live_text = LiveText()
-        self.housekeeping: asyncio.Task[None] | None = None
         self.warming: asyncio.Task[None] | None = None
-        self.announcements = None
-        if has_announcements:
-            from headway.storage.announcements import AnnouncementListener  # noqa: PLC0415  SQLite users never load psycopg
-
-            self.announcements = AnnouncementListener(settings.database_url, self._on_announcement)
 
     @classmethod
     @asynccontextmanager
@@ -128,29 +93,7 @@ class Headway:
         finally:
             headway.close()
 
-    def start(self) -> None:
-        """Start to follow the event log and to delete old rows. `start_agents` starts the engine."""
-        self.feed.start()
-        self.housekeeping = asyncio.create_task(repeat_forever(self._clean_up, "housekeeping"))
-
-    def execution(self, resolved: ResolvedScope, role: Role) -> Execution:
-        """Build the context for tools that are called in this scope."""
-        scope, folder = resolved.scope, self.settings.task_folder
-        workspace, skills = self.settings.get_workspace(scope.tenant_id), self.skills.find(scope.tenant_id)
-        execution = Execution(self.database, folder, scope, role, resolved.conversation_uuid, workspace)
-        execution = execution._replace(sandbox=self.settings.sandbox, policy=self.policy, redact=self.redact)
-        return execution._replace(skills=skills, checks=self.checks)
-
-    def close(self) -> None:
-        """Close the database. Call `stop_agents` first."""
-        self.feed.close()
-        if self.housekeeping:
-            self.housekeeping.cancel()
-        if self.announcements:
-            self.announcements.close()
-        self.database.close()
-
-    # Agents. The model layer takes a second to import, so it is imported only where it is needed.
+    # The model layer takes a second to import, so it is imported only where it is needed.
 
     def start_agents(self, *, alone: bool = False) -> None:
         """Load the model layer in the background, then start the engine. With `alone`, run only jobs that this process starts."""
@@ -214,26 +157,6 @@ class Headway:
             self.tracer,
             settings.worktrees,
         )
-
-    @cached_property
-    def mcp(self) -> "McpServers":
-        from headway.agents.mcp.tools import McpServers  # noqa: PLC0415
-
-        return McpServers(self.mcp_configs, self.toolbox, self.redact)
-
-    async def prepare_tools(self, role: Role, timeout_s: float | None = READY_TIMEOUT_S, only: str | None = None) -> None:
-        """Start the MCP servers that the role may use, or only one of them, so that the toolbox has their tools."""
-        if self.mcp_configs:
-            await self.mcp.prepare(role, timeout_s, only)
-
-    def list_mcp_servers(self) -> list[dict[str, str]]:
-        """List the MCP servers with their status: ready, starting, down or not_started."""
-        return self.mcp.list_statuses() if self.mcp_configs else []
-
-    async def stop_tools(self) -> None:
-        """Stop the MCP servers that this process has started."""
-        if "mcp" in vars(self):
-            await self.mcp.stop()
 
     @cached_property
     def unpriced_models(self) -> list[str]:
@@ -369,7 +292,7 @@ class Headway:
         def place(tx: Transaction) -> ResolvedScope:
             return place_loop(tx, Scope(tenants.resolve(tx, tenant).id, turn_id=turn, agent_id=agent), conversation)
 
-        return ExternalLoop.of(self.toolbox, self.execution(await self.database.write(place), found_role))
+        return ExternalLoop.of(self.toolbox, self.execution(await self.database.write(place), found_role), self.checks)
 
     def interrupt(self, run_ids: Iterable[str]) -> None:
         """Interrupt canceled runs of this process, so that they stop waiting for models and tools."""
@@ -387,17 +310,8 @@ class Headway:
         document = encode_json({"turn_id": run.turn_id, "run_id": run.id, **data})
         self.feed.broadcast(run.tenant_id, run.conversation_id, run.turn_id, "text_delta", document)
 
-    async def _clean_up(self) -> None:
-        await self.database.write(idempotency.delete_expired)
-        while await self.database.write(jobs.delete_old):
-            pass
-        await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
-
-    def _on_commit(self, tenants: frozenset[int]) -> None:
-        self.feed.notify_commit(tenants)
-
     def _on_announcement(self, tenants: frozenset[int]) -> None:
         """Handle a commit by another process: notify event subscribers and wake the engine."""
-        self.feed.notify_commit(tenants)
+        super()._on_announcement(tenants)
         if "engine" in vars(self) and self.feed.loop is not None and not self.feed.loop.is_closed():
             self.feed.loop.call_soon_threadsafe(self.engine.nudge)

@@ -40,6 +40,7 @@ from headway.storage.stores.spending import ModelCall, Pool
 from headway.storage.transaction import Work
 from tests.model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment
 from tests.people_rows import check_waiting
+from tests.proof_rows import check_proofs
 
 T = TypeVar("T")
 
@@ -294,6 +295,7 @@ def check_turns(talk: Talk) -> None:
     unfinished = talk.database.read(lambda tx: tx.all(sql, talk.tenant_id))
     assert not (unfinished and all(ended_at for _, ended_at in rows)), unfinished
     check_waiting(talk.database)
+    check_proofs(talk.database)
 
 
 def restart_headway(headway: WatchedHeadway) -> WatchedHeadway:

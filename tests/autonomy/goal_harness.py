@@ -34,6 +34,7 @@ from headway.storage.stores import spending as spending_store
 from headway.storage.stores.spending import Pool
 from tests.model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment, text, to_script
 from tests.people_rows import check_waiting
+from tests.proof_rows import check_proofs
 
 T = TypeVar("T")
 
@@ -184,6 +185,7 @@ def check_goals(pursuit: Pursuit) -> None:
     assert pursuit.pool().reserved == reserved[0]
     assert at_work[0] or not reserved[0], "nothing is set aside for who is not at work"
     check_waiting(database)
+    check_proofs(database)
     for (goal_id,) in database.read(lambda tx: tx.all("SELECT id FROM goals WHERE tenant_id = ?", tenant_id)):
         entries = pursuit.read(goal_store.list_entries, goal_id, 1_000, 2**62)
         assert [entry.n for entry in entries] == list(range(1, len(entries) + 1))

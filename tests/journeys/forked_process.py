@@ -34,6 +34,7 @@ class ProcessPlan(NamedTuple):
     key: str = "alive"  # the API key that the model sees
     goals: Sequence[str] = ()  # goals to pursue; if empty, a turn is answered
     request: str = ""  # of the turn; if empty, the party is prepared
+    goal_checks: str = ""  # JSON
     stagger_s: str = "0"
     cleans_up: bool = False  # wait until the worktrees of ended agents are removed
     people: str = ""  # `decide`: a person decides, and nothing runs; `wait`: end when a person is needed; `live`: one decides then
@@ -222,7 +223,7 @@ async def pursue(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None
     over = {goal["run_id"] for goal in found["goals"] if goal["ended_at"]}
     for description in plan.goals:
         if description not in known:
-            new_goal = goals.NewGoal(description, "Everything is noted.")
+            new_goal = goals.NewGoal(description, "Everything is noted.", checks=plan.goal_checks)
             goal = await headway.database.write(partial(goals.add, tenant_id=plan.tenant_id, new_goal=new_goal))
             headway.nudge()
             known[description] = goal.run_id

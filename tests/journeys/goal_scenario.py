@@ -29,6 +29,7 @@ class Errand(NamedTuple):
     name: str
     mode: str
     needs: tuple[str, ...] = ()
+    checks: tuple[dict[str, Any], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -38,6 +39,7 @@ class Errand(NamedTuple):
             "depends_on": list(self.needs),
             "mode": self.mode,
             "kind": "note",
+            **({"checks": list(self.checks)} if self.checks else {}),
         }
 
 

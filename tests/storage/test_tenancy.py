@@ -28,6 +28,7 @@ from headway.actions import (
 from headway.actions.memory import MemoryChange, NewMemory
 from headway.actions.people import approvals, questions
 from headway.actions.people.approvals import ApprovalDecision
+from headway.actions.proof import edits, receipts
 from headway.actions.schedules import Timing
 from headway.actions.views import RunFilter
 from headway.ledger.errors import HeadwayError
@@ -107,6 +108,8 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "memory.get": lambda desk, ids: desk.read(memory.get, ids.memory),
     "memory.list_page": lambda desk, ids: desk.read(memory.list_page, MemorySelection(ids.conversation)),
     "memory.remove": lambda desk, ids: desk.write(memory.remove, ids.memory),
+    "receipts.verify": lambda desk, ids: desk.write(receipts.verify, ids.todo),
+    "edits.set_checks": lambda desk, ids: desk.write(edits.set_checks, ids.todo, Change(), [], "person"),
     "goals.get": lambda desk, ids: desk.read(goals.get, ids.goal),
     "goals.get_locked": lambda desk, ids: desk.write(goals.get_locked, ids.goal),
     "goals.pause": lambda desk, ids: desk.write(goals.pause, ids.goal),
@@ -136,6 +139,7 @@ STEPS = {
     "journal.emit_goal",
     "memory.check_selection",
     "memory.insert",
+    "receipts.store",
     "runs.list_page",  # returns an empty page for another tenant's turn or goal
     "turns.describe_obstacle",
     "turns.find_id_by_run",
@@ -200,12 +204,14 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
                 claims,
                 conversations,
                 dead_letters,
+                edits,
                 goal_views,
                 goals,
                 jobs,
                 journal,
                 memory,
                 questions,
+                receipts,
                 runs,
                 tenants,
                 todos,

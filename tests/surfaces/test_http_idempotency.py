@@ -53,6 +53,10 @@ def add_sub_agent(client: Client) -> str:
     return client.desk.database.write(begin)
 
 
+def add_checked_todo(client: Client) -> int:
+    return int(client.add(checks=[{"kind": "outcome", "schema": {"type": "integer"}}])["id"])
+
+
 def add_approval(client: Client) -> int:
     """Create a proposed call of a sub-agent, and return the approval's id."""
 
@@ -101,6 +105,7 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
         "/v1/goals/{goal_id}/fork": {"at": 1},
         "/v1/todos": {"subject": "once"},
         "/v1/todos/claim": {"agent_id": "ada"},
+        "/v1/todos/{todo_id}/verify": None,
         "/v1/todos/{todo_id}/heartbeat": {"lease_token": lease, "lease_s": 3600},
         "/v1/conversations": {"title": "once"},
         "/v1/turns": {"conversation_id": conversation},
@@ -134,7 +139,7 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
         if operation.method == "POST":
             names = {
                 "name": "todo_add",
-                "todo_id": todo["id"],
+                "todo_id": add_checked_todo(client) if operation.path.endswith("verify") else todo["id"],
                 "turn_id": turn if operation.path.endswith("cancel") else add_turn(client),
                 "conversation_id": forkable if operation.path.endswith("fork") else conversation,
                 "job_id": dead.id if operation.path.endswith("retry") else add_tool_job(client),

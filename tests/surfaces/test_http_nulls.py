@@ -5,16 +5,17 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from headway.surfaces.http.schemas import agents, engine, front_ends, goals, operators
+from headway.surfaces.http.schemas import agents, checks, engine, front_ends, goals, operators
 from headway.surfaces.http.schemas import todos as todo_schemas
+from headway.surfaces.http.schemas.strict_model import NullIsAbsent
 from tests.surfaces.server_harness import Client
 
-MODULES = (todo_schemas, agents, engine, front_ends, goals, operators)
+MODULES = (todo_schemas, checks, agents, engine, front_ends, goals, operators)
 BODIES = {
     model.__name__: model
     for module in MODULES
     for model in vars(module).values()
-    if isinstance(model, type) and issubclass(model, todo_schemas.NullIsAbsent) and model.model_fields
+    if isinstance(model, type) and issubclass(model, NullIsAbsent) and model.model_fields
 }
 
 
@@ -26,7 +27,7 @@ def test_every_optional_field_may_be_null(body: type[BaseModel]) -> None:
     for name, default in optional.items():
         assert TypeAdapter(body.model_fields[name].rebuild_annotation()).validate_python(None, strict=True) == default
         # `Any`, and types left out of the document on purpose, have no `anyOf`.
-        kinds = properties[name].get("anyOf", [{"type": "null"}])
+        kinds = properties[body.model_fields[name].alias or name].get("anyOf", [{"type": "null"}])
         assert {"type": "null"} in kinds
 
 

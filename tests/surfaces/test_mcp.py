@@ -97,6 +97,24 @@ async def read(connected: McpClient, name: str) -> Any:
 # Both transports
 
 
+def test_completing_an_item_runs_its_checks(connect: Connect) -> None:
+    number = {"kind": "outcome", "schema": {"type": "integer"}}
+
+    async def scenario(connected: McpClient) -> None:
+        await call(connected, "create_todo", items=[{"title": "count", "checks": [number]}])
+        (item,) = (await call(connected, "list_todo"))["items"]
+        refused = await connected.call_tool("complete_todo", {"todoId": item["id"], "outcome": "many"})
+        assert isinstance(refused, CallToolResult)
+        assert refused.is_error
+        assert "Check failed: outcome" in text_of(refused)
+        await call(connected, "complete_todo", todoId=item["id"], outcome="7")
+        todo = (await call(connected, "todo_add", subject="count again", checks=[number]))["todo"]
+        done = await call(connected, "todo_update", id=todo["id"], status="completed", outcome="8")
+        assert done["todo"]["proof"] == "proven"
+
+    run_session(connect, scenario)
+
+
 def test_null_is_absent_and_a_list_may_be_text(connect: Connect) -> None:
     """000: "context?: string", "order?: number": optional, and clients send null for omitted fields."""
 

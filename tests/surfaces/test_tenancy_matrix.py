@@ -341,6 +341,7 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "todo reopen": lambda ids: [[f"{ids.todo}", "--force"]],
     "todo rm": lambda ids: [[f"{ids.todo}", "--yes", "--force"], [f"{ids.todo}", "--lease-token", ids.lease]],
     "todo show": lambda ids: [[f"{ids.todo}"]],
+    "todo verify": lambda ids: [[f"{ids.todo}"]],
     "todo start": lambda ids: [[f"{ids.todo}", "--force"]],
     "goal abandon": lambda ids: [[f"{ids.goal}", "--yes"]],
     "goal decide": lambda ids: [[f"{ids.goal}", "abandon"]],

@@ -10,13 +10,14 @@ from headway.actions import conversations
 from headway.actions.todos import make_uuid
 from headway.actions.turn_state import emit_queue_at_commit
 from headway.ledger import checklist, text
+from headway.ledger.check import Author
 from headway.ledger.errors import BadDocument, Invalid
 from headway.ledger.events import build_todo_event
 from headway.ledger.graphs import graph
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.tenancy import Turn
 from headway.ledger.text import MAX_INTEGER
-from headway.ledger.todo import ENDED_STATUSES, LATEST_SECOND, Draft, Todo, parse_status
+from headway.ledger.todo import ENDED_STATUSES, LATEST_SECOND, Draft, Todo, parse_status, write_checks
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import todo_pages
 from headway.storage.stores import todos as todo_store
@@ -102,7 +103,7 @@ def describe_severed(todos: Sequence[Todo]) -> list[str]:
     ]
 
 
-def import_markdown(tx: Transaction, scope: Scope, document: str) -> ImportResult:
+def import_markdown(tx: Transaction, scope: Scope, document: str, by: Author = "person") -> ImportResult:
     items = checklist.parse(document)
     if not items:
         raise BadDocument("No checklist items found; they look like `- [ ] subject`.")
@@ -112,21 +113,33 @@ def import_markdown(tx: Transaction, scope: Scope, document: str) -> ImportResul
             waits_for.setdefault(item.parent, []).append(index)
     entries: list[ImportEntry] = []
     for index, item in enumerate(items):
-        draft = Draft(
-            item.subject,
-            item.description,
-            agent_id=scope.agent_id,
-            conversation_id=scope.conversation_id,
-            status=item.status,
-            depends_on=tuple(waits_for.get(index, ())),
-        )
         with locate_errors("Item", index):
+            draft = Draft(
+                item.subject,
+                item.description,
+                agent_id=scope.agent_id,
+                conversation_id=scope.conversation_id,
+                status=item.status,
+                depends_on=tuple(waits_for.get(index, ())),
+                checks=write_checks(list(map(decode_check, item.checks)), by),
+            )
             entries.append(ImportEntry(index, make_uuid(), draft.checked(), {}))
     return import_entries(tx, scope.tenant_id, entries)
 
 
-def import_json(tx: Transaction, scope: Scope, document: str) -> ImportResult:
-    """Import a document from `export_json`, or any {"todos": [{"subject": …}, …]}. Todos already in the ledger are skipped."""
+def decode_check(line: str) -> Any:
+    """Decode the JSON of a line that begins with `check:`."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        raise BadDocument("a line that begins with `check:` must go on with a JSON object.") from None
+
+
+def import_json(tx: Transaction, scope: Scope, document: str, by: Author = "person") -> ImportResult:
+    """Import a document from `export_json`, or any {"todos": [{"subject": …}, …]}. Todos already in the ledger are skipped.
+
+    The importer is the author of its checks. Completed todos that have checks are unproven, because these did not run here.
+    """
     try:
         parsed = json.loads(document)
     except (ValueError, RecursionError) as error:
@@ -138,7 +151,7 @@ def import_json(tx: Transaction, scope: Scope, document: str) -> ImportResult:
     if parsed.get("headway", FORMAT_VERSION) != FORMAT_VERSION:
         raise BadDocument("The document was written by a newer version of Headway. Upgrade this one.")
     conversation_ids = resolve_conversations(tx, scope, parsed.get("conversations", []))
-    entries = [parse_entry(row, index, scope, conversation_ids) for index, row in enumerate(parsed["todos"])]
+    entries = [parse_entry(row, index, scope, conversation_ids, by) for index, row in enumerate(parsed["todos"])]
     return import_entries(tx, scope.tenant_id, open_turns(tx, scope.tenant_id, entries))
 
 
@@ -178,7 +191,7 @@ def open_turns(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) -> l
     ]
 
 
-def parse_entry(row: Any, index: int, scope: Scope, conversation_ids: dict[int, int]) -> ImportEntry:
+def parse_entry(row: Any, index: int, scope: Scope, conversation_ids: dict[int, int], by: Author) -> ImportEntry:
     with locate_errors("Todo", index):
         fields = parse_mapping(row)
         conversation = parse_integer(fields, "conversation_id", 0)
@@ -199,6 +212,7 @@ def parse_entry(row: Any, index: int, scope: Scope, conversation_ids: dict[int, 
             outcome=parse_string(fields, "outcome"),
             depends_on=parse_integers(fields, "depends_on"),
             completed_at=times.get("completed_at") or None,  # 0 means that it has not ended
+            checks=write_checks(fields.get("checks"), by),
         ).checked()
         if times.get("completed_at") == 0 and draft.status in ENDED_STATUSES:
             raise BadDocument(f"its status is {draft.status}, but completed_at is 0.")

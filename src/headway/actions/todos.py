@@ -31,6 +31,7 @@ NO_OVERRIDE = Override()
 
 
 def add(tx: Transaction, tenant_id: int, draft: Draft) -> Todo:
+    rules.refuse_completed(draft)
     draft = resolve_list(tx, tenant_id, draft.checked())
     check_dependencies(tx, tenant_id, draft.depends_on)
     todo = todo_store.insert(tx, tenant_id, draft, make_uuid())

@@ -12,12 +12,13 @@ from typing import Any, Final, NamedTuple
 from headway.actions.people import approvals
 from headway.actions.people.approvals import ApprovalDecision
 from headway.agents.checks.completion import Prover
+from headway.agents.checks.runner import CheckRunner
 from headway.agents.policy_file import PolicyFile
 from headway.agents.tools.arguments import Arguments
 from headway.agents.tools.execution import Execution, find_current_execution
 from headway.agents.tools.toolbox import Result, Tool, Toolbox, call_in_transaction, parse_arguments, to_result, validate_call
 from headway.agents.transcripts.transcript import to_storable
-from headway.ledger.errors import Conflict, Invalid, NotFound, StorageError
+from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound, StorageError
 from headway.ledger.permission import ALLOW_RULING, Approval, PolicyCall, Rule, Ruling
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
@@ -71,22 +72,34 @@ def find_writ_refusal(tx: Transaction, word: str, rest: str, execution: Executio
     return f"the policy does not allow this ({ruling.why})" if ruling.decision == "deny" else ""
 
 
-async def call_without_run(toolbox: Toolbox, name: str, arguments: dict[str, Any]) -> Result:
-    """Call a tool for an agent that Headway does not run."""
+async def call_without_run(
+    toolbox: Toolbox,
+    name: str,
+    arguments: dict[str, Any],
+    checks: CheckRunner,
+    before_checks: Callable[[], None] = lambda: None,
+) -> Result:
+    """Call a tool for an agent that Headway does not run. `before_checks` is called before checks run, which can take minutes."""
     tool, execution = toolbox.find(name), find_current_execution()
     if execution is not None and (tool.needs_approval or execution.policy.current.rules):
         refusal = await execution.database.read(lambda tx: find_refusal(tx, tool, arguments, execution))
         if refusal:
             return to_result(tool.refuse(refusal))
-    if execution is None or execution.checks is None or tool.in_transaction is None:
+    if execution is None or tool.in_transaction is None:
         return await toolbox.call(name, arguments)
-    prover = Prover(execution.checks, execution, execution.scope.agent_id)
+    prover = Prover(checks, execution, execution.scope.agent_id, before_checks=before_checks)
+    return await call_with_proof(prover, tool, arguments)
+
+
+async def call_with_proof(prover: Prover, tool: Tool, arguments: dict[str, Any]) -> Result:
+    """Call a ledger tool. If it would complete a todo that has checks, these run first. Every failure becomes a result."""
+    execution = prover.execution
     try:
         return await prover.write(execution.database.write, partial(call_in_transaction, tool, arguments, execution))
     except StorageError as error:
         log.warning("tool %s: %s", tool.name, error)
         return to_result(tool.refuse(str(error)))
-    except Invalid as error:  # its checks may not run here
+    except HeadwayError as error:  # its checks may not run here
         return to_result(tool.refuse(str(error)))
 
 

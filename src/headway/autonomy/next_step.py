@@ -14,7 +14,7 @@ from headway.agents.loop.calls import proofs, replay
 from headway.agents.loop.structured import FormResult
 from headway.agents.transcripts import transcript
 from headway.autonomy import check_ins, evaluator, planner, prompts, resumption
-from headway.autonomy.pursuit_step import AskQuestion, CommitWork, PursuitStep, Rest, RunChecks, WorkInline
+from headway.autonomy.pursuit_step import AskQuestion, CommitWork, PursuitStep, Rest, RunGoalChecks, WorkInline
 from headway.ledger.check import ReceiptDraft, decode_checks
 from headway.ledger.errors import Invalid
 from headway.ledger.goal import Goal, SubGoal, find_replan_reason, has_replan_reason
@@ -26,7 +26,7 @@ from headway.storage.stores import runs as run_store
 REASON_LIMIT: Final = 1_000
 
 
-def advance(step: PursuitStep) -> AskQuestion | RunChecks | WorkInline | CommitWork | Rest | None:
+def advance(step: PursuitStep) -> AskQuestion | RunGoalChecks | WorkInline | CommitWork | Rest | None:
     if step.goal.status == "paused" and not step.is_out_of_budget:
         return Rest()
     for check in CHECKS:
@@ -41,7 +41,7 @@ class Clear(NamedTuple):
 
 
 CLEAR: Final = Clear()
-CheckResult = AskQuestion | RunChecks | WorkInline | CommitWork | Rest | Clear | None
+CheckResult = AskQuestion | RunGoalChecks | WorkInline | CommitWork | Rest | Clear | None
 
 
 def enforce_bounds(step: PursuitStep) -> CheckResult:
@@ -189,7 +189,9 @@ def apply_outcome_receipt(step: PursuitStep, receipt: ReceiptDraft, sub_goal_id:
         goal_proof.judge_sub_goal(step.tx, step.goal, sub_goal, receipt)
 
 
-def run_checks(step: PursuitStep, subject: CheckSubject, apply: Callable[[PursuitStep, ReceiptDraft], None]) -> RunChecks | None:
+def run_checks(
+    step: PursuitStep, subject: CheckSubject, apply: Callable[[PursuitStep, ReceiptDraft], None]
+) -> RunGoalChecks | None:
     """Run checks in the sandbox. Without one, an operator has to decide, because a goal has no one to approve the commands."""
     if step.run.replays and proofs.reaches_outside(subject.checks):
         reason = f"the checks of {subject.title[:200]!r}"
@@ -198,7 +200,7 @@ def run_checks(step: PursuitStep, subject: CheckSubject, apply: Callable[[Pursui
     if step.runtime.checks.needs_approval(subject.checks):
         goals.escalate(step.tx, step.goal, "escalation", f"The checks of {subject.title[:200]!r} need a sandbox. {NO_SANDBOX}")
         return None
-    return RunChecks(subject, apply)
+    return RunGoalChecks(subject, apply, step.is_last_attempt)
 
 
 def evaluate_outcomes(step: PursuitStep) -> CheckResult:

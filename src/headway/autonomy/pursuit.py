@@ -18,7 +18,7 @@ from headway.agents.loop.structured import FormResult, fill_form
 from headway.agents.models.client import ModelFailed
 from headway.agents.tools.execution import Execution
 from headway.autonomy.next_step import advance
-from headway.autonomy.pursuit_step import AskQuestion, CommitWork, NextAction, PursuitStep, RunChecks, WorkInline
+from headway.autonomy.pursuit_step import AskQuestion, CommitWork, NextAction, PursuitStep, RunGoalChecks, WorkInline
 from headway.ledger.errors import CommitUncertain, StorageError
 from headway.ledger.goal import GoalLimits
 from headway.ledger.job import Job
@@ -33,7 +33,7 @@ from headway.storage.transaction import Transaction
 class ChecksAnswer(NamedTuple):
     """Checks and what they found, or the failure of the model that was asked for an opinion."""
 
-    request: RunChecks
+    request: RunGoalChecks
     checked: CheckedSubject | None
     failure: ModelFailed | None = None
 
@@ -65,16 +65,16 @@ async def pursue(runtime: Runtime, limits: GoalLimits, job: Job) -> None:
                 commit_error = await commit_goal(runtime, run)
             case AskQuestion():
                 answer = QuestionAnswer(action, await fill_form(runtime.models, action.question))
-            case RunChecks():
+            case RunGoalChecks():
                 answer = await run_checks(runtime, job, action)
 
 
-async def run_checks(runtime: Runtime, job: Job, request: RunChecks) -> ChecksAnswer:
+async def run_checks(runtime: Runtime, job: Job, request: RunGoalChecks) -> ChecksAnswer:
     def load_execution(tx: Transaction) -> Execution:
         return load_context(tx, runtime, runs.get(tx, job.tenant_id, job.id)).execution
 
     async def judge(rubric: str, subject: CheckSubject) -> Opinion:
-        return await proofs.ask_opinion(runtime.models, rubric, subject, is_last_attempt=False)
+        return await proofs.ask_opinion(runtime.models, rubric, subject, is_last_attempt=request.is_last_attempt)
 
     execution = await runtime.database.read(load_execution)
     try:

@@ -46,15 +46,17 @@ class CommitWork(NamedTuple):
     run: Run
 
 
-class RunChecks(NamedTuple):
+class RunGoalChecks(NamedTuple):
     """Run the checks of a sub-goal or of the goal, and apply what they found."""
 
     subject: CheckSubject
     apply_receipt: Callable[["PursuitStep", ReceiptDraft], None]
+    is_last_attempt: bool
 
     @property
-    def needs_model(self) -> bool:
-        return any(check["kind"] == "judge" for check in self.subject.checks)
+    def opinions(self) -> int:
+        """How many times a model is asked."""
+        return sum(check["kind"] == "judge" for check in self.subject.checks)
 
 
 class Rest(NamedTuple):
@@ -63,7 +65,7 @@ class Rest(NamedTuple):
     until: int = NEVER
 
 
-NextAction = AskQuestion | RunChecks | WorkInline | CommitWork | None
+NextAction = AskQuestion | RunGoalChecks | WorkInline | CommitWork | None
 
 
 class PursuitStep:
@@ -153,14 +155,16 @@ class PursuitStep:
         self.job = jobs.retry_later(self.tx, self.job, str(failure), self.runtime.limits, retry_after_s)
         runs.emit_delay(self.tx, self.run, self.job, str(failure))
 
-    def settle(self, request: AskQuestion | RunChecks | WorkInline | CommitWork | Rest) -> NextAction:
+    def settle(self, request: AskQuestion | RunGoalChecks | WorkInline | CommitWork | Rest) -> NextAction:
         """Check that the action can be taken now. Reserves the cost of a model call; returns None if the goal has to wait."""
         if isinstance(request, Rest):
             deadline = self.goal.deadline_at if self.goal.status == "active" else 0
             self.rest(min(request.until, deadline or NEVER))
             return None
-        if isinstance(request, AskQuestion) or (isinstance(request, RunChecks) and request.needs_model):
-            cost = self.estimate(request.question) if isinstance(request, AskQuestion) else self.estimate_opinion()
+        if isinstance(request, AskQuestion) or (isinstance(request, RunGoalChecks) and request.opinions):
+            cost = (
+                self.estimate(request.question) if isinstance(request, AskQuestion) else self.estimate_opinion() * request.opinions
+            )
             run = spending.reserve(self.tx, self.run, cost, self.runtime.limits.budget)
             if run is None:
                 self.rest(self.tx.now + BUDGET_CHECK_MS)

@@ -113,14 +113,14 @@ def parse_check(value: Any, place: str, by: Author) -> Check:
     for name, rule in known.items():
         if value.get(name) is not None:
             check[name] = rule(value[name], f"{place}.{name}")
-    if "folder" in check and by != "operator":
-        raise Invalid(f"{place}.folder: only the operator may name a folder outside the workspace.")
+    if "folder" in check and not (check["folder"].startswith("/") or check["folder"][1:3] in (":\\", ":/")):
+        raise Invalid(f"{place}.folder must be an absolute path.")
     text.check_text(json.dumps(check, ensure_ascii=False), place, DEFINITION_LIMIT)
     return {**check, "by": by}
 
 
 def replace_checks(old: Sequence[Check], new: Sequence[Check], by: Author) -> list[Check]:
-    """Return the new list. A check that stays keeps its author, and one that somebody of higher rank wrote cannot be left out."""
+    """Return the new list. A check that stays keeps its author, and one of a higher rank cannot be left out."""
     kept = [next((check for check in old if is_same(check, wanted)), wanted) for wanted in new]
     rank = AUTHORS.index(by)
     lost = next((check for check in old if AUTHORS.index(check["by"]) > rank and check not in kept), None)
@@ -128,6 +128,12 @@ def replace_checks(old: Sequence[Check], new: Sequence[Check], by: Author) -> li
         author = "the operator" if lost["by"] == "operator" else "a person"
         raise Forbidden(f"The check {describe_check(lost)!r} was written by {author} and cannot be changed or removed here.")
     return kept
+
+
+def refuse_folders(checks: Sequence[Check]) -> None:
+    """Refuse folders outside the workspace in checks that the operator did not write."""
+    if any("folder" in check and check["by"] != "operator" for check in checks):
+        raise Invalid("checks: only the operator may name a folder outside the workspace.")
 
 
 def is_same(check: Check, other: Check) -> bool:

@@ -4,13 +4,17 @@
 - [/] in progress
 - [x] completed
   > lines of description
+  check: {"kind": "command", "run": "pytest -q"}
+  proof: proven
   - [-] canceled; nested, so the item above depends on it
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from headway.ledger.check import Check, decode_checks
 from headway.ledger.text import to_lines, to_one_line
 from headway.ledger.todo import Status, Todo
 
@@ -20,6 +24,8 @@ ITEM: Final = re.compile(r"^(\s*)(?:[-*+]|\d+[.)])\s+\[([ xX/-])\]\s+(\S.*)$")
 LIST_LINE: Final = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\S")
 HORIZONTAL_RULE: Final = re.compile(r"^\s*([-*])(?:\s*\1){2,}$")
 FENCE: Final = re.compile(r"^\s*(`{3,}(?=[^`]*$)|~{3,})")
+CHECK_LINE: Final = re.compile(r"^\s*check: (\{.*)$")
+PROOF_LINE: Final = re.compile(r"^\s*proof: (?:unproven|proven|overridden|broken)$")
 MARGIN: Final = re.compile(r"^\s*(?:> ?)?")
 UNSUPPORTED_FIELDS: Final = {
     "outcome": "outcome",
@@ -37,6 +43,7 @@ class ChecklistItem(NamedTuple):
     status: Status
     description: str
     parent: int | None
+    checks: tuple[str, ...] = ()  # each as JSON
 
 
 class RenderedChecklist(NamedTuple):
@@ -58,7 +65,12 @@ def parse(document: str) -> list[ChecklistItem]:
         if line.item:
             items.append(ChecklistItem(line.item[3], STATUS_BY_MARK[line.item[2]], "", line.parent))
             details.append([])
-        elif line.parent is not None:
+        elif line.parent is None or PROOF_LINE.match(line.text):
+            continue
+        elif check := CHECK_LINE.match(line.text):
+            item = items[line.parent]
+            items[line.parent] = item._replace(checks=(*item.checks, check[1]))
+        else:
             details[line.parent].append(MARGIN.sub("", line.text))
     return [item._replace(description="\n".join(lines)) for item, lines in zip(items, details, strict=True)]
 
@@ -117,8 +129,16 @@ def render(todos: Iterable[Todo]) -> RenderedChecklist:
         margin = "  " * depth
         lines.append(f"{margin}- [{MARKS[todo.status]}] {to_one_line(todo.subject)}")
         lines += [f"{margin}  > {line}".rstrip() for line in to_lines(todo.description.rstrip())]
+        lines += [f"{margin}  check: {encode_definition(check)}" for check in decode_checks(todo.checks)]
+        if todo.checks:
+            lines.append(f"{margin}  proof: {todo.proof}")
         stack += [(by_id[dependency], depth + 1) for dependency in reversed(todo.depends_on) if dependency in by_id]
     return RenderedChecklist("".join(f"{line}\n" for line in lines), describe_losses(by_id, dependants))
+
+
+def encode_definition(check: Check) -> str:
+    """Encode a check on one line, without its author: who imports it becomes that."""
+    return json.dumps({name: value for name, value in check.items() if name != "by"}, ensure_ascii=True)
 
 
 def describe_losses(by_id: dict[int, Todo], dependants: dict[int, list[int]]) -> list[str]:
@@ -128,4 +148,6 @@ def describe_losses(by_id: dict[int, Todo], dependants: dict[int, list[int]]) ->
         count = sum(bool(getattr(todo, field)) for todo in by_id.values())
         if count:
             losses.append(f"the {label} of {count} todo{'s' if count > 1 else ''}")
+    if count := sum(todo.proof not in ("none", "unproven") for todo in by_id.values()):
+        losses.append(f"the receipts of {count} todo{'s' if count > 1 else ''}, which are unproven when they are imported")
     return losses

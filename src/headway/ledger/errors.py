@@ -55,6 +55,8 @@ from collections.abc import Mapping, Sequence
 class HeadwayError(Exception):
     """Something went wrong."""
 
+    # The first argument is the message in every class, so that an error can be copied.
+
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or self.__doc__ or type(self).__name__)
 
@@ -139,8 +141,8 @@ class AlreadyEnded(Conflict):
 class ChecksRequired(Conflict):
     """The todo has checks, which must run before it can be completed."""
 
-    def __init__(self, todo_id: int = 0, outcome: str | None = None) -> None:
-        super().__init__(f"Todo {todo_id} has checks, which must run before it can be completed." if todo_id else None)
+    def __init__(self, message: str | None = None, todo_id: int = 0, outcome: str | None = None) -> None:
+        super().__init__(message)
         self.todo_id = todo_id
         self.outcome = outcome
 

@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
@@ -140,7 +141,7 @@ def copy_error(error: BaseException) -> BaseException:
     """Copy an error for one caller, because callers in a group must not share a traceback that each of them extends."""
     if isinstance(error, StopIteration):  # a future cannot carry it, and the outcomes after it would be lost
         return RuntimeError("The work raised StopIteration.")
-    return type(error)(str(error)) if isinstance(error, HeadwayError) else error
+    return copy(error) if isinstance(error, HeadwayError) else error
 
 
 class InlineReader:

@@ -1,8 +1,10 @@
 """Receipts: store what checks found, apply it to the todo, and list it."""
 
+from headway.actions import notices
+from headway.actions.notices import NoticeSubject
 from headway.ledger import text
-from headway.ledger.check import Receipt, ReceiptDraft, SubjectKind
-from headway.ledger.errors import Invalid
+from headway.ledger.check import Receipt, ReceiptDraft, SubjectKind, decode_checks, describe_check
+from headway.ledger.errors import ChecksRequired, Invalid, NotFound
 from headway.ledger.events import Event, build_todo_event, encode_json
 from headway.ledger.todo import Todo
 from headway.storage.stores import receipts as receipt_store
@@ -52,20 +54,52 @@ def check_override(reason: str) -> str:
     return reason
 
 
-def verify(tx: Transaction, tenant_id: int, draft: ReceiptDraft) -> Receipt:
-    """Store the result of checks that ran again, and update the proof of a completed todo."""
-    todo = todo_store.find_locked(tx, tenant_id, draft.subject_id)
+def get_checked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
+    """Return a todo that has checks, or raise NotFound or Invalid."""
+    todo = todo_store.find(tx, tenant_id, todo_id)
     if todo is None:
-        raise Invalid(f"Todo {draft.subject_id} was deleted while its checks ran.")
-    receipt = store(tx, tenant_id, draft, todo.conversation_id, todo.turn_id)
-    if todo.status == "completed" and todo.checks:
+        raise NotFound(f"No todo {todo_id}.")
+    if not todo.checks:
+        raise Invalid(f"Todo {todo_id} has no checks.")
+    return todo
+
+
+def verify(tx: Transaction, tenant_id: int, todo_id: int) -> Receipt:
+    """Apply the results of checks that ran again to a completed todo. Raises ChecksRequired if the transaction does not have them.
+
+    A person's override stays until the checks pass.
+    """
+    todo_store.find_locked(tx, tenant_id, todo_id)
+    todo = get_checked(tx, tenant_id, todo_id)
+    draft = tx.receipts.get(todo_id)
+    if draft is None or not draft.covers(decode_checks(todo.checks)):
+        raise ChecksRequired(todo_id=todo_id, outcome=todo.outcome)
+    if todo.status == "completed" and (draft.ok or todo.proof != "overridden"):
         proven = todo._replace(proof="proven" if draft.ok else "broken")
         if proven != todo:
             proven = proven._replace(updated_at=tx.now)
             todo_store.update(tx, tenant_id, todo, proven)
             tx.emit(build_todo_event(tenant_id, proven, "updated"))
+    return list_newest(tx, tenant_id, "todo", todo_id, 1)[0]
+
+
+def verify_and_notify(tx: Transaction, tenant_id: int, todo_id: int) -> Receipt:
+    """Verify a todo while no person watches. The operator gets a notice when a completed one breaks, once."""
+    before = get_checked(tx, tenant_id, todo_id)
+    receipt = verify(tx, tenant_id, todo_id)
+    if before.proof != "broken" and get_checked(tx, tenant_id, todo_id).proof == "broken":
+        failures = ", ".join(describe_check(result["check"]) for result in receipt.as_json()["checks"] if not result["ok"])
+        content = f"Todo {todo_id} ({text.to_one_line(before.subject)[:100]}) no longer passes its checks: {failures}."
+        notices.notify(tx, tenant_id, "checks", content, NoticeSubject(before.conversation_id, before.turn_id))
     return receipt
 
 
 def list_newest(tx: Transaction, tenant_id: int, subject: SubjectKind, subject_id: int, limit: int = LIST_LIMIT) -> list[Receipt]:
     return receipt_store.list_newest(tx, tenant_id, subject, subject_id, limit)
+
+
+def list_checked_todos(
+    tx: Transaction, tenant_id: int, limit: int, conversation_id: int | None = None, *, include_open: bool = False
+) -> list[int]:
+    """List the completed todos that have checks, or all that have some. Those that were checked longest ago come first."""
+    return receipt_store.list_checked_todos(tx, tenant_id, conversation_id, limit, include_open=include_open)

@@ -1,8 +1,8 @@
-"""What checks forbid: completing a todo without a passing receipt, and dropping checks that somebody else wrote."""
+"""What checks forbid: completing a todo without a passing receipt, and dropping checks of a higher rank."""
 
 from headway.ledger.check import ReceiptDraft, decode_checks, describe_failures, has_protected
-from headway.ledger.errors import CheckFailed, ChecksRequired, Forbidden
-from headway.ledger.todo import Todo
+from headway.ledger.errors import CheckFailed, ChecksRequired, Forbidden, Invalid
+from headway.ledger.todo import Draft, Todo
 from headway.storage.transaction import Transaction
 
 
@@ -20,10 +20,16 @@ def apply_proof(tx: Transaction, old: Todo, new: Todo, override: str) -> Todo:
     receipt = tx.receipts.get(new.id)
     checks = decode_checks(new.checks)
     if receipt is None or not receipt.covers(checks):
-        raise ChecksRequired(new.id, new.outcome)
+        raise ChecksRequired(todo_id=new.id, outcome=new.outcome)
     if not receipt.ok:
         raise build_failure(new, receipt)
     return new._replace(proof="proven")
+
+
+def refuse_completed(draft: Draft) -> None:
+    """Refuse a new todo that is completed already although it has checks, which have not run."""
+    if draft.checks and draft.status == "completed":
+        raise Invalid("A todo with checks cannot be added as completed. Add it, then complete it.")
 
 
 def refuse_drop(tx: Transaction, todo: Todo) -> None:

@@ -1,21 +1,24 @@
 """Completes todos that have checks, for callers without a run: people, and agents that Headway does not run."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
-from headway.actions import todos
+from headway.actions import halts, todos
 from headway.actions.proof import receipts
-from headway.agents.checks.runner import CheckRunner, CheckSubject
+from headway.agents.checks.runner import CheckRunner, CheckSubject, has_command
 from headway.agents.tools.execution import Execution
-from headway.ledger.check import Receipt, ReceiptDraft, decode_checks, describe_check
-from headway.ledger.errors import CheckFailed, ChecksRequired, Invalid
+from headway.agents.tools.programs.sandbox import probe
+from headway.ledger.check import Check, Receipt, ReceiptDraft, decode_checks, describe_check
+from headway.ledger.errors import CheckFailed, ChecksRequired, Conflict, HeadwayError, Invalid, StorageError
 from headway.ledger.todo import Todo
 from headway.storage.transaction import Transaction, Work
 
 T = TypeVar("T")
 
-NOT_CONFIRMED = (
+ATTEMPTS_LIMIT: Final = 3  # runs of one todo's checks in one request: they run again if they are edited meanwhile
+NOT_CONFIRMED: Final = (
     "The check {!r} would run a command outside a sandbox. Install bubblewrap on the machine that runs Headway, or complete the "
     "todo there with `headway todo done`, which asks first."
 )
@@ -27,46 +30,65 @@ class Prover(NamedTuple):
     runner: CheckRunner
     execution: Execution
     made_by: str
-    may_leave_sandbox: bool = False  # whether a person has confirmed that commands may run outside a sandbox
+    no_judge: str = ""  # why checks pass that ask a model for its opinion, which is not asked here; empty: they fail
+    before_checks: Callable[[], None] = lambda: None  # called before checks run, which can take minutes
+    # Asks a person whether the commands of these checks may run outside a sandbox.
+    may_leave_sandbox: Callable[[Sequence[Check]], bool] = lambda _checks: False
 
-    async def write(self, write: Callable[[Work[T]], Awaitable[T]], work: Work[T]) -> T:
-        """Run work that may complete todos. The checks of each run first, and their receipt is stored with the change.
+    async def write(self, write: Callable[[Work[T]], Awaitable[T]], work: Work[T], refusals: dict[int, str] | None = None) -> T:
+        """Run work that may complete or verify todos. The checks of each run first, and their receipt is stored with the change.
 
-        Raises CheckFailed if one does not pass; then only the receipt is stored.
+        Raises CheckFailed if one does not pass; then only the receipt is stored. With `refusals`, it notes there why the checks of
+        a todo may not run, and runs the work again; otherwise it raises that.
         """
-        drafts: list[ReceiptDraft] = []
+        drafts: dict[int, ReceiptDraft] = {}
+        attempts: dict[int, int] = {}
         tenant_id = self.execution.scope.tenant_id
 
         def work_with_receipts(tx: Transaction) -> T:
-            receipts.present(tx, tenant_id, drafts)
+            receipts.present(tx, tenant_id, list(drafts.values()))
             return work(tx)
 
         while True:
             try:
                 return await write(work_with_receipts if drafts else work)
             except ChecksRequired as required:
-                new_draft = await self.check(await self.find(required.todo_id), required.outcome)
-                drafts[:] = [*(draft for draft in drafts if draft.subject_id != new_draft.subject_id), new_draft]
+                todo_id = required.todo_id
+                attempts[todo_id] = attempts.get(todo_id, 0) + 1
+                if attempts[todo_id] > ATTEMPTS_LIMIT:
+                    raise Conflict(
+                        f"The checks of todo {todo_id} changed while they ran. Nothing was changed. Try again."
+                    ) from None
+                try:
+                    drafts[todo_id] = await self.check(todo_id, required.outcome)
+                except StorageError:
+                    raise
+                except HeadwayError as error:
+                    if refusals is None:
+                        raise
+                    refusals[todo_id] = str(error)
             except CheckFailed:
-                await self.execution.database.write(partial(receipts.present, tenant_id=tenant_id, drafts=drafts))
+                await self.execution.database.write(partial(receipts.present, tenant_id=tenant_id, drafts=list(drafts.values())))
                 raise
 
     async def verify(self, todo_id: int) -> Receipt:
         """Run the checks of a todo again, and store what they found."""
         tenant_id = self.execution.scope.tenant_id
-        todo = await self.find(todo_id)
-        if not todo.checks:
-            raise Invalid(f"Todo {todo_id} has no checks.")
-        draft = await self.check(todo, todo.outcome)
-        return await self.execution.database.write(lambda tx: receipts.verify(tx, tenant_id, draft))
+        return await self.write(self.execution.database.write, lambda tx: receipts.verify(tx, tenant_id, todo_id))
 
-    async def find(self, todo_id: int) -> Todo:
-        return await self.execution.database.read(lambda tx: todos.get(tx, self.execution.scope.tenant_id, todo_id))
-
-    async def check(self, todo: Todo, outcome: str | None) -> ReceiptDraft:
+    async def check(self, todo_id: int, outcome: str | None) -> ReceiptDraft:
+        """Run the checks of a todo. Raises Halted, or Invalid if a command would leave the sandbox without a person's consent."""
+        todo = await self.execution.database.read(partial(self.find, todo_id=todo_id))
         checks = decode_checks(todo.checks)
-        if not self.may_leave_sandbox and self.runner.needs_approval(checks):
-            command = next(check for check in checks if check["kind"] == "command")
-            raise Invalid(NOT_CONFIRMED.format(describe_check(command)))
-        subject = CheckSubject("todo", todo.id, todo.subject, checks, outcome)
+        if has_command(checks):
+            await asyncio.to_thread(probe)  # starts a process, which the event loop must not wait for
+            if self.runner.needs_approval(checks) and not self.may_leave_sandbox(checks):
+                command = next(check for check in checks if check["kind"] == "command")
+                raise Invalid(NOT_CONFIRMED.format(describe_check(command)))
+        self.before_checks()
+        subject = CheckSubject("todo", todo.id, todo.subject, checks, outcome, self.no_judge)
         return (await self.runner.run(subject, self.execution, self.made_by)).receipt
+
+    def find(self, tx: Transaction, todo_id: int) -> Todo:
+        halts.check(tx)
+        return todos.get(tx, self.execution.scope.tenant_id, todo_id)

@@ -14,7 +14,7 @@ from headway.ledger.errors import Invalid
 from headway.ledger.text import to_one_line
 
 MESSAGE_LIMIT: Final = 300
-UNSUPPORTED: Final = frozenset(
+UNSUPPORTED_KEYWORDS: Final = frozenset(
     (*("$ref", "$dynamicRef", "patternProperties", "unevaluatedProperties", "unevaluatedItems"), "propertyNames", "uniqueItems")
 )
 NAMED_SCHEMAS: Final = frozenset(("properties", "$defs", "definitions", "dependentSchemas"))  # their keys are names, not keywords
@@ -42,7 +42,7 @@ def check_keywords(schema: Any) -> None:
             check_keywords(part)
     if not isinstance(schema, dict):
         return
-    if found := sorted(UNSUPPORTED & schema.keys()):
+    if found := sorted(UNSUPPORTED_KEYWORDS & schema.keys()):
         raise Invalid(f"The JSON Schema uses {found[0]}, which checks do not support.")
     for keyword, part in schema.items():
         if keyword in NAMED_SCHEMAS and isinstance(part, dict):

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import os
 import shlex
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
@@ -23,14 +25,14 @@ NO_SANDBOX: Final = (
 )
 
 
-class Finding(NamedTuple):
+class CheckFinding(NamedTuple):
     ok: bool
     detail: str
     exit_code: int | None = None
     hashes: Mapping[str, str] = {}
 
 
-def check_file(check: Check, workspace: str) -> Finding:
+def check_file(check: Check, workspace: str) -> CheckFinding:
     path = check["path"]
     parts = split_path(path)
     if not parts:
@@ -40,21 +42,21 @@ def check_file(check: Check, workspace: str) -> Finding:
         with translate_errors(path), open_folder(check.get("folder", workspace), parts[:-1]) as folder:
             data, status = read_entry(folder, parts[-1], path, HASH_LIMIT if "sha256" in check else FILE_LIMIT)
     except NotFound as error:
-        return Finding(not wants_file, str(error))
+        return CheckFinding(not wants_file, str(error))
     except FileNotFoundError:  # the workspace itself is missing: nothing was ever written there
-        return Finding(not wants_file, f"There is no {path} in the workspace.")
+        return CheckFinding(not wants_file, f"There is no {path} in the workspace.")
     digest = hashlib.sha256(data).hexdigest()
     hashes = {path: digest}
     if not wants_file:
-        return Finding(ok=False, detail=f"{path} exists.", hashes=hashes)
+        return CheckFinding(ok=False, detail=f"{path} exists.", hashes=hashes)
     if "sha256" in check and digest != check["sha256"]:
-        return Finding(ok=False, detail=f"{path} has changed: its SHA-256 hash is {digest}.", hashes=hashes)
+        return CheckFinding(ok=False, detail=f"{path} has changed: its SHA-256 hash is {digest}.", hashes=hashes)
     if "contains" in check or "schema" in check:
         if status.st_size > FILE_LIMIT:
             raise Invalid(f"{path} is larger than {FILE_LIMIT:,} bytes.")
         if problem := find_content_problem(check, data.decode(errors="replace")):
-            return Finding(ok=False, detail=f"{path} {problem}", hashes=hashes)
-    return Finding(ok=True, detail=f"{path}: {status.st_size:,} bytes.", hashes=hashes)
+            return CheckFinding(ok=False, detail=f"{path} {problem}", hashes=hashes)
+    return CheckFinding(ok=True, detail=f"{path}: {status.st_size:,} bytes.", hashes=hashes)
 
 
 def find_content_problem(check: Check, content: str) -> str:
@@ -70,18 +72,22 @@ def find_content_problem(check: Check, content: str) -> str:
     return f"does not fit the schema: {mismatch}" if mismatch else ""
 
 
-def check_command(check: Check, execution: Execution, access: ExternalAccess) -> Finding:
+def check_command(check: Check, execution: Execution, access: ExternalAccess, canceled: threading.Event) -> CheckFinding:
     """Run a program. Only the operator's checks may use a shell and programs that are not allowed elsewhere."""
-    sandbox = access.sandbox._replace(has_network=execution.role.network)
+    sandbox = execution.sandbox._replace(has_network=execution.role.network)
     command = split_command(check, access)
-    result = shell.run(command, check.get("folder", execution.workspace), sandbox, check.get("timeout_s", DEFAULT_TIMEOUT_S))
+    folder = check.get("folder")
+    if folder and not os.path.isdir(folder):
+        raise Invalid(f"The folder {folder} does not exist.")
+    limit_s = check.get("timeout_s", DEFAULT_TIMEOUT_S)
+    result = shell.run(command, folder or execution.workspace, sandbox, limit_s, canceled=canceled)
     tail, wanted = result.output[-DETAIL_LIMIT:].strip(), check.get("exit", 0)
     problem = ""
     if result.exit_code != wanted:
         problem = f"It ended with {result.exit_code}, not {wanted}. {tail}"
     elif "expect" in check and check["expect"] not in result.output:
         problem = f"Its output does not contain {check['expect'][:200]!r}. {tail}"
-    return Finding(not problem, problem.rstrip() or tail, result.exit_code)
+    return CheckFinding(not problem, problem.rstrip() or tail, result.exit_code)
 
 
 def split_command(check: Check, access: ExternalAccess) -> list[str]:
@@ -96,26 +102,26 @@ def split_command(check: Check, access: ExternalAccess) -> list[str]:
     return [shell.resolve_program(parts[0], access.commands, access.sandbox), *parts[1:]]
 
 
-def check_http(check: Check, hosts: Sequence[str]) -> Finding:
+def check_http(check: Check, hosts: Sequence[str]) -> CheckFinding:
     if not hosts:
         raise Invalid("No hosts are allowed here. The operator allows them with HEADWAY_HTTP_ALLOW.")
     wanted = check.get("status", 200)
     try:
         page = web.fetch(check["url"], hosts)
     except HeadwayError as error:
-        return Finding(ok=False, detail=str(error))
+        return CheckFinding(ok=False, detail=str(error))
     if page["status"] != wanted:
-        return Finding(ok=False, detail=f"The status is {page['status']}, not {wanted}.")
+        return CheckFinding(ok=False, detail=f"The status is {page['status']}, not {wanted}.")
     for path, value in check.get("json", {}).items():
         try:
             found = find_value(json.loads(page["text"]), path)
         except (ValueError, RecursionError):
-            return Finding(ok=False, detail="The answer is not valid JSON.")
+            return CheckFinding(ok=False, detail="The answer is not valid JSON.")
         except LookupError:
-            return Finding(ok=False, detail=f"The answer has no {path}.")
+            return CheckFinding(ok=False, detail=f"The answer has no {path}.")
         if found != value:
-            return Finding(ok=False, detail=f"{path} is {json.dumps(found)[:200]}, not {json.dumps(value)[:200]}.")
-    return Finding(ok=True, detail=f"Status {page['status']}.")
+            return CheckFinding(ok=False, detail=f"{path} is {json.dumps(found)[:200]}, not {json.dumps(value)[:200]}.")
+    return CheckFinding(ok=True, detail=f"Status {page['status']}.")
 
 
 def find_value(document: Any, path: str) -> Any:
@@ -136,10 +142,11 @@ def find_mismatch(value: Any, schema: Any) -> str:
     return json_schemas.find_mismatch(value, schema)
 
 
-def check_outcome(check: Check, outcome: Any) -> Finding:
+def check_outcome(check: Check, outcome: Any) -> CheckFinding:
     """Validate the outcome's data. An outcome that is text counts as JSON if it is, and else as the text itself."""
     if isinstance(outcome, str):
         with suppress(ValueError, RecursionError):
             outcome = json.loads(outcome)
     mismatch = find_mismatch(outcome, check["schema"])
-    return Finding(not mismatch, f"The outcome does not fit the schema: {mismatch}" if mismatch else "The outcome fits the schema.")
+    detail = f"The outcome does not fit the schema: {mismatch}" if mismatch else "The outcome fits the schema."
+    return CheckFinding(not mismatch, detail)

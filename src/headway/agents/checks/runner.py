@@ -1,6 +1,7 @@
 """Runs the checks of a todo, a sub-goal or a goal, one after the other, and collects the results in a receipt."""
 
 import platform
+import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -8,7 +9,7 @@ from importlib.metadata import version
 from typing import Any, Final, NamedTuple
 
 from headway.agents.checks import kinds
-from headway.agents.checks.kinds import Finding
+from headway.agents.checks.kinds import CheckFinding
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.execution import Execution, use_execution
 from headway.agents.tools.programs.sandbox import find_fault
@@ -18,7 +19,9 @@ from headway.ledger.errors import HeadwayError
 from headway.storage.stores.spending import ModelCall
 
 UNSTORABLE: Final = str.maketrans({"\0": "\N{REPLACEMENT CHARACTER}"})
-PERSONAL_JUDGEMENT: Final = "Not asked: a person completes it."
+PERSONAL_JUDGEMENT: Final = "Not asked: a person decides."
+OPINION_STANDS: Final = "Not asked again."
+NO_JUDGE: Final = "No model is asked for agents that Headway does not run. A person has to complete it."
 
 
 class CheckSubject(NamedTuple):
@@ -29,6 +32,7 @@ class CheckSubject(NamedTuple):
     title: str
     checks: Sequence[Check]
     outcome: Any = None
+    no_judge: str = ""  # why a check passes that asks a model for its opinion, if no model is asked; empty: it fails
 
 
 class Opinion(NamedTuple):
@@ -52,14 +56,14 @@ class CheckRunner(NamedTuple):
     toolbox: Toolbox
 
     async def run(self, subject: CheckSubject, execution: Execution, made_by: str, judge: Judge | None = None) -> CheckedSubject:
-        """Run all checks. Without a judge, a person completes the work, and their word stands for a model's opinion."""
+        """Run all checks. Without a judge, those that ask a model for its opinion pass only if the subject says why."""
         results: list[CheckResult] = []
         calls: list[ModelCall] = []
         for check in subject.checks:
             start = time.monotonic()
             if check["kind"] == "judge":
-                opinion = await judge(check["rubric"], subject) if judge else Opinion(ok=True, reason=PERSONAL_JUDGEMENT, call=None)
-                finding = Finding(opinion.ok, opinion.reason)
+                opinion = await judge(check["rubric"], subject) if judge else assume_opinion(subject)
+                finding = CheckFinding(opinion.ok, opinion.reason)
                 calls += [opinion.call] if opinion.call else []
             else:
                 finding = await self.find(check, subject, execution)
@@ -72,21 +76,25 @@ class CheckRunner(NamedTuple):
         receipt = ReceiptDraft(subject.kind, subject.id, tuple(results), versions, made_by, execution.run_id)
         return CheckedSubject(receipt, tuple(calls))
 
-    async def find(self, check: Check, subject: CheckSubject, execution: Execution) -> Finding:
+    async def find(self, check: Check, subject: CheckSubject, execution: Execution) -> CheckFinding:
         """Run one check. What keeps it from telling is a failure: a check that could not run has not passed."""
         try:
             if check["kind"] == "tool":
                 return await self.check_tool(check, execution)
-            return await run_on_thread(partial(self.find_on_thread, check, subject, execution))  # type: ignore[no-any-return]
+            canceled = threading.Event()
+            try:
+                return await run_on_thread(partial(self.find_on_thread, check, subject, execution, canceled))  # type: ignore[no-any-return]
+            finally:
+                canceled.set()  # a command must not go on after its caller was interrupted
         except HeadwayError as error:
-            return Finding(ok=False, detail=str(error))
+            return CheckFinding(ok=False, detail=str(error))
         except OSError as error:
-            return Finding(ok=False, detail=f"It could not run: {error.strerror or error}.")
+            return CheckFinding(ok=False, detail=f"It could not run: {error.strerror or error}.")
 
-    def find_on_thread(self, check: Check, subject: CheckSubject, execution: Execution) -> Finding:
+    def find_on_thread(self, check: Check, subject: CheckSubject, execution: Execution, canceled: threading.Event) -> CheckFinding:
         match check["kind"]:
             case "command":
-                return kinds.check_command(check, execution, self.access)
+                return kinds.check_command(check, execution, self.access, canceled)
             case "file":
                 return kinds.check_file(check, execution.workspace)
             case "http":
@@ -94,11 +102,11 @@ class CheckRunner(NamedTuple):
             case _:
                 return kinds.check_outcome(check, subject.outcome)
 
-    async def check_tool(self, check: Check, execution: Execution) -> Finding:
+    async def check_tool(self, check: Check, execution: Execution) -> CheckFinding:
         """Call a tool. Only one that is safe to repeat, because checks run again."""
         tool = self.toolbox.find(check["name"])
         if not tool.idempotent:
-            return Finding(ok=False, detail=f"{tool.name} is not safe to repeat, so it cannot be a check.")
+            return CheckFinding(ok=False, detail=f"{tool.name} is not safe to repeat, so it cannot be a check.")
         arguments = check.get("arguments", {})
         result: Result
         if tool.in_transaction is not None:
@@ -107,11 +115,11 @@ class CheckRunner(NamedTuple):
             with use_execution(execution):
                 result = await call_external(tool, arguments, execution)
         if result.is_error:
-            return Finding(ok=False, detail=result.error)
+            return CheckFinding(ok=False, detail=result.error)
         expected = check.get("expect")
         if expected is not None and expected not in result.as_text:
-            return Finding(ok=False, detail=f"The result does not contain {expected[:200]!r}: {result.as_text}")
-        return Finding(ok=True, detail=result.as_text)
+            return CheckFinding(ok=False, detail=f"The result does not contain {expected[:200]!r}: {result.as_text}")
+        return CheckFinding(ok=True, detail=result.as_text)
 
     def describe_sandbox(self, checks: Sequence[Check]) -> dict[str, str]:
         if not has_command(checks):
@@ -121,6 +129,10 @@ class CheckRunner(NamedTuple):
     def needs_approval(self, checks: Sequence[Check]) -> bool:
         """Whether the checks would run a program outside a sandbox."""
         return has_command(checks) and bool(find_fault(self.access.sandbox))
+
+
+def assume_opinion(subject: CheckSubject) -> Opinion:
+    return Opinion(bool(subject.no_judge), subject.no_judge or NO_JUDGE, None)
 
 
 def has_command(checks: Sequence[Check]) -> bool:

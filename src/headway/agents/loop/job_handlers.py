@@ -2,16 +2,18 @@
 
 import json
 from functools import partial
+from typing import Any
 
 from headway.actions import jobs, run_ends, runs, turns
+from headway.agents.checks.completion import Prover
 from headway.agents.loop.context import Runtime
 from headway.agents.loop.driver import drive
 from headway.agents.permission import find_denial
-from headway.agents.tools.execution import resolve_scope
-from headway.agents.tools.toolbox import Result, call_external, call_in_transaction, to_result
+from headway.agents.tools.execution import Execution, resolve_scope
+from headway.agents.tools.toolbox import Result, Tool, call_external, call_in_transaction, to_result
 from headway.agents.transcripts.transcript import to_storable
 from headway.engine import INTERRUPTED_ERROR, JobHandler
-from headway.ledger.errors import HeadwayError, StorageError
+from headway.ledger.errors import ChecksRequired, HeadwayError, StorageError
 from headway.ledger.job import Job
 from headway.ledger.run import RunEnd
 from headway.ledger.scope import Scope
@@ -81,12 +83,7 @@ async def call_tool(runtime: Runtime, job: Job) -> None:
         await runtime.database.write(partial(record_tool_result, runtime=runtime, job=job, result=result))
         return
     if tool.in_transaction is not None:
-
-        def work(tx: Transaction) -> None:
-            if jobs.find_owned(tx, job.tenant_id, job.id, runtime.owner):
-                record_tool_result(tx, runtime, job, call_in_transaction(tool, payload["arguments"], execution, tx))
-
-        await runtime.database.write(work)
+        await call_ledger_tool(runtime, job, tool, payload["arguments"], execution)
         return
     if json.loads(job.result) == IN_FLIGHT and not tool.idempotent:
         result = Result({"error": "It was interrupted, and whether it took effect is unknown."}, is_error=True)
@@ -96,6 +93,24 @@ async def call_tool(runtime: Runtime, job: Job) -> None:
         return
     stored = partial(record_tool_result, runtime=runtime, job=job, result=result)
     await retry_storage(lambda: runtime.database.write(stored), f"{job.kind} {job.id}", max_refusals=1)
+
+
+async def call_ledger_tool(runtime: Runtime, job: Job, tool: Tool, arguments: dict[str, Any], execution: Execution) -> None:
+    """Call a ledger tool. If it would complete a todo that has checks, these run first."""
+    refusals: dict[int, str] = {}
+
+    def work(tx: Transaction) -> None:
+        if not jobs.find_owned(tx, job.tenant_id, job.id, runtime.owner):
+            return
+        try:
+            result = call_in_transaction(tool, arguments, execution, tx)
+        except ChecksRequired as required:
+            if required.todo_id not in refusals:
+                raise
+            result = to_result(tool.refuse(refusals[required.todo_id]))
+        record_tool_result(tx, runtime, job, result)
+
+    await Prover(runtime.checks, execution, "schedule").write(runtime.database.write, work, refusals)
 
 
 def mark_tool_started(tx: Transaction, job: Job, owner: str) -> bool:

@@ -56,8 +56,9 @@ class RunChecks(NamedTuple):
     is_last_attempt: bool
 
     @property
-    def needs_model(self) -> bool:
-        return any(check["kind"] == "judge" for check in self.subject.checks)
+    def opinions(self) -> int:
+        """How many times a model is asked."""
+        return sum(check["kind"] == "judge" for check in self.subject.checks)
 
 
 class Sleep(NamedTuple):

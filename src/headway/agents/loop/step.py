@@ -198,7 +198,7 @@ class Step:
 
     def ensure_funded(self, request: AskModel | Summarise | Compact | Assess | RunChecks) -> bool:
         """Check the goal's budget for a sub-agent (the main agent's was checked already), then the shared pool."""
-        if isinstance(request, RunChecks) and not request.needs_model:
+        if isinstance(request, RunChecks) and not request.opinions:
             return True
         if self.run.goal_id is not None and self.run.parent_run_id is not None:
             goal = goals.get(self.tx, self.run.tenant_id, self.run.goal_id)
@@ -213,7 +213,7 @@ class Step:
         """Reserve the call's estimated cost, if the pool can cover it."""
         is_own = isinstance(request, AskModel)
         tier, models = (self.context.role.tier, self.context.models) if is_own else ("cheap", self.context.runtime.models)
-        cost = models.estimate(tier, lambda: self.size.tokens)
+        cost = models.estimate(tier, lambda: self.size.tokens) * (request.opinions if isinstance(request, RunChecks) else 1)
         funded = spending.reserve(self.tx, self.run, cost, self.limits.budget)
         self.run = funded or self.run
         return funded is not None

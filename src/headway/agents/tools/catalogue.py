@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from headway.agents.checks.runner import CheckRunner
+from headway.agents.checks.verification import build_verification_tool
 from headway.agents.tools import custom
 from headway.agents.tools.agents import AGENT_TOOLS
 from headway.agents.tools.builtin import BUILTIN_NAMES, ExternalAccess, build_builtin_tools
@@ -23,6 +25,7 @@ def build_toolbox(
 
     A built-in tool's name is reserved even while the tool is disabled.
     """
+    allowed = access or ExternalAccess()
     builtin_tools = (
         *PLAN_TOOLS,
         *TASK_TOOLS,
@@ -31,9 +34,11 @@ def build_toolbox(
         *GOAL_TOOLS,
         *PEOPLE_TOOLS,
         *RUNTIME_TOOLS,
-        *build_builtin_tools(access or ExternalAccess()),
+        build_verification_tool(lambda: CheckRunner(allowed, toolbox)),
+        *build_builtin_tools(allowed),
     )
     reserved_names = {*BUILTIN_NAMES, *(tool.name for tool in builtin_tools)}
     custom_tools = custom.load(folder, reserved_names) if folder else ()
     program_tools = custom.collect_tools(functions, reserved_names | {tool.name for tool in custom_tools})
-    return Toolbox((*builtin_tools, *custom_tools, *program_tools))
+    toolbox = Toolbox((*builtin_tools, *custom_tools, *program_tools))
+    return toolbox

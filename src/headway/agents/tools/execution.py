@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from headway.actions import conversations
 from headway.agents.instructions.roles import Role, Roles
@@ -19,9 +19,6 @@ from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.storage.database import Database
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import AgentRights, Transaction
-
-if TYPE_CHECKING:
-    from headway.agents.checks.runner import CheckRunner
 
 DROP_CHECKS: Final = "drop_checks"
 
@@ -47,7 +44,6 @@ class Execution(NamedTuple):
     result_limit: int = 50_000  # characters of a result that the calling model gets
     skills: tuple[Skill, ...] = ()  # of the tenant
     tenant_workspace: str = ""  # the tenant's folder, if the workspace is a worktree
-    checks: "CheckRunner | None" = None  # runs the checks of todos; None: a todo with checks cannot be completed
     effect_key: str | None = None  # identifies this call, also when it is repeated after a crash; None in an external loop
 
 

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from headway.actions import conversations
+from headway.agents.checks.runner import CheckRunner
 from headway.agents.instructions.roles import REMOTE_FAMILIES, ToolFamily
 from headway.agents.permission import call_without_run
 from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope, use_execution
@@ -33,11 +34,12 @@ class ExternalLoop(NamedTuple):
     available: Toolbox
     execution: Execution
     toolbox: Toolbox
+    checks: CheckRunner
 
     @classmethod
-    def of(cls, toolbox: Toolbox, execution: Execution) -> "ExternalLoop":
+    def of(cls, toolbox: Toolbox, execution: Execution, checks: CheckRunner) -> "ExternalLoop":
         within_reach = toolbox.only(ALLOWED_FAMILIES)
-        return cls(within_reach, execution, within_reach).only(*DEFAULT_FAMILIES)
+        return cls(within_reach, execution, within_reach, checks).only(*DEFAULT_FAMILIES)
 
     def only(self, *names: str) -> "ExternalLoop":
         """Return a copy that offers only these families or tools, as far as the role grants them."""
@@ -64,7 +66,7 @@ class ExternalLoop(NamedTuple):
     async def call(self, name: str, arguments: dict[str, Any]) -> Result:
         """Call a tool. Any failure is returned as a result with `is_error` set."""
         with use_execution(self.execution):
-            return await call_without_run(self.toolbox, name, arguments)
+            return await call_without_run(self.toolbox, name, arguments, self.checks)
 
     async def plan(self) -> list[Todo]:
         find = partial(todo_store.list_by_turn, tenant_id=self.execution.scope.tenant_id, turn_id=self.turn_id)

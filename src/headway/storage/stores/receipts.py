@@ -41,6 +41,23 @@ def list_newest(tx: Transaction, tenant_id: int, subject: SubjectKind, subject_i
     return [load_receipt(row) for row in rows]
 
 
+def list_checked_todos(
+    tx: Transaction, tenant_id: int, conversation_id: int | None, limit: int, *, include_open: bool
+) -> list[int]:
+    """List the completed todos that have checks, or all that have some. Those that were checked longest ago come first."""
+    where = "" if include_open else " AND status = 'completed'"
+    where += "" if conversation_id is None else " AND conversation_id = ?"
+    rows = tx.all(
+        f"""SELECT id FROM todos WHERE tenant_id = ? AND checks <> ''{where}
+            ORDER BY COALESCE((SELECT MAX(receipts.id) FROM receipts WHERE receipts.tenant_id = todos.tenant_id
+                AND subject = 'todo' AND subject_id = todos.id), 0), id LIMIT ?""",
+        tenant_id,
+        *(() if conversation_id is None else (conversation_id,)),
+        limit,
+    )
+    return [int(row[0]) for row in rows]
+
+
 def load_receipt(row: Row) -> Receipt:
     receipt = Receipt._make(row)
     return receipt._replace(ok=bool(receipt.ok))

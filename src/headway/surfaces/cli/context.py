@@ -21,12 +21,14 @@ T = TypeVar("T")
 
 INPUT_LIMIT = 256 * 1024 * 1024
 
+CONFLICT_EXIT_CODE = 4
+
 # The first class that matches decides. Every other error exits with 1.
 EXIT_CODES: tuple[tuple[type[HeadwayError], int], ...] = (
     (Invalid, 2),
     (SettingsError, 2),
     (NotFound, 3),
-    (Conflict, 4),
+    (Conflict, CONFLICT_EXIT_CODE),
     (Halted, 5),
 )
 

@@ -10,7 +10,7 @@ from headway.actions import goal_views
 from headway.actions.inspection.journal_sentences import describe_entry
 from headway.ledger.text import to_one_line
 from headway.surfaces.cli.changes_view import describe_changes
-from headway.surfaces.cli.render import build_console, format_age, format_time, is_terminal
+from headway.surfaces.cli.render import PROOF_MARKS, build_console, format_age, format_check, format_time, is_terminal
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -128,6 +128,8 @@ def render_header(goal: dict[str, Any]) -> Iterator[StyledLine]:
     )
     facts = [
         ("done when", goal["success_criteria"]),
+        ("proof", PROOF_MARKS[goal["proof"]]),
+        *(("check", format_check(check)) for check in goal["checks"]),
         ("evidence", goal["evidence"]),
         ("priority", str(goal["priority"])),
         ("deadline", format_time(goal["deadline"] * 1000)),

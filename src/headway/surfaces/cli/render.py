@@ -3,10 +3,11 @@
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from headway.ledger.check import Check, Proof, decode_checks, describe_check
 from headway.ledger.text import to_lines, to_one_line
 from headway.ledger.todo import Lease, Status, Todo
 
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
 
 # Each status has its own symbol, so that no meaning depends on colour alone.
 MARKS: dict[Status, str] = {"in_progress": "▶", "pending": "○", "completed": "✔", "canceled": "✕"}
+PROOF_MARKS: dict[Proof, str] = {
+    "proven": "✓ proven",
+    "unproven": "? unproven",
+    "overridden": "! overridden",
+    "broken": "✗ broken",
+    "none": "",
+}
+PROOF_STYLES: dict[Proof, str] = {"proven": "green", "unproven": "dim", "overridden": "yellow", "broken": "bold red", "none": ""}
 STYLES: dict[Status, str] = {"in_progress": "bold cyan", "pending": "", "completed": "dim", "canceled": "dim strike"}
 
 
@@ -30,7 +39,8 @@ def build_console() -> "Console":
 
 def format_todo(todo: Todo) -> str:
     marker = "▶ " if todo.status == "in_progress" else ""
-    return f"{marker}#{todo.id} [{todo.status}] {to_one_line(todo.subject)}{format_conversation_suffix(todo)}"
+    proof = f" [{PROOF_MARKS[todo.proof]}]" if todo.proof != "none" else ""
+    return f"{marker}#{todo.id} [{todo.status}]{proof} {to_one_line(todo.subject)}{format_conversation_suffix(todo)}"
 
 
 def format_conversation_suffix(todo: Todo) -> str:
@@ -71,6 +81,8 @@ def print_todos(todos: Sequence[Todo]) -> None:
         if todo.status == "in_progress" and todo.agent_id:
             subject.append(f"  {to_one_line(todo.agent_id)}", "dim")
         subject.append(format_conversation_suffix(todo), "dim")
+        if todo.proof != "none":
+            subject.append(f"  {PROOF_MARKS[todo.proof]}", PROOF_STYLES[todo.proof])
         age = Text(format_age(now - (todo.completed_at or todo.started_at or todo.created_at) / 1000), "dim")
         table.add_row(Text(MARKS[todo.status], style), Text(f"#{todo.id}", "dim"), subject, age)
     build_console().print(table)
@@ -96,7 +108,7 @@ def print_more_hint(count: int) -> None:
     click.echo(f"{count} shown, more exist: use --limit N", err=True)
 
 
-def print_todo(todo: Todo, lease: Lease | None = None) -> None:
+def print_todo(todo: Todo, lease: Lease | None = None, receipt: dict[str, Any] | None = None) -> None:
     """Print everything about one todo."""
     click.echo(f"{MARKS[todo.status]} #{todo.id} {to_one_line(todo.subject)}")
     facts = [
@@ -113,12 +125,32 @@ def print_todo(todo: Todo, lease: Lease | None = None) -> None:
         ("started", format_time(todo.started_at)),
         ("ended", format_time(todo.completed_at)),
         ("lease", f"{lease.agent_id} until {format_time(lease.expires_at)}" if lease else ""),
+        ("proof", PROOF_MARKS[todo.proof]),
+        *(("check", format_check(check)) for check in decode_checks(todo.checks)),
+        ("receipt", format_receipt(receipt) if receipt else ""),
     ]
     for name, value in facts:
         if value:
             click.echo(f"  {name:<10} {to_one_line(value)}")
+    for found in receipt["checks"] if receipt else ():
+        click.echo(f"    {'✓' if found['ok'] else '✗'} {to_one_line(describe_check(found['check']))}")
+        for line in () if found["ok"] else to_lines(found["detail"]):
+            click.echo(f"        {line}")
     for line in to_lines(todo.description):
         click.echo(f"    {line}")
+
+
+def format_check(check: Check) -> str:
+    place = f" in {check['folder']}" if "folder" in check else ""
+    return f"{describe_check(check)}{place} ({check['by']})"
+
+
+def format_receipt(receipt: dict[str, Any]) -> str:
+    """Describe a receipt in one line."""
+    what = "all checks passed" if receipt["ok"] else "a check failed"
+    if receipt["override"]:
+        what = f"completed without the checks: {receipt['override']}"
+    return f"#{receipt['id']} {format_time(receipt['at'] * 1000)} {what} ({receipt['made_by']})"
 
 
 def format_time(milliseconds: int) -> str:

@@ -1,12 +1,13 @@
 """Turns errors into `application/problem+json` responses: one table maps the error classes to HTTP statuses."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from pydantic import ValidationError
 from starlette.responses import Response
 
 from headway.ledger.errors import (
+    CheckFailed,
     CommitUncertain,
     Conflict,
     DatabaseFull,
@@ -57,6 +58,8 @@ STATUS_TITLES = {
 class Problem(Exception):
     """A failure of the HTTP exchange itself, outside any action."""
 
+    failures: Sequence[Mapping[str, str]] = ()  # the checks that failed
+
     def __init__(self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
         self.status = status
@@ -74,7 +77,10 @@ def to_problem(error: HeadwayError) -> Problem:
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if status == 503 or isinstance(error, KeyBusy):
         headers = {"Retry-After": str(RETRY_AFTER_S)}
-    return Problem(status, error.code, str(error), headers)
+    problem = Problem(status, error.code, str(error), headers)
+    if isinstance(error, CheckFailed):
+        problem.failures = error.failures
+    return problem
 
 
 def to_validation_problem(error: ValidationError) -> Problem:
@@ -94,7 +100,8 @@ def format_path(path: tuple[str | int, ...]) -> str:
 
 def encode_problem(problem: Problem) -> str:
     title = STATUS_TITLES.get(problem.status, "Error")
-    return json.dumps({"title": title, "status": problem.status, "detail": problem.detail, "code": problem.code})
+    document = {"title": title, "status": problem.status, "detail": problem.detail, "code": problem.code}
+    return json.dumps({**document, "failures": problem.failures} if problem.failures else document)
 
 
 def to_problem_response(problem: Problem) -> Response:

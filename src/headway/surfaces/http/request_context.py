@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -13,12 +13,18 @@ from starlette.responses import Response
 
 from headway.actions import idempotency, tenants
 from headway.actions.idempotency import Answer, IdempotentRequest
+from headway.agents.checks.completion import Prover
+from headway.agents.checks.runner import PERSONAL_JUDGEMENT
+from headway.agents.instructions.roles import SUPERVISOR, Role
+from headway.agents.tools.execution import ResolvedScope
 from headway.assembly import Headway
 from headway.ledger import attachment
-from headway.ledger.errors import Forbidden, HeadwayError, Invalid, StorageError, TurnRunning, Unauthorized
+from headway.ledger.check import Author
+from headway.ledger.errors import ChecksRequired, Forbidden, HeadwayError, Invalid, StorageError, TurnRunning, Unauthorized
+from headway.ledger.scope import Scope
 from headway.ledger.tenancy import Token
 from headway.ledger.text import MAX_INTEGER
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, Work
 from headway.surfaces.http.problems import MEDIA_TYPE, Problem, encode_problem, get_http_status, to_problem, to_validation_problem
 
 K = TypeVar("K")
@@ -31,6 +37,14 @@ ATTACHMENTS_BODY_LIMIT = BODY_LIMIT + attachment.TOTAL_LIMIT * 4 // 3  # where m
 SESSION_COOKIE = "headway_session"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
+
+
+class AgentCaller(NamedTuple):
+    """An agent that Headway does not run, on whose behalf a request acts."""
+
+    name: str
+    role: Role
+    refusals: dict[int, str]  # why the checks of todos may not run, noted for the action, which runs again
 
 
 class RequestContext:
@@ -104,24 +118,54 @@ class RequestContext:
                 await self.headway.database.write(lambda tx: tenants.record_use(tx, due_token))
         return value
 
-    async def write(self, action: Action[T], authenticate: Callable[[Transaction, str], Token] = tenants.authenticate) -> T:
+    async def write(
+        self,
+        action: Action[T],
+        authenticate: Callable[[Transaction, str], Token] = tenants.authenticate,
+        agent: AgentCaller | None = None,
+    ) -> T:
         def work(tx: Transaction) -> T:
             token = authenticate(tx, self.digest)
             tenants.record_use(tx, token)
             tx.actor = describe_token(token)
             return action(tx, token.tenant_id)
 
-        return await self.headway.database.write(work)
+        return await self.commit(work, agent)
+
+    async def commit(self, work: Work[T], agent: AgentCaller | None = None) -> T:
+        """Run the work of a person or an agent. If it would complete or verify a todo that has checks, these run first."""
+        try:
+            return await self.headway.database.write(work)
+        except ChecksRequired:
+            prover = await self.build_prover(agent)
+            return await prover.write(self.headway.database.write, work, agent.refusals if agent else None)
+
+    async def build_prover(self, agent: AgentCaller | None) -> Prover:
+        """Return what runs checks for the caller. These can take minutes, so the request has no time limit from then on."""
+        headway, deadline = self.headway, self.request.scope["headway.deadline"]
+        tenant_id, caller = await self.read(lambda tx, tenant_id: (tenant_id, self.describe_caller(tx)))
+        role = agent.role if agent else headway.roles.find(SUPERVISOR)
+        return Prover(
+            headway.checks,
+            headway.execution(ResolvedScope(Scope(tenant_id), None), role),
+            agent.name if agent else caller,
+            "" if agent else PERSONAL_JUDGEMENT,
+            before_checks=lambda: deadline.reschedule(None),
+        )
+
+    def get_author(self, tx: Transaction) -> Author:
+        """Return in whose name the caller writes checks."""
+        return "operator" if tenants.authenticate(tx, self.digest).operator else "person"
 
     def describe_caller(self, tx: Transaction) -> str:
         """Return the label of the caller's token, or its number if it has none."""
         return describe_token(tenants.authenticate(tx, self.digest))
 
-    async def post(self, action: Action[Mapping[str, Any] | None], status: int = 201) -> Response:
+    async def post(self, action: Action[Mapping[str, Any] | None], status: int = 201, agent: AgentCaller | None = None) -> Response:
         """Run an action once per Idempotency-Key, and give the same response to every request with that key."""
         key = self.request.headers.get("idempotency-key")
         if key is None:
-            return to_json_response(await self.write(action), status)
+            return to_json_response(await self.write(action, agent=agent), status)
         idempotent_request = IdempotentRequest(self.request.url.path, key, hashlib.sha256(self.raw).hexdigest())
 
         def work(tx: Transaction) -> Answer:
@@ -132,7 +176,7 @@ class RequestContext:
                 tx, token.tenant_id, idempotent_request, lambda tx: capture_answer(tx, token.tenant_id, action, status)
             )
 
-        return to_replay_response(await self.headway.database.write(work))
+        return to_replay_response(await self.commit(work, agent))
 
 
 def describe_token(token: Token) -> str:
@@ -141,11 +185,11 @@ def describe_token(token: Token) -> str:
 
 def capture_answer(tx: Transaction, tenant_id: int, action: Action[Mapping[str, Any] | None], status: int) -> Answer:
     """Run an action and return the response to store for its Idempotency-Key. A refusal is stored, too. Server errors and a turn
-    that is still running are not, because they may be retried."""
+    that is still running are not, because they may be retried, and neither are checks that have to run first."""
     try:
         document = tx.attempt(lambda tx: action(tx, tenant_id))
     except HeadwayError as error:
-        if get_http_status(error) >= 500 or isinstance(error, TurnRunning):
+        if get_http_status(error) >= 500 or isinstance(error, TurnRunning | ChecksRequired):
             raise
         problem = to_problem(error)
         return Answer(problem.status, encode_problem(problem))

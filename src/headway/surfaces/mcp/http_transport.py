@@ -53,7 +53,7 @@ class HttpTransport:
 
         from headway.surfaces.mcp.server import build_server  # noqa: PLC0415
 
-        server = build_server(self.headway, self.resolve_scope)
+        server = build_server(self.headway, self.resolve_scope, lift_time_limit)
         return StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,3 +80,9 @@ class HttpTransport:
             )
 
         return await self.headway.database.read(resolve)
+
+
+def lift_time_limit(context: "McpContext") -> None:
+    """Let a call wait for checks, which can take longer than other requests may."""
+    assert context.request is not None
+    context.request.scope["headway.deadline"].reschedule(None)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from mcp import types
@@ -39,8 +40,11 @@ PLANNING_PROMPT = """Plan and carry out this objective: {objective}
 Skip the plan if a single step is enough."""
 
 
-def build_server(headway: Headway, resolve_scope: ScopeResolver) -> Server[Any]:
-    ledger = McpHandlers(headway, resolve_scope)
+def build_server(
+    headway: Headway, resolve_scope: ScopeResolver, before_checks: Callable[[McpContext], None] = lambda _context: None
+) -> Server[Any]:
+    """Build the server. `before_checks` is called before the checks of a todo run, which can take minutes."""
+    ledger = McpHandlers(headway, resolve_scope, before_checks)
     return Server(
         "headway",
         version=__version__,
@@ -57,8 +61,9 @@ def build_server(headway: Headway, resolve_scope: ScopeResolver) -> Server[Any]:
 
 
 class McpHandlers:
-    def __init__(self, headway: Headway, resolve_scope: ScopeResolver) -> None:
+    def __init__(self, headway: Headway, resolve_scope: ScopeResolver, before_checks: Callable[[McpContext], None]) -> None:
         self.headway = headway
+        self.before_checks = before_checks
         self.resolve_scope = resolve_scope
         self.role = headway.roles.find("index")
         self.tools = [types.Tool.model_validate(to_mcp_tool(tool)) for tool in headway.remote_tools.catalogue()]
@@ -72,8 +77,10 @@ class McpHandlers:
         except NotFound:
             raise MCPError(types.INVALID_PARAMS, f"No tool named {params.name[:80]!r}.") from None
         resolved_scope = await self.resolve(context, tool)
-        with use_execution(self.headway.execution(resolved_scope, self.role)):
-            return to_mcp_result(await call_without_run(self.headway.remote_tools, tool.name, params.arguments or {}))
+        headway, arguments, before_checks = self.headway, params.arguments or {}, partial(self.before_checks, context)
+        with use_execution(headway.execution(resolved_scope, self.role)):
+            result = await call_without_run(headway.remote_tools, tool.name, arguments, headway.checks, before_checks)
+            return to_mcp_result(result)
 
     async def list_resources(self, _context: McpContext, _params: Any) -> types.ListResourcesResult:
         descriptions = {"open": "Todos in progress or pending", "ready": "Todos that can start now"}

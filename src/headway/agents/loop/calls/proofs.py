@@ -170,7 +170,7 @@ async def ask_opinion(models: Models, rubric: str, subject: CheckSubject, *, is_
 
 
 def record_results(step: Step, reply: ChecksRan) -> None:
-    """Store the receipt. The step then goes on with the call, the writ or the answer that wanted to complete the todo."""
+    """Store the receipt. The step then continues with the call, the writ or the answer that wanted to complete the todo."""
     for call in reply.checked.calls:
         step.charge(call)
     effect = run_store.load_effects(step.tx, step.run.tenant_id, step.run.id, reply.effect.n)[reply.effect.place]

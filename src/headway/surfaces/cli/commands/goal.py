@@ -12,10 +12,12 @@ from headway.actions.inspection.goal_forks import fork_goal as fork
 from headway.ledger.goal import Decision, Goal, GoalStatus
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import to_one_line
+from headway.ledger.todo import write_checks
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli import goal_drawing as drawing
 from headway.surfaces.cli.arguments import DOLLARS, GOAL_ID, SECONDS, SUB_GOAL_ID
 from headway.surfaces.cli.changes_view import list_diff_lines
+from headway.surfaces.cli.check_options import check_options, read_checks
 from headway.surfaces.cli.context import (
     TENANT_WIDE,
     CommandGroup,
@@ -43,9 +45,11 @@ def goal() -> None:
 @click.option("--deadline", type=SECONDS, metavar="DURATION", help="Time limit, such as 90s, 15m, 6h or 2d.")
 @click.option("--repository", default="", metavar="PATH", help="A git repository in the workspace, in which its agents work.")
 @click.option("--no-wait", is_flag=True, help="Set the goal and exit.")
+@check_options
 @pass_invocation
 def add_goal(
     invocation: Invocation,
+    /,
     text: str,
     criteria: str,
     priority: int,
@@ -54,9 +58,12 @@ def add_goal(
     repository: str,
     *,
     no_wait: bool,
+    **check_fields: Any,
 ) -> None:
     """Set a goal. If no other process works on the database, this command pursues it until it ends or pauses."""
-    new_goal = NewGoal(text, criteria, priority, int((budget or 0) * NANOS_PER_DOLLAR), repository=repository)
+    checks = write_checks(read_checks(check_fields), "operator")
+    cost = int((budget or 0) * NANOS_PER_DOLLAR)
+    new_goal = NewGoal(text, criteria, priority, cost, repository=repository, checks=checks)
     settings = invocation.settings()
 
     def set_goal(tx: Transaction, tenant_id: int) -> Goal:

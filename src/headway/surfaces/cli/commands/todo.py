@@ -7,12 +7,17 @@ from typing import Any
 import click
 
 from headway.actions import claims, todos, views
+from headway.actions.proof import edits, receipts
+from headway.ledger.errors import ChecksRequired
 from headway.ledger.scope import Selection
-from headway.ledger.todo import OPEN_STATUSES, Change, Draft, Status, Todo
+from headway.ledger.todo import OPEN_STATUSES, Change, Draft, Status, Todo, write_checks
+from headway.storage.transaction import Transaction
 from headway.surfaces.cli import render
 from headway.surfaces.cli.arguments import SECONDS, STATUS, TODO_ID, TODO_ID_OR_NONE
+from headway.surfaces.cli.check_options import check_options, read_checks
 from headway.surfaces.cli.commands.transfer import export, import_todos
 from headway.surfaces.cli.context import (
+    SENDER,
     CommandGroup,
     Invocation,
     TenantDatabase,
@@ -20,6 +25,8 @@ from headway.surfaces.cli.context import (
     read_standard_input,
     require_confirmation,
 )
+
+VERIFY_LIMIT = 10_000  # todos at once
 
 
 @click.group(cls=CommandGroup)
@@ -31,6 +38,7 @@ todo.add_command(export)
 todo.add_command(import_todos)
 
 ids_argument = click.argument("ids", nargs=-1, required=True, type=TODO_ID, metavar="ID…")
+yes_flag = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 outcome_flag = click.option("--outcome", metavar="TEXT", help="What the result was.")
 
 
@@ -50,9 +58,11 @@ def lease_flags(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--status", default="pending", type=STATUS, metavar="STATUS")
 @click.option("--position", type=int, metavar="N", help="Position in the list (default: last).")
 @click.option("--turn", metavar="UUID", help="Add it to this turn's plan.")
+@check_options
 @pass_invocation
 def add(call: Invocation, /, subject: tuple[str, ...], description: str, **fields: Any) -> None:
-    """Add a todo."""
+    """Add a todo. With checks, it can only be completed when they pass."""
+    checks = write_checks(read_checks(fields), "operator")
     with call.open_ledger() as ledger:
         draft = Draft(
             subject=" ".join(subject),
@@ -65,6 +75,7 @@ def add(call: Invocation, /, subject: tuple[str, ...], description: str, **field
             status=fields["status"],
             position=fields["position"],
             depends_on=fields["depends_on"],
+            checks=checks,
         )
         answer_with_todos(call, [ledger.write(todos.add, draft)])
 
@@ -96,7 +107,10 @@ def show(invocation: Invocation, todo_id: int) -> None:
     with invocation.open_ledger() as ledger:
         item = ledger.read(todos.get, todo_id)
         lease = ledger.read(claims.find_lease, todo_id)
-    invocation.answer({"todo": item.as_json()}, partial(render.print_todo, item, lease))
+        newest = ledger.read(receipts.list_newest, "todo", todo_id, 1)
+    receipt = newest[0].as_json() if newest else None
+    document = {"todo": item.as_json(), **({"receipt": receipt} if receipt else {})}
+    invocation.answer(document, partial(render.print_todo, item, lease, receipt))
 
 
 @todo.command()
@@ -113,11 +127,52 @@ def start(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
 @todo.command("done")
 @ids_argument
 @outcome_flag
+@click.option("--override", "reason", metavar="REASON", help="Complete them without their checks. The reason is kept.")
+@yes_flag
 @lease_flags
 @pass_invocation
-def complete(call: Invocation, /, ids: tuple[int, ...], outcome: str | None, **lease: Any) -> None:
-    """Complete todos."""
-    end_each(call, ids, "completed", outcome, lease)
+def complete(
+    call: Invocation, /, ids: tuple[int, ...], outcome: str | None, reason: str | None, *, yes: bool, **lease: Any
+) -> None:
+    """Complete todos. Their checks run first; if one fails, nothing is changed."""
+    override = edits.build_override(reason, Change(status="completed"), SENDER)
+
+    def work(tx: Transaction) -> list[Todo]:
+        return [todos.end(tx, tenant_id, id_, "completed", outcome, override=override, **lease) for id_ in ids]
+
+    try:
+        with call.open_ledger() as ledger:
+            tenant_id = ledger.scope.tenant_id
+            ended = ledger.database.write(work)
+    except ChecksRequired:
+        from headway.surfaces.cli.proving import write_with_checks  # noqa: PLC0415  loads the agent libraries
+
+        ended = write_with_checks(call, tenant_id, work, yes=yes)
+    answer_with_todos(call, ended)
+
+
+@todo.command()
+@click.argument("ids", nargs=-1, type=TODO_ID, metavar="[ID…]")
+@click.option("--all", "include_open", is_flag=True, help="Without ids: include todos that are not completed.")
+@yes_flag
+@pass_invocation
+def verify(call: Invocation, /, ids: tuple[int, ...], *, include_open: bool, yes: bool) -> None:
+    """Run the checks of todos again: of these, or of all completed ones. Exits with 4 if one no longer passes."""
+    if ids and include_open:
+        raise click.UsageError("Give ids or --all, not both.")
+    with call.open_ledger() as ledger:
+        tenant_id = ledger.scope.tenant_id
+        if not ids:
+            found = ledger.read(receipts.list_checked_todos, VERIFY_LIMIT, ledger.conversation_id, include_open=include_open)
+            ids = tuple(sorted(found))
+        for todo_id in ids:
+            ledger.read(receipts.get_checked, todo_id)
+    if not ids:
+        call.answer({"results": []}, lambda: click.echo("no completed todos have checks"))
+        return
+    from headway.surfaces.cli.verifying import verify_todos  # noqa: PLC0415  loads the agent libraries
+
+    verify_todos(call, tenant_id, ids, yes=yes)
 
 
 @todo.command()
@@ -127,7 +182,11 @@ def complete(call: Invocation, /, ids: tuple[int, ...], outcome: str | None, **l
 @pass_invocation
 def cancel(call: Invocation, /, ids: tuple[int, ...], outcome: str | None, **lease: Any) -> None:
     """Cancel todos. They stay in the ledger."""
-    end_each(call, ids, "canceled", outcome, lease)
+    with call.open_ledger() as ledger:
+        ended = apply_in_transaction(
+            ledger, lambda tx, id_: todos.end(tx, ledger.scope.tenant_id, id_, "canceled", outcome, **lease), ids
+        )
+    answer_with_todos(call, ended)
 
 
 @todo.command()
@@ -155,10 +214,15 @@ def reopen(call: Invocation, /, ids: tuple[int, ...], **lease: Any) -> None:
     help='Wait for this todo instead (repeatable); "" clears them.',
 )
 @outcome_flag
+@check_options
+@click.option("--no-checks", is_flag=True, help="Remove all checks.")
 @lease_flags
 @pass_invocation
-def edit(call: Invocation, /, todo_id: int, lease_token: str | None, *, force: bool, **fields: Any) -> None:
-    """Change the fields of a todo."""
+def edit(call: Invocation, /, todo_id: int, lease_token: str | None, *, no_checks: bool, force: bool, **fields: Any) -> None:
+    """Change the fields of a todo. Checks that are given replace all that it has."""
+    checks = read_checks(fields)
+    if no_checks and checks:
+        raise click.UsageError("Give checks or --no-checks, not both.")
     changes = {name: value for name, value in fields.items() if value not in (None, ())}
     if changes.get("description") == "-":
         changes["description"] = read_standard_input()
@@ -166,16 +230,26 @@ def edit(call: Invocation, /, todo_id: int, lease_token: str | None, *, force: b
         changes["agent_type"] = None
     if "depends_on" in changes:
         changes["depends_on"] = tuple(dependency for dependency in changes["depends_on"] if dependency)
-    if not changes:
+    if not changes and not checks and not no_checks:
         raise click.UsageError(
             "Nothing to change. Give at least one of --subject, --description, --criteria, --position, --after, …"
         )
-    change_each(call, (todo_id,), Change(**changes), {"lease_token": lease_token, "force": force})
+    change = Change(**changes)
+
+    def work(tx: Transaction) -> Todo:
+        edited = change
+        if checks or no_checks:
+            edited = edits.set_checks(tx, tenant_id, todo_id, change, checks, "operator")
+        return todos.change(tx, tenant_id, todo_id, edited, lease_token, force=force)
+
+    with call.open_ledger() as ledger:
+        tenant_id = ledger.scope.tenant_id
+        answer_with_todos(call, [ledger.database.write(work)])
 
 
 @todo.command()
 @ids_argument
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@yes_flag
 @lease_flags
 @pass_invocation
 def rm(call: Invocation, /, ids: tuple[int, ...], *, yes: bool, **lease: Any) -> None:
@@ -233,14 +307,6 @@ def change_each(invocation: Invocation, ids: tuple[int, ...], change: Change, le
     with invocation.open_ledger() as ledger:
         changed = apply_in_transaction(ledger, lambda tx, id_: todos.change(tx, ledger.scope.tenant_id, id_, change, **lease), ids)
     answer_with_todos(invocation, changed)
-
-
-def end_each(invocation: Invocation, ids: tuple[int, ...], status: Any, outcome: str | None, lease: dict[str, Any]) -> None:
-    with invocation.open_ledger() as ledger:
-        ended = apply_in_transaction(
-            ledger, lambda tx, id_: todos.end(tx, ledger.scope.tenant_id, id_, status, outcome, **lease), ids
-        )
-    answer_with_todos(invocation, ended)
 
 
 def apply_in_transaction(ledger: TenantDatabase, step: Callable[..., Todo], ids: tuple[int, ...]) -> list[Todo]:

@@ -55,7 +55,7 @@ def import_todos(invocation: Invocation, file: str, form: str | None) -> None:
     with invocation.open_ledger() as ledger:
         from_markdown = choose_format(file, form) == "md"
         read = import_export.import_markdown if from_markdown else import_export.import_json
-        imported = ledger.write(lambda tx, _tenant_id: read(tx, ledger.scope, document))
+        imported = ledger.write(lambda tx, _tenant_id: read(tx, ledger.scope, document, "operator"))
     answer: dict[str, Any] = {"todos": [todo.as_json() for todo in imported.added], "known": imported.known}
     invocation.answer(answer, partial(print_import, imported))
     if from_markdown and (skipped := checklist.count_skipped_lines(document)):

@@ -9,14 +9,15 @@ from starlette.responses import Response
 
 from headway.agents import writs
 from headway.agents.permission import call_without_run, find_refusal, find_writ_refusal
-from headway.agents.tools.execution import Execution, resolve_scope, use_execution
+from headway.agents.tools.execution import Execution, build_agent_rights, resolve_scope, use_execution
 from headway.agents.tools.toolbox import Result, call_in_transaction, to_result
 from headway.agents.writs import AgentAccess
 from headway.ledger import text
+from headway.ledger.errors import ChecksRequired
 from headway.ledger.scope import Scope
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
-from headway.surfaces.http.request_context import RequestContext, to_json_response
+from headway.surfaces.http.request_context import AgentCaller, RequestContext, to_json_response
 from headway.surfaces.http.schemas import agents
 
 routes = APIRouter(prefix="/v1", tags=["tools"])
@@ -53,19 +54,27 @@ async def call_tool(request: Request) -> Response:
 
     if tool.in_transaction is None and "idempotency-key" not in request.headers:
         with use_execution(await call.read(build_execution)):  # file access is slow and must not block the writer
-            return to_json_response((await call_without_run(call.headway.remote_tools, tool.name, body.arguments)).as_json())
+            headway = call.headway
+            result = await call_without_run(headway.remote_tools, tool.name, body.arguments, headway.checks)
+            return to_json_response(result.as_json())
+    agent = AgentCaller(body.agent_id, role, {})
     outside: list[Result] = []  # results of file access, kept so that a repeated transaction does not repeat it
 
     def act(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         execution = build_execution(tx, tenant_id)
         if refusal := find_refusal(tx, tool, body.arguments, execution):
             return to_result(tool.refuse(refusal)).as_json()
-        result = outside[0] if outside else call_in_transaction(tool, body.arguments, execution, tx)
+        try:
+            result = outside[0] if outside else call_in_transaction(tool, body.arguments, execution, tx)
+        except ChecksRequired as required:
+            if required.todo_id not in agent.refusals:
+                raise
+            return to_result(tool.refuse(agent.refusals[required.todo_id])).as_json()
         if tool.in_transaction is None:
             outside[:] = [result]
         return result.as_json()
 
-    return await call.post(act, 200)
+    return await call.post(act, 200, agent)
 
 
 @routes.post(
@@ -77,11 +86,16 @@ async def run_writs(request: Request) -> Response:
     call = RequestContext(request)
     body = await call.body(WRIT_TEXT)
     role = await call.known(call.headway.roles.find, body.role)
+    agent = AgentCaller(body.agent_id, role, {})
 
     def run(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         resolved_scope = resolve_scope(tx, Scope(tenant_id, body.conversation_id, None, body.agent_id))
         execution = call.headway.execution(resolved_scope, role)
-        access = AgentAccess(find_refusal=lambda writ: find_writ_refusal(tx, writ.word, writ.rest, execution))
+        access = AgentAccess(
+            find_refusal=lambda writ: find_writ_refusal(tx, writ.word, writ.rest, execution),
+            refusals=agent.refusals,
+            rights=build_agent_rights(tx, execution),
+        )
         return writs.run_text(tx, resolved_scope.scope, role, text.check_text(body.text, "text"), access)._asdict()
 
-    return await call.post(run, 200)
+    return await call.post(run, 200, agent)

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions import goal_views, goals, runs
+from headway.actions.proof import receipts
 from headway.ledger.goal import Goal
 from headway.ledger.run import Limits
 from headway.ledger.text import MAX_INTEGER
@@ -16,6 +17,7 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import Action, RequestContext, to_json_response
 from headway.surfaces.http.schemas import goals as shapes
+from headway.surfaces.http.schemas.checks import ManyReceipts
 
 routes = APIRouter(prefix="/v1", tags=["goals"])
 
@@ -32,10 +34,10 @@ MAX_GOAL_RUNS = 500
 )
 async def set_goal(request: Request) -> Response:
     call = RequestContext(request)
-    new_goal = (await call.body(GOAL)).new_goal()
-    settings = call.headway.settings
+    body, settings = await call.body(GOAL), call.headway.settings
 
     def add(tx: Transaction, tenant_id: int) -> Goal:
+        new_goal = body.new_goal(call.get_author(tx) if body.checks else "person")
         if not new_goal.repository:
             return goals.add(tx, tenant_id, new_goal, settings.limits)
         from headway.agents.repositories.places import check_repository  # noqa: PLC0415  few goals name a repository
@@ -73,6 +75,22 @@ async def get_journal(request: Request) -> Response:
     before = query.before or MAX_INTEGER
     entries = await call.read(lambda tx, tenant_id: goal_views.list_entries(tx, tenant_id, goal_id, query.limit, before))
     return to_json_response({"entries": [entry.as_json() for entry in entries]})
+
+
+@routes.get(
+    "/goals/{goal_id}/receipts",
+    summary="List what the checks of a goal found at its end, newest first",
+    **document_route({200: ManyReceipts}, also=(404,), **GOAL_PATH),
+)
+async def list_receipts(request: Request) -> Response:
+    call = RequestContext(request)
+    goal_id = await call.parse_path_id("goal_id")
+
+    def view(tx: Transaction, tenant_id: int) -> list[dict[str, Any]]:
+        goals.get(tx, tenant_id, goal_id)
+        return [receipt.as_json() for receipt in receipts.list_newest(tx, tenant_id, "goal", goal_id)]
+
+    return to_json_response({"receipts": await call.read(view)})
 
 
 @routes.get(

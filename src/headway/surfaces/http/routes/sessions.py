@@ -18,7 +18,7 @@ from headway.ledger.text import NAME_LIMIT
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.problems import to_validation_problem
 from headway.surfaces.http.request_context import SESSION_COOKIE, RequestContext, check_same_site, read_body
-from headway.surfaces.http.schemas.todos import StrictModel
+from headway.surfaces.http.schemas.strict_model import StrictModel
 from headway.surfaces.web.page_routes import build_shell_response
 
 routes = APIRouter(include_in_schema=False)

@@ -1,5 +1,7 @@
 """/v1/todos"""
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter
@@ -9,13 +11,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions import claims, todos, views
-from headway.ledger.errors import HeadwayError
+from headway.actions.proof import edits, receipts
+from headway.actions.todos import NO_OVERRIDE
+from headway.ledger.check import Author
+from headway.ledger.errors import CheckFailed, ChecksRequired, HeadwayError, StorageError, Unauthorized
 from headway.ledger.todo import Todo
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import to_validation_problem
 from headway.surfaces.http.request_context import RequestContext, to_json_response
 from headway.surfaces.http.schemas import todos as todo_schemas
+from headway.surfaces.http.schemas.checks import ManyReceipts, OneReceipt, list_checks
 
 routes = APIRouter(prefix="/v1/todos", tags=["todos"])
 
@@ -52,10 +58,20 @@ async def create(request: Request) -> Response:
     call = RequestContext(request)
     body = await call.body(todo_schemas.CREATION)
     if isinstance(body, todo_schemas.NewTodos):
-        drafts = [todo.draft() for todo in body.todos]
-        return await call.post(lambda tx, tenant_id: {"todos": to_json_list(todos.add_many(tx, tenant_id, drafts))})
-    draft = body.draft()
-    return await call.post(lambda tx, tenant_id: {"todo": todos.add(tx, tenant_id, draft).as_json()})
+        rows = body.todos
+
+        def add_all(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+            drafts = [row.draft(find_author(call, tx, row)) for row in rows]
+            return {"todos": to_json_list(todos.add_many(tx, tenant_id, drafts))}
+
+        return await call.post(add_all)
+    return await call.post(
+        lambda tx, tenant_id: {"todo": todos.add(tx, tenant_id, body.draft(find_author(call, tx, body))).as_json()}
+    )
+
+
+def find_author(call: RequestContext, tx: Transaction, body: todo_schemas.NewTodo | todo_schemas.TodoFields) -> Author:
+    return call.get_author(tx) if body.checks else "person"
 
 
 @routes.get(
@@ -80,24 +96,62 @@ async def change_many(request: Request) -> Response:
     body = await call.body(todo_schemas.CHANGES)
     rows = body.todos if isinstance(body, todo_schemas.Rows) else body
 
-    def change_all(tx: Transaction, tenant_id: int) -> list[dict[str, Any]]:
-        todos.check_positioned(sum("position" in (row.model_extra or ()) for row in rows))
-        return [change_row(tx, tenant_id, row) for row in rows]
-
-    results = await call.write(change_all)
+    await call.known(todos.check_positioned, sum("position" in (row.model_extra or ()) for row in rows))
+    results: list[dict[str, Any]] = []
+    while len(results) < len(rows):
+        results += await call.write(partial(change_rows, call, rows[len(results) :]))
+        if len(results) < len(rows):  # the next row completes a todo that has checks
+            results.append(await complete_row(call, rows[len(results)]))
     ok_count = sum(result["ok"] for result in results)
     return to_json_response({"ok": ok_count, "errors": len(results) - ok_count, "results": results})
 
 
-def change_row(tx: Transaction, tenant_id: int, loose_row: todo_schemas.LooseRow) -> dict[str, Any]:
+def change_rows(
+    call: RequestContext, rows: Sequence[todo_schemas.LooseRow], tx: Transaction, tenant_id: int
+) -> list[dict[str, Any]]:
+    """Change todos, each independently, up to the first whose checks have to run."""
+    results = []
+    for row in rows:
+        try:
+            results.append(change_row(call, tx, tenant_id, row))
+        except ChecksRequired:
+            break
+    return results
+
+
+async def complete_row(call: RequestContext, row: todo_schemas.LooseRow) -> dict[str, Any]:
+    try:
+        return await call.write(lambda tx, tenant_id: change_row(call, tx, tenant_id, row))
+    except (StorageError, Unauthorized):
+        raise
+    except HeadwayError as error:  # its checks may not run
+        return {"id": row.id, "ok": False, "error": str(error)}
+
+
+def change_row(call: RequestContext, tx: Transaction, tenant_id: int, loose_row: todo_schemas.LooseRow) -> dict[str, Any]:
     try:
         row = todo_schemas.TodoChangeRow.model_validate_json(loose_row.model_dump_json())
-        todo = tx.attempt(lambda tx: todos.change(tx, tenant_id, row.id, row.change(), row.lease_token, force=row.force))
+        todo = tx.attempt(lambda tx: apply_fields(call, tx, tenant_id, row.id, row))
+    except ChecksRequired:
+        raise
     except ValidationError as error:
         return {"id": loose_row.id, "ok": False, "error": to_validation_problem(error).detail}
+    except CheckFailed as error:
+        return {"id": loose_row.id, "ok": False, "error": str(error), "failures": error.failures}
     except HeadwayError as error:
         return {"id": loose_row.id, "ok": False, "error": str(error)}
     return {"id": loose_row.id, "ok": True, "todo": todo.as_json()}
+
+
+def apply_fields(call: RequestContext, tx: Transaction, tenant_id: int, todo_id: int, fields: todo_schemas.TodoFields) -> Todo:
+    changes = fields.change()
+    if fields.checks is not None:
+        checks = list_checks(fields.checks)
+        changes = edits.set_checks(tx, tenant_id, todo_id, changes, checks, call.get_author(tx))
+    override = NO_OVERRIDE
+    if fields.override is not None:
+        override = edits.build_override(fields.override, changes, call.describe_caller(tx))
+    return todos.change(tx, tenant_id, todo_id, changes, fields.lease_token, force=fields.force, override=override)
 
 
 @routes.get(
@@ -147,10 +201,36 @@ async def change(request: Request) -> Response:
     call = RequestContext(request)
     todo_id = await call.parse_path_id("todo_id")
     fields = await call.body(FIELDS)
-    todo = await call.write(
-        lambda tx, tenant_id: todos.change(tx, tenant_id, todo_id, fields.change(), fields.lease_token, force=fields.force)
-    )
+    todo = await call.write(lambda tx, tenant_id: apply_fields(call, tx, tenant_id, todo_id, fields))
     return to_json_response({"todo": todo.as_json()})
+
+
+@routes.get(
+    "/{todo_id:todo_id}/receipts",
+    summary="List what the checks of a todo found, newest first",
+    **document_route({200: ManyReceipts}, also=(404,), path={"todo_id": int}),
+)
+async def list_receipts(request: Request) -> Response:
+    call = RequestContext(request)
+    todo_id = await call.parse_path_id("todo_id")
+
+    def view(tx: Transaction, tenant_id: int) -> list[dict[str, Any]]:
+        todos.get(tx, tenant_id, todo_id)
+        return [receipt.as_json() for receipt in receipts.list_newest(tx, tenant_id, "todo", todo_id)]
+
+    return to_json_response({"receipts": await call.read(view)})
+
+
+@routes.post(
+    "/{todo_id:todo_id}/verify",
+    summary="Run the checks of a todo again",
+    **document_route({200: OneReceipt}, also=(404, 409), path={"todo_id": int}, idempotent=True),
+)
+async def verify(request: Request) -> Response:
+    """A completed todo whose checks do not pass is `broken`. The response waits for the checks, which can take minutes."""
+    call = RequestContext(request)
+    todo_id = await call.parse_path_id("todo_id")
+    return await call.post(lambda tx, tenant_id: {"receipt": receipts.verify(tx, tenant_id, todo_id).as_json()}, 200)
 
 
 @routes.delete(

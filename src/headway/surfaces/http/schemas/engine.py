@@ -8,7 +8,8 @@ from headway.actions.goals import DEFAULT_PRIORITY
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_LIMIT
 from headway.surfaces.http.schemas.agents import ChangesShape
 from headway.surfaces.http.schemas.goals import GoalDescription, GoalText, Priority
-from headway.surfaces.http.schemas.todos import CursorQuery, Id, ListId, Name, StrictModel
+from headway.surfaces.http.schemas.strict_model import StrictModel
+from headway.surfaces.http.schemas.todos import CursorQuery, Id, ListId, Name
 
 JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]
 

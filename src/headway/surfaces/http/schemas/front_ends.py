@@ -8,7 +8,8 @@ from pydantic import AfterValidator, ConfigDict, Field
 from headway.ledger.attachment import Attachment, build_attachment, decode_base64
 from headway.ledger.errors import BadAttachment, Invalid
 from headway.ledger.text import NAME_LIMIT
-from headway.surfaces.http.schemas.todos import Name, NullIsAbsent
+from headway.surfaces.http.schemas.strict_model import NullIsAbsent
+from headway.surfaces.http.schemas.todos import Name
 
 Mode = Literal["plan", "queue"]
 FILE_PARTS = ("file", "binary", "image", "audio", "video", "document")

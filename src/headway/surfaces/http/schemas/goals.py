@@ -5,11 +5,15 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from headway.actions.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PRIORITY, REPOSITORY_LIMIT, NewGoal
+from headway.ledger.check import Author
 from headway.ledger.goal import Decision, Divergence, GoalSource, GoalStatus, SubGoalMode, SubGoalStatus
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
+from headway.ledger.todo import write_checks
 from headway.surfaces.http.schemas.agents import ChangesShape, WaitShape
-from headway.surfaces.http.schemas.todos import CursorQuery, Id, PageQuery, QueryModel, StrictModel, to_whole_number
+from headway.surfaces.http.schemas.checks import NewChecks, ProofShape, list_checks
+from headway.surfaces.http.schemas.strict_model import StrictModel, to_whole_number
+from headway.surfaces.http.schemas.todos import CursorQuery, Id, PageQuery, QueryModel
 
 LATEST_DEADLINE_S = 253_402_300_799  # the end of the year 9999
 
@@ -43,10 +47,13 @@ class GoalToSet(StrictModel):
             json_schema_extra={"pattern": TEXT_PATTERN},
         ),
     ] = ""
+    checks: Annotated[NewChecks, Field(description="What must hold at its end")] = []
 
-    def new_goal(self) -> NewGoal:
+    def new_goal(self, by: Author) -> NewGoal:
         budget = int((self.budget_usd or 0) * NANOS_PER_DOLLAR)
-        return NewGoal(self.description, self.success_criteria, self.priority, budget, (self.deadline or 0) * 1000, self.repository)
+        checks = write_checks(list_checks(self.checks), by)
+        deadline_at = (self.deadline or 0) * 1000
+        return NewGoal(self.description, self.success_criteria, self.priority, budget, deadline_at, self.repository, checks)
 
 
 class NewDecision(StrictModel):
@@ -85,7 +92,7 @@ class GoalOrigin(BaseModel):
     at: Annotated[int, Field(description="The last journal entry that was copied")]
 
 
-class GoalSummary(BaseModel):
+class GoalSummary(ProofShape):
     id: int
     source: GoalSource
     description: str
@@ -110,7 +117,7 @@ class GoalSummary(BaseModel):
     ended_at: Annotated[int, Field(description="Epoch seconds; 0: not yet")]
 
 
-class SubGoalShape(BaseModel):
+class SubGoalShape(ProofShape):
     id: int
     description: str
     expected_outcome: str

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from headway.ledger.text import SUBJECT_LIMIT, TEXT_PATTERN
-from headway.surfaces.http.schemas.todos import StrictModel
+from headway.surfaces.http.schemas.strict_model import StrictModel
 
 
 class NewHalt(StrictModel):

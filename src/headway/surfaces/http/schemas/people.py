@@ -8,7 +8,8 @@ from headway.actions.people.approvals import REASON_LIMIT
 from headway.actions.people.questions import ANSWER_LIMIT
 from headway.ledger.permission import ApprovalState, Decision, QuestionState
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
-from headway.surfaces.http.schemas.todos import CursorQuery, StrictModel
+from headway.surfaces.http.schemas.strict_model import StrictModel
+from headway.surfaces.http.schemas.todos import CursorQuery
 
 
 class ApprovalsQuery(CursorQuery):

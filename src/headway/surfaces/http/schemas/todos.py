@@ -1,22 +1,19 @@
-"""Schemas of todos and conversations, and the base classes of all schemas."""
+"""Schemas of todos and conversations."""
 
-from typing import Annotated, Any, Literal, Optional
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, RootModel, Tag, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, RootModel, Tag, TypeAdapter
 from pydantic.config import JsonDict
-from pydantic.fields import FieldInfo
 
 from headway.actions.claims import DEFAULT_LEASE_S, MAX_LEASE_S
 from headway.actions.todos import BATCH_LIMIT, DEPENDENCY_LIMIT, POSITIONED_LIMIT
 from headway.actions.views import PAGE_LIMIT
+from headway.ledger.check import Author
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, NAME_PATTERN, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
-from headway.ledger.todo import DEFAULT_AGENT, LATEST_SECOND, POSITION_LIMIT, UNSET, Change, Draft, parse_status
-
-
-def to_whole_number(number: Any) -> Any:
-    """Convert 3.0 to 3. JSON does not distinguish integers from floats."""
-    return int(number) if isinstance(number, float) and number.is_integer() else number
+from headway.ledger.todo import DEFAULT_AGENT, LATEST_SECOND, POSITION_LIMIT, UNSET, Change, Draft, parse_status, write_checks
+from headway.surfaces.http.schemas.checks import CheckFailure, NewChecks, ProofShape, list_checks
+from headway.surfaces.http.schemas.strict_model import StrictModel, to_whole_number
 
 
 def milliseconds(seconds: float) -> int:
@@ -40,38 +37,6 @@ CompletedAt = Annotated[
 Dependencies = Annotated[tuple[Id, ...], Field(max_length=DEPENDENCY_LIMIT)]
 
 
-class NullIsAbsent(BaseModel):
-    """A body in which null for an optional field means that the field is absent. The OpenAPI document shows such fields as
-    nullable.
-
-    The fields themselves are made nullable. A validator in front of the model would turn JSON arrays into Python lists, which
-    strict types do not accept as tuples. A field whose default is null already defines what null means.
-    """
-
-    @classmethod
-    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        super().__pydantic_init_subclass__(**kwargs)
-        for name in cls.__annotations__:
-            field = cls.model_fields.get(name)
-            if field and not field.is_required() and field.default is not None:
-                make_nullable(field)
-        cls.model_rebuild(force=True)
-
-
-def make_nullable(field: FieldInfo) -> None:
-    """Make a field accept null. Its constraints move inside, so that they apply to the other values only."""
-    annotation = (field.annotation, *field.metadata, Field(json_schema_extra=field.json_schema_extra))
-    field.annotation = Optional[Annotated[annotation]]  # type: ignore[assignment]  # noqa: UP045  the type is built at run time
-    field.metadata = [AfterValidator(lambda value: field.get_default() if value is None else value)]
-    field.json_schema_extra = None
-
-
-class StrictModel(NullIsAbsent):
-    """A body with strict types and no unknown fields."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
 class NewTodo(StrictModel):
     subject: Subject
     description: Text = ""
@@ -84,8 +49,9 @@ class NewTodo(StrictModel):
     position: Position | None = None
     depends_on: Dependencies = ()
     completed_at: CompletedAt | None = None
+    checks: NewChecks = []
 
-    def draft(self) -> Draft:
+    def draft(self, by: Author) -> Draft:
         return Draft(
             subject=self.subject,
             description=self.description,
@@ -98,6 +64,7 @@ class NewTodo(StrictModel):
             position=self.position,
             depends_on=self.depends_on,
             completed_at=None if self.completed_at is None else milliseconds(self.completed_at),
+            checks=write_checks(list_checks(self.checks), by) if self.checks else "",
         )
 
 
@@ -121,12 +88,16 @@ class TodoFields(StrictModel):
     outcome: Text | None = None
     depends_on: Dependencies | None = None
     completed_at: CompletedAt | None = None
+    checks: Annotated[NewChecks | None, Field(description="The whole new list. Checks of a higher rank must stay")] = None
+    override: Annotated[
+        Subject | None, Field(description="Why the todo is completed without its checks. Only with the status completed")
+    ] = None
     lease_token: Name | None = None
     force: bool = False
 
     def change(self) -> Change:
-        """Return the requested change. Null clears agent_type and outcome, and is ignored for the other fields."""
-        fields = {name: getattr(self, name) for name in Change._fields if name in self.model_fields_set}
+        """Return the requested change, without the checks. Null clears agent_type and outcome, and is ignored for other fields."""
+        fields = {name: getattr(self, name) for name in Change._fields if name in self.model_fields_set - {"checks"}}
         clearable = ("agent_type", "outcome")
         changes = {name: value for name, value in fields.items() if value is not None or name in clearable}
         if "status" in changes:
@@ -249,7 +220,7 @@ class StreamQuery(QueryModel):
 # Answers. Handlers render them by hand, for speed; these models document them.
 
 
-class TodoShape(BaseModel):
+class TodoShape(ProofShape):
     id: int
     conversation_id: int
     turn_id: str | None
@@ -289,6 +260,7 @@ class RowResult(BaseModel):
     ok: bool
     todo: TodoShape | None = None
     error: str | None = None
+    failures: Annotated[list[CheckFailure] | None, Field(description="The checks that failed, if it was refused for them")] = None
 
 
 class BatchResult(BaseModel):
@@ -350,6 +322,7 @@ class ProblemShape(BaseModel):
     status: int
     detail: str
     code: str
+    failures: Annotated[list[CheckFailure] | None, Field(description="With the code check_failed: the checks that failed")] = None
 
 
 # A union is resolved by its tag before validation, so that errors refer to the variant that the caller meant.

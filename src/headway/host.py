@@ -1,0 +1,116 @@
+"""What every process of Headway has, with agents or without: the database, the live feed, the tools and the policy."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headway.actions import idempotency, jobs
+from headway.agents.checks.runner import CheckRunner
+from headway.agents.instructions import role_files
+from headway.agents.instructions.roles import REMOTE_FAMILIES, Role, Roles
+from headway.agents.instructions.skills import SkillFolders
+from headway.agents.mcp.config import FILE_NAME as MCP_FILE_NAME
+from headway.agents.mcp.config import READY_TIMEOUT_S, load_servers
+from headway.agents.permission import Permission
+from headway.agents.policy_file import PolicyFile
+from headway.agents.tools import catalogue
+from headway.agents.tools.builtin import ExternalAccess
+from headway.agents.tools.execution import Execution, ResolvedScope
+from headway.feed import Feed
+from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
+from headway.settings import Settings, build_redactor, get_environment
+from headway.storage.database import Database
+from headway.storage.direct import is_sqlite
+from headway.storage.retry import repeat_forever
+
+if TYPE_CHECKING:
+    from headway.agents.mcp.tools import McpServers
+
+HOUSEKEEPING_INTERVAL_S = 3600
+
+
+class Host:
+    """The parts that need no model. Must be started on an event loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        tools: Iterable[Callable[..., Any]] = (),
+        mcp: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.mcp_configs = load_servers(Path(settings.home, MCP_FILE_NAME), get_environment(), mcp)
+        self.redact = build_redactor(settings, *(secret for config in self.mcp_configs for secret in config.secrets))
+        has_announcements = not is_sqlite(settings.database_url)
+        access = ExternalAccess(settings.http_allow, settings.commands, settings.sandbox)
+        self.toolbox = catalogue.build_toolbox(access, Path(settings.home, "tools"), tools)
+        self.checks = CheckRunner(access, self.toolbox)
+        self.policy = PolicyFile(os.path.join(settings.home, POLICY_FILE_NAME))
+        self.permission = Permission(self.policy, self.toolbox, settings.get_workspace)
+        self.remote_tools = self.toolbox.only(REMOTE_FAMILIES)
+        self.skills = SkillFolders(settings.home)
+        self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
+        self.database = Database(settings.database_url, on_commit=self._on_commit)
+        self.feed = Feed(self.database, has_announcements=has_announcements)
+        self.housekeeping: asyncio.Task[None] | None = None
+        self.announcements = None
+        if has_announcements:
+            from headway.storage.announcements import AnnouncementListener  # noqa: PLC0415  SQLite users never load psycopg
+
+            self.announcements = AnnouncementListener(settings.database_url, self._on_announcement)
+
+    def start(self) -> None:
+        """Start to follow the event log and to delete old rows. `start_agents` starts the engine."""
+        self.feed.start()
+        self.housekeeping = asyncio.create_task(repeat_forever(self._clean_up, "housekeeping"))
+
+    def execution(self, resolved: ResolvedScope, role: Role) -> Execution:
+        """Build the context for tools that are called in this scope."""
+        scope, folder = resolved.scope, self.settings.task_folder
+        workspace, skills = self.settings.get_workspace(scope.tenant_id), self.skills.find(scope.tenant_id)
+        execution = Execution(self.database, folder, scope, role, resolved.conversation_uuid, workspace)
+        return execution._replace(sandbox=self.settings.sandbox, policy=self.policy, redact=self.redact, skills=skills)
+
+    def close(self) -> None:
+        """Close the database. Call `stop_agents` first."""
+        self.feed.close()
+        if self.housekeeping:
+            self.housekeeping.cancel()
+        if self.announcements:
+            self.announcements.close()
+        self.database.close()
+
+    @cached_property
+    def mcp(self) -> "McpServers":
+        from headway.agents.mcp.tools import McpServers  # noqa: PLC0415
+
+        return McpServers(self.mcp_configs, self.toolbox, self.redact)
+
+    async def prepare_tools(self, role: Role, timeout_s: float | None = READY_TIMEOUT_S, only: str | None = None) -> None:
+        """Start the MCP servers that the role may use, or only one of them, so that the toolbox has their tools."""
+        if self.mcp_configs:
+            await self.mcp.prepare(role, timeout_s, only)
+
+    def list_mcp_servers(self) -> list[dict[str, str]]:
+        """List the MCP servers with their status: ready, starting, down or not_started."""
+        return self.mcp.list_statuses() if self.mcp_configs else []
+
+    async def stop_tools(self) -> None:
+        """Stop the MCP servers that this process has started."""
+        if "mcp" in vars(self):
+            await self.mcp.stop()
+
+    async def _clean_up(self) -> None:
+        await self.database.write(idempotency.delete_expired)
+        while await self.database.write(jobs.delete_old):
+            pass
+        await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
+
+    def _on_commit(self, tenants: frozenset[int]) -> None:
+        self.feed.notify_commit(tenants)
+
+    def _on_announcement(self, tenants: frozenset[int]) -> None:
+        self.feed.notify_commit(tenants)

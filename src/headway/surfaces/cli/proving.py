@@ -1,0 +1,93 @@
+"""Runs checks for `headway todo done` and `headway todo verify`. Loads the agents package, so it is imported only for checks."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+import click
+
+from headway.agents.checks.completion import Prover
+from headway.agents.checks.runner import PERSONAL_JUDGEMENT
+from headway.agents.instructions.roles import SUPERVISOR
+from headway.agents.tools.execution import ResolvedScope
+from headway.assembly import Headway
+from headway.ledger.check import Check
+from headway.ledger.errors import CheckFailed, Conflict, Invalid
+from headway.ledger.scope import Scope
+from headway.ledger.text import to_lines, to_one_line
+from headway.storage.transaction import Work
+from headway.surfaces.cli.commands.tools import run_headway
+from headway.surfaces.cli.context import SENDER, Invocation
+from headway.surfaces.cli.trust_question import is_person_present
+
+T = TypeVar("T")
+
+SILENT_S = 1.0  # checks that take longer are announced
+
+
+def write_with_checks(invocation: Invocation, tenant_id: int, work: Work[T], *, yes: bool) -> T:
+    """Run work that completes todos, after the checks of these. Prints what failed."""
+
+    async def prove(headway: Headway) -> T:
+        return await announce_if_slow(build_prover(headway, tenant_id, yes=yes).write(headway.database.write, work))
+
+    try:
+        return run_headway(invocation, prove)
+    except CheckFailed as error:
+        print_failures(error.failures)
+        raise Conflict(str(error).partition(" Check failed:")[0]) from None
+
+
+def run_prover(invocation: Invocation, tenant_id: int, work: Callable[[Prover], Awaitable[T]], *, yes: bool) -> T:
+    return run_headway(invocation, lambda headway: announce_if_slow(work(build_prover(headway, tenant_id, yes=yes))))
+
+
+def build_prover(headway: Headway, tenant_id: int, *, yes: bool) -> Prover:
+    """Return what runs checks for the person at the terminal, who is asked before a command runs outside a sandbox."""
+    execution = headway.execution(ResolvedScope(Scope(tenant_id), None), headway.roles.find(SUPERVISOR))
+
+    def ask(checks: Sequence[Check]) -> bool:
+        return yes or confirm_commands(checks)
+
+    return Prover(headway.checks, execution, SENDER, PERSONAL_JUDGEMENT, may_leave_sandbox=ask)
+
+
+def confirm_commands(checks: Sequence[Check]) -> bool:
+    """Show the commands and ask whether they may run without a sandbox. Raises Invalid if there is no terminal to ask on."""
+    commands = [to_one_line(check["run"]) for check in checks if check["kind"] == "command"]
+    if not is_person_present():
+        raise Invalid(f"There is no sandbox here, so these commands need --yes: {'; '.join(commands)}. Nothing was changed.")
+    click.echo("There is no sandbox here. These commands would run with all your rights:", err=True)
+    for command in commands:
+        click.echo(f"  {command}", err=True)
+    try:
+        agreed = click.confirm("Run them?", err=True)
+    except click.Abort:
+        click.echo(err=True)  # the cursor is still on the line of the question
+        raise
+    if not agreed:
+        click.echo("Nothing was changed.", err=True)
+        raise click.exceptions.Exit(1)
+    return True
+
+
+async def announce_if_slow(work: Awaitable[T]) -> T:
+    """Say on standard error that checks are running, if they take longer than a moment."""
+
+    async def announce() -> None:
+        await asyncio.sleep(SILENT_S)
+        click.echo("running checks …", err=True)
+
+    announcement = asyncio.create_task(announce())
+    try:
+        return await work
+    finally:
+        announcement.cancel()
+
+
+def print_failures(failures: Sequence[object]) -> None:
+    for failure in failures:
+        assert isinstance(failure, dict)
+        click.echo(f"✗ {to_one_line(failure['check'])}", err=True)
+        for line in to_lines(failure["detail"]):
+            click.echo(f"    {line}", err=True)

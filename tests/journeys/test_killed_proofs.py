@@ -1,0 +1,132 @@
+"""A turn, its sub-agent and a goal whose work has checks are killed with SIGKILL at every possible point: before the checks start,
+while a command runs in the sandbox, before the receipt is stored and before the work is completed. Each time nothing is done
+without a passing receipt, and there is one receipt for each time that the checks were needed."""
+
+import json
+import os
+import signal
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from tests.journeys import proof_scenario
+from tests.journeys.forked_process import ForkServer, ProcessPlan
+from tests.journeys.snapshot import Snapshot
+from tests.model_server import ModelServer
+from tests.proofs import Proof
+from tests.surfaces.server_harness import wait_until
+
+STRIDE = 120  # a normal run tries one point in this many: all of them take minutes
+ORDINARY = 41
+TORTURE = [pytest.mark.torture]
+FEWEST = 100  # statements
+pytestmark = pytest.mark.proof
+SHARES = [pytest.param(one, marks=[] if one == ORDINARY else TORTURE) for one in range(1, STRIDE + 1)]
+
+
+def load_left(plan: ProcessPlan) -> Snapshot:
+    left: Snapshot = json.loads(plan.left.read_text())
+    return left
+
+
+def run_killed(processes: ForkServer, plan: ProcessPlan, number: int) -> bool:
+    """Run the plan to its end. The first process is killed before this point; return whether it was."""
+    killed = not processes.run_plan(plan._replace(number=number))
+    if killed:
+        print(f"{Path(plan.home).parent.name}: {plan.point_log.read_text()}")
+        assert processes.run_plan(plan)
+    return killed
+
+
+def kill_turns_at(numbers: Iterable[int], processes: ForkServer, database_url: str, folder: Path) -> int:
+    for kills, number in enumerate(numbers):
+        plan = proof_scenario.build_scenario(folder / f"turn killed before {number}", database_url)
+        killed = run_killed(processes, plan, number)
+        proof_scenario.check_turn(plan, load_left(plan))
+        if not killed:
+            assert number > FEWEST
+            return kills
+    raise AssertionError("there is no end of moments")
+
+
+def kill_goals_at(numbers: Iterable[int], processes: ForkServer, database_url: str, folder: Path) -> int:
+    for kills, number in enumerate(numbers):
+        plan = proof_scenario.build_goal_scenario(folder / f"goal killed before {number}", database_url)
+        killed = run_killed(processes, plan, number)
+        proof_scenario.check_goal(plan, load_left(plan))
+        if not killed:
+            assert number > FEWEST
+            return kills
+    raise AssertionError("there is no end of moments")
+
+
+@pytest.mark.parametrize("first", SHARES)
+def test_a_turn_killed_before_any_statement_proves_its_work_once(
+    first: int, goal_processes: ForkServer, goal_model: ModelServer, sqlite_url: str, tmp_path: Path, proof: Proof
+) -> None:
+    goal_model.script = proof_scenario.reply
+    kills = kill_turns_at(count(first, STRIDE), goal_processes, sqlite_url, tmp_path)
+    proof.tried("kill -9 of a turn whose todos have checks before a statement, sqlite", kills)
+
+
+def list_processes(argument: str) -> list[Path]:
+    """The processes that were started with this text among their arguments."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            found += [process] if argument.encode() in (process / "cmdline").read_bytes() else []
+    return found
+
+
+def test_a_turn_killed_while_a_command_runs_starts_it_again_and_leaves_none_behind(
+    goal_processes: ForkServer, goal_model: ModelServer, sqlite_url: str, tmp_path: Path
+) -> None:
+    goal_model.script = proof_scenario.reply
+    command = f": {tmp_path}; touch started; until [ -e go ]; do sleep 0.02; done; echo lit >> lamp"
+    plan = proof_scenario.build_scenario(tmp_path, sqlite_url, command)
+    home = Path(plan.home)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(goal_processes.run_plan, plan)
+        wait_until((home / "started").exists, "the command runs")
+        os.kill(int(plan.pid_file.read_text()), signal.SIGKILL)
+        assert not running.result()
+    wait_until(lambda: not list_processes(command), "the kernel has killed the command")
+    assert proof_scenario.list_proofs(plan, "todos")[0] == ("pending", "unproven")
+    assert proof_scenario.list_receipts(plan) == [("todo", False), ("todo", True)]
+    (home / "go").touch()
+    assert goal_processes.run_plan(plan)
+    proof_scenario.check_turn(plan, load_left(plan))
+    assert (home / "lamp").read_text() == "lit\n"
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("first", range(1, STRIDE + 1))
+def test_a_turn_killed_before_any_statement_on_postgres_proves_its_work_once(
+    first: int, goal_processes: ForkServer, goal_model: ModelServer, postgres_url: str, tmp_path: Path, proof: Proof
+) -> None:
+    goal_model.script = proof_scenario.reply
+    kills = kill_turns_at(count(first, STRIDE), goal_processes, postgres_url, tmp_path)
+    proof.tried("kill -9 of a turn whose todos have checks before a statement, postgres", kills)
+
+
+@pytest.mark.parametrize("first", SHARES)
+def test_a_goal_killed_before_any_statement_proves_its_work_once(
+    first: int, goal_processes: ForkServer, goal_model: ModelServer, sqlite_url: str, tmp_path: Path, proof: Proof
+) -> None:
+    goal_model.script = proof_scenario.reply_to_goal
+    kills = kill_goals_at(count(first, STRIDE), goal_processes, sqlite_url, tmp_path)
+    proof.tried("kill -9 of a goal with checks before a statement, sqlite", kills)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("first", range(1, STRIDE + 1))
+def test_a_goal_killed_before_any_statement_on_postgres_proves_its_work_once(
+    first: int, goal_processes: ForkServer, goal_model: ModelServer, postgres_url: str, tmp_path: Path, proof: Proof
+) -> None:
+    goal_model.script = proof_scenario.reply_to_goal
+    kills = kill_goals_at(count(first, STRIDE), goal_processes, postgres_url, tmp_path)
+    proof.tried("kill -9 of a goal with checks before a statement, postgres", kills)

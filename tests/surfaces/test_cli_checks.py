@@ -1,0 +1,133 @@
+"""`headway todo` with checks: completing, overriding, verifying, and what is asked without a sandbox."""
+
+import json
+
+import pytest
+
+from tests.surfaces.shell import Shell
+
+NUMBER = '{"kind": "outcome", "schema": {"type": "integer"}, "name": "a count"}'
+
+
+def test_checks_run_in_the_folder_where_they_were_written(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ("--check-command", "grep -c passed log", "--check-file", "report.md~Summary")
+    todo = headway.json("todo", "add", "ship", *options)["todo"]
+    folder = str(headway.folder)
+    assert todo["checks"] == [
+        {"kind": "command", "run": "grep -c passed log", "folder": folder, "by": "operator"},
+        {"kind": "file", "path": "report.md", "contains": "Summary", "folder": folder, "by": "operator"},
+    ]
+    failed = headway("todo", "done", "1")
+    assert (failed.code, failed.out) == (4, "")
+    assert "✗ command grep -c passed log" in failed.err
+    assert "grep: log: No such file" in failed.err
+    assert failed.err.endswith("headway: Todo 1 is not done.\n")
+    (headway.folder / "log").write_text("3 passed")
+    (headway.folder / "report.md").write_text("# Summary")
+    monkeypatch.setenv("HEADWAY_HOME", str(headway.folder / ".headway"))
+    monkeypatch.chdir(headway.folder.parent)
+    assert headway.json("todo", "done", "1")["todo"]["proof"] == "proven"
+
+    assert "#1 [completed] [✓ proven] ship" in headway.ok("todo", "list", "--all")
+    shown = headway.ok("todo", "show", "1")
+    assert f"check      command grep -c passed log in {folder} (operator)" in shown
+    assert "all checks passed (cli)" in shown
+    assert headway.ok("todo", "verify").endswith("1 of 1 hold\n")
+    (headway.folder / "log").unlink()
+    broken = headway("todo", "verify")
+    assert broken.code == 4
+    assert broken.out.startswith("✗ broken #1 ship\n    ✗ command grep -c passed log\n")
+    assert "[✗ broken]" in headway.ok("todo", "list", "--all")
+    assert "✗ command grep" in headway.ok("todo", "show", "1")
+
+
+def test_a_check_can_be_overridden_with_a_reason(headway: Shell) -> None:
+    headway.ok("todo", "add", "count", "--check", NUMBER)
+    assert headway("todo", "done", "1", "--override", " ").code == 2
+    done = headway.json("todo", "done", "1", "--override", "Counted by hand.")["todo"]
+    assert (done["status"], done["proof"]) == ("completed", "overridden")
+    assert headway.json("todo", "show", "1")["receipt"]["override"] == "Counted by hand."
+    assert "completed without the checks: Counted by hand. (cli)" in headway.ok("todo", "show", "1")
+    verified = headway("todo", "verify", "1", "--json")
+    assert verified.json["results"][0]["todo"]["proof"] == "overridden"
+
+
+def test_verify_reports_every_todo_and_says_which_have_no_checks(headway: Shell) -> None:
+    assert headway.ok("todo", "verify") == "no completed todos have checks\n"
+    headway.ok("todo", "add", "plain")
+    headway.ok("todo", "add", "count", "--check", NUMBER)
+    assert headway("todo", "verify", "1").code == 2
+    assert headway("todo", "verify", "9").code == 3
+    assert headway.json("todo", "verify") == {"results": []}
+    everything = headway("todo", "verify", "--all", "--json")
+    assert everything.code == 4
+    (result,) = json.loads(everything.out)["results"]
+    assert (result["todo"]["id"], result["todo"]["proof"], result["receipt"]["ok"]) == (2, "unproven", False)
+
+
+def test_edit_replaces_checks(headway: Shell) -> None:
+    headway.ok("todo", "add", "count", "--check", NUMBER)
+    edited = headway.json("todo", "edit", "1", "--check-file", "a", "--workspace")["todo"]
+    assert edited["checks"] == [{"kind": "file", "path": "a", "by": "operator"}]
+    assert headway.json("todo", "edit", "1", "--no-checks")["todo"]["proof"] == "none"
+    assert headway("todo", "edit", "1", "--no-checks", "--check", NUMBER).code == 2
+    for options in (("--check", "[]"), ("--check", "{"), ("--check", '{"kind": "x"}'), ("--workspace",)):
+        assert headway("todo", "edit", "1", *options).code == 2
+
+
+def test_without_a_sandbox_a_command_needs_consent(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_SANDBOX", "off")
+    headway.ok("todo", "add", "say", "--check-command", "echo hello > said")
+    refused = headway("todo", "done", "1")
+    assert refused.code == 2
+    assert "these commands need --yes: echo hello > said." in refused.err
+    asked = headway.terminal("todo", "done", "1", question="Run them?", answer="n\n")
+    assert asked.code == 1
+    assert "echo hello > said" in asked.out
+    assert not (headway.folder / "said").exists()
+    assert headway.json("todo", "done", "1", "--yes")["todo"]["proof"] == "proven"
+    assert (headway.folder / "said").exists()
+    assert headway.json("todo", "show", "1")["receipt"]["versions"]["sandbox"] == "none (HEADWAY_SANDBOX is off)"
+
+
+def test_a_goal_has_checks(headway: Shell) -> None:
+    goal = headway.json("goal", "add", "Count.", "--check", NUMBER, "--no-wait")["goal"]
+    assert (goal["proof"], goal["checks"][0]["by"]) == ("unproven", "operator")
+    shown = headway.ok("goal", "show", "1")
+    assert "? unproven" in shown
+    assert "a count (operator)" in shown
+
+
+def test_a_tool_called_by_a_person_runs_checks(headway: Shell) -> None:
+    headway.ok("todo", "add", "count", "--check", NUMBER)
+    call = ("tools", "call", "todo_update", "--args")
+    refused = headway(*call, '{"id": 1, "status": "completed", "outcome": "many"}')
+    assert refused.code == 1
+    assert "Check failed: a count" in refused.out
+    assert "proven" in headway.ok(*call, '{"id": 1, "status": "completed", "outcome": "4"}')
+
+
+def test_checks_survive_a_round_trip_and_their_proof_does_not(headway: Shell) -> None:
+    headway.ok("todo", "add", "count", "--check", NUMBER, "--check-file", "a~b\nc")
+    headway.ok("todo", "done", "1", "--override", "By hand.")
+    (before,) = headway.json("todo", "list", "--all")["todos"]
+    for name, loses in (("out.json", False), ("out.md", True)):
+        exported = headway("todo", "export", name)
+        assert ("the receipts of 1 todo, which are unproven" in exported.err) == loses
+        headway.ok("todo", "rm", str(before["id"]), "--yes")
+        (before,) = headway.json("todo", "import", name)["todos"]
+        assert (before["status"], before["proof"]) == ("completed", "unproven")
+        assert [check["by"] for check in before["checks"]] == ["operator", "operator"]
+        assert before["checks"][1] == json.loads(NUMBER) | {"by": "operator"}
+        assert before["checks"][0]["contains"] == "b\nc"
+        headway.ok("todo", "reopen", str(before["id"]))
+        headway.ok("todo", "done", str(before["id"]), "--override", "By hand.")
+    assert "proof: overridden" in headway.ok("todo", "export", "--format", "md")
+
+
+def test_a_checklist_with_a_broken_check_is_refused(headway: Shell) -> None:
+    refused = headway("todo", "import", "-", "--format", "md", stdin='- [ ] a\n  check: {"kind": \n')
+    assert refused.code == 2
+    assert "Item 1 of the document" in refused.err
+    refused = headway("todo", "import", "-", "--format", "json", stdin='[{"subject": "a", "checks": [{"kind": "x"}]}]')
+    assert "Todo 1 of the document: checks[0].kind must be one of" in refused.err

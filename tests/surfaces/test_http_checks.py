@@ -1,0 +1,242 @@
+"""Checks over REST: who writes them, what completing a todo answers, receipts, and verification."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from headway.actions import halts, tenants
+from headway.actions.proof import receipts
+from headway.ledger.check import ReceiptDraft
+from tests.surfaces.server_harness import Client, Service
+from tests.surfaces.test_http_idempotency import new_key, response_parts
+
+NUMBER = {"kind": "outcome", "schema": {"type": "integer", "minimum": 3}, "name": "a count"}
+COMPLETED = {"status": "completed"}
+
+
+@pytest.fixture
+def operator(sqlite_service: Service) -> Iterator[Client]:
+    with sqlite_service.tenant() as client:
+        secret = client.desk.write(tenants.create_token, "ops", operator=True).secret
+        client.headers["Authorization"] = f"Bearer {secret}"
+        yield client
+
+
+def list_receipts(client: Client, todo: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = client.ok("GET", f"/v1/todos/{todo['id']}/receipts")["receipts"]
+    return found
+
+
+def test_a_failing_check_refuses_completion_and_a_passing_one_proves_it(client: Client) -> None:
+    todo = client.add("count", checks=[NUMBER])
+    assert (todo["checks"], todo["proof"]) == ([{**NUMBER, "by": "person"}], "unproven")
+
+    refusal = client.patch(f"/v1/todos/{todo['id']}", json={**COMPLETED, "outcome": "2"})
+    problem = refusal.json()
+    assert (refusal.status_code, problem["code"]) == (409, "check_failed")
+    assert problem["failures"] == [
+        {"check": "a count", "detail": "The outcome does not fit the schema: the value: 2 is less than the minimum of 3"}
+    ]
+    assert "Check failed: a count" in problem["detail"]
+    assert client.ok("GET", f"/v1/todos/{todo['id']}")["todo"] == todo
+
+    done = client.change(todo, **COMPLETED, outcome="5")
+    assert (done["status"], done["proof"]) == ("completed", "proven")
+    passed, failed = list_receipts(client, todo)
+    assert (passed["ok"], failed["ok"], passed["todo_id"], passed["made_by"]) == (True, False, todo["id"], "a test")
+    assert passed["checks"][0]["check"] == {**NUMBER, "by": "person"}
+    assert passed["seq"] > failed["seq"]
+
+
+def test_a_person_overrides_the_checks_with_a_reason_that_is_kept(client: Client) -> None:
+    todo = client.add("count", checks=[NUMBER])
+    path = f"/v1/todos/{todo['id']}"
+    client.refused("PATCH", path, 422, "invalid", json={**COMPLETED, "override": " "})
+    client.refused("PATCH", path, 422, "invalid", json={"override": "no status"})
+    assert client.change(todo, **COMPLETED, override="Counted by hand.")["proof"] == "overridden"
+    (receipt,) = list_receipts(client, todo)
+    assert (receipt["ok"], receipt["override"], receipt["made_by"]) == (False, "Counted by hand.", "a test")
+    verified = client.ok("POST", f"{path}/verify")["receipt"]
+    assert not verified["ok"]
+    assert client.ok("GET", path)["todo"]["proof"] == "overridden"  # what a person decided is not broken
+    assert client.change(todo, status="pending")["proof"] == "unproven"
+    assert [row["override"] for row in list_receipts(client, todo)] == [None, "Counted by hand."]
+
+
+@pytest.mark.parametrize(
+    ("checks", "reason"),
+    [
+        ([{"kind": "magic"}], "checks.0"),
+        ([{"kind": "command"}], "checks.0.command.run: Field required"),
+        ([{"kind": "file", "path": "a", "sha256": "x"}], "64 hexadecimal digits"),
+        ([{"kind": "command", "run": "ls", "folder": "/etc"}], "only the operator may name a folder"),
+        ([NUMBER] * 21, "checks"),
+    ],
+)
+def test_invalid_checks_are_refused(sqlite_client: Client, checks: Any, reason: str) -> None:
+    assert reason in sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json={"subject": "x", "checks": checks})
+
+
+def test_a_todo_with_checks_cannot_be_added_as_completed(sqlite_client: Client) -> None:
+    body = {"subject": "x", "status": "completed", "checks": [NUMBER]}
+    assert "Add it, then complete it." in sqlite_client.refused("POST", "/v1/todos", 422, "invalid", json=body)
+
+
+def test_a_person_cannot_drop_a_check_of_the_operator_but_may_add_one(operator: Client, tmp_path: Path) -> None:
+    file_check = {"kind": "file", "path": "report.md", "folder": str(tmp_path)}
+    todo = operator.add("report", checks=[file_check])
+    with operator.again() as person:
+        path = f"/v1/todos/{todo['id']}"
+        assert "written by the operator" in person.refused("PATCH", path, 403, "forbidden", json={"checks": []})
+        both = person.change(todo, checks=[file_check, NUMBER])["checks"]
+        assert [check["by"] for check in both] == ["operator", "person"]
+        assert person.patch(path, json={**COMPLETED, "outcome": "5"}).json()["failures"][0]["check"] == "file report.md"
+    (tmp_path / "report.md").write_text("done")
+    assert operator.change(todo, **COMPLETED, outcome="5")["proof"] == "proven"
+    (tmp_path / "report.md").unlink()
+    assert not operator.ok("POST", f"{path}/verify")["receipt"]["ok"]
+    assert operator.ok("GET", path)["todo"]["proof"] == "broken"
+
+
+def test_a_command_of_the_operator_runs_in_a_shell_in_the_sandbox(operator: Client, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("3 passed")
+    command = {"kind": "command", "run": "cat log | tail -1", "expect": "3 passed", "folder": str(tmp_path)}
+    todo = operator.add("test it", checks=[command])
+    assert operator.change(todo, **COMPLETED)["proof"] == "proven"
+    (receipt,) = list_receipts(operator, todo)
+    assert (receipt["checks"][0]["exit_code"], receipt["versions"]["sandbox"]) == (0, "bubblewrap")
+    missing = operator.add("gone", checks=[{**command, "folder": str(tmp_path / "gone")}])
+    problem = operator.patch(f"/v1/todos/{missing['id']}", json=COMPLETED).json()
+    assert problem["failures"][0]["detail"] == f"The folder {tmp_path / 'gone'} does not exist."
+    assert not (tmp_path / "gone").exists()
+
+
+def test_each_row_of_a_batch_is_checked_on_its_own(client: Client) -> None:
+    first, second, third, fourth = (client.add("count", checks=checks) for checks in ([], [NUMBER], [NUMBER], []))
+    rows = [
+        {"id": first["id"], "status": "completed"},
+        {"id": second["id"], "status": "completed", "outcome": "1"},
+        {"id": third["id"], "status": "completed", "outcome": "4"},
+        {"id": fourth["id"], "status": "completed"},
+    ]
+    answer = client.ok("PATCH", "/v1/todos", json=rows)
+    assert (answer["ok"], answer["errors"]) == (3, 1)
+    assert [(row["id"], row["ok"]) for row in answer["results"]] == [(row["id"], row["id"] != second["id"]) for row in rows]
+    assert answer["results"][1]["failures"][0]["check"] == "a count"
+    assert [row["todo"]["proof"] for row in answer["results"] if row["ok"]] == ["none", "proven", "none"]
+    assert [receipt["ok"] for receipt in list_receipts(client, second)] == [False]
+
+
+def test_a_verification_with_a_key_runs_the_checks_once(client: Client) -> None:
+    todo = client.change(client.add("count", checks=[NUMBER]), **COMPLETED, outcome="7")
+    headers, path = new_key(), f"/v1/todos/{todo['id']}/verify"
+    first, again = (client.post(path, headers=headers) for _ in range(2))
+    assert response_parts(first) == response_parts(again)
+    assert list_receipts(client, todo)[0]["id"] == first.json()["receipt"]["id"]
+    assert len(list_receipts(client, todo)) == 2
+    plain = client.add("plain")
+    client.refused("POST", f"/v1/todos/{plain['id']}/verify", 422, "invalid")
+
+
+def test_no_check_runs_while_everything_is_halted(sqlite_service: Service, sqlite_client: Client) -> None:
+    todo, plain = sqlite_client.add("count", checks=[NUMBER]), sqlite_client.add("plain")
+    sqlite_service.database.write(halts.halt)
+    try:
+        sqlite_client.refused("PATCH", f"/v1/todos/{todo['id']}", 503, "halted", json={**COMPLETED, "outcome": "5"})
+        sqlite_client.refused("POST", f"/v1/todos/{todo['id']}/verify", 503, "halted")
+        assert sqlite_client.change(plain, **COMPLETED)["status"] == "completed"
+        assert sqlite_client.change(todo, **COMPLETED, override="Halted.")["proof"] == "overridden"
+    finally:
+        sqlite_service.database.write(halts.unhalt)
+
+
+def test_two_completions_at_once_complete_the_todo_once(operator: Client, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    run = "echo x >> runs/log; until [ $(wc -l < runs/log) -ge 2 ]; do sleep 0.01; done"
+    todo = operator.add("slow", checks=[{"kind": "command", "run": run, "folder": str(tmp_path)}])
+    answers: list[int] = []
+
+    def complete() -> None:
+        answers.append(operator.patch(f"/v1/todos/{todo['id']}", json=COMPLETED).status_code)
+
+    callers = [Thread(target=complete) for _ in range(2)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert answers == [200, 200]
+    assert (tmp_path / "runs" / "log").read_text() == "x\nx\n"
+    changes = [event for event in operator.desk.changes() if event[1]["status"] == "completed"]
+    assert len(changes) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "code"),
+    [({"checks": [NUMBER]}, 409, "check_failed"), ({"status": "canceled"}, 409, "illegal_transition"), (None, 404, "not_found")],
+    ids=["edited", "canceled", "deleted"],
+)
+def test_a_change_while_the_checks_run_counts(operator: Client, tmp_path: Path, change: Any, status: int, code: str) -> None:
+    (tmp_path / "runs").mkdir()
+    run = "touch runs/started; until [ -e runs/go ]; do sleep 0.01; done"
+    todo = operator.add("slow", checks=[{"kind": "command", "run": run, "folder": str(tmp_path)}])
+    path, answers = f"/v1/todos/{todo['id']}", []
+    caller = Thread(target=lambda: answers.append(operator.patch(path, json={**COMPLETED, "outcome": "1"})))
+    caller.start()
+    while not (tmp_path / "runs" / "started").exists():
+        assert caller.is_alive(), answers
+        caller.join(0.01)
+    if change is None:
+        operator.ok("DELETE", path)
+    else:
+        operator.change(todo, **change)
+    (tmp_path / "runs" / "go").touch()
+    caller.join()
+    assert (answers[0].status_code, answers[0].json()["code"]) == (status, code)
+
+
+def test_goals_have_checks_and_receipts(client: Client) -> None:
+    goal = client.ok("POST", "/v1/goals", 201, json={"description": "Count.", "checks": [NUMBER]})["goal"]
+    assert (goal["checks"], goal["proof"]) == ([{**NUMBER, "by": "person"}], "unproven")
+    path = f"/v1/goals/{goal['id']}/receipts"
+    assert client.ok("GET", path) == {"receipts": []}
+    draft = ReceiptDraft("goal", goal["id"], (), {}, "index")
+    stored = client.desk.database.write(lambda tx: receipts.store(tx, client.desk.tenant.id, draft))
+    assert client.ok("GET", path)["receipts"] == [stored.as_json()]
+    client.refused("GET", "/v1/goals/987654321/receipts", 404, "not_found")
+
+
+def test_tools_and_writs_of_other_agents_run_checks(client: Client) -> None:
+    todo = client.ok("POST", "/v1/tools/todo_add", json={"arguments": {"subject": "count", "checks": [NUMBER]}, "agent_id": "ada"})[
+        "result"
+    ]["todo"]
+    assert todo["checks"][0]["by"] == "agent"
+
+    def update(outcome: str, **headers: str) -> dict[str, Any]:
+        arguments = {"id": todo["id"], "status": "completed", "outcome": outcome}
+        answer: dict[str, Any] = client.ok(
+            "POST", "/v1/tools/todo_update", json={"arguments": arguments, "agent_id": "ada"}, headers=headers
+        )
+        return answer
+
+    refusal = update("1", **new_key())
+    assert refusal["is_error"]
+    assert "Check failed: a count" in refusal["result"]["error"]
+    assert "Check failed: a count" in client.ok("POST", "/v1/writs", json={"text": f"/todo done {todo['id']}: 2"})["output"]
+    assert update("3")["result"]["todo"]["proof"] == "proven"
+    assert [(receipt["ok"], receipt["made_by"]) for receipt in list_receipts(client, todo)] == [
+        (True, "ada"),
+        (False, "index"),
+        (False, "ada"),
+    ]
+
+
+def test_another_agent_does_not_stand_for_the_judge_but_a_person_does(sqlite_client: Client) -> None:
+    todo = sqlite_client.add("write", checks=[{"kind": "judge", "rubric": "It is kind."}])
+    arguments = {"id": todo["id"], "status": "completed"}
+    refusal = sqlite_client.ok("POST", "/v1/tools/todo_update", json={"arguments": arguments})["result"]["error"]
+    assert "A person has to complete it." in refusal
+    assert sqlite_client.change(todo, **COMPLETED)["proof"] == "proven"
+    assert list_receipts(sqlite_client, todo)[0]["checks"][0]["detail"] == "Not asked: a person decides."
