@@ -37,7 +37,10 @@ def parse(content: str, folder: Path | None = None) -> Suite:
         (MESSAGE + 'mesage = "typo"', "case 'one': a case cannot have 'mesage'."),
         (MESSAGE + 'ends = ["completed"]', "case 'one': ends: 'completed' is none of drained, answered"),
         (MESSAGE + 'checks = [{kind = "file"}]', "case 'one': checks[0]: a file check needs path."),
-        (MESSAGE + 'checks = [{kind = "command", run = "ls", folder = "/"}]', "checks[0].folder: only the operator"),
+        (
+            MESSAGE + 'checks = [{kind = "command", run = "ls", folder = "/"}]',
+            "case 'one': checks: only the operator may name a folder",
+        ),
         (MESSAGE + 'plan = [{title = "x", checks = [{kind = "mood"}]}]', "case 'one': plan[0].checks[0].kind must be one of"),
         (MESSAGE + 'files = {"../x" = "y"}', "case 'one': files: "),
         (MESSAGE + 'files = "/etc"', "case 'one': files: path must be relative"),

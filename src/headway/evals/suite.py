@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from headway.agents.tools.files.folders import split_path
 from headway.ledger import text
-from headway.ledger.check import Check, parse_checks
+from headway.ledger.check import Check, parse_checks, refuse_folders
 from headway.ledger.errors import HeadwayError, Invalid, NotFound, SettingsError
 from headway.ledger.permission import Rule, build_rule
 from headway.ledger.run import TurnMode, TurnOutcome
@@ -160,9 +160,11 @@ def take_files(value: Any, field: str) -> Mapping[str, str] | str:
 def take_checks(value: Any, field: str) -> tuple[Check, ...]:
     """Parse checks as those of a person: commands run without a shell, and only programs that the operator allows."""
     try:
-        return tuple(parse_checks(value, "person"))
+        checks = parse_checks(value, "person")
+        refuse_folders(checks)
     except Invalid as error:
         raise Invalid(str(error).replace("checks", field, 1)) from None
+    return tuple(checks)
 
 
 def take_plan(value: Any, field: str) -> tuple[PlannedItem, ...]:
