@@ -23,3 +23,4 @@ CREATE TABLE receipts (
     at BIGINT NOT NULL
 );
 CREATE INDEX receipts_of_subject ON receipts (tenant_id, subject, subject_id, id);
+CREATE INDEX todos_with_checks ON todos (tenant_id, id) WHERE checks <> '';
