@@ -15,7 +15,7 @@ const FIELDS = {
     ["sha256", "Its SHA-256 hash", "optional: 64 hexadecimal digits"],
   ],
   http: [
-    ["url", "Address", "https://example.com/health"],
+    ["url", "Address", "of an allowed host"],
     ["status", "Status", "200", "number"],
     ["json", "Values in the answer, as JSON", '{"status": "ok"}', "json"],
   ],
@@ -74,7 +74,15 @@ const Field = ({ field: [name, label, placeholder, type], isRequired }) => html`
   ${label}
   ${
     type === "json"
-      ? html`<textarea name=${name} class="json" rows="3" dir="ltr" spellcheck="false" placeholder=${placeholder} required=${isRequired} />`
+      ? html`<textarea
+          name=${name}
+          class="json"
+          rows="3"
+          dir="ltr"
+          spellcheck="false"
+          placeholder=${placeholder}
+          required=${isRequired}
+        />`
       : html`<input
           name=${name}
           type=${type ?? "text"}

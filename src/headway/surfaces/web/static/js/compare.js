@@ -23,7 +23,11 @@ const formatSeconds = (seconds) => (seconds < 10 ? `${seconds.toFixed(1)} s` : `
 
 /** Two cells. On narrow screens they are one below the other, so each says whose it is. */
 const Pair = ({ render, isSame }) => html`<div class="compare-pair ${isSame === false ? "differs" : ""}">
-  ${SIDES.map((side) => html`<div key=${side}><span class="side-name" aria-hidden="true">${side.toUpperCase()}</span>${render(side)}</div>`)}
+  ${SIDES.map(
+    (side) => html`<div key=${side}>
+      <span class="side-name" aria-hidden="true">${side.toUpperCase()}</span>${render(side)}
+    </div>`,
+  )}
 </div>`;
 
 const Text = ({ text, name }) =>
@@ -59,7 +63,9 @@ const Figures = ({ diff }) => html`<${Card} title="Figures">
       <tbody>
         ${FIGURES.map(([name, read]) => {
           const [a, b] = SIDES.map((side) => read(diff[side]));
-          return html`<tr key=${name} class=${a === b ? "" : "differs"}><th scope="row">${name}</th><td>${a}</td><td>${b}</td></tr>`;
+          return html`<tr key=${name} class=${a === b ? "" : "differs"}>
+            <th scope="row">${name}</th><td>${a}</td><td>${b}</td>
+          </tr>`;
         })}
       </tbody>
     </table>
@@ -72,7 +78,9 @@ const Plan = ({ items, name }) =>
         ${items.map(
           ({ title, status, outcome }, n) => html`<li key=${n}>
             <${StatusIcon} status=${status} />
-            <span dir="auto"><${VisibleText} text=${title} />${outcome && html` <span class="faint">→ <${VisibleText} text=${outcome} /></span>`}</span>
+            <span dir="auto"><${VisibleText} text=${title} />${
+              outcome && html` <span class="faint">→ <${VisibleText} text=${outcome} /></span>`
+            }</span>
           </li>`,
         )}
       </ol>`

@@ -1,4 +1,4 @@
-// Forks of turns: copies that continue from an earlier point in a conversation of their own. The original is not changed.
+// Forks of turns: copies that continue from an earlier point, in a new conversation. The original is not changed.
 import { get, post } from "./api.js";
 import { attempt } from "./dialogs.js";
 import { html, preferences, signal, useEffect, useRef, useState } from "./lib.js";
@@ -92,8 +92,8 @@ function ForkForm({ steps, begin, turnId, onClose }) {
     </label>
     <label class="field">${messageLabel}<textarea name="message" rows="2" dir="auto" maxlength=${TEXT_LENGTH}></textarea></label>
     <div class="field-pair">
-      <label class="field">Model<input name="model" placeholder="as the role says" maxlength="200" autocomplete="off" dir="ltr" /></label>
-      <label class="field">Role<input name="role" placeholder="the same" maxlength="200" autocomplete="off" dir="ltr" /></label>
+      <label class="field">Model<input name="model" placeholder="as the role says" maxlength="200" dir="ltr" /></label>
+      <label class="field">Role<input name="role" placeholder="the same" maxlength="200" dir="ltr" /></label>
     </div>
     <${LiveChoice} isLive=${isLive} onChange=${chooseLive} />
     ${problem && html`<p class="problem" role="alert" dir="auto">${problem}</p>`}
@@ -120,7 +120,7 @@ export function ForkDialog() {
   const close = () => dialog.current.close();
   return html`<dialog ref=${dialog} aria-labelledby="fork-title" onClose=${() => (forkedTurn.value = null)}>
     <h2 id="fork-title">Fork this turn</h2>
-    <p>A copy continues from there, in a conversation of its own. Results that are recorded are used again.</p>
+    <p>A copy continues from there, in a new conversation. Results that are recorded are used again.</p>
     ${
       target &&
       steps &&

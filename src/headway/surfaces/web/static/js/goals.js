@@ -54,7 +54,10 @@ function Row({ goal }) {
       <a href="/goals/${goal.id}"><strong class="clamp" dir="auto">${goal.description}</strong></a>
       <div class="faint small">#${goal.id} · ${describeOrigin(goal)} · priority ${goal.priority}</div>
     </td>
-    <td>${isWaiting(goal) ? html`<${Pill} status="waiting" label="Waits for you" />` : html`<${Pill} status=${goal.status} /> <${ProofMark} proof=${goal.proof} />`}</td>
+    <td>
+      ${isWaiting(goal) ? html`<${Pill} status="waiting" label="Waits for you" />` : html`<${Pill} status=${goal.status} />`}
+      <${ProofMark} proof=${goal.proof} />
+    </td>
     <td class="wide">
       <div class="num muted small">
         ${planned ? `${progress.completed} of ${planned}` : "no plan yet"}

@@ -75,7 +75,7 @@ function OverrideForm({ id, onClose }) {
   </form>`;
 }
 
-/** What failed when somebody tried to complete the todo. */
+/** What failed when a person tried to complete the todo. */
 function Failures({ id, failures }) {
   const [isOverriding, setIsOverriding] = useState(false);
   const button = useFocusBack(isOverriding);
@@ -110,7 +110,8 @@ function Actions({ todo, isChecking }) {
   const hasChecks = todo.checks.length > 0;
   if (isChecking) {
     return html`<p class="checking" role="status">
-      <${StatusIcon} status="running" decorative />${hasChecks ? "The checks are running. You can close this; they continue." : "Completing"}
+      <${StatusIcon} status="running" decorative />
+      ${hasChecks ? "The checks are running. You can close this; they continue." : "Completing"}
     </p>`;
   }
   return html`<div class="actions">
@@ -153,7 +154,9 @@ function TodoChecks({ todo, isChecking }) {
     ${
       isAdding
         ? html`<${CheckForm} onAdd=${add} onClose=${() => setIsAdding(false)} />`
-        : html`<button ref=${button} class="btn ghost small" onClick=${() => setIsAdding(true)}><${Icon} name="plus" />Add a check</button>`
+        : html`<button ref=${button} class="btn ghost small" onClick=${() => setIsAdding(true)}>
+            <${Icon} name="plus" />Add a check
+          </button>`
     }
   </section>`;
 }
