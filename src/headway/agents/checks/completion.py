@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 ATTEMPTS_LIMIT: Final = 3  # runs of one todo's checks in one request: they run again if they are edited meanwhile
 STOP_POLL_S: Final = 0.2
-STOPPED: Final = "The server is stopping and has interrupted the checks. Nothing was changed. Try again."
+STOP_MESSAGE: Final = "The server is stopping and has interrupted the checks. Nothing was changed. Try again."
 NOT_CONFIRMED: Final = (
     "The check {!r} would run a command outside a sandbox. Install bubblewrap on the machine that runs Headway, or complete the "
     "todo there with `headway todo done`, which asks first."
@@ -49,6 +49,7 @@ class Prover(NamedTuple):
         tenant_id = self.execution.scope.tenant_id
 
         def work_with_receipts(tx: Transaction) -> T:
+            tx.actor = tx.actor or self.made_by
             receipts.present(tx, tenant_id, list(drafts.values()))
             return work(tx)
 
@@ -94,7 +95,7 @@ class Prover(NamedTuple):
         try:
             while not (await asyncio.wait([running], timeout=STOP_POLL_S))[0]:
                 if self.is_stopping():
-                    raise Closed(STOPPED)
+                    raise Closed(STOP_MESSAGE)
             return running.result().receipt
         finally:
             running.cancel()
