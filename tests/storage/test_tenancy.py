@@ -108,7 +108,9 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "memory.get": lambda desk, ids: desk.read(memory.get, ids.memory),
     "memory.list_page": lambda desk, ids: desk.read(memory.list_page, MemorySelection(ids.conversation)),
     "memory.remove": lambda desk, ids: desk.write(memory.remove, ids.memory),
+    "receipts.get_checked": lambda desk, ids: desk.read(receipts.get_checked, ids.todo),
     "receipts.verify": lambda desk, ids: desk.write(receipts.verify, ids.todo),
+    "receipts.verify_and_notify": lambda desk, ids: desk.write(receipts.verify_and_notify, ids.todo),
     "edits.set_checks": lambda desk, ids: desk.write(edits.set_checks, ids.todo, Change(), [], "person"),
     "goals.get": lambda desk, ids: desk.read(goals.get, ids.goal),
     "goals.get_locked": lambda desk, ids: desk.write(goals.get_locked, ids.goal),
@@ -139,6 +141,7 @@ STEPS = {
     "journal.emit_goal",
     "memory.check_selection",
     "memory.insert",
+    "receipts.list_checked_todos",  # returns an empty list for another tenant's conversation
     "receipts.store",
     "runs.list_page",  # returns an empty page for another tenant's turn or goal
     "turns.describe_obstacle",

@@ -272,10 +272,12 @@ def test_the_policy_in_force_is_shown_rule_by_rule(headway: Shell, monkeypatch: 
     headway.trust()
     shown = list_policy_lines(headway("doctor"))
 
-    assert without == [f"✔ policy    no {path}. Without a matching rule, approval is needed for set_goal; other tools are allowed."]
+    assert without == [
+        f"✔ policy    no {path}. Without a matching rule, approval is needed for edit_checks, set_goal; other tools are allowed."
+    ]
     assert shown == [
         f"✔ policy    {path}, 2 rules. "
-        "Without a matching rule, approval is needed for set_goal, run_command; other tools are allowed.",
+        "Without a matching rule, approval is needed for edit_checks, set_goal, run_command; other tools are allowed.",
         "✔ policy    line 1: deny write_file, path = secrets/*, role = worker",
         "✔ policy    line 7: allow *",
     ]

@@ -80,6 +80,8 @@ def test_an_external_loop_can_open_a_turn(client: Client) -> None:
         "resubmissions": 0,
         "outcome": None,
         "incomplete": [],
+        "forked_from": None,
+        "changes": None,
         "started_at": 0,
         "ended_at": 0,
         "retry_at": 0,

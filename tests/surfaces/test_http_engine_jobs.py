@@ -16,7 +16,7 @@ from tests.surfaces.server_harness import Client, Service, wait_until
 
 SHAPE = {"id", "kind", "state", "attempts", "max_attempts", "error", "errors", "payload", "result", "due_at"}
 RUN_SHAPE = {"id", "parent_run_id", "conversation_id", "turn_id", "role", "task", "depth", "status", "result", "iterations"}
-RUN_SHAPE |= {"goal_id", "sub_goal_id", "retry_at"}
+RUN_SHAPE |= {"goal_id", "sub_goal_id", "retry_at", "changes"}
 TIMES = {"created_at", "updated_at"}
 ADD = {"name": "todo_add", "arguments": {"subject": "buy milk"}, "conversation_id": 0}
 

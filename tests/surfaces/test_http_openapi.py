@@ -41,6 +41,11 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422"]
 include-name = "POST /v1/conversations/{conversation_id}/messages"
 checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422"]
 
+# Nor how many steps a turn has, which roles and models there are, and which todos have checks.
+[[operations]]
+include-path-regex = "/v1/((turns|conversations|goals)/{[a-z_]+}/fork|todos/{todo_id}/verify)$"
+checks.positive_data_acceptance.expected-statuses = ["2xx", "404", "409", "422"]
+
 # Nor what a message of somebody else's protocol must hold for there to be something to answer.
 [[operations]]
 include-path-regex = "/v1/(ag-ui|ui-stream)$"

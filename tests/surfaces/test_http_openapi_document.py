@@ -20,6 +20,7 @@ PAGES = (
     "/board",
     "/goals",
     "/goals/{goal_id}",
+    "/compare/{turn_id}/{other}",
     "/approvals",
     "/approvals/{approval_id}",
     "/questions/{question_id}",

@@ -34,7 +34,7 @@ TURN_FIELDS = [
     "resubmissions",
     "outcome",
 ]
-TURN_FIELDS += ["incomplete", "forked_from", "retry_at", "usage", "started_at", "ended_at"]
+TURN_FIELDS += ["incomplete", "forked_from", "retry_at", "usage", "changes", "started_at", "ended_at"]
 
 
 def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:

@@ -2,7 +2,9 @@
 
 import pytest
 
-from headway.actions import turns
+from headway.actions import jobs, turns
+from headway.ledger.run import Run
+from headway.storage.transaction import Transaction
 from tests.surfaces.server_harness import Client
 from tests.surfaces.shell import Shell, get_error_line
 
@@ -52,7 +54,15 @@ def test_rest_explains_todos_turns_and_jobs(client: Client) -> None:
     todo = client.ok("POST", "/v1/todos", 201, json={"subject": "dig"})["todo"]
     client.ok("PATCH", f"/v1/todos/{todo['id']}", json={"status": "completed"})
     why = client.ok("GET", f"/v1/why/todo/{todo['id']}")
-    run = client.desk.write(turns.start, client.conversation(), turns.TurnRequest("go"))
+    conversation_id = client.conversation()
+
+    def start_later(tx: Transaction, tenant_id: int) -> Run:
+        """Start a turn that the server does not take at once."""
+        started = turns.start(tx, tenant_id, conversation_id, turns.TurnRequest("go"))
+        jobs.delay(tx, jobs.get(tx, tenant_id, started.id))
+        return started
+
+    run = client.desk.write(start_later)
     client.ok("POST", f"/v1/turns/{run.turn_id}/cancel")
     of_turn, of_job = (client.ok("GET", f"/v1/why/{path}")["why"] for path in (f"turn/{run.turn_id}", f"job/{run.id}"))
 

@@ -51,6 +51,8 @@ class Item:
             "status": self.status,
             "position": self.position,
             "outcome": self.outcome,
+            "checks": [],
+            "proof": "none",
             "depends_on": sorted(self.depends_on),
             "created_at": self.created_at // 1000,
             "updated_at": self.updated_at // 1000,

@@ -68,7 +68,7 @@ def intervene(tx: Transaction, sub_goal: SubGoal, run: Run, result: FormResult[I
         "interventions": sub_goal.interventions + 1,
         "progress_at": tx.now,
         "progress_steps": run.iterations,
-        "checks": 0,
+        "check_ins": 0,
         "checked_at": tx.now,
     }
     match form.action:

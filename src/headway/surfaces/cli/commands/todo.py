@@ -21,6 +21,7 @@ from headway.surfaces.cli.context import (
     CommandGroup,
     Invocation,
     TenantDatabase,
+    act_as_sender,
     pass_invocation,
     read_standard_input,
     require_confirmation,
@@ -137,6 +138,7 @@ def complete(
     """Complete todos. Their checks run first; if one fails, nothing is changed."""
     override = edits.build_override(reason, Change(status="completed"), SENDER)
 
+    @act_as_sender
     def work(tx: Transaction) -> list[Todo]:
         return [todos.end(tx, tenant_id, id_, "completed", outcome, override=override, **lease) for id_ in ids]
 
