@@ -36,7 +36,7 @@ DRAWN_BY = (
     "src/headway/surfaces/web/static/**/*",
     "src/headway/surfaces/cli/commands/demo.py",
     "src/headway/surfaces/cli/goal_drawing.py",
-    "src/headway/surfaces/cli/goal_sentences.py",
+    "src/headway/actions/inspection/journal_sentences.py",
     "scripts/animate_terminal.py",
     "scripts/take_pictures.py",
 )

@@ -61,6 +61,7 @@ def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
         "forked_from": None,
         "retry_at": 0,
         "usage": {"input_tokens": 120, "cached_tokens": 0, "output_tokens": 7, "cost_usd": 0.0},
+        "changes": None,
         "started_at": turn["started_at"],
         "ended_at": turn["ended_at"],
     }
