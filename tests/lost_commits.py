@@ -41,15 +41,14 @@ class LossyProxy:
             server.shutdown(socket.SHUT_WR)
 
     def forward_replies(self, client: socket.socket, server: socket.socket, armed: threading.Event) -> None:
-        while data := server.recv(65536):
-            with suppress(OSError):  # the client is gone, but the server's replies are still read to the end
-                if armed.is_set() and COMMITTED in data and not self.lost:
-                    self.lost += 1
-                    client.shutdown(socket.SHUT_RDWR)
-                else:
-                    client.sendall(data)
-        client.close()
-        server.close()
+        with client, server, suppress(ConnectionResetError):  # the server may end a connection that it has not read to the end
+            while data := server.recv(65536):
+                with suppress(OSError):  # the client is gone, but the server's replies are still read to the end
+                    if armed.is_set() and COMMITTED in data and not self.lost:
+                        self.lost += 1
+                        client.shutdown(socket.SHUT_RDWR)
+                    else:
+                        client.sendall(data)
 
 
 @contextmanager

@@ -152,7 +152,8 @@ async def run_headway(plan: ProcessPlan) -> None:
     found = read_state(plan)
     plan.found.write_text(json.dumps(found))
     plan.pid_file.write_text(str(os.getpid()))
-    pace = {"restart_stagger_s": plan.stagger_s, "retry_delay_s": "0.01"}
+    # A request that gets no answer is made again, before the test gives up.
+    pace = {"restart_stagger_s": plan.stagger_s, "retry_delay_s": "0.01", "model_timeout_s": "15"}
     headway = Headway(settings.load({"home": plan.home, "database_url": plan.database_url, **names, **pace}))
     headway.start()
     await headway.database.write(lambda _tx: None)  # wait until housekeeping is done, which is not under test
