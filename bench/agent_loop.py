@@ -12,7 +12,8 @@ from typing import Any
 from bench.harness import Measurements, Pace, Workshop, at_most, benchmark, growing, in_turns, progress
 from bench.peer import LANGCHAIN, PYDANTIC_AI, Peer
 from bench.peers.errand import REQUEST, call, milliseconds
-from headway.actions import conversations, tenants
+from headway.actions import conversations
+from headway.actions.access import tenants
 
 FEW, MANY = 10, 50
 ROUNDS = 9

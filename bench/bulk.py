@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import apsw
 
-from headway.actions import tenants
+from headway.actions.access import tenants
 from headway.storage.direct import DirectDatabase
 
 # :n conversations with :each todos. The first :ended of each have ended, the others are pending.

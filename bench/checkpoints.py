@@ -16,7 +16,8 @@ from bench.bulk import new_ledger
 from bench.harness import Measurements, Workshop, at_least, at_most, benchmark, growing, in_turns, rate
 from bench.peer import LANGGRAPH
 from bench.peers.garden import DESCRIPTION, EXPECTED, OUTCOME
-from headway.actions import goals, jobs, plans, runs, sub_goals, tenants
+from headway.actions import goals, jobs, plans, runs, sub_goals
+from headway.actions.access import tenants
 from headway.actions.goals import NewGoal
 from headway.ledger.goal import PlannedStep, SubGoal
 from headway.ledger.job import Job

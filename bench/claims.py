@@ -13,7 +13,8 @@ from bench import bare
 from bench.bulk import new_ledger
 from bench.harness import Measurements, Workshop, at_least, benchmark, in_turns
 from bench.postgres import new_database
-from headway.actions import claims, tenants, todos
+from headway.actions import claims, todos
+from headway.actions.access import tenants
 from headway.storage.direct import DirectDatabase
 
 TODOS = 2_000

@@ -14,7 +14,8 @@ from uuid import uuid4
 from bench.harness import Measurements, Unavailable, Workshop, at_least, at_most, benchmark, in_turns
 from bench.http import stop
 from headway import settings
-from headway.actions import conversations, jobs, tenants, turns
+from headway.actions import conversations, jobs, turns
+from headway.actions.access import tenants
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 

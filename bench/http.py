@@ -14,7 +14,8 @@ from bench import bare
 from bench.bulk import new_ledger
 from bench.harness import Measurements, Unavailable, Workshop, at_least, benchmark, in_turns, rate
 from bench.store import BARE_CREATE, LISTS, PAGE, STATUSES, bare_creates
-from headway.actions import conversations, tenants, todos, views
+from headway.actions import conversations, todos, views
+from headway.actions.access import tokens
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
@@ -54,7 +55,7 @@ def served(shop: Workshop) -> Served:
     home.mkdir()
     ledger = new_ledger(home / "headway.db")
     with DirectDatabase(ledger.url) as database:
-        tokens = [database.write(partial(tenants.create_token, tenant_id=ledger.tenant_id)).secret for _ in range(TOKENS)]
+        tokens = [database.write(partial(tokens.create, tenant_id=ledger.tenant_id)).secret for _ in range(TOKENS)]
         conversation = database.write(partial(conversations.add, tenant_id=ledger.tenant_id)).id
         for status in STATUSES:
             draft = Draft(bare.SUBJECT, conversation_id=conversation, status=status)

@@ -17,7 +17,8 @@ import psycopg
 from bench import bare
 from bench.agent_loop import Ours as Loop
 from bench.harness import Measurements, Unavailable, Workshop, at_least, benchmark, in_turns, rate
-from headway.actions import conversations, tenants, todos
+from headway.actions import conversations, todos
+from headway.actions.access import tenants
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
 from headway.storage.postgres_connection import CHANNEL, LOG_LOCK, build_insert_events

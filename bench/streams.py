@@ -10,7 +10,7 @@ from uuid import uuid4
 from bench import bare
 from bench.harness import Measurements, Workshop, at_least, at_most, benchmark, growing, in_turns
 from bench.http import bare_app, served
-from headway.actions import tenants
+from headway.actions.access import tenants, tokens
 from headway.storage.direct import DirectDatabase
 
 READERS = 1_000
@@ -138,7 +138,7 @@ def our_crowd(shop: Workshop, size: int = READERS) -> Crowd:
     at = shop.once(served)
     with DirectDatabase(f"sqlite:///{at.path}") as database:
         tenant_id = database.write(partial(tenants.add, name=f"crowd {uuid4()}")).id
-        tokens = [database.write(partial(tenants.create_token, tenant_id=tenant_id)).secret for _ in at.tokens]
+        tokens = [database.write(partial(tokens.create, tenant_id=tenant_id)).secret for _ in at.tokens]
     return Crowd(at.url, "/v1/events", "/v1/todos", tokens, BODY, size)
 
 

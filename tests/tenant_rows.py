@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from headway.actions import claims, idempotency, memory, notices, schedules, spending, tenants, turns
+from headway.actions import claims, idempotency, memory, notices, schedules, spending, turns
+from headway.actions.access import tokens
 from headway.actions.notices import NoticeSubject
 from headway.actions.people import approvals, questions, steering
 from headway.actions.proof import receipts
@@ -75,7 +76,7 @@ def fill_tenant(desk: TenantHarness) -> Ids:
     desk.write(fork_store.insert_former_names, conversation.id, {"14": planned.id})
     desk.add("waiting", conversation_id=conversation.id, depends_on=(planned.id,))
     desk.add("claimed", conversation_id=conversation.id)
-    token = desk.write(tenants.create_token, "laptop").token
+    token = desk.write(tokens.create, "laptop").token
     claim = desk.write(claims.claim, "ada", conversation.id)
     assert claim is not None
     desk.write(

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from headway.actions import conversations, jobs, spending, tenants, turns
+from headway.actions import conversations, jobs, spending, turns
+from headway.actions.access import tenants
 from headway.actions.inspection.forks import ForkRequest
 from headway.actions.live_text import LiveText
 from headway.actions.people import steering

@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from headway.actions import conversations, tenants, todos, views
+from headway.actions import conversations, todos, views
+from headway.actions.access import tenants
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Conversation, Tenant
 from headway.ledger.todo import Change, Draft, Todo

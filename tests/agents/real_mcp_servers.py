@@ -14,7 +14,8 @@ from uuid import uuid4
 
 import psutil
 
-from headway.actions import conversations, tenants
+from headway.actions import conversations
+from headway.actions.access import tenants
 from headway.agents.mcp.config import START_TIMEOUT_S
 from tests.agents.turn_harness import Talk, in_order, open_talk
 from tests.model_server import Reply, calls, text

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import conversations, memory, tenants, todos
+from headway.actions import conversations, memory, todos
+from headway.actions.access import tenants
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Change, Draft
 from tests.agents.sub_agent_harness import by_role, by_transcript, delegate_call, get_envelope, get_first_message, list_requests

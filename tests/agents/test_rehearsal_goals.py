@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from headway.actions import goal_views, goals, tenants
+from headway.actions import goal_views, goals
+from headway.actions.access import tenants
 from headway.actions.goals import NewGoal
 from headway.testing import temporary_headway
 

@@ -10,7 +10,8 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelRequestPart, ModelResponse, TextPart, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 
-from headway.actions import conversations, goal_views, goals, tenants, turns
+from headway.actions import conversations, goal_views, goals, turns
+from headway.actions.access import tenants
 from headway.actions.goals import NewGoal
 from headway.agents.models.local import LocalModel
 from headway.agents.models.rehearsal.model import answer

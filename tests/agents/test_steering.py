@@ -8,7 +8,8 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 
-from headway.actions import conversations, tenants, turns
+from headway.actions import conversations, turns
+from headway.actions.access import tenants
 from headway.actions.people import steering
 from headway.agents.instructions.prompts import STEERING_PREFIX, build_steering_message
 from headway.agents.models.local import LocalModel

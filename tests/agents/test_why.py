@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import halts, tenants, todos, turns
+from headway.actions import halts, todos, turns
+from headway.actions.access import tenants
 from headway.actions.inspection import why
 from headway.actions.inspection.why import WhyKind
 from headway.actions.proof import receipts

@@ -21,7 +21,8 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
 
 from headway import settings
-from headway.actions import conversations, halts, jobs, runs, tenants, turns
+from headway.actions import conversations, halts, jobs, runs, turns
+from headway.actions.access import tenants
 from headway.agents.tracing import Tracer
 from headway.agents.transcripts import transcript
 from headway.assembly import Headway

@@ -20,7 +20,8 @@ from typing import Any, Final, TypeVar
 import pytest
 
 from headway import settings
-from headway.actions import goals, jobs, spending, tenants
+from headway.actions import goals, jobs, spending
+from headway.actions.access import tenants
 from headway.actions.goals import NewGoal
 from headway.assembly import Headway
 from headway.ledger.goal import Decision, Goal, JournalEntry, SubGoal

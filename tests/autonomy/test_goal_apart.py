@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import goal_views, goals, spending, tenants
+from headway.actions import goal_views, goals, spending
+from headway.actions.access import tenants
 from headway.actions.goals import NewGoal
 from headway.ledger.errors import Invalid, NotFound
 from headway.ledger.run import NANOS_PER_DOLLAR

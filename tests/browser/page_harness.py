@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright, ViewportSize, expect
 
-from headway.actions import tenants
+from headway.actions.access import tokens
 from tests.surfaces.server_harness import Client
 
 PATIENCE_MS = 20_000
@@ -126,7 +126,7 @@ def open_windows(browser: Browser, client: Client) -> Iterator[Callable[..., Vis
 def sign_in(context: BrowserContext, client: Client, *, operator: bool = True) -> None:
     """Sign in as the page does, with a new token of the tenant."""
     url = str(client.base_url).rstrip("/")
-    token = client.desk.write(tenants.create_token, "somebody at a browser", operator=operator).secret
+    token = client.desk.write(tokens.create, "somebody at a browser", operator=operator).secret
     answer = context.request.post(f"{url}/login", data={"token": token}, headers={"Origin": url})
     assert answer.status == 204, answer.text()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from headway.actions import tenants
+from headway.actions.access import tokens
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
 from tests.browser.page_harness import DESK, PATIENCE_MS, Visit
@@ -67,7 +67,7 @@ def test_a_session_that_ended_says_so_and_can_be_renewed_on_the_spot(page: Visit
     def revoke_sessions(tx: Transaction, tenant_id: int) -> None:
         for token in tenant_store.list_tokens(tx, tenant_id):
             if token.label == "browser session":
-                tenants.revoke_token(tx, tenant_id, token.id)
+                tokens.revoke(tx, tenant_id, token.id)
 
     client.desk.write(revoke_sessions)
     page.page.get_by_label("Add a todo").fill("too late")

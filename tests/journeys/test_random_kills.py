@@ -14,7 +14,7 @@ import httpx
 import psutil
 import pytest
 
-from headway.actions import tenants
+from headway.actions.access import tenants, tokens
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
 from tests.journeys.todo_writers import WriterServer, Writing, run_writer_server
@@ -68,7 +68,7 @@ def test_writes_acknowledged_by_a_killed_server_are_stored_and_retries_run_once(
     chance = random.Random(1)
     with DirectDatabase(sqlite_url) as database:
         desk = TenantHarness(database)
-        secret = desk.write(tenants.create_token, "a test").secret
+        secret = desk.write(tokens.create, "a test").secret
         callers = [Caller(secret, f"caller{number}") for number in range(CALLERS)]
         for _ in proof.seeds("kill -9 of a server at random, sqlite", share=4, whole=300):
             with run_server(sqlite_url, tmp_path) as service:

@@ -10,7 +10,7 @@ import pytest
 from pydantic_ai.messages import BinaryContent, ModelMessage, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 
 from headway import Headway, tool
-from headway.actions import tenants
+from headway.actions.access import tenants
 from headway.ledger.errors import BadTool, Closed, Conflict, Invalid, NotFound, SettingsError, TurnFailed, TurnRunning
 from headway.testing import scripted_model, temporary_headway
 from tests.sample_files import PNG

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from headway.actions import tenants, todos, views
+from headway.actions import todos, views
+from headway.actions.access import tenants
 from headway.ledger.errors import EmptySubject, StorageError
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Tenant

@@ -12,7 +12,8 @@ from subprocess import PIPE, Popen
 
 import pytest
 
-from headway.actions import tenants, todos
+from headway.actions import todos
+from headway.actions.access import tenants
 from headway.ledger.errors import (
     DatabaseBusy,
     DatabaseDamaged,

@@ -20,11 +20,11 @@ from headway.actions import (
     memory,
     runs,
     schedules,
-    tenants,
     todos,
     turns,
     views,
 )
+from headway.actions.access import tenants, tokens
 from headway.actions.memory import MemoryChange, NewMemory
 from headway.actions.people import approvals, questions
 from headway.actions.people.approvals import ApprovalDecision
@@ -72,7 +72,7 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "conversations.get_turn": lambda desk, ids: desk.read(conversations.get_turn, ids.turn),
     "conversations.lock_turn": lambda desk, ids: desk.write(conversations.lock_turn, ids.turn),
     "conversations.open_turn": lambda desk, ids: desk.write(conversations.open_turn, ids.conversation),
-    "tenants.revoke_token": lambda desk, ids: desk.write(tenants.revoke_token, ids.token),
+    "tokens.revoke": lambda desk, ids: desk.write(tokens.revoke, ids.token),
     "views.list_todos of a conversation": lambda desk, ids: desk.read(views.list_todos, Selection(ids.conversation)),
     "views.list_todos of a turn": lambda desk, ids: desk.read(views.list_todos, Selection(turn_id=ids.turn)),
     "views.get_todo_list of a conversation": lambda desk, ids: desk.read(views.get_todo_list, Selection(ids.conversation), 50),
@@ -217,6 +217,7 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
                 receipts,
                 runs,
                 tenants,
+                tokens,
                 todos,
                 turns,
                 views,

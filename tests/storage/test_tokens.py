@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from headway.actions import tenants
+from headway.actions.access import tenants, tokens
 from headway.ledger.errors import Invalid, NameTaken, NotFound, TextTooLong, Unauthorized, UnsafeText
 from headway.ledger.tenancy import LOCAL_TENANT, Token
 from headway.storage.direct import DirectDatabase
@@ -16,13 +16,13 @@ from headway.testing import FixedClock, TenantHarness
 def authenticate(desk: TenantHarness, secret: str) -> Token | None:
     """Return the token that a secret authenticates, or None."""
     try:
-        return desk.database.read(partial(tenants.authenticate, secret_digest=tenants.hash_secret(secret)))
+        return desk.database.read(partial(tokens.authenticate, secret_digest=tokens.hash_secret(secret)))
     except Unauthorized:
         return None
 
 
 def test_a_new_token_lets_its_tenant_in(desk: TenantHarness, clock: FixedClock) -> None:
-    created = desk.write(tenants.create_token, "laptop")
+    created = desk.write(tokens.create, "laptop")
 
     assert re.fullmatch(r"hw_[A-Za-z0-9_-]{43}", created.secret)
     assert authenticate(desk, created.secret) == created.token
@@ -30,13 +30,13 @@ def test_a_new_token_lets_its_tenant_in(desk: TenantHarness, clock: FixedClock) 
 
 
 def test_tokens_are_unique(desk: TenantHarness) -> None:
-    secrets = {desk.write(tenants.create_token).secret for _ in range(20)}
+    secrets = {desk.write(tokens.create).secret for _ in range(20)}
 
     assert len(secrets) == 20
 
 
 def test_the_secret_is_kept_nowhere(desk: TenantHarness) -> None:
-    secret = desk.write(tenants.create_token, "laptop").secret
+    secret = desk.write(tokens.create, "laptop").secret
     stored = desk.database.read(lambda tx: tx.all("SELECT * FROM tokens"))
 
     assert secret not in repr(stored)
@@ -45,15 +45,15 @@ def test_the_secret_is_kept_nowhere(desk: TenantHarness) -> None:
 
 @pytest.mark.parametrize("wrong", ["", "hw_", "hw_" + "A" * 43])
 def test_a_wrong_secret_is_refused(desk: TenantHarness, wrong: str) -> None:
-    desk.write(tenants.create_token)
+    desk.write(tokens.create)
 
     assert authenticate(desk, wrong) is None
 
 
 def test_a_revoked_token_is_refused_and_stays_listed_as_revoked(desk: TenantHarness, clock: FixedClock) -> None:
-    valid, revoked = desk.write(tenants.create_token), desk.write(tenants.create_token)
+    valid, revoked = desk.write(tokens.create), desk.write(tokens.create)
     clock.advance(5)
-    answer = desk.write(tenants.revoke_token, revoked.token.id)
+    answer = desk.write(tokens.revoke, revoked.token.id)
 
     assert authenticate(desk, revoked.secret) is None
     assert authenticate(desk, valid.secret) == valid.token
@@ -62,16 +62,16 @@ def test_a_revoked_token_is_refused_and_stays_listed_as_revoked(desk: TenantHarn
 
 
 def test_a_token_can_be_revoked_once(desk: TenantHarness) -> None:
-    token = desk.write(tenants.create_token).token
-    desk.write(tenants.revoke_token, token.id)
+    token = desk.write(tokens.create).token
+    desk.write(tokens.revoke, token.id)
 
     for token_id in (token.id, 404):
         with pytest.raises(NotFound, match=f"No active token {token_id} in this tenant"):
-            desk.write(tenants.revoke_token, token_id)
+            desk.write(tokens.revoke, token_id)
 
 
 def test_a_token_remembers_when_it_was_last_used(desk: TenantHarness, clock: FixedClock) -> None:
-    token = desk.write(tenants.create_token).token
+    token = desk.write(tokens.create).token
     clock.advance(5)
     desk.database.write(lambda tx: tenant_store.touch_token(tx, token.id))
 
@@ -79,7 +79,7 @@ def test_a_token_remembers_when_it_was_last_used(desk: TenantHarness, clock: Fix
 
 
 def test_an_expired_token_is_refused(desk: TenantHarness, clock: FixedClock) -> None:
-    created = desk.write(tenants.create_token, "an hour", 3600)
+    created = desk.write(tokens.create, "an hour", 3600)
     clock.advance(3599)
     assert authenticate(desk, created.secret) == created.token
 
@@ -90,7 +90,7 @@ def test_an_expired_token_is_refused(desk: TenantHarness, clock: FixedClock) -> 
 @pytest.mark.parametrize(("label", "error"), [("nul\0", UnsafeText), ("\udfff", UnsafeText), ("x" * 201, TextTooLong)])
 def test_a_bad_label_makes_no_token(desk: TenantHarness, label: str, error: type[Invalid]) -> None:
     with pytest.raises(error, match="label"):
-        desk.write(tenants.create_token, label)
+        desk.write(tokens.create, label)
     assert desk.count("tokens") == 0
 
 
@@ -131,8 +131,8 @@ def test_the_local_tenant_is_made_once(database: DirectDatabase) -> None:
 
 
 def test_a_session_that_ends_by_itself_does_not_count_as_a_way_in_for_programs(desk: TenantHarness) -> None:
-    desk.write(tenants.create_token, "browser session", 3600)
+    desk.write(tokens.create, "browser session", 3600)
     assert not desk.database.read(tenant_store.has_permanent_token)
 
-    desk.write(tenants.create_token)
+    desk.write(tokens.create)
     assert desk.database.read(tenant_store.has_permanent_token)

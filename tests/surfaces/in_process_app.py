@@ -8,8 +8,8 @@ from typing import NamedTuple
 import httpx
 
 from headway import settings
-from headway.actions import tenants
-from headway.actions.tenants import NewToken
+from headway.actions.access import tenants, tokens
+from headway.actions.access.tokens import NewToken
 from headway.assembly import Headway
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.app import WebApp
@@ -22,7 +22,7 @@ class InProcessApp(NamedTuple):
 
 
 def create_first_token(tx: Transaction) -> NewToken:
-    return tenants.create_token(tx, tenants.ensure_local(tx).id)
+    return tokens.create(tx, tenants.ensure_local(tx).id)
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from uuid import uuid4
 import httpx
 
 from headway import trust
-from headway.actions import tenants
+from headway.actions.access import tokens
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
 from tests.warm_start import Program
@@ -31,7 +31,7 @@ class Client(httpx.Client):
     """An HTTP client with a tenant's token. `desk` accesses the same tenant in the database, to set up tests."""
 
     def __init__(self, url: str, desk: TenantHarness) -> None:
-        created = desk.write(tenants.create_token, "a test")
+        created = desk.write(tokens.create, "a test")
         self.desk = desk
         self.secret = created.secret
         self.token_id = created.token.id

@@ -8,7 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from headway.actions import conversations, jobs, runs, tenants, turns
+from headway.actions import conversations, jobs, runs, turns
+from headway.actions.access import tenants, tokens
 from headway.ledger.job import Job
 from headway.ledger.run import Limits, Run
 from headway.storage.direct import DirectDatabase
@@ -213,9 +214,9 @@ def test_a_token_may_be_an_operators(headway: Shell) -> None:
     plain, operator = headway.json("token", "new"), headway.json("token", "new", "--operator", "--label", "ops")
     assert operator["token"].startswith("hw_")
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
-        admitted = database.read(lambda tx: tenants.authenticate_operator(tx, tenants.hash_secret(operator["token"])))
+        admitted = database.read(lambda tx: tokens.authenticate_operator(tx, tokens.hash_secret(operator["token"])))
         assert admitted.id == operator["id"]
-        assert not database.read(lambda tx: tenants.authenticate(tx, tenants.hash_secret(plain["token"]))).operator
+        assert not database.read(lambda tx: tokens.authenticate(tx, tokens.hash_secret(plain["token"]))).operator
 
 
 # Turns

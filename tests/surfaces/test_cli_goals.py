@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from headway.actions import goal_views, goals, halts, runs, tenants
+from headway.actions import goal_views, goals, halts, runs
+from headway.actions.access import tenants
 from headway.actions.goals import NewGoal
 from headway.actions.people import questions
 from headway.ledger.goal import Goal

@@ -6,7 +6,8 @@ import unicodedata
 
 import pytest
 
-from headway.actions import goals, sub_goals, tenants
+from headway.actions import goals, sub_goals
+from headway.actions.access import tenants
 from headway.actions.goals import NewGoal
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction

@@ -1,6 +1,7 @@
 """`headway memory`: list, search, show, add, edit and delete what agents recall."""
 
-from headway.actions import memory, tenants
+from headway.actions import memory
+from headway.actions.access import tenants
 from headway.actions.memory import NewMemory
 from headway.ledger.scope import Scope
 from headway.storage.direct import DirectDatabase

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from headway.actions import tenants
+from headway.actions.access import tenants, tokens
 from headway.storage.stores import tenants as tenant_store
 from tests.surfaces.openapi_routes import Operation, list_operations
 from tests.surfaces.server_harness import Client, Service, check_problem, client_options
@@ -68,7 +68,7 @@ def test_the_scheme_is_bearer_in_any_case(client: Client) -> None:
 
 def test_a_revoked_token_is_refused_at_the_very_next_request(client: Client) -> None:
     assert client.get("/v1/todos").status_code == 200
-    client.desk.write(tenants.revoke_token, client.token_id)
+    client.desk.write(tokens.revoke, client.token_id)
 
     for method, body in (("GET", None), ("POST", {"subject": "too late"})):
         client.refused(method, "/v1/todos", 401, "unauthorized", json=body)
@@ -83,8 +83,8 @@ def test_a_token_of_a_tenant_that_is_gone_is_refused(client: Client) -> None:
 
 def test_a_token_that_has_expired_is_refused(client: Client, service: Service) -> None:
     with service.ago(3600) as earlier:
-        expired = earlier.write(lambda tx: tenants.create_token(tx, client.desk.tenant.id, lifetime_s=3500))
-        live = earlier.write(lambda tx: tenants.create_token(tx, client.desk.tenant.id, lifetime_s=7200))
+        expired = earlier.write(lambda tx: tokens.create(tx, client.desk.tenant.id, lifetime_s=3500))
+        live = earlier.write(lambda tx: tokens.create(tx, client.desk.tenant.id, lifetime_s=7200))
 
     check_problem(client.get("/v1/todos", headers={"Authorization": f"Bearer {expired.secret}"}), 401, "unauthorized")
     assert client.get("/v1/todos", headers={"Authorization": f"Bearer {live.secret}"}).status_code == 200

@@ -8,7 +8,8 @@ import httpx
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 
 from headway import Headway, tool
-from headway.actions import conversations, tenants
+from headway.actions import conversations
+from headway.actions.access import tenants, tokens
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.app import WebApp
 from headway.testing import scripted_model
@@ -24,7 +25,7 @@ def add_two_tenants(tx: Transaction) -> tuple[str, str, int]:
     """Create two tenants. Return both tokens and a conversation of the second tenant."""
     first, other = tenants.add(tx, "one"), tenants.add(tx, "other")
     conversation = conversations.add(tx, other.id)
-    return tenants.create_token(tx, first.id).secret, tenants.create_token(tx, other.id).secret, conversation.id
+    return tokens.create(tx, first.id).secret, tokens.create(tx, other.id).secret, conversation.id
 
 
 def bearer(secret: str, **more: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from headway.actions import tenants
+from headway.actions.access import tokens
 from tests.model_server import ModelServer, calls, text
 from tests.surfaces.conversation_client import messages_path, reply_in_order, say, wait_for_turn
 from tests.surfaces.event_stream import open_stream
@@ -148,7 +148,7 @@ def test_a_key_makes_a_decision_once_and_repeats_its_answer(
 
 
 def test_a_token_without_a_label_decides_under_its_number(sqlite_chatter: Client, model: ModelServer) -> None:
-    created = sqlite_chatter.desk.write(tenants.create_token)
+    created = sqlite_chatter.desk.write(tokens.create)
     model.script = ask_then_answer("Which colour?")
     turn = begin_waiting_turn(sqlite_chatter, sqlite_chatter.conversation())
     path = f"/v1/questions/{turn['waiting_for']['id']}"

@@ -5,7 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from headway.actions import halts, jobs, tenants
+from headway.actions import halts, jobs
+from headway.actions.access import tokens
 from headway.ledger.job import Job
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
@@ -265,6 +266,6 @@ def test_foreign_runs_are_not_found(chat_service: Service, chatter: Client, mode
 
 
 def test_a_revoked_token_sees_nothing(sqlite_client: Client) -> None:
-    sqlite_client.desk.write(tenants.revoke_token, sqlite_client.token_id)
+    sqlite_client.desk.write(tokens.revoke, sqlite_client.token_id)
     for path in ("/v1/jobs", "/v1/agents", "/v1/schedules", "/v1/costs", "/v1/halt"):
         assert sqlite_client.get(path).status_code == 401

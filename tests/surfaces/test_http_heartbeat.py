@@ -4,7 +4,8 @@ import asyncio
 from functools import partial
 from pathlib import Path
 
-from headway.actions import tenants, todos
+from headway.actions import todos
+from headway.actions.access import tokens
 from headway.assembly import Headway
 from headway.ledger.todo import Draft
 from headway.surfaces.http.server_sent_events import encode_events
@@ -43,12 +44,12 @@ def test_a_revoked_token_ends_its_streams_and_no_others(tmp_path: Path) -> None:
     async def run_scenario() -> bool:
         async with open_app(tmp_path) as (app, client, token):
             headway = app.headway
-            other = await headway.database.write(partial(tenants.create_token, tenant_id=token.token.tenant_id))
+            other = await headway.database.write(partial(tokens.create, tenant_id=token.token.tenant_id))
             theirs = {"Authorization": f"Bearer {other.secret}"}
             ended = asyncio.create_task(client.get("/v1/events"))
             stays = asyncio.create_task(client.get("/v1/events", headers=theirs))
             await wait_for_streams(headway, 2)
-            await headway.database.write(partial(tenants.revoke_token, tenant_id=token.token.tenant_id, token_id=token.token.id))
+            await headway.database.write(partial(tokens.revoke, tenant_id=token.token.tenant_id, token_id=token.token.id))
             answer = await asyncio.wait_for(ended, 30)
             await wait_for_streams(headway, 1)
             alive = not stays.done()

@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from headway.actions import halts, tenants
+from headway.actions import halts
+from headway.actions.access import tokens
 from tests.model_server import MODEL, ModelServer, Reply, Request, calls, environment, text
 from tests.surfaces.conversation_client import get_turn, list_messages, messages_path, say, wait_for_turn
 from tests.surfaces.event_stream import open_stream
@@ -22,7 +23,7 @@ PRICED = "openai-chat:gpt-4o"
 
 def operator_headers(client: Client) -> dict[str, str]:
     """Create an operator token. Return the headers that use it."""
-    return {"Authorization": f"Bearer {client.desk.write(tenants.create_token, 'operator', operator=True).secret}"}
+    return {"Authorization": f"Bearer {client.desk.write(tokens.create, 'operator', operator=True).secret}"}
 
 
 @contextmanager
@@ -71,8 +72,8 @@ def test_a_token_without_operator_rights_changes_nothing(client: Client) -> None
 
 
 def test_a_revoked_operator_token_is_refused(sqlite_client: Client) -> None:
-    created = sqlite_client.desk.write(tenants.create_token, "operator", operator=True)
-    sqlite_client.desk.write(tenants.revoke_token, created.token.id)
+    created = sqlite_client.desk.write(tokens.create, "operator", operator=True)
+    sqlite_client.desk.write(tokens.revoke, created.token.id)
     headers = {"Authorization": f"Bearer {created.secret}"}
     sqlite_client.refused("PUT", "/v1/halt", 401, "unauthorized", json={}, headers=headers)
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headway.actions import notices, tenants
+from headway.actions import notices
+from headway.actions.access import tenants
 from headway.actions.notices import NoticeSubject
 from headway.storage.direct import DirectDatabase
 from tests.surfaces.server_harness import PATIENCE_S, Service, run_server

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headway.actions import tenants
+from headway.actions.access import tenants, tokens
 from headway.ledger.tenancy import Token
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
@@ -94,7 +94,7 @@ def test_without_a_session_there_is_the_page_and_nothing_else(sqlite_service: Se
 @pytest.mark.parametrize("operator", [False, True])
 def test_a_session_has_the_rights_of_its_token(sqlite_client: Client, operator: bool) -> None:
     url = str(sqlite_client.base_url)
-    secret = sqlite_client.desk.write(tenants.create_token, "a person", operator=operator).secret
+    secret = sqlite_client.desk.write(tokens.create, "a person", operator=operator).secret
     with httpx.Client(**client_options(url)) as visitor:
         answer = visitor.post("/login", json={"token": f" {secret}\n"}, headers={"Origin": url.rstrip("/")})
         (cookie,) = SimpleCookie(answer.headers["set-cookie"]).values()

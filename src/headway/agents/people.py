@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from headway.actions import tenants
+from headway.actions.access import tenants
 from headway.actions.people import approvals, questions
 from headway.actions.people.approvals import Answer, ApprovalDecision, encode_arguments
 from headway.agents.permission import Permission

@@ -10,7 +10,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from headway.actions import conversations, goal_views, goals, spending, tenants, turn_plan, turns
+from headway.actions import conversations, goal_views, goals, spending, turn_plan, turns
+from headway.actions.access import tenants
 from headway.actions.goals import NewGoal
 from headway.actions.turn_plan import PlanItem
 from headway.agents.checks.runner import CheckRunner, CheckSubject, Opinion

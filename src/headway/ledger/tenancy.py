@@ -41,6 +41,19 @@ class Token(NamedTuple):
         }
 
 
+class AuditEntry(NamedTuple):
+    """A change of access, limits or rules: who made it, with the old and the new value as JSON."""
+
+    seq: int
+    tenant_id: int  # 0: the whole installation
+    at: int
+    who: str
+    action: str
+    target: str
+    old: str
+    new: str
+
+
 class Conversation(NamedTuple):
     """A thread of messages. Headway assigns `uuid`, which names files; the caller may choose `key`."""
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from headway import settings
-from headway.actions import conversations, tenants
+from headway.actions import conversations
+from headway.actions.access import tenants
 from headway.ledger import text
 from headway.ledger.errors import BadDocument, Conflict, Halted, HeadwayError, Invalid, NotFound, SettingsError, UntrustedFolder
 from headway.ledger.scope import Scope

@@ -11,7 +11,8 @@ from pydantic_core import to_json
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from headway.actions import idempotency, tenants
+from headway.actions import idempotency
+from headway.actions.access import tokens
 from headway.actions.idempotency import Answer, IdempotentRequest
 from headway.agents.checks.completion import Prover
 from headway.agents.checks.runner import PERSONAL_JUDGEMENT
@@ -54,7 +55,7 @@ class RequestContext:
     def __init__(self, request: Request) -> None:
         self.request = request
         self.headway: Headway = request.app.state.headway
-        self.digest = tenants.hash_secret(get_secret(request))
+        self.digest = tokens.hash_secret(get_secret(request))
         self.raw = b""
 
     # Parsing
@@ -109,24 +110,24 @@ class RequestContext:
 
     async def read(self, view: Action[T]) -> T:
         def work(tx: Transaction) -> tuple[Token | None, T]:
-            token = tenants.authenticate(tx, self.digest)
-            return token if tenants.is_use_due(tx, token) else None, view(tx, token.tenant_id)
+            token = tokens.authenticate(tx, self.digest)
+            return token if tokens.is_use_due(tx, token) else None, view(tx, token.tenant_id)
 
         due_token, value = await self.headway.database.read(work)
         if due_token:
             with suppress(StorageError):  # the read succeeded; the use of the token is recorded next time
-                await self.headway.database.write(lambda tx: tenants.record_use(tx, due_token))
+                await self.headway.database.write(lambda tx: tokens.record_use(tx, due_token))
         return value
 
     async def write(
         self,
         action: Action[T],
-        authenticate: Callable[[Transaction, str], Token] = tenants.authenticate,
+        authenticate: Callable[[Transaction, str], Token] = tokens.authenticate,
         agent: AgentCaller | None = None,
     ) -> T:
         def work(tx: Transaction) -> T:
             token = authenticate(tx, self.digest)
-            tenants.record_use(tx, token)
+            tokens.record_use(tx, token)
             tx.actor = describe_token(token)
             return action(tx, token.tenant_id)
 
@@ -156,11 +157,11 @@ class RequestContext:
 
     def get_author(self, tx: Transaction) -> Author:
         """Return in whose name the caller writes checks."""
-        return "operator" if tenants.authenticate(tx, self.digest).operator else "person"
+        return "operator" if tokens.authenticate(tx, self.digest).operator else "person"
 
     def describe_caller(self, tx: Transaction) -> str:
         """Return the label of the caller's token, or its number if it has none."""
-        return describe_token(tenants.authenticate(tx, self.digest))
+        return describe_token(tokens.authenticate(tx, self.digest))
 
     async def post(self, action: Action[Mapping[str, Any] | None], status: int = 201, agent: AgentCaller | None = None) -> Response:
         """Run an action once per Idempotency-Key, and give the same response to every request with that key."""
@@ -170,8 +171,8 @@ class RequestContext:
         idempotent_request = IdempotentRequest(self.request.url.path, key, hashlib.sha256(self.raw).hexdigest())
 
         def work(tx: Transaction) -> Answer:
-            token = tenants.authenticate(tx, self.digest)
-            tenants.record_use(tx, token)
+            token = tokens.authenticate(tx, self.digest)
+            tokens.record_use(tx, token)
             tx.actor = describe_token(token)
             return idempotency.run_once(
                 tx, token.tenant_id, idempotent_request, lambda tx: capture_answer(tx, token.tenant_id, action, status)

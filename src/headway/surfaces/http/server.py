@@ -15,7 +15,7 @@ from typing import Literal
 
 import uvicorn
 
-from headway.actions import tenants
+from headway.actions.access import tokens
 from headway.assembly import Headway
 from headway.ledger.errors import HeadwayError, SettingsError
 from headway.settings import Settings, build_local_url
@@ -96,7 +96,7 @@ def replace_port(settings: Settings, port: int) -> Settings:
 
 def check_has_tokens(settings: Settings) -> None:
     with DirectDatabase(settings.database_url) as database:
-        if not database.read(tenants.has_permanent_token):
+        if not database.read(tokens.has_permanent):
             raise SettingsError(
                 f"Listening on {settings.host} would admit other machines, but no tokens exist yet. "
                 "Create one with `headway token new --tenant NAME`, or listen on 127.0.0.1."

@@ -17,7 +17,8 @@ from typing import Any
 import click
 
 from headway import settings
-from headway.actions import goal_views, tenants
+from headway.actions import goal_views
+from headway.actions.access import tenants
 from headway.ledger.errors import HeadwayError, Invalid
 from headway.ledger.run import REHEARSAL_MODEL
 from headway.settings import PREFIX

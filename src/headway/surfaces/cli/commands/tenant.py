@@ -6,7 +6,8 @@ from shutil import rmtree
 
 import click
 
-from headway.actions import conversations, tenants, turns, views
+from headway.actions import conversations, turns, views
+from headway.actions.access import tenants, tokens
 from headway.actions.inspection.forks import ForkRequest
 from headway.ledger.tenancy import Conversation, Token
 from headway.ledger.text import to_one_line
@@ -79,7 +80,7 @@ def token() -> None:
 def new_token(invocation: Invocation, label: str, *, operator: bool) -> None:
     """Create a token for --tenant and print it. It cannot be shown again."""
     with invocation.open_ledger() as ledger:
-        credential = ledger.write(tenants.create_token, label, operator=operator)
+        credential = ledger.write(tokens.create, label, operator=operator)
     invocation.answer({"token": credential.secret, **credential.token.as_json()}, partial(click.echo, credential.secret))
 
 
@@ -88,7 +89,7 @@ def new_token(invocation: Invocation, label: str, *, operator: bool) -> None:
 def list_tokens(invocation: Invocation) -> None:
     """List the tokens of --tenant, without their secrets."""
     with invocation.open_ledger() as ledger:
-        rows = ledger.read(tenants.list_tokens)
+        rows = ledger.read(tokens.list_all)
     invocation.answer(
         {"tokens": [row.as_json() for row in rows]},
         lambda: click.echo("\n".join(format_token(row) for row in rows) or "no tokens yet"),
@@ -101,7 +102,7 @@ def list_tokens(invocation: Invocation) -> None:
 def revoke_token(invocation: Invocation, token_id: int) -> None:
     """Revoke a token. It stops working at once."""
     with invocation.open_ledger() as ledger:
-        revoked = ledger.write(tenants.revoke_token, token_id)
+        revoked = ledger.write(tokens.revoke, token_id)
     invocation.answer(revoked.as_json(), partial(click.echo, f"revoked token {revoked.id}"))
 
 

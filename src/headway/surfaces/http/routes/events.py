@@ -10,7 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from headway.actions import conversations, tenants
+from headway.actions import conversations
+from headway.actions.access import tokens
 from headway.feed import Feed, FeedChannel, FeedEvent, FeedReader
 from headway.ledger.errors import StorageError, Unauthorized
 from headway.storage.transaction import Transaction
@@ -147,7 +148,7 @@ class EventStream(Response):
     async def _is_still_admitted(self) -> bool:
         """Return whether the token is still valid, so that revoking a token also ends its streams."""
         try:
-            await self.call.headway.database.read(partial(tenants.authenticate, secret_digest=self.call.digest))
+            await self.call.headway.database.read(partial(tokens.authenticate, secret_digest=self.call.digest))
         except Unauthorized:
             return False
         except StorageError:

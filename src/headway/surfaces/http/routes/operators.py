@@ -8,7 +8,8 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import halts, notices, spending, tenants
+from headway.actions import halts, notices, spending
+from headway.actions.access import tenants, tokens
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
@@ -35,13 +36,13 @@ async def put_halt(request: Request) -> Response:
     call = RequestContext(request)
     body = await call.body(HALT)
     return to_json_response(
-        {"halt": halts.as_json(await call.write(lambda tx, _: halts.halt(tx, body.why), tenants.authenticate_operator))}
+        {"halt": halts.as_json(await call.write(lambda tx, _: halts.halt(tx, body.why), tokens.authenticate_operator))}
     )
 
 
 @routes.delete("/halt", summary="Lift the halt", **document_route({200: shapes.OneHalt}, also=(507,)))
 async def delete_halt(request: Request) -> Response:
-    await RequestContext(request).write(lambda tx, _: halts.unhalt(tx), tenants.authenticate_operator)
+    await RequestContext(request).write(lambda tx, _: halts.unhalt(tx), tokens.authenticate_operator)
     return to_json_response({"halt": halts.as_json(None)})
 
 
@@ -67,7 +68,7 @@ async def put_costs(request: Request) -> Response:
         spending.set_limit(tx, tenant_id, int(body.limit_usd * NANOS_PER_DOLLAR))
         return spending.build_costs(tx, tenant_id, budget, unpriced)
 
-    return to_json_response({"costs": await call.write(change, tenants.authenticate_operator)})
+    return to_json_response({"costs": await call.write(change, tokens.authenticate_operator)})
 
 
 @routes.get(
@@ -86,7 +87,7 @@ async def get_session(request: Request) -> Response:
     call = RequestContext(request)
 
     def load(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        token = tenants.authenticate(tx, call.digest)
+        token = tokens.authenticate(tx, call.digest)
         tenant = tenants.get(tx, tenant_id)
         return {"tenant": tenant.name, "operator": bool(token.operator), "expires_at": token.expires_at // 1000}
 

@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import tenants
+from headway.actions.access import tenants
 from headway.actions.people import approvals, questions
 from headway.actions.people.approvals import ApprovalDecision
 from headway.storage.transaction import Transaction

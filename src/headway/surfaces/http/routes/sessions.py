@@ -11,8 +11,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from headway.actions import tenants
-from headway.actions.tenants import NewToken
+from headway.actions.access import tenants, tokens
+from headway.actions.access.tokens import NewToken
 from headway.assembly import Headway
 from headway.ledger.text import NAME_LIMIT
 from headway.storage.transaction import Transaction
@@ -77,7 +77,7 @@ async def login_with_token(request: Request) -> Response:
     headway: Headway = request.app.state.headway
 
     def begin(tx: Transaction) -> NewToken:
-        token = tenants.authenticate(tx, tenants.hash_secret(secret))
+        token = tokens.authenticate(tx, tokens.hash_secret(secret))
         return open_session(tx, token.tenant_id, operator=bool(token.operator))
 
     return set_session_cookie(request, Response(status_code=204), await headway.database.write(begin))
@@ -85,7 +85,7 @@ async def login_with_token(request: Request) -> Response:
 
 def open_session(tx: Transaction, tenant_id: int, *, operator: bool) -> NewToken:
     """Create a session: a token that lives in a cookie. It is stored hashed, can be revoked and expires."""
-    return tenants.create_token(tx, tenant_id, "browser session", SESSION_LIFETIME_S, operator=operator)
+    return tokens.create(tx, tenant_id, "browser session", SESSION_LIFETIME_S, operator=operator)
 
 
 def set_session_cookie(request: Request, answer: Response, session: NewToken) -> Response:
@@ -98,7 +98,7 @@ def set_session_cookie(request: Request, answer: Response, session: NewToken) ->
 @routes.post("/logout")
 async def logout(request: Request) -> Response:
     call = RequestContext(request)
-    await call.headway.database.write(partial(tenants.sign_out, secret_digest=call.digest))
+    await call.headway.database.write(partial(tokens.sign_out, secret_digest=call.digest))
     answer = RedirectResponse("/login", 303)
     answer.delete_cookie(SESSION_COOKIE, path="/", httponly=True, samesite="strict")
     return answer

@@ -1,17 +1,16 @@
-"""Tenants and their access tokens."""
+"""Access tokens. A browser session is a token that lives in a cookie."""
 
 import os
 from typing import NamedTuple
 
+from headway.actions.access import audit
 from headway.ledger import text
-from headway.ledger.errors import Forbidden, NameTaken, NotFound, Unauthorized
-from headway.ledger.tenancy import LOCAL_TENANT, Tenant, Token
-from headway.storage.stores import conversations as conversation_store
+from headway.ledger.errors import Forbidden, NotFound, Unauthorized
+from headway.ledger.tenancy import Token
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
 
 TOKEN_PREFIX = "hw_"  # noqa: S105  prefix of every token, so that leaked ones can be searched for
-
 USE_INTERVAL_MS = 60_000
 
 
@@ -20,79 +19,32 @@ class NewToken(NamedTuple):
     secret: str
 
 
-def add(tx: Transaction, name: str) -> Tenant:
-    name = text.check_name(name, "tenant name")
-    tenant = tenant_store.insert(tx, name)
-    if tenant is None:
-        raise NameTaken(f"A tenant named {name!r} already exists.")
-    return tenant
-
-
-def get_by_name(tx: Transaction, name: str) -> Tenant:
-    tenant = tenant_store.find_by_name(tx, text.check_text(name, "tenant name"))
-    if tenant is None:
-        raise NotFound(f"No tenant named {name[:80]!r}. `headway tenant list` shows all tenants.")
-    return tenant
-
-
-def get(tx: Transaction, tenant_id: int) -> Tenant:
-    tenant = tenant_store.find(tx, tenant_id)
-    if tenant is None:
-        raise NotFound(f"No tenant {tenant_id}.")
-    return tenant
-
-
-def list_all(tx: Transaction) -> list[Tenant]:
-    return tenant_store.list_all(tx)
-
-
-def find_local(tx: Transaction) -> Tenant | None:
-    """Return the tenant that local commands use, if it exists yet."""
-    return tenant_store.find_by_name(tx, LOCAL_TENANT)
-
-
-def ensure_local(tx: Transaction) -> Tenant:
-    return find_local(tx) or tenant_store.insert(tx, LOCAL_TENANT) or get_by_name(tx, LOCAL_TENANT)
-
-
-def resolve(tx: Transaction, name: str) -> Tenant:
-    """Return the tenant with this name. The local tenant is created on demand."""
-    return ensure_local(tx) if name == LOCAL_TENANT else get_by_name(tx, name)
-
-
-def remove(tx: Transaction, name: str) -> list[tuple[str, int]]:
-    """Delete the tenant and its rows. Returns (UUID, id) of its conversations, whose files are deleted after the commit."""
-    tenant = get_by_name(tx, name)
-    files = conversation_store.file_names(tx, tenant.id)
-    tenant_store.delete(tx, tenant.id)
-    return files
-
-
-def create_token(
-    tx: Transaction, tenant_id: int, label: str = "", lifetime_s: int | None = None, *, operator: bool = False
-) -> NewToken:
+def create(tx: Transaction, tenant_id: int, label: str = "", lifetime_s: int | None = None, *, operator: bool = False) -> NewToken:
     """Create a token with 256 random bits. Only its hash is stored; the secret is returned here and never again."""
     from base64 import urlsafe_b64encode  # noqa: PLC0415  every command loads this module, but few create a token
 
     secret = TOKEN_PREFIX + urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
     label = text.check_text(label, "label", text.NAME_LIMIT)
     expires_at = 0 if lifetime_s is None else tx.now + lifetime_s * 1000
-    return NewToken(tenant_store.insert_token(tx, tenant_id, hash_secret(secret), label, expires_at, operator=operator), secret)
+    token = tenant_store.insert_token(tx, tenant_id, hash_secret(secret), label, expires_at, operator=operator)
+    audit.record(tx, tenant_id, "token.create", f"token:{token.id}", new=token.as_json())
+    return NewToken(token, secret)
 
 
-def list_tokens(tx: Transaction, tenant_id: int) -> list[Token]:
+def list_all(tx: Transaction, tenant_id: int) -> list[Token]:
     return tenant_store.list_tokens(tx, tenant_id)
 
 
-def has_permanent_token(tx: Transaction) -> bool:
+def has_permanent(tx: Transaction) -> bool:
     """Whether a token exists that programs can use. (Browser sessions, which expire, do not count.)"""
     return tenant_store.has_permanent_token(tx)
 
 
-def revoke_token(tx: Transaction, tenant_id: int, token_id: int) -> Token:
+def revoke(tx: Transaction, tenant_id: int, token_id: int) -> Token:
     token = tenant_store.revoke_token(tx, tenant_id, token_id)
     if token is None:
         raise NotFound(f"No active token {token_id} in this tenant.")
+    audit.record(tx, tenant_id, "token.revoke", f"token:{token.id}", new={"revoked_at": token.revoked_at // 1000})
     return token
 
 
@@ -124,7 +76,7 @@ def record_use(tx: Transaction, token: Token) -> None:
 
 def sign_out(tx: Transaction, secret_digest: str) -> None:
     token = authenticate(tx, secret_digest)
-    revoke_token(tx, token.tenant_id, token.id)
+    revoke(tx, token.tenant_id, token.id)
 
 
 def hash_secret(secret: str) -> str:
