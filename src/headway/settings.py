@@ -69,6 +69,7 @@ class Settings(NamedTuple):
     workspace: str  # holds one folder per tenant, for its agents' files
     host: str
     port: int
+    max_connections: int  # of the HTTP server
     url: str  # the public address of this Headway, for links
     notify: tuple[str, ...]  # the operator's notification channels; these URLs are secrets
     traces: TraceSettings
@@ -117,7 +118,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
 
     def count(name: str, default: int, minimum: int = 1) -> int:
         text = get(name, "")
-        return int(parse_number(PREFIX + name.upper(), text, minimum, 1_000, integer_only=True)) if text else default
+        return parse_integer(PREFIX + name.upper(), text, minimum, 1_000) if text else default
 
     def amount(name: str, default: float, minimum: float = 0) -> float:
         return parse_number(PREFIX + name.upper(), get(name, str(default)), minimum, 1_000_000)
@@ -150,6 +151,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         workspace=workspace,
         host=host,
         port=port,
+        max_connections=parse_integer("HEADWAY_MAX_CONNECTIONS", get("max_connections", "10000"), 10, 1_000_000),
         url=parse_url(get("url", build_local_url(host, port))),
         notify=check_channels(parse_list(get("notify", ""))),
         traces=TraceSettings(resolve_exporter(), is_trace_content_requested()),
@@ -190,7 +192,7 @@ def build_sandbox(get: Callable[[str, str], str], hidden: tuple[str, ...]) -> Sa
         raise SettingsError(f"HEADWAY_SANDBOX_READ must be a comma-separated list of absolute paths; {wrong[0][:80]!r} is not one.")
 
     def size(name: str, default: int, minimum: int) -> int:
-        return int(parse_number(PREFIX + name.upper(), get(name, str(default)), minimum, 10_000_000, integer_only=True))
+        return parse_integer(PREFIX + name.upper(), get(name, str(default)), minimum, 10_000_000)
 
     readable = tuple(map(os.path.normpath, shown))
     memory = size("sandbox_memory_mib", Sandbox().memory // MEBIBYTE, 16) * MEBIBYTE
@@ -247,7 +249,7 @@ def combine_parameters(
     sizes = {"context_tokens": MIN_CONTEXT_TOKENS, "max_output_tokens": MIN_OUTPUT_TOKENS}
     spellings = {name: get(name, "") for name in sizes}
     chosen = {
-        name: int(parse_number(PREFIX + name.upper(), spelling, sizes[name], MAX_TOKENS, integer_only=True))
+        name: parse_integer(PREFIX + name.upper(), spelling, sizes[name], MAX_TOKENS)
         for name, spelling in spellings.items()
         if spelling
     }
@@ -294,6 +296,10 @@ def parse_number(variable: str, spelling: str, minimum: float, maximum: float, *
         kind = "a whole number" if integer_only else "a number"
         raise SettingsError(f"{variable} must be {kind} from {minimum:.10g} to {maximum:.10g}, not {spelling[:40]!r}.")
     return value
+
+
+def parse_integer(variable: str, spelling: str, minimum: int, maximum: int) -> int:
+    return int(parse_number(variable, spelling, minimum, maximum, integer_only=True))
 
 
 def parse_port(number: str) -> int:

@@ -29,7 +29,7 @@ def test_health_needs_no_token(service: Service) -> None:
         assert visitor.get("/healthz").json() == {"ok": True}
         assert visitor.get("/readyz").json() == {
             "ready": True,
-            "checks": {"database": True, "migrations": True, "feed": True, "worker": True},
+            "checks": {"database": True, "migrations": True, "feed": True, "worker": True, "loop": True},
         }
         assert visitor.get("/metrics").status_code == 200
 

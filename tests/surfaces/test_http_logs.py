@@ -41,9 +41,11 @@ def test_every_request_is_one_line_with_its_name_route_status_and_time(talkative
             ("bad", "/v1/todos/0", "/v1/todos/{todo_id}", 422),
             ("nowhere", "/nowhere", "unmatched", 404),
         ):
+            caller = {} if request_id == "nowhere" else {"tenant_id": client.desk.tenant.id, "token_id": client.token_id}
             client.get(path, headers={"X-Request-Id": request_id})
             line = wait_for_line(talkative, request_id)
-            assert set(line) == {"at", "level", "logger", "message", "method", "route", "status", "ms", "request_id"}
+            assert set(line) == {"at", "level", "logger", "message", "method", "route", "status", "ms", "request_id", *caller}
+            assert {name: line[name] for name in caller} == caller
             assert (line["method"], line["route"], line["status"], line["level"]) == ("GET", route, status, "info")
             assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}", line["at"])
             assert 0 <= line["ms"] < 60_000

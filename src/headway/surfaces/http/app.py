@@ -19,7 +19,9 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from headway.assembly import Headway
-from headway.surfaces.http.middleware import Exchange, HttpMetrics, RateLimiter, find_header
+from headway.surfaces.http.admission import Admission, find_header
+from headway.surfaces.http.loop_lag import LoopLag
+from headway.surfaces.http.middleware import Exchange, HttpMetrics
 from headway.surfaces.http.openapi import build_openapi
 from headway.surfaces.http.request_context import to_json_response
 from headway.surfaces.http.routes import (
@@ -73,9 +75,12 @@ class PlainRoute(Route):
     def __init__(self, path: str, endpoint: Callable[..., Any], methods: set[str]) -> None:
         super().__init__(path, endpoint)
         self.methods = methods  # exactly these: Starlette would add an undocumented HEAD
+        self.is_guarded = path.startswith("/v1/") or path == "/mcp"
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = self
+        if self.is_guarded and scope["method"] in (self.methods or ()):
+            await scope["headway.exchange"].admit()
         await super().handle(scope, receive, send)
 
 
@@ -85,8 +90,11 @@ class WebApp:
     def __init__(self, headway: Headway, login_secret: str | None = None) -> None:
         self.headway = headway
         self.metrics = HttpMetrics()
-        self.rate_limiter = RateLimiter()
-        self.state = State({"headway": headway, "measures": self.metrics, "login_link": LoginLink(login_secret)})
+        self.admission = Admission(headway)
+        self.loop_lag = LoopLag()
+        self.state = State(
+            {"headway": headway, "measures": self.metrics, "loop_lag": self.loop_lag, "login_link": LoginLink(login_secret)}
+        )
         self.mcp = HttpTransport(headway)
         self.documented_routes = list_documented_routes()
         self.routes = [
@@ -105,7 +113,7 @@ class WebApp:
             await self.router(scope, receive, send)
             return
         compress = b"gzip" in (find_header(scope["headers"], b"accept-encoding") or b"")
-        exchange = Exchange(scope, send, self.routes, self.metrics, self.rate_limiter)
+        exchange = Exchange(scope, send, self.routes, self.metrics, self.admission)
         await exchange.run(self.compressed_router if compress else self.router, receive)
 
     @asynccontextmanager
@@ -113,7 +121,9 @@ class WebApp:
         self.headway.start()
         self.headway.start_agents()
         mcp_task = asyncio.create_task(self.mcp.keep())
+        self.loop_lag.start()
         yield
+        self.loop_lag.stop()
         mcp_task.cancel()
         await asyncio.gather(mcp_task, return_exceptions=True)
         await self.headway.stop_agents()

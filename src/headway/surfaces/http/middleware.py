@@ -1,29 +1,34 @@
-"""Wraps every request: rate limit, timeout, request id, security headers, metrics and one log line."""
+"""Wraps every request: admission, timeout, request id, security headers, metrics and one log line."""
 
 import asyncio
 import logging
 import re
 import time
-from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from random import getrandbits
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headway.ledger.errors import HeadwayError
+from headway.actions.access import tokens
+from headway.ledger.errors import HeadwayError, Unauthorized
+from headway.ledger.tenancy import Token
+from headway.surfaces.http.admission import Admission, find_address, find_header
 from headway.surfaces.http.problems import Problem, to_problem, to_problem_response
+from headway.surfaces.http.request_context import get_secret
 
 log = logging.getLogger("headway.http")
 
-RATE_LIMIT = 600  # requests per second and token: stops abuse, and does not slow down ordinary clients
-MAX_CALLERS = 10_000
 REQUEST_TIMEOUT_S = 30.0
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 UNLOGGED_ROUTES = ("/healthz", "/readyz", "/metrics")
+HEALTH_PATHS = ("/healthz", "/readyz")
+HEALTH_DELAY_S = 0.2  # for strangers over their limit; shorter than load balancers wait
 
 SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"x-content-type-options", b"nosniff"),
@@ -34,27 +39,6 @@ SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
 )
 API_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 NO_STORE = (b"cache-control", b"no-store")
-
-
-class RateLimiter:
-    """A token bucket for each caller, identified by the credentials they send. Only the most recent callers are kept."""
-
-    def __init__(self, rate: int = RATE_LIMIT) -> None:
-        self.rate = rate
-        self.level: OrderedDict[bytes, tuple[float, float]] = OrderedDict()
-
-    def take(self, caller: bytes) -> int:
-        """Take one request from the caller's bucket and return how many are left. Negative: this one is over the limit."""
-        now = time.monotonic()
-        level, since = self.level.pop(caller, (float(self.rate), now))
-        level = min(float(self.rate), level + (now - since) * self.rate)
-        if level >= 1:
-            self.level[caller] = (level - 1, now)
-        else:
-            self.level[caller] = (level, now)
-        if len(self.level) > MAX_CALLERS:
-            self.level.popitem(last=False)
-        return int(level) - 1
 
 
 class HttpMetrics:
@@ -79,12 +63,17 @@ class HttpMetrics:
 class Exchange:
     """One request and its response."""
 
-    def __init__(self, scope: Scope, send: Send, routes: Sequence[Route], metrics: HttpMetrics, rate_limiter: RateLimiter) -> None:
+    def __init__(self, scope: Scope, send: Send, routes: Sequence[Route], metrics: HttpMetrics, admission: Admission) -> None:
         self.scope = scope
+        scope["headway.exchange"] = self
         self.forward = scope["headway.send"] = send
         self.routes = routes
         self.metrics = metrics
-        self.rate_limiter = rate_limiter
+        self.admission = admission
+        self.address = find_address(scope)
+        self.counts_as_stranger = False
+        self.digest: str | None = None
+        self.token: Token | None = None
         self.began_at = self.answered_at = time.perf_counter()
         self.status = 0
         self.remaining: int | None = None
@@ -95,7 +84,7 @@ class Exchange:
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S) as deadline:
                 self.scope["headway.deadline"] = deadline
-                self.check_rate()
+                await self.admit_stranger()
                 await app(self.scope, receive, self.send)
         except Exception as error:  # noqa: BLE001  every caller gets a response, whatever failed
             await self.refuse(self.explain_error(error), receive)
@@ -105,6 +94,8 @@ class Exchange:
     def explain_error(self, error: Exception) -> Problem:
         if isinstance(error, Problem):
             return error
+        if isinstance(error, Unauthorized):
+            self.admission.forget(self.digest)
         if isinstance(error, HeadwayError):
             return to_problem(error)
         if isinstance(error, HTTPException):  # raised by the router: unknown path or method
@@ -115,17 +106,36 @@ class Exchange:
         log.error("request failed", exc_info=error, extra={"fields": {"request_id": name}})
         return Problem(500, "internal", f"Internal error. The server's log has the details of request {name}.")
 
-    def check_rate(self) -> None:
-        bearer = find_header(self.scope["headers"], b"authorization")
-        caller = bearer.partition(b" ")[2].strip() if bearer else find_header(self.scope["headers"], b"cookie")
-        if not caller:
+    async def admit_stranger(self) -> None:
+        """Refuse a caller whose token is not known, if its address has sent too many such requests. The refusal is delayed, so that
+        it costs the caller more than it costs us. Health checks may share the address, and are only delayed."""
+        with suppress(HeadwayError):  # the reason is given if the route needs a token
+            self.digest = tokens.hash_secret(get_secret(Request(self.scope)))
+        self.counts_as_stranger = not self.admission.is_known(self.digest)
+        if not self.counts_as_stranger or self.admission.take_as_stranger(self.address):
             return
-        self.remaining = self.rate_limiter.take(caller)
+        if self.scope["path"] in HEALTH_PATHS:
+            await asyncio.sleep(HEALTH_DELAY_S)
+            return
+        await asyncio.sleep(self.admission.refusal_delay_s)
+        detail = "Too many requests without a valid token from this address. Wait a moment."
+        raise Problem(429, "rate_limited", detail, {"Retry-After": "1", "Connection": "close"})
+
+    async def admit(self) -> None:
+        """Check the caller's token and its rate, before anything of the request is parsed."""
+        if self.digest is None:
+            get_secret(Request(self.scope))  # raises the reason
+            raise Unauthorized
+        self.token = await self.admission.authenticate(self.digest)
+        if self.counts_as_stranger:
+            self.admission.give_back(self.address)
+        if connection := self.scope.get("headway.connection"):
+            connection.keep()
+        self.remaining = self.admission.tokens.take(self.token.id)
         if self.remaining < 0:
             self.remaining = 0
-            raise Problem(
-                429, "rate_limited", f"Rate limit exceeded: {self.rate_limiter.rate} requests a second.", {"Retry-After": "1"}
-            )
+            detail = f"Rate limit exceeded: {self.admission.tokens.rate} requests a second."
+            raise Problem(429, "rate_limited", detail, {"Retry-After": "1"})
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -136,7 +146,7 @@ class Exchange:
             headers.append((b"x-request-id", self.request_id))
             if self.remaining is not None:
                 headers += (
-                    (b"ratelimit-limit", b"%d" % self.rate_limiter.rate),
+                    (b"ratelimit-limit", b"%d" % self.admission.tokens.rate),
                     (b"ratelimit-remaining", b"%d" % self.remaining),
                     (b"ratelimit-reset", b"1"),
                 )
@@ -161,6 +171,8 @@ class Exchange:
                 "ms": round((time.perf_counter() - self.began_at) * 1000, 1),
                 "request_id": self.request_id.decode(),
             }
+            if self.token:
+                fields |= {"tenant_id": self.token.tenant_id, "token_id": self.token.id}
             log.info("request", extra={"fields": fields})
 
 
@@ -177,10 +189,6 @@ def build_timeout_problem(scope: Scope) -> Problem:
         return Problem(408, "slow_body", f"The body did not arrive within {REQUEST_TIMEOUT_S:.0f} s.")
     detail = f"No answer within {REQUEST_TIMEOUT_S:.0f} s. The request may still have taken effect. Check before you repeat it."
     return Problem(503, "timeout", detail, {"Retry-After": "5"})
-
-
-def find_header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
-    return next((value for key, value in headers if key == name), None)
 
 
 def get_route_template(scope: Scope) -> str:

@@ -24,6 +24,7 @@ from headway.ledger.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
+LISTED_ERRORS = 1_000  # describing one takes microseconds, and a body can have many thousands
 
 # The first class that matches decides.
 ERROR_STATUSES: tuple[tuple[type[HeadwayError], int], ...] = (
@@ -87,6 +88,8 @@ def to_problem(error: HeadwayError) -> Problem:
 
 def to_validation_problem(error: ValidationError) -> Problem:
     """Join the validation errors in one sentence, without repeating the input."""
+    if error.error_count() > LISTED_ERRORS:
+        return Problem(422, "invalid", f"The body has {error.error_count():,} mistakes, which are too many to describe.")
     errors = error.errors(include_url=False, include_input=False, include_context=False)
     if errors and errors[0]["type"] == "json_invalid":
         return Problem(400, "malformed_json", f"{errors[0]['msg']}.")

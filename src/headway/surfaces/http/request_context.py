@@ -1,14 +1,16 @@
 """One API request: authentication, parsing, and running an action. Handlers parse, call one action, and render its result."""
 
+import asyncio
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import to_json
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions import idempotency
@@ -19,23 +21,23 @@ from headway.agents.checks.runner import PERSONAL_JUDGEMENT
 from headway.agents.instructions.roles import SUPERVISOR, Role
 from headway.agents.tools.execution import ResolvedScope
 from headway.assembly import Headway
-from headway.ledger import attachment
 from headway.ledger.check import Author
-from headway.ledger.errors import ChecksRequired, Forbidden, HeadwayError, Invalid, StorageError, TurnRunning, Unauthorized
+from headway.ledger.errors import ChecksRequired, Forbidden, HeadwayError, StorageError, TurnRunning, Unauthorized
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import Token
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.transaction import Transaction, Work
+from headway.surfaces.http.bodies import BODY_LIMIT, parse_body, read_body
 from headway.surfaces.http.problems import MEDIA_TYPE, Problem, encode_problem, get_http_status, to_problem, to_validation_problem
 
 K = TypeVar("K")
 T = TypeVar("T")
+P = ParamSpec("P")
 QueryT = TypeVar("QueryT", bound=BaseModel)
 Action = Callable[[Transaction, int], T]
 
-BODY_LIMIT = 1024 * 1024
-ATTACHMENTS_BODY_LIMIT = BODY_LIMIT + attachment.TOTAL_LIMIT * 4 // 3  # where messages carry files, in base64
 SESSION_COOKIE = "headway_session"
+SECRET = re.compile(r"[A-Za-z0-9_-]{1,200}")  # another spelling of a token would be another caller for the rate limit
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
@@ -49,23 +51,21 @@ class AgentCaller(NamedTuple):
 
 
 class RequestContext:
-    """A request that presents a secret. The secret is checked in the transaction that acts on it, so a token revoked a moment ago
-    is refused and no cache is needed."""
+    """A request that presents a secret. The caller was admitted, perhaps from a cache, so the secret is checked again in the
+    transaction that acts on it: a token that was revoked a moment ago is refused."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.headway: Headway = request.app.state.headway
-        self.digest = tokens.hash_secret(get_secret(request))
+        self.digest: str = request.scope["headway.exchange"].digest or tokens.hash_secret(get_secret(request))
         self.raw = b""
 
     # Parsing
 
     async def body(self, shape: TypeAdapter[T], limit: int = BODY_LIMIT) -> T:
-        """Read and parse the body. More than BODY_LIMIT bytes are read only from a caller with a valid token who declares them."""
+        """Read and parse the body of a caller who was admitted. More than BODY_LIMIT bytes must be declared."""
         declared = self.request.headers.get("content-length", "0")
-        if limit > BODY_LIMIT and declared.isdigit() and int(declared) > BODY_LIMIT:
-            await self.read(lambda _tx, _tenant_id: None)
-        else:
+        if not (declared.isdigit() and int(declared) > BODY_LIMIT):
             limit = BODY_LIMIT
         try:
             self.raw = await read_body(self.request, limit)
@@ -75,7 +75,10 @@ class RequestContext:
         if kind.strip().lower() != "application/json":
             await self.refuse(Problem(415, "not_json", "Send the body as application/json."))
         try:
-            return shape.validate_json(self.raw)
+            return await self.parse(parse_body, shape, self.raw)
+        except Problem as problem:
+            await self.refuse(problem)
+            raise
         except ValidationError as error:
             await self.refuse(to_validation_problem(error))
             raise
@@ -96,10 +99,16 @@ class RequestContext:
     async def known(self, find: Callable[[K], T], key: K) -> T:
         """Look up or parse a part of the request. If that fails, refuse the request, but only after authentication."""
         try:
-            return find(key)
+            return await self.parse(find, key)
         except HeadwayError as error:
             await self.refuse(to_problem(error))
             raise
+
+    async def parse(self, function: Callable[P, T], *parts: P.args, **named: P.kwargs) -> T:
+        """Call a function that parses the request: on another thread if the body carries files, because they take longer."""
+        if len(self.raw) <= BODY_LIMIT:
+            return function(*parts, **named)
+        return await asyncio.to_thread(function, *parts, **named)
 
     async def refuse(self, problem: Problem) -> None:
         """Raise a problem, but authenticate first: a caller without a valid token learns nothing else."""
@@ -217,14 +226,20 @@ def get_secret(request: Request) -> str:
     header = request.headers.get("authorization")
     if header is not None:
         scheme, _, secret = header.partition(" ")
-        if scheme.lower() != "bearer" or not secret.strip():
+        secret = secret.strip(" \t")
+        if scheme.lower() != "bearer" or not SECRET.fullmatch(secret):
             raise Unauthorized
-        return secret.strip()
-    cookie = request.cookies.get(SESSION_COOKIE)
-    if not cookie:
+        return secret
+    cookie = find_cookie(request.headers.get("cookie", ""), SESSION_COOKIE)
+    if not SECRET.fullmatch(cookie):
         raise Unauthorized
     check_same_site(request)
     return cookie
+
+
+def find_cookie(header: str, name: str) -> str:
+    """Return one cookie, without parsing the others: there may be thousands."""
+    return f";{header.replace('; ', ';')}".partition(f";{name}=")[2].partition(";")[0].strip(" \t")
 
 
 def check_same_site(request: Request) -> None:
@@ -247,26 +262,3 @@ def parse_host_name(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:  # not a valid host
         return ""
-
-
-async def read_body(request: Request, limit: int = BODY_LIMIT) -> bytes:
-    declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > limit:
-        raise build_too_large_problem(limit)
-    request.scope["headway.reading"] = True
-    chunks: list[bytes] = []
-    size = 0
-    try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > limit:
-                raise build_too_large_problem(limit)
-            chunks.append(chunk)
-    except ClientDisconnect:
-        raise Invalid("The connection was closed before the body was complete.") from None
-    request.scope["headway.reading"] = False
-    return b"".join(chunks)
-
-
-def build_too_large_problem(limit: int) -> Problem:
-    return Problem(413, "too_large", f"The body may have at most {limit:,} bytes.")

@@ -10,8 +10,6 @@ import sys
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
-from typing import Literal
 
 import uvicorn
 
@@ -21,9 +19,12 @@ from headway.ledger.errors import HeadwayError, SettingsError
 from headway.settings import Settings, build_local_url
 from headway.storage.direct import DirectDatabase
 from headway.surfaces.http.app import WebApp
+from headway.surfaces.http.bounded_protocol import build_protocol
 from headway.surfaces.http.request_context import LOOPBACK_NAMES
 from headway.surfaces.log_lines import configure_json_logging
 
+MAX_FILES = 1_000_000
+RESERVED_FILES = 128  # for the database, models and tools
 SHUTDOWN_GRACE_S = 5
 FLUSH_GRACE_S = 0.4
 KEEP_ALIVE_S = 75  # longer than clients keep idle connections, so that they do not reuse one while we close it
@@ -63,7 +64,10 @@ def serve(settings: Settings, log_level: str, announce: Callable[[str, str | Non
     if not local:
         check_has_tokens(settings)
     configure_json_logging(log_level, settings)
-    logging.getLogger("uvicorn.error").setLevel("WARNING")
+    logging.getLogger("uvicorn.error").setLevel(
+        "ERROR"
+    )  # its warnings are about requests, and anybody could fill the log with them
+    file_limit = raise_file_limit()
     listener = open_listener(settings)
     port = listener.getsockname()[1]
     address = f"http://{f'[{settings.host}]' if ':' in settings.host else settings.host}:{port}"
@@ -72,10 +76,10 @@ def serve(settings: Settings, log_level: str, announce: Callable[[str, str | Non
     config = uvicorn.Config(
         WebApp(headway, secret),
         loop="auto",
-        http=choose_protocol(),
+        http=build_protocol(min(settings.max_connections, file_limit - RESERVED_FILES)),
         access_log=False,
         ws="none",  # WebSockets are not supported: an upgrade request is answered like any other
-        proxy_headers=False,  # callers are identified by their token, not by their address
+        proxy_headers=False,  # any caller could send them
         log_config=None,
         server_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
@@ -104,7 +108,6 @@ def check_has_tokens(settings: Settings) -> None:
 
 
 def open_listener(settings: Settings) -> socket.socket:
-    raise_file_limit()
     try:
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
         listener = socket.socket(family)
@@ -118,18 +121,12 @@ def open_listener(settings: Settings) -> socket.socket:
     return listener
 
 
-def choose_protocol() -> type[asyncio.Protocol] | Literal["h11"]:
-    if find_spec("httptools") is None:
-        return "h11"  # slower, but limits request heads itself
-    from headway.surfaces.http.bounded_protocol import BoundedProtocol  # noqa: PLC0415  httptools is not available everywhere
+def raise_file_limit() -> int:
+    """Raise the limit on open files, and return it. Every connection uses one, and the usual soft limit of 1,024 is too low."""
+    if sys.platform == "win32":
+        return MAX_FILES
+    import resource  # noqa: PLC0415  not available on Windows
 
-    return BoundedProtocol
-
-
-def raise_file_limit() -> None:
-    """Raise the limit on open files. Every stream uses one, and the usual soft limit of 1,024 is too low for a thousand streams."""
-    if sys.platform != "win32":
-        import resource  # noqa: PLC0415  not available on Windows
-
-        _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
+    return MAX_FILES if hard_limit == resource.RLIM_INFINITY else hard_limit

@@ -7,7 +7,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from headway.actions import conversations
 from headway.agents.tools.execution import ResolvedScope, resolve_scope
@@ -16,14 +16,16 @@ from headway.assembly import Headway
 from headway.ledger import scope as ledger_scope
 from headway.ledger.scope import TENANT_WIDE
 from headway.storage.transaction import Transaction
+from headway.surfaces.http.bodies import BODY_LIMIT, check_body, read_body
 from headway.surfaces.http.problems import Problem
-from headway.surfaces.http.request_context import BODY_LIMIT, RequestContext
+from headway.surfaces.http.request_context import RequestContext
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
     from headway.surfaces.mcp.server import McpContext
 
+VALUES_LIMIT = 10_000  # the MCP library compares a message with several shapes
 TENANT_SCOPE_KEY = "headway.mcp_tenant"
 
 
@@ -61,10 +63,12 @@ class HttpTransport:
         scope[TENANT_SCOPE_KEY] = await call.read(lambda _tx, tenant_id: tenant_id)
         if scope["method"] == "GET":  # a stream that would never send anything
             raise Problem(405, "no_stream", "This endpoint has no event stream. Send POST.", {"Allow": "POST"})
+        raw = await read_body(call.request)
+        check_body(raw, VALUES_LIMIT)
         self.first_request.set()
         assert self.manager_future is not None
         manager = await asyncio.shield(self.manager_future)
-        await manager.handle_request(scope, receive, send)
+        await manager.handle_request(scope, repeat_body(raw, receive), send)
 
     async def resolve_scope(self, context: "McpContext", _tool: Tool | None) -> ResolvedScope:
         request: Request | None = context.request
@@ -80,6 +84,16 @@ class HttpTransport:
             )
 
         return await self.headway.database.read(resolve)
+
+
+def repeat_body(raw: bytes, receive: Receive) -> Receive:
+    """Return a function that receives the body that was read already, and then what follows it."""
+    messages: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
+
+    async def receive_again() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return receive_again
 
 
 def lift_time_limit(context: "McpContext") -> None:

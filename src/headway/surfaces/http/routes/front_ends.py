@@ -17,9 +17,10 @@ from headway.ledger.job import Job
 from headway.storage.transaction import Transaction
 from headway.surfaces.http import ag_ui, ui_messages, ui_stream
 from headway.surfaces.http.ag_ui import AgUiEncoder
+from headway.surfaces.http.bodies import ATTACHMENTS_BODY_LIMIT
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.person_answers import PersonAnswer, apply_answers, has_turn
-from headway.surfaces.http.request_context import ATTACHMENTS_BODY_LIMIT, RequestContext
+from headway.surfaces.http.request_context import RequestContext
 from headway.surfaces.http.schemas import agents, front_ends
 from headway.surfaces.http.schemas.front_ends import Mode
 from headway.surfaces.http.server_sent_events import MEDIA_TYPE

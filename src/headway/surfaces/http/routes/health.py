@@ -13,6 +13,7 @@ from headway.actions import views
 from headway.actions.people import waiting
 from headway.assembly import Headway
 from headway.storage.migrate import get_current_version, get_newest_version
+from headway.surfaces.http.loop_lag import LoopLag
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import to_json_response
@@ -42,16 +43,19 @@ async def healthz(_request: Request) -> Response:
 @routes.get("/readyz", summary="Check that the process can do its work", **document_route({200: todo_schemas.Ready}, public=True))
 async def readyz(request: Request) -> Response:
     headway: Headway = request.app.state.headway
+    lag: LoopLag = request.app.state.loop_lag
     version = await headway.database.read(get_current_version)
     checks = {
         "database": True,
         "migrations": version == get_newest_version(),
         "feed": headway.feed.alive,
         "worker": headway.engine_alive,
+        "loop": lag.is_bearable,
     }
     if not all(checks.values()):
         missing = ", ".join(name for name, good in checks.items() if not good)
-        raise Problem(503, "not_ready", f"Not ready: {missing}.")
+        late = "" if checks["loop"] else f" The event loop has been late for {lag.late_s:.0f} s, by up to {lag.worst:.2f} s."
+        raise Problem(503, "not_ready", f"Not ready: {missing}.{late}")
     return to_json_response({"ready": True, "checks": checks})
 
 
@@ -74,6 +78,8 @@ async def metrics(request: Request) -> Response:
     headway: Headway = request.app.state.headway
     seen = CollectorRegistry()
     Gauge("headway_open_streams", "Open event streams", registry=seen).set(headway.feed.open_streams)
+    lag: LoopLag = request.app.state.loop_lag
+    Gauge("headway_loop_lag_seconds", "Largest delay of the event loop in the last 10 s", registry=seen).set(lag.worst)
     Gauge("headway_events_delivered", "Events read from the log for live readers", registry=seen).set(headway.feed.delivered)
     todos = Gauge("headway_todos", "Todos by status", ("status",), registry=seen)
     for status, number in (await headway.database.read(views.count_all_todos)).items():

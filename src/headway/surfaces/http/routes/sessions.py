@@ -16,8 +16,9 @@ from headway.actions.access.tokens import NewToken
 from headway.assembly import Headway
 from headway.ledger.text import NAME_LIMIT
 from headway.storage.transaction import Transaction
+from headway.surfaces.http.bodies import read_body
 from headway.surfaces.http.problems import to_validation_problem
-from headway.surfaces.http.request_context import SESSION_COOKIE, RequestContext, check_same_site, read_body
+from headway.surfaces.http.request_context import SESSION_COOKIE, RequestContext, check_same_site
 from headway.surfaces.http.schemas.strict_model import StrictModel
 from headway.surfaces.web.page_routes import build_shell_response
 
@@ -25,6 +26,7 @@ routes = APIRouter(include_in_schema=False)
 
 SESSION_LIFETIME_S = 30 * 24 * 3600
 LINK_LIFETIME_S = 3600
+LOGIN_BODY_LIMIT = 4_096  # bytes that anybody may send
 
 
 class TokenLogin(StrictModel):
@@ -71,7 +73,7 @@ async def login_with_token(request: Request) -> Response:
     """Open a session for a token. The session has the token's rights and its own expiry, and does not affect the token."""
     check_same_site(request)
     try:
-        secret = TOKEN.validate_json(await read_body(request)).token.strip()
+        secret = TOKEN.validate_json(await read_body(request, LOGIN_BODY_LIMIT)).token.strip()
     except ValidationError as error:
         raise to_validation_problem(error) from None
     headway: Headway = request.app.state.headway

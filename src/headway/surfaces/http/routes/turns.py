@@ -14,8 +14,9 @@ from headway.ledger.attachment import BINARY_TYPES
 from headway.ledger.job import Job
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.transaction import Transaction
+from headway.surfaces.http.bodies import ATTACHMENTS_BODY_LIMIT
 from headway.surfaces.http.openapi import document_route
-from headway.surfaces.http.request_context import ATTACHMENTS_BODY_LIMIT, RequestContext, to_json_response
+from headway.surfaces.http.request_context import RequestContext, to_json_response
 from headway.surfaces.http.routes.events import STREAM_RESPONSE
 from headway.surfaces.http.schemas import agents
 from headway.surfaces.http.schemas.todos import PageQuery

@@ -308,6 +308,7 @@ class Checks(BaseModel):
     migrations: Literal[True]
     feed: Literal[True]
     worker: Literal[True]
+    loop: Literal[True]
 
 
 class Ready(BaseModel):

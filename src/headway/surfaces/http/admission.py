@@ -1,0 +1,131 @@
+"""Decides whether a request is handled at all, before anything of it is parsed.
+
+Callers with a valid token have the rate of their token. All others share the rate of their address.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+from ipaddress import IPv6Address
+from typing import NamedTuple
+
+from starlette.types import Scope
+
+from headway.actions.access import tokens
+from headway.assembly import Headway
+from headway.ledger.errors import Unauthorized
+from headway.ledger.tenancy import Token
+
+TOKEN_RATE = 600  # requests per second: stops abuse, and does not slow down ordinary clients
+STRANGER_RATE = 100  # of one address without a valid token; a page load has about 60
+STRANGER_BURST = 2_000
+PROXY_FACTOR = 10  # for all clients that one proxy names
+MAX_CALLERS = 10_000
+FRESH_S = 5.0
+
+
+class RateLimiter:
+    """A token bucket for each caller. Only the most recent callers are kept."""
+
+    def __init__(self, rate: int, burst: int | None = None) -> None:
+        self.rate = rate
+        self.burst = float(burst or rate)
+        self.level: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+
+    def take(self, caller: Hashable) -> int:
+        """Take one request from the caller's bucket and return how many are left. Negative: this one is over the limit."""
+        now = time.monotonic()
+        level, since = self.level.pop(caller, (self.burst, now))
+        level = min(self.burst, level + (now - since) * self.rate)
+        self.level[caller] = (level - 1 if level >= 1 else level, now)
+        if len(self.level) > MAX_CALLERS:
+            self.level.popitem(last=False)
+        return int(level) - 1
+
+    def give_back(self, caller: Hashable) -> None:
+        if found := self.level.get(caller):
+            self.level[caller] = (min(self.burst, found[0] + 1), found[1])
+
+
+class Address(NamedTuple):
+    peer: str  # who opened the connection
+    client: str  # whom the peer names in X-Forwarded-For, if it is a proxy
+
+
+class KnownToken(NamedTuple):
+    token: Token
+    checked_at: float
+
+
+class Admission:
+    """The limits on callers, and the tokens that were valid when they were last looked up.
+
+    The transaction that acts checks the token again, so one that was revoked in between changes and reads nothing.
+    """
+
+    refusal_delay_s = 1.0  # how long a stranger over the limit waits for the refusal
+
+    def __init__(self, headway: Headway) -> None:
+        self.headway = headway
+        self.known: OrderedDict[str, KnownToken] = OrderedDict()
+        self.tokens = RateLimiter(TOKEN_RATE)
+        self.peers = RateLimiter(STRANGER_RATE * PROXY_FACTOR, STRANGER_BURST * PROXY_FACTOR)
+        self.clients = RateLimiter(STRANGER_RATE, STRANGER_BURST)
+
+    def is_known(self, digest: str | None) -> bool:
+        """Whether the token was valid when it was last looked up. If not, the request counts as a stranger's."""
+        return digest in self.known
+
+    def take_as_stranger(self, address: Address) -> bool:
+        """Count a request without a known token, and return whether the address may make it.
+
+        A caller can invent the client that it names, so a peer has a limit of its own."""
+        return self.clients.take(address) >= 0 and self.peers.take(address.peer) >= 0
+
+    def give_back(self, address: Address) -> None:
+        """Do not count a request whose token was valid."""
+        self.clients.give_back(address)
+        self.peers.give_back(address.peer)
+
+    async def authenticate(self, digest: str) -> Token:
+        """Return the token with this hash, from the database if it was not looked up just now. Raises Unauthorized."""
+        now = time.monotonic()
+        found = self.known.get(digest)
+        if found and now - found.checked_at < FRESH_S:
+            return found.token
+        try:
+            token = await self.headway.database.read(lambda tx: tokens.authenticate(tx, digest))
+        except Unauthorized:
+            self.forget(digest)
+            raise
+        self.known[digest] = KnownToken(token, now)
+        self.known.move_to_end(digest)
+        if len(self.known) > MAX_CALLERS:
+            self.known.popitem(last=False)
+        return token
+
+    def forget(self, digest: str | None) -> None:
+        if digest:
+            self.known.pop(digest, None)
+
+
+def find_address(scope: Scope) -> Address:
+    """Return who sends the request. Of the addresses in X-Forwarded-For, only the last was added by the peer itself."""
+    client = scope.get("client")
+    forwarded = find_header(reversed(scope["headers"]), b"x-forwarded-for") or b""
+    named = forwarded.rpartition(b",")[2].strip()[:64].decode("latin-1")
+    return Address(group_address(client[0]) if client else "", group_address(named))
+
+
+def group_address(address: str) -> str:
+    """Return an IPv6 address as its network of 64 bits, because one client usually has all of them."""
+    if ":" not in address:
+        return address
+    try:
+        return IPv6Address(address.partition("%")[0]).exploded[:19]
+    except ValueError:
+        return address
+
+
+def find_header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
+    return next((value for key, value in headers if key == name), None)
