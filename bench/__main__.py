@@ -18,6 +18,7 @@ from bench import (  # noqa: F401  importing a module registers its benchmarks
     page,
     postgres,
     store,
+    strangers,
     streams,
     taskwarrior,
     tokens,

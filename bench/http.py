@@ -55,13 +55,13 @@ def served(shop: Workshop) -> Served:
     home.mkdir()
     ledger = new_ledger(home / "headway.db")
     with DirectDatabase(ledger.url) as database:
-        tokens = [database.write(partial(tokens.create, tenant_id=ledger.tenant_id)).secret for _ in range(TOKENS)]
+        secrets = [database.write(partial(tokens.create, tenant_id=ledger.tenant_id)).secret for _ in range(TOKENS)]
         conversation = database.write(partial(conversations.add, tenant_id=ledger.tenant_id)).id
         for status in STATUSES:
             draft = Draft(bare.SUBJECT, conversation_id=conversation, status=status)
             database.write(partial(todos.add, tenant_id=ledger.tenant_id, draft=draft))
     url = serve(shop, home)
-    return Served(url, ledger.path, ledger.tenant_id, conversation, tokens)
+    return Served(url, ledger.path, ledger.tenant_id, conversation, secrets)
 
 
 def serve(shop: Workshop, home: Path) -> str:

@@ -70,7 +70,10 @@ def test_one_token_has_one_rate_however_it_is_spelled(tmp_path: Path) -> None:
             {"Authorization": b"Bearer " + secret},
             {"Authorization": b"bearer   " + secret + b"  "},
             {"Authorization": b"BEARER \t" + secret},
-            *({"Authorization": b"", "Cookie": b"a%d=1; %s=%s;b=2" % (number, SESSION_COOKIE.encode(), secret)} for number in range(3)),
+            *(
+                {"Authorization": b"", "Cookie": b"a%d=1; %s=%s;b=2" % (number, SESSION_COOKIE.encode(), secret)}
+                for number in range(3)
+            ),
         ]
         statuses = []
         for headers in spellings:

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -159,26 +160,28 @@ def test_strangers_displace_strangers_and_nobody_with_a_token(tmp_path: Path) ->
         service = stack.enter_context(run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path, environment=environment))
         client = stack.enter_context(service.tenant())
         url = httpx.URL(service.url)
-        request = f"GET /v1/session HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {client.secret}\r\n\r\n".encode()
 
-        def connect() -> socket.socket:
-            return stack.enter_context(socket.create_connection((url.host, url.port or 0), timeout=PATIENCE_S))
+        def connect() -> HTTPConnection:
+            connection = HTTPConnection(url.host, url.port, timeout=PATIENCE_S)
+            connection.connect()
+            stack.callback(connection.close)
+            return connection
 
-        def ask(connection: socket.socket) -> bytes:
-            connection.sendall(request)
-            return connection.recv(65536)[9:12]
+        def ask(connection: HTTPConnection) -> int:
+            connection.request("GET", "/v1/session", headers={"Authorization": f"Bearer {client.secret}"})
+            with connection.getresponse() as answer:
+                answer.read()
+            return answer.status
 
         admitted = [connect()]
-        assert ask(admitted[0]) == b"200"
+        assert ask(admitted[0]) == 200
         first, second = connect(), connect()
-        assert first.recv(1) == b""  # closed, because the second connection took its place
-        admitted.append(second)
-        assert ask(second) == b"200"
-        for _ in range(8):
-            admitted.append(connect())
-            assert ask(admitted[-1]) == b"200"
-        assert connect().recv(65536).startswith(b"HTTP/1.1 503 ")
-        assert [ask(connection) for connection in admitted] == [b"200"] * 10
+        assert first.sock.recv(1) == b""  # closed, because the second connection took its place
+        for number in range(9):
+            admitted.append(connect() if number else second)
+            assert ask(admitted[-1]) == 200
+        assert connect().sock.recv(65536).startswith(b"HTTP/1.1 503 ")
+        assert [ask(connection) for connection in admitted] == [200] * 10
 
 
 def test_a_long_answer_is_not_cut_short_by_other_traffic() -> None:

@@ -3,10 +3,11 @@
 Callers with a valid token have the rate of their token. All others share the rate of their address.
 """
 
+import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
-from ipaddress import IPv6Address
+from ipaddress import IPv6Address, ip_address
 from typing import NamedTuple
 
 from starlette.types import Scope
@@ -17,10 +18,12 @@ from headway.ledger.errors import Unauthorized
 from headway.ledger.tenancy import Token
 
 TOKEN_RATE = 600  # requests per second: stops abuse, and does not slow down ordinary clients
-STRANGER_RATE = 100  # of one address without a valid token; a page load has about 60
-STRANGER_BURST = 2_000
+STRANGER_RATE = 20  # requests per second of one address without a valid token: they take less than a hundredth of the time
+STRANGER_BURST = 2_000  # about thirty loads of the page
 PROXY_FACTOR = 10  # for all clients that one proxy names
+HEALTH_RATE = 10  # health checks per second of an address that is over its limit
 MAX_CALLERS = 10_000
+MAX_DELAYED = 1_000
 FRESH_S = 5.0
 
 
@@ -63,7 +66,8 @@ class Admission:
     The transaction that acts checks the token again, so one that was revoked in between changes and reads nothing.
     """
 
-    refusal_delay_s = 1.0  # how long a stranger over the limit waits for the refusal
+    refusal_delay_s = 5.0  # how long a stranger over the limit waits for the refusal
+    delayed = 0  # how many of them wait
 
     def __init__(self, headway: Headway) -> None:
         self.headway = headway
@@ -71,6 +75,7 @@ class Admission:
         self.tokens = RateLimiter(TOKEN_RATE)
         self.peers = RateLimiter(STRANGER_RATE * PROXY_FACTOR, STRANGER_BURST * PROXY_FACTOR)
         self.clients = RateLimiter(STRANGER_RATE, STRANGER_BURST)
+        self.health_checks = RateLimiter(HEALTH_RATE)
 
     def is_known(self, digest: str | None) -> bool:
         """Whether the token was valid when it was last looked up. If not, the request counts as a stranger's."""
@@ -81,6 +86,16 @@ class Admission:
 
         A caller can invent the client that it names, so a peer has a limit of its own."""
         return self.clients.take(address) >= 0 and self.peers.take(address.peer) >= 0
+
+    async def delay_refusal(self) -> None:
+        """Wait before a refusal, so that it costs the caller more than it costs us."""
+        if self.delayed >= MAX_DELAYED:
+            return
+        self.delayed += 1
+        try:
+            await asyncio.sleep(self.refusal_delay_s)
+        finally:
+            self.delayed -= 1
 
     def give_back(self, address: Address) -> None:
         """Do not count a request whose token was valid."""
@@ -110,11 +125,21 @@ class Admission:
 
 
 def find_address(scope: Scope) -> Address:
-    """Return who sends the request. Of the addresses in X-Forwarded-For, only the last was added by the peer itself."""
+    """Return who sends the request. Only a proxy on this machine or in its network may name a client, and of the addresses in
+    X-Forwarded-For only the last was added by that proxy."""
     client = scope.get("client")
-    forwarded = find_header(reversed(scope["headers"]), b"x-forwarded-for") or b""
-    named = forwarded.rpartition(b",")[2].strip()[:64].decode("latin-1")
-    return Address(group_address(client[0]) if client else "", group_address(named))
+    peer: str = client[0] if client else ""
+    forwarded = find_header(reversed(scope["headers"]), b"x-forwarded-for")
+    if not forwarded or not is_near(peer):
+        return Address(group_address(peer), "")
+    return Address(group_address(peer), group_address(forwarded.rpartition(b",")[2].strip()[:64].decode("latin-1")))
+
+
+def is_near(address: str) -> bool:
+    try:
+        return ip_address(address).is_private
+    except ValueError:  # a Unix socket
+        return True
 
 
 def group_address(address: str) -> str:

@@ -57,6 +57,7 @@ class BoundedProtocol(HttpToolsProtocol):
     address = ""
     in_head = True
     head_size = 0
+    header_count = 0
     chunks = 0
     unparsed = 0  # bytes since the last piece of the body: chunk headers and trailers
     ignored = 0  # bytes of the body since the answer
@@ -87,6 +88,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.header_count = 0
         self.scope["headway.connection"] = self  # type: ignore[typeddict-unknown-key]
 
     # Sizes
@@ -109,11 +111,11 @@ class BoundedProtocol(HttpToolsProtocol):
             self.start_timer(self.patience_s, self.give_up_head)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.in_head:
-            return  # a trailer: the request has been judged by its head
-        if len(self.headers) >= HEADERS_LIMIT:
+        self.header_count += 1
+        if self.header_count > HEADERS_LIMIT:
             raise ValueError(f"more than {HEADERS_LIMIT} headers")  # the parser stops, and the answer is 400
-        super().on_header(name, value)
+        if self.in_head:  # not a trailer: the request has been judged by its head
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self.in_head = False
@@ -184,6 +186,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def timeout_keep_alive_handler(self) -> None:
         self.drop()  # also if the client has not read the last answer
+
+    def send_400_response(self, msg: str) -> None:
+        if self.in_head:
+            super().send_400_response(msg)
+        else:  # the request may have been answered, perhaps in part
+            self.drop()
 
     def refuse(self, status: int, message: bytes) -> None:
         head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(message)

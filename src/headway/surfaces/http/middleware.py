@@ -28,7 +28,6 @@ REQUEST_TIMEOUT_S = 30.0
 REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 UNLOGGED_ROUTES = ("/healthz", "/readyz", "/metrics")
 HEALTH_PATHS = ("/healthz", "/readyz")
-HEALTH_DELAY_S = 0.2  # for strangers over their limit; shorter than load balancers wait
 
 SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"x-content-type-options", b"nosniff"),
@@ -107,19 +106,18 @@ class Exchange:
         return Problem(500, "internal", f"Internal error. The server's log has the details of request {name}.")
 
     async def admit_stranger(self) -> None:
-        """Refuse a caller whose token is not known, if its address has sent too many such requests. The refusal is delayed, so that
-        it costs the caller more than it costs us. Health checks may share the address, and are only delayed."""
+        """Refuse a caller whose token is not known, if its address has sent too many such requests. Health checks may come from the
+        same address, and have their own limit."""
         with suppress(HeadwayError):  # the reason is given if the route needs a token
             self.digest = tokens.hash_secret(get_secret(Request(self.scope)))
         self.counts_as_stranger = not self.admission.is_known(self.digest)
         if not self.counts_as_stranger or self.admission.take_as_stranger(self.address):
             return
-        if self.scope["path"] in HEALTH_PATHS:
-            await asyncio.sleep(HEALTH_DELAY_S)
+        if self.scope["path"] in HEALTH_PATHS and self.admission.health_checks.take(self.address) >= 0:
             return
-        await asyncio.sleep(self.admission.refusal_delay_s)
-        detail = "Too many requests without a valid token from this address. Wait a moment."
-        raise Problem(429, "rate_limited", detail, {"Retry-After": "1", "Connection": "close"})
+        await self.admission.delay_refusal()
+        detail = "Too many requests without a valid token from this address. Wait a few seconds."
+        raise Problem(429, "rate_limited", detail, {"Retry-After": "5", "Connection": "close"})
 
     async def admit(self) -> None:
         """Check the caller's token and its rate, before anything of the request is parsed."""
