@@ -138,8 +138,8 @@ def our_crowd(shop: Workshop, size: int = READERS) -> Crowd:
     at = shop.once(served)
     with DirectDatabase(f"sqlite:///{at.path}") as database:
         tenant_id = database.write(partial(tenants.add, name=f"crowd {uuid4()}")).id
-        tokens = [database.write(partial(tokens.create, tenant_id=tenant_id)).secret for _ in at.tokens]
-    return Crowd(at.url, "/v1/events", "/v1/todos", tokens, BODY, size)
+        secrets = [database.write(partial(tokens.create, tenant_id=tenant_id)).secret for _ in at.tokens]
+    return Crowd(at.url, "/v1/events", "/v1/todos", secrets, BODY, size)
 
 
 def raise_file_limit() -> None:

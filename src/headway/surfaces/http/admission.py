@@ -50,7 +50,7 @@ class RateLimiter:
             self.level[caller] = (min(self.burst, found[0] + 1), found[1])
 
 
-class Address(NamedTuple):
+class CallerAddress(NamedTuple):
     peer: str  # who opened the connection
     client: str  # whom the peer names in X-Forwarded-For, if it is a proxy
 
@@ -81,7 +81,7 @@ class Admission:
         """Whether the token was valid when it was last looked up. If not, the request counts as a stranger's."""
         return digest in self.known
 
-    def take_as_stranger(self, address: Address) -> bool:
+    def take_as_stranger(self, address: CallerAddress) -> bool:
         """Count a request without a known token, and return whether the address may make it.
 
         A caller can invent the client that it names, so a peer has a limit of its own."""
@@ -97,7 +97,7 @@ class Admission:
         finally:
             self.delayed -= 1
 
-    def give_back(self, address: Address) -> None:
+    def give_back(self, address: CallerAddress) -> None:
         """Do not count a request whose token was valid."""
         self.clients.give_back(address)
         self.peers.give_back(address.peer)
@@ -124,15 +124,15 @@ class Admission:
             self.known.pop(digest, None)
 
 
-def find_address(scope: Scope) -> Address:
+def find_address(scope: Scope) -> CallerAddress:
     """Return who sends the request. Only a proxy on this machine or in its network may name a client, and of the addresses in
     X-Forwarded-For only the last was added by that proxy."""
     client = scope.get("client")
     peer: str = client[0] if client else ""
     forwarded = find_header(reversed(scope["headers"]), b"x-forwarded-for")
     if not forwarded or not is_near(peer):
-        return Address(group_address(peer), "")
-    return Address(group_address(peer), group_address(forwarded.rpartition(b",")[2].strip()[:64].decode("latin-1")))
+        return CallerAddress(group_address(peer), "")
+    return CallerAddress(group_address(peer), group_address(forwarded.rpartition(b",")[2].strip()[:64].decode("latin-1")))
 
 
 def is_near(address: str) -> bool:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 INTERVAL_S = 0.5
-KEPT = 20  # measurements: those of the last ten seconds
+MEASUREMENTS = 20  # those of the last ten seconds
 LATE_S = 0.25
 PATIENCE_S = 5.0
 
@@ -16,7 +16,7 @@ class LoopLag:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.now = now
-        self.recent: deque[float] = deque([0.0], KEPT)
+        self.recent: deque[float] = deque([0.0], MEASUREMENTS)
         self.late_since: float | None = None
         self.timer: asyncio.TimerHandle | None = None
 
