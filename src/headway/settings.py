@@ -6,13 +6,12 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
-from math import nan
 from typing import Any, NamedTuple
 
 from headway import trust
 from headway.ledger import text
 from headway.ledger.errors import SettingsError, UntrustedFolder
-from headway.ledger.goal import DiscoveryPolicy, GoalLimits
+from headway.ledger.goal import GoalLimits
 from headway.ledger.redaction import MIN_SECRET_LENGTH, Redactor
 from headway.ledger.run import MEBIBYTE, NANOS_PER_DOLLAR, REHEARSAL_MODEL, SANDBOX_MODES, Limits, Sandbox
 from headway.ledger.tenancy import TASK_FOLDER
@@ -25,6 +24,7 @@ from headway.ledger.tiers import (
     build_parameters,
     check_tables,
 )
+from headway.settings_parsing import check_channels, parse_discovery, parse_integer, parse_list, parse_number, parse_port
 
 PREFIX = "HEADWAY_"
 SECRET_NAME_PATTERN = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|OTLP_\w*HEADERS")
@@ -70,6 +70,7 @@ class Settings(NamedTuple):
     host: str
     port: int
     max_connections: int  # of the HTTP server
+    anonymous_rate: int  # requests per second of one address without a valid token
     url: str  # the public address of this Headway, for links
     notify: tuple[str, ...]  # the operator's notification channels; these URLs are secrets
     traces: TraceSettings
@@ -151,6 +152,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         workspace=workspace,
         host=host,
         port=port,
+        anonymous_rate=parse_integer("HEADWAY_ANONYMOUS_RATE", get("anonymous_rate", "20"), 1, 1_000_000),
         max_connections=parse_integer("HEADWAY_MAX_CONNECTIONS", get("max_connections", "10000"), 10, 1_000_000),
         url=parse_url(get("url", build_local_url(host, port))),
         notify=check_channels(parse_list(get("notify", ""))),
@@ -283,38 +285,6 @@ def resolve_path(variable: str, name: str) -> str:
         raise SettingsError(f"{variable}={name[:200]!r} cannot be resolved: {error}") from None
 
 
-def parse_list(value: str) -> tuple[str, ...]:
-    return tuple(item.strip() for item in value.split(",") if item.strip())
-
-
-def parse_number(variable: str, spelling: str, minimum: float, maximum: float, *, integer_only: bool = False) -> float:
-    try:
-        value = float(spelling)
-    except ValueError:
-        value = nan
-    if not minimum <= value <= maximum or (integer_only and not value.is_integer()):
-        kind = "a whole number" if integer_only else "a number"
-        raise SettingsError(f"{variable} must be {kind} from {minimum:.10g} to {maximum:.10g}, not {spelling[:40]!r}.")
-    return value
-
-
-def parse_integer(variable: str, spelling: str, minimum: int, maximum: int) -> int:
-    return int(parse_number(variable, spelling, minimum, maximum, integer_only=True))
-
-
-def parse_port(number: str) -> int:
-    if not (number.isascii() and number.isdigit() and len(number) <= 5 and int(number) <= 65535):
-        raise SettingsError(f"HEADWAY_PORT must be a port number from 0 to 65535, not {number[:40]!r}.")
-    return int(number)
-
-
-def parse_discovery(name: str) -> DiscoveryPolicy:
-    match name:
-        case "ask" | "auto":
-            return name
-    raise SettingsError(f"HEADWAY_GOAL_DISCOVERY must be ask or auto, not {name[:40]!r}.")
-
-
 def build_local_url(host: str, port: int) -> str:
     """Return the URL for a browser on this machine. Wildcard hosts, which browsers cannot open, become the loopback address."""
     host = WILDCARD_HOSTS.get(host, host)
@@ -327,13 +297,6 @@ def parse_url(url: str) -> str:
         quoted = USERINFO_PATTERN.sub("://…@", url)[:80]
         raise SettingsError(f"HEADWAY_URL must be a URL like https://headway.example.org, not {quoted!r}.")
     return url.rstrip("/")
-
-
-def check_channels(urls: tuple[str, ...]) -> tuple[str, ...]:
-    for number, url in enumerate(urls, 1):
-        if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", url):  # the message does not quote the URL, which may contain a password
-            raise SettingsError(f"HEADWAY_NOTIFY must be a comma-separated list of URLs; entry {number} is not a URL.")
-    return urls
 
 
 def build_redactor(settings: Settings, *more_secrets: str) -> Redactor:

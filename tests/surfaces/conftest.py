@@ -23,17 +23,20 @@ def headway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     return Shell(folder)
 
 
+MANY_STRANGERS = {"HEADWAY_ANONYMOUS_RATE": "10000"}  # for fuzzers, which try every request without a token, too
+
+
 @pytest.fixture(scope="session")
 def sqlite_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A server shared by all tests of a process. Each test uses a new tenant."""
     folder = tmp_path_factory.mktemp("served")
-    with run_server(f"sqlite:///{folder / 'headway.db'}", folder) as service:
+    with run_server(f"sqlite:///{folder / 'headway.db'}", folder, environment=MANY_STRANGERS) as service:
         yield service
 
 
 @pytest.fixture(scope="session")
 def postgres_service(kept_postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with run_server(kept_postgres_url, tmp_path_factory.mktemp("served")) as service:
+    with run_server(kept_postgres_url, tmp_path_factory.mktemp("served"), environment=MANY_STRANGERS) as service:
         yield service
 
 

@@ -18,8 +18,7 @@ from headway.ledger.errors import Unauthorized
 from headway.ledger.tenancy import Token
 
 TOKEN_RATE = 600  # requests per second: stops abuse, and does not slow down ordinary clients
-STRANGER_RATE = 20  # requests per second of one address without a valid token: they take less than a hundredth of the time
-STRANGER_BURST = 2_000  # about thirty loads of the page
+STRANGER_BURST_S = 100  # how many seconds' worth an address may send at once: by default about thirty loads of the page
 PROXY_FACTOR = 10  # for all clients that one proxy names
 HEALTH_RATE = 10  # health checks per second of an address that is over its limit
 MAX_CALLERS = 10_000
@@ -73,8 +72,9 @@ class Admission:
         self.headway = headway
         self.known: OrderedDict[str, KnownToken] = OrderedDict()
         self.tokens = RateLimiter(TOKEN_RATE)
-        self.peers = RateLimiter(STRANGER_RATE * PROXY_FACTOR, STRANGER_BURST * PROXY_FACTOR)
-        self.clients = RateLimiter(STRANGER_RATE, STRANGER_BURST)
+        rate = headway.settings.anonymous_rate
+        self.clients = RateLimiter(rate, rate * STRANGER_BURST_S)
+        self.peers = RateLimiter(rate * PROXY_FACTOR, rate * STRANGER_BURST_S * PROXY_FACTOR)
         self.health_checks = RateLimiter(HEALTH_RATE)
 
     def is_known(self, digest: str | None) -> bool:
