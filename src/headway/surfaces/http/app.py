@@ -36,6 +36,7 @@ from headway.surfaces.http.routes import (
     people,
     sessions,
     todos,
+    tokens,
     turns,
     why,
 )
@@ -56,6 +57,7 @@ ROUTE_MODULES = (
     memory,
     engine,
     operators,
+    tokens,
     why,
     events,
     health,
