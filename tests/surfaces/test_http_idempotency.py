@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from headway.actions import goals, jobs, runs, turns
+from headway.actions.access import tokens
 from headway.actions.goals import NewGoal
 from headway.actions.people import approvals, questions
 from headway.ledger.run import Effect
@@ -92,6 +93,7 @@ def add_goal(client: Client, *, active: bool) -> int:
 
 
 def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
+    client.headers["Authorization"] = f"Bearer {client.desk.write(tokens.create, scope='operator').secret}"
     conversation = client.conversation()
     turn = client.turn(conversation)
     todo = client.add()
