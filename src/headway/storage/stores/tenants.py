@@ -1,6 +1,7 @@
 """SQL for tenants and their access tokens."""
 
 from headway.ledger.tenancy import NO_SESSION, Tenant, Token
+from headway.storage import id_ranges
 from headway.storage.transaction import Transaction
 
 TOKEN_COLUMNS = "id, tenant_id, label, scopes, created_at, expires_at, last_used_at, revoked_at, session_of, replaced_by"  # noqa: S105
@@ -41,8 +42,9 @@ def insert_token(
     tx: Transaction, tenant_id: int, digest: str, label: str, scopes: str, expires_at: int, session_of: int = NO_SESSION
 ) -> Token:
     row = tx.one(
-        f"""INSERT INTO tokens (tenant_id, hash, label, scopes, created_at, expires_at, session_of) VALUES (?, ?, ?, ?, ?, ?, ?)
-            RETURNING {TOKEN_COLUMNS}""",
+        f"""INSERT INTO tokens (id, tenant_id, hash, label, scopes, created_at, expires_at, session_of)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING {TOKEN_COLUMNS}""",
+        id_ranges.take(tx, tenant_id, "tokens"),
         tenant_id,
         digest,
         label,
