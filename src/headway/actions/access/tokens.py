@@ -42,7 +42,7 @@ def create(
 
 
 def create_with_token(tx: Transaction, caller: Token, label: str, lifetime_s: float | None, scope: TokenScope) -> NewToken:
-    """Create a token for an operator's token. It cannot outlive that one: nobody gets access for longer than they have it."""
+    """Create a token for an operator's token. It cannot outlive that one, so it gives access for no longer."""
     lock(tx, caller)
     expires_at = compute_expiry(tx, lifetime_s) or caller.expires_at
     if caller.expires_at and expires_at > caller.expires_at:

@@ -6,7 +6,7 @@ from headway.storage.transaction import Transaction
 
 TOKEN_COLUMNS = "id, tenant_id, label, scopes, created_at, expires_at, last_used_at, revoked_at, session_of, replaced_by"  # noqa: S105
 ACTIVE = "revoked_at = 0 AND (expires_at = 0 OR expires_at > ?)"
-LISTED = f"(session_of = 0 OR ({ACTIVE}))"  # sessions that have ended are no longer of interest
+NOT_ENDED_SESSION = f"(session_of = 0 OR ({ACTIVE}))"  # sessions that have ended are no longer of interest
 
 
 def insert(tx: Transaction, name: str) -> Tenant | None:
@@ -75,13 +75,13 @@ def lock_token(tx: Transaction, tenant_id: int, token_id: int) -> Token | None:
 
 
 def list_tokens(tx: Transaction, tenant_id: int) -> list[Token]:
-    rows = tx.all(f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE tenant_id = ? AND {LISTED} ORDER BY id", tenant_id, tx.now)
+    rows = tx.all(f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE tenant_id = ? AND {NOT_ENDED_SESSION} ORDER BY id", tenant_id, tx.now)
     return [Token._make(row) for row in rows]
 
 
 def list_token_page(tx: Transaction, tenant_id: int, limit: int, before: int) -> list[Token]:
     rows = tx.all(
-        f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE tenant_id = ? AND id < ? AND {LISTED} ORDER BY id DESC LIMIT ?",
+        f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE tenant_id = ? AND id < ? AND {NOT_ENDED_SESSION} ORDER BY id DESC LIMIT ?",
         tenant_id,
         before,
         tx.now,

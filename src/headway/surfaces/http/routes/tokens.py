@@ -1,4 +1,4 @@
-"""/v1/tokens: an operator's token manages the tokens of its own tenant."""
+"""/v1/tokens: an operator's token manages the tokens of its tenant."""
 
 import json
 from collections.abc import Callable
