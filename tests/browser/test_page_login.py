@@ -85,7 +85,7 @@ def test_a_user_who_is_no_operator_sees_no_halt_switch(stranger: Visit, client: 
     stranger.page.get_by_label("Token").fill(client.secret)
     stranger.button("Sign in").click()
 
-    expect(stranger.page.get_by_text("needs a token with the operator grant")).to_be_visible()
+    expect(stranger.page.get_by_text("needs a token with the operator scope")).to_be_visible()
     expect(stranger.button("Halt everything")).to_have_count(0)
 
 

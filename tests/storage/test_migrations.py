@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from headway.actions import memory, spending
-from headway.ledger.errors import DatabaseTooNew, StorageError
+from headway.actions.access import tokens
+from headway.ledger.errors import DatabaseTooNew, StorageError, Unauthorized
 from headway.ledger.scope import Scope
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase, connect
@@ -178,3 +179,29 @@ def add_older_memory(tx: Transaction) -> None:
 
 def test_migrations_are_numbered_without_gaps() -> None:
     assert [number for number, _ in list_migrations()] == list(range(1, len(list_migrations()) + 1))
+
+
+def test_tokens_from_before_scopes_keep_their_rights_and_sessions_from_then_end(new_database_url: str) -> None:
+    with closing(connect(new_database_url)) as connection:
+        connection.write(partial(apply_missing, migrations=list_migrations()[:17]))
+        connection.write(add_older_tokens)
+
+    with DirectDatabase(new_database_url, FixedClock(10)) as database:
+        listed = database.read(lambda tx: tokens.list_all(tx, 1))
+        assert [(token.label, token.scopes) for token in listed] == [("plain", "read,write"), ("ops", "read,write,operator")]
+        assert database.read(lambda tx: tokens.authenticate(tx, "plain")).id == 1
+        with pytest.raises(Unauthorized):
+            database.read(lambda tx: tokens.authenticate(tx, "browser session"))
+
+
+def add_older_tokens(tx: Transaction) -> None:
+    tx.run("INSERT INTO tenants (id, name, created_at) VALUES (1, 'old', 1)")
+    for number, (label, operator, expires_at) in enumerate([("plain", 0, 0), ("ops", 1, 0), ("browser session", 1, 99)], 1):
+        tx.run(
+            "INSERT INTO tokens (id, tenant_id, hash, label, operator, created_at, expires_at) VALUES (?, 1, ?, ?, ?, 1, ?)",
+            number,
+            label,
+            label,
+            operator,
+            expires_at,
+        )

@@ -23,7 +23,7 @@ PRICED = "openai-chat:gpt-4o"
 
 def operator_headers(client: Client) -> dict[str, str]:
     """Create an operator token. Return the headers that use it."""
-    return {"Authorization": f"Bearer {client.desk.write(tokens.create, 'operator', operator=True).secret}"}
+    return {"Authorization": f"Bearer {client.desk.write(tokens.create, 'operator', scope='operator').secret}"}
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def test_a_token_without_operator_rights_changes_nothing(client: Client) -> None
 
 
 def test_a_revoked_operator_token_is_refused(sqlite_client: Client) -> None:
-    created = sqlite_client.desk.write(tokens.create, "operator", operator=True)
+    created = sqlite_client.desk.write(tokens.create, "operator", scope="operator")
     sqlite_client.desk.write(tokens.revoke, created.token.id)
     headers = {"Authorization": f"Bearer {created.secret}"}
     sqlite_client.refused("PUT", "/v1/halt", 401, "unauthorized", json={}, headers=headers)

@@ -15,6 +15,7 @@ HeadwayError
 │   └── DependencyCycle
 ├── Unauthorized              no valid token
 ├── Forbidden                 a valid token, but not allowed to do this
+│   └── ReadOnlyToken
 ├── NotFound                  no such row in this tenant (it may belong to another)
 ├── Conflict                  the row's current state does not allow it
 │   ├── IllegalTransition
@@ -120,6 +121,10 @@ class Unauthorized(HeadwayError):
 
 class Forbidden(HeadwayError):
     """This request is not allowed from here."""
+
+
+class ReadOnlyToken(Forbidden):
+    """This token may only read, so nothing was changed. Changes need a token with the `write` scope."""
 
 
 class NotFound(HeadwayError):

@@ -5,6 +5,10 @@ from typing import Any, Final, Literal, NamedTuple
 LOCAL_TENANT: Final = "local"
 TASK_FOLDER: Final = ".agents/tasks"  # below the home folder; holds one file per conversation that has a task list
 TurnStatus = Literal["running", "waiting", "finished", "failed", "canceled", "paused"]
+TokenScope = Literal["read", "write", "operator"]
+TOKEN_SCOPES: Final[tuple[TokenScope, ...]] = ("read", "write", "operator")  # each includes the ones before it
+NO_SESSION: Final = 0
+LINK_SESSION: Final = -1  # a session that the login link opened, so it has no token
 
 
 class Tenant(NamedTuple):
@@ -22,22 +26,46 @@ class Token(NamedTuple):
     id: int
     tenant_id: int
     label: str
-    operator: int  # 1: may use the kill switch and raise the budget pool
+    scopes: str  # comma-separated
     created_at: int
     expires_at: int  # 0: never
-    last_used_at: int
+    last_used_at: int  # also through its sessions
     revoked_at: int
+    session_of: int  # the token with which a browser session was opened; it ends with that token
+    replaced_by: int  # the token that a rotation created; 0: none
+
+    @property
+    def name(self) -> str:
+        """What its changes are recorded under."""
+        return self.label or f"token {self.id}"
+
+    @property
+    def can_write(self) -> bool:
+        return "write" in self.scopes.split(",")
+
+    @property
+    def operator(self) -> bool:
+        """Whether it may halt everything, set the cost limit and manage the tokens of its tenant."""
+        return "operator" in self.scopes.split(",")
+
+    @property
+    def is_session(self) -> bool:
+        return self.session_of != NO_SESSION
 
     def as_json(self) -> dict[str, Any]:
         return {
             "id": self.id,
             "tenant_id": self.tenant_id,
             "label": self.label,
-            "operator": bool(self.operator),
+            "scopes": self.scopes.split(","),
+            "operator": self.operator,
+            "session": self.is_session,
+            "session_of": self.session_of if self.session_of > 0 else None,
             "created_at": self.created_at // 1000,
             "expires_at": self.expires_at // 1000,
             "last_used_at": self.last_used_at // 1000,
             "revoked_at": self.revoked_at // 1000,
+            "replaced_by": self.replaced_by or None,
         }
 
 

@@ -38,6 +38,7 @@ from headway.surfaces.http.routes import (
     people,
     sessions,
     todos,
+    tokens,
     turns,
     why,
 )
@@ -58,6 +59,7 @@ ROUTE_MODULES = (
     memory,
     engine,
     operators,
+    tokens,
     why,
     events,
     health,

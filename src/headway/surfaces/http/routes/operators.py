@@ -89,6 +89,7 @@ async def get_session(request: Request) -> Response:
     def load(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         token = tokens.authenticate(tx, call.digest)
         tenant = tenants.get(tx, tenant_id)
-        return {"tenant": tenant.name, "operator": bool(token.operator), "expires_at": token.expires_at // 1000}
+        rights = {"operator": token.operator, "scopes": token.scopes.split(",")}
+        return {"tenant": tenant.name, **rights, "expires_at": token.expires_at // 1000}
 
     return to_json_response({"session": {**await call.read(load), "model": call.headway.settings.model, "page": load_site().build}})

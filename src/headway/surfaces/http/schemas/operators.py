@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
+from headway.ledger.tenancy import TokenScope
 from headway.ledger.text import SUBJECT_LIMIT, TEXT_PATTERN
 from headway.surfaces.http.schemas.strict_model import StrictModel
 
@@ -83,7 +84,8 @@ class ManyNotices(BaseModel):
 
 class SessionShape(BaseModel):
     tenant: str
-    operator: Annotated[bool, Field(description="Whether the token may halt everything and set the cost limit")]
+    operator: Annotated[bool, Field(description="Whether the token may halt everything, set the cost limit and manage tokens")]
+    scopes: list[TokenScope]
     expires_at: Annotated[int, Field(description="Epoch seconds; 0: never")]
     model: Annotated[str, Field(description="The model that answers; `rehearsal` is a stand-in that follows rules, not an LLM")]
     page: Annotated[str, Field(description="The build of the web page that is served; a page from another build is outdated")]

@@ -80,7 +80,7 @@ const KillSwitch = () => html`<${Card} title="Kill switch">
     <${StatusIcon} status=${halt.value.halted ? "paused" : "done"} decorative />
     <div class="grow">
       <${HaltState} />
-      ${!session.value?.operator && html`<p class="hint">Halting needs a token with the operator grant.</p>`}
+      ${!session.value?.operator && html`<p class="hint">Halting needs a token with the operator scope.</p>`}
     </div>
     ${session.value?.operator && html`<${HaltButton} />`}
   </div>
