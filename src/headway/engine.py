@@ -21,6 +21,7 @@ from headway.ledger.fairness import choose_jobs
 from headway.ledger.job import LEASE_MS, Job
 from headway.ledger.quotas import Quotas
 from headway.storage.database import Database
+from headway.storage.fair_queue import current_tenant
 from headway.storage.retry import StorageRetry, repeat_forever, retry_storage
 from headway.storage.stores import halts as halt_store
 from headway.storage.stores import jobs as job_store
@@ -147,6 +148,7 @@ class Engine:
     # One job
 
     async def _run(self, job: Job) -> None:
+        current_tenant.set(job.tenant_id)
         task = f"{job.kind} {job.id}"
         try:
             await self.handlers[job.kind].run(job)

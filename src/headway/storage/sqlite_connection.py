@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, TypeVar
 
 import apsw
@@ -33,6 +34,7 @@ from headway.storage.transaction import (
 T = TypeVar("T")
 
 MAX_NAP_S = 0.05
+GROUP_LIMIT_S = 0.05  # a group that has taken this long is committed, so that work that arrived meanwhile can start
 
 ERROR_CLASSES: dict[type[apsw.Error], type[StorageError]] = {
     apsw.BusyError: DatabaseBusy,
@@ -123,7 +125,8 @@ class SqliteConnection:
 
     def write_group(self, works: list[Work[Any]]) -> list[WorkOutcome]:
         """Commit several units of work together. Savepoints would make a group an eighth slower, so they are used only after a unit
-        has failed: the group is rolled back and run again with savepoints, and only the faulty units fail."""
+        has failed: the group is rolled back and run again with savepoints, and only the faulty units fail. A group that takes long
+        is committed early: units that were not run have no outcome."""
         try:
             self.execute("BEGIN IMMEDIATE")
             outcomes, events = self._all(works) or self._each(works)
@@ -141,11 +144,17 @@ class SqliteConnection:
         """Run all units without savepoints. If one fails, roll back, begin a new transaction and return None."""
         outcomes, events = [], []
         try:
+            started = before = perf_counter()
             for work in works:
                 transaction = SqliteTransaction(self.execute, self.clock(), self.read_drift)
-                outcomes.append(WorkOutcome(work(transaction)))
+                value = work(transaction)
                 transaction.finish()
                 events += transaction.events
+                after = perf_counter()
+                outcomes.append(WorkOutcome(value, seconds=after - before))
+                before = after
+                if after - started > GROUP_LIMIT_S:
+                    break
         except Exception:  # noqa: BLE001  `_each` runs the group again and returns each error to its caller
             self._roll_back()
             self.execute("BEGIN IMMEDIATE")
@@ -153,8 +162,17 @@ class SqliteConnection:
         return outcomes, events
 
     def _each(self, works: list[Work[Any]]) -> tuple[list[WorkOutcome], list[Event]]:
+        outcomes: list[WorkOutcome] = []
         events: list[Event] = []
-        return [self._in_savepoint(work, events) for work in works], events
+        started = before = perf_counter()
+        for work in works:
+            outcome = self._in_savepoint(work, events)
+            after = perf_counter()
+            outcomes.append(outcome._replace(seconds=after - before))
+            before = after
+            if after - started > GROUP_LIMIT_S:
+                break
+        return outcomes, events
 
     def _in_savepoint(self, work: Work[Any], events: list[Event]) -> WorkOutcome:
         transaction = SqliteTransaction(self.execute, self.clock(), self.read_drift)

@@ -230,6 +230,7 @@ class WorkOutcome(NamedTuple):
 
     value: Any = None
     error: BaseException | None = None
+    seconds: float = 0.0  # how long it took
 
 
 class Connection(Protocol):
@@ -242,7 +243,8 @@ class Connection(Protocol):
     def write(self, work: Work[T]) -> T: ...
 
     def write_group(self, works: list[Work[Any]]) -> list[WorkOutcome]:
-        """Run several units of work and commit them together. Each succeeds or fails independently."""
+        """Run several units of work and commit them together. Each succeeds or fails independently. If they take long, only the
+        first ones are run, and there are as many outcomes."""
         ...
 
     def close(self) -> None: ...

@@ -12,7 +12,8 @@ COLUMNS = """id, tenant_id, kind, state, payload, family, attempts, max_attempts
     created_at, updated_at"""
 WAITING_CONDITION = "state IN ('queued', 'delayed')"
 FAMILY_CONDITION = """(family = '' OR (
-    SELECT COUNT(*) FROM jobs sibling WHERE sibling.family = jobs.family AND sibling.family <> '' AND sibling.state = 'running') < ?)"""
+    SELECT COUNT(*) FROM jobs sibling
+    WHERE sibling.family = jobs.family AND sibling.family <> '' AND sibling.state = 'running') < ?)"""
 IDS_PER_QUERY = 1_000  # databases limit the parameters of a statement
 ALONE_SUFFIX = ":alone"  # suffix of the ids of processes that only run the jobs they started
 

@@ -25,6 +25,7 @@ from headway.ledger.errors import ChecksRequired, Forbidden, HeadwayError, Inval
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import Token
 from headway.ledger.text import MAX_INTEGER
+from headway.storage.fair_queue import UNKNOWN_CALLER, current_tenant
 from headway.storage.transaction import Transaction, Work
 from headway.surfaces.http.problems import MEDIA_TYPE, Problem, encode_problem, get_http_status, to_problem, to_validation_problem
 
@@ -37,6 +38,7 @@ BODY_LIMIT = 1024 * 1024
 ATTACHMENTS_BODY_LIMIT = BODY_LIMIT + attachment.TOTAL_LIMIT * 4 // 3  # where messages carry files, in base64
 SESSION_COOKIE = "headway_session"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+MAX_KNOWN_CALLERS = 10_000
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
 
@@ -57,6 +59,7 @@ class RequestContext:
         self.headway: Headway = request.app.state.headway
         self.digest = tokens.hash_secret(get_secret(request))
         self.raw = b""
+        current_tenant.set(self.headway.tenants_by_digest.get(self.digest, UNKNOWN_CALLER))
 
     # Parsing
 
@@ -108,9 +111,17 @@ class RequestContext:
 
     # Acting
 
+    def authenticate(self, tx: Transaction, check: Callable[[Transaction, str], Token] = tokens.authenticate) -> Token:
+        """Check the secret, and note its tenant, in whose line the caller's next requests wait for the database."""
+        token = check(tx, self.digest)
+        if len(self.headway.tenants_by_digest) >= MAX_KNOWN_CALLERS:
+            self.headway.tenants_by_digest.clear()
+        self.headway.tenants_by_digest[self.digest] = token.tenant_id
+        return token
+
     async def read(self, view: Action[T]) -> T:
         def work(tx: Transaction) -> tuple[Token | None, T]:
-            token = tokens.authenticate(tx, self.digest)
+            token = self.authenticate(tx)
             return token if tokens.is_use_due(tx, token) else None, view(tx, token.tenant_id)
 
         due_token, value = await self.headway.database.read(work)
@@ -126,7 +137,7 @@ class RequestContext:
         agent: AgentCaller | None = None,
     ) -> T:
         def work(tx: Transaction) -> T:
-            token = authenticate(tx, self.digest)
+            token = self.authenticate(tx, authenticate)
             tokens.record_use(tx, token)
             tx.actor = describe_token(token)
             return action(tx, token.tenant_id)
@@ -171,7 +182,7 @@ class RequestContext:
         idempotent_request = IdempotentRequest(self.request.url.path, key, hashlib.sha256(self.raw).hexdigest())
 
         def work(tx: Transaction) -> Answer:
-            token = tokens.authenticate(tx, self.digest)
+            token = self.authenticate(tx)
             tokens.record_use(tx, token)
             tx.actor = describe_token(token)
             return idempotency.run_once(
