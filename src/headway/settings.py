@@ -13,6 +13,7 @@ from headway import trust
 from headway.ledger import text
 from headway.ledger.errors import SettingsError, UntrustedFolder
 from headway.ledger.goal import DiscoveryPolicy, GoalLimits
+from headway.ledger.quotas import Quotas, parse_quotas
 from headway.ledger.redaction import MIN_SECRET_LENGTH, Redactor
 from headway.ledger.run import MEBIBYTE, NANOS_PER_DOLLAR, REHEARSAL_MODEL, SANDBOX_MODES, Limits, Sandbox
 from headway.ledger.tenancy import TASK_FOLDER
@@ -70,6 +71,7 @@ class Settings(NamedTuple):
     host: str
     port: int
     url: str  # the public address of this Headway, for links
+    quotas: Quotas  # of each tenant
     notify: tuple[str, ...]  # the operator's notification channels; these URLs are secrets
     traces: TraceSettings
 
@@ -151,6 +153,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         host=host,
         port=port,
         url=parse_url(get("url", build_local_url(host, port))),
+        quotas=parse_quotas("HEADWAY_QUOTAS", get("quotas", "")),
         notify=check_channels(parse_list(get("notify", ""))),
         traces=TraceSettings(resolve_exporter(), is_trace_content_requested()),
     )

@@ -16,11 +16,12 @@ from time import perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 from headway.ledger.errors import HeadwayError, StorageError
+from headway.ledger.quotas import Quotas
 from headway.storage.clocks import Clock, wall_clock
 from headway.storage.direct import connect, ignore_commit, is_sqlite
 from headway.storage.fair_queue import FairQueue, current_tenant
 from headway.storage.migrate import migrate
-from headway.storage.transaction import CommitListener, Connection, Work, WorkOutcome
+from headway.storage.transaction import CommitListener, Connection, UsageMeter, Work, WorkOutcome
 
 T = TypeVar("T")
 
@@ -167,11 +168,18 @@ class InlineReader:
 class Database:
     """The database of a long-lived process with an event loop."""
 
-    def __init__(self, url: str, clock: Clock = wall_clock, on_commit: CommitListener = ignore_commit) -> None:
+    def __init__(
+        self,
+        url: str,
+        clock: Clock = wall_clock,
+        on_commit: CommitListener = ignore_commit,
+        quotas: Quotas | None = None,
+    ) -> None:
         self.url = url
+        meter = UsageMeter(quotas)
 
         def open_connection() -> Connection:
-            return connect(url, clock, on_commit)
+            return connect(url, clock, on_commit, meter=meter)
 
         first = open_connection()
         try:
@@ -181,7 +189,7 @@ class Database:
         self.readers: ThreadPool | InlineReader
         if is_sqlite(url):
             self.writers = ThreadPool("writer", 1, open_connection, GROUP_LIMIT, read_only=False)
-            self.readers = InlineReader(lambda: connect(url, clock, on_commit, READ_BUSY_LIMIT_S))
+            self.readers = InlineReader(lambda: connect(url, clock, on_commit, READ_BUSY_LIMIT_S, meter))
         else:
             self.writers = ThreadPool("postgres", POSTGRES_CONNECTIONS, open_connection, 1, read_only=False)
             self.readers = ThreadPool("postgres-reader", POSTGRES_CONNECTIONS // 2, open_connection, 1, read_only=True)

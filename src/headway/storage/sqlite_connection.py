@@ -25,6 +25,7 @@ from headway.storage.transaction import (
     DriftReader,
     LoggedTransaction,
     Row,
+    UsageMeter,
     Work,
     WorkOutcome,
     is_read_statement,
@@ -77,8 +78,9 @@ class SqliteTransaction(LoggedTransaction):
 class SqliteConnection:
     """One connection to the file, in WAL mode with synchronous=FULL, so that committed data survives a power cut."""
 
-    def __init__(self, path: str, clock: Clock, on_commit: CommitListener, busy_limit_s: float) -> None:
+    def __init__(self, path: str, clock: Clock, on_commit: CommitListener, busy_limit_s: float, meter: UsageMeter) -> None:
         self.path = path
+        self.meter = meter
         self.clock = clock
         self.read_drift = build_machine_drift() if clock is wall_clock else no_drift
         self.on_commit = on_commit
@@ -98,7 +100,7 @@ class SqliteConnection:
         self.execute = self.raw.cursor().execute
 
     def read(self, work: Work[T]) -> T:
-        transaction = SqliteTransaction(self.execute, self.clock(), self.read_drift, read_only=True)
+        transaction = self._open_transaction(read_only=True)
         try:
             self.execute("BEGIN")
             try:
@@ -109,7 +111,7 @@ class SqliteConnection:
             raise self._explain(error) from error
 
     def write(self, work: Work[T]) -> T:
-        transaction = SqliteTransaction(self.execute, self.clock(), self.read_drift)
+        transaction = self._open_transaction()
         try:
             self.execute("BEGIN IMMEDIATE")
             value = work(transaction)
@@ -140,13 +142,18 @@ class SqliteConnection:
     def close(self) -> None:
         self.raw.close()
 
+    def _open_transaction(self, *, read_only: bool = False) -> SqliteTransaction:
+        transaction = SqliteTransaction(self.execute, self.clock(), self.read_drift, read_only=read_only)
+        transaction.meter = self.meter
+        return transaction
+
     def _all(self, works: list[Work[Any]]) -> tuple[list[WorkOutcome], list[Event]] | None:
         """Run all units without savepoints. If one fails, roll back, begin a new transaction and return None."""
         outcomes, events = [], []
         try:
             started = before = perf_counter()
             for work in works:
-                transaction = SqliteTransaction(self.execute, self.clock(), self.read_drift)
+                transaction = self._open_transaction()
                 value = work(transaction)
                 transaction.finish()
                 events += transaction.events
@@ -175,7 +182,7 @@ class SqliteConnection:
         return outcomes, events
 
     def _in_savepoint(self, work: Work[Any], events: list[Event]) -> WorkOutcome:
-        transaction = SqliteTransaction(self.execute, self.clock(), self.read_drift)
+        transaction = self._open_transaction()
         self.execute("SAVEPOINT one")
         try:
             value = work(transaction)

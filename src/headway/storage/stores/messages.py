@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from headway.ledger.quotas import count_bytes
 from headway.ledger.run import Message, Run, SteeringMessage
 from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
@@ -23,6 +24,7 @@ def insert(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str, 
         tx.now,
     )
     assert row is not None
+    tx.count_stored(tenant_id, count_bytes(content))
     return Message(*row)
 
 
