@@ -5,11 +5,14 @@ from typing import Any, Protocol
 
 
 class StatementRunner(Protocol):
-    """The part of a transaction that this module needs. Transactions use it to number and count their events."""
+    """The part of a transaction that numbers ids and counts bytes. Transactions use both for their events."""
 
     def one(self, sql: str, *parameters: Any) -> tuple[Any, ...] | None: ...
 
     def run(self, sql: str, *parameters: Any) -> None: ...
+
+    @property
+    def dialect(self) -> Any: ...
 
 
 SUMS = (
