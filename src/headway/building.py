@@ -39,7 +39,9 @@ def build_engine(settings: Settings, runtime: Runtime) -> Engine:
         **job_handlers.build_handlers(runtime),
         **goal_job_handlers.build_handlers(runtime, settings.goals, settings.notify, settings.url),
     }
-    limits = EngineLimits(per_family=settings.limits.per_parent, stagger_s=settings.restart_stagger_s)
+    limits = EngineLimits(
+        per_family=settings.limits.per_parent, stagger_s=settings.restart_stagger_s, per_tenant=settings.quotas.jobs
+    )
     tick = partial(schedules.tick, limits=settings.limits)
     on_recovery = partial(recovery.recover_goals, stagger_ms=int(settings.restart_stagger_s * 1000))
     return Engine(runtime.database, runtime.owner, handlers, limits, tick, on_recovery)

@@ -14,8 +14,9 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from headway.ledger.errors import StorageError
+from headway.ledger.errors import QuotaExceeded, StorageError
 from headway.ledger.events import TURN_ENDS, LoggedEvent
+from headway.ledger.quotas import Quotas
 from headway.ledger.scope import TENANT_WIDE
 from headway.storage.database import Database
 from headway.storage.retry import StorageRetry, repeat_forever
@@ -206,8 +207,9 @@ def read_log(tx: Transaction, tenant_id: int, conversation_id: int | None, after
 class Feed:
     """All live streams of this process."""
 
-    def __init__(self, database: Database, *, has_announcements: bool) -> None:
+    def __init__(self, database: Database, *, has_announcements: bool, per_tenant: int = Quotas().streams) -> None:
         self.database = database
+        self.per_tenant = per_tenant
         self.poll_s = POLL_ANNOUNCED_S if has_announcements else POLL_S
         self.heartbeat_s = HEARTBEAT_S
         self.channels: dict[int, FeedChannel] = {}
@@ -244,10 +246,16 @@ class Feed:
         return sum(len(channel.readers) for channel in self.channels.values())
 
     async def open(self, tenant_id: int, conversation_id: int | None, after: int | None) -> tuple[FeedChannel, FeedReader]:
-        """Open a reader positioned after a sequence number, at most at the end of the log. None means the end."""
+        """Open a reader positioned after a sequence number, at most at the end of the log. None means the end. Raises QuotaExceeded
+        if the tenant has as many open streams as it may."""
         end = await self.database.read(partial(event_store.get_last_seq, tenant_id=tenant_id))
         reader = FeedReader(conversation_id, end if after is None else min(after, end))
         channel = await self._channel(tenant_id)
+        if len(channel.readers) >= self.per_tenant:
+            raise QuotaExceeded(
+                f"This tenant has {len(channel.readers):,} open event streams, which is its quota. Close one of them. "
+                "Or ask the operator to raise the quota streams in HEADWAY_QUOTAS."
+            )
         channel.readers.add(reader)
         return channel, reader
 

@@ -53,8 +53,8 @@ class Host:
         self.remote_tools = self.toolbox.only(REMOTE_FAMILIES)
         self.skills = SkillFolders(settings.home)
         self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
-        self.database = Database(settings.database_url, on_commit=self._on_commit)
-        self.feed = Feed(self.database, has_announcements=has_announcements)
+        self.database = Database(settings.database_url, on_commit=self._on_commit, quotas=settings.quotas)
+        self.feed = Feed(self.database, has_announcements=has_announcements, per_tenant=settings.quotas.streams)
         self.housekeeping: asyncio.Task[None] | None = None
         self.announcements = None
         if has_announcements:

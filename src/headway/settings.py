@@ -12,6 +12,7 @@ from headway import trust
 from headway.ledger import text
 from headway.ledger.errors import SettingsError, UntrustedFolder
 from headway.ledger.goal import GoalLimits
+from headway.ledger.quotas import Quotas, parse_quotas
 from headway.ledger.redaction import MIN_SECRET_LENGTH, Redactor
 from headway.ledger.run import MEBIBYTE, NANOS_PER_DOLLAR, REHEARSAL_MODEL, SANDBOX_MODES, Limits, Sandbox
 from headway.ledger.tenancy import TASK_FOLDER
@@ -72,6 +73,7 @@ class Settings(NamedTuple):
     max_connections: int  # of the HTTP server
     anonymous_rate: int  # requests per second of one address without a valid token
     url: str  # the public address of this Headway, for links
+    quotas: Quotas  # of each tenant
     notify: tuple[str, ...]  # the operator's notification channels; these URLs are secrets
     traces: TraceSettings
 
@@ -155,6 +157,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         anonymous_rate=parse_integer("HEADWAY_ANONYMOUS_RATE", get("anonymous_rate", "20"), 1, 1_000_000),
         max_connections=parse_integer("HEADWAY_MAX_CONNECTIONS", get("max_connections", "10000"), 10, 1_000_000),
         url=parse_url(get("url", build_local_url(host, port))),
+        quotas=parse_quotas("HEADWAY_QUOTAS", get("quotas", "")),
         notify=check_channels(parse_list(get("notify", ""))),
         traces=TraceSettings(resolve_exporter(), is_trace_content_requested()),
     )

@@ -66,7 +66,7 @@ def test_one_token_has_one_rate_however_it_is_spelled(tmp_path: Path) -> None:
         app, client, token = opened
         app.admission.tokens = RateLimiter(1)
         secret = token.secret.encode()
-        spellings = [
+        spellings: list[dict[str, bytes]] = [
             {"Authorization": b"Bearer " + secret},
             {"Authorization": b"bearer   " + secret + b"  "},
             {"Authorization": b"BEARER \t" + secret},
@@ -77,13 +77,13 @@ def test_one_token_has_one_rate_however_it_is_spelled(tmp_path: Path) -> None:
         ]
         statuses = []
         for headers in spellings:
-            request = client.build_request("GET", "/v1/session", headers=headers)
+            request = client.build_request("GET", "/v1/session", headers={name.encode(): value for name, value in headers.items()})
             if not headers["Authorization"]:
                 del request.headers["Authorization"]
             statuses.append((await client.send(request)).status_code)
         assert statuses == [200] + [429] * 5
         for tail in (b"\xa0", b"\x85", b"\xc2\xa0", b"\x0b"):
-            answer = await client.get("/v1/session", headers={"Authorization": b"Bearer " + secret + tail})
+            answer = await client.get("/v1/session", headers={b"Authorization": b"Bearer " + secret + tail})
             assert answer.status_code == 401, tail
 
     run_app(tmp_path, scenario)

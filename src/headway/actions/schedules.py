@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from headway.actions import conversations, goals, halts, jobs, turns
+from headway.actions.access import quotas
 from headway.actions.goals import NewGoal
 from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
@@ -195,6 +196,7 @@ def start_parsed_work(tx: Transaction, schedule: Schedule, work: dict[str, Any],
         request = turns.TurnRequest(work["message"]["content"], limit=limits.iterations, attempts=limits.attempts)
         return turns.start(tx, schedule.tenant_id, work["message"]["conversation_id"], request).id
     if "tool" in work:
+        quotas.check_storage(tx, schedule.tenant_id)
         return jobs.create(tx, schedule.tenant_id, jobs.TOOL, work["tool"]).id
     raise Invalid("This version of Headway does not support that kind of work.")  # it was stored by a newer Headway
 

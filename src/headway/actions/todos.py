@@ -4,6 +4,7 @@ import os
 from typing import Literal, NamedTuple
 
 from headway.actions import conversations
+from headway.actions.access import quotas
 from headway.actions.proof import receipts, rules
 from headway.actions.turn_state import check_room, count_open_items, emit_queue_at_commit
 from headway.ledger.errors import Conflict, Invalid, Leased, LeaseLost, NotFound, TurnRowsStay
@@ -32,6 +33,7 @@ NO_OVERRIDE = Override()
 
 def add(tx: Transaction, tenant_id: int, draft: Draft) -> Todo:
     rules.refuse_completed(draft)
+    quotas.check_storage(tx, tenant_id)
     draft = resolve_list(tx, tenant_id, draft.checked())
     check_dependencies(tx, tenant_id, draft.depends_on)
     todo = todo_store.insert(tx, tenant_id, draft, make_uuid())
@@ -89,6 +91,8 @@ def change(
         new = restore_position(tx, tenant_id, new)
     if new == old:
         return old
+    if (new.subject, new.description, new.completion_criteria) != (old.subject, old.description, old.completion_criteria):
+        quotas.check_storage(tx, tenant_id)
     new = new._replace(updated_at=tx.now)
     if new.proof == "overridden" != old.proof:
         receipts.override(tx, tenant_id, new, *override)

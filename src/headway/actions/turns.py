@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, get_args
 from uuid import uuid4
 
 from headway.actions import conversations, halts, jobs, runs, spending
+from headway.actions.access import quotas
 from headway.actions.people import waiting
 from headway.actions.spending import Usage
 from headway.ledger import text
@@ -65,6 +66,8 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRe
     if request.mode not in get_args(TurnMode):
         raise Invalid(f"mode must be {' or '.join(get_args(TurnMode))}, not {request.mode!r}.")
     check_attachments(request.attachments)
+    quotas.check_storage(tx, tenant_id)
+    quotas.check_turns(tx, tenant_id)
     turn = Turn(str(uuid4()), conversation_id, request.content, request.mode, started_at=tx.now)
     conversation_store.insert_turn(tx, tenant_id, turn)
     run = Run(

@@ -31,6 +31,7 @@ HeadwayError
 │   ├── TurnRunning
 │   │   └── TurnWaiting
 │   └── TurnEnded
+├── QuotaExceeded             the tenant uses as much as it may
 ├── Halted                    the kill switch is on
 ├── TurnFailed                an agent could not finish a turn
 ├── Closed                    Headway was closed before the turn ended
@@ -194,6 +195,10 @@ class TurnWaiting(TurnRunning):
 
 class TurnEnded(Conflict):
     """The turn has already ended."""
+
+
+class QuotaExceeded(HeadwayError):
+    """This tenant already uses as much as it may."""
 
 
 class Halted(HeadwayError):

@@ -31,6 +31,7 @@ from headway.storage.transaction import (
     Dialect,
     LoggedTransaction,
     Row,
+    UsageMeter,
     Work,
     WorkOutcome,
     is_read_statement,
@@ -57,15 +58,16 @@ CONNECT_OPTIONS: dict[str, Any] = {"connect_timeout": 5, "keepalives_idle": 10, 
 
 @cache
 def build_insert_events(count: int) -> str:
-    """Build one statement that takes `count` sequence numbers of a tenant and inserts as many events. Its first parameter is the
-    tenant. If the tenant's range of numbers has no room, it inserts nothing."""
+    """Build one statement that takes `count` sequence numbers of a tenant and inserts as many events. Its first parameters are the
+    tenant and the bytes that are stored with them. If the tenant's range of numbers has no room, it inserts nothing."""
     names = EVENT_COLUMNS.removeprefix("seq, ")
     rows = ", ".join(f"({place}, ?, ?, ?, ?, ?, ?, ?, ?)" for place in range(count))
     return f"""WITH taken AS (
-            UPDATE id_ranges SET next = next + {count} WHERE tenant_id = ? AND kind = 'events' AND next + {count} <= ends
-            RETURNING next - {count} AS first)
+            UPDATE id_ranges SET next = next + {count}, bytes = bytes + ?
+            WHERE tenant_id = ? AND kind = 'events' AND next + {count} <= ends AND bytes IS NOT NULL
+            RETURNING next - {count} AS first, bytes)
         INSERT INTO events ({EVENT_COLUMNS}) SELECT taken.first + news.place, {names}
-        FROM taken, (VALUES {rows}) news (place, {names}) RETURNING seq"""
+        FROM taken, (VALUES {rows}) news (place, {names}) RETURNING (SELECT bytes FROM taken)"""
 
 
 @cache
@@ -106,8 +108,10 @@ class PostgresTransaction(LoggedTransaction):
             super().append_events(tenant_id, events)
             return
         values = tuple(chain.from_iterable(self.build_event_rows(events)))
-        while self.one(build_insert_events(len(events)), tenant_id, *values) is None:
-            id_ranges.open_range(self, tenant_id, "events")
+        new = self.take_bytes(tenant_id, events)
+        while (row := self.one(build_insert_events(len(events)), sum(new), tenant_id, *values)) is None:
+            id_ranges.open_event_range(self, tenant_id, new)
+        self.meter.stored[tenant_id] = int(row[0])
 
     def run_with_lock_timeout(self, wait_ms: int, work: Work[T], timeout_error: HeadwayError) -> T:
         self.set_savepoints()  # a lock timeout aborts a Postgres transaction; a savepoint lets the caller continue after it
@@ -123,8 +127,9 @@ class PostgresTransaction(LoggedTransaction):
 class PostgresConnection:
     """One connection, opened on first use and reopened after it breaks."""
 
-    def __init__(self, url: str, clock: Clock, on_commit: CommitListener) -> None:
+    def __init__(self, url: str, clock: Clock, on_commit: CommitListener, meter: UsageMeter) -> None:
         self.url = check_url(url)
+        self.meter = meter
         self.clock = clock
         self.server_clock = ServerClock() if clock is wall_clock else None
         self.on_commit = on_commit
@@ -160,6 +165,7 @@ class PostgresConnection:
             now = self._now(cursor)  # before BEGIN, so that a failed query leaves no transaction open
             cursor.execute(begin.encode())
             transaction = PostgresTransaction(cursor, now, read_only=begin is BEGIN_READ_ONLY)
+            transaction.meter = self.meter
             try:
                 value = work(transaction)
                 transaction.finish()

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from headway.ledger.check import ReceiptDraft
 from headway.ledger.errors import HeadwayError
 from headway.ledger.events import Event
-from headway.storage import id_ranges
+from headway.ledger.quotas import Quotas, count_bytes
+from headway.storage import id_ranges, stored_bytes
+from headway.storage.id_ranges import NewBytes
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -68,6 +70,9 @@ class Transaction(Protocol):
         """The results of checks that ran for this transaction, by todo. A todo with checks can only be completed with one."""
         ...
 
+    @property
+    def meter(self) -> "UsageMeter": ...
+
     agent: "AgentRights | None"  # set while an agent's tool or writ makes the changes
     actor: str  # who causes the events that are emitted from here on; empty: Headway itself
 
@@ -93,6 +98,11 @@ class Transaction(Protocol):
         """Append an event to the log. Events are written last, so that on both databases the log is in the order of commits."""
         ...
 
+    def count_stored(self, tenant_id: int, number: int) -> None:
+        """Count bytes that this transaction stores for a tenant, or deletes if the number is negative. Events are counted without
+        this."""
+        ...
+
     def before_commit(self, key: Hashable, work: "Work[None]") -> None:
         """Run work once, at the end of the transaction. A later call with the same key replaces it, so it runs once for many
         changes."""
@@ -109,10 +119,31 @@ class AgentRights(NamedTuple):
     find_drop_refusal: Callable[[], str]  # why it may not drop work that has checks of its own; empty if it may
 
 
+class UsageMeter:
+    """The quotas, and how many bytes each tenant had stored when this process last changed something for it."""
+
+    def __init__(self, quotas: Quotas | None = None) -> None:
+        self.quotas = quotas or Quotas()
+        self.stored: dict[int, int] = {}
+
+
 class LoggedTransaction(ABC):
     """The part of a transaction that both databases share: events collected until commit, and attempts that can be undone."""
 
-    __slots__ = ("_drift", "_drift_of", "actor", "agent", "closing", "events", "now", "read_only", "receipts", "unset")
+    __slots__ = (
+        "_drift",
+        "_drift_of",
+        "actor",
+        "agent",
+        "closing",
+        "events",
+        "meter",
+        "now",
+        "read_only",
+        "receipts",
+        "stored",
+        "unset",
+    )
 
     dialect: Dialect
 
@@ -123,6 +154,8 @@ class LoggedTransaction(ABC):
         self._drift: int | None = None
         self.events: list[Event] = []
         self.closing: dict[Hashable, Work[None]] = {}
+        self.meter = UsageMeter()
+        self.stored: dict[int, int] = {}  # bytes by tenant
         self.actor = ""
         self.receipts: dict[int, ReceiptDraft] = {}
         self.agent: AgentRights | None = None
@@ -146,15 +179,20 @@ class LoggedTransaction(ABC):
     def emit(self, event: Event) -> None:
         self.events.append(event._replace(actor=self.actor) if self.actor else event)
 
+    def count_stored(self, tenant_id: int, number: int) -> None:
+        self.stored[tenant_id] = self.stored.get(tenant_id, 0) + number
+
     def before_commit(self, key: Hashable, work: Work[None]) -> None:
         self.closing[key] = work
 
     def finish(self) -> None:
-        """Run the `before_commit` work and write the events."""
+        """Run the `before_commit` work, write the events, and add up the stored bytes."""
         for work in self.closing.values():
             work(self)
         if self.events:
             self.write_log()
+        for tenant_id, number in sorted(self.stored.items()):  # of tenants without an event
+            stored_bytes.add(self, tenant_id, number)
 
     def write_log(self) -> None:
         """Append the events to the logs of their tenants, in a fixed order of tenants, to prevent deadlocks."""
@@ -169,9 +207,15 @@ class LoggedTransaction(ABC):
         """Number and insert events of one tenant."""
         for start in range(0, len(events), EVENTS_PER_INSERT):
             batch = events[start : start + EVENTS_PER_INSERT]
-            first = id_ranges.take(self, tenant_id, "events", len(batch))
+            first, self.meter.stored[tenant_id] = id_ranges.take_events(
+                self, tenant_id, len(batch), self.take_bytes(tenant_id, batch)
+            )
             rows = ((first + place, *row) for place, row in enumerate(self.build_event_rows(batch)))
             self.run(INSERT_EVENT + ANOTHER_EVENT * (len(batch) - 1), *chain.from_iterable(rows))
+
+    def take_bytes(self, tenant_id: int, events: list[Event]) -> NewBytes:
+        """Return the bytes to add to the tenant's count together with these events."""
+        return NewBytes(self.stored.pop(tenant_id, 0), sum(count_bytes(event.data) for event in events))
 
     def build_event_rows(self, events: list[Event]) -> Iterator[Row]:
         """Return the columns of each event, without its sequence number."""
@@ -182,13 +226,13 @@ class LoggedTransaction(ABC):
 
     def attempt(self, work: Work[T]) -> T:
         """Run work that can be undone. The savepoint is set at its first write, because reads leave nothing to undo."""
-        event_count, closing_work = len(self.events), dict(self.closing)
+        event_count, closing_work, stored = len(self.events), dict(self.closing), dict(self.stored)
         self.unset += 1
         try:
             value = work(self)
         except HeadwayError:  # other errors, above all the database's, abort the whole transaction
             del self.events[event_count:]
-            self.closing = closing_work
+            self.closing, self.stored = closing_work, stored
             self._leave("ROLLBACK TO SAVEPOINT attempt", "RELEASE SAVEPOINT attempt")
             raise
         self._leave("RELEASE SAVEPOINT attempt")
@@ -242,6 +286,7 @@ class WorkOutcome(NamedTuple):
 
     value: Any = None
     error: BaseException | None = None
+    seconds: float = 0.0  # how long it took
 
 
 class Connection(Protocol):
@@ -254,7 +299,8 @@ class Connection(Protocol):
     def write(self, work: Work[T]) -> T: ...
 
     def write_group(self, works: list[Work[Any]]) -> list[WorkOutcome]:
-        """Run several units of work and commit them together. Each succeeds or fails independently."""
+        """Run several units of work and commit them together. Each succeeds or fails independently. If they take long, only the
+        first ones are run, and there are as many outcomes."""
         ...
 
     def close(self) -> None: ...

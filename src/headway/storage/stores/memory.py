@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from headway.ledger.quotas import count_bytes
 from headway.ledger.scope import TENANT_WIDE, MemorySelection
 from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
@@ -65,6 +66,7 @@ def insert(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> MemoryEntry:
         tx.now,
         *entry.origin,
     )
+    tx.count_stored(tenant_id, count_bytes(entry.text))
     return entry._replace(id=entry_id, created_at=tx.now, updated_at=tx.now)
 
 
@@ -80,8 +82,9 @@ def find_locked(tx: Transaction, tenant_id: int, entry_id: int) -> MemoryEntry |
     return build_entry(row) if row else None
 
 
-def save(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> None:
+def save(tx: Transaction, tenant_id: int, old: MemoryEntry, entry: MemoryEntry) -> None:
     """Store the fields that an edit can change."""
+    tx.count_stored(tenant_id, count_bytes(entry.text) - count_bytes(old.text))
     tx.run(
         "UPDATE memory_entries SET kind = ?, text = ?, revision = ?, updated_at = ?, person = ? WHERE tenant_id = ? AND id = ?",
         entry.kind,
@@ -94,8 +97,9 @@ def save(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> None:
     )
 
 
-def delete(tx: Transaction, tenant_id: int, entry_id: int) -> None:
-    tx.run("DELETE FROM memory_entries WHERE tenant_id = ? AND id = ?", tenant_id, entry_id)
+def delete(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> None:
+    tx.run("DELETE FROM memory_entries WHERE tenant_id = ? AND id = ?", tenant_id, entry.id)
+    tx.count_stored(tenant_id, -count_bytes(entry.text))
 
 
 def list_newest(tx: Transaction, tenant_id: int, conversation_id: int, limit: int) -> list[MemoryEntry]:

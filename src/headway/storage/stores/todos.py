@@ -5,6 +5,7 @@ from itertools import takewhile
 
 from headway.ledger.check import Proof
 from headway.ledger.errors import Invalid
+from headway.ledger.quotas import count_bytes
 from headway.ledger.todo import Draft, Status, Todo, compute_timestamps
 from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
@@ -67,7 +68,14 @@ def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
     todo_id = id_ranges.insert(tx, tenant_id, "todos", INSERTED_COLUMNS, uuid, tenant_id, *values, blocked_by)
     for other in draft.depends_on:
         tx.run("INSERT INTO todo_edges (todo_id, depends_on, tenant_id) VALUES (?, ?, ?)", todo_id, other, tenant_id)
-    return Todo(todo_id, uuid, *values, tuple(sorted(draft.depends_on)))
+    todo = Todo(todo_id, uuid, *values, tuple(sorted(draft.depends_on)))
+    tx.count_stored(tenant_id, measure(todo))
+    return todo
+
+
+def measure(todo: Todo) -> int:
+    """Count the bytes of the todo's texts."""
+    return count_bytes(todo.subject, todo.description, todo.completion_criteria, todo.outcome, todo.checks)
 
 
 def find(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
@@ -153,6 +161,7 @@ def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo) -> None:
         tenant_id,
         new.id,
     )
+    tx.count_stored(tenant_id, measure(new) - measure(old))
     # Always update todos before their list; otherwise one transaction that ends a todo and another that changes its dependant would
     # deadlock.
     if new.ended != old.ended:
@@ -168,6 +177,7 @@ def delete(tx: Transaction, tenant_id: int, todo: Todo) -> None:
         update_blocked_by(tx, tenant_id, todo.id, -1)
     update_counters(tx, tenant_id, todo, {todo.status: -1})
     tx.run("DELETE FROM todos WHERE tenant_id = ? AND id = ?", tenant_id, todo.id)
+    tx.count_stored(tenant_id, -measure(todo))
 
 
 def update_counters(tx: Transaction, tenant_id: int, todo: Todo, by: dict[Status, int]) -> None:

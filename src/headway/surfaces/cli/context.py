@@ -71,7 +71,8 @@ class Invocation:
 
     def database(self) -> DirectDatabase:
         """Open a database without threads. A command is short-lived and should not wait for threads at exit."""
-        return DirectDatabase(self.settings().database_url)
+        settings = self.settings()
+        return DirectDatabase(settings.database_url, quotas=settings.quotas)
 
     @contextmanager
     def open_ledger(self) -> Iterator["TenantDatabase"]:

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headway.actions.access import tokens
 from headway.ledger.errors import HeadwayError, Unauthorized
 from headway.ledger.tenancy import Token
+from headway.storage.fair_queue import UNKNOWN_CALLER, current_tenant
 from headway.surfaces.http.admission import Admission, find_address, find_header
 from headway.surfaces.http.problems import Problem, to_problem, to_problem_response
 from headway.surfaces.http.request_context import get_secret
@@ -124,7 +125,9 @@ class Exchange:
         if self.digest is None:
             get_secret(Request(self.scope))  # raises the reason
             raise Unauthorized
+        current_tenant.set(UNKNOWN_CALLER)
         self.token = await self.admission.authenticate(self.digest)
+        current_tenant.set(self.token.tenant_id)
         if self.counts_as_stranger:
             self.admission.give_back(self.address)
         if connection := self.scope.get("headway.connection"):

@@ -22,7 +22,7 @@ from headway.agents.instructions.roles import SUPERVISOR, Role
 from headway.agents.tools.execution import ResolvedScope
 from headway.assembly import Headway
 from headway.ledger.check import Author
-from headway.ledger.errors import ChecksRequired, Forbidden, HeadwayError, StorageError, TurnRunning, Unauthorized
+from headway.ledger.errors import ChecksRequired, Forbidden, HeadwayError, QuotaExceeded, StorageError, TurnRunning, Unauthorized
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import Token
 from headway.ledger.text import MAX_INTEGER
@@ -208,12 +208,12 @@ def describe_token(token: Token) -> str:
 
 
 def capture_answer(tx: Transaction, tenant_id: int, action: Action[Mapping[str, Any] | None], status: int) -> Answer:
-    """Run an action and return the response to store for its Idempotency-Key. A refusal is stored, too. Server errors and a turn
-    that is still running are not, because they may be retried, and neither are checks that have to run first."""
+    """Run an action and return the response to store for its Idempotency-Key. A refusal is stored, too. Server errors, a turn that
+    is still running and a full quota are not, because they may be retried, and neither are checks that have to run first."""
     try:
         document = tx.attempt(lambda tx: action(tx, tenant_id))
     except HeadwayError as error:
-        if get_http_status(error) >= 500 or isinstance(error, TurnRunning | ChecksRequired):
+        if get_http_status(error) >= 500 or isinstance(error, TurnRunning | ChecksRequired | QuotaExceeded):
             raise
         problem = to_problem(error)
         return Answer(problem.status, encode_problem(problem))

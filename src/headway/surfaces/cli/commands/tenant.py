@@ -7,8 +7,9 @@ from shutil import rmtree
 import click
 
 from headway.actions import conversations, turns, views
-from headway.actions.access import tenants, tokens
+from headway.actions.access import quotas, tenants, tokens
 from headway.actions.inspection.forks import ForkRequest
+from headway.ledger.quotas import format_size
 from headway.ledger.tenancy import Conversation, Token, TokenScope
 from headway.ledger.text import to_one_line
 from headway.storage import task_files
@@ -50,6 +51,31 @@ def list_tenants(invocation: Invocation) -> None:
         {"tenants": [row.as_json() for row in rows]},
         lambda: click.echo("\n".join(f"{row.id}\t{to_one_line(row.name)}" for row in rows) or "no tenants yet"),
     )
+
+
+@tenant.command("show")
+@click.argument("name")
+@pass_invocation
+def show_tenant(invocation: Invocation, name: str) -> None:
+    """Show what a tenant uses, and its quotas."""
+    with invocation.database() as database:
+        row = database.read(partial(tenants.get_by_name, name=name))
+        numbers = database.read(partial(quotas.describe_usage, tenant_id=row.id))
+
+    def render() -> None:
+        click.echo(f"tenant {to_one_line(row.name)} ({row.id})")
+        for quota, limit in numbers["quotas"].items():
+            used = numbers["usage"].get(quota)
+            amounts = [format_amount(quota, used)] if used is not None else []
+            click.echo(f"{quota}\t{' of '.join([*amounts, format_amount(quota, limit)])}")
+
+    invocation.answer({"tenant": row.as_json(), **numbers}, render)
+
+
+def format_amount(quota: str, amount: int | None) -> str:
+    if amount is None:
+        return "no limit"
+    return format_size(amount) if quota == "storage" else f"{amount:,}"
 
 
 @tenant.command("rm")
