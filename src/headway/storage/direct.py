@@ -7,7 +7,7 @@ from typing import TypeVar
 from headway.ledger.errors import DatabaseReadOnly, SettingsError
 from headway.storage.clocks import Clock, wall_clock
 from headway.storage.migrate import migrate
-from headway.storage.transaction import CommitListener, Connection, Work
+from headway.storage.transaction import CommitListener, Connection, Work, across_tenants
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ def prepare_sqlite_path(url: str) -> str:
 
 
 class DirectDatabase:
-    """Runs work immediately, on the caller's thread."""
+    """Runs work immediately, on the caller's thread. It belongs to the operator, so work that enters no tenant sees all of them."""
 
     def __init__(self, url: str, clock: Clock = wall_clock, on_commit: CommitListener = ignore_commit) -> None:
         self.connection = connect(url, clock, on_commit)
@@ -64,10 +64,10 @@ class DirectDatabase:
             raise
 
     def write(self, work: Work[T]) -> T:
-        return self.connection.write(work)
+        return self.connection.write(across_tenants(work))
 
     def read(self, work: Work[T]) -> T:
-        return self.connection.read(work)
+        return self.connection.read(across_tenants(work))
 
     def close(self) -> None:
         self.connection.close()

@@ -79,7 +79,7 @@ class HttpTransport:
                 tx, ledger_scope.Scope(tenant_id, conversation_id, turn_id, request.headers.get("headway-agent", "mcp"))
             )
 
-        return await self.headway.database.read(resolve)
+        return await self.headway.database.of(request.scope[TENANT_SCOPE_KEY]).read(resolve)
 
 
 def lift_time_limit(context: "McpContext") -> None:
