@@ -9,7 +9,7 @@ from headway.storage.transaction import Connection, Transaction
 
 MIGRATIONS_FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
 MIGRATION_LOCK = 0x4865_6164_7761_79
-FIRST_PROTECTED = 24  # from this migration on, Postgres tables have row-level security
+FIRST_PROTECTED = 25  # from this migration on, Postgres tables have row-level security
 
 
 def list_migrations() -> list[tuple[int, str]]:

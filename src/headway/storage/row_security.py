@@ -9,9 +9,9 @@ from typing import Final
 from headway.storage.transaction import Transaction
 
 POLICY: Final = "headway_tenant"
-# The planner assumes that a CASE is true for half of the rows, so it keeps the plan that it would choose without a policy. With OR it
-# expects hardly any rows, and sorts a list instead of reading it in the order of an index. A subquery would be evaluated once per
-# statement instead of once per row, but costs more than it saves where few rows are read, which is nearly everywhere.
+# The planner assumes that a CASE is true for half of the rows, so it keeps the plan that it would choose without a policy. With an
+# OR it expects hardly any rows, and sorts a list instead of reading it in the order of an index. A subquery would be evaluated once
+# per statement instead of once per row, but costs more than it saves where few rows are read, which is nearly everywhere.
 CONDITION: Final = """CASE current_setting('headway.tenant', true) WHEN 'all' THEN true WHEN '' THEN false
     ELSE {column} = current_setting('headway.tenant', true)::bigint END"""
 # Entries of the audit log with tenant 0 concern the installation. Operators write and read them with the token of a tenant.
