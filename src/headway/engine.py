@@ -68,7 +68,7 @@ class Engine:
         tick: Callable[[Transaction], None] = schedules.tick,
         on_recovery: Callable[[Transaction, list[Job]], None] = lambda _tx, _jobs: None,
     ) -> None:
-        self.database = database
+        self.database = database.unrestricted  # it runs the jobs of all tenants
         self.tick = tick
         self.on_recovery = on_recovery  # called with the jobs that were taken over
         self.owner = owner
@@ -159,8 +159,9 @@ class Engine:
                 # A bug in Headway would recur, so the job is not retried but left for an operator.
                 log.exception("%s stopped by a fault", task)
                 mark_dead = partial(self._mark_dead, job=job, error=INTERNAL_ERROR)
-                await retry_storage(lambda: self.database.write(mark_dead), task)
-        if await retry_storage(lambda: self.database.write(partial(self._settle, job=job)), task):
+                await retry_storage(lambda: self.database.of(job.tenant_id).write(mark_dead), task)
+        settle = partial(self._settle, job=job)
+        if await retry_storage(lambda: self.database.of(job.tenant_id).write(settle), task):
             self._resolve_waiter(job.id)
 
     def _mark_dead(self, tx: Transaction, job: Job, error: str) -> None:

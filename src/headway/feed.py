@@ -248,7 +248,7 @@ class Feed:
     async def open(self, tenant_id: int, conversation_id: int | None, after: int | None) -> tuple[FeedChannel, FeedReader]:
         """Open a reader positioned after a sequence number, at most at the end of the log. None means the end. Raises QuotaExceeded
         if the tenant has as many open streams as it may."""
-        end = await self.database.read(partial(event_store.get_last_seq, tenant_id=tenant_id))
+        end = await self.database.of(tenant_id).read(partial(event_store.get_last_seq, tenant_id=tenant_id))
         reader = FeedReader(conversation_id, end if after is None else min(after, end))
         channel = await self._channel(tenant_id)
         if len(channel.readers) >= self.per_tenant:
@@ -297,7 +297,7 @@ class Feed:
         """Read the next page of the log, for a reader that is behind the kept events."""
         head = channel.head  # before reading, because the page may not cover later events
         work = partial(read_page, tenant_id=channel.tenant_id, conversation_id=reader.conversation_id, after=reader.after)
-        events, is_last = await self.database.read(work)
+        events, is_last = await self.database.of(channel.tenant_id).read(work)
         last = events[-1].seq if events else reader.after
         reader.after = max(head, last) if is_last else last
         reader.place = None
@@ -305,7 +305,7 @@ class Feed:
 
     async def _channel(self, tenant_id: int) -> FeedChannel:
         if tenant_id not in self.channels:
-            head = await self.database.read(partial(event_store.get_last_seq, tenant_id=tenant_id))
+            head = await self.database.of(tenant_id).read(partial(event_store.get_last_seq, tenant_id=tenant_id))
             if tenant_id not in self.channels:
                 channel = self.channels[tenant_id] = FeedChannel(tenant_id, head)
                 channel.dirty.set()  # commits since the read above did not wake this channel
@@ -318,7 +318,7 @@ class Feed:
         work = partial(read_page, tenant_id=channel.tenant_id, conversation_id=None, after=channel.head)
         channel.dirty.clear()
         try:
-            page = await self.database.read(work)
+            page = await self.database.of(channel.tenant_id).read(work)
         except StorageError:
             channel.dirty.set()  # the events are still unread, and nothing else will wake this channel
             raise
@@ -343,7 +343,7 @@ class Feed:
         """Check for commits of other processes."""
         await asyncio.sleep(self.poll_s)
         if self.channels:
-            seqs = await self.database.read(partial(event_store.get_last_seqs, tenant_ids=tuple(self.channels)))
+            seqs = await self.database.unrestricted.read(partial(event_store.get_last_seqs, tenant_ids=tuple(self.channels)))
             self._ring(
                 [tenant_id for tenant_id, channel in self.channels.items() if seqs.get(tenant_id, 0) > channel.head],
             )

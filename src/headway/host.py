@@ -71,7 +71,7 @@ class Host:
         """Build the context for tools that are called in this scope."""
         scope, folder = resolved.scope, self.settings.task_folder
         workspace, skills = self.settings.get_workspace(scope.tenant_id), self.skills.find(scope.tenant_id)
-        execution = Execution(self.database, folder, scope, role, resolved.conversation_uuid, workspace)
+        execution = Execution(self.database.of(scope.tenant_id), folder, scope, role, resolved.conversation_uuid, workspace)
         return execution._replace(sandbox=self.settings.sandbox, policy=self.policy, redact=self.redact, skills=skills)
 
     def close(self) -> None:
@@ -104,8 +104,8 @@ class Host:
             await self.mcp.stop()
 
     async def _clean_up(self) -> None:
-        await self.database.write(idempotency.delete_expired)
-        while await self.database.write(jobs.delete_old):
+        await self.database.unrestricted.write(idempotency.delete_expired)
+        while await self.database.unrestricted.write(jobs.delete_old):
             pass
         await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
 

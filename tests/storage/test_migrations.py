@@ -15,7 +15,7 @@ from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase, connect
 from headway.storage.migrate import apply_missing, list_migrations
 from headway.storage.stores.memory import MemoryOrigin
-from headway.storage.transaction import Row, Transaction
+from headway.storage.transaction import Row, Transaction, across_tenants
 from headway.testing import FixedClock, TenantHarness
 
 OPEN = """
@@ -79,7 +79,7 @@ def test_a_newer_database_is_refused_in_clear_words_and_left_as_it_is(
         kind(new_database_url, clock)
 
     with closing(connect(new_database_url)) as connection:
-        assert connection.read(read_all_rows) == before
+        assert connection.read(across_tenants(read_all_rows)) == before
 
 
 def test_a_newer_sqlite_file_is_left_byte_for_byte(tmp_path: Path, sqlite_url: str) -> None:
@@ -117,6 +117,7 @@ def test_goals_from_before_their_sub_goals_were_counted_are_counted(new_database
         ]
         waits = database.read(lambda tx: tx.all("SELECT waits_for, waits_in_vain FROM sub_goals ORDER BY id"))
         assert waits == [(0, 0)] * 4 + [(0, 0), (2, 1), (1, 0)]
+        assert database.read(lambda tx: tx.all("SELECT DISTINCT tenant_id FROM sub_goal_edges")) == [(1,)]
 
 
 def add_older_goal(tx: Transaction) -> None:

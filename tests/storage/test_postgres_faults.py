@@ -22,7 +22,7 @@ from headway.ledger.errors import (
 )
 from headway.ledger.todo import Change, Draft, Todo
 from headway.storage.direct import DirectDatabase, connect
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, across_tenants
 from headway.testing import FixedClock, TenantHarness
 
 WAITING_FOR_A_LOCK = """
@@ -63,7 +63,7 @@ class Helper:
             self.connected.set()
             try:
                 start.wait(30)
-                connection.write(work)
+                connection.write(across_tenants(work))
             except Exception as error:  # noqa: BLE001  a thread would swallow it
                 self.error = error
 
@@ -265,7 +265,7 @@ def test_a_lock_timeout_is_reported_as_busy(postgres_url: str, database: DirectD
         tx.run("SET LOCAL lock_timeout = 10")  # as an operator may set it for the whole server
         todos.get_locked(tx, tenant_id, todo.id)
 
-    with psycopg.connect(postgres_url) as other:
+    with psycopg.connect(postgres_url, options="-c headway.tenant=all") as other:
         other.execute("SELECT 1 FROM todos WHERE id = %s FOR UPDATE", (todo.id,))
         with pytest.raises(DatabaseBusy, match="nothing was changed"):
             desk.write(impatient)

@@ -46,6 +46,7 @@ def check(tx: Transaction) -> None:
 
 
 def emit_to_all_tenants(tx: Transaction, kind: str, halt: Halt) -> None:
-    """Emit the event to every tenant."""
+    """Emit the event to every tenant. The caller may have entered one of them."""
+    tx.enter_all_tenants()
     for tenant in tenant_store.list_all(tx):
         tx.emit(Event(tenant.id, kind, encode_json({"why": halt.why, "since": halt.since // 1000}), subject="halt"))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
 from time import perf_counter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from headway.ledger.errors import HeadwayError, StorageError
 from headway.ledger.quotas import Quotas
@@ -21,7 +21,7 @@ from headway.storage.clocks import Clock, wall_clock
 from headway.storage.direct import connect, ignore_commit, is_sqlite
 from headway.storage.fair_queue import FairQueue, current_tenant
 from headway.storage.migrate import migrate
-from headway.storage.transaction import CommitListener, Connection, UsageMeter, Work, WorkOutcome
+from headway.storage.transaction import CommitListener, Connection, UsageMeter, Work, WorkOutcome, across_tenants, within_tenant
 
 T = TypeVar("T")
 
@@ -165,8 +165,52 @@ class InlineReader:
             connection.close()
 
 
+class DatabaseAccess(Protocol):
+    """A database, or a view of one."""
+
+    async def write(self, work: Work[T]) -> T: ...
+
+    async def read(self, work: Work[T]) -> T: ...
+
+    def of(self, tenant_id: int) -> "DatabaseAccess": ...
+
+
+class TenantView(NamedTuple):
+    """A database whose transactions see and write the rows of one tenant only."""
+
+    database: "Database"
+    tenant_id: int
+
+    async def write(self, work: Work[T]) -> T:
+        return await self.database.write(within_tenant(self.tenant_id, work))
+
+    async def read(self, work: Work[T]) -> T:
+        return await self.database.read(within_tenant(self.tenant_id, work))
+
+    def of(self, tenant_id: int) -> "TenantView":
+        return self.database.of(tenant_id)
+
+
+class UnrestrictedView(NamedTuple):
+    """A database whose transactions see and write the rows of every tenant. docs/security.md lists who uses it."""
+
+    database: "Database"
+
+    async def write(self, work: Work[T]) -> T:
+        return await self.database.write(across_tenants(work))
+
+    async def read(self, work: Work[T]) -> T:
+        return await self.database.read(across_tenants(work))
+
+    def of(self, tenant_id: int) -> TenantView:
+        return self.database.of(tenant_id)
+
+
 class Database:
-    """The database of a long-lived process with an event loop."""
+    """The database of a long-lived process with an event loop.
+
+    On Postgres, work sees no tenant's rows until it enters a tenant: by looking up a token or a tenant's name, or through `of`.
+    """
 
     def __init__(
         self,
@@ -199,6 +243,13 @@ class Database:
 
     async def read(self, work: Work[T]) -> T:
         return await self.readers.run(work)
+
+    def of(self, tenant_id: int) -> TenantView:
+        return TenantView(self, tenant_id)
+
+    @property
+    def unrestricted(self) -> UnrestrictedView:
+        return UnrestrictedView(self)
 
     def close(self) -> None:
         self.readers.close()

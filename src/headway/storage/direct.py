@@ -8,7 +8,7 @@ from headway.ledger.errors import DatabaseReadOnly, SettingsError
 from headway.ledger.quotas import Quotas
 from headway.storage.clocks import Clock, wall_clock
 from headway.storage.migrate import migrate
-from headway.storage.transaction import CommitListener, Connection, UsageMeter, Work
+from headway.storage.transaction import CommitListener, Connection, UsageMeter, Work, across_tenants
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ def prepare_sqlite_path(url: str) -> str:
 
 
 class DirectDatabase:
-    """Runs work immediately, on the caller's thread."""
+    """Runs work immediately, on the caller's thread. It belongs to the operator, so work that enters no tenant sees all of them."""
 
     def __init__(
         self,
@@ -75,10 +75,10 @@ class DirectDatabase:
             raise
 
     def write(self, work: Work[T]) -> T:
-        return self.connection.write(work)
+        return self.connection.write(across_tenants(work))
 
     def read(self, work: Work[T]) -> T:
-        return self.connection.read(work)
+        return self.connection.read(across_tenants(work))
 
     def close(self) -> None:
         self.connection.close()

@@ -77,28 +77,41 @@ def translate_sql(sql: str) -> bytes:
 
 
 class PostgresTransaction(LoggedTransaction):
-    __slots__ = ("_cursor",)
+    """A transaction that begins with its first statement, in one round trip with the setting for row-level security."""
+
+    __slots__ = ("_begin", "_cursor", "begun")
 
     dialect: Dialect = POSTGRES
 
-    def __init__(self, cursor: psycopg.Cursor[Row], now: int, *, read_only: bool) -> None:
+    def __init__(self, cursor: psycopg.Cursor[Row], now: int, begin: str) -> None:
         self._cursor = cursor
-        super().__init__(now, no_drift, read_only=read_only)
+        self._begin = begin
+        self.begun = False
+        super().__init__(now, no_drift, read_only=begin is BEGIN_READ_ONLY)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
-        if self.unset and not is_read_statement(sql):
-            self.set_savepoints()
-        return self._cursor.execute(translate_sql(sql), parameters).fetchone()
+        return self._execute(sql, parameters).fetchone()
 
     def all(self, sql: str, *parameters: Any) -> list[Row]:
-        if self.unset and not is_read_statement(sql):
-            self.set_savepoints()
-        return self._cursor.execute(translate_sql(sql), parameters).fetchall()
+        return self._execute(sql, parameters).fetchall()
 
     def run(self, sql: str, *parameters: Any) -> None:
+        self._execute(sql, parameters)
+
+    def _execute(self, sql: str, parameters: tuple[Any, ...]) -> psycopg.Cursor[Row]:
+        if not self.begun:
+            self.begun = True
+            # `visible` is a number or a constant. SET LOCAL ends with the transaction, so a pooled connection keeps nothing of it.
+            begin = f"{self._begin}; SET LOCAL headway.tenant = '{self.visible}'"
+            self._cursor.execute(begin.encode(), prepare=False)  # two statements cannot be prepared as one
         if self.unset and not is_read_statement(sql):
             self.set_savepoints()
-        self._cursor.execute(translate_sql(sql), parameters)
+        return self._cursor.execute(translate_sql(sql), parameters)
+
+    def show(self, visible: str) -> None:
+        if self.begun and visible != self.visible:
+            self.run("SELECT set_config('headway.tenant', ?, true)", visible)
+        super().show(visible)
 
     def append_events(self, tenant_id: int, events: list[Event]) -> None:
         """Number and insert events of one tenant, a few of them in one round trip. The row that has the tenant's next number stays
@@ -163,18 +176,18 @@ class PostgresConnection:
     def _run(self, raw: psycopg.Connection[Row], work: Work[T], begin: str) -> T:
         with raw.cursor() as cursor:
             now = self._now(cursor)  # before BEGIN, so that a failed query leaves no transaction open
-            cursor.execute(begin.encode())
-            transaction = PostgresTransaction(cursor, now, read_only=begin is BEGIN_READ_ONLY)
+            transaction = PostgresTransaction(cursor, now, begin)
             transaction.meter = self.meter
             try:
                 value = work(transaction)
                 transaction.finish()
             except BaseException:
-                if not raw.closed:
+                if transaction.begun and not raw.closed:
                     cursor.execute("ROLLBACK")
                 raise
             try:
-                cursor.execute("COMMIT")
+                if transaction.begun:
+                    cursor.execute("COMMIT")
             except psycopg.OperationalError as error:
                 raise CommitUncertain from error
             notify_listener(self.on_commit, transaction.events)

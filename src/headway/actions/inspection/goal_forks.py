@@ -70,9 +70,8 @@ def copy_sub_goals(tx: Transaction, source: Goal, goal: Goal, at: int, plan_no: 
             ids[original.id] = goal_store.insert_sub_goal(tx, copied)
             copies.append(original)
     for original in copies:
-        goal_store.replace_edges(
-            tx, ids[original.id], [ids[other] for other in versions[original.id]["depends_on"] if other in ids]
-        )
+        depends_on = [ids[other] for other in versions[original.id]["depends_on"] if other in ids]
+        goal_store.replace_edges(tx, goal.tenant_id, ids[original.id], depends_on)
     for original in copies:
         version = versions[original.id]
         copied_row = goal_store.find_sub_goal(tx, goal.tenant_id, ids[original.id])

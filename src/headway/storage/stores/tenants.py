@@ -2,8 +2,9 @@
 
 from headway.ledger.tenancy import NO_SESSION, Tenant, Token
 from headway.storage import id_ranges
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Row, Transaction
 
+TENANT_COLUMNS = "id, name, created_at"
 TOKEN_COLUMNS = "id, tenant_id, label, scopes, created_at, expires_at, last_used_at, revoked_at, session_of, replaced_by"  # noqa: S105
 ACTIVE = "revoked_at = 0 AND (expires_at = 0 OR expires_at > ?)"
 NOT_ENDED_SESSION = f"(session_of = 0 OR ({ACTIVE}))"  # sessions that have ended are no longer of interest
@@ -11,26 +12,37 @@ NOT_ENDED_SESSION = f"(session_of = 0 OR ({ACTIVE}))"  # sessions that have ende
 
 def insert(tx: Transaction, name: str) -> Tenant | None:
     """Insert a tenant, or return None if the name is taken."""
+    tx.enter_all_tenants()
     row = tx.one(
-        "INSERT INTO tenants (name, created_at) VALUES (?, ?) ON CONFLICT (name) DO NOTHING RETURNING id, name, created_at",
+        f"""INSERT INTO tenants (name, created_at) VALUES (?, ?) ON CONFLICT (name) DO NOTHING
+            RETURNING {TENANT_COLUMNS}{tx.dialect.enter_found.format("id")}""",
         name,
         tx.now,
     )
-    return Tenant._make(row) if row else None
+    return load_entered(tx, row)
 
 
 def find(tx: Transaction, tenant_id: int) -> Tenant | None:
-    row = tx.one("SELECT id, name, created_at FROM tenants WHERE id = ?", tenant_id)
+    row = tx.one(f"SELECT {TENANT_COLUMNS} FROM tenants WHERE id = ?", tenant_id)
     return Tenant._make(row) if row else None
 
 
 def find_by_name(tx: Transaction, name: str) -> Tenant | None:
-    row = tx.one("SELECT id, name, created_at FROM tenants WHERE name = ?", name)
-    return Tenant._make(row) if row else None
+    """Find a tenant among all, and enter it."""
+    tx.enter_all_tenants()
+    row = tx.one(f"SELECT {TENANT_COLUMNS}{tx.dialect.enter_found.format('id')} FROM tenants WHERE name = ?", name)
+    return load_entered(tx, row)
+
+
+def load_entered(tx: Transaction, row: Row | None) -> Tenant | None:
+    if row is None:
+        return None
+    tx.visible = str(row[0])  # the statement has entered it
+    return Tenant(*row[:3])
 
 
 def list_all(tx: Transaction) -> list[Tenant]:
-    return [Tenant._make(row) for row in tx.all("SELECT id, name, created_at FROM tenants ORDER BY id")]
+    return [Tenant._make(row) for row in tx.all(f"SELECT {TENANT_COLUMNS} FROM tenants ORDER BY id")]
 
 
 def delete(tx: Transaction, tenant_id: int) -> None:
@@ -58,9 +70,20 @@ def insert_token(
 
 
 def find_token(tx: Transaction, digest: str) -> Token | None:
-    """Find the active token with this hash. Looking up by hash gives an attacker no timing information about the token."""
-    row = tx.one(f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE hash = ? AND {ACTIVE}", digest, tx.now)
-    return Token._make(row) if row else None
+    """Find the active token with this hash, and enter its tenant. Looking up by hash gives an attacker no timing information about
+    the token."""
+    if not tx.visible:  # otherwise the transaction has found the token before
+        tx.enter_all_tenants()
+    row = tx.one(
+        f"SELECT {TOKEN_COLUMNS}{tx.dialect.enter_found.format('tenant_id')} FROM tokens WHERE hash = ? AND {ACTIVE}",
+        digest,
+        tx.now,
+    )
+    if row is None:
+        return None
+    token = Token._make(row[: len(Token._fields)])
+    tx.visible = str(token.tenant_id)  # the statement has entered it
+    return token
 
 
 def lock_token(tx: Transaction, tenant_id: int, token_id: int) -> Token | None:

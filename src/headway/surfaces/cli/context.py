@@ -16,7 +16,7 @@ from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant
 from headway.settings import Settings
 from headway.storage.direct import DirectDatabase
-from headway.storage.transaction import Transaction, Work
+from headway.storage.transaction import Transaction, Work, within_tenant
 
 T = TypeVar("T")
 
@@ -116,10 +116,11 @@ class TenantDatabase:
         self.conversation_id = scope.conversation_id if limited else None  # None: all lists of the tenant
 
     def write(self, action: Callable[..., T], *args: Any, **options: Any) -> T:
-        return self.database.write(act_as_sender(lambda tx: action(tx, self.scope.tenant_id, *args, **options)))
+        work = act_as_sender(lambda tx: action(tx, self.scope.tenant_id, *args, **options))
+        return self.database.write(within_tenant(self.scope.tenant_id, work))
 
     def read(self, view: Callable[..., T], *args: Any, **options: Any) -> T:
-        return self.database.read(lambda tx: view(tx, self.scope.tenant_id, *args, **options))
+        return self.database.read(within_tenant(self.scope.tenant_id, lambda tx: view(tx, self.scope.tenant_id, *args, **options)))
 
 
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)

@@ -132,7 +132,7 @@ class RequestContext:
         due_token, value = await self.headway.database.read(work)
         if due_token:
             with suppress(StorageError):  # the read succeeded; the use of the token is recorded next time
-                await self.headway.database.write(lambda tx: tokens.record_use(tx, due_token))
+                await self.headway.database.of(due_token.tenant_id).write(lambda tx: tokens.record_use(tx, due_token))
         return value
 
     async def write(

@@ -111,7 +111,9 @@ def build_wait_check(request: RequestContext, tenant_id: int, turn_id: str, enco
         if not announced:
             return b""
         try:
-            is_over = await request.headway.database.read(lambda tx: waiting.is_waiting_for(tx, tenant_id, turn_id, announced))
+            is_over = await request.headway.database.of(tenant_id).read(
+                lambda tx: waiting.is_waiting_for(tx, tenant_id, turn_id, announced)
+            )
         except StorageError:
             return b""  # the next event or heartbeat checks again
         return encoder.encode_wait().encode() if is_over else b""

@@ -90,7 +90,7 @@ class HttpTransport:
                 tx, ledger_scope.Scope(tenant_id, conversation_id, turn_id, request.headers.get("headway-agent", "mcp"))
             )
 
-        return await self.headway.database.read(resolve)
+        return await self.headway.database.of(token.tenant_id).read(resolve)
 
 
 def repeat_body(raw: bytes, receive: Receive) -> Receive:
