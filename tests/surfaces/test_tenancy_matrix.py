@@ -81,7 +81,7 @@ QUERIES: dict[str, Callable[[Ids], object]] = {
     "force": lambda _ids: "true",
 }
 # Filters on the caller's own rows.
-NO_ID_QUERIES = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait", "q", "kind"}
+NO_ID_QUERIES = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait", "q", "kind", "action", "since"}
 HELLO = [{"role": "user", "content": "hello"}]
 BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/todos"): lambda ids: [
@@ -395,7 +395,20 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
 }
 NO_ID_COMMANDS = {
     *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
-    *("token list", "token new", "jobs list", "schedule list", "costs", "halt", "unhalt", "doctor", "serve", "worker", "demo"),
+    *(
+        "token list",
+        "token new",
+        "jobs list",
+        "schedule list",
+        "costs",
+        "halt",
+        "unhalt",
+        "audit",
+        "doctor",
+        "serve",
+        "worker",
+        "demo",
+    ),
     "eval run",
     *("approvals list", "questions list", "tools list", "tools call", "completion", "trust"),
 }

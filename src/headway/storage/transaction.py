@@ -69,6 +69,7 @@ class Transaction(Protocol):
 
     agent: "AgentRights | None"  # set while an agent's tool or writ makes the changes
     actor: str  # who causes the events that are emitted from here on; empty: Headway itself
+    credential: str  # what the caller was authenticated by, such as `token 12`; empty: nothing
 
     def one(self, sql: str, *parameters: Any) -> Row | None: ...
 
@@ -111,7 +112,19 @@ class AgentRights(NamedTuple):
 class LoggedTransaction(ABC):
     """The part of a transaction that both databases share: events collected until commit, and attempts that can be undone."""
 
-    __slots__ = ("_drift", "_drift_of", "actor", "agent", "closing", "events", "now", "read_only", "receipts", "unset")
+    __slots__ = (
+        "_drift",
+        "_drift_of",
+        "actor",
+        "agent",
+        "closing",
+        "credential",
+        "events",
+        "now",
+        "read_only",
+        "receipts",
+        "unset",
+    )
 
     dialect: Dialect
 
@@ -123,6 +136,7 @@ class LoggedTransaction(ABC):
         self.events: list[Event] = []
         self.closing: dict[Hashable, Work[None]] = {}
         self.actor = ""
+        self.credential = ""
         self.receipts: dict[int, ReceiptDraft] = {}
         self.agent: AgentRights | None = None
         self.unset = 0  # innermost attempts that have not written yet, so their savepoints are not set
