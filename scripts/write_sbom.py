@@ -76,10 +76,14 @@ def find_licence(pin: Pin) -> str:
         about = metadata.metadata(pin.name)
     except metadata.PackageNotFoundError:
         return ""
-    declared = about.get("License-Expression") or ""
+    declared = first(about.get_all("License-Expression"))
     classifiers = [entry.rpartition(" :: ")[2] for entry in about.get_all("Classifier", []) if entry.startswith("License ::")]
-    name = about.get("License") or ""
+    name = first(about.get_all("License"))
     return declared or ", ".join(classifiers) or (name if len(name) <= LICENCE_LIMIT and "\n" not in name else "")
+
+
+def first(values: list[Any] | None) -> str:
+    return str(values[0]) if values else ""
 
 
 def list_requirements(name: str, known: dict[str, str]) -> list[str]:

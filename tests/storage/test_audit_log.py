@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
@@ -57,7 +58,7 @@ def test_a_halt_names_who_halted_and_who_lifted_it(desk: TenantHarness, clock: F
 
 def test_a_cost_limit_leaves_an_entry_and_an_event(desk: TenantHarness) -> None:
     for dollars in (5, 50, 50):
-        act(desk, lambda tx, dollars=dollars: spending.set_limit(tx, desk.tenant.id, dollars * NANOS_PER_DOLLAR))
+        act(desk, partial(spending.set_limit, tenant_id=desk.tenant.id, nanos=dollars * NANOS_PER_DOLLAR))
 
     assert [(old, new) for *_, old, new in list_entries(desk, "limit.set")] == [
         ({"limit_usd": None}, {"limit_usd": 5}),
@@ -90,6 +91,7 @@ def test_overridden_and_edited_checks_are_recorded(desk: TenantHarness) -> None:
 def test_a_forced_write_is_recorded_if_it_overrules_a_lease(desk: TenantHarness, clock: FixedClock) -> None:
     todo, free = desk.add("leased"), desk.add("free")
     claim = desk.write(claims.claim, "worker-1", lease_s=30)
+    assert claim is not None
     assert claim.todo.id == todo.id
     lease = {"agent_id": "worker-1", "lease_expires_at": clock.now // 1000 + 30}
 
@@ -209,7 +211,7 @@ def test_long_texts_are_shortened(desk: TenantHarness) -> None:
 
 def test_processes_that_read_the_same_policy_record_it_once(database: DirectDatabase) -> None:
     for digest, count in (("a", 1), ("a", 1), ("b", 2), ("b", 2), ("", 0)):
-        database.write(lambda tx, digest=digest, count=count: audit.record_policy(tx, digest, count))
+        database.write(partial(audit.record_policy, digest=digest, rule_count=count))
     entries = database.read(lambda tx: audit.list_page(tx, None))["entries"]
     assert [(entry["who"], entry["old"]["sha256"], entry["new"]) for entry in reversed(entries)] == [
         ("headway", "", {"sha256": "a", "rules": 1}),

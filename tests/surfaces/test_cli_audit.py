@@ -57,6 +57,7 @@ def test_follow_prints_each_entry_once(headway: Shell) -> None:
     headway.ok("tenant", "add", "acme")
     headway.ok("tenant", "add", "other")
     with Program(("audit", "--follow", "--json-lines", "--limit", "1"), headway.folder) as program:
+        assert program.stdout is not None
         assert json.loads(program.stdout.readline())["new"] == {"name": "other"}
         headway.ok("halt")
         assert json.loads(program.stdout.readline())["action"] == "halt.set"
