@@ -279,11 +279,30 @@ def test_the_pictures_are_up_to_date() -> None:
 
 
 def test_every_direct_dependency_is_pinned() -> None:
-    requirements = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["dev"]]
-    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    dependencies = PROJECT["project"]["dependencies"]
+    locks = {name: read_pins((ROOT / name).read_text(encoding="utf-8")) for name in ("requirements.txt", "requirements-dev.txt")}
+    required = {
+        "requirements.txt": [*dependencies, *PROJECT["build-system"]["requires"]],
+        "requirements-dev.txt": [*dependencies, *PROJECT["project"]["optional-dependencies"]["dev"]],
+    }
 
-    assert [line for line in pins if line and not line.startswith("#") and not re.match(r"[\w.-]+==[\w.!+-]+( ;|$)", line)] == []
-    assert {canonical(requirement) for requirement in requirements} - {canonical(line) for line in pins} == set()
+    for name, pins in locks.items():
+        assert [pin for pin in pins if not re.fullmatch(r"[\w.-]+==[\w.!+-]+( ; .*)?( --hash=sha256:[0-9a-f]{64})+", pin)] == []
+        assert {canonical(requirement) for requirement in required[name]} - {canonical(pin) for pin in pins} == set()
+    versions = {name: {canonical(pin): pin.split()[0] for pin in pins} for name, pins in locks.items()}
+    assert versions["requirements.txt"].items() <= versions["requirements-dev.txt"].items()
+
+
+def test_dependencies_are_installed_by_their_hashes() -> None:
+    """Only Headway itself, which is a folder and has no hash, is installed without one, and then nothing is downloaded."""
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
+    installs = [line.split("$(INSTALL)")[1].split() for line in recipe.splitlines() if "$(INSTALL) " in line]
+    assert installs == [["--require-hashes", "-r"], ["--no-deps", "--no-build-isolation", "-e", "."]]
+
+
+def read_pins(text: str) -> list[str]:
+    """Return each pin of a requirements file as one line, with its hashes."""
+    return [" ".join(pin.split()) for pin in text.replace("\\\n", "").splitlines() if pin and not pin.startswith("#")]
 
 
 def test_no_file_names_a_package_registry() -> None:

@@ -10,6 +10,7 @@ import pytest
 from psycopg import errors
 
 from headway.actions import claims, dead_letters, jobs, todos, turns
+from headway.actions.access import audit
 from headway.ledger.errors import (
     CommitUncertain,
     DatabaseBusy,
@@ -255,6 +256,22 @@ def test_a_retry_that_a_new_message_overtakes_finds_the_conversation_busy(
 
     assert isinstance(helpers[0].join(), TurnRunning)
     assert desk.read(jobs.get, dead.id).state == "dead"
+
+
+def test_two_processes_that_notice_the_same_policy_record_it_once(
+    admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
+) -> None:
+    helpers: list[Helper] = []
+
+    def record(tx: Transaction) -> None:
+        audit.record_policy(tx, "a", 1)
+        helpers.append(Helper(postgres_url, lambda other: audit.record_policy(other, "a", 1)))
+        helpers[0].wait_for_lock(admin)
+
+    database.write(record)
+
+    assert helpers[0].join() is None
+    assert len(database.read(lambda tx: audit.list_page(tx, None))["entries"]) == 1
 
 
 def test_a_lock_timeout_is_reported_as_busy(postgres_url: str, database: DirectDatabase) -> None:

@@ -82,7 +82,7 @@ QUERIES: dict[str, Callable[[Ids], object]] = {
     "force": lambda _ids: "true",
 }
 # Filters on the caller's own rows.
-NO_ID_QUERIES = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait", "q", "kind"}
+NO_ID_QUERIES = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait", "q", "kind", "action", "since"}
 HELLO = [{"role": "user", "content": "hello"}]
 BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/todos"): lambda ids: [
@@ -408,6 +408,7 @@ NO_ID_COMMANDS = {
         "costs",
         "halt",
         "unhalt",
+        "audit",
         "doctor",
         "serve",
         "worker",

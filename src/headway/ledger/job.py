@@ -16,10 +16,11 @@ LEASE_MS: Final = 5_000  # a process without a heartbeat for this long counts as
 
 
 class Halt(NamedTuple):
-    """The kill switch while it is on: why and since when nothing runs."""
+    """The kill switch while it is on: why, since when and by whom nothing runs."""
 
     why: str
     since: int
+    by: str
 
 
 class Job(NamedTuple):

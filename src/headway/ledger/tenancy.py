@@ -1,5 +1,6 @@
 """Tenants, their tokens, conversations and turns."""
 
+import json
 from typing import Any, Final, Literal, NamedTuple
 
 LOCAL_TENANT: Final = "local"
@@ -80,6 +81,26 @@ class AuditEntry(NamedTuple):
     target: str
     old: str
     new: str
+
+    def as_json(self, tenant: str | None) -> dict[str, Any]:
+        """Return the entry with the name of its tenant, or None for the installation."""
+        return {
+            "seq": self.seq,
+            "at": self.at // 1000,
+            "who": self.who,
+            "tenant": tenant,
+            "action": self.action,
+            "target": self.target,
+            "old": json.loads(self.old),
+            "new": json.loads(self.new),
+        }
+
+
+class AuditFilter(NamedTuple):
+    """Which entries of the audit log to read."""
+
+    action: str = ""  # such as `token.revoke`, or only its noun: `token`; empty: all
+    since: int = 0  # in epoch milliseconds
 
 
 class Conversation(NamedTuple):

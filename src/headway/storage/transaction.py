@@ -78,6 +78,7 @@ class Transaction(Protocol):
 
     agent: "AgentRights | None"  # set while an agent's tool or writ makes the changes
     actor: str  # who causes the events that are emitted from here on; empty: Headway itself
+    credential: str  # what the caller was authenticated by, such as `token 12`; empty: nothing
     visible: str  # whose rows Postgres shows to this transaction: a tenant's id, ALL_TENANTS, or empty: nobody's
 
     def enter_tenant(self, tenant_id: int) -> None:
@@ -148,6 +149,7 @@ class LoggedTransaction(ABC):
         "actor",
         "agent",
         "closing",
+        "credential",
         "events",
         "meter",
         "now",
@@ -171,6 +173,7 @@ class LoggedTransaction(ABC):
         self.stored: dict[int, int] = {}  # bytes by tenant
         self.actor = ""
         self.visible = ""
+        self.credential = ""
         self.receipts: dict[int, ReceiptDraft] = {}
         self.agent: AgentRights | None = None
         self.unset = 0  # innermost attempts that have not written yet, so their savepoints are not set

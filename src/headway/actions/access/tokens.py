@@ -159,6 +159,7 @@ def authenticate(tx: Transaction, secret_digest: str) -> Token:
     token = tenant_store.find_token(tx, secret_digest)
     if token is None:
         raise Unauthorized
+    tx.credential = f"token {token.id}"
     return token
 
 

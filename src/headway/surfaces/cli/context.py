@@ -1,8 +1,10 @@
 """Parts that every command shares: global flags, access to the database, and output as JSON or for people."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -101,10 +103,22 @@ def act_as_sender(work: Work[T]) -> Work[T]:
     """Name the command line as the author of what the work changes."""
 
     def act(tx: Transaction) -> T:
-        tx.actor = SENDER
+        tx.actor, tx.credential = SENDER, find_user_name()
         return work(tx)
 
     return act
+
+
+@cache
+def find_user_name() -> str:
+    """Return the operating system's name for the user who runs the command."""
+    import pwd  # noqa: PLC0415  only commands that change something need it
+
+    uid = os.getuid()
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:  # as in containers that run under a number
+        return f"uid {uid}"
 
 
 class TenantDatabase:

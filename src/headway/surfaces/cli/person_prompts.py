@@ -14,7 +14,7 @@ from headway.ledger.permission import Approval, PersonQuestion
 from headway.ledger.text import to_lines, to_one_line
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.arguments import parse_json_object
-from headway.surfaces.cli.context import SENDER
+from headway.surfaces.cli.context import SENDER, act_as_sender
 from headway.surfaces.cli.turn_view import LiveTurnView, TurnView
 from headway.surfaces.cli.typed_lines import Keyboard
 
@@ -135,7 +135,7 @@ class PersonPrompts:
 
     async def apply(self, approval_id: int, decision: ApprovalDecision, *, always: bool = False) -> None:
         work = partial(self.headway.permission.decide, always=always)
-        self.carry_on(await self.database.write(lambda tx: work(tx, self.tenant_id, approval_id, decision)))
+        self.carry_on(await self.database.write(act_as_sender(lambda tx: work(tx, self.tenant_id, approval_id, decision))))
 
     async def edit(self, approval_id: int, item: Item) -> None:
         """Let the person edit the arguments in their editor, and approve the call with them."""

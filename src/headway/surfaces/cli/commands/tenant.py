@@ -20,6 +20,7 @@ from headway.surfaces.cli.context import (
     TENANT_WIDE,
     CommandGroup,
     Invocation,
+    act_as_sender,
     pass_invocation,
     require_confirmation,
 )
@@ -37,7 +38,7 @@ def tenant() -> None:
 def add_tenant(invocation: Invocation, name: str) -> None:
     """Create a tenant."""
     with invocation.database() as database:
-        row = database.write(partial(tenants.add, name=name))
+        row = database.write(act_as_sender(partial(tenants.add, name=name)))
     invocation.answer({"tenant": row.as_json()}, partial(click.echo, f"tenant {to_one_line(row.name)} ({row.id})"))
 
 
@@ -88,7 +89,8 @@ def remove_tenant(invocation: Invocation, name: str, *, yes: bool) -> None:
         row = database.read(partial(tenants.get_by_name, name=name))
         require_confirmation(f"Delete tenant {name!r} with all its conversations, todos and tokens for good?", yes=yes)
         settings = invocation.settings()
-        task_files.delete_task_files(settings.task_folder, database.write(partial(tenants.remove, name=name)))
+        files = database.write(act_as_sender(partial(tenants.remove, name=name)))
+        task_files.delete_task_files(settings.task_folder, files)
         rmtree(settings.get_workspace(row.id), ignore_errors=True)
         rmtree(join(settings.worktrees, str(row.id)), ignore_errors=True)
     invocation.answer({"deleted": True}, partial(click.echo, f"deleted tenant {to_one_line(name)}"))

@@ -1,12 +1,15 @@
-"""Schemas of the halt switch, costs, notices and the session."""
+"""Schemas of the halt switch, costs, the audit log, notices and the session."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
 from headway.ledger.tenancy import TokenScope
-from headway.ledger.text import SUBJECT_LIMIT, TEXT_PATTERN
+from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, SUBJECT_LIMIT, TEXT_PATTERN
 from headway.surfaces.http.schemas.strict_model import StrictModel
+from headway.surfaces.http.schemas.todos import CursorQuery
+
+MAX_SECONDS = MAX_INTEGER // 1000
 
 
 class NewHalt(StrictModel):
@@ -21,6 +24,7 @@ class HaltShape(BaseModel):
     halted: bool
     why: str
     since: int
+    by: Annotated[str, Field(description="Who halted: the label of a token, or `cli`")]
 
 
 class OneHalt(BaseModel):
@@ -65,6 +69,34 @@ class CostsShape(BaseModel):
 
 class OneCosts(BaseModel):
     costs: CostsShape
+
+
+class AuditQuery(CursorQuery):
+    action: Annotated[
+        str,
+        Field(
+            max_length=NAME_LIMIT,
+            json_schema_extra={"pattern": TEXT_PATTERN},
+            description="Such as `limit.set`, or `limit` for all of a kind",
+        ),
+    ] = ""
+    since: Annotated[int, Field(ge=0, le=MAX_SECONDS, description="Epoch seconds: only entries from then on")] = 0
+
+
+class AuditEntryShape(BaseModel):
+    seq: int
+    at: int
+    who: Annotated[str, Field(description="The label and the number of the token, the user of the command line, or `headway`")]
+    tenant: Annotated[str | None, Field(description="Its tenant; null: the whole installation")]
+    action: str
+    target: str
+    old: Any
+    new: Any
+
+
+class ManyAuditEntries(BaseModel):
+    entries: list[AuditEntryShape]
+    next_cursor: str | None
 
 
 class NoticeShape(BaseModel):

@@ -42,6 +42,7 @@ const on = {
   turn_canceled: reloadAgents,
   turn_resumed: coalesce(loadDeadJobs),
   cost_changed: coalesce(loadCosts),
+  cost_limit_changed: coalesce(loadCosts),
   operator_notice: coalesce(loadNotices),
 };
 
