@@ -82,7 +82,7 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRe
         limit=request.limit,
     )
     if not run_store.insert(tx, run):
-        raise describe_obstacle(tx, tenant_id, conversation_id)
+        raise find_obstacle(tx, tenant_id, conversation_id) or TurnRunning(conversation_id=conversation_id)
     payload = {
         "turn_id": turn.id,
         "conversation_id": conversation_id,
@@ -97,13 +97,16 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRe
     return run
 
 
-def describe_obstacle(tx: Transaction, tenant_id: int, conversation_id: int) -> TurnRunning:
+def find_obstacle(tx: Transaction, tenant_id: int, conversation_id: int) -> TurnRunning | None:
     """Return the error for a message to a conversation whose turn has not ended. It names what that turn waits for."""
     run = find_running(tx, tenant_id, conversation_id)
-    wait = waiting.find_by_turn(tx, tenant_id, run.turn_id) if run and run.turn_id else None
+    if run is None:
+        return None
+    wait = waiting.find_by_turn(tx, tenant_id, run.turn_id or "")
     if wait is None:
-        return TurnRunning()
-    return TurnWaiting(f"The conversation's turn waits for a person: {wait['kind']} #{wait['id']}. Decide, or cancel the turn.")
+        return TurnRunning(conversation_id=conversation_id)
+    advice = "Decide, or cancel the turn."
+    return TurnWaiting(f"The conversation's turn waits for a person: {wait['kind']} #{wait['id']}. {advice}", conversation_id)
 
 
 def append_message(tx: Transaction, run: Run, role: str, content: str, attachments: tuple[Attachment, ...] = ()) -> Message | None:
@@ -193,7 +196,7 @@ def end(tx: Transaction, run: Run, status: RunStatus, turn_status: TurnStatus, o
 def revive(tx: Transaction, run: Run) -> None:
     """Let a failed turn continue from the end of its transcript."""
     if find_running(tx, run.tenant_id, run.conversation_id):
-        raise TurnRunning
+        raise TurnRunning(conversation_id=run.conversation_id)
     run = run._replace(status="running", result=None, updated_at=tx.now, ended_at=0)
     run_store.save(tx, run)
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")

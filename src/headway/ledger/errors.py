@@ -182,6 +182,10 @@ class TurnRowsStay(Conflict):
 class TurnRunning(Conflict):
     """A turn is running in this conversation. Wait for it to end, or cancel it."""
 
+    def __init__(self, message: str | None = None, conversation_id: int = 0) -> None:
+        super().__init__(message)
+        self.conversation_id = conversation_id
+
 
 class TurnWaiting(TurnRunning):
     """The running turn waits for a person, so it does not end by itself."""
