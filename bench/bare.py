@@ -11,7 +11,7 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.id_ranges import TAKE
 from headway.storage.sqlite_connection import SqliteConnection
 from headway.storage.stores.todos import APPEND_TO_LIST, INSERT
-from headway.storage.transaction import INSERT_EVENT, Work
+from headway.storage.transaction import INSERT_EVENT, Transaction, Work
 
 T = TypeVar("T")
 Execute = Callable[..., apsw.Cursor]
@@ -21,6 +21,7 @@ DRAFT = Draft(SUBJECT)
 # As long as the event that announces such a todo.
 EVENT_DATA = "x" * 380
 NOW = 1_700_000_000_000
+IDS = 1_000_000_000
 
 
 def connect(path: str) -> Execute:
@@ -39,6 +40,13 @@ def todo_values(todo_id: Any, uuid: str, tenant_id: int, position: Any) -> tuple
 def event_values(tenant_id: int) -> tuple[str | int | None, ...]:
     """Return the values of an event, without its number."""
     return (tenant_id, 0, None, "todo:1", "", "todo_changed", EVENT_DATA, NOW)
+
+
+def reserve_ids(tx: Transaction, tenant_id: int) -> None:
+    """Give the tenant a range of ids that no benchmark uses up."""
+    for kind in ("conversations", "todos", "events"):
+        sql = "INSERT INTO id_ranges (tenant_id, kind, next, ends) VALUES (?, ?, ?, ?)"
+        tx.run(sql, tenant_id, kind, tenant_id * IDS + 1, (tenant_id + 1) * IDS)
 
 
 def create(execute: Execute, tenant_id: int, count: int) -> None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import apsw
 
+from bench import bare
 from headway.actions.access import tenants
 from headway.storage.direct import DirectDatabase
 
@@ -29,13 +30,12 @@ EVENTS = """
     INSERT INTO events (seq, tenant_id, conversation_id, kind, data, at)
     SELECT id, tenant_id, conversation_id, 'todo_changed', hex(zeroblob(190)), created_at
     FROM todos WHERE tenant_id = :tenant AND conversation_id > :first"""
-LAST_IDS = "SELECT (SELECT ifnull(max(id), 0) FROM conversations), (SELECT ifnull(max(id), 0) FROM todos)"
-# The tenant continues after these rows, in one range of ids that no benchmark uses up.
+LAST_IDS = """SELECT (SELECT next - 1 FROM id_ranges WHERE tenant_id = :tenant AND kind = 'conversations'),
+    (SELECT next - 1 FROM id_ranges WHERE tenant_id = :tenant AND kind = 'todos')"""
+# The tenant continues after these rows.
 RANGES = """
-    INSERT INTO id_ranges (tenant_id, kind, next, ends) VALUES
-        (:tenant, 'conversations', :first + :n + 1, 1000000000), (:tenant, 'todos', :first_todo + :n * :each + 1, 1000000000),
-        (:tenant, 'events', :first_todo + :n * :each + 1, 1000000000)
-    ON CONFLICT (tenant_id, kind) DO UPDATE SET next = excluded.next, ends = excluded.ends"""
+    UPDATE id_ranges SET next = CASE kind WHEN 'conversations' THEN :first + :n + 1 ELSE :first_todo + :n * :each + 1 END
+    WHERE tenant_id = :tenant AND kind IN ('conversations', 'todos', 'events')"""
 
 
 class Ledger(NamedTuple):
@@ -52,14 +52,16 @@ class Ledger(NamedTuple):
 
 def new_ledger(path: Path) -> Ledger:
     with DirectDatabase(f"sqlite:///{path}") as database:
-        return Ledger(str(path), database.write(partial(tenants.add, name="acme")).id, [])
+        tenant_id = database.write(partial(tenants.add, name="acme")).id
+        database.write(partial(bare.reserve_ids, tenant_id=tenant_id))
+        return Ledger(str(path), tenant_id, [])
 
 
 def filled(ledger: Ledger, conversations: int, each: int, ended: int = 0) -> Ledger:
     """Add this many conversations with this many todos each, and return the larger ledger."""
     raw = apsw.Connection(ledger.path)
     raw.execute("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-1000000")
-    first, first_todo = raw.execute(LAST_IDS).get
+    first, first_todo = raw.execute(LAST_IDS, {"tenant": ledger.tenant_id}).get
     values = {
         "n": conversations,
         "each": each,

@@ -142,7 +142,9 @@ def server_url(shop: Workshop) -> str:
 
 def new_tenant(url: str) -> int:
     with DirectDatabase(url) as database:
-        return database.write(partial(tenants.add, name="acme")).id
+        tenant_id = database.write(partial(tenants.add, name="acme")).id
+        database.write(partial(bare.reserve_ids, tenant_id=tenant_id))
+    return tenant_id
 
 
 def pgbench_command(shop: Workshop, url: str, tenant_id: int) -> list[str]:

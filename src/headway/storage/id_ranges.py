@@ -1,5 +1,5 @@
-"""Ids for new rows. They come from ranges that belong to one tenant, so that a tenant's ids tell it nothing about the others. Within
-a tenant they grow, and they are unique across tenants.
+"""Ids for new rows. They come from ranges that belong to one tenant, so that a tenant's ids tell it nothing about the others.
+Within a tenant they grow, and they are unique across tenants.
 
 The first tenant that stores a kind of row gets the lowest range, and counts 1, 2, 3. All other ranges start at random places."""
 
