@@ -82,7 +82,7 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRe
         limit=request.limit,
     )
     if not run_store.insert(tx, run):
-        raise find_obstacle(tx, tenant_id, conversation_id) or TurnRunning(conversation_id=conversation_id)
+        raise find_obstacle(tx, tenant_id, conversation_id) or TurnRunning()
     payload = {
         "turn_id": turn.id,
         "conversation_id": conversation_id,
@@ -103,10 +103,12 @@ def find_obstacle(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn
     if run is None:
         return None
     wait = waiting.find_by_turn(tx, tenant_id, run.turn_id or "")
-    if wait is None:
-        return TurnRunning(conversation_id=conversation_id)
-    advice = "Decide, or cancel the turn."
-    return TurnWaiting(f"The conversation's turn waits for a person: {wait['kind']} #{wait['id']}. {advice}", conversation_id)
+    obstacle = TurnRunning()
+    if wait:
+        request = f"{wait['kind']} #{wait['id']}"
+        obstacle = TurnWaiting(f"The conversation's turn waits for a person: {request}. Decide, or cancel the turn.")
+    obstacle.conversation_id = conversation_id
+    return obstacle
 
 
 def append_message(tx: Transaction, run: Run, role: str, content: str, attachments: tuple[Attachment, ...] = ()) -> Message | None:
@@ -196,7 +198,7 @@ def end(tx: Transaction, run: Run, status: RunStatus, turn_status: TurnStatus, o
 def revive(tx: Transaction, run: Run) -> None:
     """Let a failed turn continue from the end of its transcript."""
     if find_running(tx, run.tenant_id, run.conversation_id):
-        raise TurnRunning(conversation_id=run.conversation_id)
+        raise TurnRunning
     run = run._replace(status="running", result=None, updated_at=tx.now, ended_at=0)
     run_store.save(tx, run)
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")

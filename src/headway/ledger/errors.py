@@ -182,9 +182,7 @@ class TurnRowsStay(Conflict):
 class TurnRunning(Conflict):
     """A turn is running in this conversation. Wait for it to end, or cancel it."""
 
-    def __init__(self, message: str | None = None, conversation_id: int = 0) -> None:
-        super().__init__(message)
-        self.conversation_id = conversation_id
+    conversation_id = 0  # where it runs, if that is known
 
 
 class TurnWaiting(TurnRunning):
