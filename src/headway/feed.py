@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 from headway.ledger.errors import QuotaExceeded, StorageError
 from headway.ledger.events import TURN_ENDS, LoggedEvent
@@ -213,6 +214,7 @@ class Feed:
         self.poll_s = POLL_ANNOUNCED_S if has_announcements else POLL_S
         self.heartbeat_s = HEARTBEAT_S
         self.channels: dict[int, FeedChannel] = {}
+        self.lines: WeakValueDictionary[tuple[int, int], asyncio.Lock] = WeakValueDictionary()
         self.loop: asyncio.AbstractEventLoop | None = None
         self.closed = False
         self.tasks: list[asyncio.Task[None]] = []
@@ -278,6 +280,10 @@ class Feed:
                 yield events
             else:
                 await reader.bell.wait()
+
+    def get_line(self, tenant_id: int, conversation_id: int) -> asyncio.Lock:
+        """Return the lock of those who wait for the conversation's turn to end. They get it in order."""
+        return self.lines.setdefault((tenant_id, conversation_id), asyncio.Lock())
 
     def broadcast(self, tenant_id: int, conversation_id: int, turn_id: str | None, kind: str, data: str) -> None:
         channel = self.channels.get(tenant_id)

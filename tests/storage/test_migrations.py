@@ -178,6 +178,26 @@ def add_older_memory(tx: Transaction) -> None:
               VALUES (7, 1, 0, 'index', 'note', 'It is dark.', 5)""")
 
 
+def test_events_of_sub_goals_from_before_they_had_a_subject_name_their_goal(new_database_url: str) -> None:
+    with closing(connect(new_database_url)) as connection:
+        connection.write(partial(apply_missing, migrations=[one for one in list_migrations() if one[0] < 18]))
+        connection.write(add_older_events)
+
+    with DirectDatabase(new_database_url) as database:
+        subjects = database.read(lambda tx: tx.all("SELECT subject FROM events ORDER BY seq"))
+    assert [subject for (subject,) in subjects] == ["goal:7", "goal:1234567890123", None]
+
+
+def add_older_events(tx: Transaction) -> None:
+    tx.run("INSERT INTO tenants (id, name, created_at) VALUES (1, 'old', 1)")
+    for kind, data in (
+        ("sub_goal_changed", '{"goal_id":7,"sub_goal":{"id":1,"description":"a, b"}}'),
+        ("sub_goal_changed", '{"goal_id":1234567890123,"sub_goal":{"id":2}}'),
+        ("recovered", '{"goal_id":7,"runs":1}'),
+    ):
+        tx.run("INSERT INTO events (tenant_id, kind, data, at) VALUES (1, ?, ?, 1)", kind, data)
+
+
 def test_migrations_are_numbered_without_gaps() -> None:
     assert [number for number, _ in list_migrations()] == list(range(1, len(list_migrations()) + 1))
 

@@ -145,7 +145,7 @@ STEPS = {
     "receipts.list_checked_todos",  # returns an empty list for another tenant's conversation
     "receipts.store",
     "runs.list_page",  # returns an empty page for another tenant's turn or goal
-    "turns.describe_obstacle",
+    "turns.find_obstacle",
     "turns.find_id_by_run",
     "turns.find_running",
     "turns.list_incomplete",

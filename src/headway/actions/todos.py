@@ -8,7 +8,7 @@ from headway.actions.access import audit, quotas
 from headway.actions.proof import receipts, rules
 from headway.actions.turn_state import check_room, count_open_items, emit_queue_at_commit
 from headway.ledger.errors import Conflict, Invalid, Leased, LeaseLost, NotFound, TurnRowsStay
-from headway.ledger.events import build_todo_event
+from headway.ledger.events import build_moves_event, build_todo_event
 from headway.ledger.graphs import graph
 from headway.ledger.scope import TENANT_WIDE
 from headway.ledger.todo import UNSET, Change, Draft, Lease, Todo, check_not_already_ended, check_position, refuse_start_of_ended
@@ -103,7 +103,7 @@ def change(
     todo_store.update(tx, tenant_id, old, new)
     if new.status != "in_progress":
         lease_store.delete(tx, tenant_id, todo_id)
-    tx.emit(build_todo_event(tenant_id, new, "updated"))
+    tx.emit(build_todo_event(tenant_id, new, "updated", old))
     emit_queue_at_commit(tx, tenant_id, new.turn_id)
     return new
 
@@ -141,9 +141,9 @@ def remove(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | Non
         record_forced(tx, tenant_id, overruled_lease, todo, None)
     dependant_ids = todo_store.list_dependants(tx, tenant_id, todo_id)
     todo_store.delete(tx, tenant_id, todo)
-    tx.emit(build_todo_event(tenant_id, todo, "deleted"))
+    tx.emit(build_todo_event(tenant_id, todo, "deleted", todo))
     for dependant in filter(None, (todo_store.find(tx, tenant_id, dependant_id) for dependant_id in dependant_ids)):
-        tx.emit(build_todo_event(tenant_id, dependant, "updated"))  # it has one dependency less
+        tx.emit(build_todo_event(tenant_id, dependant, "updated", dependant))  # it has one dependency less
         emit_queue_at_commit(tx, tenant_id, dependant.turn_id)
     return todo
 
@@ -163,14 +163,14 @@ def get_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
 
 
 def move_to_position(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> Todo:
-    """Move the todo to a position in its list. Rows in the way move down, with an event for each. An ended todo only takes the
-    number, without moving others."""
+    """Move the todo to a position in its list. Rows in the way move down, with one event for all of them. An ended todo only
+    takes the number, without moving others."""
     check_position(position)
-    for moved_id in [] if todo.ended else todo_store.make_room(tx, tenant_id, todo, position):
-        tx.emit(build_todo_event(tenant_id, get(tx, tenant_id, moved_id), "updated"))
-    moved_todo = todo._replace(position=position)
-    todo_store.update(tx, tenant_id, moved_todo, moved_todo)
-    return moved_todo
+    moved = {} if todo.ended else todo_store.make_room(tx, tenant_id, todo, position)
+    if moved:
+        tx.emit(build_moves_event(tenant_id, todo, moved, tx.now))
+    todo_store.save_positions(tx, tenant_id, {todo.id: position})
+    return todo._replace(position=position)
 
 
 def restore_position(tx: Transaction, tenant_id: int, todo: Todo) -> Todo:

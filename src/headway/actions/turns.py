@@ -85,7 +85,7 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRe
         limit=request.limit,
     )
     if not run_store.insert(tx, run):
-        raise describe_obstacle(tx, tenant_id, conversation_id)
+        raise find_obstacle(tx, tenant_id, conversation_id) or TurnRunning()
     payload = {
         "turn_id": turn.id,
         "conversation_id": conversation_id,
@@ -100,13 +100,18 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRe
     return run
 
 
-def describe_obstacle(tx: Transaction, tenant_id: int, conversation_id: int) -> TurnRunning:
+def find_obstacle(tx: Transaction, tenant_id: int, conversation_id: int) -> TurnRunning | None:
     """Return the error for a message to a conversation whose turn has not ended. It names what that turn waits for."""
     run = find_running(tx, tenant_id, conversation_id)
-    wait = waiting.find_by_turn(tx, tenant_id, run.turn_id) if run and run.turn_id else None
-    if wait is None:
-        return TurnRunning()
-    return TurnWaiting(f"The conversation's turn waits for a person: {wait['kind']} #{wait['id']}. Decide, or cancel the turn.")
+    if run is None:
+        return None
+    wait = waiting.find_by_turn(tx, tenant_id, run.turn_id or "")
+    obstacle = TurnRunning()
+    if wait:
+        request = f"{wait['kind']} #{wait['id']}"
+        obstacle = TurnWaiting(f"The conversation's turn waits for a person: {request}. Decide, or cancel the turn.")
+    obstacle.conversation_id = conversation_id
+    return obstacle
 
 
 def append_message(

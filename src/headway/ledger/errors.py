@@ -188,6 +188,8 @@ class TurnRowsStay(Conflict):
 class TurnRunning(Conflict):
     """A turn is running in this conversation. Wait for it to end, or cancel it."""
 
+    conversation_id = 0  # where it runs, if that is known
+
 
 class TurnWaiting(TurnRunning):
     """The running turn waits for a person, so it does not end by itself."""

@@ -47,6 +47,18 @@ def list_events(
     return [LoggedEvent._make(row) for row in rows]
 
 
+def list_subject_events(tx: Transaction, tenant_id: int, subject: str, kinds: Sequence[str]) -> list[LoggedEvent]:
+    """List the events of these kinds about a subject, oldest first."""
+    rows = tx.all(
+        f"""SELECT {EVENT_COLUMNS} FROM events WHERE tenant_id = ? AND subject = ?
+            AND kind IN ({", ".join("?" * len(kinds))}) ORDER BY seq""",
+        tenant_id,
+        subject,
+        *kinds,
+    )
+    return [LoggedEvent._make(row) for row in rows]
+
+
 def find_first_event_since(tx: Transaction, tenant_id: int, conversation_id: int, after: int, at: int) -> int | None:
     """Return the number of the first event of the conversation after a number and not before a time."""
     row = tx.one(

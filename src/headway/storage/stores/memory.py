@@ -114,15 +114,24 @@ def list_newest(tx: Transaction, tenant_id: int, conversation_id: int, limit: in
 
 
 def list_page(tx: Transaction, tenant_id: int, selection: MemorySelection, limit: int, before: int) -> list[MemoryEntry]:
-    """List entries, newest first, with an id below `before`."""
+    """List entries, newest first, with an id below `before`. Those of a conversation come with the tenant-wide ones. Each of the
+    two lists is read through the index, because one query for both would scan the whole tenant."""
     conditions = ["tenant_id = ?", "id < ?"]
     parameters: list[int | str] = [tenant_id, before]
-    if selection.conversation_id is not None:
-        conditions.append("conversation_id IN (?, ?)")
-        parameters += [TENANT_WIDE, selection.conversation_id]
     if selection.kind is not None:
         conditions.append("kind = ?")
         parameters.append(selection.kind)
+    if selection.conversation_id is None:
+        return read_page(tx, conditions, parameters, limit)
+    entries = [
+        entry
+        for conversation_id in {TENANT_WIDE, selection.conversation_id}
+        for entry in read_page(tx, [*conditions, "conversation_id = ?"], [*parameters, conversation_id], limit)
+    ]
+    return sorted(entries, key=lambda entry: entry.id, reverse=True)[:limit]
+
+
+def read_page(tx: Transaction, conditions: list[str], parameters: list[int | str], limit: int) -> list[MemoryEntry]:
     rows = tx.all(
         f"SELECT {COLUMNS} FROM memory_entries WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?", *parameters, limit
     )

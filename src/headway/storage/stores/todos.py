@@ -1,6 +1,6 @@
 """SQL for todos, and for the data stored with their lists: counters, positions and dependencies."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 
 from headway.ledger.check import Proof
@@ -185,9 +185,9 @@ def update_counters(tx: Transaction, tenant_id: int, todo: Todo, by: dict[Status
     tx.run(UPDATE_COUNTERS, *steps, tenant_id, todo.conversation_id, todo.turn_id or "")
 
 
-def make_room(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> list[int]:
-    """Free a position in the todo's list. If it is taken, that row and the unbroken run behind it move down by one. Returns the ids
-    of the moved rows, in order."""
+def make_room(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> dict[int, int]:
+    """Free a position in the todo's list. If it is taken, that row and the unbroken run behind it move down by one. Returns the new
+    positions of the moved rows."""
     lock_list(tx, tenant_id, todo.conversation_id, todo.turn_id)
     turn, turn_values = ("turn_id = ?", (todo.turn_id,)) if todo.turn_id else ("turn_id IS NULL", ())
     rows = tx.all(
@@ -204,12 +204,16 @@ def make_room(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> lis
     run = [int(todo_id) for _, (todo_id, _) in unbroken]
     if len(run) > SHIFT_LIMIT:
         raise Invalid(f"More than {SHIFT_LIMIT:,} todos would have to move; choose a position closer to the end.")
-    for new_position, todo_id in enumerate(run, position + 1):
-        tx.run(
-            "UPDATE todos SET position = ?, updated_at = ? WHERE tenant_id = ? AND id = ?", new_position, tx.now, tenant_id, todo_id
-        )
+    positions = {todo_id: new_position for new_position, todo_id in enumerate(run, position + 1)}
+    save_positions(tx, tenant_id, positions)
     reserve_positions(tx, tenant_id, todo, position + len(run))
-    return run
+    return positions
+
+
+def save_positions(tx: Transaction, tenant_id: int, positions: Mapping[int, int]) -> None:
+    sql = "UPDATE todos SET position = ?, updated_at = ? WHERE tenant_id = ? AND id = ?"
+    for todo_id, position in positions.items():
+        tx.run(sql, position, tx.now, tenant_id, todo_id)
 
 
 def take_last_position(tx: Transaction, tenant_id: int, todo: Todo) -> int:
