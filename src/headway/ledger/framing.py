@@ -25,6 +25,7 @@ MARKS_AND_BLANKS: Final = (
 IGNORABLE: Final = DEFAULT_IGNORABLE + MARKS_AND_BLANKS
 # Characters that are invisible between letters: these, white space and control characters.
 INVISIBLE: Final = rf"[\s\x00-\x1f\x7f-\x9f{IGNORABLE}]*"
+WORD_END: Final = rf"(?!(?![{IGNORABLE}])\w)"  # no visible letter follows
 # Unicode blocks of styled look-alikes of plain letters and signs: full-width, bold, circled, vertical.
 STYLED_RANGES: Final = (
     (0x2100, 0x214F),
@@ -62,7 +63,7 @@ def get_frame_pattern() -> re.Pattern[str]:
     goal = rf"(?:{build_lookalike_pattern('GOAL')}){INVISIBLE}(?:{build_lookalike_pattern(']')})"
     first = build_lookalike_pattern(*"TDGAW/E")  # the first letters of all of them, to rule out most brackets quickly
     return re.compile(
-        rf"{build_lookalike_pattern('[')}(?={INVISIBLE}(?:{first}))(?={INVISIBLE}(?:(?:{of_runs}|{of_writs}|{ends})(?!\w)|{goal}))"
+        rf"{build_lookalike_pattern('[')}(?={INVISIBLE}(?:{first}))(?={INVISIBLE}(?:(?:{of_runs}|{of_writs}|{ends}){WORD_END}|{goal}))"
     )
 
 
@@ -70,7 +71,7 @@ def get_frame_pattern() -> re.Pattern[str]:
 def get_frame_start_pattern() -> re.Pattern[str]:
     """Match the opening bracket of anything that begins like a frame. That is enough for text on a line among the runtime's own."""
     words = build_lookalike_pattern("END", "DELEGATION", "TURN", "GOAL", "ATTACHED", "WORKSPACEGUIDE")
-    return re.compile(rf"{build_lookalike_pattern('[')}(?={INVISIBLE}(?:{build_lookalike_pattern('/')}|(?:{words})(?!\w)))")
+    return re.compile(rf"{build_lookalike_pattern('[')}(?={INVISIBLE}(?:{build_lookalike_pattern('/')}|(?:{words}){WORD_END}))")
 
 
 def format_inline(text: str, limit: int = INLINE_LIMIT) -> str:
