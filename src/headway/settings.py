@@ -28,8 +28,8 @@ from headway.ledger.tiers import (
 from headway.settings_parsing import check_channels, parse_discovery, parse_integer, parse_list, parse_number, parse_port
 
 PREFIX = "HEADWAY_"
-SECRET_NAME_PATTERN = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|OTLP_\w*HEADERS")
-USERINFO_PATTERN = re.compile(r"://([^/?#\s]*:[^/?#\s]*)@")
+SECRET_NAME_PATTERN = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|OTLP_\w{0,40}HEADERS")
+USERINFO_PATTERN = re.compile(r"://([^/?#\s:]*:[^/?#\s]*)@")
 PASSWORD_PATTERN = re.compile(r"(?<=password=)[^&\s]+")
 MIN_URL_PART_LENGTH = 8
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  recognized here, not bound to

@@ -69,6 +69,12 @@ def to_lines(text: str) -> list[str]:
     return [to_one_line(line.replace("\t", "    ")) for line in text.splitlines()]
 
 
+def cut_json_object(text: str) -> str:
+    """Return the text from the first brace to the last one; empty if there are none. It need not be JSON."""
+    start, end = text.find("{"), text.rfind("}")
+    return text[start : end + 1] if 0 <= start < end else ""
+
+
 def format_json(data: Any) -> str:
     """Format readable JSON whose control characters are escaped, so that it is safe to print to a terminal."""
     lines = json.dumps(data, ensure_ascii=False, indent=2).split("\n")
