@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 from headway.actions import jobs, schedules
 from headway.ledger.errors import Closed, StorageError
-from headway.ledger.fairness import choose_jobs
-from headway.ledger.job import LEASE_MS, Job
-from headway.ledger.quotas import Quotas
+from headway.ledger.job import LEASE_MS, Job, choose_jobs
+from headway.ledger.tenancy import Quotas
 from headway.storage.database import Database
 from headway.storage.fair_queue import current_tenant
 from headway.storage.retry import StorageRetry, repeat_forever, retry_storage

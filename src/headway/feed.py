@@ -17,8 +17,8 @@ from weakref import WeakValueDictionary
 
 from headway.ledger.errors import QuotaExceeded, StorageError
 from headway.ledger.events import TURN_ENDS, LoggedEvent
-from headway.ledger.quotas import Quotas
 from headway.ledger.scope import TENANT_WIDE
+from headway.ledger.tenancy import Quotas
 from headway.storage.database import Database
 from headway.storage.retry import StorageRetry, repeat_forever
 from headway.storage.stores import events as event_store

@@ -12,10 +12,9 @@ from headway import trust
 from headway.ledger import text
 from headway.ledger.errors import SettingsError, UntrustedFolder
 from headway.ledger.goal import GoalLimits
-from headway.ledger.quotas import Quotas, parse_quotas
 from headway.ledger.redaction import MIN_SECRET_LENGTH, Redactor
 from headway.ledger.run import MEBIBYTE, NANOS_PER_DOLLAR, REHEARSAL_MODEL, SANDBOX_MODES, Limits, Sandbox
-from headway.ledger.tenancy import TASK_FOLDER
+from headway.ledger.tenancy import TASK_FOLDER, Quotas, parse_quotas
 from headway.ledger.tiers import (
     MAX_TOKENS,
     MIN_CONTEXT_TOKENS,

@@ -9,8 +9,7 @@ import pytest
 
 from headway.actions import jobs
 from headway.engine import Engine, EngineLimits, JobHandler
-from headway.ledger.fairness import choose_jobs
-from headway.ledger.job import Job
+from headway.ledger.job import Job, choose_jobs
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import jobs as job_store

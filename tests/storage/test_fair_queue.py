@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from headway.storage.database import Database
 from headway.storage.fair_queue import HEADWAY, FairQueue, current_tenant
+from headway.storage.sqlite_connection import GROUP_LIMIT_S
 from headway.storage.transaction import Transaction
 
 PATIENCE_S = 30
@@ -101,7 +102,7 @@ def test_a_group_that_takes_long_is_committed_before_all_of_it_has_run(sqlite_ur
         others = [asyncio.create_task(as_tenant(1, database.write(lambda _tx: ran.append(1)))) for _ in range(20)]
         await asyncio.to_thread(entered.wait, PATIENCE_S)
         modest = asyncio.create_task(as_tenant(2, database.write(lambda _tx: ran.append(2))))
-        await asyncio.sleep(0.1)  # longer than a group may take
+        await asyncio.sleep(2 * GROUP_LIMIT_S)
         gate.set()
         await asyncio.gather(first, modest, *others)
 

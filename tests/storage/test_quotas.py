@@ -9,7 +9,7 @@ from headway.actions.access import quotas
 from headway.actions.memory import MemoryChange, NewMemory
 from headway.ledger.attachment import build_attachment
 from headway.ledger.errors import QuotaExceeded, SettingsError
-from headway.ledger.quotas import GIBIBYTE, UNLIMITED, Quotas, parse_quotas
+from headway.ledger.tenancy import GIBIBYTE, NO_LIMIT, Quotas, parse_quotas
 from headway.ledger.todo import Draft
 from headway.storage import stored_bytes
 from headway.storage.direct import DirectDatabase
@@ -108,7 +108,7 @@ def test_a_tenant_has_a_limited_number_of_turns_that_have_not_ended(desk: Tenant
 def test_quotas_are_read_from_a_list() -> None:
     assert parse_quotas("HEADWAY_QUOTAS", "") == Quotas()
     assert parse_quotas("HEADWAY_QUOTAS", "turns:20, storage:5G") == Quotas(turns=20, storage=5 * GIBIBYTE)
-    assert parse_quotas("HEADWAY_QUOTAS", "storage:none,jobs:none").storage == UNLIMITED
+    assert parse_quotas("HEADWAY_QUOTAS", "storage:none,jobs:none").storage == NO_LIMIT
     for wrong in ("turn:2", "turns", "turns:0", "turns:-1", "storage:5", "storage:G", "jobs:2.5", "streams:1K"):
         with pytest.raises(SettingsError, match="HEADWAY_QUOTAS"):
             parse_quotas("HEADWAY_QUOTAS", wrong)

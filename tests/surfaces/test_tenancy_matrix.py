@@ -398,7 +398,7 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "agents send": lambda ids: [[ids.job, "hello"]],
 }
 NO_ID_COMMANDS = {
-    *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
+    *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm", "tenant show"),
     *(
         "token list",
         "token new",

@@ -115,3 +115,8 @@ def format_path(path: tuple[str | int, ...]) -> str:
     """Format a location in the arguments as `items[0].title`. Names come from the model and may contain anything."""
     steps = (f"[{part}]" if isinstance(part, int) else f".{to_one_line(part[:60])}" for part in path)
     return "".join(steps).removeprefix(".") or "arguments"
+
+
+def count_bytes(*texts: str | None) -> int:
+    """Count the bytes of texts as the database stores them."""
+    return sum(len(text) if text.isascii() else len(text.encode()) for text in texts if text)

@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from headway.ledger.errors import HeadwayError, StorageError
-from headway.ledger.quotas import Quotas
+from headway.ledger.tenancy import Quotas
 from headway.storage.clocks import Clock, wall_clock
 from headway.storage.direct import connect, ignore_commit, is_sqlite
 from headway.storage.fair_queue import FairQueue, current_tenant

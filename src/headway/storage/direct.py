@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from headway.ledger.errors import DatabaseReadOnly, SettingsError
-from headway.ledger.quotas import Quotas
+from headway.ledger.tenancy import Quotas
 from headway.storage.clocks import Clock, wall_clock
 from headway.storage.migrate import migrate
 from headway.storage.transaction import CommitListener, Connection, UsageMeter, Work, across_tenants
@@ -31,11 +31,11 @@ def connect(
     if is_sqlite(url):
         from headway.storage.sqlite_connection import SqliteConnection  # noqa: PLC0415
 
-        return SqliteConnection(prepare_sqlite_path(url), clock, on_commit, patience_s, meter or UsageMeter())
+        return SqliteConnection(prepare_sqlite_path(url), clock, on_commit, patience_s, meter)
     if url.startswith(("postgresql://", "postgres://")):
         from headway.storage.postgres_connection import PostgresConnection  # noqa: PLC0415
 
-        return PostgresConnection(url, clock, on_commit, meter or UsageMeter())
+        return PostgresConnection(url, clock, on_commit, meter)
     raise SettingsError("HEADWAY_DATABASE_URL must start with sqlite:/// or postgresql://.")
 
 

@@ -42,6 +42,10 @@ class FairQueue(Generic[W]):
         self.origin_s = 0.0
         self.closed = False
 
+    def __len__(self) -> int:
+        """Return how many units wait."""
+        return sum(map(len, self.lines.values()))
+
     def put(self, item: W) -> None:
         with self.changed:
             if item.tenant_id in self.lines:

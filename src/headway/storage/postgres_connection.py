@@ -140,9 +140,9 @@ class PostgresTransaction(LoggedTransaction):
 class PostgresConnection:
     """One connection, opened on first use and reopened after it breaks."""
 
-    def __init__(self, url: str, clock: Clock, on_commit: CommitListener, meter: UsageMeter) -> None:
+    def __init__(self, url: str, clock: Clock, on_commit: CommitListener, meter: UsageMeter | None = None) -> None:
         self.url = check_url(url)
-        self.meter = meter
+        self.meter = meter or UsageMeter()
         self.clock = clock
         self.server_clock = ServerClock() if clock is wall_clock else None
         self.on_commit = on_commit

@@ -35,7 +35,7 @@ from headway.storage.transaction import (
 T = TypeVar("T")
 
 MAX_NAP_S = 0.05
-GROUP_LIMIT_S = 0.05  # a group that has taken this long is committed, so that work that arrived meanwhile can start
+GROUP_LIMIT_S = 0.1  # a group that has taken this long is committed, so that work that arrived meanwhile can start
 
 ERROR_CLASSES: dict[type[apsw.Error], type[StorageError]] = {
     apsw.BusyError: DatabaseBusy,
@@ -78,9 +78,11 @@ class SqliteTransaction(LoggedTransaction):
 class SqliteConnection:
     """One connection to the file, in WAL mode with synchronous=FULL, so that committed data survives a power cut."""
 
-    def __init__(self, path: str, clock: Clock, on_commit: CommitListener, busy_limit_s: float, meter: UsageMeter) -> None:
+    def __init__(
+        self, path: str, clock: Clock, on_commit: CommitListener, busy_limit_s: float, meter: UsageMeter | None = None
+    ) -> None:
         self.path = path
-        self.meter = meter
+        self.meter = meter or UsageMeter()
         self.clock = clock
         self.read_drift = build_machine_drift() if clock is wall_clock else no_drift
         self.on_commit = on_commit

@@ -1,5 +1,5 @@
 """How many bytes of text and files a tenant has stored. The count is kept in the row that numbers the tenant's events. Changes that
-store something have an event, so they update that row anyway, and the count takes no statement of its own."""
+store something have an event, so they update that row anyway, and counting takes no additional statement."""
 
 from typing import Any, Protocol
 

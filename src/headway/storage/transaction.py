@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from headway.ledger.check import ReceiptDraft
 from headway.ledger.errors import HeadwayError
 from headway.ledger.events import Event
-from headway.ledger.quotas import Quotas, count_bytes
+from headway.ledger.tenancy import Quotas
+from headway.ledger.text import count_bytes
 from headway.storage import id_ranges, stored_bytes
 from headway.storage.id_ranges import NewBytes
 

@@ -4,7 +4,7 @@ start or add anything."""
 from typing import Any
 
 from headway.ledger.errors import QuotaExceeded
-from headway.ledger.quotas import UNLIMITED, format_size
+from headway.ledger.tenancy import NO_LIMIT, format_size
 from headway.storage.stores import usage as usage_store
 from headway.storage.transaction import Transaction
 
@@ -30,17 +30,17 @@ def is_storage_full(tx: Transaction, tenant_id: int) -> bool:
 def check_turns(tx: Transaction, tenant_id: int) -> None:
     """Raise QuotaExceeded if as many turns of the tenant run or wait as it may have."""
     quota = tx.meter.quotas.turns
-    if quota < UNLIMITED and usage_store.count_open_turns(tx, tenant_id, quota) >= quota:
+    if quota < NO_LIMIT and usage_store.count_open_turns(tx, tenant_id, quota) >= quota:
         advice = ADVICE.format("Wait until one of them ends, or cancel one.", "turns")
         raise QuotaExceeded(f"{quota:,} turns of this tenant have not ended, which is its quota. {advice}")
 
 
 def describe_usage(tx: Transaction, tenant_id: int) -> dict[str, Any]:
     """Return what the tenant uses of each quota that is stored, and the quotas. An unlimited quota is None."""
-    quotas = {name: None if value == UNLIMITED else value for name, value in tx.meter.quotas._asdict().items()}
+    quotas = {name: None if value == NO_LIMIT else value for name, value in tx.meter.quotas._asdict().items()}
     return {
         "usage": {
-            "turns": usage_store.count_open_turns(tx, tenant_id, UNLIMITED),
+            "turns": usage_store.count_open_turns(tx, tenant_id, NO_LIMIT),
             "jobs": usage_store.count_running_jobs(tx, tenant_id),
             "storage": usage_store.get_stored_bytes(tx, tenant_id),
         },

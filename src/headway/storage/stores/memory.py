@@ -2,8 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from headway.ledger.quotas import count_bytes
 from headway.ledger.scope import TENANT_WIDE, MemorySelection
+from headway.ledger.text import count_bytes
 from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from headway.ledger.quotas import count_bytes
 from headway.ledger.run import Message, MessageRole, Run, SteeringMessage
+from headway.ledger.text import count_bytes
 from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
 

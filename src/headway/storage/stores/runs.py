@@ -3,8 +3,8 @@
 from itertools import chain
 
 from headway.ledger.cursors import NEWEST
-from headway.ledger.quotas import count_bytes
 from headway.ledger.run import Effect, Run
+from headway.ledger.text import count_bytes
 from headway.storage.transaction import Transaction
 
 COLUMNS = """id, tenant_id, conversation_id, turn_id, parent_run_id, role, task, depth, status, created_at, updated_at,

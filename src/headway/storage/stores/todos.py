@@ -5,7 +5,7 @@ from itertools import takewhile
 
 from headway.ledger.check import Proof
 from headway.ledger.errors import Invalid
-from headway.ledger.quotas import count_bytes
+from headway.ledger.text import count_bytes
 from headway.ledger.todo import Draft, Status, Todo, compute_timestamps
 from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction

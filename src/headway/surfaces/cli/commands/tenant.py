@@ -9,8 +9,7 @@ import click
 from headway.actions import conversations, turns, views
 from headway.actions.access import quotas, tenants, tokens
 from headway.actions.inspection.forks import ForkRequest
-from headway.ledger.quotas import format_size
-from headway.ledger.tenancy import Conversation, Token, TokenScope
+from headway.ledger.tenancy import Conversation, Token, TokenScope, format_size
 from headway.ledger.text import to_one_line
 from headway.storage import task_files
 from headway.surfaces.cli.arguments import CONVERSATION_ID, MESSAGE_ID, SECONDS, TOKEN_ID, fork_options
