@@ -21,8 +21,9 @@ from headway.actions import conversations, todos
 from headway.actions.access import tenants
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
-from headway.storage.postgres_connection import CHANNEL, LOG_LOCK, build_insert_events
-from headway.storage.stores.todos import APPEND_TO_LIST, INSERT
+from headway.storage.id_ranges import build_insert
+from headway.storage.postgres_connection import CHANNEL, build_insert_events
+from headway.storage.stores.todos import APPEND_TO_LIST, INSERTED_COLUMNS
 
 CALLERS = 8
 EACH = 60
@@ -140,7 +141,9 @@ def server_url(shop: Workshop) -> str:
 
 def new_tenant(url: str) -> int:
     with DirectDatabase(url) as database:
-        return database.write(partial(tenants.add, name="acme")).id
+        tenant_id = database.write(partial(tenants.add, name="acme")).id
+        database.write(partial(bare.reserve_ids, tenant_id=tenant_id))
+    return tenant_id
 
 
 def pgbench_command(shop: Workshop, url: str, tenant_id: int) -> list[str]:
@@ -167,10 +170,10 @@ def pgbench_binary() -> str:
 def script(tenant_id: int) -> str:
     return SCRIPT.format(
         append=written(APPEND_TO_LIST["pending"], (tenant_id, 0, "", 2)),
-        insert=written(INSERT, bare.todo_values(":uuid", tenant_id, ":position")),
+        insert=written(build_insert("todos", INSERTED_COLUMNS)[1], (tenant_id, *bare.todo_values(":uuid", tenant_id, ":position"))),
         channel=CHANNEL,
         tenant=tenant_id,
-        event=written(build_insert_events(1), (LOG_LOCK, tenant_id, tenant_id, 0, None, "todo_changed", bare.EVENT_DATA, bare.NOW)),
+        event=written(build_insert_events(1), (tenant_id, *bare.event_values(tenant_id))),
     )
 
 

@@ -2,26 +2,18 @@
 
 from collections.abc import Sequence
 
-from headway.ledger.run import Message, Run, SteeringMessage
+from headway.ledger.run import Message, MessageRole, Run, SteeringMessage
+from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
 
 COLUMNS = "id, turn_id, role, content, created_at"
 STEERING_COLUMNS = "id, run_id, content, sender, created_at, read_at"
 
 
-def insert(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str, role: str, content: str) -> Message:
-    row = tx.one(
-        f"""INSERT INTO messages (tenant_id, conversation_id, turn_id, role, content, created_at) VALUES (?, ?, ?, ?, ?, ?)
-            RETURNING {COLUMNS}""",
-        tenant_id,
-        conversation_id,
-        turn_id,
-        role,
-        content,
-        tx.now,
-    )
-    assert row is not None
-    return Message(*row)
+def insert(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str, role: MessageRole, content: str) -> Message:
+    columns = "tenant_id, conversation_id, turn_id, role, content, created_at"
+    values = (tenant_id, conversation_id, turn_id, role, content, tx.now)
+    return Message(id_ranges.insert(tx, tenant_id, "messages", columns, *values), turn_id, role, content, tx.now)
 
 
 def find(tx: Transaction, tenant_id: int, conversation_id: int, message_id: int) -> Message | None:
@@ -55,8 +47,9 @@ def list_first_ids(tx: Transaction, tenant_id: int, conversation_id: int, turn_i
 def insert_steering(tx: Transaction, run: Run, content: str, sender: str) -> SteeringMessage:
     """Insert a message that the run has not read, and count it."""
     row = tx.one(
-        f"""INSERT INTO steering (tenant_id, run_id, content, sender, created_at) VALUES (?, ?, ?, ?, ?)
+        f"""INSERT INTO steering (id, tenant_id, run_id, content, sender, created_at) VALUES (?, ?, ?, ?, ?, ?)
             RETURNING {STEERING_COLUMNS}""",
+        id_ranges.take(tx, run.tenant_id, "steering"),
         run.tenant_id,
         run.id,
         content,
