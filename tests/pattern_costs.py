@@ -9,8 +9,8 @@ import warnings
 from collections.abc import Iterator
 from functools import cache
 from itertools import product
-from re import _constants as codes  # type: ignore[attr-defined]  # no public module has the parser
-from re import _parser as parser  # type: ignore[attr-defined]
+from re import _constants as codes  # no public module has the parser
+from re import _parser as parser
 from typing import Any, NamedTuple
 
 SHORT = 64  # a repeat of at most so many characters costs a constant
@@ -68,7 +68,7 @@ class CostReader:
             return [(Atom(self.list_signs(code, argument)),)]
         if code is codes.BRANCH:
             found = list(dict.fromkeys(one for branch in argument[1] for one in self.expand(branch)))
-            ends = [one for one in found if len(one) == 1 and one[0].is_end]
+            ends: list[tuple[Atom, ...]] = [one for one in found if len(one) == 1 and one[0].is_end]
             return ends or found  # a branch that may also be the end of the text cannot fail after a repeat of everything
         if code is codes.SUBPATTERN:
             found = self.expand(argument[3])
