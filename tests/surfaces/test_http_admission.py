@@ -66,24 +66,22 @@ def test_one_token_has_one_rate_however_it_is_spelled(tmp_path: Path) -> None:
         app, client, token = opened
         app.admission.tokens = RateLimiter(1)
         secret = token.secret.encode()
-        spellings = [
-            {"Authorization": b"Bearer " + secret},
-            {"Authorization": b"bearer   " + secret + b"  "},
-            {"Authorization": b"BEARER \t" + secret},
-            *(
-                {"Authorization": b"", "Cookie": b"a%d=1; %s=%s;b=2" % (number, SESSION_COOKIE.encode(), secret)}
-                for number in range(3)
-            ),
+        session = b"%s=%s" % (SESSION_COOKIE.encode(), secret)
+        spellings: list[dict[bytes, bytes]] = [
+            {b"Authorization": b"Bearer " + secret},
+            {b"Authorization": b"bearer   " + secret + b"  "},
+            {b"Authorization": b"BEARER \t" + secret},
+            *({b"Cookie": b"a%d=1; %s;b=2" % (number, session)} for number in range(3)),
         ]
         statuses = []
         for headers in spellings:
             request = client.build_request("GET", "/v1/session", headers=headers)
-            if not headers["Authorization"]:
+            if b"Cookie" in headers:
                 del request.headers["Authorization"]
             statuses.append((await client.send(request)).status_code)
         assert statuses == [200] + [429] * 5
         for tail in (b"\xa0", b"\x85", b"\xc2\xa0", b"\x0b"):
-            answer = await client.get("/v1/session", headers={"Authorization": b"Bearer " + secret + tail})
+            answer = await client.get("/v1/session", headers={b"Authorization": b"Bearer " + secret + tail})
             assert answer.status_code == 401, tail
 
     run_app(tmp_path, scenario)
