@@ -162,6 +162,11 @@ def test_text_that_looks_like_many_values_is_only_text(sqlite_client: Client) ->
     assert sqlite_client.add(description=description)["description"] == description
 
 
+@pytest.mark.parametrize("path", ["/login", "/v1/todos", "/v1/events", "/healthz"])
+def test_a_query_with_very_many_parameters_is_refused(sqlite_client: Client, path: str) -> None:
+    assert "at most 100" in sqlite_client.refused("GET", f"{path}?{'a&' * 100}", 422, "invalid")
+
+
 def test_a_login_with_a_long_body_is_refused(sqlite_client: Client) -> None:
     same_site = {"Sec-Fetch-Site": "same-origin"}
     answer = httpx.post(f"{sqlite_client.base_url}/login", content=b"[" * 5_000, headers=same_site, verify=False)
