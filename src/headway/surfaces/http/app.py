@@ -23,6 +23,7 @@ from headway.surfaces.http.admission import Admission, find_header
 from headway.surfaces.http.loop_lag import LoopLag
 from headway.surfaces.http.middleware import Exchange, HttpMetrics
 from headway.surfaces.http.openapi import build_openapi
+from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import to_json_response
 from headway.surfaces.http.routes import (
     agents,
@@ -47,6 +48,7 @@ from headway.surfaces.mcp.http_transport import HttpTransport
 from headway.surfaces.web import page_routes
 
 COMPRESS_MIN_BYTES = 1_000
+MAX_PARAMETERS = 100
 ROUTE_MODULES = (
     todos,
     conversations,
@@ -83,6 +85,8 @@ class PlainRoute(Route):
         scope["route"] = self
         if self.is_guarded and scope["method"] in (self.methods or ()):
             await scope["headway.exchange"].admit()
+        if scope["query_string"].count(b"&") >= MAX_PARAMETERS:
+            raise Problem(422, "invalid", f"A query may have at most {MAX_PARAMETERS} parameters.")
         await super().handle(scope, receive, send)
 
 

@@ -13,11 +13,11 @@ TRAILERS_LIMIT: Final = HEAD_LIMIT  # also between two chunks
 IGNORED_LIMIT: Final = 2 * 1024 * 1024  # bytes of a body that is still sent after the answer
 MAX_CONNECTIONS: Final = 10_000
 SHARE_OF_ADDRESS: Final = 10  # one address may have a tenth of all connections without showing a valid token
-FULL: Final = b"The server has too many connections. Try again later."
+FULL: Final = "The server has too many connections. Try again later."
 
 
 class ConnectionLimits:
-    """The connections on which nobody has shown a valid token yet, oldest first. If there are too many connections, the oldest of
+    """The connections that have not shown a valid token yet, oldest first. If there are too many connections, the oldest of
     these is closed, so that a stranger can displace strangers only."""
 
     def __init__(self, limit: int) -> None:
@@ -193,9 +193,9 @@ class BoundedProtocol(HttpToolsProtocol):
         else:  # the request may have been answered, perhaps in part
             self.drop()
 
-    def refuse(self, status: int, message: bytes) -> None:
-        head = b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(message)
-        self.transport.write(STATUS_LINE[status] + head + message)
+    def refuse(self, status: int, message: str) -> None:
+        head = f"content-type: text/plain; charset=utf-8\r\ncontent-length: {len(message)}\r\nconnection: close\r\n\r\n"
+        self.transport.write(STATUS_LINE[status] + (head + message).encode())
         self.transport.close()
 
 
