@@ -225,6 +225,24 @@ def test_sessions_that_have_ended_are_not_listed_and_are_deleted_by_the_next_one
     assert desk.count("tokens") == 2
 
 
+def test_a_token_has_a_limited_number_of_sessions(sqlite_url: str) -> None:
+    with DirectDatabase(sqlite_url) as database:
+        desk = TenantHarness(database, "acme")
+        created, other = desk.write(tokens.create), desk.write(tokens.create)
+        stays = open_session(desk, other.secret)
+        opened = database.write(
+            lambda tx: [tokens.open_session(tx, tokens.hash_secret(created.secret)) for _ in range(tokens.MAX_SESSIONS + 1)]
+        )
+
+        assert desk.count("tokens") == 3 + tokens.MAX_SESSIONS
+        assert [bool(authenticate(desk, session.secret)) for session in (opened[0], opened[1], opened[-1], stays)] == [
+            False,
+            True,
+            True,
+            True,
+        ]
+
+
 def test_a_session_that_is_opened_while_its_token_is_revoked_ends_too(postgres_url: str) -> None:
     """The revocation waits for the session's transaction, and must then see the session."""
     with DirectDatabase(postgres_url) as ours, DirectDatabase(postgres_url) as theirs, ThreadPoolExecutor(1) as pool:

@@ -19,6 +19,7 @@ MAX_OVERLAP_S: Final = 30 * 86400
 DEFAULT_OVERLAP_S: Final = 3600
 SESSION_LABEL: Final = "browser session"
 SESSION_LIFETIME_S: Final = 30 * 24 * 3600
+MAX_SESSIONS: Final = 500  # of a token; the next one ends the oldest
 CURSORS: Final = CursorCodec("tokens", (MAX_INTEGER,))
 
 
@@ -210,8 +211,9 @@ def open_link_session(tx: Transaction, tenant_id: int) -> NewToken:
 
 
 def insert_session(tx: Transaction, tenant_id: int, scopes: str, session_of: int, not_after: int = 0) -> NewToken:
-    """Store a session, and delete those that have ended."""
+    """Store a session, and delete those that have ended and those that are too many."""
     tenant_store.delete_ended_sessions(tx, tenant_id)
+    tenant_store.delete_oldest_sessions(tx, tenant_id, session_of, MAX_SESSIONS - 1)
     secret, expires_at = generate_secret(), tx.now + SESSION_LIFETIME_S * 1000
     expires_at = min(expires_at, not_after) if not_after else expires_at
     session = tenant_store.insert_token(tx, tenant_id, hash_secret(secret), SESSION_LABEL, scopes, expires_at, session_of)

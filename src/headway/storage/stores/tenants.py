@@ -172,6 +172,19 @@ def delete_ended_sessions(tx: Transaction, tenant_id: int) -> None:
     tx.run(f"DELETE FROM tokens WHERE tenant_id = ? AND session_of <> 0 AND NOT ({ACTIVE})", tenant_id, tx.now)
 
 
+def delete_oldest_sessions(tx: Transaction, tenant_id: int, session_of: int, keep: int) -> None:
+    """Delete the sessions of a token, except the newest ones."""
+    tx.run(
+        """DELETE FROM tokens WHERE tenant_id = ? AND session_of = ? AND id <= (
+               SELECT id FROM tokens WHERE tenant_id = ? AND session_of = ? ORDER BY id DESC LIMIT 1 OFFSET ?)""",
+        tenant_id,
+        session_of,
+        tenant_id,
+        session_of,
+        keep,
+    )
+
+
 def has_active_token(tx: Transaction) -> bool:
     """Whether a token exists that programs can use. (Browser sessions do not count.)"""
     return tx.one(f"SELECT 1 FROM tokens WHERE session_of = 0 AND {ACTIVE} LIMIT 1", tx.now) is not None
