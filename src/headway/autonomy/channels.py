@@ -56,7 +56,7 @@ def send(url: str, kind: str, text: str, link: str) -> bool:
 
 
 def escape_markup(text: str, schema: str) -> str:
-    """Escape what services act on even in plain text, so that a tenant's words mention nobody and hide no link's target.
+    """Escape what services act on even in plain text, so that a tenant's words cannot mention people or hide a link's target.
 
     An invisible space follows the sign, so that people read the text as it is.
     """
