@@ -118,10 +118,10 @@ class BoundedProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        super().on_headers_complete()  # may find a mistake in the head
         self.in_head = False
         self.chunks = self.unparsed = self.ignored = 0
         self.start_timer(self.patience_s + self.grace_s, self.give_up_body)
-        super().on_headers_complete()
 
     def on_chunk_header(self) -> None:
         self.unparsed = 0
