@@ -12,7 +12,6 @@ import pytest
 from starlette.types import Message
 
 from headway.actions import conversations, turns
-from headway.actions.turns import TurnRequest
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from tests.proofs import Proof
@@ -53,18 +52,14 @@ async def let_run(condition: Callable[[], bool]) -> None:
 
 
 class BusyConversation:
-    """A conversation whose turn another process runs, and requests that wait for its end."""
+    """A conversation whose turn does not go on, and requests that wait for its end. Another process ends it."""
 
-    def __init__(self, app: InProcessApp, rival: DirectDatabase) -> None:
+    def __init__(self, app: InProcessApp, rival: DirectDatabase, conversation_id: int, turn_id: str) -> None:
         self.app = app
         self.rival = rival
         self.tenant_id = app.token.token.tenant_id
-        self.conversation_id, self.turn_id = rival.write(self.begin)
-
-    def begin(self, tx: Transaction) -> tuple[int, str]:
-        conversation = conversations.add(tx, self.tenant_id)
-        run = turns.start(tx, self.tenant_id, conversation.id, TurnRequest("first", owner="another process"))
-        return conversation.id, run.turn_id or ""
+        self.conversation_id = conversation_id
+        self.turn_id = turn_id
 
     def end(self) -> None:
         self.rival.write(lambda tx: turns.cancel(tx, self.tenant_id, self.turn_id))
@@ -80,6 +75,19 @@ class BusyConversation:
         return 0 if lock is None or not lock.locked() else 1 + len(lock._waiters or ())
 
 
+async def start_turn(app: InProcessApp, rival: DirectDatabase) -> BusyConversation:
+    """Start a turn whose job this process owns, but do not hand it to the engine."""
+    headway = app.app.state.headway
+    await headway.agents_ready()
+
+    def begin(tx: Transaction) -> tuple[int, str]:
+        tenant_id = app.token.token.tenant_id
+        conversation = conversations.add(tx, tenant_id)
+        return conversation.id, turns.get_turn_id(headway.begin_turn(tx, tenant_id, conversation.id, "first"))
+
+    return BusyConversation(app, rival, *await headway.database.write(begin))
+
+
 @pytest.mark.proof
 def test_waiting_requests_write_nothing_and_one_starts_when_the_turn_ends(tmp_path: Path, proof: Proof) -> None:
     asyncio.run(wait_together(tmp_path, proof.trials("requests that wait for a turn to end", share=30, whole=500)))
@@ -90,7 +98,7 @@ async def wait_together(tmp_path: Path, requests: int) -> None:
         async with open_app(tmp_path, HEARTBEAT_S) as app:
             url = f"sqlite:///{tmp_path / 'headway.db'}"
             with DirectDatabase(url) as rival:
-                busy = BusyConversation(app, rival)
+                busy = await start_turn(app, rival)
                 tasks = [asyncio.create_task(busy.say(f"message {number}")) for number in range(requests)]
                 await let_run(lambda: busy.line_length == requests)
                 await let_run(lambda: app.app.state.headway.feed.open_streams == 1)
@@ -117,7 +125,7 @@ def test_a_client_that_disconnects_no_longer_waits(tmp_path: Path) -> None:
 async def disconnect(tmp_path: Path) -> None:
     async with open_app(tmp_path, HEARTBEAT_S) as app:
         with DirectDatabase(f"sqlite:///{tmp_path / 'headway.db'}") as rival:
-            busy = BusyConversation(app, rival)
+            busy = await start_turn(app, rival)
             messages: list[Message] = [{"type": "http.request", "body": b'{"content": "hello?"}'}, {"type": "http.disconnect"}]
             sent: list[Message] = []
 
@@ -149,7 +157,7 @@ def test_a_request_that_is_given_up_leaves_its_place_to_the_next(tmp_path: Path)
 async def give_up(tmp_path: Path) -> None:
     async with open_app(tmp_path, HEARTBEAT_S) as app:
         with DirectDatabase(f"sqlite:///{tmp_path / 'headway.db'}") as rival:
-            busy = BusyConversation(app, rival)
+            busy = await start_turn(app, rival)
             first = asyncio.create_task(busy.say("gives up"))
             await let_run(lambda: busy.line_length == 1)
             impatient = await busy.say("soon", 0.05)
