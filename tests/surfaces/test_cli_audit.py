@@ -45,6 +45,16 @@ def test_the_command_line_names_the_user_of_the_machine(headway: Shell, database
     ]
 
 
+def test_checks_that_were_removed_and_leases_that_were_overruled_name_the_user(headway: Shell) -> None:
+    headway.ok("todo", "add", "x", "--check-file", "a.txt")
+    headway.ok("todo", "claim", "--agent", "worker-1")
+    headway.ok("todo", "edit", "1", "--no-checks", "--force")
+    assert [(entry["action"], entry["who"]) for entry in headway.json("audit")["entries"]] == [
+        ("todo.force", ME),
+        ("check.edit", ME),
+    ]
+
+
 def test_mistakes_are_said_in_one_line(headway: Shell) -> None:
     assert headway.ok("audit") == "no entries\n"
     assert "--json-lines" in get_error_line(headway("audit", "--json", "--follow"), 2)
