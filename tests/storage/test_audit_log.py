@@ -130,7 +130,7 @@ def test_dead_letters_are_retried_and_dropped_under_a_name(desk: TenantHarness) 
 
 def test_no_label_hides_which_token_was_used(desk: TenantHarness) -> None:
     """Whoever creates a token chooses its label. The number is Headway's."""
-    forged = desk.write(tokens.create, "cli (root)", operator=True)
+    forged = desk.write(tokens.create, "cli (root)", scope="operator")
 
     def halt(tx: Transaction) -> None:
         tx.actor = tokens.authenticate_operator(tx, tokens.hash_secret(forged.secret)).label

@@ -148,7 +148,7 @@ def test_the_setting_ends_with_its_transaction_and_costs_no_round_trip(postgres_
 
 
 def test_an_operator_of_one_tenant_halts_all_of_them(postgres_url: str, ours: TenantHarness, theirs: TenantHarness) -> None:
-    secret = ours.write(tokens.create, operator=True).secret
+    secret = ours.write(tokens.create, scope="operator").secret
 
     def halt(tx: Transaction) -> None:
         tokens.authenticate_operator(tx, tokens.hash_secret(secret))

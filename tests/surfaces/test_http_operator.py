@@ -74,7 +74,7 @@ def test_a_token_without_operator_rights_changes_nothing(client: Client) -> None
 
 def test_the_audit_log_is_for_operators_and_shows_no_other_tenant(client: Client) -> None:
     client.refused("GET", "/v1/audit", 403, "forbidden")
-    token = client.desk.write(tokens.create, "ci", operator=True)
+    token = client.desk.write(tokens.create, "ci", scope="operator")
     headers = {"Authorization": f"Bearer {token.secret}"}
     client.ok("PUT", "/v1/costs", json={"limit_usd": 7}, headers=headers)
     other = TenantHarness(client.desk.database, f"other {token.token.id}")

@@ -132,7 +132,7 @@ class Exchange:
             self.admission.give_back(self.address)
         if connection := self.scope.get("headway.connection"):
             connection.keep()
-        self.remaining = self.admission.tokens.take(self.token.id)
+        self.remaining = self.admission.tokens.take(self.token.session_of if self.token.session_of > 0 else self.token.id)
         if self.remaining < 0:
             self.remaining = 0
             detail = f"Rate limit exceeded: {self.admission.tokens.rate} requests a second."
