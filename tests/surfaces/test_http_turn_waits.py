@@ -11,7 +11,8 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from headway.actions import conversations, turns
+from headway.actions import conversations, jobs, turns
+from headway.ledger.job import NEVER
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from tests.proofs import Proof
@@ -76,14 +77,16 @@ class BusyConversation:
 
 
 async def start_turn(app: InProcessApp, rival: DirectDatabase) -> BusyConversation:
-    """Start a turn whose job this process owns, but do not hand it to the engine."""
+    """Start a turn whose job is never due."""
     headway = app.app.state.headway
     await headway.agents_ready()
 
     def begin(tx: Transaction) -> tuple[int, str]:
         tenant_id = app.token.token.tenant_id
         conversation = conversations.add(tx, tenant_id)
-        return conversation.id, turns.get_turn_id(headway.begin_turn(tx, tenant_id, conversation.id, "first"))
+        job = headway.begin_turn(tx, tenant_id, conversation.id, "first")
+        jobs.delay(tx, job, NEVER)
+        return conversation.id, turns.get_turn_id(job)
 
     return BusyConversation(app, rival, *await headway.database.write(begin))
 
