@@ -9,7 +9,7 @@ from headway.storage.transaction import Connection, Transaction
 
 MIGRATIONS_FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
 MIGRATION_LOCK = 0x4865_6164_7761_79
-FIRST_PROTECTED = 25  # from this migration on, Postgres tables have row-level security
+FIRST_PROTECTED = "_row_security.sql"  # from the migration of this name on, Postgres tables have row-level security
 
 
 def list_migrations() -> list[tuple[int, str]]:
@@ -59,7 +59,7 @@ def apply_missing(tx: Transaction, migrations: list[tuple[int, str]]) -> int:
                 tx.run(statement)
             tx.run("INSERT INTO migrations (number, name, applied_at) VALUES (?, ?, ?)", number, name, tx.now)
             version = number
-    if tx.dialect.name == "postgresql" and version >= FIRST_PROTECTED:
+    if tx.dialect.name == "postgresql" and any(name.endswith(FIRST_PROTECTED) for _, name in migrations):
         protect_tables(tx)  # also those that a later migration adds or builds again
     return version
 
