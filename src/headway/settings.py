@@ -139,12 +139,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         model_timeout_s=amount("model_timeout_s", 120, minimum=0.1),
         rehearsal_pace_s=amount("rehearsal_pace_s", 0),
         limits=build_limits(count, amount),
-        goals=GoalLimits(
-            replans=count("replan_limit", GoalLimits().replans, minimum=0),
-            discovery=parse_discovery(get("goal_discovery", GoalLimits().discovery)),
-            check_in_ms=int(amount("check_in_s", GoalLimits().check_in_ms / 1000, minimum=0.1) * 1000),
-            stuck_after_ms=int(amount("stuck_after_s", GoalLimits().stuck_after_ms / 1000) * 1000),
-        ),
+        goals=build_goal_limits(get, count, amount),
         restart_stagger_s=amount("restart_stagger_s", 2),
         http_allow=parse_list(get("http_allow", "")),
         commands=parse_list(get("commands", "")),
@@ -199,6 +194,15 @@ def build_sandbox(get: Callable[[str, str], str], hidden: tuple[str, ...]) -> Sa
     readable = tuple(map(os.path.normpath, shown))
     memory = size("sandbox_memory_mib", Sandbox().memory // MEBIBYTE, 16) * MEBIBYTE
     return Sandbox(mode, readable, (), hidden, memory=memory, processes=size("sandbox_processes", Sandbox().processes, 1))
+
+
+def build_goal_limits(get: Callable[[str, str], str], count: Callable[..., int], amount: Callable[..., float]) -> GoalLimits:
+    return GoalLimits(
+        replans=count("replan_limit", GoalLimits().replans, minimum=0),
+        discovery=parse_discovery(get("goal_discovery", GoalLimits().discovery)),
+        check_in_ms=int(amount("check_in_s", GoalLimits().check_in_ms / 1000, minimum=0.1) * 1000),
+        stuck_after_ms=int(amount("stuck_after_s", GoalLimits().stuck_after_ms / 1000) * 1000),
+    )
 
 
 def build_limits(count: Callable[..., int], amount: Callable[..., float]) -> Limits:
