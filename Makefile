@@ -12,7 +12,7 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # Tests start hundreds of processes; where this is set, each would recompile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast torture check format docs chromium bubblewrap bench pictures lock clean
+.PHONY: run test test-fast torture check audit format docs chromium bubblewrap bench pictures build sbom lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
@@ -26,13 +26,15 @@ test-fast: $(VENV)/.installed-dev bubblewrap  ## the inner loop: SQLite, no brow
 torture: $(VENV)/.installed-dev bubblewrap  ## run the long tests, and print a table of the results
 	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof" -o faulthandler_timeout=0
 
-check: $(VENV)/.installed-dev $(BIOME)  ## check formatting, lint, types, layers, shape, documents and known vulnerabilities
+check: $(VENV)/.installed-dev $(BIOME)  ## check formatting, lint, types, layers, shape and documents
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIOME) check --error-on-warnings
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q tests/test_shape.py tests/test_documents.py
+
+audit: $(VENV)/.installed-dev  ## look for known vulnerabilities in the dependencies; fails without the service that knows them
 	$(BIN)/python scripts/audit.py
 
 format: $(VENV)/.installed-dev $(BIOME)
@@ -67,31 +69,44 @@ bench: $(VENV)/.installed-dev  ## run the benchmarks and update bench/RESULTS.md
 pictures: $(VENV)/.installed-dev chromium  ## update the README's pictures
 	$(BIN)/python scripts/take_pictures.py
 
-lock: $(VENV)/.installed-dev  ## update constraints.txt
-	$(or $(UV),$(error make lock needs uv)) pip compile -q pyproject.toml --extra dev --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --upgrade -o constraints.txt
+build: $(VENV)/.installed-dev sbom  ## build the release into dist, with its list of components
+	$(BIN)/python -m build --no-isolation
+
+sbom: $(VENV)/.installed-dev  ## write the list of components (CycloneDX) into dist
+	$(BIN)/python scripts/write_sbom.py dist
+
+COMPILE = $(or $(UV),$(error make lock needs uv)) pip compile -q --universal --python-version 3.11 --no-header --no-annotate --no-emit-index-url --generate-hashes
+
+lock:  ## update requirements-dev.txt, and requirements.txt to the same versions
+	$(COMPILE) --upgrade --extra dev -o requirements-dev.txt pyproject.toml
+	printf 'editables\nhatchling\n' | $(COMPILE) -c requirements-dev.txt -o requirements.txt pyproject.toml -
 
 clean:
 	rm -rf $(VENV) .bench dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 
-# uv where there is one, plain pip otherwise; the same versions either way.
+# uv where there is one, plain pip otherwise; the same files either way. Headway itself is linked last, because a folder has no hash.
 ifdef UV
 MAKE_VENV = $(UV) venv -q --allow-existing --python $(PYTHON) $(VENV)
-INSTALL = $(UV) pip install -q --compile-bytecode --python $(BIN)/python -c constraints.txt
+INSTALL = $(UV) pip install -q --compile-bytecode --python $(BIN)/python
 else
 MAKE_VENV = $(PYTHON) -m venv $(VENV)
-INSTALL = $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt
+INSTALL = $(BIN)/python -m pip install -q --disable-pip-version-check
 endif
+INSTALL_PINNED = $(INSTALL) --require-hashes -r
+LINK_HEADWAY = $(INSTALL) --no-deps --no-build-isolation -e .
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+$(VENV)/.installed: pyproject.toml requirements.txt
 	@echo "Installing Headway into $(VENV) …"
 	@$(MAKE_VENV)
-	@$(INSTALL) -e .
+	@$(INSTALL_PINNED) requirements.txt
+	@$(LINK_HEADWAY)
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml constraints.txt
+$(VENV)/.installed-dev: pyproject.toml requirements-dev.txt
 	@echo "Installing Headway and its test dependencies into $(VENV) …"
 	@$(MAKE_VENV)
-	@$(INSTALL) -e '.[dev]'
+	@$(INSTALL_PINNED) requirements-dev.txt
+	@$(LINK_HEADWAY)
 	@touch $@ $(VENV)/.installed
 
 $(BIOME): scripts/biome/package.json scripts/biome/package-lock.json

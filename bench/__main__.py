@@ -17,6 +17,7 @@ from bench import (  # noqa: F401  importing a module registers its benchmarks
     http,
     page,
     postgres,
+    row_security,
     store,
     strangers,
     streams,

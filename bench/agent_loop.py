@@ -65,7 +65,7 @@ class Ours:
         return milliseconds((iterations + 1) * at_once, lambda: self.loop.run_until_complete(self.turns(conversation_ids)))
 
     async def conversation(self) -> int:
-        conversation = await self.headway.database.write(partial(conversations.add, tenant_id=self.tenant.id))
+        conversation = await self.headway.database.of(self.tenant.id).write(partial(conversations.add, tenant_id=self.tenant.id))
         return conversation.id
 
     async def turns(self, conversation_ids: list[int]) -> None:

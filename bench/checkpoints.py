@@ -101,7 +101,8 @@ def at_a_time(garden: Garden) -> float:
 def awaited(garden: Garden, callers: int) -> float:
     """Return checkpoints per second of so many concurrent goals, each awaiting one checkpoint after the other."""
     steps = [garden.steps(STEPS // callers) for _ in range(callers)]
-    database = Database(garden.url)
+    whole_database = Database(garden.url)
+    database = whole_database.of(garden.tenant_id)
 
     async def caller(own_steps: list[Work[Any]]) -> None:
         for step in own_steps:
@@ -117,7 +118,7 @@ def awaited(garden: Garden, callers: int) -> float:
     try:
         return asyncio.run(everybody())
     finally:
-        database.close()
+        whole_database.close()
 
 
 def beside_put(shop: Workshop, size: int, *, writes: bool = False) -> Measurements:
@@ -218,7 +219,7 @@ class Pursuit:
         self.answers, self.enough = 0, asyncio.Event()
         job = await self.headway.database.write(partial(self.lay_out, size=size))
         start = time.perf_counter()
-        pursuit = asyncio.create_task(pursue(self.headway.runtime, self.headway.settings.goals, job))
+        pursuit = asyncio.create_task(pursue(self.headway.runtime.of(job.tenant_id), self.headway.settings.goals, job))
         await asyncio.wait_for(self.enough.wait(), 60)
         took = time.perf_counter() - start
         pursuit.cancel()

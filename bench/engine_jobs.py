@@ -51,8 +51,9 @@ class Ours:
         self.done: asyncio.Queue[None] = asyncio.Queue()
         self.url = url
         self.tenant_id = new_tenant(url)
-        self.database = Database(url)
-        shop.cleanup.callback(self.database.close)
+        self.whole_database = Database(url)
+        self.database = self.whole_database.of(self.tenant_id)
+        shop.cleanup.callback(self.whole_database.close)
 
     def jobs_a_second(self) -> float:
         return self.runner.run(self._jobs_a_second())
@@ -110,7 +111,7 @@ class Ours:
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
         handler = JobHandler(self.work, bury)
-        self.engine = Engine(self.database, f"bench:{uuid4()}", {KIND: handler}, EngineLimits(slots=CONCURRENCY))
+        self.engine = Engine(self.whole_database, f"bench:{uuid4()}", {KIND: handler}, EngineLimits(slots=CONCURRENCY))
         self.engine.start()
         try:
             yield

@@ -109,7 +109,7 @@ class Survivors:
         async with self.headway() as headway, asyncio.timeout(PATIENCE_S):
             tenant_id, conversation_ids = await self.places(headway)
             dead = f"dead:{uuid4()}"  # it has no lease
-            job_ids: list[str] = await headway.database.write(
+            job_ids: list[str] = await headway.database.of(tenant_id).write(
                 lambda tx: [
                     turns.start(tx, tenant_id, conversation_id, turns.TurnRequest(REQUEST, owner=dead)).id
                     for conversation_id in conversation_ids
@@ -160,7 +160,7 @@ class Survivors:
             reports = [turns.show(tx, tenant_id, turns.get_turn_id(job), self.settings.limits) for job in owned]
             return {(report["status"], report["iterations"]) for report in reports}
 
-        results = await headway.database.read(look)
+        results = await headway.database.of(tenant_id).read(look)
         assert results == ENDED_WELL, results
 
 

@@ -24,6 +24,7 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.id_ranges import build_insert
 from headway.storage.postgres_connection import CHANNEL, build_insert_events
 from headway.storage.stores.todos import APPEND_TO_LIST, INSERTED_COLUMNS
+from tests.postgres_roles import build_owner_url, ensure_ordinary_role, replace_database
 
 CALLERS = 8
 EACH = 60
@@ -106,7 +107,7 @@ def creating(
     async def caller(tenant_id: int, conversation_id: int) -> None:
         add = partial(todos.add, tenant_id=tenant_id, draft=bare.DRAFT._replace(conversation_id=conversation_id))
         for _ in range(EACH):
-            await database.write(add)
+            await database.of(tenant_id).write(add)
 
     async def everybody() -> None:
         await asyncio.gather(*map(caller, callers, lists or [0] * len(callers)))
@@ -118,9 +119,9 @@ def new_database(shop: Workshop) -> str:
     """Create an empty database on this run's server and return its URL."""
     server, name = shop.once(server_url), f"headway_{uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as admin:
-        admin.execute(f'CREATE DATABASE "{name}"'.encode())
-    head, mark, options = server.partition("?")
-    return f"{head.rpartition('/')[0]}/{name}{mark}{options}"
+        owner = ensure_ordinary_role(admin)
+        admin.execute(f'CREATE DATABASE "{name}" OWNER "{owner}"'.encode())
+    return build_owner_url(replace_database(server, name), owner)
 
 
 def server_url(shop: Workshop) -> str:
@@ -190,7 +191,9 @@ def literal(value: str | int | None) -> str:
 
 
 def transactions_a_second(command: list[str]) -> float:
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    # Row-level security applies to its role, too. The setting is made when it connects, so it costs pgbench no statement.
+    environment = {**os.environ, "PGOPTIONS": "-c headway.tenant=all"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     match = re.search(r"tps = ([\d.]+)", done.stdout)
     assert match, done.stdout
     return float(match[1])

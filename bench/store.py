@@ -160,7 +160,7 @@ def creating_at_once(shop: Workshop, callers: int, each: int) -> Measurements:
 
     async def caller() -> None:
         for _ in range(each):
-            await database.write(add)
+            await database.of(ledger.tenant_id).write(add)
 
     async def everybody() -> None:
         await asyncio.gather(*(caller() for _ in range(callers)))

@@ -19,6 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
+from tests.postgres_roles import build_owner_url, ensure_ordinary_role, replace_database
 from tests.warm_start import build_command
 
 # No test needs its files to survive a power failure, and syncing thousands of databases would keep the disk busy.
@@ -145,9 +146,9 @@ def swept_postgres_url(postgres_server: str) -> Iterator[str]:
     """One database per worker process, because creating one takes longer than most tests."""
     with new_database(postgres_server) as url:
         DirectDatabase(url).close()
-        with psycopg.connect(url, autocommit=True) as admin, suppress(psycopg.errors.InsufficientPrivilege):
+        name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
+        with psycopg.connect(postgres_server, autocommit=True) as admin, suppress(psycopg.errors.InsufficientPrivilege):
             # Some tests cause deadlocks on purpose. Where permitted, have the server detect them sooner than after one second.
-            name = admin.info.dbname
             admin.execute(f"ALTER DATABASE \"{name}\" SET deadlock_timeout = '50ms'".encode())
         yield url
 
@@ -167,9 +168,11 @@ def chat_postgres_url(postgres_server: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def sweeping_connection(swept_postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
+def sweeping_connection(postgres_server: str, swept_postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection that deletes the rows of each test. Opening one per test would take longer than the work."""
-    with psycopg.connect(swept_postgres_url, autocommit=True) as admin:
+    name = psycopg.conninfo.conninfo_to_dict(swept_postgres_url)["dbname"]
+    with psycopg.connect(postgres_server, dbname=name, autocommit=True) as admin:
+        admin.execute("SET headway.tenant = 'all'")  # if this role, too, is bound by row-level security
         with suppress(psycopg.errors.InsufficientPrivilege):
             # Where permitted, no foreign key is checked: every table is emptied.
             admin.execute("SET session_replication_role = replica")
@@ -193,16 +196,11 @@ def postgres_url(swept_postgres_url: str, sweeping_connection: psycopg.Connectio
 def new_database(server: str) -> Iterator[str]:
     name = f"headway_{uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as admin:
-        admin.execute(f'CREATE DATABASE "{name}"'.encode())
-    yield replace_database(server, name)
+        owner = ensure_ordinary_role(admin)
+        admin.execute(f'CREATE DATABASE "{name}" OWNER "{owner}"'.encode())
+    yield build_owner_url(replace_database(server, name), owner)
     with psycopg.connect(server, autocommit=True) as admin:
         admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
-
-
-def replace_database(url: str, database: str) -> str:
-    """The URL of another database on the same server: postgresql://user@host/NAME?options."""
-    head, mark, options = url.partition("?")
-    return f"{head.rpartition('/')[0]}/{database}{mark}{options}"
 
 
 @pytest.fixture

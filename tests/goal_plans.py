@@ -66,7 +66,7 @@ def add_plan(tx: Transaction, goal: Goal, steps: Mapping[str, Sequence[str]], **
     goal_store.open_cycle(tx, goal.tenant_id, goal.id)
     for words, after in steps.items():
         ids[words] = goal_store.insert_sub_goal(tx, sub_goal(words, tenant_id=goal.tenant_id, goal_id=goal.id, **fields))
-        goal_store.replace_edges(tx, ids[words], [ids[below] for below in after])
+        goal_store.replace_edges(tx, goal.tenant_id, ids[words], [ids[below] for below in after])
     for number in ids.values():
         sub_goals.change(tx, get_sub_goal(tx, goal, number))
     goals.save(tx, goals.get(tx, goal.tenant_id, goal.id)._replace(plan_no=1))

@@ -1,4 +1,4 @@
-"""The dependency audit in `make check`: a vulnerability fails it; an unreachable service does not."""
+"""The dependency audit, `make audit`: a vulnerability fails it, and so does a package that it could not look up."""
 
 import json
 import os
@@ -16,6 +16,7 @@ KNOWN = {
 }
 CLEAN = {"name": "right-pad", "version": "2.0", "vulns": []}
 SKIPPED = {"name": "odd", "skip_reason": "not known there"}
+NOT_AUDITED = "packages were not audited, because the vulnerability service does not know them"
 
 
 def run_audit(folder: Path, program: str) -> tuple[int, str]:
@@ -36,8 +37,10 @@ def answering(*packages: object, code: int = 0) -> str:
 @pytest.mark.parametrize(
     ("program", "code", "said"),
     [
-        (answering(CLEAN, SKIPPED), 0, "No known vulnerabilities in the versions that constraints.txt pins.\n"),
+        (answering(CLEAN), 0, "No known vulnerabilities in the 1 packages that requirements-dev.txt pins.\n"),
         (answering(CLEAN, KNOWN, code=1), 1, "left-pad 1.0: CVE-0000-1, fixed in 1.1\n"),
+        (answering(CLEAN, SKIPPED), 2, f"1 {NOT_AUDITED}: odd.\n"),
+        (answering(KNOWN, SKIPPED, code=1), 1, f"left-pad 1.0: CVE-0000-1, fixed in 1.1\n1 {NOT_AUDITED}: odd.\n"),
     ],
 )
 def test_known_vulnerabilities_decide_the_exit_code(tmp_path: Path, program: str, code: int, said: str) -> None:
@@ -45,7 +48,7 @@ def test_known_vulnerabilities_decide_the_exit_code(tmp_path: Path, program: str
 
 
 @pytest.mark.parametrize("program", ["raise ConnectionError('no such host')", answering(SKIPPED), "print('<html>')"])
-def test_an_unreachable_service_is_reported_in_one_line(tmp_path: Path, program: str) -> None:
+def test_an_unreachable_service_fails_with_one_line(tmp_path: Path, program: str) -> None:
     code, output = run_audit(tmp_path, program)
-    assert (code, output.count("\n")) == (0, 1)
-    assert output.startswith("Dependencies were not audited")
+    assert (code, output.count("\n")) == (2, 1)
+    assert output.startswith("The dependencies were not audited")

@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import httpx
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
 import headway
 
@@ -27,7 +29,8 @@ IN_THE_SOURCES = {
     "LICENSE",
     "CHANGELOG.md",
     "Makefile",
-    "constraints.txt",
+    "requirements.txt",
+    "requirements-dev.txt",
     "pyproject.toml",
     "docs/pictures/demo.svg",
 }
@@ -82,6 +85,23 @@ def test_vendored_files_come_with_their_licences(release: Release) -> None:
     assert vendored
     assert len(licences) >= 5
     assert all(re.search(r"MIT License|Apache License|SIL OPEN FONT LICENSE", text, re.IGNORECASE) for text in licences)
+
+
+def test_the_list_of_components_names_every_pin_and_every_vendored_file(tmp_path: Path) -> None:
+    written = [run(sys.executable, ROOT / "scripts" / "write_sbom.py", tmp_path / name, folder=tmp_path) for name in ("a", "b")]
+    first, second = ((tmp_path / name / f"headway-{headway.__version__}.cdx.json").read_text("utf-8") for name in ("a", "b"))
+    assert first == second
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(first) is None
+
+    components = json.loads(first)["components"]
+    assert written[0].endswith(f": {len(components)} components\n")
+    python = {f"{part['name']}=={part['version']}": part for part in components if part["purl"].startswith("pkg:pypi/")}
+    pins = re.findall(r"^[\w.-]+==[\w.!+-]+", (ROOT / "requirements.txt").read_text("utf-8"), re.MULTILINE)
+    assert set(python) == set(pins)
+    assert all(part["hashes"] for part in python.values())
+    vendored = json.loads((PACKAGE / "surfaces/web/static/vendor/VENDOR.json").read_text("utf-8"))
+    files = {file["name"]: file["hashes"][0]["content"] for part in components for file in part.get("components", ())}
+    assert files == {name: about["sha256"] for name, about in vendored.items()}
 
 
 def test_the_sdist_contains_everything_to_test_and_build(release: Release) -> None:

@@ -1,6 +1,7 @@
 """The structure of the project: names, sizes, the place of SQL, modules loaded by commands, and contents of a release."""
 
 import ast
+import importlib
 import inspect
 import json
 import os
@@ -13,12 +14,15 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 from types import FunctionType
+from typing import cast
 
 import click
 import pytest
 
 import headway as library
+from headway.ledger import framing
 from headway.surfaces.cli.main import headway
+from tests.pattern_costs import PatternUse, find_problems, list_javascript_patterns
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "headway"
@@ -279,11 +283,30 @@ def test_the_pictures_are_up_to_date() -> None:
 
 
 def test_every_direct_dependency_is_pinned() -> None:
-    requirements = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["dev"]]
-    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    dependencies = PROJECT["project"]["dependencies"]
+    locks = {name: read_pins((ROOT / name).read_text(encoding="utf-8")) for name in ("requirements.txt", "requirements-dev.txt")}
+    required = {
+        "requirements.txt": [*dependencies, *PROJECT["build-system"]["requires"]],
+        "requirements-dev.txt": [*dependencies, *PROJECT["project"]["optional-dependencies"]["dev"]],
+    }
 
-    assert [line for line in pins if line and not line.startswith("#") and not re.match(r"[\w.-]+==[\w.!+-]+( ;|$)", line)] == []
-    assert {canonical(requirement) for requirement in requirements} - {canonical(line) for line in pins} == set()
+    for name, pins in locks.items():
+        assert [pin for pin in pins if not re.fullmatch(r"[\w.-]+==[\w.!+-]+( ; .*)?( --hash=sha256:[0-9a-f]{64})+", pin)] == []
+        assert {canonical(requirement) for requirement in required[name]} - {canonical(pin) for pin in pins} == set()
+    versions = {name: {canonical(pin): pin.split()[0] for pin in pins} for name, pins in locks.items()}
+    assert versions["requirements.txt"].items() <= versions["requirements-dev.txt"].items()
+
+
+def test_dependencies_are_installed_by_their_hashes() -> None:
+    """Only Headway itself, which is a folder and has no hash, is installed without one, and then nothing is downloaded."""
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
+    installs = [line.split("$(INSTALL)")[1].split() for line in recipe.splitlines() if "$(INSTALL) " in line]
+    assert installs == [["--require-hashes", "-r"], ["--no-deps", "--no-build-isolation", "-e", "."]]
+
+
+def read_pins(text: str) -> list[str]:
+    """Return each pin of a requirements file as one line, with its hashes."""
+    return [" ".join(pin.split()) for pin in text.replace("\\\n", "").splitlines() if pin and not pin.startswith("#")]
 
 
 def test_no_file_names_a_package_registry() -> None:
@@ -316,7 +339,7 @@ def test_every_command_is_documented() -> None:
         (family, verb)
         for family, verbs in commands().items()
         for verb in verbs or [family]
-        if not any(span.startswith(f"`{family}") and verb in re.findall(r"[a-z]+", span) for span in spans)
+        if not any(span.startswith(f"`{family}") and verb in re.findall(r"[a-z-]+", span) for span in spans)
     ]
     assert missing == []
 
@@ -333,6 +356,112 @@ def test_every_command_in_the_documents_exists() -> None:
     assert len(named) > 5
     unknown = {pair for pair in named if pair[0] not in known or (pair[1] and known[pair[0]] and pair[1] not in known[pair[0]])}
     assert unknown == set()
+
+
+# Regular expressions
+
+
+# Patterns that the reader of tests/pattern_costs.py refuses, and why they are fast all the same.
+REVIEWED_PATTERNS = {
+    "agents/mcp/config.py:VARIABLE_PATTERN": "the operator's own file; a default value has at most 2,000 characters",
+    "agents/models/rehearsal/reading.py:RULES[7]": "no word of AGAIN begins like another; a file's name is short",
+    "agents/models/rehearsal/reading.py:RULES[8]": "no word of AGAIN begins like another",
+    "agents/models/rehearsal/reading.py:RULES[12]": "no word of IS_IT begins like another",
+    "ledger/text.py:NAME_PATTERN": "a name has at most 200 characters",
+    "surfaces/web/static/js/markdown.js:(https?://[^\\s<>\"'`)\\]]{1,2000}[^\\s<>\"'`)\\].,;:!?])": (
+        "it fails only if nothing but punctuation follows, and then there is no other start"
+    ),
+}
+BUILT_PATTERNS = {
+    "ledger/framing.py": 3,
+    "agents/models/rehearsal/reading.py": 1,
+}  # patterns compiled by functions, which are called below
+ANCHORED_CALLS = {"match", "fullmatch"}
+
+
+def list_patterns(name: str, source: str) -> Iterator[tuple[str, PatternUse]]:
+    """The patterns of a module: those of its variables, and those that its calls of `re` contain."""
+    module = importlib.import_module(".".join(("headway", *Path(name).with_suffix("").parts)))
+    for variable, value in vars(module).items():
+        found = (
+            [one for item in value for one in (item if isinstance(item, tuple) else [item])]
+            if isinstance(value, tuple)
+            else [value]
+        )
+        calls = set(re.findall(rf"\b{variable}\.([a-z]+)\(", source)) or ({"fullmatch"} if variable == "RULES" else {"search"})
+        for index, one in enumerate(one for one in found if isinstance(one, re.Pattern)):
+            place = f"{variable}[{index}]" if isinstance(value, tuple) else variable
+            text = one.pattern if isinstance(one.pattern, str) else one.pattern.decode()
+            yield f"{name}:{place}", PatternUse(text, one.flags & ~re.UNICODE, bool(calls - ANCHORED_CALLS))
+    for call in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call) and is_use_of_re(node)):
+        first, function = call.args[0], cast("ast.Attribute", call.func).attr
+        if isinstance(first, ast.Constant) and function != "compile":
+            yield f"{name}:{call.lineno}", PatternUse(str(first.value), 0, function not in ANCHORED_CALLS)
+        elif isinstance(first, ast.Name) and hasattr(module, first.id):
+            yield f"{name}:{first.id}", PatternUse(getattr(module, first.id), 0, function not in ANCHORED_CALLS)
+
+
+def is_use_of_re(node: ast.Call) -> bool:
+    """Whether a call of the module `re` takes a pattern."""
+    function = node.func
+    is_of_re = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "re"
+    return is_of_re and bool(node.args) and cast("ast.Attribute", function).attr != "escape"
+
+
+def list_all_patterns() -> Iterator[tuple[str, PatternUse]]:
+    for name, source in SOURCES.items():
+        if "\nimport re\n" in source:
+            yield from list_patterns(name, source)
+    for build in (framing.get_bracket_pattern, framing.get_frame_pattern, framing.get_frame_start_pattern):
+        yield f"ledger/framing.py:{build.__name__}", PatternUse(build().pattern)
+    for file in sorted((PACKAGE / "surfaces/web/static/js").glob("*.js")):
+        for use in list_javascript_patterns(file.read_text(encoding="utf-8")):
+            yield f"{file.relative_to(PACKAGE)}:{use.source}", use
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\{.*\}",  # from each brace to the end
+        r"(?:[a-z]+)+!",
+        r"(?:a|aa)*b",
+        r"[a-z-]+[a-z]+\d",
+        r"\s+$",
+        r"^\s*\|?(\s*:?-{1,200}:?\s*\|){1,50}\s*(:?-{1,200}:?)?\s*$",
+        r"^(#{1,6})\s+(.*)$",
+        r"“[^”\n]*”",
+        r"://([^/\s]*:[^/\s]*)@",
+        r"\[([^\]]{1,500})\]\(([^)]{1,2000})\)",
+        r"token count.*exceeds",
+        r"[[](?=\s*\[?\s*END)",
+    ],
+)
+def test_a_slow_pattern_would_be_found(pattern: str) -> None:
+    """A control for the test below: these take quadratic or exponential time for some text."""
+    assert find_problems(PatternUse(pattern))
+
+
+def test_every_pattern_takes_linear_time() -> None:
+    patterns = dict(list_all_patterns())
+    slow = {place: find_problems(use) for place, use in patterns.items()}
+
+    assert len(patterns) > 150
+    assert {place: problems for place, problems in slow.items() if problems and place not in REVIEWED_PATTERNS} == {}
+    assert [place for place in REVIEWED_PATTERNS if not slow.get(place)] == []  # no longer needed
+
+
+def test_no_other_pattern_is_built_by_a_function() -> None:
+    """The test above cannot see a pattern that is put together when a function runs."""
+    built = Counter(
+        name
+        for name, source in SOURCES.items()
+        if "\nimport re\n" in source
+        for function in functions(source)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and is_use_of_re(node) and not isinstance(node.args[0], ast.Constant)
+        if not (isinstance(node.args[0], ast.Name) and node.args[0].id.isupper())
+    )
+    assert built == BUILT_PATTERNS
 
 
 # The public names

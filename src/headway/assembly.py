@@ -34,7 +34,7 @@ from headway.ledger.todo import DEFAULT_AGENT
 from headway.settings import Settings, load
 from headway.storage.attachment_files import read_attachment
 from headway.storage.stores import jobs as job_store
-from headway.storage.transaction import Transaction, Work
+from headway.storage.transaction import Transaction, Work, within_tenant
 
 if TYPE_CHECKING:
     from headway.agents.loop.context import Runtime
@@ -133,7 +133,7 @@ class Headway(Host):
     def engine(self) -> Engine:
         from headway.building import build_engine  # noqa: PLC0415
 
-        return build_engine(self.settings, self.runtime)
+        return build_engine(self.settings, self.database, self.runtime)
 
     @cached_property
     def runtime(self) -> "Runtime":
@@ -219,11 +219,17 @@ class Headway(Host):
     async def run_turn(self, tenant_id: int, conversation_id: int, content: str, mode: TurnMode = "plan") -> dict[str, Any]:
         """Answer a message in a conversation and return the ended turn."""
         await self.agents_ready()
-        job = await self._run_to_end(lambda tx: self.begin_turn(tx, tenant_id, conversation_id, content, mode))
-        return await self.database.read(lambda tx: turns.show(tx, tenant_id, turns.get_turn_id(job), self.settings.limits))
+
+        def begin(tx: Transaction) -> Job:
+            return self.begin_turn(tx, tenant_id, conversation_id, content, mode)
+
+        job = await self._run_to_end(within_tenant(tenant_id, begin))
+        return await self.database.of(tenant_id).read(
+            lambda tx: turns.show(tx, tenant_id, turns.get_turn_id(job), self.settings.limits)
+        )
 
     async def _run_to_end(self, begin: Work[Job]) -> Job:
-        """Start a job, run it and wait for its end. Canceling the wait does not cancel the job."""
+        """Start a job, run it and wait for its end. Canceling the wait does not cancel the job. `begin` enters the tenant."""
 
         async def all_the_way() -> Job:
             job = await self.database.write(begin)
@@ -262,14 +268,14 @@ class Headway(Host):
             return self.begin_turn(tx, tenant_id, conversations.ensure(tx, tenant_id, conversation).id, content, mode, files)
 
         job = await self._run_to_end(begin)
-        return await self.database.read(lambda tx: turns.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
+        return await self.database.of(job.tenant_id).read(lambda tx: turns.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
 
     async def fork(self, turn_id: str, request: ForkRequest, *, tenant: str = LOCAL_TENANT) -> turns.TurnReport:
         """Fork a turn at one of its steps, and return a report of the fork when it has ended, like `ask`."""
         await self.agents_ready()
         checked = self.forks.check(request)
         job = await self._run_to_end(lambda tx: self.forks.begin(tx, tenants.resolve(tx, tenant).id, turn_id, checked))
-        return await self.database.read(lambda tx: turns.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
+        return await self.database.of(job.tenant_id).read(lambda tx: turns.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
 
     async def send_message(self, content: str, conversation: int | str, *, tenant: str = LOCAL_TENANT) -> None:
         """Send a message to the turn that runs in a conversation, or raise Conflict. Its agent reads it at its next step."""

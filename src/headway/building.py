@@ -18,6 +18,7 @@ from headway.engine import Engine, EngineLimits
 from headway.ledger.redaction import Redactor
 from headway.ledger.run import REHEARSAL_MODEL
 from headway.settings import Settings
+from headway.storage.database import Database
 
 
 def build_models(settings: Settings, models_by_name: Mapping[str, Any], tracer: Tracer, redact: Redactor) -> Models:
@@ -33,13 +34,15 @@ def build_models(settings: Settings, models_by_name: Mapping[str, Any], tracer: 
     )
 
 
-def build_engine(settings: Settings, runtime: Runtime) -> Engine:
+def build_engine(settings: Settings, database: Database, runtime: Runtime) -> Engine:
     """Build the engine that runs turns, sub-agents, goals, scheduled tools and notices."""
     handlers = {
         **job_handlers.build_handlers(runtime),
         **goal_job_handlers.build_handlers(runtime, settings.goals, settings.notify, settings.url),
     }
-    limits = EngineLimits(per_family=settings.limits.per_parent, stagger_s=settings.restart_stagger_s)
+    limits = EngineLimits(
+        per_family=settings.limits.per_parent, stagger_s=settings.restart_stagger_s, per_tenant=settings.quotas.jobs
+    )
     tick = partial(schedules.tick, limits=settings.limits)
     on_recovery = partial(recovery.recover_goals, stagger_ms=int(settings.restart_stagger_s * 1000))
-    return Engine(runtime.database, runtime.owner, handlers, limits, tick, on_recovery)
+    return Engine(database, runtime.owner, handlers, limits, tick, on_recovery)

@@ -10,14 +10,17 @@ import asyncio
 import logging
 import random
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from headway.actions import jobs, schedules
 from headway.ledger.errors import Closed, StorageError
-from headway.ledger.job import LEASE_MS, Job
+from headway.ledger.job import LEASE_MS, Job, choose_jobs
+from headway.ledger.tenancy import Quotas
 from headway.storage.database import Database
+from headway.storage.fair_queue import current_tenant
 from headway.storage.retry import StorageRetry, repeat_forever, retry_storage
 from headway.storage.stores import halts as halt_store
 from headway.storage.stores import jobs as job_store
@@ -33,6 +36,7 @@ SWEEP_S = 1.0
 PRUNE_OWN_JOBS_AT = 1_000  # number of own job ids at which ended ones are removed
 POLL_S = 0.25  # how soon a job that another process created is noticed
 RECOVERY_BATCH = 500
+TENANTS_PER_CLAIM = 200  # tenants whose queues are examined when jobs wait for a slot
 FAR_FUTURE_MS = 2**62  # makes the first round check for a clock that was set back while no process ran
 MAX_LOST_WORKERS = 10  # how many processes a job may lose without making progress
 INTERRUPTED_ERROR = "The process that ran this job was interrupted."
@@ -50,6 +54,7 @@ class EngineLimits(NamedTuple):
     slots: int = 64  # jobs that one process runs at once
     per_family: int = 4  # jobs of one family that run at once, across all processes
     stagger_s: float = 2.0  # window over which recovered jobs are restarted
+    per_tenant: int = Quotas().jobs  # jobs of one tenant that one process runs at once
 
 
 class Engine:
@@ -62,13 +67,15 @@ class Engine:
         tick: Callable[[Transaction], None] = schedules.tick,
         on_recovery: Callable[[Transaction, list[Job]], None] = lambda _tx, _jobs: None,
     ) -> None:
-        self.database = database
+        self.database = database.unrestricted  # it runs the jobs of all tenants
         self.tick = tick
         self.on_recovery = on_recovery  # called with the jobs that were taken over
         self.owner = owner
         self.handlers = handlers
         self.limits = limits or EngineLimits()
         self.tasks: dict[str, asyncio.Task[None]] = {}
+        self.running: Counter[int] = Counter()  # jobs that run in this process, by tenant
+        self.last_tenant = 0  # the last tenant whose queue was examined
         self.waiters: dict[str, asyncio.Future[None]] = {}
         self.background: list[asyncio.Task[None]] = []
         self.claim: asyncio.Future[list[Job]] | None = None
@@ -100,11 +107,13 @@ class Engine:
         self.bell.set()
 
     def take(self, job: Job) -> None:
-        """Run a job that this process owns."""
+        """Run a job that this process owns. If its tenant already runs as many as it may, it is queued."""
         self.adopt(job.id)
-        task = asyncio.create_task(self._run(job), name=f"{job.kind} {job.id}")
+        has_slot = self.running[job.tenant_id] < self.limits.per_tenant
+        task = asyncio.create_task(self._run(job) if has_slot else self._requeue(job), name=f"{job.kind} {job.id}")
         self.tasks[job.id] = task
-        task.add_done_callback(partial(self._done, job.id))
+        self.running[job.tenant_id] += has_slot
+        task.add_done_callback(lambda _task: self._done(job, used_slot=has_slot))
 
     def ended(self, job_id: str) -> "asyncio.Future[None]":
         """Return a future that resolves when the job has ended in any way."""
@@ -138,6 +147,7 @@ class Engine:
     # One job
 
     async def _run(self, job: Job) -> None:
+        current_tenant.set(job.tenant_id)
         task = f"{job.kind} {job.id}"
         try:
             await self.handlers[job.kind].run(job)
@@ -148,8 +158,9 @@ class Engine:
                 # A bug in Headway would recur, so the job is not retried but left for an operator.
                 log.exception("%s stopped by a fault", task)
                 mark_dead = partial(self._mark_dead, job=job, error=INTERNAL_ERROR)
-                await retry_storage(lambda: self.database.write(mark_dead), task)
-        if await retry_storage(lambda: self.database.write(partial(self._settle, job=job)), task):
+                await retry_storage(lambda: self.database.of(job.tenant_id).write(mark_dead), task)
+        settle = partial(self._settle, job=job)
+        if await retry_storage(lambda: self.database.of(job.tenant_id).write(settle), task):
             self._resolve_waiter(job.id)
 
     def _mark_dead(self, tx: Transaction, job: Job, error: str) -> None:
@@ -171,8 +182,15 @@ class Engine:
             jobs.requeue(tx, locked)
         return locked is None or locked.over
 
-    def _done(self, job_id: str, _task: "asyncio.Task[None]") -> None:
-        self.tasks.pop(job_id, None)
+    async def _requeue(self, job: Job) -> None:
+        requeue = partial(job_store.requeue, owner=self.owner, job_ids=[job.id])
+        await retry_storage(lambda: self.database.write(requeue), f"{job.kind} {job.id}")
+
+    def _done(self, job: Job, *, used_slot: bool) -> None:
+        self.tasks.pop(job.id, None)
+        self.running[job.tenant_id] -= used_slot
+        if not self.running[job.tenant_id]:
+            del self.running[job.tenant_id]
         self.bell.set()
 
     def _resolve_waiter(self, job_id: str) -> None:
@@ -200,10 +218,9 @@ class Engine:
         if next_tick is not None and next_tick <= now and self.own_jobs is None:
             await self.database.write(self.tick)
             next_due = 0
-        room = self.limits.slots - len(self.tasks)
         claimed: list[Job] = []
-        if next_due is not None and next_due <= now and room > 0:
-            self.claim = asyncio.ensure_future(self.database.write(partial(self._claim, room=room)))
+        if next_due is not None and next_due <= now:
+            self.claim = asyncio.ensure_future(self.database.write(partial(self._claim, running=Counter(self.running))))
             claimed = await asyncio.shield(self.claim)
             for job in claimed:
                 self.take(job)
@@ -211,10 +228,10 @@ class Engine:
             delay_s = min((due - now) / 1000 for due in (next_due, next_tick, now + POLL_S * 1000) if due is not None and due > now)
             await wait_with_timeout(self.bell, max(delay_s, 0.005))
 
-    def _claim(self, tx: Transaction, room: int) -> list[Job]:
+    def _claim(self, tx: Transaction, running: Counter[int]) -> list[Job]:
         if halt_store.find_active(tx):
             return []
-        due_jobs = job_store.lock_due(tx, self.handlers, self.limits.per_family, room, self.own_jobs)
+        due_jobs = choose_jobs(self._lock_due(tx, running), running, self.limits.slots, self.limits.per_tenant)
         for family in sorted({job.family for job in due_jobs if job.family}):  # in a fixed order, to prevent deadlocks
             job_store.lock_family(tx, family)
         claimed = []
@@ -227,6 +244,19 @@ class Engine:
         if claimed:
             job_store.record_heartbeat(tx, self.owner)  # in the same commit, so that they never look orphaned
         return claimed
+
+    def _lock_due(self, tx: Transaction, running: Counter[int]) -> list[Job]:
+        """Lock as many due jobs as there are free slots. If more may be due, also lock the first job of other tenants, which might
+        be far back in the queue."""
+        limit = max(1, self.limits.slots - running.total())
+        due_jobs = job_store.lock_due(tx, self.handlers, self.limits.per_family, limit, self.own_jobs)
+        if len(due_jobs) < limit or self.own_jobs is not None:
+            return due_jobs
+        waiting = job_store.list_first_due(tx, self.handlers, self.limits.per_family, self.last_tenant, TENANTS_PER_CLAIM)
+        self.last_tenant = waiting[-1].tenant_id if len(waiting) == TENANTS_PER_CLAIM else 0
+        seen = {job.tenant_id for job in due_jobs}
+        others = [first.job_id for first in waiting if first.job_id and first.tenant_id not in seen]
+        return due_jobs + job_store.lock_waiting(tx, others)
 
     async def _beat(self) -> None:
         """Record a heartbeat, and reconcile the running tasks with the job rows."""

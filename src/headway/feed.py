@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
-from headway.ledger.errors import StorageError
+from headway.ledger.errors import QuotaExceeded, StorageError
 from headway.ledger.events import TURN_ENDS, LoggedEvent
 from headway.ledger.scope import TENANT_WIDE
+from headway.ledger.tenancy import Quotas
 from headway.storage.database import Database
 from headway.storage.retry import StorageRetry, repeat_forever
 from headway.storage.stores import events as event_store
@@ -206,11 +208,13 @@ def read_log(tx: Transaction, tenant_id: int, conversation_id: int | None, after
 class Feed:
     """All live streams of this process."""
 
-    def __init__(self, database: Database, *, has_announcements: bool) -> None:
+    def __init__(self, database: Database, *, has_announcements: bool, per_tenant: int = Quotas().streams) -> None:
         self.database = database
+        self.per_tenant = per_tenant
         self.poll_s = POLL_ANNOUNCED_S if has_announcements else POLL_S
         self.heartbeat_s = HEARTBEAT_S
         self.channels: dict[int, FeedChannel] = {}
+        self.lines: WeakValueDictionary[tuple[int, int], asyncio.Lock] = WeakValueDictionary()
         self.loop: asyncio.AbstractEventLoop | None = None
         self.closed = False
         self.tasks: list[asyncio.Task[None]] = []
@@ -244,10 +248,16 @@ class Feed:
         return sum(len(channel.readers) for channel in self.channels.values())
 
     async def open(self, tenant_id: int, conversation_id: int | None, after: int | None) -> tuple[FeedChannel, FeedReader]:
-        """Open a reader positioned after a sequence number, at most at the end of the log. None means the end."""
-        end = await self.database.read(partial(event_store.get_last_seq, tenant_id=tenant_id))
+        """Open a reader positioned after a sequence number, at most at the end of the log. None means the end. Raises QuotaExceeded
+        if the tenant has as many open streams as it may."""
+        end = await self.database.of(tenant_id).read(partial(event_store.get_last_seq, tenant_id=tenant_id))
         reader = FeedReader(conversation_id, end if after is None else min(after, end))
         channel = await self._channel(tenant_id)
+        if len(channel.readers) >= self.per_tenant:
+            raise QuotaExceeded(
+                f"This tenant has {len(channel.readers):,} open event streams, which is its quota. Close one of them. "
+                "Or ask the operator to raise the quota streams in HEADWAY_QUOTAS."
+            )
         channel.readers.add(reader)
         return channel, reader
 
@@ -271,6 +281,10 @@ class Feed:
             else:
                 await reader.bell.wait()
 
+    def get_line(self, tenant_id: int, conversation_id: int) -> asyncio.Lock:
+        """Return the lock of those who wait for the conversation's turn to end. They get it in order."""
+        return self.lines.setdefault((tenant_id, conversation_id), asyncio.Lock())
+
     def broadcast(self, tenant_id: int, conversation_id: int, turn_id: str | None, kind: str, data: str) -> None:
         channel = self.channels.get(tenant_id)
         if channel:
@@ -289,7 +303,7 @@ class Feed:
         """Read the next page of the log, for a reader that is behind the kept events."""
         head = channel.head  # before reading, because the page may not cover later events
         work = partial(read_page, tenant_id=channel.tenant_id, conversation_id=reader.conversation_id, after=reader.after)
-        events, is_last = await self.database.read(work)
+        events, is_last = await self.database.of(channel.tenant_id).read(work)
         last = events[-1].seq if events else reader.after
         reader.after = max(head, last) if is_last else last
         reader.place = None
@@ -297,7 +311,7 @@ class Feed:
 
     async def _channel(self, tenant_id: int) -> FeedChannel:
         if tenant_id not in self.channels:
-            head = await self.database.read(partial(event_store.get_last_seq, tenant_id=tenant_id))
+            head = await self.database.of(tenant_id).read(partial(event_store.get_last_seq, tenant_id=tenant_id))
             if tenant_id not in self.channels:
                 channel = self.channels[tenant_id] = FeedChannel(tenant_id, head)
                 channel.dirty.set()  # commits since the read above did not wake this channel
@@ -310,7 +324,7 @@ class Feed:
         work = partial(read_page, tenant_id=channel.tenant_id, conversation_id=None, after=channel.head)
         channel.dirty.clear()
         try:
-            page = await self.database.read(work)
+            page = await self.database.of(channel.tenant_id).read(work)
         except StorageError:
             channel.dirty.set()  # the events are still unread, and nothing else will wake this channel
             raise
@@ -335,7 +349,7 @@ class Feed:
         """Check for commits of other processes."""
         await asyncio.sleep(self.poll_s)
         if self.channels:
-            seqs = await self.database.read(partial(event_store.get_last_seqs, tenant_ids=tuple(self.channels)))
+            seqs = await self.database.unrestricted.read(partial(event_store.get_last_seqs, tenant_ids=tuple(self.channels)))
             self._ring(
                 [tenant_id for tenant_id, channel in self.channels.items() if seqs.get(tenant_id, 0) > channel.head],
             )

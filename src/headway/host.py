@@ -3,11 +3,12 @@
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.actions import idempotency, jobs
+from headway.actions.access import audit
 from headway.agents.checks.runner import CheckRunner
 from headway.agents.instructions import role_files
 from headway.agents.instructions.roles import REMOTE_FAMILIES, Role, Roles
@@ -53,9 +54,11 @@ class Host:
         self.remote_tools = self.toolbox.only(REMOTE_FAMILIES)
         self.skills = SkillFolders(settings.home)
         self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
-        self.database = Database(settings.database_url, on_commit=self._on_commit)
-        self.feed = Feed(self.database, has_announcements=has_announcements)
+        self.database = Database(settings.database_url, on_commit=self._on_commit, quotas=settings.quotas)
+        self.feed = Feed(self.database, has_announcements=has_announcements, per_tenant=settings.quotas.streams)
         self.housekeeping: asyncio.Task[None] | None = None
+        self.policy_recording: asyncio.Task[None] | None = None
+        self.policy_changed = asyncio.Event()
         self.announcements = None
         if has_announcements:
             from headway.storage.announcements import AnnouncementListener  # noqa: PLC0415  SQLite users never load psycopg
@@ -63,22 +66,25 @@ class Host:
             self.announcements = AnnouncementListener(settings.database_url, self._on_announcement)
 
     def start(self) -> None:
-        """Start to follow the event log and to delete old rows. `start_agents` starts the engine."""
+        """Start to follow the event log, delete old rows and record changes of the policy. `start_agents` starts the engine."""
         self.feed.start()
         self.housekeeping = asyncio.create_task(repeat_forever(self._clean_up, "housekeeping"))
+        loop = asyncio.get_running_loop()
+        self.policy.on_change = lambda: None if loop.is_closed() else loop.call_soon_threadsafe(self.policy_changed.set)
+        self.policy_recording = asyncio.create_task(repeat_forever(self._record_policy, "the audit of the policy"))
 
     def execution(self, resolved: ResolvedScope, role: Role) -> Execution:
         """Build the context for tools that are called in this scope."""
         scope, folder = resolved.scope, self.settings.task_folder
         workspace, skills = self.settings.get_workspace(scope.tenant_id), self.skills.find(scope.tenant_id)
-        execution = Execution(self.database, folder, scope, role, resolved.conversation_uuid, workspace)
+        execution = Execution(self.database.of(scope.tenant_id), folder, scope, role, resolved.conversation_uuid, workspace)
         return execution._replace(sandbox=self.settings.sandbox, policy=self.policy, redact=self.redact, skills=skills)
 
     def close(self) -> None:
         """Close the database. Call `stop_agents` first."""
         self.feed.close()
-        if self.housekeeping:
-            self.housekeeping.cancel()
+        for task in filter(None, (self.housekeeping, self.policy_recording)):
+            task.cancel()
         if self.announcements:
             self.announcements.close()
         self.database.close()
@@ -104,10 +110,18 @@ class Host:
             await self.mcp.stop()
 
     async def _clean_up(self) -> None:
-        await self.database.write(idempotency.delete_expired)
-        while await self.database.write(jobs.delete_old):
+        await self.database.unrestricted.write(idempotency.delete_expired)
+        while await self.database.unrestricted.write(jobs.delete_old):
             pass
         await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
+
+    async def _record_policy(self) -> None:
+        """Record the policy that is in force, if it has changed, and wait for the next change."""
+        self.policy_changed.clear()
+        digest, rule_count = self.policy.digest, len(self.policy.policy.rules)
+        if (await self.database.read(audit.find_policy))["sha256"] != digest:
+            await self.database.write(partial(audit.record_policy, digest=digest, rule_count=rule_count))
+        await self.policy_changed.wait()
 
     def _on_commit(self, tenants: frozenset[int]) -> None:
         self.feed.notify_commit(tenants)

@@ -14,7 +14,7 @@ from headway.ledger.errors import SettingsError, UntrustedFolder
 from headway.ledger.goal import GoalLimits
 from headway.ledger.redaction import MIN_SECRET_LENGTH, Redactor
 from headway.ledger.run import MEBIBYTE, NANOS_PER_DOLLAR, REHEARSAL_MODEL, SANDBOX_MODES, Limits, Sandbox
-from headway.ledger.tenancy import TASK_FOLDER
+from headway.ledger.tenancy import TASK_FOLDER, Quotas, parse_quotas
 from headway.ledger.tiers import (
     MAX_TOKENS,
     MIN_CONTEXT_TOKENS,
@@ -27,8 +27,8 @@ from headway.ledger.tiers import (
 from headway.settings_parsing import check_channels, parse_discovery, parse_integer, parse_list, parse_number, parse_port
 
 PREFIX = "HEADWAY_"
-SECRET_NAME_PATTERN = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|OTLP_\w*HEADERS")
-USERINFO_PATTERN = re.compile(r"://([^/?#\s]*:[^/?#\s]*)@")
+SECRET_NAME_PATTERN = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|OTLP_\w{0,40}HEADERS")
+USERINFO_PATTERN = re.compile(r"://([^/?#\s:]*:[^/?#\s]*)@")
 PASSWORD_PATTERN = re.compile(r"(?<=password=)[^&\s]+")
 MIN_URL_PART_LENGTH = 8
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  recognized here, not bound to
@@ -72,6 +72,7 @@ class Settings(NamedTuple):
     max_connections: int  # of the HTTP server
     anonymous_rate: int  # requests per second of one address without a valid token
     url: str  # the public address of this Headway, for links
+    quotas: Quotas  # of each tenant
     notify: tuple[str, ...]  # the operator's notification channels; these URLs are secrets
     traces: TraceSettings
 
@@ -150,6 +151,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         anonymous_rate=parse_integer("HEADWAY_ANONYMOUS_RATE", get("anonymous_rate", "20"), 1, 1_000_000),
         max_connections=parse_integer("HEADWAY_MAX_CONNECTIONS", get("max_connections", "10000"), 10, 1_000_000),
         url=parse_url(get("url", build_local_url(host, port))),
+        quotas=parse_quotas("HEADWAY_QUOTAS", get("quotas", "")),
         notify=check_channels(parse_list(get("notify", ""))),
         traces=TraceSettings(resolve_exporter(), is_trace_content_requested()),
     )
@@ -223,6 +225,15 @@ def build_limits(count: Callable[..., int], amount: Callable[..., float]) -> Lim
         per_parent=count("subagents_per_parent", Limits().per_parent),
         depth=count("agent_depth", Limits().depth, minimum=0),
         budget=int(amount("budget_usd", 5.00) * NANOS_PER_DOLLAR),
+    )
+
+
+def build_goal_limits(get: Callable[[str, str], str], count: Callable[..., int], amount: Callable[..., float]) -> GoalLimits:
+    return GoalLimits(
+        replans=count("replan_limit", GoalLimits().replans, minimum=0),
+        discovery=parse_discovery(get("goal_discovery", GoalLimits().discovery)),
+        check_in_ms=int(amount("check_in_s", GoalLimits().check_in_ms / 1000, minimum=0.1) * 1000),
+        stuck_after_ms=int(amount("stuck_after_s", GoalLimits().stuck_after_ms / 1000) * 1000),
     )
 
 

@@ -13,7 +13,7 @@ from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Conversation, Tenant
 from headway.ledger.todo import Change, Draft, Todo
 from headway.storage.direct import DirectDatabase
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, within_tenant
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
@@ -46,10 +46,10 @@ class TenantHarness:
 
     def write(self, action: Callable[..., T], *args: Any, **options: Any) -> T:
         """Run an action as this tenant."""
-        return self.database.write(lambda tx: action(tx, self.tenant.id, *args, **options))
+        return self.database.write(within_tenant(self.tenant.id, lambda tx: action(tx, self.tenant.id, *args, **options)))
 
     def read(self, view: Callable[..., T], *args: Any, **options: Any) -> T:
-        return self.database.read(lambda tx: view(tx, self.tenant.id, *args, **options))
+        return self.database.read(within_tenant(self.tenant.id, lambda tx: view(tx, self.tenant.id, *args, **options)))
 
     def add(self, subject: str = "write it down", **fields: Any) -> Todo:
         return self.write(todos.add, Draft(subject, **fields))

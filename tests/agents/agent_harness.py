@@ -36,7 +36,7 @@ class Agent:
     @property
     def execution(self) -> Execution:
         scope = Scope(self.desk.tenant.id, self.conversation.id, self.turn_id, "ada")
-        return Execution(self.database, str(self.task_folder), scope, self.role, self.conversation.uuid)
+        return Execution(self.database.of(scope.tenant_id), str(self.task_folder), scope, self.role, self.conversation.uuid)
 
     def call(self, tool: str, arguments: dict[str, Any], execution: Execution | None = None) -> Result:
         async def call_tool() -> Result:

@@ -38,7 +38,9 @@ def decide(talk: Talk, approval_id: int, answer: Answer, *, always: bool = False
     """Decide as a person does, through the process that runs the turn."""
     headway, decision = talk.headway, ApprovalDecision(answer, BOB, **fields)
     approval = talk.wait(
-        headway.database.write(lambda tx: headway.permission.decide(tx, talk.tenant_id, approval_id, decision, always=always))
+        headway.database.of(talk.tenant_id).write(
+            lambda tx: headway.permission.decide(tx, talk.tenant_id, approval_id, decision, always=always)
+        )
     )
     headway.nudge()
     return approval
@@ -52,7 +54,9 @@ def decide_and_finish(talk: Talk, approval_id: int, answer: Answer, *, always: b
 
 def answer_question(talk: Talk, question_id: int, content: str) -> PersonQuestion:
     headway = talk.headway
-    question = talk.wait(headway.database.write(lambda tx: questions.answer(tx, talk.tenant_id, question_id, content, BOB)))
+    question = talk.wait(
+        headway.database.of(talk.tenant_id).write(lambda tx: questions.answer(tx, talk.tenant_id, question_id, content, BOB))
+    )
     headway.nudge()
     return question
 

@@ -16,7 +16,7 @@ from headway.actions.people.approvals import Answer, ApprovalDecision
 from headway.ledger.errors import CommitUncertain, Conflict, HeadwayError, Invalid, NotFound
 from headway.ledger.permission import Approval
 from headway.storage.direct import connect
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, across_tenants
 from tests.agents.person_harness import BOB, cancel_turn, decide, decide_and_finish, list_approvals, list_questions
 from tests.agents.sub_agent_harness import by_role, by_transcript, delegate_call, wait_for_end
 from tests.agents.turn_harness import Talk, in_order, open_talk
@@ -89,7 +89,7 @@ def run_at_once(url: str, *works: Callable[[Transaction], Any]) -> list[Any]:
         with closing(connect(url)) as connection:
             barrier.wait()
             try:
-                results[index] = connection.write(work)
+                results[index] = connection.write(across_tenants(work))
             except HeadwayError as error:
                 results[index] = error
 

@@ -1,12 +1,16 @@
 """Calls that a person must approve: the run waits without a process, and exactly the approved call is made."""
 
+import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from headway.actions.access import audit
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.permission import compute_digest
+from headway.ledger.tenancy import AuditFilter
 from tests.agents.person_harness import (
     BOB,
     cancel_turn,
@@ -70,6 +74,12 @@ def test_a_command_waits_for_a_person_and_then_runs(database_url: str, tmp_path:
         assert talk.turn()["waiting_for"] is None
 
 
+def list_audit(talk: Talk, action: str) -> list[dict[str, Any]]:
+    """Return the entries of the audit log, oldest first."""
+    page = talk.database.read(lambda tx: audit.list_page(tx, talk.tenant_id, AuditFilter(action)))
+    return list(reversed(page["entries"]))
+
+
 def test_a_rejected_call_is_an_error_with_the_reason(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, in_order(run_command("echo", "x"), DONE), commands="echo", sandbox="off") as talk:
         talk.say()
@@ -84,6 +94,10 @@ def test_edited_arguments_are_what_runs_and_the_model_is_told(sqlite_url: str, t
         with pytest.raises(Invalid, match="command"):
             decide(talk, get_id(talk), "approve", arguments='{"command": []}')
         decide_and_finish(talk, get_id(talk), "approve", arguments='{"command": ["echo", "safe"]}')
+        (entry,) = list_audit(talk, "approval")
+        assert (entry["who"], entry["action"], entry["target"]) == (BOB, "approval.approve", f"approval:{get_id(talk)}")
+        assert (entry["old"]["state"], entry["old"]["arguments"]) == ("proposed", '{"command": ["echo", "rm"]}')
+        assert (entry["new"]["state"], entry["new"]["arguments"]) == ("approved", '{"command": ["echo", "safe"]}')
         result = get_last_result(talk)
         assert '"output": "safe\\n"' in result
         assert 'A person changed the arguments before the call was made: {"command": ["echo", "safe"]}' in result
@@ -121,7 +135,14 @@ def test_always_adds_a_rule_for_the_same_call_only(sqlite_url: str, tmp_path: Pa
             'arguments = {"command" = "echo \'a[*]\'"}\ndecision = "allow"\n'
             '\n[[rule]]\ntool = "run_command"\ndecision = "ask"\n'
         )
-        decide_and_finish(talk, get_id(talk, 1), "reject")
+        decide_and_finish(talk, get_id(talk, 1), "reject", reason="no")
+        assert [entry["action"] for entry in list_audit(talk, "approval")] == ["approval.approve", "approval.reject"]
+        (allowed,) = list_audit(talk, "policy.allow")
+        assert (allowed["who"], allowed["new"]["rule"]["arguments"]) == (BOB, {"command": "echo 'a[*]'"})
+        talk.wait(talk.until(lambda: len(list_audit(talk, "policy.change")) == 2))
+        first, second = (entry["new"] for entry in list_audit(talk, "policy.change"))
+        digest = hashlib.sha256((tmp_path / "policy.toml").read_bytes()).hexdigest()
+        assert (first["rules"], second) == (1, {"sha256": digest, "rules": 2})
 
 
 def test_always_goes_ahead_of_the_rule_that_asks_and_below_the_others(sqlite_url: str, tmp_path: Path) -> None:

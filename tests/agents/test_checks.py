@@ -9,6 +9,7 @@ import pytest
 
 from headway.actions import todos
 from headway.actions.proof import receipts
+from headway.agents.checks.kinds import check_file
 from headway.ledger.check import Receipt
 from headway.ledger.todo import Change, Draft, Todo, write_checks
 from tests.agents.person_harness import decide_and_finish, list_approvals, write_policy
@@ -63,6 +64,15 @@ def test_a_failing_check_refuses_completion_and_a_passing_one_proves_it(database
         assert json.loads(passed.versions).keys() == {"headway", "python"}
         assert [data["ok"] for data in talk.list_event_data("checks_ran")] == [False, True]
         assert passed.seq > failed.seq > 0
+
+
+@pytest.mark.parametrize("extra", [{}, {"sha256": sha256(b"x" * 2_500_000).hexdigest()}])
+def test_the_hash_of_a_file_covers_all_of_it(tmp_path: Path, extra: dict[str, str]) -> None:
+    (tmp_path / "large").write_bytes(b"x" * 2_500_000)
+    finding = check_file({"kind": "file", "path": "large", **extra}, str(tmp_path))
+
+    assert (finding.ok, finding.detail) == (True, "large: 2,500,000 bytes.")
+    assert finding.hashes == {"large": sha256(b"x" * 2_500_000).hexdigest()}
 
 
 def test_an_answer_does_not_end_the_turn_while_a_check_fails(sqlite_url: str, tmp_path: Path) -> None:
@@ -122,15 +132,17 @@ def test_outcome_and_tool_checks_pass(sqlite_url: str, tmp_path: Path) -> None:
 
 def test_a_judge_is_the_cheap_tier_and_an_opinion(sqlite_url: str, tmp_path: Path) -> None:
     judge = {"kind": "judge", "rubric": "It names its sources."}
-    verdicts = in_order(text('{"ok": false, "reason": "No source."}'), text('{"ok": true, "reason": "Two sources."}'))
-    script = tiers(in_order(plan_with(judge), complete_next, complete_next, DONE), verdicts)
+    cut_off = text('{"ok": true, "reason": "Two sources."} But', finish="length")
+    verdicts = in_order(cut_off, text('{"ok": false, "reason": "No source."}'), text('{"ok": true, "reason": "Two sources."}'))
+    script = tiers(in_order(plan_with(judge), complete_next, complete_next, complete_next, DONE), verdicts)
     with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         assert talk.say()["outcome"] == "drained"
-        passed, failed = list_receipts(talk)
+        passed, failed, unread = list_receipts(talk)
         (opinion,) = json.loads(passed.results)
         assert (opinion["opinion"], opinion["detail"]) == (True, "Two sources.")
         assert json.loads(failed.results)[0]["detail"] == "No source."
-        assert [call.tier for call in talk.model_calls()].count("cheap") == 2
+        assert json.loads(unread.results)[0]["detail"] == "the answer could not be assessed (the assessor's answer was invalid)."
+        assert [call.tier for call in talk.model_calls()].count("cheap") == 3
 
 
 def test_an_opinion_is_paid_for_even_if_the_next_judge_fails(sqlite_url: str, tmp_path: Path) -> None:

@@ -126,6 +126,14 @@ def test_what_stands_where_a_key_stands_is_hidden(words: str) -> None:
     assert "canary" not in hide_keys(words)
 
 
+def test_a_long_message_is_cut_and_no_part_of_a_key_remains(sqlite_url: str, tmp_path: Path) -> None:
+    message = f"No.{' ' * 9_980}sk-4f9a8b7c6d5e4f3a2b1c {'k' * 200_000}"
+    with open_talk(sqlite_url, tmp_path, error(400, message), model_retries="1") as talk:
+        talk.say()
+        (event,) = talk.list_event_data("turn_failed")
+        assert event["error"] == "The model openai-chat:fake-1 failed (HTTP 400): No."
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_names_and_words_are_kept(name: str) -> None:
     assert hide_keys(f"{name} does not support tools") == f"{name} does not support tools"

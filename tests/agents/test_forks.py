@@ -63,7 +63,7 @@ def fork(talk: Talk, turn_id: str, request: ForkRequest) -> dict[str, Any]:
 def start(talk: Talk, request: ForkRequest, begin: Callable[[Transaction, ForkRequest], Job]) -> dict[str, Any]:
     async def run() -> None:
         headway, checked = talk.headway, talk.headway.forks.check(request)
-        job = await headway.database.write(lambda tx: begin(tx, checked))
+        job = await headway.database.of(talk.tenant_id).write(lambda tx: begin(tx, checked))
         talk.run = talk.database.read(lambda tx: run_store.find(tx, talk.tenant_id, job.id))
         headway.engine.take(job)
         await talk.wait_until_ended(headway.engine.tasks[job.id])

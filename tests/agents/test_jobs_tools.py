@@ -50,7 +50,7 @@ def get_job(talk: Talk, job_id: str) -> Job:
 def test_a_process_that_lost_the_job_calls_no_ledger_tool(database_url: str, tmp_path: Path) -> None:
     with open_talk(database_url, tmp_path, text("Hello.")) as talk:
         lost = create_tool_job(talk, "remember", {"text": "twice"}, owner="somebody else")
-        talk.wait(call_tool(talk.headway.runtime, lost))
+        talk.wait(call_tool(talk.headway.runtime.of(talk.tenant_id), lost))
         assert talk.database.read(lambda tx: tx.all("SELECT text FROM memory_entries")) == []
         assert get_job(talk, lost.id) == lost
 

@@ -108,7 +108,8 @@ def test_changing_a_row_of_a_turn_on_any_surface_emits_the_pair_once_at_the_end(
     door(agent)
 
     kinds = agent.kinds()[before:]
-    assert kinds == ["todo_changed"] * (len(kinds) - 2) + PAIR
+    assert kinds[-2:] == PAIR
+    assert set(kinds[:-2]) <= {"todo_changed", "todos_moved"}
     assert len(kinds) > 2
     updated, current = (json.loads(data) for _, data in agent.desk.events()[-2:])
     assert updated == agent("manage_todos")["state"]

@@ -40,10 +40,10 @@ def answer_without_usage(request: Request) -> Reply:
 
 async def run_turns(talk: Talk) -> None:
     """Begin all turns, each in a conversation of its own, and wait until each has ended or waits for money."""
-    headway, tenant_id = talk.headway, talk.tenant_id
+    headway, tenant_id, database = talk.headway, talk.tenant_id, talk.headway.database.of(talk.tenant_id)
     for _ in range(TURNS):
-        conversation_id = (await headway.database.write(lambda tx: conversations.add(tx, tenant_id))).id
-        job = await headway.database.write(lambda tx, id=conversation_id: headway.begin_turn(tx, tenant_id, id, "What time is it?"))  # type: ignore[misc]
+        conversation_id = (await database.write(lambda tx: conversations.add(tx, tenant_id))).id
+        job = await database.write(lambda tx, id=conversation_id: headway.begin_turn(tx, tenant_id, id, "What time is it?"))  # type: ignore[misc]
         headway.engine.take(job)
     while headway.engine.tasks:
         await asyncio.wait(headway.engine.tasks.values())

@@ -71,9 +71,11 @@ def test_a_turn_takes_the_same_course_in_other_words(tmp_path: Path, mode: TurnM
     async def scenario(home: Path, model: LocalModel | None) -> list[tuple[str, str]]:
         async with temporary_headway(home, model) as headway:
             tenant = await headway.database.write(tenants.ensure_local)
-            conversation = await headway.database.write(lambda tx: conversations.add(tx, tenant.id))
+            conversation = await headway.database.of(tenant.id).write(lambda tx: conversations.add(tx, tenant.id))
             turn = await headway.run_turn(tenant.id, conversation.id, REQUEST, mode)
-            messages = await headway.database.read(lambda tx: turns.list_messages(tx, tenant.id, conversation.id, 100))
+            messages = await headway.database.of(tenant.id).read(
+                lambda tx: turns.list_messages(tx, tenant.id, conversation.id, 100)
+            )
             return [("outcome", turn["outcome"]), *((message.role, message.content) for message in messages)]
 
     reworded = Reworded()
@@ -90,11 +92,11 @@ def test_a_goal_takes_the_same_course_in_other_words(tmp_path: Path) -> None:
         async with temporary_headway(tmp_path, LocalModel("reworded", reworded.answer)) as headway:
             await headway.agents_ready()
             tenant = await headway.database.write(tenants.ensure_local)
-            goal = await headway.database.write(lambda tx: goals.add(tx, tenant.id, GOAL))
+            goal = await headway.database.of(tenant.id).write(lambda tx: goals.add(tx, tenant.id, GOAL))
             assert goal.run_id is not None
             headway.engine.adopt(goal.run_id)
             await asyncio.wait_for(headway.engine.ended(goal.run_id), PATIENCE_S)
-            return await headway.database.read(lambda tx: goal_views.show(tx, tenant.id, goal.id))
+            return await headway.database.of(tenant.id).read(lambda tx: goal_views.show(tx, tenant.id, goal.id))
 
     reworded = Reworded()
     goal = asyncio.run(scenario())

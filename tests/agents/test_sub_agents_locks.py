@@ -21,7 +21,7 @@ from headway.storage.direct import connect
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, across_tenants
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import text
 
@@ -37,7 +37,7 @@ def run_until_blocked(url: str, *works: Callable[[Transaction], Any]) -> Iterato
 
     def run(work: Callable[[Transaction], Any]) -> None:
         with closing(connect(url)) as connection:
-            connection.write(work)
+            connection.write(across_tenants(work))
 
     threads = [threading.Thread(target=run, args=(work,)) for work in works]
     with psycopg.connect(url, autocommit=True) as admin:
@@ -88,7 +88,10 @@ def build_step(
 
 
 def test_a_sub_agent_that_ends_while_its_turn_is_canceled_causes_no_deadlock(postgres_url: str, tmp_path: Path) -> None:
-    with open_talk(postgres_url, tmp_path, text("Hello.")) as talk, psycopg.connect(postgres_url) as other:
+    with (
+        open_talk(postgres_url, tmp_path, text("Hello.")) as talk,
+        psycopg.connect(postgres_url, options="-c headway.tenant=all") as other,
+    ):
         root, (child,) = start_turn_with(talk, 1)
         before = count_deadlocks(postgres_url)
         ends = build_step(talk, child, ModelResponse([TextPart("Done.")]), CALL)
@@ -101,7 +104,10 @@ def test_a_sub_agent_that_ends_while_its_turn_is_canceled_causes_no_deadlock(pos
 
 
 def test_two_sub_agents_that_begin_others_at_once_stay_within_the_limits(postgres_url: str, tmp_path: Path) -> None:
-    with open_talk(postgres_url, tmp_path, text("Hello.")) as talk, psycopg.connect(postgres_url) as other:
+    with (
+        open_talk(postgres_url, tmp_path, text("Hello.")) as talk,
+        psycopg.connect(postgres_url, options="-c headway.tenant=all") as other,
+    ):
         root, children = start_turn_with(talk, 2)
         spawn = ModelResponse([ToolCallPart("spawn_agent", {"task": "more"}, "call")])
         steps = [build_step(talk, child, spawn, FREE, Limits(breadth=3)) for child in children]

@@ -267,7 +267,7 @@ def test_a_turn_that_changes_hands_again_and_again_ends_as_if_it_had_not(databas
             runtime = talk.headway.runtime._replace(owner=f"process {number}.{change}")
             if not hand_over(talk, runtime.owner):
                 break  # the turn has ended
-            engine = Engine(runtime.database, runtime.owner, build_handlers(runtime))
+            engine = Engine(talk.headway.database, runtime.owner, build_handlers(runtime))
             engine.take(talk.job())
             task, takeovers = engine.tasks[talk.job().id], takeovers + 1
         await asyncio.wait([task])

@@ -155,9 +155,13 @@ def test_a_canceled_turn_releases_its_reservation(database_url: str, tmp_path: P
 def test_an_answer_to_a_dead_process_is_paid_for_once(database_url: str, tmp_path: Path, how: str, which: int) -> None:
     async def scenario() -> None:
         headway = talk.headway
-        job = await headway.database.write(lambda tx: headway.begin_turn(tx, talk.tenant_id, talk.conversation_id, "Do it."))
+        job = await headway.database.of(talk.tenant_id).write(
+            lambda tx: headway.begin_turn(tx, talk.tenant_id, talk.conversation_id, "Do it.")
+        )
         talk.run = run = talk.database.read(lambda tx: runs.get(tx, talk.tenant_id, job.id))
-        task = asyncio.create_task(drive(headway.runtime, run))  # outside the engine, so only the run itself can notice the loss
+        task = asyncio.create_task(
+            drive(headway.runtime.of(run.tenant_id), run)
+        )  # outside the engine, so only the run itself can notice the loss
         await talk.wait_for_requests(which)
         if how == "canceled":
             talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, run.turn_id or ""))

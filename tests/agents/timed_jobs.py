@@ -54,7 +54,7 @@ async def record_run(database: Database, owner: str, job: Job, during: Callable[
         tx.run("INSERT INTO ran VALUES (?, ?, ?, ?, ?)", job.id, job.family, owner, began, time.monotonic_ns())
         jobs.complete(tx, locked)
 
-    await database.write(end)
+    await database.of(job.tenant_id).write(end)
 
 
 async def sleep_briefly() -> None:

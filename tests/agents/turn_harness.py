@@ -120,7 +120,7 @@ class Talk:
     async def begin(self, content: str = "Do it.", mode: TurnMode = "plan", *attachments: Attachment) -> "asyncio.Task[None]":
         """Begin a turn and return the task that runs it now. A retry runs in a new task."""
         headway, tenant_id, conversation_id = self.headway, self.tenant_id, self.conversation_id
-        job = await headway.database.write(
+        job = await headway.database.of(tenant_id).write(
             lambda tx: headway.begin_turn(tx, tenant_id, conversation_id, content, mode, attachments)
         )
         self.run = self.database.read(lambda tx: run_store.find(tx, tenant_id, job.id))

@@ -126,7 +126,7 @@ def open_windows(browser: Browser, client: Client) -> Iterator[Callable[..., Vis
 def sign_in(context: BrowserContext, client: Client, *, operator: bool = True) -> None:
     """Sign in as the page does, with a new token of the tenant."""
     url = str(client.base_url).rstrip("/")
-    token = client.desk.write(tokens.create, "somebody at a browser", operator=operator).secret
+    token = client.desk.write(tokens.create, "somebody at a browser", scope="operator" if operator else "write").secret
     answer = context.request.post(f"{url}/login", data={"token": token}, headers={"Origin": url})
     assert answer.status == 204, answer.text()
 

@@ -135,3 +135,17 @@ def test_a_todo_that_an_agent_holds_is_changed_only_after_asking(page: Visit, cl
 
     expect(page.region("Done")).to_contain_text("water the plants")
     assert status(client, claimed) == "completed"
+
+
+def test_moved_todos_change_places_and_a_long_text_outlives_a_change_of_another_field(page: Visit, client: Client) -> None:
+    first, second = client.add("first", description=f"{'word ' * 400}the end"), client.add("second")
+    page.open("/board").live()
+    client.change(second, position=first["position"])
+    expect(page.region("Pending").locator(".tile")).to_contain_text(["second", "first"])
+
+    page.button("first").click()
+    dialog = page.page.get_by_role("dialog")
+    expect(dialog).to_contain_text("the end")
+    client.change(first, subject="renamed")
+    expect(dialog).to_contain_text("renamed")
+    expect(dialog).to_contain_text("the end")

@@ -1,5 +1,6 @@
 """Hostile text is shown as text: markup, scripts, huge words, right-to-left and emoji appear literally, and none of it runs."""
 
+import random
 from urllib.parse import quote
 
 from playwright.sync_api import expect
@@ -76,6 +77,19 @@ def test_hostile_text_shows_as_text_everywhere(page: Visit, client: Client, mode
         expect(page.log.locator(".msg.user")).to_contain_text(words.split("\n")[0])
         page.log.locator("summary").first.click()
         check_safe(page)
+
+
+def test_no_message_holds_up_the_page(page: Visit, client: Client, model: ModelServer) -> None:
+    """Lines that made patterns try every way to split their spaces, which took half a minute at each opening."""
+    chance = random.Random(1)  # a model that repeats itself is stopped
+    spaces = "".join(chance.choices(" \t", k=60_000))
+    links = "".join(f"[{letter}](" for letter in chance.choices("abcdefgh", k=15_000))
+    model.script = lambda _request: text("\n".join(["a | b", spaces, f"# {spaces}\u2028", f"- {spaces}\u2028", links, "the end"]))
+    conversation = client.conversation(title="slow")
+    wait_for_turn(client, say(client, conversation, "Go on."))
+    page.open(f"/c/{conversation}").live()
+    expect(page.log.locator(".markdown").last).to_contain_text("the end")
+    check_safe(page)
 
 
 def hostile_goal(tx: Transaction, tenant_id: int, words: str) -> int:

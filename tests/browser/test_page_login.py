@@ -49,6 +49,19 @@ def test_a_token_can_be_pasted_and_leads_to_where_one_was_going(stranger: Visit,
     expect(stranger.page).to_have_url(f"{stranger.url}/board")
 
 
+def test_a_read_only_session_says_so_and_changes_nothing(stranger: Visit, client: Client) -> None:
+    stranger.forgiven = ("401", "403")
+    secret = client.desk.write(tokens.create, scope="read").secret
+    answer = stranger.page.context.request.post(f"{stranger.url}/login", data={"token": secret}, headers={"Origin": stranger.url})
+    assert answer.status == 204
+    stranger.open("/memory").live()
+    expect(stranger.page.get_by_text("read-only", exact=True)).to_be_visible()
+    stranger.page.get_by_label("Add a note for all conversations").fill("Ada likes tea.")
+    stranger.page.keyboard.press("Enter")
+
+    expect(stranger.page.locator(".toast")).to_contain_text("This token may only read")
+
+
 def test_signing_out_ends_the_session_and_leaves_the_token(page: Visit, client: Client) -> None:
     page.forgiven = ("401",)
     page.open("/board").live()
@@ -85,7 +98,7 @@ def test_a_user_who_is_no_operator_sees_no_halt_switch(stranger: Visit, client: 
     stranger.page.get_by_label("Token").fill(client.secret)
     stranger.button("Sign in").click()
 
-    expect(stranger.page.get_by_text("needs a token with the operator grant")).to_be_visible()
+    expect(stranger.page.get_by_text("needs a token with the operator scope")).to_be_visible()
     expect(stranger.button("Halt everything")).to_have_count(0)
 
 

@@ -187,12 +187,12 @@ async def answer(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None
     if run is None and plan.request:
         await headway.run_turn(plan.tenant_id, plan.conversation_id, plan.request)
     elif run is None:  # the caller never got an answer, so it asks again
-        job = await headway.database.write(begin)
+        job = await headway.database.of(plan.tenant_id).write(begin)
         headway.engine.take(job)
         await headway.engine.ended(job.id)
     elif not run["ended_at"]:
         await headway.engine.ended(run["id"])
-    while plan.cleans_up and await headway.database.read(has_worktree_jobs):
+    while plan.cleans_up and await headway.database.of(plan.tenant_id).read(has_worktree_jobs):
         await asyncio.sleep(0.01)
 
 
@@ -207,9 +207,11 @@ async def fork(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None:
 
     original, *forks = found["runs"]
     if not forks:
-        run = await headway.database.read(lambda tx: runs.get(tx, plan.tenant_id, original["id"]))
+        run = await headway.database.of(plan.tenant_id).read(lambda tx: runs.get(tx, plan.tenant_id, original["id"]))
         request = headway.forks.check(ForkRequest(plan.fork_at or 0))
-        job = await headway.database.write(lambda tx: headway.forks.begin(tx, plan.tenant_id, run.turn_id, request))
+        job = await headway.database.of(plan.tenant_id).write(
+            lambda tx: headway.forks.begin(tx, plan.tenant_id, run.turn_id, request)
+        )
         headway.engine.take(job)
         await headway.engine.ended(job.id)
     elif not forks[0]["ended_at"]:
@@ -225,7 +227,7 @@ async def pursue(headway: Any, plan: ProcessPlan, found: dict[str, Any]) -> None
     for description in plan.goals:
         if description not in known:
             new_goal = goals.NewGoal(description, "Everything is noted.", checks=plan.goal_checks)
-            goal = await headway.database.write(partial(goals.add, tenant_id=plan.tenant_id, new_goal=new_goal))
+            goal = await headway.database.of(plan.tenant_id).write(partial(goals.add, tenant_id=plan.tenant_id, new_goal=new_goal))
             headway.nudge()
             known[description] = goal.run_id
     await asyncio.gather(*map(headway.engine.ended, set(known.values()) - over))

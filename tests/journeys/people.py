@@ -57,11 +57,13 @@ def list_open(tx: Transaction, tenant_id: int) -> list[Row]:
 async def decide_all(headway: Any, plan: ProcessPlan) -> None:
     """Decide about every open call, and answer every open question."""
     tenant_id = plan.tenant_id
-    for kind, number in await headway.database.read(partial(list_open, tenant_id=tenant_id)):
+    for kind, number in await headway.database.of(tenant_id).read(partial(list_open, tenant_id=tenant_id)):
         if kind == "question":
-            await headway.database.write(lambda tx, number=number: questions.answer(tx, tenant_id, number, ANSWER, BOB))
+            await headway.database.of(tenant_id).write(
+                lambda tx, number=number: questions.answer(tx, tenant_id, number, ANSWER, BOB)
+            )
         else:
-            await headway.database.write(partial(decide, headway=headway, tenant_id=tenant_id, number=number))
+            await headway.database.of(tenant_id).write(partial(decide, headway=headway, tenant_id=tenant_id, number=number))
     headway.nudge()
 
 

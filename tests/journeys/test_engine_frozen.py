@@ -82,7 +82,7 @@ def test_the_locks_of_a_worker_frozen_in_a_transaction_are_given_up(postgres_url
     make_home(tmp_path)
     with (
         two_workers(postgres_url, tmp_path, build_rules(["early", "late"])) as (desk, model, workers),
-        psycopg.connect(postgres_url) as other,
+        psycopg.connect(postgres_url, options="-c headway.tenant=all") as other,
     ):
         model.hold()
         enqueue(desk, ["early"])

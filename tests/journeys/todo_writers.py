@@ -18,7 +18,7 @@ import psycopg  # noqa: F401
 
 from headway.actions import todos
 from headway.ledger.todo import Change, Draft
-from headway.storage.database import Database
+from headway.storage.database import Database, TenantView
 
 AT_ONCE = 5
 
@@ -67,12 +67,12 @@ def main() -> None:
 
 
 async def write(writing: Writing) -> None:
-    database = Database(writing.database_url)
+    database = Database(writing.database_url).of(writing.tenant_id)
     acknowledged = os.open(writing.acknowledged, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     await asyncio.gather(*(add(database, writing, f"{writing.name}.{place}", acknowledged) for place in range(AT_ONCE)))
 
 
-async def add(database: Database, writing: Writing, name: str, acknowledged: int) -> None:
+async def add(database: TenantView, writing: Writing, name: str, acknowledged: int) -> None:
     for number in count(1):
         draft = Draft(f"{name}.{number}")
         todo = await database.write(partial(todos.add, tenant_id=writing.tenant_id, draft=draft))

@@ -41,6 +41,7 @@ def read(*texts: str) -> ReadWrits:
         "_{}_",
         "<li>{}</li>",
         "\u200b{}\ufeff",
+        "\u2800\U0001d173{}\ufff0",
         "x{}",
     ],
 )

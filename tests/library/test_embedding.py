@@ -93,7 +93,7 @@ def test_a_refused_question_leaves_nothing_behind(tmp_path: Path) -> None:
                 await opened.ask("  ", "user-42")
             with pytest.raises(Invalid, match="mode must be plan or queue, not 'zoom'"):
                 await opened.ask("hello", "user-42", mode="zoom")  # type: ignore[arg-type]
-            rows = await opened.database.read(lambda tx: tx.all("SELECT key FROM conversations"))
+            rows = await opened.database.unrestricted.read(lambda tx: tx.all("SELECT key FROM conversations"))
             assert rows == []
 
     run_scenario(scenario)
@@ -129,12 +129,12 @@ async def wait_for_job(opened: Headway) -> str:
     rows: list[Any] = []
     while not rows:
         await asyncio.sleep(0)
-        rows = list(await opened.database.read(lambda tx: tx.all("SELECT id FROM jobs")))
+        rows = list(await opened.database.unrestricted.read(lambda tx: tx.all("SELECT id FROM jobs")))
     return str(rows[0][0])
 
 
 async def statuses(opened: Headway) -> list[str]:
-    rows = await opened.database.read(lambda tx: tx.all("SELECT status FROM turns"))
+    rows = await opened.database.unrestricted.read(lambda tx: tx.all("SELECT status FROM turns"))
     return [str(row[0]) for row in rows]
 
 

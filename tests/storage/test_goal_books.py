@@ -61,7 +61,9 @@ class Walk:
 
     def rewire(self, tx: Transaction, step: SubGoal, others: list[SubGoal]) -> None:
         before = [other.id for other in others if other.id < step.id]
-        goal_store.replace_edges(tx, step.id, self.chance.sample(before, min(len(before), self.chance.randint(0, 3))))
+        goal_store.replace_edges(
+            tx, step.tenant_id, step.id, self.chance.sample(before, min(len(before), self.chance.randint(0, 3)))
+        )
 
     def add(self, tx: Transaction, others: list[SubGoal]) -> None:
         mode = self.chance.choice(["inline", "agent"])

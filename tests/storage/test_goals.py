@@ -208,7 +208,7 @@ def test_dependencies_are_stored_and_can_be_changed(desk: TenantHarness) -> None
     goal = desk.write(goals.add, NewGoal("branch out"))
     ids = desk.write(lambda tx, _: add_plan(tx, goal, {"a": [], "b": ["a"], "c": ["a", "b"]}))
     assert [step.depends_on for step in list_steps(desk, goal)] == [(), (ids["a"],), (ids["a"], ids["b"])]
-    desk.database.write(lambda tx: goal_store.replace_edges(tx, ids["c"], [ids["b"], ids["b"]]))
+    desk.database.write(lambda tx: goal_store.replace_edges(tx, desk.tenant.id, ids["c"], [ids["b"], ids["b"]]))
     assert list_steps(desk, goal)[2].depends_on == (ids["b"],)
 
 

@@ -79,7 +79,7 @@ def test_any_other_key_will_do(desk: TenantHarness) -> None:
 
 
 def test_on_postgres_a_request_does_not_wait_for_ever_for_another_with_its_key(postgres_url: str) -> None:
-    with DirectDatabase(postgres_url) as database, psycopg.connect(postgres_url) as other:
+    with DirectDatabase(postgres_url) as database, psycopg.connect(postgres_url, options="-c headway.tenant=all") as other:
         desk = TenantHarness(database)
         other.execute(
             "INSERT INTO idempotency_keys (tenant_id, route, key, body_hash, at) VALUES (%s, '/v1/todos', 'key', '', 0)",

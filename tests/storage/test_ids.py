@@ -13,7 +13,7 @@ from headway.ledger.scope import Scope
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase, connect
 from headway.storage.id_ranges import EVENT_RANGE_SIZE, RANGE_SIZE
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, within_tenant
 from headway.testing import TenantHarness
 from tests.tenant_rows import fill_tenant, message_work
 
@@ -100,7 +100,7 @@ def test_two_connections_that_write_a_tenants_first_rows_at_once_get_different_i
 
     def add_many() -> None:
         with closing(connect(database_url)) as connection:
-            added.extend(connection.write(add) for _ in range(20))
+            added.extend(connection.write(within_tenant(desk.tenant.id, add)) for _ in range(20))
 
     threads = [threading.Thread(target=add_many) for _ in range(2)]
     for thread in threads:

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from headway.actions import memory, spending
-from headway.ledger.errors import DatabaseTooNew, StorageError
+from headway.actions.access import tokens
+from headway.ledger.errors import DatabaseTooNew, StorageError, Unauthorized
 from headway.ledger.scope import Scope
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase, connect
 from headway.storage.migrate import apply_missing, list_migrations
 from headway.storage.stores.memory import MemoryOrigin
-from headway.storage.transaction import Row, Transaction
+from headway.storage.transaction import Row, Transaction, across_tenants
 from headway.testing import FixedClock, TenantHarness
 
 OPEN = """
@@ -78,7 +79,7 @@ def test_a_newer_database_is_refused_in_clear_words_and_left_as_it_is(
         kind(new_database_url, clock)
 
     with closing(connect(new_database_url)) as connection:
-        assert connection.read(read_all_rows) == before
+        assert connection.read(across_tenants(read_all_rows)) == before
 
 
 def test_a_newer_sqlite_file_is_left_byte_for_byte(tmp_path: Path, sqlite_url: str) -> None:
@@ -116,6 +117,7 @@ def test_goals_from_before_their_sub_goals_were_counted_are_counted(new_database
         ]
         waits = database.read(lambda tx: tx.all("SELECT waits_for, waits_in_vain FROM sub_goals ORDER BY id"))
         assert waits == [(0, 0)] * 4 + [(0, 0), (2, 1), (1, 0)]
+        assert database.read(lambda tx: tx.all("SELECT DISTINCT tenant_id FROM sub_goal_edges")) == [(1,)]
 
 
 def add_older_goal(tx: Transaction) -> None:
@@ -176,5 +178,51 @@ def add_older_memory(tx: Transaction) -> None:
               VALUES (7, 1, 0, 'index', 'note', 'It is dark.', 5)""")
 
 
+def test_events_of_sub_goals_from_before_they_had_a_subject_name_their_goal(new_database_url: str) -> None:
+    with closing(connect(new_database_url)) as connection:
+        connection.write(partial(apply_missing, migrations=[one for one in list_migrations() if one[0] < 18]))
+        connection.write(add_older_events)
+
+    with DirectDatabase(new_database_url) as database:
+        subjects = database.read(lambda tx: tx.all("SELECT subject FROM events ORDER BY seq"))
+    assert [subject for (subject,) in subjects] == ["goal:7", "goal:1234567890123", None]
+
+
+def add_older_events(tx: Transaction) -> None:
+    tx.run("INSERT INTO tenants (id, name, created_at) VALUES (1, 'old', 1)")
+    for kind, data in (
+        ("sub_goal_changed", '{"goal_id":7,"sub_goal":{"id":1,"description":"a, b"}}'),
+        ("sub_goal_changed", '{"goal_id":1234567890123,"sub_goal":{"id":2}}'),
+        ("recovered", '{"goal_id":7,"runs":1}'),
+    ):
+        tx.run("INSERT INTO events (tenant_id, kind, data, at) VALUES (1, ?, ?, 1)", kind, data)
+
+
 def test_migrations_are_numbered_without_gaps() -> None:
     assert [number for number, _ in list_migrations()] == list(range(1, len(list_migrations()) + 1))
+
+
+def test_tokens_from_before_scopes_keep_their_rights_and_sessions_from_then_end(new_database_url: str) -> None:
+    with closing(connect(new_database_url)) as connection:
+        connection.write(partial(apply_missing, migrations=list_migrations()[:17]))
+        connection.write(add_older_tokens)
+
+    with DirectDatabase(new_database_url, FixedClock(10)) as database:
+        listed = database.read(lambda tx: tokens.list_all(tx, 1))
+        assert [(token.label, token.scopes) for token in listed] == [("plain", "read,write"), ("ops", "read,write,operator")]
+        assert database.read(lambda tx: tokens.authenticate(tx, "plain")).id == 1
+        with pytest.raises(Unauthorized):
+            database.read(lambda tx: tokens.authenticate(tx, "browser session"))
+
+
+def add_older_tokens(tx: Transaction) -> None:
+    tx.run("INSERT INTO tenants (id, name, created_at) VALUES (1, 'old', 1)")
+    for number, (label, operator, expires_at) in enumerate([("plain", 0, 0), ("ops", 1, 0), ("browser session", 1, 99)], 1):
+        tx.run(
+            "INSERT INTO tokens (id, tenant_id, hash, label, operator, created_at, expires_at) VALUES (?, 1, ?, ?, ?, 1, ?)",
+            number,
+            label,
+            label,
+            operator,
+            expires_at,
+        )

@@ -10,6 +10,7 @@ import pytest
 from psycopg import errors
 
 from headway.actions import claims, dead_letters, jobs, todos, turns
+from headway.actions.access import audit
 from headway.ledger.errors import (
     CommitUncertain,
     DatabaseBusy,
@@ -22,7 +23,7 @@ from headway.ledger.errors import (
 )
 from headway.ledger.todo import Change, Draft, Todo
 from headway.storage.direct import DirectDatabase, connect
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, across_tenants
 from headway.testing import FixedClock, TenantHarness
 
 WAITING_FOR_A_LOCK = """
@@ -63,7 +64,7 @@ class Helper:
             self.connected.set()
             try:
                 start.wait(30)
-                connection.write(work)
+                connection.write(across_tenants(work))
             except Exception as error:  # noqa: BLE001  a thread would swallow it
                 self.error = error
 
@@ -257,6 +258,22 @@ def test_a_retry_that_a_new_message_overtakes_finds_the_conversation_busy(
     assert desk.read(jobs.get, dead.id).state == "dead"
 
 
+def test_two_processes_that_notice_the_same_policy_record_it_once(
+    admin: psycopg.Connection, postgres_url: str, database: DirectDatabase
+) -> None:
+    helpers: list[Helper] = []
+
+    def record(tx: Transaction) -> None:
+        audit.record_policy(tx, "a", 1)
+        helpers.append(Helper(postgres_url, lambda other: audit.record_policy(other, "a", 1)))
+        helpers[0].wait_for_lock(admin)
+
+    database.write(record)
+
+    assert helpers[0].join() is None
+    assert len(database.read(lambda tx: audit.list_page(tx, None))["entries"]) == 1
+
+
 def test_a_lock_timeout_is_reported_as_busy(postgres_url: str, database: DirectDatabase) -> None:
     desk = TenantHarness(database)
     todo = desk.add("held")
@@ -265,7 +282,7 @@ def test_a_lock_timeout_is_reported_as_busy(postgres_url: str, database: DirectD
         tx.run("SET LOCAL lock_timeout = 10")  # as an operator may set it for the whole server
         todos.get_locked(tx, tenant_id, todo.id)
 
-    with psycopg.connect(postgres_url) as other:
+    with psycopg.connect(postgres_url, options="-c headway.tenant=all") as other:
         other.execute("SELECT 1 FROM todos WHERE id = %s FOR UPDATE", (todo.id,))
         with pytest.raises(DatabaseBusy, match="nothing was changed"):
             desk.write(impatient)

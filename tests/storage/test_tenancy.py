@@ -72,6 +72,7 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "conversations.get_turn": lambda desk, ids: desk.read(conversations.get_turn, ids.turn),
     "conversations.lock_turn": lambda desk, ids: desk.write(conversations.lock_turn, ids.turn),
     "conversations.open_turn": lambda desk, ids: desk.write(conversations.open_turn, ids.conversation),
+    "tokens.rotate": lambda desk, ids: desk.write(tokens.rotate, ids.token),
     "tokens.revoke": lambda desk, ids: desk.write(tokens.revoke, ids.token),
     "views.list_todos of a conversation": lambda desk, ids: desk.read(views.list_todos, Selection(ids.conversation)),
     "views.list_todos of a turn": lambda desk, ids: desk.read(views.list_todos, Selection(turn_id=ids.turn)),
@@ -144,7 +145,7 @@ STEPS = {
     "receipts.list_checked_todos",  # returns an empty list for another tenant's conversation
     "receipts.store",
     "runs.list_page",  # returns an empty page for another tenant's turn or goal
-    "turns.describe_obstacle",
+    "turns.find_obstacle",
     "turns.find_id_by_run",
     "turns.find_running",
     "turns.list_incomplete",

@@ -1,5 +1,6 @@
 """Adding, changing and removing todos, and the events of each change."""
 
+import json
 from contextlib import suppress
 from functools import partial
 
@@ -156,15 +157,24 @@ def test_only_the_unbroken_run_behind_a_taken_position_moves(desk: TenantHarness
     assert desk.add("last").position > 10
 
 
-def test_every_moved_todo_emits_a_change(desk: TenantHarness, clock: FixedClock) -> None:
-    desk.add("first")
-    desk.add("second")
-    changes_before = len(desk.changes())
+def test_todos_that_make_room_share_one_event(desk: TenantHarness, clock: FixedClock) -> None:
+    first, second = desk.add("first"), desk.add("second")
+    before = len(desk.events())
     clock.advance(5)
     desk.add("newcomer", position=1)
 
-    changes = [(change, todo["subject"], todo["position"]) for change, todo in desk.changes()[changes_before:]]
-    assert sorted(changes) == [("created", "newcomer", 1), ("updated", "first", 2), ("updated", "second", 3)]
+    (moved, data), (created, newcomer) = desk.events()[before:]
+    assert (moved, json.loads(data)) == (
+        "todos_moved",
+        {
+            "conversation_id": 0,
+            "turn_id": None,
+            "positions": {str(first.id): 2, str(second.id): 3},
+            "updated_at": clock.now // 1000,
+        },
+    )
+    assert (created, json.loads(newcomer)["todo"]["position"]) == ("todo_changed", 1)
+    assert [todo.updated_at for todo in map(desk.get, (first, second))] == [clock.now] * 2
 
 
 def test_a_todo_moved_up_gets_its_position_and_leaves_the_others_in_order(desk: TenantHarness) -> None:

@@ -1,16 +1,22 @@
 """Tenants, and the tokens that authenticate their clients."""
 
+import json
 import re
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 import pytest
 
 from headway.actions.access import tenants, tokens
-from headway.ledger.errors import Invalid, NameTaken, NotFound, TextTooLong, Unauthorized, UnsafeText
-from headway.ledger.tenancy import LOCAL_TENANT, Token
+from headway.actions.access.tokens import NewToken
+from headway.ledger.errors import Conflict, Forbidden, Invalid, NameTaken, NotFound, TextTooLong, Unauthorized, UnsafeText
+from headway.ledger.tenancy import LOCAL_TENANT, Token, TokenScope
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import tenants as tenant_store
+from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
+from tests.surfaces.server_harness import PATIENCE_S, wait_until
 
 
 def authenticate(desk: TenantHarness, secret: str) -> Token | None:
@@ -73,7 +79,7 @@ def test_a_token_can_be_revoked_once(desk: TenantHarness) -> None:
 def test_a_token_remembers_when_it_was_last_used(desk: TenantHarness, clock: FixedClock) -> None:
     token = desk.write(tokens.create).token
     clock.advance(5)
-    desk.database.write(lambda tx: tenant_store.touch_token(tx, token.id))
+    desk.database.write(lambda tx: tenant_store.touch_token(tx, token))
 
     assert desk.read(tenant_store.list_tokens) == [token._replace(last_used_at=clock.now)]
 
@@ -130,9 +136,202 @@ def test_the_local_tenant_is_made_once(database: DirectDatabase) -> None:
     assert [tenant.name for tenant in database.read(tenant_store.list_all)] == [LOCAL_TENANT]
 
 
-def test_a_session_that_ends_by_itself_does_not_count_as_a_way_in_for_programs(desk: TenantHarness) -> None:
-    desk.write(tokens.create, "browser session", 3600)
-    assert not desk.database.read(tenant_store.has_permanent_token)
+def test_a_session_does_not_count_as_a_way_in_for_programs_and_neither_does_an_expired_token(
+    desk: TenantHarness, clock: FixedClock
+) -> None:
+    desk.write(tokens.open_link_session)
+    assert not desk.database.read(tokens.has_active)
 
-    desk.write(tokens.create)
-    assert desk.database.read(tenant_store.has_permanent_token)
+    desk.write(tokens.create, "", 3600)
+    assert desk.database.read(tokens.has_active)
+    clock.advance(3600)
+    assert not desk.database.read(tokens.has_active)
+
+
+# Scopes
+
+
+@pytest.mark.parametrize(
+    ("scope", "scopes"), [("read", ["read"]), ("write", ["read", "write"]), ("operator", ["read", "write", "operator"])]
+)
+def test_a_scope_includes_the_smaller_ones(desk: TenantHarness, scope: TokenScope, scopes: list[str]) -> None:
+    assert desk.write(tokens.create, scope=scope).token.as_json()["scopes"] == scopes
+
+
+@pytest.mark.parametrize("lifetime_s", [0, -1, 0.5, 1e12])
+def test_a_lifetime_that_makes_no_sense_is_refused(desk: TenantHarness, lifetime_s: float) -> None:
+    with pytest.raises(Invalid, match=r"1 second to 3,650 days"):
+        desk.write(tokens.create, "", lifetime_s)
+    assert desk.count("tokens") == 0
+
+
+# Sessions
+
+
+def open_session(desk: TenantHarness, secret: str) -> NewToken:
+    return desk.database.write(partial(tokens.open_session, secret_digest=tokens.hash_secret(secret)))
+
+
+@pytest.mark.parametrize("end", [tokens.revoke, partial(tokens.rotate, overlap_s=0)])
+def test_sessions_end_with_their_token_and_with_no_other(desk: TenantHarness, end: Callable[..., object]) -> None:
+    ended, other = desk.write(tokens.create), desk.write(tokens.create)
+    sessions = [open_session(desk, ended.secret), open_session(desk, ended.secret)]
+    stays = open_session(desk, other.secret)
+    desk.write(end, token_id=ended.token.id)
+
+    assert [authenticate(desk, session.secret) for session in sessions] == [None, None]
+    assert authenticate(desk, stays.secret) == stays.token
+
+
+def test_a_session_expires_with_its_token_and_has_its_scopes(desk: TenantHarness, clock: FixedClock) -> None:
+    created = desk.write(tokens.create, "a week", 7 * 86400, "read")
+    session = open_session(desk, created.secret).token
+
+    assert (session.expires_at, session.scopes, session.session_of) == (created.token.expires_at, "read", created.token.id)
+    unlimited = open_session(desk, desk.write(tokens.create).secret).token
+    assert unlimited.expires_at == clock.now + 30 * 86400 * 1000
+
+
+def test_a_session_cannot_be_renewed_or_rotated(desk: TenantHarness) -> None:
+    sessions = [open_session(desk, desk.write(tokens.create).secret), desk.write(tokens.open_link_session)]
+    rows = desk.count("tokens")
+    for session in sessions:
+        with pytest.raises(Forbidden, match="Sign in with a token"):
+            open_session(desk, session.secret)
+        with pytest.raises(Invalid, match="is a browser session"):
+            desk.write(tokens.rotate, session.token.id)
+    assert desk.count("tokens") == rows
+
+
+def test_the_use_of_a_session_is_the_use_of_its_token(desk: TenantHarness, clock: FixedClock) -> None:
+    created = desk.write(tokens.create)
+    session = open_session(desk, created.secret).token
+    assert desk.read(tokens.list_all)[0].last_used_at == clock.now
+    clock.advance(600)
+    desk.database.write(lambda tx: tokens.record_use(tx, session))
+
+    assert [token.last_used_at for token in desk.read(tokens.list_all)] == [clock.now, clock.now]
+
+
+def test_sessions_that_have_ended_are_not_listed_and_are_deleted_by_the_next_one(desk: TenantHarness, clock: FixedClock) -> None:
+    created = desk.write(tokens.create)
+    signed_out, _expired = open_session(desk, created.secret), open_session(desk, created.secret)
+    desk.database.write(partial(tokens.sign_out, secret_digest=tokens.hash_secret(signed_out.secret)))
+    assert len(desk.read(tokens.list_all)) == 2
+    clock.advance(31 * 86400)
+    assert [token.id for token in desk.read(tokens.list_all)] == [created.token.id]
+
+    open_session(desk, created.secret)
+    assert desk.count("tokens") == 2
+
+
+def test_a_token_has_a_limited_number_of_sessions(sqlite_url: str) -> None:
+    with DirectDatabase(sqlite_url) as database:
+        desk = TenantHarness(database, "acme")
+        created, other = desk.write(tokens.create), desk.write(tokens.create)
+        stays = open_session(desk, other.secret)
+        opened = database.write(
+            lambda tx: [tokens.open_session(tx, tokens.hash_secret(created.secret)) for _ in range(tokens.MAX_SESSIONS + 1)]
+        )
+
+        assert desk.count("tokens") == 3 + tokens.MAX_SESSIONS
+        assert [bool(authenticate(desk, session.secret)) for session in (opened[0], opened[1], opened[-1], stays)] == [
+            False,
+            True,
+            True,
+            True,
+        ]
+
+
+def test_a_session_that_is_opened_while_its_token_is_revoked_ends_too(postgres_url: str) -> None:
+    """The revocation waits for the session's transaction, and must then see the session."""
+    with DirectDatabase(postgres_url) as ours, DirectDatabase(postgres_url) as theirs, ThreadPoolExecutor(1) as pool:
+        desk = TenantHarness(ours, "acme")
+        created = desk.write(tokens.create)
+        ours.write(lambda tx: tokens.record_use(tx, created.token))  # so that the session's transaction does not
+        revocations: list[Future[Token]] = []
+
+        def begin(tx: Transaction) -> NewToken:
+            session = tokens.open_session(tx, tokens.hash_secret(created.secret))
+            revocations.append(pool.submit(theirs.write, lambda tx: tokens.revoke(tx, desk.tenant.id, created.token.id)))
+            waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            wait_until(lambda: tx.one("SELECT pg_stat_clear_snapshot()") is not None and tx.one(waiting) is not None, "the lock")
+            return session
+
+        session = ours.write(begin)
+        revocations[0].result(PATIENCE_S)
+        assert authenticate(desk, session.secret) is None
+
+
+# Rotation
+
+
+def test_a_rotated_token_and_its_sessions_work_until_the_overlap_is_over(desk: TenantHarness, clock: FixedClock) -> None:
+    old = desk.write(tokens.create, "ci", 90 * 86400, "operator")
+    session = open_session(desk, old.secret)
+    clock.advance(86400)
+    new, replaced = desk.write(tokens.rotate, old.token.id, 600)
+
+    assert (new.token.label, new.token.scopes, replaced.replaced_by) == ("ci", "read,write,operator", new.token.id)
+    assert new.token.expires_at == clock.now + 90 * 86400 * 1000
+    clock.advance(599)
+    assert all(authenticate(desk, secret) for secret in (old.secret, session.secret, new.secret))
+    clock.advance(1)
+    assert [bool(authenticate(desk, secret)) for secret in (old.secret, session.secret, new.secret)] == [False, False, True]
+
+
+def test_an_overlap_never_extends_a_token(desk: TenantHarness) -> None:
+    token = desk.write(tokens.create, "", 60).token
+
+    assert desk.write(tokens.rotate, token.id, 3600).replaced.expires_at == token.expires_at
+
+
+def test_a_token_is_rotated_once(desk: TenantHarness) -> None:
+    token = desk.write(tokens.create).token
+    successor = desk.write(tokens.rotate, token.id).created.token
+
+    with pytest.raises(Conflict, match=f"token {successor.id} replaces it"):
+        desk.write(tokens.rotate, token.id)
+    with pytest.raises(Invalid, match="0 seconds to 30 days"):
+        desk.write(tokens.rotate, successor.id, 31 * 86400)
+    assert desk.count("tokens") == 2
+
+
+# Everything at once, and the audit log
+
+
+def test_revoking_all_ends_every_token_and_session_of_the_tenant_alone(desk: TenantHarness) -> None:
+    rival = TenantHarness(desk.database, "rival")
+    theirs = rival.write(tokens.create)
+    ours = [desk.write(tokens.create), desk.write(tokens.create, "", 3600), desk.write(tokens.open_link_session)]
+    ours.append(open_session(desk, ours[0].secret))
+
+    assert {token.id for token in desk.write(tokens.revoke_all)} == {created.token.id for created in ours}
+    assert [authenticate(desk, created.secret) for created in ours] == [None] * 4
+    assert authenticate(desk, theirs.secret) == theirs.token
+    assert desk.write(tokens.revoke_all) == []
+
+
+def test_everything_is_in_the_audit_log_without_a_secret(desk: TenantHarness) -> None:
+    created = desk.write(tokens.create, "ci")
+    session = open_session(desk, created.secret)
+    desk.database.write(partial(tokens.sign_out, secret_digest=tokens.hash_secret(session.secret)))
+    rotation = desk.write(tokens.rotate, created.token.id)
+    desk.write(tokens.revoke, created.token.id)
+    desk.write(tokens.revoke_all)
+    columns = "who, action, target, old, new"
+    entries = desk.read(lambda tx, tenant_id: tx.all(f"SELECT {columns} FROM audit WHERE tenant_id = ? ORDER BY seq", tenant_id))
+
+    first, second, last = (f"token:{token.id}" for token in (created.token, session.token, rotation.created.token))
+    assert [(who, action, target) for who, action, target, _old, _new in entries] == [
+        ("headway", "token.create", first),
+        ("ci", "session.open", second),
+        ("browser session", "session.end", second),
+        ("headway", "token.create", last),
+        ("headway", "token.rotate", first),
+        ("headway", "token.revoke", first),
+        ("headway", "token.revoke_all", f"tenant:{desk.tenant.id}"),
+    ]
+    assert json.loads(entries[4][3]) == {"expires_at": 0, "replaced_by": None}
+    assert json.loads(entries[4][4])["replaced_by"] == rotation.created.token.id
+    assert all(secret not in repr(entries) for secret in (created.secret, session.secret, rotation.created.secret))

@@ -42,8 +42,8 @@ def test_both_are_documents_too(headway: Shell) -> None:
 
     assert list(halted) == ["halt"]
     assert before <= halted["halt"].pop("since") <= time.time()
-    assert halted["halt"] == {"halted": True, "why": "lunch"}
-    assert headway.json("unhalt") == {"halt": {"halted": False, "why": "", "since": 0}}
+    assert halted["halt"] == {"halted": True, "why": "lunch", "by": "cli"}
+    assert headway.json("unhalt") == {"halt": {"halted": False, "why": "", "since": 0, "by": ""}}
 
 
 def test_halting_twice_changes_nothing(headway: Shell, database_url: str) -> None:

@@ -152,3 +152,43 @@ def test_a_family_without_a_verb_shows_its_verbs(headway: Shell, family: str) ->
     ran = headway(family)
     assert (ran.code, ran.out) == (2, "")
     assert "Commands:" in ran.err
+
+
+# Scopes, expiry, rotation
+
+
+def test_a_token_can_be_read_only_and_expire(headway: Shell) -> None:
+    created = headway.json("token", "new", "--read-only", "--expires", "90d")
+    assert (created["scopes"], created["expires_at"] - created["created_at"]) == (["read"], 90 * 86400)
+    assert re.search(r"\tread-only\tcreated .*\texpires .*\tnever used\n", headway.ok("token", "list"))
+
+    assert "exclude each other" in get_error_line(headway("token", "new", "--read-only", "--operator"), 2)
+    for duration in ("0", "10000d", "soon"):
+        get_error_line(headway("token", "new", "--expires", duration), 2)
+    assert len(headway.json("token", "list")["tokens"]) == 1
+
+
+def test_a_rotated_token_is_listed_with_its_successor(headway: Shell) -> None:
+    old = headway.json("token", "new", "--label", "ci")
+    ran = headway("token", "rotate", f"{old['id']}", "--overlap", "10m")
+    assert re.fullmatch(r"hw_[A-Za-z0-9_-]{43}\n", ran.out)
+    assert re.fullmatch(r"token 2 replaces token 1, which works until .*\n", ran.err)
+
+    line, _successor = headway.ok("token", "list").splitlines()
+    assert re.search(r"\texpires .*\treplaced by token 2\t", line)
+    assert "token 2 replaces it" in get_error_line(headway("token", "rotate", "1"), 4)
+    again = headway.json("token", "rotate", "2", "--overlap", "0")
+    assert (again["label"], again["replaced"]["id"], again["replaced"]["revoked_at"] > 0) == ("ci", 2, True)
+    get_error_line(headway("token", "rotate", "2"), 3)
+    get_error_line(headway("token", "rotate", "3", "--overlap", "31d"), 2)
+
+
+def test_all_tokens_of_a_tenant_are_revoked_together(headway: Shell) -> None:
+    headway.ok("tenant", "add", "acme")
+    headway.ok("token", "new", "--tenant", "acme")
+    for _ in range(2):
+        headway.ok("token", "new")
+    assert headway.ok("token", "revoke-all") == "revoked tokens: 2, ended sessions: 0\n"
+
+    assert headway.json("token", "revoke-all", "--yes") == {"revoked": []}
+    assert not headway.json("token", "list", "--tenant", "acme")["tokens"][0]["revoked_at"]

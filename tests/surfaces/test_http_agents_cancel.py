@@ -52,13 +52,13 @@ def test_a_replayed_refusal_interrupts_no_agent(tmp_path: Path) -> None:
                 )
                 turn = f"/v1/turns/{response.json()['turn_id']}"
                 await begun.wait()
-                ((run_id,),) = await headway.database.read(lambda tx: tx.all("SELECT id FROM runs"))
+                ((run_id,),) = await headway.database.unrestricted.read(lambda tx: tx.all("SELECT id FROM runs"))
                 path, key = f"/v1/agents/{run_id}/cancel", {"Idempotency-Key": "k"}
                 refused = [(await client.post(path, headers=bearer(who, **key))).status_code for who in (stranger, owner)]
                 paid.set()
                 while (ended := (await client.get(turn, headers=bearer(owner))).json()["turn"])["status"] == "running":
                     await asyncio.sleep(0.01)
-            effects = await headway.database.read(lambda tx: tx.all("SELECT state FROM effects"))
+            effects = await headway.database.unrestricted.read(lambda tx: tx.all("SELECT state FROM effects"))
             return [refused, ended["outcome"], effects]
 
     assert asyncio.run(asyncio.wait_for(run_scenario(), 60)) == [[404, 409], "answered", [("succeeded",)]]

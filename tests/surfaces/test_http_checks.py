@@ -21,7 +21,7 @@ COMPLETED = {"status": "completed"}
 @pytest.fixture
 def operator(sqlite_service: Service) -> Iterator[Client]:
     with sqlite_service.tenant() as client:
-        secret = client.desk.write(tokens.create, "ops", operator=True).secret
+        secret = client.desk.write(tokens.create, "ops", scope="operator").secret
         client.headers["Authorization"] = f"Bearer {secret}"
         yield client
 
@@ -245,7 +245,7 @@ def test_another_agent_does_not_stand_for_the_judge_but_a_person_does(sqlite_cli
 
 def test_a_server_that_stops_interrupts_checks_and_changes_nothing(tmp_path: Path) -> None:
     with run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service, service.tenant() as client:
-        client.headers["Authorization"] = f"Bearer {client.desk.write(tokens.create, operator=True).secret}"
+        client.headers["Authorization"] = f"Bearer {client.desk.write(tokens.create, scope='operator').secret}"
         command = {"kind": "command", "run": "touch started; sleep 60", "folder": str(tmp_path)}
         path, answers = f"/v1/todos/{client.add('slow', checks=[command])['id']}", []
         caller = Thread(target=lambda: answers.append(client.patch(path, json=COMPLETED)))

@@ -29,7 +29,9 @@ def test_pings_repeat_the_position(tmp_path: Path) -> None:
             async for events in feed.follow(channel, reader):
                 received += parse_frames(iter([encode_events(events)]))
                 if len(received) == 3:
-                    await app.headway.database.write(partial(todos.add, tenant_id=token.token.tenant_id, draft=Draft("told")))
+                    await app.headway.database.of(token.token.tenant_id).write(
+                        partial(todos.add, tenant_id=token.token.tenant_id, draft=Draft("told"))
+                    )
                 if len(received) >= 7:
                     return received
             raise AssertionError("it ended")
@@ -44,12 +46,14 @@ def test_a_revoked_token_ends_its_streams_and_no_others(tmp_path: Path) -> None:
     async def run_scenario() -> bool:
         async with open_app(tmp_path) as (app, client, token):
             headway = app.headway
-            other = await headway.database.write(partial(tokens.create, tenant_id=token.token.tenant_id))
+            other = await headway.database.of(token.token.tenant_id).write(partial(tokens.create, tenant_id=token.token.tenant_id))
             theirs = {"Authorization": f"Bearer {other.secret}"}
             ended = asyncio.create_task(client.get("/v1/events"))
             stays = asyncio.create_task(client.get("/v1/events", headers=theirs))
             await wait_for_streams(headway, 2)
-            await headway.database.write(partial(tokens.revoke, tenant_id=token.token.tenant_id, token_id=token.token.id))
+            await headway.database.of(token.token.tenant_id).write(
+                partial(tokens.revoke, tenant_id=token.token.tenant_id, token_id=token.token.id)
+            )
             answer = await asyncio.wait_for(ended, 30)
             await wait_for_streams(headway, 1)
             alive = not stays.done()

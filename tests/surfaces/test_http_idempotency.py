@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from headway.actions import goals, jobs, runs, turns
+from headway.actions.access import tokens
 from headway.actions.goals import NewGoal
 from headway.actions.people import approvals, questions
 from headway.ledger.run import Effect
@@ -92,6 +93,7 @@ def add_goal(client: Client, *, active: bool) -> int:
 
 
 def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
+    client.headers["Authorization"] = f"Bearer {client.desk.write(tokens.create, scope='operator').secret}"
     conversation = client.conversation()
     turn = client.turn(conversation)
     todo = client.add()
@@ -129,6 +131,8 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
         "/v1/approvals/{approval_id}": {"decision": "reject"},
         "/v1/questions/{question_id}": {"answer": "once"},
         "/v1/memory": {"text": "once"},
+        "/v1/tokens": {"label": "once"},
+        "/v1/tokens/{token_id}/rotate": {},
         "/v1/ag-ui": {"threadId": "once", "runId": "1", "messages": [{"role": "user", "content": "hello"}]},
         "/v1/ui-stream": {"id": "twice", "messages": [{"role": "user", "parts": [{"type": "text", "text": "hello"}]}]},
     }
@@ -146,6 +150,7 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
                 "run_id": add_sub_agent(client),
                 "approval_id": add_approval(client),
                 "question_id": add_question(client),
+                "token_id": client.token_id,
                 "goal_id": add_goal(client, active=operation.path.endswith("pause")),
             }
             path = operation.path.format_map(names)
@@ -154,6 +159,9 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
             assert first.is_success, (path, first.text)
             if operation.path in ("/v1/ag-ui", "/v1/ui-stream"):  # a replay has no live text
                 assert first.status_code == second.status_code
+            elif operation.path.startswith("/v1/tokens"):  # secrets are not stored
+                assert first.json()["secret"].startswith("hw_")
+                assert second.json() == {**first.json(), "secret": None}
             else:
                 assert response_parts(first) == response_parts(second), path
             assert any(parameter["name"] == "Idempotency-Key" for parameter in operation.definition["parameters"])

@@ -48,6 +48,7 @@ PROMISED = {
     "GET /v1/conversations/{conversation_id}/events",
     "GET /v1/conversations/{conversation_id}/messages",
     "GET /v1/conversations/{conversation_id}/timeline",
+    "GET /v1/audit",
     "GET /v1/notices",
     "GET /v1/session",
     "POST /v1/conversations/{conversation_id}/messages",

@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from headway.actions import halts
+from headway.actions import halts, spending
 from headway.actions.access import tokens
+from headway.testing import TenantHarness
 from tests.model_server import MODEL, ModelServer, Reply, Request, calls, environment, text
 from tests.surfaces.conversation_client import get_turn, list_messages, messages_path, say, wait_for_turn
 from tests.surfaces.event_stream import open_stream
@@ -23,7 +24,7 @@ PRICED = "openai-chat:gpt-4o"
 
 def operator_headers(client: Client) -> dict[str, str]:
     """Create an operator token. Return the headers that use it."""
-    return {"Authorization": f"Bearer {client.desk.write(tokens.create, 'operator', operator=True).secret}"}
+    return {"Authorization": f"Bearer {client.desk.write(tokens.create, 'operator', scope='operator').secret}"}
 
 
 @contextmanager
@@ -39,16 +40,16 @@ def halted(client: Client) -> Iterator[None]:
 
 
 def test_thrown_and_lifted(client: Client) -> None:
-    assert client.ok("GET", "/v1/halt") == {"halt": {"halted": False, "why": "", "since": 0}}
+    assert client.ok("GET", "/v1/halt") == {"halt": {"halted": False, "why": "", "since": 0, "by": ""}}
     before = int(time.time())
     with halted(client):
         halt = client.ok("GET", "/v1/halt")["halt"]
-        assert (halt["halted"], halt["why"]) == (True, "lunch")
+        assert (halt["halted"], halt["why"], halt["by"]) == (True, "lunch", "operator")
         assert before <= halt["since"] <= time.time()
         again = client.ok("PUT", "/v1/halt", json={"why": "something else"}, headers=operator_headers(client))
         assert again == {"halt": halt}
         lifted = client.ok("DELETE", "/v1/halt", headers=operator_headers(client))
-    assert lifted == client.ok("GET", "/v1/halt") == {"halt": {"halted": False, "why": "", "since": 0}}
+    assert lifted == client.ok("GET", "/v1/halt") == {"halt": {"halted": False, "why": "", "since": 0, "by": ""}}
     assert client.ok("DELETE", "/v1/halt", headers=operator_headers(client)) == lifted
 
 
@@ -71,8 +72,36 @@ def test_a_token_without_operator_rights_changes_nothing(client: Client) -> None
         assert client.ok("GET", "/v1/halt")["halt"]["halted"] is True
 
 
+def test_the_audit_log_is_for_operators_and_shows_no_other_tenant(client: Client) -> None:
+    client.refused("GET", "/v1/audit", 403, "forbidden")
+    token = client.desk.write(tokens.create, "ci", scope="operator")
+    headers = {"Authorization": f"Bearer {token.secret}"}
+    client.ok("PUT", "/v1/costs", json={"limit_usd": 7}, headers=headers)
+    other = TenantHarness(client.desk.database, f"other {token.token.id}")
+    other.write(spending.set_limit, 1)
+
+    page = client.ok("GET", "/v1/audit?limit=3", headers=headers)
+    added, limit, created = page["entries"]
+    assert (added["action"], added["tenant"], added["new"]) == ("tenant.add", None, {"name": other.tenant.name})
+    assert (limit["who"], limit["tenant"], limit["action"]) == (
+        f"ci (token {token.token.id})",
+        client.desk.tenant.name,
+        "limit.set",
+    )
+    assert limit["new"] == {"limit_usd": 7}
+    assert (created["target"], created["seq"] < limit["seq"] < added["seq"]) == (f"token:{token.token.id}", True)
+    more = client.ok("GET", "/v1/audit", params={"cursor": page["next_cursor"]}, headers=headers)["entries"]
+    assert all(entry["seq"] < created["seq"] and entry["tenant"] in (None, client.desk.tenant.name) for entry in more)
+    chosen = client.ok("GET", "/v1/audit", params={"action": "limit", "since": limit["at"]}, headers=headers)["entries"]
+    assert limit in chosen
+    assert {entry["action"] for entry in chosen} == {"limit.set"}
+    for query in ({"limit": 501}, {"since": -1}, {"since": "x"}, {"action": "x" * 201}, {"who": "x"}):
+        client.refused("GET", "/v1/audit", 422, "invalid", params=query, headers=headers)
+    client.refused("GET", "/v1/audit", 422, "bad_cursor", params={"cursor": "x"}, headers=headers)
+
+
 def test_a_revoked_operator_token_is_refused(sqlite_client: Client) -> None:
-    created = sqlite_client.desk.write(tokens.create, "operator", operator=True)
+    created = sqlite_client.desk.write(tokens.create, "operator", scope="operator")
     sqlite_client.desk.write(tokens.revoke, created.token.id)
     headers = {"Authorization": f"Bearer {created.secret}"}
     sqlite_client.refused("PUT", "/v1/halt", 401, "unauthorized", json={}, headers=headers)

@@ -327,7 +327,7 @@ def test_a_call_with_a_key_that_changes_files_is_not_repeated_because_a_neighbou
                 asyncio.create_task(client.post("/v1/tools/AddTask", json=body, headers={"Idempotency-Key": "a key"})),
                 asyncio.create_task(client.patch("/v1/todos/404", json={"status": "completed"})),
             ]
-            while writers.queue.qsize() < len(requests):
+            while len(writers.queue) < len(requests):
                 await asyncio.sleep(0.001)
             free.set()
             await busy

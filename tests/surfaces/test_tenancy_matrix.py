@@ -64,6 +64,7 @@ PATHS: dict[str, Callable[[Ids], object]] = {
     "approval_id": lambda ids: ids.approval,
     "question_id": lambda ids: ids.question,
     "entry_id": lambda ids: ids.memory,
+    "token_id": lambda ids: ids.token,
     "conversation_id": lambda ids: ids.conversation,
     "turn_id": lambda ids: ids.turn,
     "other": lambda ids: ids.turn,
@@ -81,7 +82,7 @@ QUERIES: dict[str, Callable[[Ids], object]] = {
     "force": lambda _ids: "true",
 }
 # Filters on the caller's own rows.
-NO_ID_QUERIES = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait", "q", "kind"}
+NO_ID_QUERIES = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait", "q", "kind", "action", "since"}
 HELLO = [{"role": "user", "content": "hello"}]
 BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/todos"): lambda ids: [
@@ -119,6 +120,7 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
         {"decision": "reject", "reason": "x"},
     ],
     ("POST", "/v1/questions/{question_id}"): lambda ids: [{"answer": "blue"}],
+    ("POST", "/v1/tokens/{token_id}/rotate"): lambda ids: [{"overlap_s": 0}, {}],
     ("POST", "/v1/memory"): lambda ids: [{"text": "x", "conversation_id": ids.conversation}],
     ("PATCH", "/v1/memory/{entry_id}"): lambda ids: [{"text": "x"}, {"kind": "x", "revision": 7}, {}],
     ("PUT", "/v1/schedules/{name}"): lambda ids: [
@@ -139,6 +141,7 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/ui-stream"): lambda ids: [],
     ("POST", "/v1/conversations"): lambda ids: [],
     ("POST", "/v1/goals"): lambda ids: [],
+    ("POST", "/v1/tokens"): lambda ids: [],
     ("PUT", "/v1/halt"): lambda ids: [],
     ("PUT", "/v1/costs"): lambda ids: [],
 }
@@ -195,7 +198,7 @@ async def open_visitor(url: str, folder: Path) -> AsyncIterator[Visitor]:
     mcp_task = asyncio.create_task(app.mcp.keep())
     with DirectDatabase(url) as database:
         desk = TenantHarness(database, "visitor")
-        bearer = {"Authorization": f"Bearer {desk.write(tokens.create).secret}"}
+        bearer = {"Authorization": f"Bearer {desk.write(tokens.create, scope='operator').secret}"}
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1", headers=bearer) as client:
             yield Visitor(app, desk, client)
     mcp_task.cancel()
@@ -351,6 +354,7 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "goal show": lambda ids: [[f"{ids.goal}"]],
     "goal watch": lambda ids: [[f"{ids.goal}"]],
     "goal why": lambda ids: [[f"{ids.goal}"], [f"{ids.goal}", "--sub-goal", f"{ids.sub_goal}"]],
+    "token rotate": lambda ids: [[f"{ids.token}"], [f"{ids.token}", "--overlap", "0"]],
     "token revoke": lambda ids: [[f"{ids.token}"]],
     "approvals approve": lambda ids: [
         [f"{ids.approval}"],
@@ -394,8 +398,22 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "agents send": lambda ids: [[ids.job, "hello"]],
 }
 NO_ID_COMMANDS = {
-    *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
-    *("token list", "token new", "jobs list", "schedule list", "costs", "halt", "unhalt", "doctor", "serve", "worker", "demo"),
+    *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm", "tenant show"),
+    *(
+        "token list",
+        "token new",
+        "token revoke-all",
+        "jobs list",
+        "schedule list",
+        "costs",
+        "halt",
+        "unhalt",
+        "audit",
+        "doctor",
+        "serve",
+        "worker",
+        "demo",
+    ),
     "eval run",
     *("approvals list", "questions list", "tools list", "tools call", "completion", "trust"),
 }

@@ -197,12 +197,17 @@ class LedgerModel:
             self.items[item.id] = replace(self.items[item.id], position=position)
             return replace(item, position=position)
         last = position
+        moved: dict[str, int] = {}
         others = [pending for pending in self.list_by_position("pending") if pending.list == item.list and pending.id != item.id]
         for other in others:
             if other.position >= position and other.position <= last:
                 last += 1
                 self.items[other.id] = replace(other, position=last, updated_at=now)
-                self.log_change(self.items[other.id], "updated", watched=False)
+                moved[str(other.id)] = last
+        if moved:
+            conversation, turn = item.list
+            place = {"conversation_id": conversation, "turn_id": turn}
+            self.events.append(("todos_moved", {**place, "positions": moved, "updated_at": now // 1000}))
         self.next_places[item.list] = max(self.next_places[item.list], last + 1)
         self.items[item.id] = replace(self.items[item.id], position=position)
         return replace(item, position=position)

@@ -83,7 +83,7 @@ class Writers:
             return Answer(201, str(todos.add(tx, tenant_id, Draft(subject)).id))
 
         try:
-            await self.database.write(
+            await self.database.of(tenant_id).write(
                 lambda tx: idempotency.run_once(tx, tenant_id, IdempotentRequest("library", subject, ""), add)
             )
         except (DatabaseUnreachable, CommitUncertain) as error:

@@ -44,7 +44,7 @@ def claim(
     todo_store.update(tx, tenant_id, old, new)
     lease = Lease(todo_id, agent_id, uuid4().hex, expires_at)
     lease_store.put(tx, tenant_id, lease)
-    tx.emit(build_todo_event(tenant_id, new, "updated"))
+    tx.emit(build_todo_event(tenant_id, new, "updated", old))
     return Claim(new, lease)
 
 

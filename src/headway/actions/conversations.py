@@ -2,6 +2,7 @@
 
 from uuid import uuid4
 
+from headway.actions.access import quotas
 from headway.ledger import text
 from headway.ledger.errors import Invalid, NameTaken, NotFound
 from headway.ledger.tenancy import Conversation, Turn
@@ -10,6 +11,7 @@ from headway.storage.transaction import Transaction
 
 
 def add(tx: Transaction, tenant_id: int, title: str = "", key: str | None = None) -> Conversation:
+    quotas.check_storage(tx, tenant_id)
     uuid = uuid4().hex
     key = uuid if key is None else text.check_name(key, "key")
     conversation = conversation_store.insert(tx, tenant_id, uuid, key, text.check_text(title, "title", text.SUBJECT_LIMIT))

@@ -16,6 +16,7 @@ def retry(tx: Transaction, tenant_id: int, job_id: str, limits: Limits = goals.D
     if job.retry_at:
         return jobs.requeue(tx, job)
     jobs.check_dead(job)
+    jobs.record_decision(tx, job, "job.retry", {"state": "queued"})
     run = run_store.find(tx, tenant_id, job.id)
     if run is not None and run.is_main:
         return retry_goal(tx, run, limits)

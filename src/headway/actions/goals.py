@@ -4,6 +4,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from headway.actions import halts, jobs, journal, notices, runs, spending, sub_goals, turns
+from headway.actions.access import quotas
 from headway.actions.notices import NoticeSubject
 from headway.actions.people import waiting
 from headway.ledger import text
@@ -76,6 +77,7 @@ def validate(new_goal: NewGoal) -> NewGoal:
 
 def insert(tx: Transaction, tenant_id: int, new_goal: NewGoal, source: GoalSource, status: GoalStatus, evidence: str) -> Goal:
     new_goal = validate(new_goal)
+    quotas.check_storage(tx, tenant_id)
     if new_goal.deadline_at and new_goal.deadline_at <= tx.now:
         raise Invalid("deadline must be in the future.")
     if goal_store.count_open(tx, tenant_id) >= OPEN_GOALS_LIMIT:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from headway.actions.access import audit
 from headway.ledger import text
 from headway.ledger.errors import Halted
 from headway.ledger.events import Event, encode_json
@@ -18,6 +19,7 @@ def halt(tx: Transaction, why: str = "") -> Halt:
     assert active is not None
     if is_new:
         emit_to_all_tenants(tx, "halted", active)
+        audit.record(tx, audit.INSTALLATION, "halt.set", "installation", as_json(None), as_json(active))
     return active
 
 
@@ -27,6 +29,7 @@ def unhalt(tx: Transaction) -> Halt | None:
     if active:
         halt_store.lift(tx)
         emit_to_all_tenants(tx, "unhalted", active)
+        audit.record(tx, audit.INSTALLATION, "halt.lift", "installation", as_json(active), as_json(None))
     return active
 
 
@@ -36,7 +39,8 @@ def find_active(tx: Transaction) -> Halt | None:
 
 
 def as_json(halt: Halt | None) -> dict[str, Any]:
-    return {"halted": halt is not None, "why": halt.why if halt else "", "since": halt.since // 1000 if halt else 0}
+    why, since, by = halt or ("", 0, "")
+    return {"halted": halt is not None, "why": why, "since": since // 1000, "by": by}
 
 
 def check(tx: Transaction) -> None:
@@ -46,6 +50,7 @@ def check(tx: Transaction) -> None:
 
 
 def emit_to_all_tenants(tx: Transaction, kind: str, halt: Halt) -> None:
-    """Emit the event to every tenant."""
+    """Emit the event to every tenant. The caller may have entered one of them."""
+    tx.enter_all_tenants()
     for tenant in tenant_store.list_all(tx):
-        tx.emit(Event(tenant.id, kind, encode_json({"why": halt.why, "since": halt.since // 1000}), subject="halt"))
+        tx.emit(Event(tenant.id, kind, encode_json({"why": halt.why, "since": halt.since // 1000, "by": halt.by}), subject="halt"))

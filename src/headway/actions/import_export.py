@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from headway.actions import conversations
+from headway.actions.access import quotas
 from headway.actions.todos import make_uuid
 from headway.actions.turn_state import emit_queue_at_commit
 from headway.ledger import checklist, text
@@ -234,6 +235,7 @@ def import_entries(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) 
     if len(entries) > IMPORT_LIMIT:
         raise BadDocument(f"The document has {len(entries):,} todos; at most {IMPORT_LIMIT:,} can be imported at once.")
     check_edges(entries)
+    quotas.check_storage(tx, tenant_id)
     existing_ids = todo_store.find_uuids(tx, tenant_id, [entry.uuid for entry in entries])
     fresh = [entry for entry in entries if entry.uuid not in existing_ids]
     lists = {(entry.draft.conversation_id, entry.draft.turn_id) for entry in fresh}

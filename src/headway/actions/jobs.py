@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
+from headway.actions.access import audit
 from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode_json
@@ -199,8 +200,15 @@ def check_dead(job: Job) -> Job:
 
 def drop(tx: Transaction, tenant_id: int, job_id: str) -> None:
     """Delete a dead job, so that it cannot be retried."""
-    check_dead(get_locked(tx, tenant_id, job_id))
+    job = check_dead(get_locked(tx, tenant_id, job_id))
     job_store.delete(tx, tenant_id, job_id)
+    record_decision(tx, job, "job.drop", None)
+
+
+def record_decision(tx: Transaction, job: Job, action: str, new: dict[str, Any] | None) -> None:
+    """Record what was decided about a dead job."""
+    old = {"state": job.state, "kind": job.kind, "attempts": job.attempts, "errors": json.loads(job.errors)[-1:]}
+    audit.record(tx, job.tenant_id, action, f"job:{job.id}", old, new)
 
 
 def revive(tx: Transaction, job: Job) -> Job:

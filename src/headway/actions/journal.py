@@ -3,12 +3,14 @@
 from typing import Any
 
 from headway.ledger.check import decode_checks
-from headway.ledger.events import Event, encode_json, join_json
+from headway.ledger.events import Event, encode_json, join_json, list_unchanged_texts, omit_texts
 from headway.ledger.goal import Goal, JournalEntry
 from headway.ledger.run import to_dollars
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores.goals import NewJournalEntry
 from headway.storage.transaction import Transaction
+
+FIXED_TEXTS = ("success_criteria", "checks", "evidence")
 
 
 def append(tx: Transaction, tenant_id: int, goal_id: int, kind: str, data: dict[str, Any]) -> None:
@@ -27,9 +29,14 @@ def emit_goal_at_commit(tx: Transaction, tenant_id: int, goal_id: int) -> None:
 
 
 def emit_goal(tx: Transaction, tenant_id: int, goal_id: int) -> None:
+    """Emit the goal. Of the texts that never change, the long ones are left out, unless it was created just now."""
     goal_and_cost = goal_store.find_with_cost(tx, tenant_id, goal_id)
     assert goal_and_cost is not None
-    tx.emit(Event(tenant_id, "goal_changed", encode_json({"goal": build_summary(*goal_and_cost)})))
+    goal, cost = goal_and_cost
+    document: dict[str, Any] = {"goal": build_summary(goal, cost)}
+    if goal.created_at != tx.now:
+        omit_texts(document, "goal", list_unchanged_texts(goal, goal, FIXED_TEXTS))
+    tx.emit(Event(tenant_id, "goal_changed", encode_json(document)))
 
 
 def build_summary(goal: Goal, cost: int) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Agents remember and recall. People list, search, add, edit and delete.
 from typing import Any, Final, Literal, NamedTuple
 
 from headway.actions import conversations, runs
+from headway.actions.access import quotas
 from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Conflict, Invalid, NotFound
@@ -142,14 +143,16 @@ def change(tx: Transaction, tenant_id: int, entry_id: int, changes: MemoryChange
     if new == old:
         return old
     new = new._replace(revision=old.revision + 1, updated_at=tx.now, origin=old.origin._replace(person=person))
-    memory_store.save(tx, tenant_id, new)
+    if new.text != old.text:
+        quotas.check_storage(tx, tenant_id)
+    memory_store.save(tx, tenant_id, old, new)
     emit_changed(tx, tenant_id, new, "updated")
     return new
 
 
 def remove(tx: Transaction, tenant_id: int, entry_id: int) -> MemoryEntry:
     entry = check_found(memory_store.find_locked(tx, tenant_id, entry_id), entry_id)
-    memory_store.delete(tx, tenant_id, entry_id)
+    memory_store.delete(tx, tenant_id, entry)
     emit_changed(tx, tenant_id, entry, "deleted")
     return entry
 
@@ -159,6 +162,7 @@ def remove(tx: Transaction, tenant_id: int, entry_id: int) -> MemoryEntry:
 
 def insert(tx: Transaction, tenant_id: int, conversation_id: int, content: str, kind: str, origin: MemoryOrigin) -> MemoryEntry:
     draft = MemoryEntry(0, conversation_id, text.check_name(kind, "kind"), check_content(content), 0, tx.now, tx.now, origin)
+    quotas.check_storage(tx, tenant_id)
     entry = memory_store.insert(tx, tenant_id, draft)
     emit_changed(tx, tenant_id, entry, "created")
     return entry

@@ -29,7 +29,7 @@ def apply_plan(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: s
     for step in new_steps:
         ids[step.key] = goal_store.insert_sub_goal(tx, build_sub_goal(goal, step))
     for step in steps:
-        goal_store.replace_edges(tx, ids[step.key], [ids[dependency] for dependency in step.depends_on])
+        goal_store.replace_edges(tx, goal.tenant_id, ids[step.key], [ids[dependency] for dependency in step.depends_on])
     for sub_goal in goal_store.list_sub_goals(tx, goal.tenant_id, goal.id):
         if format_key(sub_goal) in named_keys or sub_goal.plan_no == goal.plan_no:
             sub_goals.change(tx, sub_goal)

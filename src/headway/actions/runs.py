@@ -8,7 +8,7 @@ from headway.actions import jobs, spending, sub_goals
 from headway.actions.people import waiting
 from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
-from headway.ledger.events import Event, encode_json
+from headway.ledger.events import Event, encode_json, list_unchanged_texts, omit_texts
 from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job
 from headway.ledger.run import Run, RunEnd, to_dollars
 from headway.storage.stores import jobs as job_store
@@ -189,7 +189,11 @@ def list_page(tx: Transaction, tenant_id: int, turn_id: str | None, limit: int, 
 
 
 def emit_changed(tx: Transaction, run: Run, retry_at: int = 0) -> None:
-    tx.emit(Event(run.tenant_id, "agent_changed", encode_json({"run": as_json(run, retry_at)}), run.conversation_id, run.turn_id))
+    """Emit the run. A long task, which never changes, is left out, unless the run was created just now."""
+    document: dict[str, Any] = {"run": as_json(run, retry_at)}
+    if run.created_at != tx.now:
+        omit_texts(document, "run", list_unchanged_texts(run, run, ("task",)))
+    tx.emit(Event(run.tenant_id, "agent_changed", encode_json(document), run.conversation_id, run.turn_id))
 
 
 def emit_delay(tx: Transaction, run: Run, job: Job, reason: str) -> None:

@@ -10,11 +10,12 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 
 from headway.actions import conversations, goals, halts, jobs, turns
+from headway.actions.access import quotas
 from headway.actions.goals import NewGoal
 from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound
-from headway.ledger.events import Event, encode_json
+from headway.ledger.events import LONG_TEXT, Event, encode_json, omit_texts
 from headway.ledger.run import Limits
 from headway.ledger.schedule import Schedule
 from headway.storage.stores import jobs as job_store
@@ -79,7 +80,7 @@ def put(tx: Transaction, tenant_id: int, name: str, timing: Timing, work: dict[s
     is_same_timing = existing and (existing.cron, existing.timezone, existing.every_ms) == timing
     next_at = existing.next_at if existing and is_same_timing else compute_next(timing, tx.now, tx.now)
     schedule = schedule_store.put(tx, tenant_id, name, timing, encode_json(work), next_at)
-    emit_changed(tx, schedule)
+    emit_changed(tx, schedule, has_new_work=True)
     return schedule
 
 
@@ -195,6 +196,7 @@ def start_parsed_work(tx: Transaction, schedule: Schedule, work: dict[str, Any],
         request = turns.TurnRequest(work["message"]["content"], limit=limits.iterations, attempts=limits.attempts)
         return turns.start(tx, schedule.tenant_id, work["message"]["conversation_id"], request).id
     if "tool" in work:
+        quotas.check_storage(tx, schedule.tenant_id)
         return jobs.create(tx, schedule.tenant_id, jobs.TOOL, work["tool"]).id
     raise Invalid("This version of Headway does not support that kind of work.")  # it was stored by a newer Headway
 
@@ -206,10 +208,13 @@ def save(tx: Transaction, schedule: Schedule) -> Schedule:
     return schedule
 
 
-def emit_changed(tx: Transaction, schedule: Schedule, change: str = "updated") -> None:
-    data = encode_json({"change": change, "schedule": schedule.as_json()})
+def emit_changed(tx: Transaction, schedule: Schedule, change: str = "updated", *, has_new_work: bool = False) -> None:
+    """Emit the schedule. The work that it starts is left out if it is long and did not change."""
+    document: dict[str, Any] = {"change": change, "schedule": schedule.as_json()}
+    if not has_new_work and len(schedule.work) > LONG_TEXT:
+        omit_texts(document, "schedule", json.loads(schedule.work))
     subject = f"job:{schedule.last_job}" if schedule.last_job else None  # the last work that it started
-    tx.emit(Event(schedule.tenant_id, "schedule_changed", data, subject=subject))
+    tx.emit(Event(schedule.tenant_id, "schedule_changed", encode_json(document), subject=subject))
 
 
 # Timing

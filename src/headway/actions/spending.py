@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from headway.actions.access import audit
 from headway.ledger.events import Event, encode_json
 from headway.ledger.job import NEVER
 from headway.ledger.run import Run, to_dollars
@@ -84,7 +85,11 @@ def release(tx: Transaction, run: Run) -> Run:
 def set_limit(tx: Transaction, tenant_id: int, nanos: int) -> None:
     """Set the tenant's own limit. Runs that wait for budget check again at once."""
     pool = spending_store.lock_pool(tx, tenant_id)
-    spending_store.save_pool(tx, tenant_id, pool._replace(ceiling=nanos))
+    if pool.ceiling != nanos:
+        spending_store.save_pool(tx, tenant_id, pool._replace(ceiling=nanos))
+        old, new = None if pool.ceiling is None else to_dollars(pool.ceiling), to_dollars(nanos)
+        audit.record(tx, tenant_id, "limit.set", "costs", {"limit_usd": old}, {"limit_usd": new})
+        tx.emit(Event(tenant_id, "cost_limit_changed", encode_json({"old_usd": old, "limit_usd": new})))
     job_store.wake_waiting_runs(tx, tenant_id)
 
 

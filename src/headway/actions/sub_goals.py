@@ -3,7 +3,7 @@
 from typing import Any
 
 from headway.actions import journal
-from headway.ledger.events import Event, encode_json, join_json
+from headway.ledger.events import Event, encode_json, join_json, list_unchanged_texts, to_json
 from headway.ledger.goal import Divergence, Goal, SubGoal, SubGoalStatus
 from headway.ledger.run import Run, to_dollars
 from headway.storage.stores import goals as goal_store
@@ -13,6 +13,7 @@ from headway.storage.transaction import Transaction
 
 SUMMARY_LIMIT = 20_000  # characters of an outcome; longer results belong in files
 TITLE_LIMIT = 200
+TEXTS = ("description", "expected_outcome", "outcome", "checks")
 
 
 def change(tx: Transaction, sub_goal: SubGoal, entry: NewJournalEntry | None = None, /, **changes: Any) -> SubGoal:
@@ -20,10 +21,19 @@ def change(tx: Transaction, sub_goal: SubGoal, entry: NewJournalEntry | None = N
     after, stored_entry = goal_store.change_sub_goal(tx, sub_goal, entry, **changes)
     if stored_entry:
         journal.emit_entry(tx, sub_goal.tenant_id, sub_goal.goal_id, stored_entry)
-    document = encode_json(after.as_json_without_outcome(), outcome=after.outcome or "null")
-    tx.emit(Event(sub_goal.tenant_id, "sub_goal_changed", join_json(goal_id=sub_goal.goal_id, sub_goal=document)))
+    emit_changed(tx, sub_goal, after)
     journal.emit_goal_at_commit(tx, sub_goal.tenant_id, sub_goal.goal_id)
     return after
+
+
+def emit_changed(tx: Transaction, old: SubGoal, new: SubGoal) -> None:
+    """Emit the sub-goal. Long texts that did not change are left out, unless it was created just now."""
+    omitted = [] if new.created_at == tx.now else list_unchanged_texts(old, new, TEXTS)
+    fields = {name: value for name, value in new.as_json_without_outcome().items() if name not in omitted}
+    outcome = {} if "outcome" in omitted else {"outcome": new.outcome or "null"}
+    names = {"omitted": to_json(omitted)} if omitted else {}
+    data = join_json(goal_id=new.goal_id, sub_goal=encode_json(fields, **outcome), **names)
+    tx.emit(Event(new.tenant_id, "sub_goal_changed", data, subject=f"goal:{new.goal_id}"))
 
 
 def append_to_journal(tx: Transaction, sub_goal: SubGoal, kind: str, **data: Any) -> None:

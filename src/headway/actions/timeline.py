@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from headway.actions import conversations, turns
 from headway.actions.live_text import LiveText
 from headway.actions.turn_state import load_queue_state
+from headway.ledger.events import LoggedEvent, restore_texts
 from headway.ledger.run import Limits
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import conversations as conversation_store
@@ -57,11 +58,19 @@ def show(tx: Transaction, tenant_id: int, conversation_id: int, view: TimelineVi
     )
     return {
         "seq": event_store.get_last_seq(tx, tenant_id),
-        "entries": [
-            {"seq": event.seq, "kind": event.kind, "data": json.loads(event.data), "at": event.at // 1000} for event in events
-        ],
+        "entries": [build_entry(tx, tenant_id, event) for event in events],
         "running": turns.show(tx, tenant_id, running.turn_id, view.limits) if running and running.turn_id else None,
         "saying": partial_answer._asdict() if partial_answer else None,
         "turn_id": turn_id,
         "todos": load_queue_state(tx, tenant_id, turn_id).as_json() if turn_id else None,
     }
+
+
+def build_entry(tx: Transaction, tenant_id: int, event: LoggedEvent) -> dict[str, Any]:
+    """Return an event as the timeline shows it. A sub-agent's task that the event left out is added, because the event that has it
+    may be on an earlier page."""
+    data: dict[str, Any] = json.loads(event.data)
+    if event.kind == "agent_changed" and "omitted" in data:
+        run = run_store.find(tx, tenant_id, data["run"]["id"])
+        data = {"run": restore_texts(data, "run", run._asdict() if run else None)}
+    return {"seq": event.seq, "kind": event.kind, "data": data, "at": event.at // 1000}

@@ -4,13 +4,14 @@ import os
 from typing import Literal, NamedTuple
 
 from headway.actions import conversations
+from headway.actions.access import audit, quotas
 from headway.actions.proof import receipts, rules
 from headway.actions.turn_state import check_room, count_open_items, emit_queue_at_commit
 from headway.ledger.errors import Conflict, Invalid, Leased, LeaseLost, NotFound, TurnRowsStay
-from headway.ledger.events import build_todo_event
+from headway.ledger.events import build_moves_event, build_todo_event
 from headway.ledger.graphs import graph
 from headway.ledger.scope import TENANT_WIDE
-from headway.ledger.todo import UNSET, Change, Draft, Todo, check_not_already_ended, check_position, refuse_start_of_ended
+from headway.ledger.todo import UNSET, Change, Draft, Lease, Todo, check_not_already_ended, check_position, refuse_start_of_ended
 from headway.storage.stores import leases as lease_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
@@ -32,6 +33,7 @@ NO_OVERRIDE = Override()
 
 def add(tx: Transaction, tenant_id: int, draft: Draft) -> Todo:
     rules.refuse_completed(draft)
+    quotas.check_storage(tx, tenant_id)
     draft = resolve_list(tx, tenant_id, draft.checked())
     check_dependencies(tx, tenant_id, draft.depends_on)
     todo = todo_store.insert(tx, tenant_id, draft, make_uuid())
@@ -79,7 +81,7 @@ def change(
     if changes.depends_on is not UNSET:
         todo_store.lock_graph(tx, tenant_id)  # before the todo, or two changes of dependencies would deadlock
     old = get_locked(tx, tenant_id, todo_id)
-    check_lease(tx, tenant_id, old, lease_token, force=force)
+    overruled_lease = check_lease(tx, tenant_id, old, lease_token, force=force)
     new = rules.apply_proof(tx, old, changes.apply_to(old, tx.now), override.reason)
     if changes.depends_on is not UNSET:
         new = set_dependencies(tx, tenant_id, new, changes.depends_on)
@@ -89,13 +91,19 @@ def change(
         new = restore_position(tx, tenant_id, new)
     if new == old:
         return old
+    if (new.subject, new.description, new.completion_criteria) != (old.subject, old.description, old.completion_criteria):
+        quotas.check_storage(tx, tenant_id)
     new = new._replace(updated_at=tx.now)
     if new.proof == "overridden" != old.proof:
         receipts.override(tx, tenant_id, new, *override)
+        proof = {"status": new.status, "proof": new.proof, "reason": override.reason}
+        audit.record(tx, tenant_id, "check.override", f"todo:{todo_id}", {"status": old.status, "proof": old.proof}, proof)
+    if overruled_lease:
+        record_forced(tx, tenant_id, overruled_lease, old, new)
     todo_store.update(tx, tenant_id, old, new)
     if new.status != "in_progress":
         lease_store.delete(tx, tenant_id, todo_id)
-    tx.emit(build_todo_event(tenant_id, new, "updated"))
+    tx.emit(build_todo_event(tenant_id, new, "updated", old))
     emit_queue_at_commit(tx, tenant_id, new.turn_id)
     return new
 
@@ -127,13 +135,15 @@ def remove(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | Non
     todo = get_locked(tx, tenant_id, todo_id)
     if todo.turn_id is not None:
         raise TurnRowsStay
-    check_lease(tx, tenant_id, todo, lease_token, force=force)
+    overruled_lease = check_lease(tx, tenant_id, todo, lease_token, force=force)
     rules.refuse_drop(tx, todo)
+    if overruled_lease:
+        record_forced(tx, tenant_id, overruled_lease, todo, None)
     dependant_ids = todo_store.list_dependants(tx, tenant_id, todo_id)
     todo_store.delete(tx, tenant_id, todo)
-    tx.emit(build_todo_event(tenant_id, todo, "deleted"))
+    tx.emit(build_todo_event(tenant_id, todo, "deleted", todo))
     for dependant in filter(None, (todo_store.find(tx, tenant_id, dependant_id) for dependant_id in dependant_ids)):
-        tx.emit(build_todo_event(tenant_id, dependant, "updated"))  # it has one dependency less
+        tx.emit(build_todo_event(tenant_id, dependant, "updated", dependant))  # it has one dependency less
         emit_queue_at_commit(tx, tenant_id, dependant.turn_id)
     return todo
 
@@ -153,14 +163,14 @@ def get_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
 
 
 def move_to_position(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> Todo:
-    """Move the todo to a position in its list. Rows in the way move down, with an event for each. An ended todo only takes the
-    number, without moving others."""
+    """Move the todo to a position in its list. Rows in the way move down, with one event for all of them. An ended todo only
+    takes the number, without moving others."""
     check_position(position)
-    for moved_id in [] if todo.ended else todo_store.make_room(tx, tenant_id, todo, position):
-        tx.emit(build_todo_event(tenant_id, get(tx, tenant_id, moved_id), "updated"))
-    moved_todo = todo._replace(position=position)
-    todo_store.update(tx, tenant_id, moved_todo, moved_todo)
-    return moved_todo
+    moved = {} if todo.ended else todo_store.make_room(tx, tenant_id, todo, position)
+    if moved:
+        tx.emit(build_moves_event(tenant_id, todo, moved, tx.now))
+    todo_store.save_positions(tx, tenant_id, {todo.id: position})
+    return todo._replace(position=position)
 
 
 def restore_position(tx: Transaction, tenant_id: int, todo: Todo) -> Todo:
@@ -204,13 +214,30 @@ def check_dependencies(tx: Transaction, tenant_id: int, depends_on: tuple[int, .
         raise NotFound(f"No todo {min(missing)}.")
 
 
-def check_lease(tx: Transaction, tenant_id: int, todo: Todo, token: str | None, *, force: bool) -> None:
-    """Reject writes of an owner whose lease was lost, and writes without a token while another agent holds the lease."""
-    if force:
-        return
+def check_lease(tx: Transaction, tenant_id: int, todo: Todo, token: str | None, *, force: bool) -> Lease | None:
+    """Reject writes of an owner whose lease was lost, and writes without a token while another agent holds the lease. With `force`,
+    return the lease that would have been in the way, if there is one."""
     lease = lease_store.find(tx, tenant_id, todo.id)
+    if force:
+        return lease if lease is not None and lease.expires_at > tx.now and lease.token != token else None
     if token is not None:
         if lease is None or lease.token != token:
             raise LeaseLost
     elif lease is not None and lease.expires_at > tx.now:
         raise Leased(f"Agent {lease.agent_id!r} holds a lease on todo {todo.id}; pass its lease token, or force the change.")
+    return None
+
+
+def record_forced(tx: Transaction, tenant_id: int, lease: Lease, old: Todo, new: Todo | None) -> None:
+    """Record a change of a todo that another agent had leased: the fields that differ, or the deletion."""
+    before, after = old.as_json(), new.as_json() if new else None
+    changed = [name for name in before if name != "updated_at" and (after is None or before[name] != after[name])]
+    held = {"agent_id": lease.agent_id, "lease_expires_at": lease.expires_at // 1000}
+    audit.record(
+        tx,
+        tenant_id,
+        "todo.force",
+        f"todo:{old.id}",
+        {**{name: before[name] for name in changed}, "lease": held},
+        after and {name: after[name] for name in changed},
+    )

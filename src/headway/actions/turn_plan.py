@@ -7,7 +7,7 @@ from uuid import UUID
 from headway.actions import todos
 from headway.actions.turn_state import check_room, count_open_items, emit_queue_at_commit, lock_plan
 from headway.ledger.errors import AlreadyEnded, Invalid, NotFound
-from headway.ledger.events import build_todo_event
+from headway.ledger.events import build_moves_event, build_todo_event
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Draft, Status, Todo
 from headway.storage.stores import forks as fork_store
@@ -71,18 +71,16 @@ def insert_item(tx: Transaction, scope: Scope, conversation_id: int, turn_id: st
 
 
 def renumber(tx: Transaction, tenant_id: int, plan: list[Todo], new_ids: Container[int] = ()) -> list[Todo]:
-    """Store the positions of a locked plan's rows, and emit events for those that are new or moved."""
-    numbered: list[Todo] = []
-    for position, todo in enumerate(plan):
-        renumbered = todo
-        if todo.position != position:
-            renumbered = todo._replace(position=position, updated_at=tx.now)
-            todo_store.update(tx, tenant_id, todo, renumbered)
+    """Store the positions of a locked plan's rows, and emit events: one for all that moved, and one for each that is new."""
+    positions = {todo.id: position for position, todo in enumerate(plan) if todo.position != position}
+    todo_store.save_positions(tx, tenant_id, positions)
+    numbered = [todo._replace(position=positions[todo.id], updated_at=tx.now) if todo.id in positions else todo for todo in plan]
+    moved = {todo_id: position for todo_id, position in positions.items() if todo_id not in new_ids}
+    if moved:
+        tx.emit(build_moves_event(tenant_id, plan[0], moved, tx.now))
+    for todo in numbered:
         if todo.id in new_ids:
-            tx.emit(build_todo_event(tenant_id, renumbered, "created"))
-        elif renumbered is not todo:
-            tx.emit(build_todo_event(tenant_id, renumbered, "updated"))
-        numbered.append(renumbered)
+            tx.emit(build_todo_event(tenant_id, todo, "created"))
     return numbered
 
 

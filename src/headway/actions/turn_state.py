@@ -14,6 +14,8 @@ from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
 PLAN_LIMIT = 500  # open items; limited because each change emits the whole list
+EVENT_CHARACTERS = 32_000  # of the descriptions in such an event; an ordinary list has far fewer
+MIN_DESCRIPTION = 40
 
 
 class LockedPlan(NamedTuple):
@@ -69,6 +71,20 @@ def load_queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> QueueStat
     return QueueState(rows, next(in_progress, None) or next(pending, None))
 
 
+def shorten_items(state: dict[str, Any]) -> dict[str, Any]:
+    """Cut the descriptions of a queue that has too many long ones for an event, because every change of the list logs all of it.
+    The current item stays whole."""
+    items = state["items"]
+    if sum(len(item["description"]) for item in items) <= EVENT_CHARACTERS:
+        return state
+    room = max(MIN_DESCRIPTION, EVENT_CHARACTERS // len(items))
+    return {**state, "items": [{**item, "description": cut(item["description"], room)} for item in items]}
+
+
+def cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 def emit_queue_at_commit(tx: Transaction, tenant_id: int, turn_id: str | None) -> None:
     """Emit the list's new state once, at the end of the transaction, however many changes it makes."""
     if turn_id is not None:
@@ -80,7 +96,7 @@ def emit_queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> None:
     if turn is None:  # its creation was undone within the transaction
         return
     todo_store.lock_list(tx, tenant_id, turn.conversation_id, turn_id)  # until commit, so that states are emitted in order
-    state = load_queue_state(tx, tenant_id, turn_id).as_json()
+    state = shorten_items(load_queue_state(tx, tenant_id, turn_id).as_json())
     summary = {name: state[name] for name in ("current", "remaining", "total")}
     for kind, data in (("todos_updated", state), ("todos_current", summary)):
         tx.emit(Event(tenant_id, kind, encode_json(data), turn.conversation_id, turn_id))

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, get_args
 from uuid import uuid4
 
 from headway.actions import conversations, halts, jobs, runs, spending
+from headway.actions.access import quotas
 from headway.actions.people import waiting
 from headway.actions.spending import Usage
 from headway.ledger import text
@@ -65,6 +66,8 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRe
     if request.mode not in get_args(TurnMode):
         raise Invalid(f"mode must be {' or '.join(get_args(TurnMode))}, not {request.mode!r}.")
     check_attachments(request.attachments)
+    quotas.check_storage(tx, tenant_id)
+    quotas.check_turns(tx, tenant_id)
     turn = Turn(str(uuid4()), conversation_id, request.content, request.mode, started_at=tx.now)
     conversation_store.insert_turn(tx, tenant_id, turn)
     run = Run(
@@ -82,7 +85,7 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRe
         limit=request.limit,
     )
     if not run_store.insert(tx, run):
-        raise describe_obstacle(tx, tenant_id, conversation_id)
+        raise find_obstacle(tx, tenant_id, conversation_id) or TurnRunning()
     payload = {
         "turn_id": turn.id,
         "conversation_id": conversation_id,
@@ -97,13 +100,18 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRe
     return run
 
 
-def describe_obstacle(tx: Transaction, tenant_id: int, conversation_id: int) -> TurnRunning:
+def find_obstacle(tx: Transaction, tenant_id: int, conversation_id: int) -> TurnRunning | None:
     """Return the error for a message to a conversation whose turn has not ended. It names what that turn waits for."""
     run = find_running(tx, tenant_id, conversation_id)
-    wait = waiting.find_by_turn(tx, tenant_id, run.turn_id) if run and run.turn_id else None
-    if wait is None:
-        return TurnRunning()
-    return TurnWaiting(f"The conversation's turn waits for a person: {wait['kind']} #{wait['id']}. Decide, or cancel the turn.")
+    if run is None:
+        return None
+    wait = waiting.find_by_turn(tx, tenant_id, run.turn_id or "")
+    obstacle = TurnRunning()
+    if wait:
+        request = f"{wait['kind']} #{wait['id']}"
+        obstacle = TurnWaiting(f"The conversation's turn waits for a person: {request}. Decide, or cancel the turn.")
+    obstacle.conversation_id = conversation_id
+    return obstacle
 
 
 def append_message(

@@ -9,6 +9,7 @@ from functools import partial
 from glob import escape
 from typing import Any, Final, NamedTuple
 
+from headway.actions.access import audit
 from headway.actions.people import approvals
 from headway.actions.people.approvals import ApprovalDecision
 from headway.agents.checks.completion import Prover
@@ -21,7 +22,7 @@ from headway.agents.transcripts.transcript import to_storable
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound, StorageError
 from headway.ledger.permission import ALLOW_RULING, Approval, PolicyCall, Rule, Ruling
 from headway.storage.stores import tenants as tenant_store
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, act_as
 
 log = logging.getLogger("headway.tools")
 
@@ -164,7 +165,8 @@ class Permission(NamedTuple):
         parsed_arguments = parse_arguments(tool, given)
         decided = approvals.decide(tx, tenant_id, approval_id, decision._replace(arguments=arguments if is_edited else None))
         if always and approval.is_open:  # only once the decision holds: the file is not part of the transaction
-            self.allow_always(tx, approval, tool, parsed_arguments)
+            with act_as(tx, tx.actor or decision.decided_by):
+                self.allow_always(tx, approval, tool, parsed_arguments)
         return decided
 
     def find_tool(self, approval: Approval) -> Tool:
@@ -174,7 +176,9 @@ class Permission(NamedTuple):
         return tool
 
     def allow_always(self, tx: Transaction, approval: Approval, tool: Tool, arguments: Arguments) -> None:
-        self.policy.add_allow_rule(*self.build_rule(tx, approval, tool, arguments))
+        call, rule = self.build_rule(tx, approval, tool, arguments)
+        self.policy.add_allow_rule(call, rule)
+        audit.record(tx, approval.tenant_id, "policy.allow", f"approval:{approval.id}", new={"rule": rule.as_json()})
 
     def preview_rule(self, tx: Transaction, approval: Approval) -> Rule | None:
         """Return the rule that `always` would add, if one can be written."""

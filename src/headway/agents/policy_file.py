@@ -7,7 +7,7 @@ import os
 import stat
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -29,8 +29,9 @@ class PolicyFile:
     def __init__(self, path: str = "") -> None:
         self.path = path
         self.lock = threading.Lock()
+        self.on_change: Callable[[], object] = lambda: None  # called on the reading thread when another policy is in force
         self.stamp = self.read_stamp()
-        self.policy = load_policy(path)
+        self.policy, self.digest = load_with_digest(path)
 
     @property
     def current(self) -> Policy:
@@ -52,14 +53,15 @@ class PolicyFile:
         with self.lock:
             self.stamp = stamp
             try:
-                changed = load_policy(self.path)
+                changed, digest = load_with_digest(self.path)
             except SettingsError as error:
                 log.error("the policy was not changed: %s", error)
                 return
             if self.policy.rules and not changed.rules:  # an editor may be writing it; no rules at all would allow too much
                 log.error("the policy was not changed: %s has no rules now. Restart Headway if that is meant.", self.path)
             else:
-                self.policy = changed
+                self.policy, self.digest = changed, digest
+                self.on_change()
 
     def add_allow_rule(self, call: PolicyCall, rule: Rule) -> None:
         """Add a rule ahead of the one that asks about the call, so that rules above it still apply."""
@@ -86,6 +88,17 @@ class PolicyFile:
 def load_policy(path: str) -> Policy:
     """Load the policy; without a file it has no rules. A file that cannot be read raises SettingsError with the line."""
     return parse_policy(read_text(path), path)
+
+
+def load_with_digest(path: str) -> tuple[Policy, str]:
+    """Load the policy, and the SHA-256 of its file; empty without one."""
+    text = read_text(path)
+    policy = parse_policy(text, path)
+    if not text:
+        return policy, ""
+    import hashlib  # noqa: PLC0415  most installations have no such file
+
+    return policy, hashlib.sha256(text.encode()).hexdigest()
 
 
 def parse_policy(text: str, path: str) -> Policy:

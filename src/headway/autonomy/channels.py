@@ -3,7 +3,9 @@
 import asyncio
 import json
 import logging
+import re
 from functools import partial
+from typing import Final
 
 from headway.actions import jobs
 from headway.agents.loop.context import Runtime
@@ -14,6 +16,10 @@ from headway.storage.transaction import Transaction
 log = logging.getLogger("headway.operator")
 
 UNREACHED_MESSAGE = "{} of {} channels could not be reached."
+LITERAL_SCHEMAS: Final = frozenset(("json", "jsons", "xml", "xmls", "form", "forms"))  # for programs: the text stays as it is
+MARKDOWN_SCHEMAS: Final = frozenset(("discord", "fluxer", "guilded", "mmost", "mmosts", "revolt", "zulip"))  # also in plain text
+MARKDOWN_SIGN: Final = re.compile(r"[\\`*_~|>#\[\]()-]")
+LIVE_SIGN: Final = re.compile(r"@(?=[^\s@])|\](?=\()")  # begins a mention, or the target of a link
 
 
 async def deliver(runtime: Runtime, channels: tuple[str, ...], home: str, job: Job) -> None:
@@ -43,8 +49,21 @@ def send(url: str, kind: str, text: str, link: str) -> bool:
     channel = apprise.Apprise()
     if not channel.add(url):
         return False
-    body = f"{text}\n{link}" if link else text
-    return bool(channel.notify(body=body, title=f"Headway: {kind.replace('_', ' ')}"))
+    safe_text = escape_markup(text, url.partition(":")[0].lower())
+    body = f"{safe_text}\n{link}" if link else safe_text
+    # The format makes Apprise escape what is markup for the service: HTML, Slack's commands, Markdown.
+    return bool(channel.notify(body=body, title=f"Headway: {kind.replace('_', ' ')}", body_format=apprise.NotifyFormat.TEXT))
+
+
+def escape_markup(text: str, schema: str) -> str:
+    """Escape what services act on even in plain text, so that a tenant's words cannot mention people or hide a link's target.
+
+    An invisible space follows the sign, so that people read the text as it is.
+    """
+    if schema in LITERAL_SCHEMAS:
+        return text
+    escaped = MARKDOWN_SIGN.sub(r"\\\g<0>", text) if schema in MARKDOWN_SCHEMAS else text
+    return LIVE_SIGN.sub("\\g<0>\u200b", escaped)
 
 
 def record_delivery(tx: Transaction, runtime: Runtime, job: Job, pending: list[int], total: int) -> None:

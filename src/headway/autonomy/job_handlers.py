@@ -1,7 +1,5 @@
 """Handlers for the engine's jobs that pursue goals and notify the operator."""
 
-from functools import partial
-
 from headway.actions import goals, notices
 from headway.agents.loop.context import Runtime
 from headway.agents.loop.job_handlers import fail_job
@@ -12,6 +10,6 @@ from headway.ledger.goal import GoalLimits
 
 def build_handlers(runtime: Runtime, limits: GoalLimits, notify: tuple[str, ...], home: str) -> dict[str, JobHandler]:
     return {
-        goals.JOB_KIND: JobHandler(partial(pursuit.pursue, runtime, limits), pursuit.fail_pursuit),
-        notices.JOB_KIND: JobHandler(partial(channels.deliver, runtime, notify, home), fail_job),
+        goals.JOB_KIND: JobHandler(lambda job: pursuit.pursue(runtime.of(job.tenant_id), limits, job), pursuit.fail_pursuit),
+        notices.JOB_KIND: JobHandler(lambda job: channels.deliver(runtime.of(job.tenant_id), notify, home, job), fail_job),
     }

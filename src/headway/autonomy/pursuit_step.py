@@ -5,9 +5,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from headway.actions import goals, jobs, notices, runs, spending
+from headway.actions.access import quotas
 from headway.actions.notices import NoticeSubject
 from headway.agents.checks.runner import CheckSubject
-from headway.agents.instructions.prompts import POOL_EXHAUSTED
+from headway.agents.instructions.prompts import POOL_EXHAUSTED, STORAGE_FULL
 from headway.agents.loop.context import Runtime
 from headway.agents.loop.step import BUDGET_CHECK_MS
 from headway.agents.loop.structured import FormResult, Question
@@ -162,6 +163,10 @@ class PursuitStep:
             self.rest(min(request.until, deadline or NEVER))
             return None
         if isinstance(request, AskQuestion) or (isinstance(request, RunGoalChecks) and request.opinions):
+            if quotas.is_storage_full(self.tx, self.run.tenant_id):
+                self.rest(self.tx.now + BUDGET_CHECK_MS)
+                goals.pause_run(self.tx, self.run, STORAGE_FULL)
+                return None
             cost = (
                 self.estimate(request.question) if isinstance(request, AskQuestion) else self.estimate_opinion() * request.opinions
             )

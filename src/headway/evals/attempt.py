@@ -84,7 +84,7 @@ class AttemptRun:
         """Start the case and follow it to its end."""
         if self.case.goal:
             return await self.pursue_goal()
-        conversation = await self.headway.database.write(lambda tx: conversations.add(tx, TENANT_ID))
+        conversation = await self.headway.database.of(TENANT_ID).write(lambda tx: conversations.add(tx, TENANT_ID))
         self.scope, self.conversation_uuid = Scope(TENANT_ID, conversation.id), conversation.uuid
         for message in self.case.before:
             ending = await self.answer_message(message, ())
@@ -108,7 +108,7 @@ class AttemptRun:
             return run.id, turn_id
 
         async with self.follow() as events:
-            self.run_id, turn_id = await self.headway.database.write(begin)
+            self.run_id, turn_id = await self.headway.database.of(TENANT_ID).write(begin)
             self.scope = self.scope._replace(turn_id=turn_id)
             self.headway.nudge()
             async for kind, data in events:
@@ -121,7 +121,7 @@ class AttemptRun:
     async def pursue_goal(self) -> Ending:
         new_goal, limits = NewGoal(self.case.goal, self.case.criteria), self.headway.settings.limits
         async with self.follow() as events:
-            goal = await self.headway.database.write(lambda tx: goals.add(tx, TENANT_ID, new_goal, limits))
+            goal = await self.headway.database.of(TENANT_ID).write(lambda tx: goals.add(tx, TENANT_ID, new_goal, limits))
             self.goal_id, self.run_id = goal.id, goal.run_id or ""
             self.headway.nudge()
             async for kind, data in events:
@@ -190,7 +190,7 @@ class AttemptRun:
             return turns.get_report(tx, TENANT_ID, self.scope.turn_id or "").answer
 
         try:
-            return await self.headway.database.read(load)
+            return await self.headway.database.of(TENANT_ID).read(load)
         except HeadwayError as error:  # the turn failed; its error is what it has said
             return str(error)
 
@@ -227,7 +227,7 @@ class AttemptRun:
 
     async def load_usage(self) -> dict[str, Any]:
         """Sum up the model calls of all agents."""
-        costs = await self.headway.database.read(lambda tx: spending.build_costs(tx, TENANT_ID, 0))
+        costs = await self.headway.database.of(TENANT_ID).read(lambda tx: spending.build_costs(tx, TENANT_ID, 0))
         total = {
             name: sum(row[name] for row in costs["by_model"]) for name in ("input_tokens", "output_tokens", "cost_usd", "calls")
         }

@@ -15,6 +15,7 @@ HeadwayError
 │   └── DependencyCycle
 ├── Unauthorized              no valid token
 ├── Forbidden                 a valid token, but not allowed to do this
+│   └── ReadOnlyToken
 ├── NotFound                  no such row in this tenant (it may belong to another)
 ├── Conflict                  the row's current state does not allow it
 │   ├── IllegalTransition
@@ -30,6 +31,7 @@ HeadwayError
 │   ├── TurnRunning
 │   │   └── TurnWaiting
 │   └── TurnEnded
+├── QuotaExceeded             the tenant uses as much as it may
 ├── Halted                    the kill switch is on
 ├── TurnFailed                an agent could not finish a turn
 ├── Closed                    Headway was closed before the turn ended
@@ -122,6 +124,10 @@ class Forbidden(HeadwayError):
     """This request is not allowed from here."""
 
 
+class ReadOnlyToken(Forbidden):
+    """This token may only read, so nothing was changed. Changes need a token with the `write` scope."""
+
+
 class NotFound(HeadwayError):
     """Not found."""
 
@@ -182,6 +188,8 @@ class TurnRowsStay(Conflict):
 class TurnRunning(Conflict):
     """A turn is running in this conversation. Wait for it to end, or cancel it."""
 
+    conversation_id = 0  # where it runs, if that is known
+
 
 class TurnWaiting(TurnRunning):
     """The running turn waits for a person, so it does not end by itself."""
@@ -189,6 +197,10 @@ class TurnWaiting(TurnRunning):
 
 class TurnEnded(Conflict):
     """The turn has already ended."""
+
+
+class QuotaExceeded(HeadwayError):
+    """This tenant already uses as much as it may."""
 
 
 class Halted(HeadwayError):

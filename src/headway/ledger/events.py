@@ -1,6 +1,7 @@
 """Events of the append-only log. Each is written in the same transaction as the change it describes."""
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
@@ -34,6 +35,8 @@ class LoggedEvent(NamedTuple):
 # Every turn ends with exactly one of these events.
 TURN_ENDS: Final = frozenset({"turn_finished", "turn_failed", "turn_canceled"})
 
+LONG_TEXT: Final = 1_000  # characters
+
 COMPACT_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
 
 
@@ -57,6 +60,49 @@ def join_json(**parts: int | str) -> str:
     return "{" + ",".join([f'"{name}":{part}' for name, part in parts.items()]) + "}"
 
 
-def build_todo_event(tenant_id: int, todo: Todo, change: Literal["created", "updated", "deleted"]) -> Event:
-    data = encode_json({"change": change, "todo": todo.as_json()})
-    return Event(tenant_id, "todo_changed", data, todo.conversation_id, todo.turn_id, f"todo:{todo.id}")
+# Todos
+
+TODO_TEXTS: Final = ("description", "completion_criteria", "outcome", "checks")
+
+
+def build_todo_event(
+    tenant_id: int, todo: Todo, change: Literal["created", "updated", "deleted"], old: Todo | None = None
+) -> Event:
+    """Build the event of a changed todo. Without `old`, which is the todo before the change, it carries all texts."""
+    document: dict[str, Any] = {"change": change, "todo": todo.as_json()}
+    omit_texts(document, "todo", list_unchanged_texts(old, todo, TODO_TEXTS) if old else ())
+    return Event(tenant_id, "todo_changed", encode_json(document), todo.conversation_id, todo.turn_id, f"todo:{todo.id}")
+
+
+def build_moves_event(tenant_id: int, todo: Todo, positions: Mapping[int, int], at: int) -> Event:
+    """Build one event for all todos of a list that only got another position. `todo` is any todo of that list."""
+    document = {
+        "conversation_id": todo.conversation_id,
+        "turn_id": todo.turn_id,
+        "positions": {str(todo_id): position for todo_id, position in positions.items()},
+        "updated_at": at // 1000,
+    }
+    return Event(tenant_id, "todos_moved", encode_json(document), todo.conversation_id, todo.turn_id)
+
+
+# Long texts that did not change are left out of events
+
+
+def list_unchanged_texts(old: NamedTuple, new: NamedTuple, names: Iterable[str]) -> list[str]:
+    """Return those of the fields that are long and the same in both states."""
+    return [name for name in names if (text := getattr(new, name)) and len(text) > LONG_TEXT and text == getattr(old, name)]
+
+
+def omit_texts(document: dict[str, Any], member: str, names: Iterable[str]) -> None:
+    """Remove these fields from the state in an event, and name them in the event. A reader keeps what it has."""
+    omitted = list(names)
+    for name in omitted:
+        del document[member][name]
+    if omitted:
+        document["omitted"] = omitted
+
+
+def restore_texts(data: Mapping[str, Any], member: str, before: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the state in an event with the omitted texts of the state before. A text that is not known is None."""
+    known = before or {}
+    return {**data[member], **{name: known.get(name) for name in data.get("omitted", ())}}

@@ -1,10 +1,21 @@
-"""Tenants, their tokens, conversations and turns."""
+"""Tenants, their tokens, quotas, conversations and turns."""
 
+import json
 from typing import Any, Final, Literal, NamedTuple
+
+from headway.ledger.errors import SettingsError
 
 LOCAL_TENANT: Final = "local"
 TASK_FOLDER: Final = ".agents/tasks"  # below the home folder; holds one file per conversation that has a task list
+GIBIBYTE: Final = 2**30
+UNITS: Final = {"M": 2**20, "G": GIBIBYTE, "T": 2**40}
+NO_LIMIT: Final = 2**62
+EXAMPLE: Final = "turns:200,storage:5G"
 TurnStatus = Literal["running", "waiting", "finished", "failed", "canceled", "paused"]
+TokenScope = Literal["read", "write", "operator"]
+TOKEN_SCOPES: Final[tuple[TokenScope, ...]] = ("read", "write", "operator")  # each includes the ones before it
+NO_SESSION: Final = 0
+LINK_SESSION: Final = -1  # a session that the login link opened, so it has no token
 
 
 class Tenant(NamedTuple):
@@ -22,22 +33,46 @@ class Token(NamedTuple):
     id: int
     tenant_id: int
     label: str
-    operator: int  # 1: may use the kill switch and raise the budget pool
+    scopes: str  # comma-separated
     created_at: int
     expires_at: int  # 0: never
-    last_used_at: int
+    last_used_at: int  # also through its sessions
     revoked_at: int
+    session_of: int  # the token with which a browser session was opened; it ends with that token
+    replaced_by: int  # the token that a rotation created; 0: none
+
+    @property
+    def name(self) -> str:
+        """What its changes are recorded under."""
+        return self.label or f"token {self.id}"
+
+    @property
+    def can_write(self) -> bool:
+        return "write" in self.scopes.split(",")
+
+    @property
+    def operator(self) -> bool:
+        """Whether it may halt everything, set the cost limit and manage the tokens of its tenant."""
+        return "operator" in self.scopes.split(",")
+
+    @property
+    def is_session(self) -> bool:
+        return self.session_of != NO_SESSION
 
     def as_json(self) -> dict[str, Any]:
         return {
             "id": self.id,
             "tenant_id": self.tenant_id,
             "label": self.label,
-            "operator": bool(self.operator),
+            "scopes": self.scopes.split(","),
+            "operator": self.operator,
+            "session": self.is_session,
+            "session_of": self.session_of if self.session_of > 0 else None,
             "created_at": self.created_at // 1000,
             "expires_at": self.expires_at // 1000,
             "last_used_at": self.last_used_at // 1000,
             "revoked_at": self.revoked_at // 1000,
+            "replaced_by": self.replaced_by or None,
         }
 
 
@@ -52,6 +87,62 @@ class AuditEntry(NamedTuple):
     target: str
     old: str
     new: str
+
+    def as_json(self, tenant: str | None) -> dict[str, Any]:
+        """Return the entry with the name of its tenant, or None for the installation."""
+        return {
+            "seq": self.seq,
+            "at": self.at // 1000,
+            "who": self.who,
+            "tenant": tenant,
+            "action": self.action,
+            "target": self.target,
+            "old": json.loads(self.old),
+            "new": json.loads(self.new),
+        }
+
+
+class AuditFilter(NamedTuple):
+    """Which entries of the audit log to read."""
+
+    action: str = ""  # such as `token.revoke`, or only its noun: `token`; empty: all
+    since: int = 0  # in epoch milliseconds
+
+
+class Quotas(NamedTuple):
+    """The most that one tenant may use of what all tenants share."""
+
+    turns: int = 1_000  # turns that have not ended
+    jobs: int = 256  # jobs that one process runs at once; more of them wait
+    streams: int = 1_000  # open event streams of one process
+    storage: int = 20 * GIBIBYTE  # bytes of stored text and files
+
+
+def parse_quotas(variable: str, spelling: str) -> Quotas:
+    """Parse a list such as `turns:200,storage:5G`. A quota that it does not name keeps its default; `none` removes one."""
+    quotas = Quotas()
+    for item in filter(None, (item.strip() for item in spelling.split(","))):
+        name, _, amount = item.partition(":")
+        if name not in Quotas._fields:
+            known = ", ".join(Quotas._fields)
+            raise SettingsError(f"{variable} names an unknown quota {name[:40]!r}. Known quotas: {known}. Example: {EXAMPLE}.")
+        quotas = quotas._replace(**{name: parse_amount(variable, name, amount)})
+    return quotas
+
+
+def parse_amount(variable: str, name: str, amount: str) -> int:
+    if amount == "none":
+        return NO_LIMIT
+    unit = UNITS.get(amount[-1:], 0) if name == "storage" else 1
+    digits = amount[:-1] if name == "storage" else amount
+    if not (unit and digits.isascii() and digits.isdigit() and len(digits) <= 9 and int(digits) > 0):
+        form = "a whole number with M, G or T" if name == "storage" else "a whole number from 1"
+        raise SettingsError(f"{variable}: {name} must be {form}, or none, not {amount[:40]!r}. Example: {EXAMPLE}.")
+    return int(digits) * unit
+
+
+def format_size(number: int) -> str:
+    return next((f"{number / unit:.1f} {name}iB" for name, unit in reversed(UNITS.items()) if number >= unit), f"{number:,} bytes")
 
 
 class Conversation(NamedTuple):

@@ -69,6 +69,12 @@ def to_lines(text: str) -> list[str]:
     return [to_one_line(line.replace("\t", "    ")) for line in text.splitlines()]
 
 
+def cut_json_object(text: str) -> str:
+    """Return the text from the first brace to the last one; empty if there are none. It need not be JSON."""
+    start, end = text.find("{"), text.rfind("}")
+    return text[start : end + 1] if 0 <= start < end else ""
+
+
 def format_json(data: Any) -> str:
     """Format readable JSON whose control characters are escaped, so that it is safe to print to a terminal."""
     lines = json.dumps(data, ensure_ascii=False, indent=2).split("\n")
@@ -109,3 +115,8 @@ def format_path(path: tuple[str | int, ...]) -> str:
     """Format a location in the arguments as `items[0].title`. Names come from the model and may contain anything."""
     steps = (f"[{part}]" if isinstance(part, int) else f".{to_one_line(part[:60])}" for part in path)
     return "".join(steps).removeprefix(".") or "arguments"
+
+
+def count_bytes(*texts: str | None) -> int:
+    """Count the bytes of texts as the database stores them."""
+    return sum(len(text) if text.isascii() else len(text.encode()) for text in texts if text)

@@ -20,7 +20,10 @@ from unicodedata import normalize
 from headway.ledger.framing import IGNORABLE, LOOKALIKES
 
 WRIT_WORDS: Final = ("/todo", "/agent", "/parallel", "/schedule", "/endtodo", "/endparallel")
-FENCE: Final = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
+FENCE: Final = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)(.*)$")
+FENCE_LINE: Final = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)  # may open or close a fence
+NOTABLE_LINE: Final = re.compile(rf"^/(?:todo|agent|parallel|schedule)|{FENCE_LINE.pattern}", re.MULTILINE)  # may also be a writ
+START_LENGTH: Final = 20  # characters of a line that decide whether it could be a writ; longer than all words
 
 QuoteCheck = Callable[[str], bool]
 
@@ -65,8 +68,9 @@ class WritParser:
         self.quoted = False  # whether the pending writ is quoted
         self.held: list[str] = []  # the pending writ's lines that are not visible
         self.state = ParserState.TEXT
-        self.line = ""  # the part of the current line received so far
-        self.shown_length = 0  # how much of that line has been returned already
+        self.line: list[str] = []  # the pieces of the current line received so far
+        self.line_start = ""  # its first characters
+        self.shown_pieces = 0  # how many of the pieces have been returned already
         self.fence = ""  # the marker that opened the current fence
         self.head = ""  # the rest of the pending writ's first line
         self.body: list[str] = []
@@ -74,13 +78,35 @@ class WritParser:
         self.writs: list[Writ] = []
 
     def feed(self, piece: str) -> ParsedText:
-        *complete_lines, last = piece.split("\n")
-        for line in complete_lines:
-            self.line += line
-            self._end_line("\n")
-        self.line += last
+        position, last_start = 0, piece.rfind("\n") + 1
+        while position < last_start:
+            if self.state is ParserState.TEXT and not self.line:
+                position = self._skip_text(piece, position, last_start)
+            else:
+                end = piece.index("\n", position)
+                self._add_piece(piece[position:end])
+                self._end_line("\n")
+                position = end + 1
+        self._add_piece(piece[last_start:])
         self._show_early()
         return self._take_parsed()
+
+    def _skip_text(self, piece: str, position: int, stop: int) -> int:
+        """Return lines that are plain text without looking at each. Then handle the line that ends this, if it is complete."""
+        notable = (FENCE_LINE if self.fence else NOTABLE_LINE).search(piece, position, stop)
+        start = notable.start() if notable else stop
+        self.visible.append(piece[position:start])
+        if start == stop:
+            return stop
+        end = piece.index("\n", start)
+        self._add_piece(piece[start:end])
+        self._end_line("\n")
+        return end + 1
+
+    def _add_piece(self, piece: str) -> None:
+        if piece:
+            self.line.append(piece)
+            self.line_start += piece[: START_LENGTH - len(self.line_start)]
 
     def finish(self) -> ParsedText:
         """Signal the end of the text and return what was still pending."""
@@ -112,15 +138,15 @@ class WritParser:
 
     def _show_early(self) -> None:
         """Return the current line as soon as it can no longer become a writ that runs."""
-        is_text = self.state is ParserState.TEXT and (self.shown_length or self.fence or not could_be_writ(self.line))
+        is_text = self.state is ParserState.TEXT and (self.shown_pieces or self.fence or not could_be_writ(self.line_start))
         if is_text or (self.state is ParserState.BODY and self.quoted):
-            self.visible.append(self.line[self.shown_length :])
-            self.shown_length = len(self.line)
+            self.visible += self.line[self.shown_pieces :]
+            self.shown_pieces = len(self.line)
 
     def _end_line(self, newline: str) -> None:
-        raw, self.line = self.line, ""
-        shown_length, self.shown_length = self.shown_length, 0
-        line, unseen = raw.removesuffix("\r"), raw[shown_length:] + newline
+        pieces, self.line, self.line_start = self.line, [], ""
+        shown_pieces, self.shown_pieces = self.shown_pieces, 0
+        line, unseen = "".join(pieces).removesuffix("\r"), "".join(pieces[shown_pieces:]) + newline
         if self.state is ParserState.BODY or self.state is ParserState.PARALLEL:
             self._block_line(line, unseen)
             return
@@ -223,6 +249,7 @@ MAX_READ_WRITS: Final = 5_000  # beyond this number, every line counts as read
 COMPARED_WORDS: Final = 32  # of a writ; two that begin with the same words are the same
 COMPARED_LENGTH: Final = 300  # characters of these words
 WORD_LENGTH: Final = 100
+SEARCHED_LENGTH: Final = 10_000  # characters of a line, in which these words stand; a line with fewer words matches more
 DECODINGS: Final = 3  # a text may be JSON within JSON within JSON
 
 # No pattern backtracks over what a text can repeat. Punctuation separates words, as space does, so that neither the marks of
@@ -263,7 +290,7 @@ class ReadWrits:
             return True
         if self.sorted_keys is None:
             self.sorted_keys = sorted(self.keys)
-        key = build_key(WORD.findall(fold(line))[:COMPARED_WORDS])
+        key = build_key(WORD.findall(fold(line[:SEARCHED_LENGTH]))[:COMPARED_WORDS])
         index = bisect_left(self.sorted_keys, key)
         return index < len(self.sorted_keys) and self.sorted_keys[index].startswith(key)
 

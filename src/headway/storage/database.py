@@ -12,14 +12,16 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
-from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from time import perf_counter
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from headway.ledger.errors import HeadwayError, StorageError
+from headway.ledger.tenancy import Quotas
 from headway.storage.clocks import Clock, wall_clock
 from headway.storage.direct import connect, ignore_commit, is_sqlite
+from headway.storage.fair_queue import FairQueue, current_tenant
 from headway.storage.migrate import migrate
-from headway.storage.transaction import CommitListener, Connection, Work, WorkOutcome
+from headway.storage.transaction import CommitListener, Connection, UsageMeter, Work, WorkOutcome, across_tenants, within_tenant
 
 T = TypeVar("T")
 
@@ -33,14 +35,15 @@ class Submission(NamedTuple):
     work: Work[Any]
     future: "asyncio.Future[Any]"
     loop: asyncio.AbstractEventLoop
+    tenant_id: int
 
 
 class ThreadPool:
     """Threads that each own a connection and take submissions from a shared queue. A thread starts when work arrives and all
-    others are busy, so that a quiet process holds few connections."""
+    others are busy, so that a quiet process holds few connections. No tenant gets the last connection for itself."""
 
     def __init__(self, name: str, size: int, open_connection: Callable[[], Connection], group: int, *, read_only: bool) -> None:
-        self.queue: SimpleQueue[Submission | None] = SimpleQueue()
+        self.queue: FairQueue[Submission] = FairQueue(group if size == 1 else size - 1)
         self.open_connection = open_connection
         self.group = group
         self.read_only = read_only
@@ -57,7 +60,7 @@ class ThreadPool:
         with self.lock:
             if self.closed:
                 raise StorageError(CLOSED_MESSAGE)
-            self.queue.put(Submission(work, future, loop))
+            self.queue.put(Submission(work, future, loop, current_tenant.get()))
             if not self.idle.acquire(blocking=False) and len(self.threads) < self.size:
                 self._start_thread()
         return await future
@@ -71,16 +74,18 @@ class ThreadPool:
         """Finish the queued work and stop the threads. Later submissions are rejected."""
         with self.lock:
             self.closed = True
-            for _ in self.threads:
-                self.queue.put(None)
+        self.queue.close()
         for thread in self.threads:
             thread.join()
 
     def _serve(self) -> None:
         connection: Connection | None = None
-        while (submissions := self._next_submissions()) is not None:
+        while taken := self.queue.take(self.group):
             # Skip cancelled work: its caller may submit it again.
-            submissions = [submission for submission in submissions if not submission.future.cancelled()]
+            submissions = [submission for submission in taken if not submission.future.cancelled()]
+            for submission in taken:
+                if submission.future.cancelled():
+                    self.queue.finish(submission, 0.0)
             if not submissions:
                 self.idle.release()
                 continue
@@ -89,32 +94,23 @@ class ThreadPool:
                 outcomes = self._run(connection, submissions)
             except Exception as error:  # noqa: BLE001  every caller must get an answer, or it would wait forever
                 outcomes = [WorkOutcome(error=error)] * len(submissions)
+            for submission, outcome in zip(submissions, outcomes, strict=False):
+                self.queue.finish(submission, outcome.seconds)
             self.idle.release()  # before its caller submits more
-            deliver_outcomes(submissions, outcomes)
+            self.queue.put_back(submissions[len(outcomes) :])  # the group was committed early because it took long
+            deliver_outcomes(submissions[: len(outcomes)], outcomes)
         if connection is not None:
             connection.close()
-
-    def _next_submissions(self) -> list[Submission] | None:
-        first = self.queue.get()
-        if first is None:
-            return None
-        submissions = [first]
-        while len(submissions) < self.group and not self.queue.empty():
-            submission = self.queue.get()
-            if submission is None:
-                self.queue.put(None)  # keep the stop signal until the work before it is done
-                break
-            submissions.append(submission)
-        return submissions
 
     def _run(self, connection: Connection, submissions: list[Submission]) -> list[WorkOutcome]:
         if len(submissions) > 1:
             return connection.write_group([submission.work for submission in submissions])
-        work = submissions[0].work
+        work, started = submissions[0].work, perf_counter()
         try:
-            return [WorkOutcome(connection.read(work) if self.read_only else connection.write(work))]
+            value = connection.read(work) if self.read_only else connection.write(work)
         except Exception as error:  # noqa: BLE001  returned to the caller
-            return [WorkOutcome(error=error)]
+            return [WorkOutcome(error=error, seconds=perf_counter() - started)]
+        return [WorkOutcome(value, seconds=perf_counter() - started)]
 
 
 def deliver_outcomes(submissions: list[Submission], outcomes: list[WorkOutcome]) -> None:
@@ -169,14 +165,65 @@ class InlineReader:
             connection.close()
 
 
-class Database:
-    """The database of a long-lived process with an event loop."""
+class DatabaseAccess(Protocol):
+    """A database, or a view of one."""
 
-    def __init__(self, url: str, clock: Clock = wall_clock, on_commit: CommitListener = ignore_commit) -> None:
+    async def write(self, work: Work[T]) -> T: ...
+
+    async def read(self, work: Work[T]) -> T: ...
+
+    def of(self, tenant_id: int) -> "DatabaseAccess": ...
+
+
+class TenantView(NamedTuple):
+    """A database whose transactions see and write the rows of one tenant only."""
+
+    database: "Database"
+    tenant_id: int
+
+    async def write(self, work: Work[T]) -> T:
+        return await self.database.write(within_tenant(self.tenant_id, work))
+
+    async def read(self, work: Work[T]) -> T:
+        return await self.database.read(within_tenant(self.tenant_id, work))
+
+    def of(self, tenant_id: int) -> "TenantView":
+        return self.database.of(tenant_id)
+
+
+class UnrestrictedView(NamedTuple):
+    """A database whose transactions see and write the rows of every tenant. docs/security.md lists who uses it."""
+
+    database: "Database"
+
+    async def write(self, work: Work[T]) -> T:
+        return await self.database.write(across_tenants(work))
+
+    async def read(self, work: Work[T]) -> T:
+        return await self.database.read(across_tenants(work))
+
+    def of(self, tenant_id: int) -> TenantView:
+        return self.database.of(tenant_id)
+
+
+class Database:
+    """The database of a long-lived process with an event loop.
+
+    On Postgres, work sees no tenant's rows until it enters a tenant: by looking up a token or a tenant's name, or through `of`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        clock: Clock = wall_clock,
+        on_commit: CommitListener = ignore_commit,
+        quotas: Quotas | None = None,
+    ) -> None:
         self.url = url
+        meter = UsageMeter(quotas)
 
         def open_connection() -> Connection:
-            return connect(url, clock, on_commit)
+            return connect(url, clock, on_commit, meter=meter)
 
         first = open_connection()
         try:
@@ -186,7 +233,7 @@ class Database:
         self.readers: ThreadPool | InlineReader
         if is_sqlite(url):
             self.writers = ThreadPool("writer", 1, open_connection, GROUP_LIMIT, read_only=False)
-            self.readers = InlineReader(lambda: connect(url, clock, on_commit, READ_BUSY_LIMIT_S))
+            self.readers = InlineReader(lambda: connect(url, clock, on_commit, READ_BUSY_LIMIT_S, meter))
         else:
             self.writers = ThreadPool("postgres", POSTGRES_CONNECTIONS, open_connection, 1, read_only=False)
             self.readers = ThreadPool("postgres-reader", POSTGRES_CONNECTIONS // 2, open_connection, 1, read_only=True)
@@ -196,6 +243,13 @@ class Database:
 
     async def read(self, work: Work[T]) -> T:
         return await self.readers.run(work)
+
+    def of(self, tenant_id: int) -> TenantView:
+        return TenantView(self, tenant_id)
+
+    @property
+    def unrestricted(self) -> UnrestrictedView:
+        return UnrestrictedView(self)
 
     def close(self) -> None:
         self.readers.close()

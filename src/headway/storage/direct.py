@@ -5,9 +5,10 @@ from contextlib import suppress
 from typing import TypeVar
 
 from headway.ledger.errors import DatabaseReadOnly, SettingsError
+from headway.ledger.tenancy import Quotas
 from headway.storage.clocks import Clock, wall_clock
 from headway.storage.migrate import migrate
-from headway.storage.transaction import CommitListener, Connection, Work
+from headway.storage.transaction import CommitListener, Connection, UsageMeter, Work, across_tenants
 
 T = TypeVar("T")
 
@@ -19,18 +20,22 @@ def ignore_commit(_tenants: frozenset[int]) -> None:
 
 
 def connect(
-    url: str, clock: Clock = wall_clock, on_commit: CommitListener = ignore_commit, patience_s: float = BUSY_LIMIT_S
+    url: str,
+    clock: Clock = wall_clock,
+    on_commit: CommitListener = ignore_commit,
+    patience_s: float = BUSY_LIMIT_S,
+    meter: UsageMeter | None = None,
 ) -> Connection:
     """Open a connection, waiting up to `patience_s` for a locked file. Drivers are imported on demand, to spare SQLite users
     psycopg."""
     if is_sqlite(url):
         from headway.storage.sqlite_connection import SqliteConnection  # noqa: PLC0415
 
-        return SqliteConnection(prepare_sqlite_path(url), clock, on_commit, patience_s)
+        return SqliteConnection(prepare_sqlite_path(url), clock, on_commit, patience_s, meter)
     if url.startswith(("postgresql://", "postgres://")):
         from headway.storage.postgres_connection import PostgresConnection  # noqa: PLC0415
 
-        return PostgresConnection(url, clock, on_commit)
+        return PostgresConnection(url, clock, on_commit, meter)
     raise SettingsError("HEADWAY_DATABASE_URL must start with sqlite:/// or postgresql://.")
 
 
@@ -53,10 +58,16 @@ def prepare_sqlite_path(url: str) -> str:
 
 
 class DirectDatabase:
-    """Runs work immediately, on the caller's thread."""
+    """Runs work immediately, on the caller's thread. It belongs to the operator, so work that enters no tenant sees all of them."""
 
-    def __init__(self, url: str, clock: Clock = wall_clock, on_commit: CommitListener = ignore_commit) -> None:
-        self.connection = connect(url, clock, on_commit)
+    def __init__(
+        self,
+        url: str,
+        clock: Clock = wall_clock,
+        on_commit: CommitListener = ignore_commit,
+        quotas: Quotas | None = None,
+    ) -> None:
+        self.connection = connect(url, clock, on_commit, meter=UsageMeter(quotas))
         try:
             migrate(self.connection)
         except BaseException:
@@ -64,10 +75,10 @@ class DirectDatabase:
             raise
 
     def write(self, work: Work[T]) -> T:
-        return self.connection.write(work)
+        return self.connection.write(across_tenants(work))
 
     def read(self, work: Work[T]) -> T:
-        return self.connection.read(work)
+        return self.connection.read(across_tenants(work))
 
     def close(self) -> None:
         self.connection.close()

@@ -5,7 +5,10 @@ The first tenant that stores a kind of row gets the lowest range, and counts 1, 
 
 import os
 from functools import cache
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, NamedTuple
+
+from headway.storage import stored_bytes
+from headway.storage.stored_bytes import StatementRunner
 
 NumberedKind = Literal[
     "approvals",
@@ -26,17 +29,6 @@ NumberedKind = Literal[
 RANGE_SIZE: Final = 1_000  # small, so that ids stay short: models and people write them
 EVENT_RANGE_SIZE: Final = 1_000_000
 SPREAD: Final = 1_000  # a new range is at most this many ranges above the last one
-
-
-class StatementRunner(Protocol):
-    """The part of a transaction that this module needs. Transactions use it to number their events."""
-
-    def one(self, sql: str, *parameters: Any) -> tuple[Any, ...] | None: ...
-
-    def run(self, sql: str, *parameters: Any) -> None: ...
-
-    @property
-    def dialect(self) -> Any: ...
 
 
 # The row stays locked until commit: on Postgres, transactions of one tenant that insert the same kind of row wait for each other.
@@ -73,7 +65,31 @@ def insert(tx: StatementRunner, tenant_id: int, kind: NumberedKind, columns: str
     return int(row[0])
 
 
-def open_range(tx: StatementRunner, tenant_id: int, kind: NumberedKind) -> None:
+TAKE_EVENTS = """UPDATE id_ranges SET next = next + ?, bytes = bytes + ?
+    WHERE tenant_id = ? AND kind = 'events' AND next + ? <= ends AND bytes IS NOT NULL RETURNING next - ?, bytes"""
+
+
+class NewBytes(NamedTuple):
+    """The bytes that a transaction stores for a tenant: in rows that it has written already, and in the events that follow."""
+
+    rows: int = 0
+    events: int = 0
+
+
+def take_events(tx: StatementRunner, tenant_id: int, count: int, new: NewBytes) -> tuple[int, int]:
+    """Return the first of `count` consecutive numbers of events, and how many bytes the tenant has stored, with the new ones."""
+    while (row := tx.one(TAKE_EVENTS, count, sum(new), tenant_id, count, count)) is None:
+        open_event_range(tx, tenant_id, new)
+    return int(row[0]), int(row[1])
+
+
+def open_event_range(tx: StatementRunner, tenant_id: int, new: NewBytes) -> None:
+    """Prepare the row that numbers a tenant's events: count its stored bytes, or give it a new range."""
+    if not stored_bytes.count_once(tx, tenant_id, new.rows):
+        open_range(tx, tenant_id, "events", new.rows)
+
+
+def open_range(tx: StatementRunner, tenant_id: int, kind: NumberedKind, new_bytes: int = 0) -> None:
     """Give the tenant a new range, above the one that it has used up."""
     size = EVENT_RANGE_SIZE if kind == "events" else RANGE_SIZE
     used = tx.one("SELECT next, ends FROM id_ranges WHERE tenant_id = ? AND kind = ?", tenant_id, kind)
@@ -87,8 +103,9 @@ def open_range(tx: StatementRunner, tenant_id: int, kind: NumberedKind) -> None:
         sql = "UPDATE id_ranges SET next = ?, ends = ? WHERE tenant_id = ? AND kind = ? AND next = ?"
         tx.run(sql, first, (block + 1) * size, tenant_id, kind, used[0])
     else:
-        sql = "INSERT INTO id_ranges (tenant_id, kind, next, ends) VALUES (?, ?, ?, ?)"
-        tx.run(sql, tenant_id, kind, first, (block + 1) * size)
+        stored = stored_bytes.count(tx, tenant_id) - new_bytes if kind == "events" else 0
+        sql = "INSERT INTO id_ranges (tenant_id, kind, next, ends, bytes) VALUES (?, ?, ?, ?, ?)"
+        tx.run(sql, tenant_id, kind, first, (block + 1) * size, stored)
 
 
 def take_block(tx: StatementRunner, kind: NumberedKind, above: int) -> int:

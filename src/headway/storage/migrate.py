@@ -4,10 +4,12 @@ import os
 from functools import partial
 
 from headway.ledger.errors import DatabaseTooNew
+from headway.storage.row_security import protect_tables
 from headway.storage.transaction import Connection, Transaction
 
 MIGRATIONS_FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
 MIGRATION_LOCK = 0x4865_6164_7761_79
+FIRST_PROTECTED = 25  # from this migration on, Postgres tables have row-level security
 
 
 def list_migrations() -> list[tuple[int, str]]:
@@ -44,6 +46,7 @@ def get_current_version(tx: Transaction) -> int:
 
 
 def apply_missing(tx: Transaction, migrations: list[tuple[int, str]]) -> int:
+    tx.enter_all_tenants()
     if tx.dialect.name == "postgresql":  # on SQLite, BEGIN IMMEDIATE already takes the lock
         tx.run("SELECT pg_advisory_xact_lock(?)", MIGRATION_LOCK)
     tx.run("CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)")
@@ -56,6 +59,8 @@ def apply_missing(tx: Transaction, migrations: list[tuple[int, str]]) -> int:
                 tx.run(statement)
             tx.run("INSERT INTO migrations (number, name, applied_at) VALUES (?, ?, ?)", number, name, tx.now)
             version = number
+    if tx.dialect.name == "postgresql" and version >= FIRST_PROTECTED:
+        protect_tables(tx)  # also those that a later migration adds or builds again
     return version
 
 

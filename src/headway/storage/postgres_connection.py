@@ -31,6 +31,7 @@ from headway.storage.transaction import (
     Dialect,
     LoggedTransaction,
     Row,
+    UsageMeter,
     Work,
     WorkOutcome,
     is_read_statement,
@@ -57,15 +58,16 @@ CONNECT_OPTIONS: dict[str, Any] = {"connect_timeout": 5, "keepalives_idle": 10, 
 
 @cache
 def build_insert_events(count: int) -> str:
-    """Build one statement that takes `count` sequence numbers of a tenant and inserts as many events. Its first parameter is the
-    tenant. If the tenant's range of numbers has no room, it inserts nothing."""
+    """Build one statement that takes `count` sequence numbers of a tenant and inserts as many events. Its first parameters are the
+    tenant and the bytes that are stored with them. If the tenant's range of numbers has no room, it inserts nothing."""
     names = EVENT_COLUMNS.removeprefix("seq, ")
     rows = ", ".join(f"({place}, ?, ?, ?, ?, ?, ?, ?, ?)" for place in range(count))
     return f"""WITH taken AS (
-            UPDATE id_ranges SET next = next + {count} WHERE tenant_id = ? AND kind = 'events' AND next + {count} <= ends
-            RETURNING next - {count} AS first)
+            UPDATE id_ranges SET next = next + {count}, bytes = bytes + ?
+            WHERE tenant_id = ? AND kind = 'events' AND next + {count} <= ends AND bytes IS NOT NULL
+            RETURNING next - {count} AS first, bytes)
         INSERT INTO events ({EVENT_COLUMNS}) SELECT taken.first + news.place, {names}
-        FROM taken, (VALUES {rows}) news (place, {names}) RETURNING seq"""
+        FROM taken, (VALUES {rows}) news (place, {names}) RETURNING (SELECT bytes FROM taken)"""
 
 
 @cache
@@ -75,28 +77,41 @@ def translate_sql(sql: str) -> bytes:
 
 
 class PostgresTransaction(LoggedTransaction):
-    __slots__ = ("_cursor",)
+    """A transaction that begins with its first statement, in one round trip with the setting for row-level security."""
+
+    __slots__ = ("_begin", "_cursor", "begun")
 
     dialect: Dialect = POSTGRES
 
-    def __init__(self, cursor: psycopg.Cursor[Row], now: int, *, read_only: bool) -> None:
+    def __init__(self, cursor: psycopg.Cursor[Row], now: int, begin: str) -> None:
         self._cursor = cursor
-        super().__init__(now, no_drift, read_only=read_only)
+        self._begin = begin
+        self.begun = False
+        super().__init__(now, no_drift, read_only=begin is BEGIN_READ_ONLY)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
-        if self.unset and not is_read_statement(sql):
-            self.set_savepoints()
-        return self._cursor.execute(translate_sql(sql), parameters).fetchone()
+        return self._execute(sql, parameters).fetchone()
 
     def all(self, sql: str, *parameters: Any) -> list[Row]:
-        if self.unset and not is_read_statement(sql):
-            self.set_savepoints()
-        return self._cursor.execute(translate_sql(sql), parameters).fetchall()
+        return self._execute(sql, parameters).fetchall()
 
     def run(self, sql: str, *parameters: Any) -> None:
+        self._execute(sql, parameters)
+
+    def _execute(self, sql: str, parameters: tuple[Any, ...]) -> psycopg.Cursor[Row]:
+        if not self.begun:
+            self.begun = True
+            # `visible` is a number or a constant. SET LOCAL ends with the transaction, so a pooled connection keeps nothing of it.
+            begin = f"{self._begin}; SET LOCAL headway.tenant = '{self.visible}'"
+            self._cursor.execute(begin.encode(), prepare=False)  # two statements cannot be prepared as one
         if self.unset and not is_read_statement(sql):
             self.set_savepoints()
-        self._cursor.execute(translate_sql(sql), parameters)
+        return self._cursor.execute(translate_sql(sql), parameters)
+
+    def show(self, visible: str) -> None:
+        if self.begun and visible != self.visible:
+            self.run("SELECT set_config('headway.tenant', ?, true)", visible)
+        super().show(visible)
 
     def append_events(self, tenant_id: int, events: list[Event]) -> None:
         """Number and insert events of one tenant, a few of them in one round trip. The row that has the tenant's next number stays
@@ -106,8 +121,10 @@ class PostgresTransaction(LoggedTransaction):
             super().append_events(tenant_id, events)
             return
         values = tuple(chain.from_iterable(self.build_event_rows(events)))
-        while self.one(build_insert_events(len(events)), tenant_id, *values) is None:
-            id_ranges.open_range(self, tenant_id, "events")
+        new = self.take_bytes(tenant_id, events)
+        while (row := self.one(build_insert_events(len(events)), sum(new), tenant_id, *values)) is None:
+            id_ranges.open_event_range(self, tenant_id, new)
+        self.meter.stored[tenant_id] = int(row[0])
 
     def run_with_lock_timeout(self, wait_ms: int, work: Work[T], timeout_error: HeadwayError) -> T:
         self.set_savepoints()  # a lock timeout aborts a Postgres transaction; a savepoint lets the caller continue after it
@@ -123,8 +140,9 @@ class PostgresTransaction(LoggedTransaction):
 class PostgresConnection:
     """One connection, opened on first use and reopened after it breaks."""
 
-    def __init__(self, url: str, clock: Clock, on_commit: CommitListener) -> None:
+    def __init__(self, url: str, clock: Clock, on_commit: CommitListener, meter: UsageMeter | None = None) -> None:
         self.url = check_url(url)
+        self.meter = meter or UsageMeter()
         self.clock = clock
         self.server_clock = ServerClock() if clock is wall_clock else None
         self.on_commit = on_commit
@@ -158,17 +176,18 @@ class PostgresConnection:
     def _run(self, raw: psycopg.Connection[Row], work: Work[T], begin: str) -> T:
         with raw.cursor() as cursor:
             now = self._now(cursor)  # before BEGIN, so that a failed query leaves no transaction open
-            cursor.execute(begin.encode())
-            transaction = PostgresTransaction(cursor, now, read_only=begin is BEGIN_READ_ONLY)
+            transaction = PostgresTransaction(cursor, now, begin)
+            transaction.meter = self.meter
             try:
                 value = work(transaction)
                 transaction.finish()
             except BaseException:
-                if not raw.closed:
+                if transaction.begun and not raw.closed:
                     cursor.execute("ROLLBACK")
                 raise
             try:
-                cursor.execute("COMMIT")
+                if transaction.begun:
+                    cursor.execute("COMMIT")
             except psycopg.OperationalError as error:
                 raise CommitUncertain from error
             notify_listener(self.on_commit, transaction.events)

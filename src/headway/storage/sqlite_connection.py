@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, TypeVar
 
 import apsw
@@ -24,6 +25,7 @@ from headway.storage.transaction import (
     DriftReader,
     LoggedTransaction,
     Row,
+    UsageMeter,
     Work,
     WorkOutcome,
     is_read_statement,
@@ -33,6 +35,7 @@ from headway.storage.transaction import (
 T = TypeVar("T")
 
 MAX_NAP_S = 0.05
+GROUP_LIMIT_S = 0.1  # a group that has taken this long is committed, so that work that arrived meanwhile can start
 
 ERROR_CLASSES: dict[type[apsw.Error], type[StorageError]] = {
     apsw.BusyError: DatabaseBusy,
@@ -75,8 +78,11 @@ class SqliteTransaction(LoggedTransaction):
 class SqliteConnection:
     """One connection to the file, in WAL mode with synchronous=FULL, so that committed data survives a power cut."""
 
-    def __init__(self, path: str, clock: Clock, on_commit: CommitListener, busy_limit_s: float) -> None:
+    def __init__(
+        self, path: str, clock: Clock, on_commit: CommitListener, busy_limit_s: float, meter: UsageMeter | None = None
+    ) -> None:
         self.path = path
+        self.meter = meter or UsageMeter()
         self.clock = clock
         self.read_drift = build_machine_drift() if clock is wall_clock else no_drift
         self.on_commit = on_commit
@@ -96,7 +102,7 @@ class SqliteConnection:
         self.execute = self.raw.cursor().execute
 
     def read(self, work: Work[T]) -> T:
-        transaction = SqliteTransaction(self.execute, self.clock(), self.read_drift, read_only=True)
+        transaction = self._open_transaction(read_only=True)
         try:
             self.execute("BEGIN")
             try:
@@ -107,7 +113,7 @@ class SqliteConnection:
             raise self._explain(error) from error
 
     def write(self, work: Work[T]) -> T:
-        transaction = SqliteTransaction(self.execute, self.clock(), self.read_drift)
+        transaction = self._open_transaction()
         try:
             self.execute("BEGIN IMMEDIATE")
             value = work(transaction)
@@ -123,7 +129,8 @@ class SqliteConnection:
 
     def write_group(self, works: list[Work[Any]]) -> list[WorkOutcome]:
         """Commit several units of work together. Savepoints would make a group an eighth slower, so they are used only after a unit
-        has failed: the group is rolled back and run again with savepoints, and only the faulty units fail."""
+        has failed: the group is rolled back and run again with savepoints, and only the faulty units fail. A group that takes long
+        is committed early: units that were not run have no outcome."""
         try:
             self.execute("BEGIN IMMEDIATE")
             outcomes, events = self._all(works) or self._each(works)
@@ -137,15 +144,26 @@ class SqliteConnection:
     def close(self) -> None:
         self.raw.close()
 
+    def _open_transaction(self, *, read_only: bool = False) -> SqliteTransaction:
+        transaction = SqliteTransaction(self.execute, self.clock(), self.read_drift, read_only=read_only)
+        transaction.meter = self.meter
+        return transaction
+
     def _all(self, works: list[Work[Any]]) -> tuple[list[WorkOutcome], list[Event]] | None:
         """Run all units without savepoints. If one fails, roll back, begin a new transaction and return None."""
         outcomes, events = [], []
         try:
+            started = before = perf_counter()
             for work in works:
-                transaction = SqliteTransaction(self.execute, self.clock(), self.read_drift)
-                outcomes.append(WorkOutcome(work(transaction)))
+                transaction = self._open_transaction()
+                value = work(transaction)
                 transaction.finish()
                 events += transaction.events
+                after = perf_counter()
+                outcomes.append(WorkOutcome(value, seconds=after - before))
+                before = after
+                if after - started > GROUP_LIMIT_S:
+                    break
         except Exception:  # noqa: BLE001  `_each` runs the group again and returns each error to its caller
             self._roll_back()
             self.execute("BEGIN IMMEDIATE")
@@ -153,11 +171,20 @@ class SqliteConnection:
         return outcomes, events
 
     def _each(self, works: list[Work[Any]]) -> tuple[list[WorkOutcome], list[Event]]:
+        outcomes: list[WorkOutcome] = []
         events: list[Event] = []
-        return [self._in_savepoint(work, events) for work in works], events
+        started = before = perf_counter()
+        for work in works:
+            outcome = self._in_savepoint(work, events)
+            after = perf_counter()
+            outcomes.append(outcome._replace(seconds=after - before))
+            before = after
+            if after - started > GROUP_LIMIT_S:
+                break
+        return outcomes, events
 
     def _in_savepoint(self, work: Work[Any], events: list[Event]) -> WorkOutcome:
-        transaction = SqliteTransaction(self.execute, self.clock(), self.read_drift)
+        transaction = self._open_transaction()
         self.execute("SAVEPOINT one")
         try:
             value = work(transaction)

@@ -1,17 +1,26 @@
-"""Access tokens. A browser session is a token that lives in a cookie."""
+"""Access tokens. A browser session is a token that lives in a cookie and ends with the token that opened it."""
 
 import os
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from headway.actions.access import audit
 from headway.ledger import text
-from headway.ledger.errors import Forbidden, NotFound, Unauthorized
-from headway.ledger.tenancy import Token
+from headway.ledger.cursors import CursorCodec
+from headway.ledger.errors import Conflict, Forbidden, Invalid, NotFound, ReadOnlyToken, Unauthorized
+from headway.ledger.tenancy import LINK_SESSION, TOKEN_SCOPES, Token, TokenScope
+from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
 
 TOKEN_PREFIX = "hw_"  # noqa: S105  prefix of every token, so that leaked ones can be searched for
 USE_INTERVAL_MS = 60_000
+MAX_LIFETIME_S: Final = 3650 * 86400
+MAX_OVERLAP_S: Final = 30 * 86400
+DEFAULT_OVERLAP_S: Final = 3600
+SESSION_LABEL: Final = "browser session"
+SESSION_LIFETIME_S: Final = 30 * 24 * 3600
+MAX_SESSIONS: Final = 500  # of a token; the next one ends the oldest
+CURSORS: Final = CursorCodec("tokens", (MAX_INTEGER,))
 
 
 class NewToken(NamedTuple):
@@ -19,33 +28,131 @@ class NewToken(NamedTuple):
     secret: str
 
 
-def create(tx: Transaction, tenant_id: int, label: str = "", lifetime_s: int | None = None, *, operator: bool = False) -> NewToken:
-    """Create a token with 256 random bits. Only its hash is stored; the secret is returned here and never again."""
-    from base64 import urlsafe_b64encode  # noqa: PLC0415  every command loads this module, but few create a token
+class Rotation(NamedTuple):
+    """A token that replaces another one, which still works for a while."""
 
-    secret = TOKEN_PREFIX + urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
+    created: NewToken
+    replaced: Token
+
+
+def create(
+    tx: Transaction, tenant_id: int, label: str = "", lifetime_s: float | None = None, scope: TokenScope = "write"
+) -> NewToken:
+    """Create a token with 256 random bits. Only its hash is stored; the secret is returned here and never again."""
+    return insert(tx, tenant_id, label, list_scopes(scope), compute_expiry(tx, lifetime_s))
+
+
+def create_with_token(tx: Transaction, caller: Token, label: str, lifetime_s: float | None, scope: TokenScope) -> NewToken:
+    """Create a token for an operator's token. It cannot outlive that one, so it gives access for no longer."""
+    lock(tx, caller)
+    expires_at = compute_expiry(tx, lifetime_s) or caller.expires_at
+    if caller.expires_at and expires_at > caller.expires_at:
+        raise Forbidden(
+            f"A token cannot outlive the one that creates it, which expires in {(caller.expires_at - tx.now) // 1000:,} seconds. "
+            "Nothing was created. Ask for less, or omit `expires_s`."
+        )
+    return insert(tx, caller.tenant_id, label, list_scopes(scope), expires_at)
+
+
+def compute_expiry(tx: Transaction, lifetime_s: float | None) -> int:
+    if lifetime_s is None:
+        return 0
+    if not 1 <= lifetime_s <= MAX_LIFETIME_S:
+        raise Invalid(f"A token can expire in 1 second to {MAX_LIFETIME_S // 86400:,} days.")
+    return tx.now + int(lifetime_s * 1000)
+
+
+def insert(tx: Transaction, tenant_id: int, label: str, scopes: str, expires_at: int) -> NewToken:
+    secret = generate_secret()
     label = text.check_text(label, "label", text.NAME_LIMIT)
-    expires_at = 0 if lifetime_s is None else tx.now + lifetime_s * 1000
-    token = tenant_store.insert_token(tx, tenant_id, hash_secret(secret), label, expires_at, operator=operator)
+    token = tenant_store.insert_token(tx, tenant_id, hash_secret(secret), label, scopes, expires_at)
     audit.record(tx, tenant_id, "token.create", f"token:{token.id}", new=token.as_json())
     return NewToken(token, secret)
 
 
+def list_scopes(scope: TokenScope) -> str:
+    """List the scopes that a scope includes, separated by commas."""
+    return ",".join(TOKEN_SCOPES[: TOKEN_SCOPES.index(scope) + 1])
+
+
 def list_all(tx: Transaction, tenant_id: int) -> list[Token]:
+    """List the tokens, and the sessions that have not ended."""
     return tenant_store.list_tokens(tx, tenant_id)
 
 
-def has_permanent(tx: Transaction) -> bool:
-    """Whether a token exists that programs can use. (Browser sessions, which expire, do not count.)"""
-    return tenant_store.has_permanent_token(tx)
+def list_page(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None) -> dict[str, Any]:
+    """List a page of tokens and active sessions, newest first."""
+    (before,) = CURSORS.decode(cursor)
+    rows = tenant_store.list_token_page(tx, tenant_id, limit + 1, before)
+    return {
+        "tokens": [token.as_json() for token in rows[:limit]],
+        "next_cursor": CURSORS.encode_next(rows, limit, lambda token: (token.id,)),
+    }
+
+
+def has_active(tx: Transaction) -> bool:
+    """Whether a token exists that programs can use. (Browser sessions do not count.)"""
+    return tenant_store.has_active_token(tx)
+
+
+def rotate(
+    tx: Transaction, tenant_id: int, token_id: int, overlap_s: float = DEFAULT_OVERLAP_S, caller: Token | None = None
+) -> Rotation:
+    """Create a token that replaces another one, with the same label, scopes and lifetime. The old one and its sessions end after
+    `overlap_s`. A successor that a token creates cannot outlive that token."""
+    if not 0 <= overlap_s <= MAX_OVERLAP_S:
+        raise Invalid(f"The overlap can be 0 seconds to {MAX_OVERLAP_S // 86400} days.")
+    if caller is not None:
+        lock(tx, caller)
+    old = tenant_store.lock_token(tx, tenant_id, token_id)
+    if old is None:
+        raise NotFound(f"No active token {token_id} in this tenant.")
+    if old.is_session:
+        raise Invalid(f"Token {token_id} is a browser session. Sign in again to get a new one.")
+    if old.replaced_by:
+        raise Conflict(f"Token {token_id} was already rotated: token {old.replaced_by} replaces it. Rotate or revoke that one.")
+    expires_at = tx.now + old.expires_at - old.created_at if old.expires_at else 0
+    if caller is not None and caller.expires_at:
+        expires_at = min(expires_at or caller.expires_at, caller.expires_at)
+    created = insert(tx, tenant_id, old.label, old.scopes, expires_at)
+    replaced = tenant_store.replace_token(tx, tenant_id, token_id, created.token.id, tx.now + int(overlap_s * 1000))
+    before, after = old.as_json(), replaced.as_json()
+    changed = ("expires_at", "replaced_by")
+    audit.record(
+        tx, tenant_id, "token.rotate", f"token:{token_id}", *({key: row[key] for key in changed} for row in (before, after))
+    )
+    if not overlap_s:
+        replaced = revoke(tx, tenant_id, token_id)
+    return Rotation(created, replaced)
 
 
 def revoke(tx: Transaction, tenant_id: int, token_id: int) -> Token:
+    """Revoke a token or end a session. The sessions of a token end with it."""
     token = tenant_store.revoke_token(tx, tenant_id, token_id)
     if token is None:
         raise NotFound(f"No active token {token_id} in this tenant.")
-    audit.record(tx, tenant_id, "token.revoke", f"token:{token.id}", new={"revoked_at": token.revoked_at // 1000})
+    action = "session.end" if token.is_session else "token.revoke"
+    audit.record(tx, tenant_id, action, f"token:{token.id}", new={"revoked_at": token.revoked_at // 1000})
     return token
+
+
+def revoke_all(tx: Transaction, tenant_id: int) -> list[Token]:
+    """Revoke every token of a tenant and end every session."""
+    revoked = tenant_store.revoke_all_tokens(tx, tenant_id)
+    if revoked:
+        audit.record(
+            tx, tenant_id, "token.revoke_all", f"tenant:{tenant_id}", new={"tokens": sorted(token.id for token in revoked)}
+        )
+    return revoked
+
+
+def lock(tx: Transaction, token: Token) -> None:
+    """Make a revocation of the token wait for this transaction. If it was faster, raise Unauthorized."""
+    if tenant_store.lock_token(tx, token.tenant_id, token.id) is None:
+        raise Unauthorized
+
+
+# Authentication
 
 
 def authenticate(tx: Transaction, secret_digest: str) -> Token:
@@ -53,14 +160,23 @@ def authenticate(tx: Transaction, secret_digest: str) -> Token:
     token = tenant_store.find_token(tx, secret_digest)
     if token is None:
         raise Unauthorized
+    tx.credential = f"token {token.id}"
+    return token
+
+
+def authenticate_writer(tx: Transaction, secret_digest: str) -> Token:
+    """Return a token that may change something, or raise an error."""
+    token = authenticate(tx, secret_digest)
+    if not token.can_write:
+        raise ReadOnlyToken
     return token
 
 
 def authenticate_operator(tx: Transaction, secret_digest: str) -> Token:
-    """Return a token that may act for the whole installation, or raise an error."""
+    """Return a token with the operator scope, or raise an error."""
     token = authenticate(tx, secret_digest)
     if not token.operator:
-        raise Forbidden("This needs a token with the operator grant: `headway token new --operator` creates one.")
+        raise Forbidden("This needs a token with the operator scope: `headway token new --operator` creates one.")
     return token
 
 
@@ -71,12 +187,53 @@ def is_use_due(tx: Transaction, token: Token) -> bool:
 
 def record_use(tx: Transaction, token: Token) -> None:
     if is_use_due(tx, token):
-        tenant_store.touch_token(tx, token.id)
+        tenant_store.touch_token(tx, token)
+
+
+# Browser sessions
+
+
+def open_session(tx: Transaction, secret_digest: str) -> NewToken:
+    """Open a session with a token. It has the token's scopes and ends with it, at the latest."""
+    token = authenticate(tx, secret_digest)
+    if token.is_session:
+        raise Forbidden("A browser session cannot open another one. Sign in with a token.")
+    lock(tx, token)
+    tx.actor = token.name
+    record_use(tx, token)
+    return insert_session(tx, token.tenant_id, token.scopes, token.id, token.expires_at)
+
+
+def open_link_session(tx: Transaction, tenant_id: int) -> NewToken:
+    """Open a session for the login link, which the operator has read in the terminal."""
+    tx.actor = "login link"
+    return insert_session(tx, tenant_id, list_scopes("operator"), LINK_SESSION)
+
+
+def insert_session(tx: Transaction, tenant_id: int, scopes: str, session_of: int, not_after: int = 0) -> NewToken:
+    """Store a session, and delete those that have ended and those that are too many."""
+    tenant_store.delete_ended_sessions(tx, tenant_id)
+    tenant_store.delete_oldest_sessions(tx, tenant_id, session_of, MAX_SESSIONS - 1)
+    secret, expires_at = generate_secret(), tx.now + SESSION_LIFETIME_S * 1000
+    expires_at = min(expires_at, not_after) if not_after else expires_at
+    session = tenant_store.insert_token(tx, tenant_id, hash_secret(secret), SESSION_LABEL, scopes, expires_at, session_of)
+    audit.record(tx, tenant_id, "session.open", f"token:{session.id}", new=session.as_json())
+    return NewToken(session, secret)
 
 
 def sign_out(tx: Transaction, secret_digest: str) -> None:
     token = authenticate(tx, secret_digest)
+    tx.actor = token.name
     revoke(tx, token.tenant_id, token.id)
+
+
+# Secrets
+
+
+def generate_secret() -> str:
+    from base64 import urlsafe_b64encode  # noqa: PLC0415  every command loads this module, but few create a token
+
+    return TOKEN_PREFIX + urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
 
 
 def hash_secret(secret: str) -> str:

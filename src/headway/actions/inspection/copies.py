@@ -8,7 +8,7 @@ from headway.actions import conversations, todos, turns
 from headway.actions.inspection.renumbering import renumber_messages
 from headway.actions.turn_state import emit_queue_at_commit
 from headway.ledger.check import encode_checks
-from headway.ledger.events import TURN_ENDS, LoggedEvent, build_todo_event
+from headway.ledger.events import TURN_ENDS, LoggedEvent, build_todo_event, restore_texts
 from headway.ledger.run import Run
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Draft, Todo, compute_plan_digest
@@ -20,6 +20,7 @@ from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
 CALL_KINDS: Final = ("message", "tool_call", "tool_result")
+TODO_KINDS: Final = ("todo_changed", "todos_moved")
 TURN_KINDS: Final = ("turn_started", *CALL_KINDS, *sorted(TURN_ENDS))
 
 
@@ -103,7 +104,7 @@ class ConversationCopy:
 
         `plan` has the statuses that the forked turn's model was shown. It decides where the events do not tell before and after.
         """
-        events = fork_store.list_events(self.tx, self.tenant_id, self.source_id, ("todo_changed",), 0, MAX_INTEGER)
+        events = fork_store.list_events(self.tx, self.tenant_id, self.source_id, TODO_KINDS, 0, MAX_INTEGER)
         copies: list[tuple[dict[str, Any], Todo]] = []
         for todo_id, versions in group_versions(events).items():
             row = choose_version(versions, before, plan.get(todo_id) if plan else None)
@@ -182,12 +183,21 @@ class TodoVersion(NamedTuple):
 
 
 def group_versions(events: list[LoggedEvent]) -> dict[int, list[TodoVersion]]:
-    """Group the states of todos by their number, in order of their creation."""
+    """Group the states of todos by their number, in order of their creation. An event lacks the long texts that it did not
+    change; they are those of the state before."""
     versions: dict[int, list[TodoVersion]] = {}
     for event in events:
         data = json.loads(event.data)
-        row = data["todo"] if data["change"] != "deleted" else None
-        versions.setdefault(data["todo"]["id"], []).append(TodoVersion(event.seq, row))
+        if event.kind == "todos_moved":
+            for todo_id, position in data["positions"].items():
+                states = versions.get(int(todo_id))
+                if states and (row := states[-1].row):
+                    moved = {**row, "position": position, "updated_at": data["updated_at"]}
+                    states.append(TodoVersion(event.seq, moved))
+            continue
+        states = versions.setdefault(data["todo"]["id"], [])
+        row = restore_texts(data, "todo", states[-1].row if states else None) if data["change"] != "deleted" else None
+        states.append(TodoVersion(event.seq, row))
     return versions
 
 

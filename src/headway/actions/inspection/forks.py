@@ -4,6 +4,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from headway.actions import conversations, halts, jobs, turns
+from headway.actions.access import quotas
 from headway.actions.inspection.copies import ConversationCopy
 from headway.actions.inspection.points import find_point
 from headway.actions.inspection.steps import load_steps
@@ -37,6 +38,7 @@ class ForkRequest(NamedTuple):
 def fork_turn(tx: Transaction, tenant_id: int, turn_id: str, request: ForkRequest) -> Run:
     """Copy a turn up to a step into a new conversation, and create the run that continues there. The original is not changed."""
     halts.check(tx)
+    quotas.check_turns(tx, tenant_id)
     turn, source = lock_source(tx, tenant_id, turn_id)
     if 0 <= request.at < turn.fork_at:  # a copied step: how things were then is recorded only with the original
         return fork_turn(tx, tenant_id, turn.forked_from, inherit(request, source))

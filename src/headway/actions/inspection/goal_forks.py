@@ -7,10 +7,9 @@ from headway.actions import goals, halts, journal, sub_goals
 from headway.actions.goals import NewGoal
 from headway.ledger.check import Proof
 from headway.ledger.errors import Invalid
-from headway.ledger.events import encode_json
+from headway.ledger.events import encode_json, restore_texts
 from headway.ledger.goal import Goal, JournalEntry, SubGoal
 from headway.ledger.run import Limits
-from headway.ledger.scope import TENANT_WIDE
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import forks as fork_store
 from headway.storage.stores import goals as goal_store
@@ -70,9 +69,8 @@ def copy_sub_goals(tx: Transaction, source: Goal, goal: Goal, at: int, plan_no: 
             ids[original.id] = goal_store.insert_sub_goal(tx, copied)
             copies.append(original)
     for original in copies:
-        goal_store.replace_edges(
-            tx, ids[original.id], [ids[other] for other in versions[original.id]["depends_on"] if other in ids]
-        )
+        depends_on = [ids[other] for other in versions[original.id]["depends_on"] if other in ids]
+        goal_store.replace_edges(tx, goal.tenant_id, ids[original.id], depends_on)
     for original in copies:
         version = versions[original.id]
         copied_row = goal_store.find_sub_goal(tx, goal.tenant_id, ids[original.id])
@@ -100,14 +98,13 @@ def load_versions(tx: Transaction, source: Goal, at: int, plan_no: int) -> dict[
     """Load the last logged state of each sub-goal before the next journal entry, if a plan up to then had introduced it."""
     versions: dict[int, dict[str, Any]] = {}
     kinds = ("journal_appended", "sub_goal_changed")
-    for event in fork_store.list_events(tx, source.tenant_id, TENANT_WIDE, kinds, 0, MAX_INTEGER):
+    for event in fork_store.list_subject_events(tx, source.tenant_id, f"goal:{source.id}", kinds):
         data = json.loads(event.data)
-        if data["goal_id"] != source.id:
-            continue
         if event.kind == "journal_appended" and data["entry"]["n"] > at:
             break
         if event.kind == "sub_goal_changed" and data["sub_goal"]["plan_no"] <= plan_no:
-            versions[data["sub_goal"]["id"]] = data["sub_goal"]
+            sub_goal_id = data["sub_goal"]["id"]
+            versions[sub_goal_id] = restore_texts(data, "sub_goal", versions.get(sub_goal_id))
     return versions
 
 

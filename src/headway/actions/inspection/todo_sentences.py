@@ -6,6 +6,7 @@ from typing import Any
 
 from headway.actions.inspection.event_sentences import WhyLine, format_actor, format_name
 from headway.actions.inspection.journal_sentences import shorten
+from headway.ledger.events import restore_texts
 from headway.ledger.text import to_one_line
 from headway.ledger.todo import ENDED_STATUSES, Todo
 from headway.storage.stores.events import CausedEvent
@@ -23,7 +24,7 @@ def describe_changes(todo: Todo, events: Sequence[CausedEvent], *, is_complete: 
         lines.append(WhyLine(None, todo.created_at, note))
     old: State | None = None
     for event, data in changes:
-        new: State = data["todo"]
+        new: State = restore_texts(data, "todo", old)
         sentence, is_key = describe_change(old, new, data["change"], format_actor(event.actor))
         if sentence:
             lines.append(WhyLine(event.seq, event.at, to_one_line(sentence), is_key))
@@ -36,8 +37,10 @@ def describe_plan(events: Sequence[CausedEvent]) -> list[WhyLine]:
     states: dict[int, State] = {}
     lines: list[WhyLine] = []
     for event in events:
-        new: State = json.loads(event.data)["todo"]
-        old, states[new["id"]] = states.get(new["id"]), new
+        data = json.loads(event.data)
+        old = states.get(data["todo"]["id"])
+        new: State = restore_texts(data, "todo", old)
+        states[new["id"]] = new
         by = format_actor(event.actor)
         if old is None:
             sentence = f"“{shorten(new['subject'])}” became item #{new['id']} of the plan{by}."
@@ -65,6 +68,8 @@ def describe_change(old: State | None, new: State, change: str, by: str) -> tupl
     if old["agent_id"] != new["agent_id"]:
         return f"It was given to agent {format_name(new['agent_id'])}{by}.", True
     fields = [name for name in new if name != "updated_at" and new[name] != old.get(name)]
+    if len(fields) > 1 and "position" in fields:  # others may have moved it in the meantime; their event is not one of the todo
+        fields.remove("position")
     return (f"Its {', '.join(fields).replace('_', ' ')} changed{by}.", False) if fields else ("", False)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from headway.actions import runs
+from headway.actions.access import audit
 from headway.actions.notices import NoticeSubject, notify
 from headway.actions.people import waiting
 from headway.ledger import text
@@ -14,7 +15,7 @@ from headway.ledger.permission import Approval, ApprovalState, compute_digest
 from headway.ledger.run import Effect, Run
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import approvals as approval_store
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, act_as
 
 REASON_LIMIT: Final = 2_000
 ARGUMENTS_LIMIT: Final = 1_000_000
@@ -98,6 +99,15 @@ def decide(tx: Transaction, tenant_id: int, approval_id: int, decision: Approval
     if tx.now >= approval.expires_at or run.ended:
         raise Conflict(f"Approval #{approval_id} has expired.")
     digest = compute_digest(approval.tool, arguments)
+    with act_as(tx, tx.actor or decision.decided_by):
+        audit.record(
+            tx,
+            tenant_id,
+            f"approval.{decision.answer}",
+            f"approval:{approval_id}",
+            {"state": approval.state, "tool": approval.tool, "arguments": approval.arguments, "digest": approval.digest},
+            {"state": state, "tool": approval.tool, "arguments": arguments, "digest": digest, "reason": reason},
+        )
     approval = approval._replace(arguments=arguments, digest=digest, state=state, reason=reason, decided_by=decision.decided_by)
     approval = waiting.end(tx, approval)
     waiting.wake(tx, approval)

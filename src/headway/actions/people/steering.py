@@ -1,6 +1,7 @@
 """Steering: messages that people send to a running turn or sub-agent, which reads them at its next step."""
 
 from headway.actions import conversations, runs, turns
+from headway.actions.access import quotas
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, TurnEnded
 from headway.ledger.events import Event, encode_json
@@ -34,6 +35,7 @@ def send(tx: Transaction, run: Run, content: str, sender: str) -> SteeringMessag
         raise Invalid("content must not be blank. Say what the agent should do.")
     run = runs.get_locked(tx, run)
     check_can_read(run)
+    quotas.check_storage(tx, run.tenant_id)
     message = message_store.insert_steering(tx, run, content, sender)
     if run.answers_turn:
         turns.append_message(tx, run, "user", content)

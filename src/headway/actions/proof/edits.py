@@ -3,9 +3,10 @@
 from typing import Any
 
 from headway.actions import todos
+from headway.actions.access import audit
 from headway.actions.proof import receipts
 from headway.actions.todos import NO_OVERRIDE, Override
-from headway.ledger.check import Author
+from headway.ledger.check import Author, decode_checks
 from headway.ledger.errors import Invalid
 from headway.ledger.todo import UNSET, Change, write_checks
 from headway.storage.stores import todos as todo_store
@@ -17,7 +18,10 @@ def set_checks(tx: Transaction, tenant_id: int, todo_id: int, changes: Change, v
     if changes.depends_on is not UNSET:
         todo_store.lock_graph(tx, tenant_id)  # before the todo, as a change of dependencies does
     todo = todos.get_locked(tx, tenant_id, todo_id)
-    return changes._replace(checks=write_checks(value, by, todo.checks))
+    checks = write_checks(value, by, todo.checks)
+    if todo.checks and checks != todo.checks:
+        audit.record(tx, tenant_id, "check.edit", f"todo:{todo_id}", decode_checks(todo.checks), decode_checks(checks))
+    return changes._replace(checks=checks)
 
 
 def build_override(reason: str | None, changes: Change, person: str) -> Override:

@@ -79,7 +79,7 @@ def verify(tx: Transaction, tenant_id: int, todo_id: int) -> Receipt:
         if proven != todo:
             proven = proven._replace(updated_at=tx.now)
             todo_store.update(tx, tenant_id, todo, proven)
-            tx.emit(build_todo_event(tenant_id, proven, "updated"))
+            tx.emit(build_todo_event(tenant_id, proven, "updated", todo))
     return list_newest(tx, tenant_id, "todo", todo_id, 1)[0]
 
 

@@ -49,6 +49,7 @@ class Prover(NamedTuple):
         tenant_id = self.execution.scope.tenant_id
 
         def work_with_receipts(tx: Transaction) -> T:
+            tx.enter_tenant(tenant_id)
             tx.actor = tx.actor or self.made_by
             receipts.present(tx, tenant_id, list(drafts.values()))
             return work(tx)

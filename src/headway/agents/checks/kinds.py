@@ -1,6 +1,5 @@
 """What each kind of check does. A function gets the definition and returns what it found; it raises Invalid if it cannot tell."""
 
-import hashlib
 import json
 import os
 import shlex
@@ -12,14 +11,13 @@ from typing import Any, Final, NamedTuple
 from headway.agents.tools import web
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.files.contents import read_entry
+from headway.agents.tools.files.contents import HASH_LIMIT, hash_entry
 from headway.agents.tools.files.folders import open_folder, split_path, translate_errors
 from headway.agents.tools.programs import shell
 from headway.ledger.check import DEFAULT_TIMEOUT_S, DETAIL_LIMIT, Check
 from headway.ledger.errors import HeadwayError, Invalid, NotFound
 
-FILE_LIMIT: Final = 1_000_000  # bytes of a file whose content is compared; a hash covers files of any size up to HASH_LIMIT
-HASH_LIMIT: Final = 1_000_000_000
+FILE_LIMIT: Final = 1_000_000  # bytes of a file whose content is compared; the hash covers the whole file
 NO_SANDBOX: Final = (
     "It was not run: there is no sandbox here. Install bubblewrap (see `headway doctor`), or have a person override the check."
 )
@@ -40,23 +38,24 @@ def check_file(check: Check, workspace: str) -> CheckFinding:
     wants_file = check.get("exists", True)
     try:
         with translate_errors(path), open_folder(check.get("folder", workspace), parts[:-1]) as folder:
-            data, status = read_entry(folder, parts[-1], path, HASH_LIMIT if "sha256" in check else FILE_LIMIT)
+            file = hash_entry(folder, parts[-1], path, FILE_LIMIT)
     except NotFound as error:
         return CheckFinding(not wants_file, str(error))
     except FileNotFoundError:  # the workspace itself is missing: nothing was ever written there
         return CheckFinding(not wants_file, f"There is no {path} in the workspace.")
-    digest = hashlib.sha256(data).hexdigest()
-    hashes = {path: digest}
+    hashes = {path: file.digest} if file.digest else {}
     if not wants_file:
         return CheckFinding(ok=False, detail=f"{path} exists.", hashes=hashes)
-    if "sha256" in check and digest != check["sha256"]:
-        return CheckFinding(ok=False, detail=f"{path} has changed: its SHA-256 hash is {digest}.", hashes=hashes)
+    if "sha256" in check and not file.digest:
+        raise Invalid(f"{path} is larger than {HASH_LIMIT:,} bytes.")
+    if "sha256" in check and file.digest != check["sha256"]:
+        return CheckFinding(ok=False, detail=f"{path} has changed: its SHA-256 hash is {file.digest}.", hashes=hashes)
     if "contains" in check or "schema" in check:
-        if status.st_size > FILE_LIMIT:
+        if file.size > FILE_LIMIT:
             raise Invalid(f"{path} is larger than {FILE_LIMIT:,} bytes.")
-        if problem := find_content_problem(check, data.decode(errors="replace")):
+        if problem := find_content_problem(check, file.beginning.decode(errors="replace")):
             return CheckFinding(ok=False, detail=f"{path} {problem}", hashes=hashes)
-    return CheckFinding(ok=True, detail=f"{path}: {status.st_size:,} bytes.", hashes=hashes)
+    return CheckFinding(ok=True, detail=f"{path}: {file.size:,} bytes.", hashes=hashes)
 
 
 def find_content_problem(check: Check, content: str) -> str:

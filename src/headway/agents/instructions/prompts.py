@@ -250,6 +250,7 @@ STAGNATION = "I stopped because I made no progress with the plan."
 EMPTY_ANSWERS = "I stopped because the model's answers were empty."
 REPEATED_ANSWERS = "I stopped because the model's answers repeated themselves."
 REJECTED_ANSWER = "I stopped because my answer to the current item was not accepted."
+STORAGE_FULL = "This tenant has stored as much as it may. Work resumes when something is deleted or the quota storage is raised."
 POOL_EXHAUSTED = "The cost pool is spent. Work resumes automatically when the pool is raised or the 24-hour window moves on."
 CONTENT_FILTER_ANSWER = (
     "The model's provider withheld its answer (content filter), so this turn ends here. The operator has been notified."

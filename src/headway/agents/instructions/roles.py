@@ -15,6 +15,7 @@ WritGrant = Literal["todos", "agents", "schedules"]
 FAMILIES: Final[tuple[ToolFamily, ...]] = tuple(family for family in get_args(FixedFamily) if family != "runtime")
 # Offered to external agents through REST and MCP. The other families act on this machine and are for agents that run here.
 REMOTE_FAMILIES: Final[tuple[ToolFamily, ...]] = ("turn_plan", "queue", "tasks", "ledger")
+READING_TOOLS: Final = frozenset(("list_todo", "ListTasks", "todo_list", "todo_ready"))  # their tools that change nothing
 WRIT_GRANTS: Final[tuple[WritGrant, ...]] = get_args(WritGrant)
 INDEX: Final = "index"  # the role that answers users
 SUPERVISOR: Final = "supervisor"  # alias of the index role

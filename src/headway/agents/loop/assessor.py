@@ -2,24 +2,25 @@
 
 import json
 import logging
-import re
+from functools import partial
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, StrictBool, ValidationError
 from pydantic_ai.messages import InstructionPart
 from pydantic_ai.models import ModelRequestParameters
 
+from headway.agents.checks.runner import Opinion
 from headway.agents.instructions import prompts
+from headway.agents.long_texts import process_text
 from headway.agents.loop.requests import Assess, Compact, NoteWritten, Summarise, Summary, Verdict
 from headway.agents.models.client import ModelFailed, ModelReply, Models
 from headway.agents.transcripts.facts import Facts, build_runtime_message
 from headway.ledger.errors import HeadwayError, SettingsError
 from headway.ledger.framing import escape_frames
-from headway.ledger.text import to_one_line
+from headway.ledger.text import cut_json_object, to_one_line
 
 log = logging.getLogger("headway.assessor")
 
-JSON_OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
 CUT_OFF_LIMIT: Final = 40_000
 TAIL_LIMIT: Final = 2_000
 REASON_LIMIT: Final = 1_000
@@ -38,45 +39,45 @@ class Judgement(BaseModel):
 
 async def assess(models: Models, request: Assess) -> Verdict:
     """Assess an answer and log the verdict, so that wrong verdicts can be traced."""
-    verdict = await judge(models, request)
-    verdict = verdict._replace(reason=to_one_line(verdict.reason)[:REASON_LIMIT])
-    log.info("item %d: ok=%s: %s", request.item.id, verdict.ok, verdict.reason)
+    item = request.item
+    opinion = await judge(models, (item.subject, item.completion_criteria), request.answer, is_last_attempt=request.is_last_attempt)
+    reason = opinion.reason or ("" if opinion.ok else "it does not do what the item asks.")
+    verdict = Verdict(item, opinion.ok, to_one_line(reason[:REASON_LIMIT]), opinion.call)
+    log.info("item %d: ok=%s: %s", item.id, verdict.ok, verdict.reason)
     return verdict
 
 
-async def judge(models: Models, request: Assess) -> Verdict:
-    """Judge an answer.
+async def judge(models: Models, task: tuple[str, str], answer: str, *, is_last_attempt: bool) -> Opinion:
+    """Ask whether an answer does what a task asks: its title, and what it takes to complete it.
 
-    An assessor that fails or returns malformed output counts as a rejection. Transient failures are raised, so that the job is
-    retried, until the last attempt.
+    An assessor that fails, or whose own answer is cut off or malformed, counts as a no. Transient failures are raised, so that the
+    job is retried, until the last attempt.
     """
-    question = prompts.render_assessment(request.item.subject, request.item.completion_criteria, request.answer)
+    question = await process_text(answer, partial(prompts.render_assessment, *task, answer))
     try:
-        reply = await ask_cheap_model(models, prompts.ASSESSOR, question, {"answer": request.answer})
+        reply = await ask_cheap_model(models, prompts.ASSESSOR, question, {"answer": answer})
     except (ModelFailed, SettingsError) as error:
-        if is_transient(error) and not request.is_last_attempt:
+        if is_transient(error) and not is_last_attempt:
             raise
-        return Verdict(request.item, ok=False, reason=f"{ASSESSMENT_FAILED} (the assessor failed).", call=None)
+        return Opinion(ok=False, reason=f"{ASSESSMENT_FAILED} (the assessor failed).", call=None)
     is_complete = reply.response.finish_reason in (None, "stop")
     judgement = parse_judgement(reply.response.text or "") if is_complete else None
     if judgement is None:
-        return Verdict(request.item, ok=False, reason=f"{ASSESSMENT_FAILED} (the assessor's answer was invalid).", call=reply.call)
-    reason = judgement.reason if judgement.ok else judgement.reason or "it does not do what the item asks."
-    return Verdict(request.item, judgement.ok, reason, reply.call)
+        return Opinion(ok=False, reason=f"{ASSESSMENT_FAILED} (the assessor's answer was invalid).", call=reply.call)
+    return Opinion(judgement.ok, judgement.reason, reply.call)
 
 
 def parse_judgement(text: str) -> Judgement | None:
-    match = JSON_OBJECT.search(text)
     try:
-        return Judgement.model_validate(json.loads(match[0])) if match else None
+        return Judgement.model_validate(json.loads(cut_json_object(text)))
     except (ValueError, RecursionError, ValidationError):
         return None
 
 
 async def summarise(models: Models, request: Summarise) -> Summary:
     """Summarise a cut-off text. If no summary can be had, fall back to the end of the text rather than fail the turn."""
+    text = escape_frames(request.text[-CUT_OFF_LIMIT:])
     try:
-        text = escape_frames(request.text[-CUT_OFF_LIMIT:])
         reply = await ask_cheap_model(models, prompts.SUMMARISER, text, {"cut_off": text})
     except (ModelFailed, SettingsError) as error:
         if is_transient(error) and not request.is_last_attempt:
@@ -88,8 +89,9 @@ async def summarise(models: Models, request: Summarise) -> Summary:
 async def write_note(models: Models, request: Compact) -> NoteWritten:
     """Write the note that replaces older messages. If no summary can be had, the end of the messages serves as one."""
     fallback = f"{prompts.NOTE_FALLBACK}\n{request.text[-TAIL_LIMIT:]}"
+    escaped = await process_text(request.text, partial(escape_frames, request.text))
     try:
-        reply = await ask_cheap_model(models, prompts.COMPACTOR, escape_frames(request.text), {"stretch": request.text})
+        reply = await ask_cheap_model(models, prompts.COMPACTOR, escaped, {"stretch": request.text})
     except (ModelFailed, SettingsError) as error:
         if is_transient(error) and not request.is_last_attempt:
             raise

@@ -30,7 +30,7 @@ from headway.ledger.errors import SettingsError
 from headway.ledger.goal import GoalLimits
 from headway.ledger.run import Limits, Run, TurnMode
 from headway.ledger.scope import Scope
-from headway.storage.database import Database
+from headway.storage.database import DatabaseAccess
 from headway.storage.stores import attachments as attachment_store
 from headway.storage.transaction import Transaction
 
@@ -43,7 +43,7 @@ RESULT_SHARE = 0.15  # of the model's context that one result may fill
 class Runtime(NamedTuple):
     """Everything that all runs of a process share."""
 
-    database: Database
+    database: DatabaseAccess
     models: Models
     toolbox: Toolbox
     roles: Roles
@@ -57,6 +57,10 @@ class Runtime(NamedTuple):
     checks: CheckRunner
     tracer: Tracer = NullTracer()
     worktrees: str = ""  # the folder for the worktrees of runs that work in a repository
+
+    def of(self, tenant_id: int) -> "Runtime":
+        """Return a runtime whose transactions see only the rows of this tenant."""
+        return self._replace(database=self.database.of(tenant_id))
 
 
 class Offer(NamedTuple):

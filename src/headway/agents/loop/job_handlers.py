@@ -25,12 +25,12 @@ IN_FLIGHT = "begun"  # the stored result of a tool call that has started and not
 
 
 def build_handlers(runtime: Runtime) -> dict[str, JobHandler]:
-    run = JobHandler(partial(drive_run, runtime), fail_run)
+    run = JobHandler(lambda job: drive_run(runtime.of(job.tenant_id), job), fail_run)
     return {
         turns.JOB_KIND: run,
         runs.JOB_KIND: run,
-        jobs.TOOL: JobHandler(partial(call_tool, runtime), fail_job),
-        runs.WORKTREE_KIND: JobHandler(partial(clean_up_worktree, runtime), fail_job),
+        jobs.TOOL: JobHandler(lambda job: call_tool(runtime.of(job.tenant_id), job), fail_job),
+        runs.WORKTREE_KIND: JobHandler(lambda job: clean_up_worktree(runtime.of(job.tenant_id), job), fail_job),
     }
 
 

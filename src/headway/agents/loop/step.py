@@ -5,6 +5,7 @@ from typing import Any
 from pydantic_ai.messages import ModelMessage
 
 from headway.actions import goals, jobs, notices, run_ends, runs, spending, turns
+from headway.actions.access import quotas
 from headway.actions.people import steering
 from headway.agents.instructions import prompts
 from headway.agents.loop.context import RunContext
@@ -197,7 +198,11 @@ class Step:
             runs.emit_changed(self.tx, self.run)
 
     def ensure_funded(self, request: AskModel | Summarise | Compact | Assess | RunChecks) -> bool:
-        """Check the goal's budget for a sub-agent (the main agent's was checked already), then the shared pool."""
+        """Check the tenant's storage, then the goal's budget for a sub-agent (the main agent's was checked already), then the
+        shared pool."""
+        if quotas.is_storage_full(self.tx, self.run.tenant_id):
+            goals.pause_run(self.tx, self.run, prompts.STORAGE_FULL)
+            return False
         if isinstance(request, RunChecks) and not request.opinions:
             return True
         if self.run.goal_id is not None and self.run.parent_run_id is not None:

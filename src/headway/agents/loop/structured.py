@@ -5,7 +5,6 @@ are joined.
 """
 
 import json
-import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -23,13 +22,13 @@ from headway.agents.transcripts.facts import Facts, build_runtime_message
 from headway.agents.transcripts.transcript import to_storable_value
 from headway.ledger.errors import HeadwayError, Invalid, SettingsError
 from headway.ledger.framing import format_inline
+from headway.ledger.text import cut_json_object
 from headway.ledger.tiers import Tier
 from headway.storage.stores.spending import ModelCall
 
 ATTEMPTS: Final = 3
 COMPLAINT_LIMIT: Final = 2_000
 CUT_OFF_COMPLAINT: Final = "The answer was cut off by the length limit."
-JSON_OBJECT: Final = re.compile(r"\{.*\}", re.DOTALL)
 
 
 class Form(BaseModel):
@@ -137,8 +136,7 @@ def extract_answer(response: ModelResponse, tool: str) -> str:
 def parse_answer(response: ModelResponse, answer_text: str, question: Question[T], *, has_tool: bool) -> T:
     if response.finish_reason in ("length", "content_filter", "error"):
         raise Invalid(f"Your answer did not arrive in full ({response.finish_reason}). Make it shorter.")
-    match = None if cut_off.is_json(answer_text) else JSON_OBJECT.search(answer_text)
-    document = match[0] if match else answer_text.strip()
+    document = ("" if cut_off.is_json(answer_text) else cut_json_object(answer_text)) or answer_text.strip()
     if has_tool and not document.startswith(("{", "[")):
         raise Invalid(f"Your answer does not call {question.tool}.")
     try:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from pydantic_ai.direct import model_request_stream
@@ -14,6 +15,7 @@ from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
 from headway.agents import trace_content
+from headway.agents.long_texts import process_text
 from headway.agents.models.answer_limits import AnswerMeter, fill_in_usage, limit_calls
 from headway.agents.models.capture import ReceivedBody, capture_body
 from headway.agents.models.connections import find_endpoint
@@ -247,7 +249,8 @@ class Models:
                 may_call = settings.get("tool_choice") != "none"
                 response = clean_response(await self.stream(model, messages, parameters, settings, listener), offered)
                 check_answer(response, received)
-                accepted = limit_calls(extract_text_calls(response, parameters.function_tools if may_call else []))
+                extract = partial(extract_text_calls, response, parameters.function_tools if may_call else [])
+                accepted = limit_calls(await process_text(response.text or "", extract))
                 if listener and accepted.text != response.text:  # users saw a tool call as text
                     listener.on_withdrawn()
                     listener.on_text(accepted.text or "")

@@ -8,6 +8,7 @@ from typing import Final
 
 from pydantic_ai.exceptions import ModelAPIError, ModelContextWindowExceededError
 
+TEXT_LIMIT: Final = 4_000  # characters
 TOO_LONG: Final = re.compile(
     r"""
     context_length_exceeded                                         # OpenAI, Groq, Cerebras, llama-cpp-python
@@ -16,7 +17,7 @@ TOO_LONG: Final = re.compile(
     | (prompt|input)\ (is\ )?too\ long                              # Anthropic, Bedrock, Fireworks, Ollama
     | exceed\ context\ limit                                        # Anthropic: with the room for the answer
     | request_too_large                                             # Anthropic: bytes
-    | input\ token\ count.*exceeds                                  # Google
+    | input\ token\ count.{0,60}exceeds                             # Google
     | exceeds\ the\ maximum\ number\ of\ tokens\ allowed            # Google
     | exceed_context_size_error | available\ context\ size          # llama-server
     | maximum\ context\ length | max(imum)?\ model\ length          # vLLM, OpenRouter, Mistral, DeepSeek
@@ -59,4 +60,5 @@ def lacks_tools(error: Exception) -> bool:
 
 
 def get_text(error: Exception) -> str:
-    return f"{error} {error.body}" if isinstance(error, ModelAPIError) else ""
+    """Return the beginnings of the error's message and of its body, which may be long."""
+    return f"{str(error)[:TEXT_LIMIT]} {str(error.body)[:TEXT_LIMIT]}" if isinstance(error, ModelAPIError) else ""

@@ -40,6 +40,7 @@ TRANSIENT_ERRORS: Final = (
 )
 TRANSIENT_STATUSES: Final = (408, 409, 425, 429)
 MESSAGE_LIMIT: Final = 500
+READ_LIMIT: Final = 10_000  # characters of a provider's text that are read; more than the two limits around it
 QUOTE_LIMIT: Final = 300  # characters quoted from the start of the response, and as many from its end
 MAX_TOKENS: Final = 1_000_000_000  # upper bound for one call
 ADVICE: Final = "Check the provider's address, the model's name and the provider's status, then try again."
@@ -107,7 +108,7 @@ def describe_failure(endpoint: Endpoint, error: Exception, received: ReceivedBod
     name = endpoint.name
 
     def quote(text: str) -> str:
-        return hide_keys(" ".join(to_one_line(redact(text)).split()), allowed=name)
+        return hide_keys(" ".join(to_one_line(shorten(redact(text))).split()), allowed=name)
 
     endpoint = endpoint._replace(address=quote(endpoint.address))
     if isinstance(error, AnswerTooSlow):
@@ -125,6 +126,14 @@ def describe_failure(endpoint: Endpoint, error: Exception, received: ReceivedBod
     body = quote(received.text)
     body = body if len(body) <= 2 * QUOTE_LIMIT else f"{body[:QUOTE_LIMIT]} … {body[-QUOTE_LIMIT:]}"
     return f"The model {name} failed: {message}. It sent {body or 'nothing'}. {ADVICE}"
+
+
+def shorten(text: str) -> str:
+    """Keep the beginning of a long text, so that looking for keys is quick. A word that is cut may be a key, and is left out."""
+    if len(text) <= READ_LIMIT:
+        return text
+    whole_words, _, cut_word = text[:READ_LIMIT].rpartition(" ")
+    return whole_words or cut_word
 
 
 def get_provider_message(error: Exception, received: ReceivedBody) -> str:

@@ -14,6 +14,7 @@ from uuid import uuid4
 from pydantic_ai.messages import ModelResponse, ModelResponsePart, TextPart, ToolCallPart
 from pydantic_ai.tools import ToolDefinition
 
+from headway.agents.models.answer_limits import MAX_CALLS
 from headway.agents.tools.results import list_callable_names
 from headway.agents.tools.toolbox import match_name
 
@@ -121,6 +122,8 @@ def find_fenced_calls(text: str, names: Collection[str]) -> tuple[str, list[Call
     If the text is one code block, every form of a call counts. Among other words, a block might be an example, so it counts only
     if it has exactly the two keys of a call.
     """
+    if "```" not in text:
+        return text, []
     prose: list[str] = []
     calls: list[Call] = []
     blocks = list(split_blocks(text))
@@ -156,14 +159,21 @@ def strip_fence(block: str) -> str:
 def parse_calls(text: str, names: Collection[str], *, is_strict: bool = False, is_cut_off: bool = False) -> list[Call]:
     """Parse a text that is nothing but calls: JSON objects, or lists of them. Returns nothing if any part of it is not a call."""
     calls: list[Call] = []
-    for document in decode_documents(text, is_cut_off=is_cut_off):
-        inner = document["tool_calls"] if isinstance(document, dict) and document.keys() == {"tool_calls"} else document
-        items = inner if isinstance(inner, list) else [inner]
-        for item in items:
-            call = parse_call(item, names, is_strict=is_strict)
-            if call is None:
+    try:
+        for document in decode_documents(text, is_cut_off=is_cut_off):
+            inner = document["tool_calls"] if isinstance(document, dict) and document.keys() == {"tool_calls"} else document
+            items = inner if isinstance(inner, list) else [inner]
+            if not items:
                 return []
-            calls.append(call)
+            for item in items:
+                call = parse_call(item, names, is_strict=is_strict)
+                if call is None:
+                    return []
+                calls.append(call)
+                if len(calls) > MAX_CALLS:  # the rest would be dropped
+                    return calls
+    except (ValueError, RecursionError):
+        return []
     return calls
 
 
@@ -186,25 +196,25 @@ def parse_function(text: str, names: Collection[str]) -> list[Call]:
     return [Call(name, json.dumps(arguments, ensure_ascii=False))] if len(arguments) == len(parameters) else []
 
 
-def decode_documents(text: str, *, is_cut_off: bool = False) -> list[Any]:
-    """Decode a sequence of JSON objects and lists. Returns nothing if the text contains anything else.
+def decode_documents(text: str, *, is_cut_off: bool = False) -> Iterator[Any]:
+    """Decode a sequence of JSON objects and lists, one at a time. Raises ValueError where the text contains anything else.
 
     With `is_cut_off`, the last one may be incomplete, and is left out. Some chat templates show a model doubled braces around a
     call, and it copies them.
     """
-    documents: list[Any] = []
     position = 0
-    try:
-        while (position := skip_separators(text, position)) < len(text):
-            is_doubled = text.startswith("{{", position)
-            document, position = DECODER.raw_decode(text, position + is_doubled)
-            position += is_doubled and text.startswith("}", position)
-            if not isinstance(document, dict | list):
-                return []
-            documents.append(document)
-    except (ValueError, RecursionError):
-        return documents if is_cut_off and text.startswith(("{", "["), position) else []
-    return documents
+    while (position := skip_separators(text, position)) < len(text):
+        if not text.startswith(("{", "["), position):
+            raise ValueError
+        is_doubled = text.startswith("{{", position)
+        try:
+            document, end = DECODER.raw_decode(text, position + is_doubled)
+        except (ValueError, RecursionError):
+            if is_cut_off:
+                return
+            raise
+        position = end + (is_doubled and text.startswith("}", end))
+        yield document
 
 
 def skip_separators(text: str, position: int) -> int:

@@ -16,7 +16,7 @@ from headway.ledger.permission import PolicyCall
 from headway.ledger.redaction import Redactor
 from headway.ledger.run import Limits, Sandbox
 from headway.ledger.scope import TENANT_WIDE, Scope
-from headway.storage.database import Database
+from headway.storage.database import DatabaseAccess
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import AgentRights, Transaction
 
@@ -28,7 +28,7 @@ NO_WORKSPACE: Final = "No workspace is available here."
 class Execution(NamedTuple):
     """Everything that a tool can know about its caller."""
 
-    database: Database
+    database: DatabaseAccess
     task_folder: str
     scope: Scope
     role: Role

@@ -9,7 +9,7 @@ from headway.agents.tools.toolbox import MISSING_CONTEXT, Toolbox, validate_call
 from headway.ledger import text
 from headway.ledger.errors import Invalid
 from headway.ledger.scope import Scope
-from headway.storage.database import Database
+from headway.storage.database import DatabaseAccess
 from headway.storage.transaction import Transaction
 
 NEEDS_AGENT = "it needs a turn or a running agent, and a schedule has neither"
@@ -29,7 +29,7 @@ def check_call(tx: Transaction, tenant_id: int, work: dict[str, Any], toolbox: T
     tool = toolbox.find(text.check_name(work["name"], "tool"))
     resolved_scope = resolve_scope(tx, Scope(tenant_id, work["conversation_id"]))
     # Validation needs no database. Every tenant has a workspace.
-    no_database = cast("Database", None)
+    no_database = cast("DatabaseAccess", None)
     execution = Execution(
         no_database, "", resolved_scope.scope, roles.find("index"), resolved_scope.conversation_uuid, workspace="."
     )

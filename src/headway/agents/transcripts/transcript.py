@@ -120,7 +120,7 @@ def clean_part(part: ModelResponsePart, used_ids: set[str], offered: Container[s
         return replace(part, content=to_storable(part.content))
     if isinstance(part, ToolCallPart):
         call = cast("ToolCallPart[Any]", part)
-        name = match_name(INVALID_NAME_CHARACTER.sub("_", call.tool_name)[:NAME_LIMIT] or "_", offered)
+        name = match_name(INVALID_NAME_CHARACTER.sub("_", call.tool_name[:NAME_LIMIT]) or "_", offered)
         if not isinstance(call.args, str | dict | None):
             raise TypeError(f"arguments of {name} are a {type(call.args).__name__}")
         arguments = to_storable(call.args) if isinstance(call.args, str) else json.dumps(call.args or {})

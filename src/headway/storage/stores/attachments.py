@@ -19,6 +19,7 @@ def insert(tx: Transaction, tenant_id: int, turn_id: str, attachments: Sequence[
             *attachment,
             tx.now,
         )
+        tx.count_stored(tenant_id, len(attachment.data))
 
 
 def find(tx: Transaction, tenant_id: int, turn_id: str, n: int) -> Attachment | None:

@@ -1,8 +1,10 @@
 """SQL for the audit log."""
 
+from headway.ledger.tenancy import AuditEntry, AuditFilter
 from headway.storage.transaction import Transaction
 
 COLUMNS = "seq, tenant_id, at, who, action, target, old, new"
+LOCK_NAME = "headway audit"
 
 
 def insert(tx: Transaction, tenant_id: int, who: str, action: str, target: str, old: str, new: str) -> None:
@@ -16,6 +18,40 @@ def insert(tx: Transaction, tenant_id: int, who: str, action: str, target: str, 
         old,
         new,
     )
+
+
+def list_newest(tx: Transaction, tenant_id: int | None, chosen: AuditFilter, before: int, limit: int) -> list[AuditEntry]:
+    """List the entries of a tenant, or of all (None), newest first, with a number below `before`."""
+    return select(tx, tenant_id, chosen, "seq < ?", before, "seq DESC", limit)
+
+
+def list_after(tx: Transaction, tenant_id: int | None, chosen: AuditFilter, after: int, limit: int) -> list[AuditEntry]:
+    """List the entries of a tenant, or of all (None), oldest first, with a number above `after`."""
+    return select(tx, tenant_id, chosen, "seq > ?", after, "seq", limit)
+
+
+def select(
+    tx: Transaction, tenant_id: int | None, chosen: AuditFilter, place: str, seq: int, order: str, limit: int
+) -> list[AuditEntry]:
+    conditions, values = [place], list[int | str]([seq])
+    if tenant_id is not None:
+        conditions.append("tenant_id = ?")
+        values.append(tenant_id)
+    if chosen.since:
+        conditions.append("at >= ?")
+        values.append(chosen.since)
+    if chosen.action:
+        prefix = f"{chosen.action}."
+        conditions.append(f"(action = ? OR substr(action, 1, {len(prefix)}) = ?)")
+        values += [chosen.action, prefix]
+    rows = tx.all(f"SELECT {COLUMNS} FROM audit WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?", *values, limit)
+    return [AuditEntry._make(row) for row in rows]
+
+
+def lock(tx: Transaction) -> None:
+    """Let one transaction at a time compare what it records with the last entry. SQLite needs no lock: it has one writer."""
+    if tx.dialect.name == "postgresql":
+        tx.run("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", LOCK_NAME)
 
 
 def delete_tenant(tx: Transaction, tenant_id: int) -> None:

@@ -47,6 +47,18 @@ def list_events(
     return [LoggedEvent._make(row) for row in rows]
 
 
+def list_subject_events(tx: Transaction, tenant_id: int, subject: str, kinds: Sequence[str]) -> list[LoggedEvent]:
+    """List the events of these kinds about a subject, oldest first."""
+    rows = tx.all(
+        f"""SELECT {EVENT_COLUMNS} FROM events WHERE tenant_id = ? AND subject = ?
+            AND kind IN ({", ".join("?" * len(kinds))}) ORDER BY seq""",
+        tenant_id,
+        subject,
+        *kinds,
+    )
+    return [LoggedEvent._make(row) for row in rows]
+
+
 def find_first_event_since(tx: Transaction, tenant_id: int, conversation_id: int, after: int, at: int) -> int | None:
     """Return the number of the first event of the conversation after a number and not before a time."""
     row = tx.one(
@@ -80,14 +92,16 @@ def find_last_event(
 
 def copy_transcript(tx: Transaction, tenant_id: int, source_id: str, run_id: str, before: int) -> None:
     """Copy a run's messages with a number below `before`."""
-    tx.run(
+    rows = tx.all(
         """INSERT INTO transcript (run_id, n, tenant_id, message, sent, at)
-           SELECT CAST(? AS TEXT), n, tenant_id, message, sent, at FROM transcript WHERE tenant_id = ? AND run_id = ? AND n < ?""",
+           SELECT CAST(? AS TEXT), n, tenant_id, message, sent, at FROM transcript WHERE tenant_id = ? AND run_id = ? AND n < ?
+           RETURNING octet_length(message)""",
         run_id,
         tenant_id,
         source_id,
         before,
     )
+    tx.count_stored(tenant_id, sum(size for (size,) in rows))
 
 
 def replace_message(tx: Transaction, tenant_id: int, run_id: str, n: int, message: str) -> None:
@@ -96,37 +110,42 @@ def replace_message(tx: Transaction, tenant_id: int, run_id: str, n: int, messag
 
 def copy_effects(tx: Transaction, tenant_id: int, source_id: str, run_id: str, before: int) -> None:
     """Copy the ended calls of a run's messages with a number below `before`."""
-    tx.run(
+    rows = tx.all(
         f"""INSERT INTO effects (run_id, tenant_id, {EFFECT_COLUMNS}, ended_at)
             SELECT CAST(? AS TEXT), tenant_id, {EFFECT_COLUMNS.removesuffix("replayed")} 1, ended_at FROM effects
-            WHERE tenant_id = ? AND run_id = ? AND n < ? AND state NOT IN ('proposed', 'started')""",
+            WHERE tenant_id = ? AND run_id = ? AND n < ? AND state NOT IN ('proposed', 'started')
+            RETURNING octet_length(arguments) + octet_length(result) + octet_length(images)""",
         run_id,
         tenant_id,
         source_id,
         before,
     )
+    tx.count_stored(tenant_id, sum(size for (size,) in rows))
 
 
 def copy_attachments(tx: Transaction, tenant_id: int, source_id: str, turn_id: str) -> None:
-    tx.run(
+    rows = tx.all(
         """INSERT INTO attachments (turn_id, n, tenant_id, name, media_type, data, created_at)
            SELECT CAST(? AS TEXT), n, tenant_id, name, media_type, data, created_at FROM attachments
-           WHERE tenant_id = ? AND turn_id = ?""",
+           WHERE tenant_id = ? AND turn_id = ? RETURNING octet_length(data)""",
         turn_id,
         tenant_id,
         source_id,
     )
+    tx.count_stored(tenant_id, sum(size for (size,) in rows))
 
 
 def copy_memory(tx: Transaction, tenant_id: int, source_id: int, conversation_id: int, until: int) -> None:
     """Copy the notes that a conversation's agents had made before a time."""
     rows = tx.all(
-        "SELECT id FROM memory_entries WHERE tenant_id = ? AND conversation_id = ? AND created_at < ? ORDER BY id",
+        """SELECT id, octet_length(text) FROM memory_entries
+           WHERE tenant_id = ? AND conversation_id = ? AND created_at < ? ORDER BY id""",
         tenant_id,
         source_id,
         until,
     )
-    for (entry_id,) in rows:
+    tx.count_stored(tenant_id, sum(size for _, size in rows))
+    for entry_id, _ in rows:
         tx.run(
             """INSERT INTO memory_entries (id, tenant_id, conversation_id, agent_id, kind, text, created_at, run_id, turn_id,
                    goal_id, origin_conversation_id, person, revision, updated_at)

@@ -184,7 +184,8 @@ def change_sub_goal(
     )
     assert row is not None, "lock the goal before changing its sub-goals"
     if "divergence" in changes or after.status in ("failed", "skipped"):
-        tx.run(f"{UPDATE_WAITS} WHERE id IN (SELECT sub_goal_id FROM sub_goal_edges WHERE depends_on = ?)", sub_goal.id)
+        above = "SELECT sub_goal_id FROM sub_goal_edges WHERE tenant_id = ? AND depends_on = ?"
+        tx.run(f"{UPDATE_WAITS} WHERE tenant_id = ? AND id IN ({above})", sub_goal.tenant_id, sub_goal.tenant_id, sub_goal.id)
     return after, stored_entry
 
 
@@ -193,11 +194,13 @@ def accept_divergences(tx: Transaction, tenant_id: int, goal_id: int) -> None:
     tx.run("UPDATE sub_goals SET judged_under = 0 WHERE tenant_id = ? AND goal_id = ?", tenant_id, goal_id)
 
 
-def replace_edges(tx: Transaction, sub_goal_id: int, depends_on: Iterable[int]) -> None:
-    tx.run("DELETE FROM sub_goal_edges WHERE sub_goal_id = ?", sub_goal_id)
+def replace_edges(tx: Transaction, tenant_id: int, sub_goal_id: int, depends_on: Iterable[int]) -> None:
+    tx.run("DELETE FROM sub_goal_edges WHERE tenant_id = ? AND sub_goal_id = ?", tenant_id, sub_goal_id)
     for dependency in sorted(set(depends_on)):
-        tx.run("INSERT INTO sub_goal_edges (sub_goal_id, depends_on) VALUES (?, ?)", sub_goal_id, dependency)
-    tx.run(f"{UPDATE_WAITS} WHERE id = ?", sub_goal_id)
+        tx.run(
+            "INSERT INTO sub_goal_edges (tenant_id, sub_goal_id, depends_on) VALUES (?, ?, ?)", tenant_id, sub_goal_id, dependency
+        )
+    tx.run(f"{UPDATE_WAITS} WHERE tenant_id = ? AND id = ?", tenant_id, sub_goal_id)
 
 
 def update_counters(tx: Transaction, tenant_id: int, goal_id: int, *, entries: int, changes: Mapping[SubGoalStatus, int]) -> int:

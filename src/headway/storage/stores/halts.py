@@ -5,15 +5,15 @@ from headway.storage.transaction import Transaction
 
 
 def find_active(tx: Transaction) -> Halt | None:
-    row = tx.one("SELECT why, since FROM halts WHERE lifted_at = 0")
+    row = tx.one("SELECT why, since, halted_by FROM halts WHERE lifted_at = 0")
     return Halt._make(row) if row else None
 
 
 def insert(tx: Transaction, why: str) -> bool:
     """Halt, unless already halted. Returns whether this call did it; with two at the same time, the first one's reason is kept."""
-    sql = "INSERT INTO halts (why, since) VALUES (?, ?) ON CONFLICT DO NOTHING RETURNING since"
-    return tx.one(sql, why, tx.now) is not None
+    sql = "INSERT INTO halts (why, since, halted_by) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING since"
+    return tx.one(sql, why, tx.now, tx.actor) is not None
 
 
 def lift(tx: Transaction) -> None:
-    tx.run("UPDATE halts SET lifted_at = ? WHERE lifted_at = 0", tx.now)
+    tx.run("UPDATE halts SET lifted_at = ?, lifted_by = ? WHERE lifted_at = 0", tx.now, tx.actor)

@@ -1,6 +1,7 @@
 """SQL for jobs and for the heartbeats of the processes that run them. Due times are stored by the steady clock."""
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 from headway.ledger.cursors import NEWEST
 from headway.ledger.job import NEVER, Job, JobState
@@ -10,6 +11,9 @@ from headway.storage.transaction import Row, Transaction
 COLUMNS = """id, tenant_id, kind, state, payload, family, attempts, max_attempts, errors, result, owner, due_at,
     created_at, updated_at"""
 WAITING_CONDITION = "state IN ('queued', 'delayed')"
+FAMILY_CONDITION = """(family = '' OR (
+    SELECT COUNT(*) FROM jobs sibling
+    WHERE sibling.family = jobs.family AND sibling.family <> '' AND sibling.state = 'running') < ?)"""
 IDS_PER_QUERY = 1_000  # databases limit the parameters of a statement
 ALONE_SUFFIX = ":alone"  # suffix of the ids of processes that only run the jobs they started
 
@@ -125,8 +129,7 @@ def lock_due(tx: Transaction, kinds: Collection[str], per_family: int, limit: in
     condition = "" if job_ids is None else f"AND (id IN ({marks}) OR family IN ({marks}))"
     rows = tx.all(
         f"""SELECT {COLUMNS} FROM jobs WHERE {WAITING_CONDITION} AND due_at <= ? AND kind IN ({kind_marks}) {condition}
-            AND (family = '' OR (
-                SELECT COUNT(*) FROM jobs sibling WHERE sibling.family = jobs.family AND sibling.state = 'running') < ?)
+            AND {FAMILY_CONDITION}
             ORDER BY due_at, id LIMIT ?{tx.dialect.skip_locked}""",
         to_steady_time(tx, tx.now),
         *kinds,
@@ -136,6 +139,44 @@ def lock_due(tx: Transaction, kinds: Collection[str], per_family: int, limit: in
         limit,
     )
     return [load_job(tx, row) for row in rows]
+
+
+class FirstDue(NamedTuple):
+    tenant_id: int
+    job_id: str | None  # its first job that is due; None: all its waiting jobs are due later
+
+
+def list_first_due(tx: Transaction, kinds: Collection[str], per_family: int, after: int, limit: int) -> list[FirstDue]:
+    """List up to `limit` tenants with waiting jobs and an id above `after`, each with its first job that is due. The index is read
+    from one tenant to the next, so the cost does not depend on the number of jobs."""
+    rows = tx.all(
+        f"""WITH RECURSIVE waiting (tenant_id) AS (
+                SELECT (SELECT tenant_id FROM jobs WHERE {WAITING_CONDITION} AND tenant_id > ?
+                        ORDER BY tenant_id, due_at, id LIMIT 1)
+                UNION ALL
+                SELECT (SELECT later.tenant_id FROM jobs later WHERE later.{WAITING_CONDITION}
+                        AND later.tenant_id > waiting.tenant_id ORDER BY later.tenant_id, later.due_at, later.id LIMIT 1)
+                FROM waiting WHERE waiting.tenant_id IS NOT NULL)
+            SELECT waiting.tenant_id, (
+                SELECT id FROM jobs WHERE {WAITING_CONDITION} AND jobs.tenant_id = waiting.tenant_id AND due_at <= ?
+                AND kind IN ({", ".join("?" * len(kinds))}) AND {FAMILY_CONDITION} ORDER BY due_at, id LIMIT 1)
+            FROM waiting WHERE waiting.tenant_id IS NOT NULL LIMIT ?""",
+        after,
+        to_steady_time(tx, tx.now),
+        *kinds,
+        per_family,
+        limit,
+    )
+    return [FirstDue._make(row) for row in rows]
+
+
+def lock_waiting(tx: Transaction, job_ids: Sequence[str]) -> list[Job]:
+    """Lock and return those of the given jobs that still wait. Jobs locked by other processes are skipped."""
+    if not job_ids:
+        return []
+    marks = ", ".join("?" * len(job_ids))
+    sql = f"SELECT {COLUMNS} FROM jobs WHERE id IN ({marks}) AND {WAITING_CONDITION} ORDER BY due_at, id{tx.dialect.skip_locked}"
+    return [load_job(tx, row) for row in tx.all(sql, *job_ids)]
 
 
 def lock_family(tx: Transaction, family: str) -> None:

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from headway.ledger.scope import TENANT_WIDE, MemorySelection
+from headway.ledger.text import count_bytes
 from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
 
@@ -65,6 +66,7 @@ def insert(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> MemoryEntry:
         tx.now,
         *entry.origin,
     )
+    tx.count_stored(tenant_id, count_bytes(entry.text))
     return entry._replace(id=entry_id, created_at=tx.now, updated_at=tx.now)
 
 
@@ -80,8 +82,9 @@ def find_locked(tx: Transaction, tenant_id: int, entry_id: int) -> MemoryEntry |
     return build_entry(row) if row else None
 
 
-def save(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> None:
+def save(tx: Transaction, tenant_id: int, old: MemoryEntry, entry: MemoryEntry) -> None:
     """Store the fields that an edit can change."""
+    tx.count_stored(tenant_id, count_bytes(entry.text) - count_bytes(old.text))
     tx.run(
         "UPDATE memory_entries SET kind = ?, text = ?, revision = ?, updated_at = ?, person = ? WHERE tenant_id = ? AND id = ?",
         entry.kind,
@@ -94,8 +97,9 @@ def save(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> None:
     )
 
 
-def delete(tx: Transaction, tenant_id: int, entry_id: int) -> None:
-    tx.run("DELETE FROM memory_entries WHERE tenant_id = ? AND id = ?", tenant_id, entry_id)
+def delete(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> None:
+    tx.run("DELETE FROM memory_entries WHERE tenant_id = ? AND id = ?", tenant_id, entry.id)
+    tx.count_stored(tenant_id, -count_bytes(entry.text))
 
 
 def list_newest(tx: Transaction, tenant_id: int, conversation_id: int, limit: int) -> list[MemoryEntry]:
@@ -110,15 +114,24 @@ def list_newest(tx: Transaction, tenant_id: int, conversation_id: int, limit: in
 
 
 def list_page(tx: Transaction, tenant_id: int, selection: MemorySelection, limit: int, before: int) -> list[MemoryEntry]:
-    """List entries, newest first, with an id below `before`."""
+    """List entries, newest first, with an id below `before`. Those of a conversation come with the tenant-wide ones. Each of the
+    two lists is read through the index, because one query for both would scan the whole tenant."""
     conditions = ["tenant_id = ?", "id < ?"]
     parameters: list[int | str] = [tenant_id, before]
-    if selection.conversation_id is not None:
-        conditions.append("conversation_id IN (?, ?)")
-        parameters += [TENANT_WIDE, selection.conversation_id]
     if selection.kind is not None:
         conditions.append("kind = ?")
         parameters.append(selection.kind)
+    if selection.conversation_id is None:
+        return read_page(tx, conditions, parameters, limit)
+    entries = [
+        entry
+        for conversation_id in {TENANT_WIDE, selection.conversation_id}
+        for entry in read_page(tx, [*conditions, "conversation_id = ?"], [*parameters, conversation_id], limit)
+    ]
+    return sorted(entries, key=lambda entry: entry.id, reverse=True)[:limit]
+
+
+def read_page(tx: Transaction, conditions: list[str], parameters: list[int | str], limit: int) -> list[MemoryEntry]:
     rows = tx.all(
         f"SELECT {COLUMNS} FROM memory_entries WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?", *parameters, limit
     )

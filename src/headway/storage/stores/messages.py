@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from headway.ledger.run import Message, MessageRole, Run, SteeringMessage
+from headway.ledger.text import count_bytes
 from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
 
@@ -13,6 +14,7 @@ STEERING_COLUMNS = "id, run_id, content, sender, created_at, read_at"
 def insert(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str, role: MessageRole, content: str) -> Message:
     columns = "tenant_id, conversation_id, turn_id, role, content, created_at"
     values = (tenant_id, conversation_id, turn_id, role, content, tx.now)
+    tx.count_stored(tenant_id, count_bytes(content))
     return Message(id_ranges.insert(tx, tenant_id, "messages", columns, *values), turn_id, role, content, tx.now)
 
 

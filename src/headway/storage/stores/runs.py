@@ -4,6 +4,7 @@ from itertools import chain
 
 from headway.ledger.cursors import NEWEST
 from headway.ledger.run import Effect, Run
+from headway.ledger.text import count_bytes
 from headway.storage.transaction import Transaction
 
 COLUMNS = """id, tenant_id, conversation_id, turn_id, parent_run_id, role, task, depth, status, created_at, updated_at,
@@ -224,6 +225,7 @@ def append_messages(tx: Transaction, tenant_id: int, run_id: str, n: int, *messa
     """Append messages, numbered from `n`."""
     rows = ((run_id, number, tenant_id, message, tx.now) for number, message in enumerate(messages, n))
     tx.run(INSERT_MESSAGE + ANOTHER_MESSAGE * (len(messages) - 1), *chain.from_iterable(rows))
+    tx.count_stored(tenant_id, count_bytes(*messages))
 
 
 def withdraw_message(tx: Transaction, tenant_id: int, run_id: str, n: int) -> None:
@@ -260,6 +262,8 @@ def find_result(tx: Transaction, tenant_id: int, conversation_id: int, run_id: s
 
 def save_effect(tx: Transaction, tenant_id: int, run_id: str, effect: Effect) -> None:
     ended_at = 0 if effect.state in ("proposed", "started") else tx.now
+    if ended_at:
+        tx.count_stored(tenant_id, count_bytes(effect.arguments, effect.result, effect.images))
     tx.run(
         f"""INSERT INTO effects (run_id, tenant_id, {EFFECT_COLUMNS}, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (run_id, n, place) DO UPDATE SET arguments = excluded.arguments, state = excluded.state,

@@ -1,34 +1,48 @@
 """SQL for tenants and their access tokens."""
 
-from headway.ledger.tenancy import Tenant, Token
+from headway.ledger.tenancy import NO_SESSION, Tenant, Token
 from headway.storage import id_ranges
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Row, Transaction
 
-TOKEN_COLUMNS = "id, tenant_id, label, operator, created_at, expires_at, last_used_at, revoked_at"  # noqa: S105  columns
+TENANT_COLUMNS = "id, name, created_at"
+TOKEN_COLUMNS = "id, tenant_id, label, scopes, created_at, expires_at, last_used_at, revoked_at, session_of, replaced_by"  # noqa: S105
+ACTIVE = "revoked_at = 0 AND (expires_at = 0 OR expires_at > ?)"
+NOT_ENDED_SESSION = f"(session_of = 0 OR ({ACTIVE}))"  # sessions that have ended are no longer of interest
 
 
 def insert(tx: Transaction, name: str) -> Tenant | None:
     """Insert a tenant, or return None if the name is taken."""
+    tx.enter_all_tenants()
     row = tx.one(
-        "INSERT INTO tenants (name, created_at) VALUES (?, ?) ON CONFLICT (name) DO NOTHING RETURNING id, name, created_at",
+        f"""INSERT INTO tenants (name, created_at) VALUES (?, ?) ON CONFLICT (name) DO NOTHING
+            RETURNING {TENANT_COLUMNS}{tx.dialect.enter_found.format("id")}""",
         name,
         tx.now,
     )
-    return Tenant._make(row) if row else None
+    return load_entered(tx, row)
 
 
 def find(tx: Transaction, tenant_id: int) -> Tenant | None:
-    row = tx.one("SELECT id, name, created_at FROM tenants WHERE id = ?", tenant_id)
+    row = tx.one(f"SELECT {TENANT_COLUMNS} FROM tenants WHERE id = ?", tenant_id)
     return Tenant._make(row) if row else None
 
 
 def find_by_name(tx: Transaction, name: str) -> Tenant | None:
-    row = tx.one("SELECT id, name, created_at FROM tenants WHERE name = ?", name)
-    return Tenant._make(row) if row else None
+    """Find a tenant among all, and enter it."""
+    tx.enter_all_tenants()
+    row = tx.one(f"SELECT {TENANT_COLUMNS}{tx.dialect.enter_found.format('id')} FROM tenants WHERE name = ?", name)
+    return load_entered(tx, row)
+
+
+def load_entered(tx: Transaction, row: Row | None) -> Tenant | None:
+    if row is None:
+        return None
+    tx.visible = str(row[0])  # the statement has entered it
+    return Tenant(*row[:3])
 
 
 def list_all(tx: Transaction) -> list[Tenant]:
-    return [Tenant._make(row) for row in tx.all("SELECT id, name, created_at FROM tenants ORDER BY id")]
+    return [Tenant._make(row) for row in tx.all(f"SELECT {TENANT_COLUMNS} FROM tenants ORDER BY id")]
 
 
 def delete(tx: Transaction, tenant_id: int) -> None:
@@ -36,50 +50,141 @@ def delete(tx: Transaction, tenant_id: int) -> None:
     tx.run("DELETE FROM tenants WHERE id = ?", tenant_id)
 
 
-def insert_token(tx: Transaction, tenant_id: int, digest: str, label: str, expires_at: int, *, operator: bool) -> Token:
+def insert_token(
+    tx: Transaction, tenant_id: int, digest: str, label: str, scopes: str, expires_at: int, session_of: int = NO_SESSION
+) -> Token:
     row = tx.one(
-        f"""INSERT INTO tokens (id, tenant_id, hash, label, operator, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)
-            RETURNING {TOKEN_COLUMNS}""",
+        f"""INSERT INTO tokens (id, tenant_id, hash, label, scopes, created_at, expires_at, session_of)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING {TOKEN_COLUMNS}""",
         id_ranges.take(tx, tenant_id, "tokens"),
         tenant_id,
         digest,
         label,
-        int(operator),
+        scopes,
         tx.now,
         expires_at,
+        session_of,
     )
     assert row is not None
     return Token._make(row)
 
 
 def find_token(tx: Transaction, digest: str) -> Token | None:
-    """Find the active token with this hash. Looking up by hash gives an attacker no timing information about the token."""
+    """Find the active token with this hash, and enter its tenant. Looking up by hash gives an attacker no timing information about
+    the token."""
+    if not tx.visible:  # otherwise the transaction has found the token before
+        tx.enter_all_tenants()
     row = tx.one(
-        f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE hash = ? AND revoked_at = 0 AND (expires_at = 0 OR expires_at > ?)",
+        f"SELECT {TOKEN_COLUMNS}{tx.dialect.enter_found.format('tenant_id')} FROM tokens WHERE hash = ? AND {ACTIVE}",
         digest,
+        tx.now,
+    )
+    if row is None:
+        return None
+    token = Token._make(row[: len(Token._fields)])
+    tx.visible = str(token.tenant_id)  # the statement has entered it
+    return token
+
+
+def lock_token(tx: Transaction, tenant_id: int, token_id: int) -> Token | None:
+    """Lock an active token until the end of the transaction, so that it cannot be revoked before what is made from it is stored."""
+    row = tx.one(
+        f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE tenant_id = ? AND id = ? AND {ACTIVE}{tx.dialect.for_update}",
+        tenant_id,
+        token_id,
         tx.now,
     )
     return Token._make(row) if row else None
 
 
 def list_tokens(tx: Transaction, tenant_id: int) -> list[Token]:
-    return [Token._make(row) for row in tx.all(f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE tenant_id = ? ORDER BY id", tenant_id)]
+    rows = tx.all(f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE tenant_id = ? AND {NOT_ENDED_SESSION} ORDER BY id", tenant_id, tx.now)
+    return [Token._make(row) for row in rows]
 
 
-def touch_token(tx: Transaction, token_id: int) -> None:
-    tx.run("UPDATE tokens SET last_used_at = ? WHERE id = ?", tx.now, token_id)
+def list_token_page(tx: Transaction, tenant_id: int, limit: int, before: int) -> list[Token]:
+    rows = tx.all(
+        f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE tenant_id = ? AND id < ? AND {NOT_ENDED_SESSION} ORDER BY id DESC LIMIT ?",
+        tenant_id,
+        before,
+        tx.now,
+        limit,
+    )
+    return [Token._make(row) for row in rows]
+
+
+def touch_token(tx: Transaction, token: Token) -> None:
+    """Record the use of a token, or of a session and its token."""
+    tx.run(
+        "UPDATE tokens SET last_used_at = ? WHERE tenant_id = ? AND id IN (?, ?)",
+        tx.now,
+        token.tenant_id,
+        token.id,
+        token.session_of,
+    )
 
 
 def revoke_token(tx: Transaction, tenant_id: int, token_id: int) -> Token | None:
+    """Revoke a token, and then its sessions: the second statement also sees one that was opened while the first one waited."""
     row = tx.one(
         f"UPDATE tokens SET revoked_at = ? WHERE tenant_id = ? AND id = ? AND revoked_at = 0 RETURNING {TOKEN_COLUMNS}",
         tx.now,
         tenant_id,
         token_id,
     )
+    tx.run(
+        "UPDATE tokens SET revoked_at = ? WHERE tenant_id = ? AND session_of = ? AND revoked_at = 0", tx.now, tenant_id, token_id
+    )
     return Token._make(row) if row else None
 
 
-def has_permanent_token(tx: Transaction) -> bool:
-    """Whether a token exists that programs can use. (Browser sessions, which expire, do not count.)"""
-    return tx.one("SELECT 1 FROM tokens WHERE revoked_at = 0 AND expires_at = 0 LIMIT 1") is not None
+def revoke_all_tokens(tx: Transaction, tenant_id: int) -> list[Token]:
+    """Revoke all active tokens and sessions, twice: the second statement also sees those that the ones revoked by the first created
+    while it waited for their locks."""
+    statement = f"UPDATE tokens SET revoked_at = ? WHERE tenant_id = ? AND {ACTIVE} RETURNING {TOKEN_COLUMNS}"
+    rows = [row for _ in range(2) for row in tx.all(statement, tx.now, tenant_id, tx.now)]
+    return [Token._make(row) for row in rows]
+
+
+def replace_token(tx: Transaction, tenant_id: int, token_id: int, successor_id: int, expires_at: int) -> Token:
+    """Note the token's successor, and let it and its sessions expire at this time, or earlier if they would have."""
+    row = tx.one(
+        f"""UPDATE tokens SET replaced_by = ?, expires_at = CASE WHEN expires_at = 0 OR expires_at > ? THEN ? ELSE expires_at END
+            WHERE tenant_id = ? AND id = ? RETURNING {TOKEN_COLUMNS}""",
+        successor_id,
+        expires_at,
+        expires_at,
+        tenant_id,
+        token_id,
+    )
+    assert row is not None
+    tx.run(
+        "UPDATE tokens SET expires_at = ? WHERE tenant_id = ? AND session_of = ? AND expires_at > ?",
+        expires_at,
+        tenant_id,
+        token_id,
+        expires_at,
+    )
+    return Token._make(row)
+
+
+def delete_ended_sessions(tx: Transaction, tenant_id: int) -> None:
+    tx.run(f"DELETE FROM tokens WHERE tenant_id = ? AND session_of <> 0 AND NOT ({ACTIVE})", tenant_id, tx.now)
+
+
+def delete_oldest_sessions(tx: Transaction, tenant_id: int, session_of: int, keep: int) -> None:
+    """Delete the sessions of a token, except the newest ones."""
+    tx.run(
+        """DELETE FROM tokens WHERE tenant_id = ? AND session_of = ? AND id <= (
+               SELECT id FROM tokens WHERE tenant_id = ? AND session_of = ? ORDER BY id DESC LIMIT 1 OFFSET ?)""",
+        tenant_id,
+        session_of,
+        tenant_id,
+        session_of,
+        keep,
+    )
+
+
+def has_active_token(tx: Transaction) -> bool:
+    """Whether a token exists that programs can use. (Browser sessions do not count.)"""
+    return tx.one(f"SELECT 1 FROM tokens WHERE session_of = 0 AND {ACTIVE} LIMIT 1", tx.now) is not None

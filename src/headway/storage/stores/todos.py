@@ -1,10 +1,11 @@
 """SQL for todos, and for the data stored with their lists: counters, positions and dependencies."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 
 from headway.ledger.check import Proof
 from headway.ledger.errors import Invalid
+from headway.ledger.text import count_bytes
 from headway.ledger.todo import Draft, Status, Todo, compute_timestamps
 from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
@@ -67,7 +68,14 @@ def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
     todo_id = id_ranges.insert(tx, tenant_id, "todos", INSERTED_COLUMNS, uuid, tenant_id, *values, blocked_by)
     for other in draft.depends_on:
         tx.run("INSERT INTO todo_edges (todo_id, depends_on, tenant_id) VALUES (?, ?, ?)", todo_id, other, tenant_id)
-    return Todo(todo_id, uuid, *values, tuple(sorted(draft.depends_on)))
+    todo = Todo(todo_id, uuid, *values, tuple(sorted(draft.depends_on)))
+    tx.count_stored(tenant_id, measure(todo))
+    return todo
+
+
+def measure(todo: Todo) -> int:
+    """Count the bytes of the todo's texts."""
+    return count_bytes(todo.subject, todo.description, todo.completion_criteria, todo.outcome, todo.checks)
 
 
 def find(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
@@ -153,6 +161,7 @@ def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo) -> None:
         tenant_id,
         new.id,
     )
+    tx.count_stored(tenant_id, measure(new) - measure(old))
     # Always update todos before their list; otherwise one transaction that ends a todo and another that changes its dependant would
     # deadlock.
     if new.ended != old.ended:
@@ -168,6 +177,7 @@ def delete(tx: Transaction, tenant_id: int, todo: Todo) -> None:
         update_blocked_by(tx, tenant_id, todo.id, -1)
     update_counters(tx, tenant_id, todo, {todo.status: -1})
     tx.run("DELETE FROM todos WHERE tenant_id = ? AND id = ?", tenant_id, todo.id)
+    tx.count_stored(tenant_id, -measure(todo))
 
 
 def update_counters(tx: Transaction, tenant_id: int, todo: Todo, by: dict[Status, int]) -> None:
@@ -175,9 +185,9 @@ def update_counters(tx: Transaction, tenant_id: int, todo: Todo, by: dict[Status
     tx.run(UPDATE_COUNTERS, *steps, tenant_id, todo.conversation_id, todo.turn_id or "")
 
 
-def make_room(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> list[int]:
-    """Free a position in the todo's list. If it is taken, that row and the unbroken run behind it move down by one. Returns the ids
-    of the moved rows, in order."""
+def make_room(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> dict[int, int]:
+    """Free a position in the todo's list. If it is taken, that row and the unbroken run behind it move down by one. Returns the new
+    positions of the moved rows."""
     lock_list(tx, tenant_id, todo.conversation_id, todo.turn_id)
     turn, turn_values = ("turn_id = ?", (todo.turn_id,)) if todo.turn_id else ("turn_id IS NULL", ())
     rows = tx.all(
@@ -194,12 +204,16 @@ def make_room(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> lis
     run = [int(todo_id) for _, (todo_id, _) in unbroken]
     if len(run) > SHIFT_LIMIT:
         raise Invalid(f"More than {SHIFT_LIMIT:,} todos would have to move; choose a position closer to the end.")
-    for new_position, todo_id in enumerate(run, position + 1):
-        tx.run(
-            "UPDATE todos SET position = ?, updated_at = ? WHERE tenant_id = ? AND id = ?", new_position, tx.now, tenant_id, todo_id
-        )
+    positions = {todo_id: new_position for new_position, todo_id in enumerate(run, position + 1)}
+    save_positions(tx, tenant_id, positions)
     reserve_positions(tx, tenant_id, todo, position + len(run))
-    return run
+    return positions
+
+
+def save_positions(tx: Transaction, tenant_id: int, positions: Mapping[int, int]) -> None:
+    sql = "UPDATE todos SET position = ?, updated_at = ? WHERE tenant_id = ? AND id = ?"
+    for todo_id, position in positions.items():
+        tx.run(sql, position, tx.now, tenant_id, todo_id)
 
 
 def take_last_position(tx: Transaction, tenant_id: int, todo: Todo) -> int:

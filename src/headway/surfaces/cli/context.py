@@ -1,8 +1,10 @@
 """Parts that every command shares: global flags, access to the database, and output as JSON or for people."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -16,7 +18,7 @@ from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant
 from headway.settings import Settings
 from headway.storage.direct import DirectDatabase
-from headway.storage.transaction import Transaction, Work
+from headway.storage.transaction import Transaction, Work, within_tenant
 
 T = TypeVar("T")
 
@@ -71,7 +73,8 @@ class Invocation:
 
     def database(self) -> DirectDatabase:
         """Open a database without threads. A command is short-lived and should not wait for threads at exit."""
-        return DirectDatabase(self.settings().database_url)
+        settings = self.settings()
+        return DirectDatabase(settings.database_url, quotas=settings.quotas)
 
     @contextmanager
     def open_ledger(self) -> Iterator["TenantDatabase"]:
@@ -100,10 +103,22 @@ def act_as_sender(work: Work[T]) -> Work[T]:
     """Name the command line as the author of what the work changes."""
 
     def act(tx: Transaction) -> T:
-        tx.actor = SENDER
+        tx.actor, tx.credential = SENDER, find_user_name()
         return work(tx)
 
     return act
+
+
+@cache
+def find_user_name() -> str:
+    """Return the operating system's name for the user who runs the command."""
+    import pwd  # noqa: PLC0415  only commands that change something need it
+
+    uid = os.getuid()
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:  # as in containers that run under a number
+        return f"uid {uid}"
 
 
 class TenantDatabase:
@@ -115,10 +130,11 @@ class TenantDatabase:
         self.conversation_id = scope.conversation_id if limited else None  # None: all lists of the tenant
 
     def write(self, action: Callable[..., T], *args: Any, **options: Any) -> T:
-        return self.database.write(act_as_sender(lambda tx: action(tx, self.scope.tenant_id, *args, **options)))
+        work = act_as_sender(lambda tx: action(tx, self.scope.tenant_id, *args, **options))
+        return self.database.write(within_tenant(self.scope.tenant_id, work))
 
     def read(self, view: Callable[..., T], *args: Any, **options: Any) -> T:
-        return self.database.read(lambda tx: view(tx, self.scope.tenant_id, *args, **options))
+        return self.database.read(within_tenant(self.scope.tenant_id, lambda tx: view(tx, self.scope.tenant_id, *args, **options)))
 
 
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)

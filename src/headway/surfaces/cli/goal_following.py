@@ -35,6 +35,7 @@ class GoalFollower:
         self.goal_id = goal_id
         configure_plain_logging(settings)
         self.headway = Headway(settings)
+        self.database = self.headway.database.of(tenant_id)
         self.is_pursuing = False
 
     async def run(self, *, quiet: bool) -> dict[str, Any]:
@@ -42,7 +43,7 @@ class GoalFollower:
         try:
             with open_goal_view(quiet=quiet) as view:
                 await self.watch(view)
-            return await self.headway.database.read(self.load_goal)
+            return await self.database.read(self.load_goal)
         finally:
             try:
                 await self.headway.stop_agents()  # hands unfinished jobs back to the queue
@@ -54,7 +55,7 @@ class GoalFollower:
         loop = asyncio.get_running_loop()
         for signal_number in STOP_SIGNALS:
             loop.add_signal_handler(signal_number, reader.leave)
-        goal, entries = await self.headway.database.read(lambda tx: (self.load_goal(tx), self.load_last_entries(tx)))
+        goal, entries = await self.database.read(lambda tx: (self.load_goal(tx), self.load_last_entries(tx)))
         view.begin(goal, entries)
         if goal["status"] == "active":
             last_shown = entries[-1]["n"] if entries else 0
@@ -77,11 +78,11 @@ class GoalFollower:
                 if kind == "journal_appended" and data["goal_id"] == self.goal_id and data["entry"]["n"] > last_shown:
                     view.entry(data["entry"])
                 elif kind == "goal_changed" and data["goal"]["id"] == self.goal_id:
-                    view.update(await self.headway.database.read(self.load_goal))
+                    view.update(await self.database.read(self.load_goal))
                     if data["goal"]["status"] != "active":
                         return
                 elif kind in PEOPLE_EVENTS and data["goal_id"] == self.goal_id:
-                    goal = await self.headway.database.read(self.load_goal)
+                    goal = await self.database.read(self.load_goal)
                     view.update(goal)
                     if wait := goal["waiting_for"]:
                         view.note(f"An agent waits for {wait['kind']} #{wait['id']}. {describe_person_action(wait)}")
@@ -93,13 +94,13 @@ class GoalFollower:
         retry = StorageRetry("the goal")
         while True:
             try:
-                halted, worker_count = await self.headway.database.read(load_engine_state)
+                halted, worker_count = await self.database.read(load_engine_state)
                 if self.is_pursuing and halted and not self.headway.engine.tasks:
-                    await self.headway.database.read(halts.check)
+                    await self.database.read(halts.check)
                 elif not self.is_pursuing and not halted and not worker_count:
                     await self.pursue()
                     view.note("No other process works on this database, so the goal is pursued here.")
-                elif self.is_pursuing and await self.headway.database.read(jobs.has_orphans):
+                elif self.is_pursuing and await self.database.read(jobs.has_orphans):
                     await self.adopt()  # the process that pursued it before has died
             except StorageError as error:
                 await retry.wait(error)
@@ -113,7 +114,7 @@ class GoalFollower:
         self.is_pursuing = True
 
     async def adopt(self) -> None:
-        for run_id in await self.headway.database.write(self.requeue_runs):
+        for run_id in await self.database.write(self.requeue_runs):
             self.headway.engine.adopt(run_id)
 
     def requeue_runs(self, tx: Transaction) -> list[str]:

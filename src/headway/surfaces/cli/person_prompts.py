@@ -14,7 +14,7 @@ from headway.ledger.permission import Approval, PersonQuestion
 from headway.ledger.text import to_lines, to_one_line
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.arguments import parse_json_object
-from headway.surfaces.cli.context import SENDER
+from headway.surfaces.cli.context import SENDER, act_as_sender
 from headway.surfaces.cli.turn_view import LiveTurnView, TurnView
 from headway.surfaces.cli.typed_lines import Keyboard
 
@@ -39,6 +39,7 @@ class PersonPrompts:
 
     def __init__(self, headway: "Headway", tenant_id: int, view: TurnView) -> None:
         self.headway = headway
+        self.database = headway.database.of(tenant_id)
         self.tenant_id = tenant_id
         self.view = view
         self.keyboard: Keyboard | None = None
@@ -55,7 +56,7 @@ class PersonPrompts:
             proposed = approvals.list_page(tx, self.tenant_id, "proposed", LOAD_LIMIT)["approvals"]
             return proposed, questions.list_page(tx, self.tenant_id, "open", LOAD_LIMIT)["questions"]
 
-        for kind, items in zip(("approval", "question"), await self.headway.database.read(find), strict=True):
+        for kind, items in zip(("approval", "question"), await self.database.read(find), strict=True):
             self.waiting |= {(kind, item["id"]): item for item in reversed(items) if item["turn_id"] == turn_id}
         self.show_next()
 
@@ -134,7 +135,7 @@ class PersonPrompts:
 
     async def apply(self, approval_id: int, decision: ApprovalDecision, *, always: bool = False) -> None:
         work = partial(self.headway.permission.decide, always=always)
-        self.carry_on(await self.headway.database.write(lambda tx: work(tx, self.tenant_id, approval_id, decision)))
+        self.carry_on(await self.database.write(act_as_sender(lambda tx: work(tx, self.tenant_id, approval_id, decision))))
 
     async def edit(self, approval_id: int, item: Item) -> None:
         """Let the person edit the arguments in their editor, and approve the call with them."""
@@ -152,7 +153,7 @@ class PersonPrompts:
 
     async def reply(self, question_id: int, content: str) -> None:
         work = partial(questions.answer, content=content, answered_by=SENDER)
-        self.carry_on(await self.headway.database.write(lambda tx: work(tx, self.tenant_id, question_id)))
+        self.carry_on(await self.database.write(lambda tx: work(tx, self.tenant_id, question_id)))
 
     def carry_on(self, item: Approval | PersonQuestion) -> None:
         """Run the agent's job here. In a chat, the engine runs only jobs that it adopted."""

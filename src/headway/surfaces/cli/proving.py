@@ -29,7 +29,7 @@ def write_with_checks(invocation: Invocation, tenant_id: int, work: Work[T], *, 
     """Run work that completes todos, after the checks of these. Prints what failed."""
 
     async def prove(headway: Headway) -> T:
-        return await announce_if_slow(build_prover(headway, tenant_id, yes=yes).write(headway.database.write, work))
+        return await announce_if_slow(build_prover(headway, tenant_id, yes=yes).write(headway.database.of(tenant_id).write, work))
 
     try:
         return run_headway(invocation, prove)

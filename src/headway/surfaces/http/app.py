@@ -39,6 +39,7 @@ from headway.surfaces.http.routes import (
     people,
     sessions,
     todos,
+    tokens,
     turns,
     why,
 )
@@ -60,6 +61,7 @@ ROUTE_MODULES = (
     memory,
     engine,
     operators,
+    tokens,
     why,
     events,
     health,

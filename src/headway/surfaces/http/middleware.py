@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headway.actions.access import tokens
 from headway.ledger.errors import HeadwayError, Unauthorized
 from headway.ledger.tenancy import Token
+from headway.storage.fair_queue import UNKNOWN_CALLER, current_tenant
 from headway.surfaces.http.admission import Admission, find_address, find_header
 from headway.surfaces.http.problems import Problem, to_problem, to_problem_response
 from headway.surfaces.http.request_context import get_secret
@@ -124,12 +125,14 @@ class Exchange:
         if self.digest is None:
             get_secret(Request(self.scope))  # raises the reason
             raise Unauthorized
+        current_tenant.set(UNKNOWN_CALLER)
         self.token = await self.admission.authenticate(self.digest)
+        current_tenant.set(self.token.tenant_id)
         if self.counts_as_stranger:
             self.admission.give_back(self.address)
         if connection := self.scope.get("headway.connection"):
             connection.keep()
-        self.remaining = self.admission.tokens.take(self.token.id)
+        self.remaining = self.admission.tokens.take(self.token.session_of if self.token.session_of > 0 else self.token.id)
         if self.remaining < 0:
             self.remaining = 0
             detail = f"Rate limit exceeded: {self.admission.tokens.rate} requests a second."

@@ -11,14 +11,26 @@ from starlette.routing import BaseRoute
 from headway import __version__
 from headway.agents.instructions.roles import SUPERVISOR
 from headway.surfaces.http.problems import MEDIA_TYPE, STATUS_TITLES
-from headway.surfaces.http.schemas import agents, checks, engine, forks, front_ends, goals, inspection, memory, operators, people
+from headway.surfaces.http.schemas import (
+    agents,
+    checks,
+    engine,
+    forks,
+    front_ends,
+    goals,
+    inspection,
+    memory,
+    operators,
+    people,
+    tokens,
+)
 from headway.surfaces.http.schemas import todos as todo_schemas
 
 # The error statuses of every route, and those added by routes that require a token or accept a body. A route may add more.
 COMMON_STATUSES = (429, 500, 503)
 TOKEN_STATUSES = (400, 401, 403, 422)
 BODY_STATUSES = (408, 409, 413, 415, 507)
-SCHEMA_MODULES = (todo_schemas, checks, agents, front_ends, goals, forks, people, memory, engine, operators, inspection)
+SCHEMA_MODULES = (todo_schemas, checks, agents, front_ends, goals, forks, people, memory, engine, operators, tokens, inspection)
 BASE_CLASSES = (todo_schemas.TodoChangeRow, front_ends.FrontEndModel, checks.NewCheck, checks.NamedCheck, checks.ProofShape)
 SCHEMA_REF = "#/components/schemas/{model}"
 PROBLEM_CONTENT = {"schema": {"$ref": SCHEMA_REF.format(model="ProblemShape")}}

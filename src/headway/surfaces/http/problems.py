@@ -18,6 +18,7 @@ from headway.ledger.errors import (
     Invalid,
     KeyBusy,
     NotFound,
+    QuotaExceeded,
     StorageError,
     Unauthorized,
 )
@@ -33,6 +34,7 @@ ERROR_STATUSES: tuple[tuple[type[HeadwayError], int], ...] = (
     (Forbidden, 403),
     (NotFound, 404),
     (Conflict, 409),
+    (QuotaExceeded, 429),
     (Halted, 503),
     (Closed, 503),
     (DatabaseFull, 507),

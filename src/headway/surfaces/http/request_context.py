@@ -22,7 +22,7 @@ from headway.agents.instructions.roles import SUPERVISOR, Role
 from headway.agents.tools.execution import ResolvedScope
 from headway.assembly import Headway
 from headway.ledger.check import Author
-from headway.ledger.errors import ChecksRequired, Forbidden, HeadwayError, StorageError, TurnRunning, Unauthorized
+from headway.ledger.errors import ChecksRequired, Forbidden, HeadwayError, QuotaExceeded, StorageError, TurnRunning, Unauthorized
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import Token
 from headway.ledger.text import MAX_INTEGER
@@ -35,9 +35,11 @@ T = TypeVar("T")
 P = ParamSpec("P")
 QueryT = TypeVar("QueryT", bound=BaseModel)
 Action = Callable[[Transaction, int], T]
+Authenticate = Callable[[Transaction, str], Token]  # by the hash of the secret
 
 SESSION_COOKIE = "headway_session"
 SECRET = re.compile(r"[A-Za-z0-9_-]{1,200}")  # another spelling of a token would be another caller for the rate limit
+SECURE_COOKIE = "__Host-headway_session"  # behind TLS: browsers accept it only from this host, and never over plain HTTP
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 
@@ -58,6 +60,7 @@ class RequestContext:
         self.request = request
         self.headway: Headway = request.app.state.headway
         self.digest: str = request.scope["headway.exchange"].digest or tokens.hash_secret(get_secret(request))
+        self.needs_write = request.method not in SAFE_METHODS  # whether a token that may only read is refused
         self.raw = b""
 
     # Parsing
@@ -117,25 +120,29 @@ class RequestContext:
 
     # Acting
 
+    def authenticate(self, tx: Transaction) -> Token:
+        """Return the caller's token, or raise an error if it is not valid or may not make this request."""
+        return (tokens.authenticate_writer if self.needs_write else tokens.authenticate)(tx, self.digest)
+
     async def read(self, view: Action[T]) -> T:
         def work(tx: Transaction) -> tuple[Token | None, T]:
-            token = tokens.authenticate(tx, self.digest)
+            token = self.authenticate(tx)
             return token if tokens.is_use_due(tx, token) else None, view(tx, token.tenant_id)
 
         due_token, value = await self.headway.database.read(work)
         if due_token:
             with suppress(StorageError):  # the read succeeded; the use of the token is recorded next time
-                await self.headway.database.write(lambda tx: tokens.record_use(tx, due_token))
+                await self.headway.database.of(due_token.tenant_id).write(lambda tx: tokens.record_use(tx, due_token))
         return value
 
     async def write(
         self,
         action: Action[T],
-        authenticate: Callable[[Transaction, str], Token] = tokens.authenticate,
+        authenticate: Authenticate | None = None,
         agent: AgentCaller | None = None,
     ) -> T:
         def work(tx: Transaction) -> T:
-            token = authenticate(tx, self.digest)
+            token = authenticate(tx, self.digest) if authenticate else self.authenticate(tx)
             tokens.record_use(tx, token)
             tx.actor = describe_token(token)
             return action(tx, token.tenant_id)
@@ -172,15 +179,21 @@ class RequestContext:
         """Return the label of the caller's token, or its number if it has none."""
         return describe_token(tokens.authenticate(tx, self.digest))
 
-    async def post(self, action: Action[Mapping[str, Any] | None], status: int = 201, agent: AgentCaller | None = None) -> Response:
+    async def post(
+        self,
+        action: Action[Mapping[str, Any] | None],
+        status: int = 201,
+        agent: AgentCaller | None = None,
+        authenticate: Authenticate | None = None,
+    ) -> Response:
         """Run an action once per Idempotency-Key, and give the same response to every request with that key."""
         key = self.request.headers.get("idempotency-key")
         if key is None:
-            return to_json_response(await self.write(action, agent=agent), status)
+            return to_json_response(await self.write(action, authenticate, agent), status)
         idempotent_request = IdempotentRequest(self.request.url.path, key, hashlib.sha256(self.raw).hexdigest())
 
         def work(tx: Transaction) -> Answer:
-            token = tokens.authenticate(tx, self.digest)
+            token = authenticate(tx, self.digest) if authenticate else self.authenticate(tx)
             tokens.record_use(tx, token)
             tx.actor = describe_token(token)
             return idempotency.run_once(
@@ -191,16 +204,16 @@ class RequestContext:
 
 
 def describe_token(token: Token) -> str:
-    return token.label or f"token {token.id}"
+    return token.name
 
 
 def capture_answer(tx: Transaction, tenant_id: int, action: Action[Mapping[str, Any] | None], status: int) -> Answer:
-    """Run an action and return the response to store for its Idempotency-Key. A refusal is stored, too. Server errors and a turn
-    that is still running are not, because they may be retried, and neither are checks that have to run first."""
+    """Run an action and return the response to store for its Idempotency-Key. A refusal is stored, too. Server errors, a turn that
+    is still running and a full quota are not, because they may be retried, and neither are checks that have to run first."""
     try:
         document = tx.attempt(lambda tx: action(tx, tenant_id))
     except HeadwayError as error:
-        if get_http_status(error) >= 500 or isinstance(error, TurnRunning | ChecksRequired):
+        if get_http_status(error) >= 500 or isinstance(error, TurnRunning | ChecksRequired | QuotaExceeded):
             raise
         problem = to_problem(error)
         return Answer(problem.status, encode_problem(problem))
@@ -230,7 +243,7 @@ def get_secret(request: Request) -> str:
         if scheme.lower() != "bearer" or not SECRET.fullmatch(secret):
             raise Unauthorized
         return secret
-    cookie = find_cookie(request.headers.get("cookie", ""), SESSION_COOKIE)
+    cookie = find_session_cookie(request)
     if not SECRET.fullmatch(cookie):
         raise Unauthorized
     check_same_site(request)
@@ -240,6 +253,19 @@ def get_secret(request: Request) -> str:
 def find_cookie(header: str, name: str) -> str:
     """Return one cookie, without parsing the others: there may be thousands."""
     return f";{header.replace('; ', ';')}".partition(f";{name}=")[2].partition(";")[0].strip(" \t")
+
+
+def find_session_cookie(request: Request) -> str:
+    """Return the secret of the session. Behind TLS the plain cookie is ignored: a neighbouring host could have set it."""
+    header = request.headers.get("cookie", "")
+    secure = find_cookie(header, SECURE_COOKIE)
+    return secure if secure or is_behind_tls(request) else find_cookie(header, SESSION_COOKIE)
+
+
+def is_behind_tls(request: Request) -> bool:
+    """Whether the page was served over HTTPS, as far as the browser or the proxy says."""
+    forwarded = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+    return forwarded == "https" or request.headers.get("origin", "").startswith("https://")
 
 
 def check_same_site(request: Request) -> None:

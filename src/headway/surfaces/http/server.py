@@ -100,7 +100,7 @@ def replace_port(settings: Settings, port: int) -> Settings:
 
 def check_has_tokens(settings: Settings) -> None:
     with DirectDatabase(settings.database_url) as database:
-        if not database.read(tokens.has_permanent):
+        if not database.read(tokens.has_active):
             raise SettingsError(
                 f"Listening on {settings.host} would admit other machines, but no tokens exist yet. "
                 "Create one with `headway token new --tenant NAME`, or listen on 127.0.0.1."

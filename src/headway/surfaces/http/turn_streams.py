@@ -1,8 +1,6 @@
 """Starts a turn for a request and streams its events. All front ends share this code."""
 
-import asyncio
 import json
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -11,14 +9,14 @@ from starlette.responses import Response
 from headway.actions import turns
 from headway.actions.people import waiting
 from headway.feed import FeedEvent
-from headway.ledger.errors import StorageError, TurnRunning, TurnWaiting
+from headway.ledger.errors import StorageError
 from headway.ledger.job import Job
-from headway.surfaces.http.request_context import Action, RequestContext
+from headway.surfaces.http.request_context import RequestContext
 from headway.surfaces.http.routes.events import EventStream, FindEnd, StreamEncoder
 from headway.surfaces.http.server_sent_events import HEARTBEAT_COMMENT
 from headway.surfaces.http.turn_events import TurnEventTranslator
+from headway.surfaces.http.turn_waits import BeginTurn, begin_when_free
 
-BeginTurn = Action[dict[str, Any]]
 EventEncoder = Callable[[str, dict[str, Any]], str]
 
 
@@ -36,9 +34,6 @@ class TurnEncoder(Protocol):
 
 
 CreateEncoder = Callable[[str], TurnEncoder]  # takes the id of the turn
-
-TURN_POLL_S = 0.1  # how often to check whether the running turn has ended
-REQUEST_ALLOWANCE_S = 30  # for everything except the wait
 
 
 async def stream_turn(
@@ -72,22 +67,6 @@ async def stream_turn(
     )
 
 
-async def begin_when_free(request: RequestContext, begin: BeginTurn, wait_s: float) -> Response:
-    """Start a turn. While another one runs in the conversation, wait up to `wait_s` for it to end."""
-    await request.headway.agents_ready()
-    until = time.monotonic() + wait_s
-    request.request.scope["headway.deadline"].reschedule(asyncio.get_running_loop().time() + wait_s + REQUEST_ALLOWANCE_S)
-    while True:
-        try:
-            return await request.post(begin, 202)
-        except TurnWaiting:  # it may take a person hours to decide
-            raise
-        except TurnRunning:
-            if time.monotonic() >= until or await request.request.is_disconnected():  # the caller no longer waits
-                raise
-        await asyncio.sleep(TURN_POLL_S)
-
-
 def start_jobs(request: RequestContext, jobs: list[Job]) -> None:
     """Hand the started jobs to the engine. The list is empty if the response was replayed for an Idempotency-Key."""
     for job in jobs:
@@ -111,7 +90,9 @@ def build_wait_check(request: RequestContext, tenant_id: int, turn_id: str, enco
         if not announced:
             return b""
         try:
-            is_over = await request.headway.database.read(lambda tx: waiting.is_waiting_for(tx, tenant_id, turn_id, announced))
+            is_over = await request.headway.database.of(tenant_id).read(
+                lambda tx: waiting.is_waiting_for(tx, tenant_id, turn_id, announced)
+            )
         except StorageError:
             return b""  # the next event or heartbeat checks again
         return encoder.encode_wait().encode() if is_over else b""

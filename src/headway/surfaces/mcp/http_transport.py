@@ -10,11 +10,14 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from headway.actions import conversations
+from headway.agents.instructions.roles import READING_TOOLS
 from headway.agents.tools.execution import ResolvedScope, resolve_scope
 from headway.agents.tools.toolbox import Tool
 from headway.assembly import Headway
 from headway.ledger import scope as ledger_scope
+from headway.ledger.errors import ReadOnlyToken
 from headway.ledger.scope import TENANT_WIDE
+from headway.ledger.tenancy import Token
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.bodies import BODY_LIMIT, check_body, read_body
 from headway.surfaces.http.problems import Problem
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from headway.surfaces.mcp.server import McpContext
 
 VALUES_LIMIT = 10_000  # the MCP library compares a message with several shapes
-TENANT_SCOPE_KEY = "headway.mcp_tenant"
+TOKEN_SCOPE_KEY = "headway.mcp_token"  # noqa: S105  a key, not a token
 
 
 class HttpTransport:
@@ -60,7 +63,8 @@ class HttpTransport:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = RequestContext(Request(scope, receive))
-        scope[TENANT_SCOPE_KEY] = await call.read(lambda _tx, tenant_id: tenant_id)
+        call.needs_write = False  # every message is a POST; tools that change something are refused below
+        scope[TOKEN_SCOPE_KEY] = await call.read(lambda tx, _tenant_id: call.authenticate(tx))
         if scope["method"] == "GET":  # a stream that would never send anything
             raise Problem(405, "no_stream", "This endpoint has no event stream. Send POST.", {"Allow": "POST"})
         raw = await read_body(call.request)
@@ -70,12 +74,15 @@ class HttpTransport:
         manager = await asyncio.shield(self.manager_future)
         await manager.handle_request(scope, repeat_body(raw, receive), send)
 
-    async def resolve_scope(self, context: "McpContext", _tool: Tool | None) -> ResolvedScope:
+    async def resolve_scope(self, context: "McpContext", tool: Tool | None) -> ResolvedScope:
         request: Request | None = context.request
         assert request is not None
+        token: Token = request.scope[TOKEN_SCOPE_KEY]
+        if tool is not None and tool.name not in READING_TOOLS and not token.can_write:
+            raise ReadOnlyToken
 
         def resolve(tx: Transaction) -> ResolvedScope:
-            tenant_id = request.scope[TENANT_SCOPE_KEY]
+            tenant_id = token.tenant_id
             reference = request.headers.get("headway-conversation")
             conversation_id = conversations.resolve(tx, tenant_id, reference).id if reference else TENANT_WIDE
             turn_id = request.headers.get("headway-turn") or None
@@ -83,7 +90,7 @@ class HttpTransport:
                 tx, ledger_scope.Scope(tenant_id, conversation_id, turn_id, request.headers.get("headway-agent", "mcp"))
             )
 
-        return await self.headway.database.read(resolve)
+        return await self.headway.database.of(token.tenant_id).read(resolve)
 
 
 def repeat_body(raw: bytes, receive: Receive) -> Receive:

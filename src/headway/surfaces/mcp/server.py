@@ -104,7 +104,8 @@ class McpHandlers:
     async def read_resource(self, context: McpContext, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         resolved_scope = await self.resolve(context, None)
         try:
-            document = await self.headway.database.read(lambda tx: load_resource(tx, resolved_scope, params.uri))
+            database = self.headway.database.of(resolved_scope.scope.tenant_id)
+            document = await database.read(lambda tx: load_resource(tx, resolved_scope, params.uri))
         except HeadwayError as error:
             raise MCPError(types.INVALID_PARAMS, str(error)) from None
         text = json.dumps(document, ensure_ascii=False)

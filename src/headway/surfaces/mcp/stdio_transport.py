@@ -32,12 +32,12 @@ class StdioSession:
 
     async def resolve_scope(self, _context: McpContext, tool: Tool | None) -> ResolvedScope:
         scope = self.scope if tool is None or tool.family == "ledger" else await self.get_plan_scope()
-        return await self.headway.database.read(lambda tx: resolve_scope(tx, scope))
+        return await self.headway.database.of(self.scope.tenant_id).read(lambda tx: resolve_scope(tx, scope))
 
     async def get_plan_scope(self) -> Scope:
         async with self.opening:
             if self.plans is None:
-                self.plans = await self.headway.database.write(self.open_plan_scope)
+                self.plans = await self.headway.database.of(self.scope.tenant_id).write(self.open_plan_scope)
         return self.plans
 
     def open_plan_scope(self, tx: Transaction) -> Scope:

@@ -12,8 +12,7 @@ from typing import Any, Final
 from headway.actions import spending, todos
 from headway.actions.proof import receipts
 from headway.agents.checks.runner import CheckedSubject, CheckSubject, Opinion
-from headway.agents.instructions import prompts
-from headway.agents.loop.assessor import ASSESSMENT_FAILED, ask_cheap_model, is_transient, parse_judgement
+from headway.agents.loop.assessor import judge
 from headway.agents.loop.calls import proposals, replay
 from headway.agents.loop.calls.call_arguments import JSON_ENCODER
 from headway.agents.loop.context import RunContext, Runtime
@@ -24,7 +23,7 @@ from headway.agents.permission import rule_on_call
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.programs.tools import RUN_COMMAND
 from headway.ledger.check import Check, decode_checks, decode_draft, describe_check, describe_failures
-from headway.ledger.errors import ChecksRequired, Invalid, SettingsError
+from headway.ledger.errors import ChecksRequired, Invalid
 from headway.ledger.permission import ALLOW_RULING, Ruling
 from headway.ledger.run import Effect
 from headway.ledger.todo import Todo
@@ -154,7 +153,7 @@ async def run_with_judge(runtime: Runtime, execution: Execution, subject: CheckS
     """Run checks, with the cheap tier as the judge. If it fails, the opinions before are paid for, and ModelFailed is raised."""
     calls: list[ModelCall] = []
 
-    async def judge(rubric: str, subject: CheckSubject) -> Opinion:
+    async def give_opinion(rubric: str, subject: CheckSubject) -> Opinion:
         opinion = await ask_opinion(runtime.models, rubric, subject, is_last_attempt=is_last_attempt)
         calls.extend([opinion.call] if opinion.call else [])
         return opinion
@@ -164,7 +163,7 @@ async def run_with_judge(runtime: Runtime, execution: Execution, subject: CheckS
             spending.settle_late(tx, execution.scope.tenant_id, execution.run_id or "", call, runtime.limits.budget)
 
     try:
-        return await runtime.checks.run(subject, execution, execution.role.name, judge)
+        return await runtime.checks.run(subject, execution, execution.role.name, give_opinion)
     except ModelFailed:
         if calls:
             await runtime.database.write(pay)
@@ -172,22 +171,10 @@ async def run_with_judge(runtime: Runtime, execution: Execution, subject: CheckS
 
 
 async def ask_opinion(models: Models, rubric: str, subject: CheckSubject, *, is_last_attempt: bool) -> Opinion:
-    """Ask the cheap tier whether the outcome meets a rubric. An answer that cannot be read is a no.
-
-    Raises ModelFailed for a transient failure, unless it is the last attempt.
-    """
+    """Ask the cheap tier whether the outcome meets a rubric, as `judge` does."""
     outcome = subject.outcome if isinstance(subject.outcome, str) else json.dumps(subject.outcome, ensure_ascii=False)
-    question = prompts.render_assessment(subject.title, rubric, outcome or "")
-    try:
-        reply = await ask_cheap_model(models, prompts.ASSESSOR, question, {"answer": outcome or ""})
-    except (ModelFailed, SettingsError) as error:
-        if is_transient(error) and not is_last_attempt:
-            raise
-        return Opinion(ok=False, reason=f"{ASSESSMENT_FAILED} (the model failed).", call=None)
-    judgement = parse_judgement(reply.response.text or "")
-    if judgement is None:
-        return Opinion(ok=False, reason=f"{ASSESSMENT_FAILED} (the model's answer was invalid).", call=reply.call)
-    return Opinion(judgement.ok, judgement.reason or ("It meets the rubric." if judgement.ok else "It does not."), reply.call)
+    opinion = await judge(models, (subject.title, rubric), outcome or "", is_last_attempt=is_last_attempt)
+    return opinion._replace(reason=opinion.reason or ("It meets the rubric." if opinion.ok else "It does not."))
 
 
 def record_results(step: Step, reply: ChecksRan) -> None:

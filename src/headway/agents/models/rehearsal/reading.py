@@ -10,7 +10,7 @@ from headway.agents.transcripts.transcript import to_storable
 from headway.ledger.framing import format_inline
 from headway.ledger.text import SUBJECT_LIMIT
 
-READ_LIMIT: Final = 20_000  # characters of a request that are parsed
+READ_LIMIT: Final = 8_000  # characters of a request that are parsed
 STEPS_LIMIT: Final = 20
 OUTCOME_LIMIT: Final = 280  # characters
 
@@ -60,7 +60,7 @@ LEAD_IN: Final = re.compile(
     re.IGNORECASE,
 )
 COURTESY: Final = re.compile(r"(?:thanks|thank you|thx|cheers|please)\b[^\n]{0,40}", re.IGNORECASE)
-QUOTATION: Final = re.compile(r'"[^"\n]*"|`[^`\n]*`|“[^”\n]*”')
+QUOTATION: Final = re.compile(r'"[^"\n]*"|`[^`\n]*`|“[^“”\n]*”')
 LIST_ITEM: Final = re.compile(r"[^\S\n]*(?:[-*•+]|\(?\d{1,3}[.)]|\(?[a-z]\))[^\S\n]+(?:\[[ xX]\] +)?(\S.*)")
 NUMBER: Final = re.compile(r"(?:^|(?<=\s))\(?(\d{1,2})[.)] (?=\S)")
 SEPARATOR: Final = re.compile(
@@ -179,7 +179,7 @@ REFERENCE: Final = re.compile(
 )
 DESCRIPTION_START: Final = re.compile(r"(?:an?|the|some|my|your|our|two|three|several|down)\b", re.IGNORECASE)
 STOP_WORDS: Final = re.compile(
-    r"\b(?:a|about|an|and|are|did|do|for|i|is|me|my|of|on|said|say|that|the|to|told|what|you|your)\b|[^\w\s'@.+-]|[.?!]+$",
+    r"\b(?:a|about|an|and|are|did|do|for|i|is|me|my|of|on|said|say|that|the|to|told|what|you|your)\b|[^\w\s'@.+-]|(?<!\.)\.+$",
     re.IGNORECASE,
 )
 NO_RESULT_YET: Final = CannotRun("there is no result to use here.")

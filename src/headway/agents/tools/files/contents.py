@@ -1,11 +1,13 @@
 """Reading, writing and editing one text file."""
 
 import codecs
+import hashlib
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import Any, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 from uuid import uuid4
 
 from headway.agents.tools.files.closest import describe_closest
@@ -23,6 +25,8 @@ from headway.ledger.errors import Conflict, Invalid
 
 READ_LIMIT: Final = 200_000  # characters
 WRITE_LIMIT: Final = 1_000_000  # bytes
+HASH_LIMIT: Final = 1_000_000_000  # bytes
+HASHED_AT_ONCE: Final = 1_000_000  # bytes
 GIT_FOLDER: Final = ".git"  # its configuration and its hooks name programs
 PERMISSION_BITS: Final = 0o777
 WRITE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -42,14 +46,37 @@ def read(workspace: str, path: str) -> dict[str, Any]:
     return {"content": content[:READ_LIMIT], "truncated": truncated}
 
 
-def read_entry(folder: int, name: str, path: str, limit: int) -> tuple[bytes, os.stat_result]:
-    """Read a file up to one byte beyond the limit."""
+@contextmanager
+def open_file(folder: int, name: str, path: str) -> Iterator[BinaryIO]:
     with open_entry(name, READ_FLAGS, folder) as handle:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise Invalid(f"{format_path(path)} is not a file.")
         with os.fdopen(handle, "rb", closefd=False) as source:
-            return source.read(limit + 1), status
+            yield source
+
+
+def read_entry(folder: int, name: str, path: str, limit: int) -> tuple[bytes, os.stat_result]:
+    """Read a file up to one byte beyond the limit."""
+    with open_file(folder, name, path) as source:
+        return source.read(limit + 1), os.fstat(source.fileno())
+
+
+class HashedFile(NamedTuple):
+    beginning: bytes
+    digest: str  # SHA-256 of the whole file; empty if that is larger than HASH_LIMIT
+    size: int
+
+
+def hash_entry(folder: int, name: str, path: str, limit: int) -> HashedFile:
+    """Read the beginning of a file, up to the limit, and hash all of it piece by piece, so that a large one takes little memory."""
+    beginning, digest, size = b"", hashlib.sha256(), 0
+    with open_file(folder, name, path) as source:
+        while size <= HASH_LIMIT and (piece := source.read(HASHED_AT_ONCE)):
+            beginning += piece[: max(0, limit - size)]
+            digest.update(piece)
+            size += len(piece)
+        is_whole = size <= HASH_LIMIT
+        return HashedFile(beginning, digest.hexdigest() if is_whole else "", max(size, os.fstat(source.fileno()).st_size))
 
 
 def decode_text(data: bytes, path: str, *, is_whole: bool) -> str:

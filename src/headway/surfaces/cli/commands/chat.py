@@ -43,6 +43,7 @@ from headway.surfaces.log_lines import configure_plain_logging
 if TYPE_CHECKING:
     from headway.agents.forks import Forks
     from headway.assembly import Headway
+    from headway.storage.database import DatabaseAccess
 
 HALT_POLL_S = 0.3
 COMPLETE_OUTCOMES = ("answered", "drained")
@@ -203,10 +204,10 @@ class ChatSession:
             await self.finish_interrupted(view)
             scope = self.scope
             message = (scope.tenant_id, scope.conversation_id, content, self.mode, self.attachments)
-            job = await headway.database.write(act_as_sender(lambda tx: headway.begin_turn(tx, *message)))
+            job = await self.database.write(act_as_sender(lambda tx: headway.begin_turn(tx, *message)))
             self.attachments = []
             await self.follow(job, view, lambda: headway.engine.take(job))
-        document = await headway.database.read(lambda tx: self.document(tx, turns.get_turn_id(job)))
+        document = await self.database.read(lambda tx: self.document(tx, turns.get_turn_id(job)))
         self.exit_code = choose_exit_code(document["turn"], once=self.once)
         self.call.answer(document, lambda: view.show_resume_hint(self.scope.conversation_id) if self.once else None)
 
@@ -216,24 +217,24 @@ class ChatSession:
         with open_turn_view(quiet=self.call.as_json) as view:
             await headway.agents_ready()
             checked = await asyncio.to_thread(headway.forks.check, request)
-            job = await headway.database.write(lambda tx: begin(headway.forks, tx, checked))
+            job = await self.database.write(lambda tx: begin(headway.forks, tx, checked))
             self.scope = self.scope._replace(conversation_id=json.loads(job.payload)["conversation_id"])
             await self.follow(job, view, lambda: headway.engine.take(job))
-        document = await headway.database.read(lambda tx: self.document(tx, turns.get_turn_id(job)))
+        document = await self.database.read(lambda tx: self.document(tx, turns.get_turn_id(job)))
         self.exit_code = choose_exit_code(document["turn"], once=True)
         self.call.answer(document, lambda: describe_fork(document["turn"]))
 
     async def resume(self) -> None:
         """Finish an interrupted turn of the conversation, for a chat that begins with a prompt."""
         headway, scope = self.active_headway, self.scope
-        if await headway.database.read(lambda tx: turns.find_running(tx, scope.tenant_id, scope.conversation_id)):
+        if await self.database.read(lambda tx: turns.find_running(tx, scope.tenant_id, scope.conversation_id)):
             with open_turn_view(quiet=False) as view:
                 await headway.agents_ready()
                 await self.finish_interrupted(view)
 
     async def finish_interrupted(self, view: TurnView) -> None:
         headway = self.active_headway
-        if interrupted_job := await headway.database.write(self.requeue_interrupted):
+        if interrupted_job := await self.database.write(self.requeue_interrupted):
             view.note("Finishing the interrupted turn first.")
             await self.follow(interrupted_job, view, lambda: headway.engine.adopt(interrupted_job.id))
 
@@ -278,7 +279,7 @@ class ChatSession:
         if people.is_unattended:
             view.note(people.explain(self.scope.conversation_id))
             return
-        await headway.database.read(halts.check)
+        await self.database.read(halts.check)
         raise Halted
 
     @asynccontextmanager
@@ -305,9 +306,7 @@ class ChatSession:
     async def send(self, job: Job, line: str, view: TurnView) -> None:
         try:
             content, tenant_id = parse_message(line), self.scope.tenant_id
-            await self.active_headway.database.write(
-                lambda tx: steering.send_to_turn(tx, tenant_id, turns.get_turn_id(job), content, SENDER)
-            )
+            await self.database.write(lambda tx: steering.send_to_turn(tx, tenant_id, turns.get_turn_id(job), content, SENDER))
         except HeadwayError as error:
             view.note(f"Not sent: {line} ({error})")
 
@@ -321,11 +320,11 @@ class ChatSession:
         headway = self.active_headway
         if people.is_unattended:
             return people.is_postponed or not headway.engine.tasks
-        return job.id not in headway.engine.tasks and await headway.database.read(halts.find_active) is not None
+        return job.id not in headway.engine.tasks and await self.database.read(halts.find_active) is not None
 
     async def cancel(self, job: Job) -> None:
         with suppress(TurnEnded):
-            ended = await self.active_headway.database.write(
+            ended = await self.database.write(
                 act_as_sender(lambda tx: turns.cancel(tx, self.scope.tenant_id, turns.get_turn_id(job)))
             )
             self.active_headway.interrupt(ended)
@@ -336,6 +335,10 @@ class ChatSession:
             "turn": turns.show(tx, self.scope.tenant_id, turn_id, self.settings.limits),
             "messages": [message.as_json() for message in messages if message.turn_id == turn_id],
         }
+
+    @property
+    def database(self) -> "DatabaseAccess":
+        return self.active_headway.database.of(self.scope.tenant_id)
 
     @property
     def active_headway(self) -> "Headway":

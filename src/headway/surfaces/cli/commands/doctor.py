@@ -11,6 +11,7 @@ from headway.ledger.text import to_one_line
 from headway.settings import Settings, build_redactor, get_environment, inspect_current_folder, redact_database_url
 from headway.storage.direct import DirectDatabase
 from headway.storage.health import check_database
+from headway.storage.row_security import find_bypass
 from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
 from headway.surfaces.cli.findings import Finding
@@ -73,10 +74,13 @@ def inspect_database(settings: Settings) -> list[Finding]:
             detail = database.read(check_database)
             halt = database.read(halts.find_active)
             workers = database.read(jobs.count_live_workers)
+            bypass = database.read(find_bypass)
     except HeadwayError as error:
         return [Finding("database", str(error), ok=False)]
     at_work = f"{workers} running" if workers else "no process is running: start `headway serve` or `headway worker`"
     checked = [Finding("database", f"{redact_database_url(settings.database_url)} ({detail})"), Finding("engine", at_work)]
+    if bypass:
+        checked.append(Finding("database", f"{bypass}, so row-level security does not apply. Use an ordinary role.", warning=True))
     return [*checked, build_halt_finding(halt)] if halt else checked
 
 

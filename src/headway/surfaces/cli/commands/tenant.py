@@ -7,18 +7,19 @@ from shutil import rmtree
 import click
 
 from headway.actions import conversations, turns, views
-from headway.actions.access import tenants, tokens
+from headway.actions.access import quotas, tenants, tokens
 from headway.actions.inspection.forks import ForkRequest
-from headway.ledger.tenancy import Conversation, Token
+from headway.ledger.tenancy import Conversation, Token, TokenScope, format_size
 from headway.ledger.text import to_one_line
 from headway.storage import task_files
-from headway.surfaces.cli.arguments import CONVERSATION_ID, MESSAGE_ID, TOKEN_ID, fork_options
+from headway.surfaces.cli.arguments import CONVERSATION_ID, MESSAGE_ID, SECONDS, TOKEN_ID, fork_options
 from headway.surfaces.cli.context import (
     INSTALLATION_WIDE,
     SENDER,
     TENANT_WIDE,
     CommandGroup,
     Invocation,
+    act_as_sender,
     pass_invocation,
     require_confirmation,
 )
@@ -36,7 +37,7 @@ def tenant() -> None:
 def add_tenant(invocation: Invocation, name: str) -> None:
     """Create a tenant."""
     with invocation.database() as database:
-        row = database.write(partial(tenants.add, name=name))
+        row = database.write(act_as_sender(partial(tenants.add, name=name)))
     invocation.answer({"tenant": row.as_json()}, partial(click.echo, f"tenant {to_one_line(row.name)} ({row.id})"))
 
 
@@ -52,6 +53,31 @@ def list_tenants(invocation: Invocation) -> None:
     )
 
 
+@tenant.command("show")
+@click.argument("name")
+@pass_invocation
+def show_tenant(invocation: Invocation, name: str) -> None:
+    """Show what a tenant uses, and its quotas."""
+    with invocation.database() as database:
+        row = database.read(partial(tenants.get_by_name, name=name))
+        numbers = database.read(partial(quotas.describe_usage, tenant_id=row.id))
+
+    def render() -> None:
+        click.echo(f"tenant {to_one_line(row.name)} ({row.id})")
+        for quota, limit in numbers["quotas"].items():
+            used = numbers["usage"].get(quota)
+            amounts = [format_amount(quota, used)] if used is not None else []
+            click.echo(f"{quota}\t{' of '.join([*amounts, format_amount(quota, limit)])}")
+
+    invocation.answer({"tenant": row.as_json(), **numbers}, render)
+
+
+def format_amount(quota: str, amount: int | None) -> str:
+    if amount is None:
+        return "no limit"
+    return format_size(amount) if quota == "storage" else f"{amount:,}"
+
+
 @tenant.command("rm")
 @click.argument("name")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
@@ -62,7 +88,8 @@ def remove_tenant(invocation: Invocation, name: str, *, yes: bool) -> None:
         row = database.read(partial(tenants.get_by_name, name=name))
         require_confirmation(f"Delete tenant {name!r} with all its conversations, todos and tokens for good?", yes=yes)
         settings = invocation.settings()
-        task_files.delete_task_files(settings.task_folder, database.write(partial(tenants.remove, name=name)))
+        files = database.write(act_as_sender(partial(tenants.remove, name=name)))
+        task_files.delete_task_files(settings.task_folder, files)
         rmtree(settings.get_workspace(row.id), ignore_errors=True)
         rmtree(join(settings.worktrees, str(row.id)), ignore_errors=True)
     invocation.answer({"deleted": True}, partial(click.echo, f"deleted tenant {to_one_line(name)}"))
@@ -75,19 +102,24 @@ def token() -> None:
 
 @token.command("new")
 @click.option("--label", default="", help="What the token is for.")
-@click.option("--operator", is_flag=True, help="Allow it to halt the installation and change cost limits.")
+@click.option("--operator", is_flag=True, help="Allow it to halt the installation, change cost limits and manage tokens.")
+@click.option("--read-only", is_flag=True, help="Do not allow it to change anything.")
+@click.option("--expires", type=SECONDS, metavar="DURATION", help="When it stops working, such as 90d (default: never).")
 @pass_invocation
-def new_token(invocation: Invocation, label: str, *, operator: bool) -> None:
+def new_token(invocation: Invocation, label: str, expires: float | None, *, operator: bool, read_only: bool) -> None:
     """Create a token for --tenant and print it. It cannot be shown again."""
+    if operator and read_only:
+        raise click.UsageError("--operator and --read-only exclude each other.")
+    scope: TokenScope = "operator" if operator else "read" if read_only else "write"
     with invocation.open_ledger() as ledger:
-        credential = ledger.write(tokens.create, label, operator=operator)
-    invocation.answer({"token": credential.secret, **credential.token.as_json()}, partial(click.echo, credential.secret))
+        created = ledger.write(tokens.create, label, expires, scope)
+    invocation.answer({"token": created.secret, **created.token.as_json()}, partial(click.echo, created.secret))
 
 
 @token.command("list")
 @pass_invocation
 def list_tokens(invocation: Invocation) -> None:
-    """List the tokens of --tenant, without their secrets."""
+    """List the tokens and the active browser sessions of --tenant, without their secrets."""
     with invocation.open_ledger() as ledger:
         rows = ledger.read(tokens.list_all)
     invocation.answer(
@@ -96,21 +128,68 @@ def list_tokens(invocation: Invocation) -> None:
     )
 
 
+@token.command("rotate")
+@click.argument("token_id", metavar="ID", type=TOKEN_ID)
+@click.option(
+    "--overlap",
+    type=SECONDS,
+    default="1h",
+    show_default=True,
+    metavar="DURATION",
+    help="How long the old token keeps working; 0 revokes it at once.",
+)
+@pass_invocation
+def rotate_token(invocation: Invocation, token_id: int, overlap: float) -> None:
+    """Print a new token that replaces another one. It has the same label, scopes and lifetime."""
+    with invocation.open_ledger() as ledger:
+        created, replaced = ledger.write(tokens.rotate, token_id, overlap)
+
+    def draw() -> None:
+        click.echo(created.secret)
+        end = "is revoked" if replaced.revoked_at else f"works until {format_time(replaced.expires_at)}"
+        click.echo(f"token {created.token.id} replaces token {token_id}, which {end}", err=True)
+
+    invocation.answer({"token": created.secret, **created.token.as_json(), "replaced": replaced.as_json()}, draw)
+
+
 @token.command("revoke")
 @click.argument("token_id", metavar="ID", type=TOKEN_ID)
 @pass_invocation
 def revoke_token(invocation: Invocation, token_id: int) -> None:
-    """Revoke a token. It stops working at once."""
+    """Revoke a token with its browser sessions, or end a session. It stops working at once."""
     with invocation.open_ledger() as ledger:
         revoked = ledger.write(tokens.revoke, token_id)
     invocation.answer(revoked.as_json(), partial(click.echo, f"revoked token {revoked.id}"))
 
 
+@token.command("revoke-all")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+@pass_invocation
+def revoke_all_tokens(invocation: Invocation, *, yes: bool) -> None:
+    """Revoke all tokens of --tenant and end all its browser sessions."""
+    with invocation.open_ledger() as ledger:
+        require_confirmation("Revoke all tokens of the tenant and end all its browser sessions?", yes=yes)
+        revoked = ledger.write(tokens.revoke_all)
+    sessions = sum(row.is_session for row in revoked)
+    invocation.answer(
+        {"revoked": [row.as_json() for row in revoked]},
+        partial(click.echo, f"revoked tokens: {len(revoked) - sessions}, ended sessions: {sessions}"),
+    )
+
+
 def format_token(token: Token) -> str:
+    label = to_one_line(token.label) or "-"
+    if token.is_session:
+        label += f" of token {token.session_of}" if token.session_of > 0 else " of the login link"
+    parts = [str(token.id), label, *(["operator"] if token.operator else [] if token.can_write else ["read-only"])]
+    parts.append(f"created {format_time(token.created_at)}")
+    if token.expires_at:
+        parts.append(f"expires {format_time(token.expires_at)}")
+    if token.replaced_by:
+        parts.append(f"replaced by token {token.replaced_by}")
     used = f"last used {format_time(token.last_used_at)}" if token.last_used_at else "never used"
-    state = f"revoked {format_time(token.revoked_at)}" if token.revoked_at else used
-    grant = "\toperator" if token.operator else ""
-    return f"{token.id}\t{to_one_line(token.label) or '-'}{grant}\tcreated {format_time(token.created_at)}\t{state}"
+    parts.append(f"revoked {format_time(token.revoked_at)}" if token.revoked_at else used)
+    return "\t".join(parts)
 
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)

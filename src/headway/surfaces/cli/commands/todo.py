@@ -238,6 +238,7 @@ def edit(call: Invocation, /, todo_id: int, lease_token: str | None, *, no_check
         )
     change = Change(**changes)
 
+    @act_as_sender
     def work(tx: Transaction) -> Todo:
         edited = change
         if checks or no_checks:

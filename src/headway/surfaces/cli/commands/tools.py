@@ -70,9 +70,9 @@ async def call_as_person(headway: "Headway", scope: Scope, name: str, arguments:
     from headway.agents.tools.toolbox import to_result  # noqa: PLC0415
 
     tool = headway.toolbox.find(name)
-    resolved_scope = await headway.database.read(lambda tx: resolve_scope(tx, scope))
+    resolved_scope = await headway.database.of(scope.tenant_id).read(lambda tx: resolve_scope(tx, scope))
     execution = headway.execution(resolved_scope, headway.roles.find("index"))
-    denial = await headway.database.read(lambda tx: find_denial(tx, tool, arguments, execution))
+    denial = await execution.database.read(lambda tx: find_denial(tx, tool, arguments, execution))
     if denial:
         return to_result(tool.refuse(denial))
     if tool.in_transaction is not None:

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.agents import writs
+from headway.agents.instructions.roles import READING_TOOLS
 from headway.agents.permission import call_without_run, find_refusal, find_writ_refusal
 from headway.agents.tools.execution import Execution, build_agent_rights, resolve_scope, use_execution
 from headway.agents.tools.toolbox import Result, call_in_transaction, to_result
@@ -44,6 +45,7 @@ async def list_tools(request: Request) -> Response:
 )
 async def call_tool(request: Request) -> Response:
     call = RequestContext(request)
+    call.needs_write = request.path_params["name"] not in READING_TOOLS
     body = await call.body(TOOL_CALL)
     role = await call.known(call.headway.roles.find, body.role)
     tool = await call.known(call.headway.remote_tools.find, request.path_params["name"])

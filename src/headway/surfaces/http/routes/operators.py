@@ -1,4 +1,4 @@
-"""/v1/halt, /v1/costs and /v1/notices: what an operator monitors, and the two controls reserved for operators."""
+"""/v1/halt, /v1/costs, /v1/audit and /v1/notices: what an operator monitors and controls."""
 
 import asyncio
 from typing import Any
@@ -9,8 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions import halts, notices, spending
-from headway.actions.access import tenants, tokens
+from headway.actions.access import audit, tenants, tokens
 from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.tenancy import AuditFilter
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
@@ -72,6 +73,24 @@ async def put_costs(request: Request) -> Response:
 
 
 @routes.get(
+    "/audit",
+    summary="List who changed access, limits or rules, newest first",
+    **document_route({200: shapes.ManyAuditEntries}, query=shapes.AuditQuery),
+)
+async def list_audit(request: Request) -> Response:
+    """The entries of the tenant and of the installation. Needs a token with the operator grant."""
+    call = RequestContext(request)
+    query = await call.query(shapes.AuditQuery)
+    chosen = AuditFilter(query.action, query.since * 1000)
+
+    def load(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        tokens.authenticate_operator(tx, call.digest)
+        return audit.list_page(tx, tenant_id, chosen, query.limit, query.cursor)
+
+    return to_json_response(await call.read(load))
+
+
+@routes.get(
     "/notices",
     summary="List notices to the operator, newest first",
     **document_route({200: shapes.ManyNotices}, query=CursorQuery),
@@ -89,6 +108,7 @@ async def get_session(request: Request) -> Response:
     def load(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         token = tokens.authenticate(tx, call.digest)
         tenant = tenants.get(tx, tenant_id)
-        return {"tenant": tenant.name, "operator": bool(token.operator), "expires_at": token.expires_at // 1000}
+        rights = {"operator": token.operator, "scopes": token.scopes.split(",")}
+        return {"tenant": tenant.name, **rights, "expires_at": token.expires_at // 1000}
 
     return to_json_response({"session": {**await call.read(load), "model": call.headway.settings.model, "page": load_site().build}})

@@ -15,16 +15,14 @@ from headway.actions.access import tenants, tokens
 from headway.actions.access.tokens import NewToken
 from headway.assembly import Headway
 from headway.ledger.text import NAME_LIMIT
-from headway.storage.transaction import Transaction
 from headway.surfaces.http.bodies import read_body
 from headway.surfaces.http.problems import to_validation_problem
-from headway.surfaces.http.request_context import SESSION_COOKIE, RequestContext, check_same_site
+from headway.surfaces.http.request_context import SECURE_COOKIE, SESSION_COOKIE, RequestContext, check_same_site, is_behind_tls
 from headway.surfaces.http.schemas.strict_model import StrictModel
 from headway.surfaces.web.page_routes import build_shell_response
 
 routes = APIRouter(include_in_schema=False)
 
-SESSION_LIFETIME_S = 30 * 24 * 3600
 LINK_LIFETIME_S = 3600
 LOGIN_BODY_LIMIT = 4_096  # bytes that anybody may send
 
@@ -64,36 +62,29 @@ async def login(request: Request) -> Response:
     if not link.redeem(secret):
         return build_shell_response(request, 401)
     headway: Headway = request.app.state.headway
-    session = await headway.database.write(lambda tx: open_session(tx, tenants.ensure_local(tx).id, operator=True))
+    session = await headway.database.write(lambda tx: tokens.open_link_session(tx, tenants.ensure_local(tx).id))
     return set_session_cookie(request, RedirectResponse("/", 303), session)
 
 
 @routes.post("/login")
 async def login_with_token(request: Request) -> Response:
-    """Open a session for a token. The session has the token's rights and its own expiry, and does not affect the token."""
+    """Open a session for a token. The session has the token's scopes and ends with it."""
     check_same_site(request)
     try:
         secret = TOKEN.validate_json(await read_body(request, LOGIN_BODY_LIMIT)).token.strip()
     except ValidationError as error:
         raise to_validation_problem(error) from None
     headway: Headway = request.app.state.headway
-
-    def begin(tx: Transaction) -> NewToken:
-        token = tokens.authenticate(tx, tokens.hash_secret(secret))
-        return open_session(tx, token.tenant_id, operator=bool(token.operator))
-
-    return set_session_cookie(request, Response(status_code=204), await headway.database.write(begin))
-
-
-def open_session(tx: Transaction, tenant_id: int, *, operator: bool) -> NewToken:
-    """Create a session: a token that lives in a cookie. It is stored hashed, can be revoked and expires."""
-    return tokens.create(tx, tenant_id, "browser session", SESSION_LIFETIME_S, operator=operator)
+    session = await headway.database.write(partial(tokens.open_session, secret_digest=tokens.hash_secret(secret)))
+    return set_session_cookie(request, Response(status_code=204), session)
 
 
 def set_session_cookie(request: Request, answer: Response, session: NewToken) -> Response:
-    """Set the session cookie. It is marked Secure if the page's origin uses HTTPS, as it does behind a TLS proxy."""
-    secure = request.headers.get("origin", "").startswith("https://")
-    answer.set_cookie(SESSION_COOKIE, session.secret, SESSION_LIFETIME_S, path="/", secure=secure, httponly=True, samesite="strict")
+    """Set the session cookie. Behind TLS it is marked Secure and bound to the host by its name."""
+    secure = is_behind_tls(request)
+    name = SECURE_COOKIE if secure else SESSION_COOKIE
+    lifetime_s = (session.token.expires_at - session.token.created_at) // 1000
+    answer.set_cookie(name, session.secret, lifetime_s, path="/", secure=secure, httponly=True, samesite="strict")
     return answer
 
 
@@ -103,4 +94,6 @@ async def logout(request: Request) -> Response:
     await call.headway.database.write(partial(tokens.sign_out, secret_digest=call.digest))
     answer = RedirectResponse("/login", 303)
     answer.delete_cookie(SESSION_COOKIE, path="/", httponly=True, samesite="strict")
+    if is_behind_tls(request):
+        answer.delete_cookie(SECURE_COOKIE, path="/", secure=True, httponly=True, samesite="strict")
     return answer

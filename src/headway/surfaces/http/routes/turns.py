@@ -21,7 +21,8 @@ from headway.surfaces.http.routes.events import STREAM_RESPONSE
 from headway.surfaces.http.schemas import agents
 from headway.surfaces.http.schemas.todos import PageQuery
 from headway.surfaces.http.server_sent_events import MEDIA_TYPE
-from headway.surfaces.http.turn_streams import begin_when_free, start_jobs, stream_turn
+from headway.surfaces.http.turn_streams import start_jobs, stream_turn
+from headway.surfaces.http.turn_waits import begin_when_free
 
 routes = APIRouter(prefix="/v1", tags=["turns"])
 

@@ -1,11 +1,15 @@
-"""Schemas of the halt switch, costs, notices and the session."""
+"""Schemas of the halt switch, costs, the audit log, notices and the session."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from headway.ledger.text import SUBJECT_LIMIT, TEXT_PATTERN
+from headway.ledger.tenancy import TokenScope
+from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, SUBJECT_LIMIT, TEXT_PATTERN
 from headway.surfaces.http.schemas.strict_model import StrictModel
+from headway.surfaces.http.schemas.todos import CursorQuery
+
+MAX_SECONDS = MAX_INTEGER // 1000
 
 
 class NewHalt(StrictModel):
@@ -20,6 +24,7 @@ class HaltShape(BaseModel):
     halted: bool
     why: str
     since: int
+    by: Annotated[str, Field(description="Who halted: the label of a token, or `cli`")]
 
 
 class OneHalt(BaseModel):
@@ -66,6 +71,34 @@ class OneCosts(BaseModel):
     costs: CostsShape
 
 
+class AuditQuery(CursorQuery):
+    action: Annotated[
+        str,
+        Field(
+            max_length=NAME_LIMIT,
+            json_schema_extra={"pattern": TEXT_PATTERN},
+            description="Such as `limit.set`, or `limit` for all of a kind",
+        ),
+    ] = ""
+    since: Annotated[int, Field(ge=0, le=MAX_SECONDS, description="Epoch seconds: only entries from then on")] = 0
+
+
+class AuditEntryShape(BaseModel):
+    seq: int
+    at: int
+    who: Annotated[str, Field(description="The label and the number of the token, the user of the command line, or `headway`")]
+    tenant: Annotated[str | None, Field(description="Its tenant; null: the whole installation")]
+    action: str
+    target: str
+    old: Any
+    new: Any
+
+
+class ManyAuditEntries(BaseModel):
+    entries: list[AuditEntryShape]
+    next_cursor: str | None
+
+
 class NoticeShape(BaseModel):
     id: int
     kind: str
@@ -83,7 +116,8 @@ class ManyNotices(BaseModel):
 
 class SessionShape(BaseModel):
     tenant: str
-    operator: Annotated[bool, Field(description="Whether the token may halt everything and set the cost limit")]
+    operator: Annotated[bool, Field(description="Whether the token may halt everything, set the cost limit and manage tokens")]
+    scopes: list[TokenScope]
     expires_at: Annotated[int, Field(description="Epoch seconds; 0: never")]
     model: Annotated[str, Field(description="The model that answers; `rehearsal` is a stand-in that follows rules, not an LLM")]
     page: Annotated[str, Field(description="The build of the web page that is served; a page from another build is outdated")]

@@ -70,10 +70,14 @@ async function loadMore(status) {
   cursors.value = { ...cursors.value, [status]: page.next_cursor };
 }
 
-function apply({ change, todo }) {
+/** Apply a changed todo, or the new positions of several. */
+function apply({ change, todo, positions, updated_at }) {
   const next = new Map(todos.value);
-  if (change === "deleted") next.delete(todo.id);
-  else next.set(todo.id, todo);
+  if (positions) {
+    const moved = Object.keys(positions).filter((id) => next.has(Number(id)));
+    for (const id of moved) next.set(Number(id), { ...next.get(Number(id)), position: positions[id], updated_at });
+  } else if (change === "deleted") next.delete(todo.id);
+  else next.set(todo.id, { ...next.get(todo.id), ...todo }); // long texts that did not change are not in the event
   todos.value = next;
 }
 
@@ -285,7 +289,7 @@ export function Page() {
     const requested = new URLSearchParams(location.search).get("conversation");
     filters.value = { conversation: /^\d+$/.test(requested) ? requested : ALL, agent: ALL };
   }, []);
-  useStream("/v1/events", () => ({ load, on: { ...onTodoEvent, todo_changed: onTodoChanged } }));
+  useStream("/v1/events", () => ({ load, on: { ...onTodoEvent, todo_changed: onTodoChanged, todos_moved: onChange } }));
   return html`<${Main}>
     <div class="title"><h1>Todo board</h1><${Filters} /></div>
     ${isEmpty.value && html`<${NoTodos} />`}

@@ -67,7 +67,7 @@ export function createGoalState(id) {
       const list = goal.value.sub_goals;
       const at = list.findIndex((subGoal) => subGoal.id === changed.id);
       const before = list[at];
-      goal.value = { ...goal.value, sub_goals: at < 0 ? [...list, changed] : list.with(at, changed) };
+      goal.value = { ...goal.value, sub_goals: at < 0 ? [...list, changed] : list.with(at, { ...before, ...changed }) };
       // The layout depends on the dependencies alone.
       if (!before || String(before.depends_on) !== String(changed.depends_on)) reloadGraph();
       reloadWhy();

@@ -8,7 +8,7 @@ const INLINE = new RegExp(
     /\*\*([^*\n]{1,2000})\*\*|__([^_\n]{1,2000})__/, // strong
     /(?<![\w*])\*([^*\s][^*\n]{0,2000})\*(?![\w*])|(?<![\w])_([^_\s][^_\n]{0,2000})_(?![\w])/, // emphasis
     /~~([^~\n]{1,2000})~~/, // struck out
-    /\[([^[\]\n]{1,500})\]\(([^)\s]{1,2000})\)/, // link
+    /\[([^[\]\n]{1,500})\]\(([^)[\s]{1,2000})\)/, // link
     /(https?:\/\/[^\s<>"'`)\]]{1,2000}[^\s<>"'`)\].,;:!?])/, // address
   ]
     .map(({ source }) => source)
@@ -41,11 +41,12 @@ function parseInline(text, depth = 0) {
 const renderLink = (to, label) => html`<a href=${to} target="_blank" rel="noopener noreferrer nofollow">${label}</a>`;
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*)$/;
-const ITEM = /^(\s{0,12})([-*+]|\d{1,9}[.)])\s+(.*)$/;
-const QUOTE = /^ {0,3}>\s?(.*)$/;
+const HEADING = /^ {0,3}(#{1,6})\s(.*)/s;
+const ITEM = /^(\s{0,12})([-*+]|\d{1,9}[.)])\s(.*)/s;
+const QUOTE = /^ {0,3}>\s?(.*)/s;
 const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
-const TABLE_LINE = /^\s*\|?(\s*:?-{1,200}:?\s*\|){1,50}\s*(:?-{1,200}:?)?\s*$/;
+const TABLE_MARK = /^:?-+:?$/;
+const TABLE_LIMIT = 10_000; // characters of the line below a table's head
 
 const opensBlock = (line) => [FENCE, HEADING, ITEM, QUOTE, RULE].some((pattern) => pattern.test(line));
 
@@ -62,7 +63,7 @@ function parseBlocks(lines, depth = 0) {
       at++;
     } else if (QUOTE.test(line) && depth < MAX_DEPTH) at = parseQuote(lines, at, out, depth);
     else if (ITEM.test(line) && depth < MAX_DEPTH) at = parseList(lines, at, out, depth);
-    else if (line.includes("|") && TABLE_LINE.test(lines[at + 1] ?? "")) at = parseTable(lines, at, out);
+    else if (line.includes("|") && isTableLine(lines[at + 1] ?? "")) at = parseTable(lines, at, out);
     else at = parseParagraph(lines, at, out);
   }
   return out;
@@ -70,7 +71,9 @@ function parseBlocks(lines, depth = 0) {
 
 function parseHeading(lines, at, out) {
   const [, { length: level }, text] = HEADING.exec(lines[at]);
-  out.push(html`<p class="h h${level}" role="heading" aria-level=${Math.min(6, level + 1)} dir="auto">${parseInline(text)}</p>`);
+  out.push(
+    html`<p class="h h${level}" role="heading" aria-level=${Math.min(6, level + 1)} dir="auto">${parseInline(text.trim())}</p>`,
+  );
   return at + 1;
 }
 
@@ -99,7 +102,7 @@ function parseList(lines, start, out, depth) {
   while (at < lines.length) {
     const match = ITEM.exec(lines[at]);
     if (!match || match[1].length > indent + 1 || /\d/.test(match[2]) !== isOrdered || match[1].length < indent) break;
-    const inner = [match[3]];
+    const inner = [match[3].trimStart()];
     for (at++; at < lines.length && belongsToItem(lines, at, indent); at++) {
       inner.push(lines[at].slice(Math.min(indent + 2, lines[at].search(/\S|$/))));
     }
@@ -122,14 +125,18 @@ function unwrapParagraph([first, ...rest]) {
   return isParagraph ? [first.props.children, rest] : [first, ...rest];
 }
 
+const splitCells = (line) =>
+  line
+    .trim()
+    .replace(/^\||\|$/g, "")
+    .split("|");
+
+/** Whether a line stands below the head of a table, such as |---|:-:|. */
+const isTableLine = (line) =>
+  line.length <= TABLE_LIMIT && line.includes("|") && splitCells(line).every((cell) => TABLE_MARK.test(cell.trim()));
+
 function parseTable(lines, start, out) {
-  const parseCells = (line) => {
-    const cells = line
-      .trim()
-      .replace(/^\||\|$/g, "")
-      .split("|");
-    return cells.map((cell) => parseInline(cell.trim()));
-  };
+  const parseCells = (line) => splitCells(line).map((cell) => parseInline(cell.trim()));
   const head = parseCells(lines[start]);
   const rows = [];
   let at = start + 2;

@@ -42,6 +42,7 @@ const on = {
   turn_canceled: reloadAgents,
   turn_resumed: coalesce(loadDeadJobs),
   cost_changed: coalesce(loadCosts),
+  cost_limit_changed: coalesce(loadCosts),
   operator_notice: coalesce(loadNotices),
 };
 
@@ -80,7 +81,7 @@ const KillSwitch = () => html`<${Card} title="Kill switch">
     <${StatusIcon} status=${halt.value.halted ? "paused" : "done"} decorative />
     <div class="grow">
       <${HaltState} />
-      ${!session.value?.operator && html`<p class="hint">Halting needs a token with the operator grant.</p>`}
+      ${!session.value?.operator && html`<p class="hint">Halting needs a token with the operator scope.</p>`}
     </div>
     ${session.value?.operator && html`<${HaltButton} />`}
   </div>

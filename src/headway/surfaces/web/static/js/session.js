@@ -2,7 +2,7 @@
 import { ApiError, get, post, signedOut } from "./api.js";
 import { preferences, signal } from "./lib.js";
 
-export const session = signal(null); // {tenant, operator, expires_at, model, page}
+export const session = signal(null); // {tenant, operator, scopes, expires_at, model, page}
 export const isOutdated = signal(false); // the server has another build of the page
 
 const build = document.querySelector('meta[name="headway-build"]').content;

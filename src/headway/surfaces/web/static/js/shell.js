@@ -83,6 +83,7 @@ export function Shell({ title, sidebar, children }) {
             <i class="dot ${dot}"></i><span>${label}</span>
           </span>
           <span class="grow truncate tenant" title="The tenant of this session" dir="auto">${session.value?.tenant}</span>
+          ${session.value?.scopes.includes("write") === false && html`<span class="hint">read-only</span>`}
           <button
             class="btn ghost icon-only small"
             onClick=${toggleTheme}

@@ -84,7 +84,12 @@ export function createReducer() {
       runs.get(turn_id) === run_id
         ? upsert(list, { key: `c${run_id}/${tokens_before}/${tokens_after}`, type: "compacted", tokens_before, tokens_after })
         : list,
-    agent_changed: (list, { run }) => (run.parent_run_id ? upsert(list, { key: `a${run.id}`, type: "agent", run }) : list),
+    agent_changed(list, { run }) {
+      if (!run.parent_run_id) return list;
+      const key = `a${run.id}`;
+      const before = list.find((item) => item.key === key)?.run; // has the task, which later events leave out if it is long
+      return upsert(list, { key, type: "agent", run: { ...before, ...run } });
+    },
     turn_resumed: (list, { turn_id }) => list.filter(({ key }) => key !== `e${turn_id}`),
     turn_finished(list, { turn_id, outcome, incomplete, changes }) {
       const isUnmade = ({ type, turnId, result }) => type === "tool" && turnId === turn_id && result === undefined;

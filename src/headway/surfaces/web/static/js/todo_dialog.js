@@ -29,7 +29,9 @@ function replaceTodo(fetched) {
 }
 
 function applyChange({ change, todo }) {
-  if (loaded.value?.todo.id === todo.id) loaded.value = { ...loaded.value, todo, isGone: change === "deleted" };
+  if (loaded.value?.todo.id !== todo.id) return;
+  // Long texts that did not change are not in the event.
+  loaded.value = { ...loaded.value, todo: { ...loaded.value.todo, ...todo }, isGone: change === "deleted" };
 }
 
 const { load, onChange } = createLiveList(fetchTodo, replaceTodo, applyChange);

@@ -1,7 +1,7 @@
 // Text of models where people decide by it: characters that are invisible, or that change the order of others, are shown by number.
 import { html } from "./lib.js";
 
-const HIDDEN = /[\p{C}\p{Zl}\p{Zp}\p{DI}]|(?! )\p{Zs}/gu;
+const HIDDEN = /[\p{C}\p{Zl}\p{Zp}\p{DI}\u2800\u{13441}\u{13442}\u{16fe4}\u{1d159}]|(?! )\p{Zs}/gu; // the last five are blank
 const JOINERS = new Set(["\u200c", "\u200d", "\ufe0f"]);
 const JOINED = /(?:\p{Extended_Pictographic}|\p{Emoji_Modifier}|\ufe0f|\p{Script=Arabic})$/u; // words and emoji that need joiners
 const NAMES = { "\n": "\\n", "\t": "\\t", "\r": "\\r" };

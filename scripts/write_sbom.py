@@ -1,0 +1,160 @@
+"""Write the list of components of a release (SBOM) in the CycloneDX format. Run by `make sbom` and `make build`.
+
+    python scripts/write_sbom.py dist
+
+It lists what requirements.txt pins, with the hashes of the files that may be installed, and the JavaScript of the page.
+Licences and dependencies are those that the installed packages declare; a package for another platform is listed without them. The
+same sources give the same file.
+"""
+
+import json
+import re
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import NAMESPACE_URL, uuid5
+
+import headway
+
+ROOT = Path(__file__).parent.parent
+PINNED = ROOT / "requirements.txt"
+VENDORED = ROOT / "src" / "headway" / "surfaces" / "web" / "static" / "vendor" / "VENDOR.json"
+BUILD_TOOLS = ("editables", "hatchling")
+LICENCE_LIMIT = 60  # characters; some packages have the whole text there
+PIN = re.compile(r"([A-Za-z0-9._-]+)==([^ ;\\]+)")
+HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+Component = dict[str, Any]
+
+
+class Pin(NamedTuple):
+    name: str
+    version: str
+    hashes: list[str]
+
+    @property
+    def purl(self) -> str:
+        return f"pkg:pypi/{self.name}@{self.version}"
+
+
+def read_pins(text: str) -> list[Pin]:
+    pins: list[Pin] = []
+    for line in text.splitlines():
+        if match := PIN.match(line):
+            pins.append(Pin(normalize(match[1]), match[2], []))
+        elif match := HASH.search(line):
+            pins[-1].hashes.append(match[1])
+    return pins
+
+
+def normalize(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def describe_pin(pin: Pin) -> Component:
+    return {
+        "type": "library",
+        "bom-ref": pin.purl,
+        "name": pin.name,
+        "version": pin.version,
+        "purl": pin.purl,
+        "hashes": [{"alg": "SHA-256", "content": digest} for digest in sorted(pin.hashes)],
+        "scope": "excluded" if pin.name in BUILD_TOOLS else "required",
+        **describe_licence(find_licence(pin)),
+    }
+
+
+def describe_licence(licence: str) -> dict[str, Any]:
+    return {"licenses": [{"license": {"name": licence}}]} if licence else {}
+
+
+def find_licence(pin: Pin) -> str:
+    """Return the licence that the installed package declares: an expression, its classifiers, or a short name."""
+    try:
+        about = metadata.metadata(pin.name)
+    except metadata.PackageNotFoundError:
+        return ""
+    declared = first(about.get_all("License-Expression"))
+    classifiers = [entry.rpartition(" :: ")[2] for entry in about.get_all("Classifier", []) if entry.startswith("License ::")]
+    name = first(about.get_all("License"))
+    return declared or ", ".join(classifiers) or (name if len(name) <= LICENCE_LIMIT and "\n" not in name else "")
+
+
+def first(values: list[Any] | None) -> str:
+    return str(values[0]) if values else ""
+
+
+def list_requirements(name: str, known: dict[str, str]) -> list[str]:
+    """Return the pinned components that an installed package requires."""
+    try:
+        required = metadata.requires(name) or []
+    except metadata.PackageNotFoundError:
+        return []
+    names = (normalize(match[0]) for entry in required if "extra ==" not in entry and (match := NAME.match(entry)))
+    return sorted({known[name] for name in names if name in known})
+
+
+def describe_vendored(records: dict[str, dict[str, str]]) -> list[Component]:
+    """Return one component for each npm package, with its files."""
+    packages: dict[str, Component] = {}
+    for file, about in records.items():
+        purl = f"pkg:npm/{about['package'].replace('@', '%40')}@{about['version']}"
+        component = packages.setdefault(
+            purl,
+            {
+                "type": "library",
+                "bom-ref": purl,
+                "name": about["package"],
+                "version": about["version"],
+                "purl": purl,
+                **describe_licence(about["licence"]),
+                "components": [],
+            },
+        )
+        digest = {"alg": "SHA-256", "content": about["sha256"]}
+        component["components"].append({"type": "file", "bom-ref": f"{purl}#{file}", "name": file, "hashes": [digest]})
+    return list(packages.values())
+
+
+def build_sbom() -> dict[str, Any]:
+    pins = read_pins(PINNED.read_text(encoding="utf-8"))
+    vendored = describe_vendored(json.loads(VENDORED.read_text(encoding="utf-8")))
+    known = {pin.name: pin.purl for pin in pins}
+    own = f"pkg:pypi/headway@{headway.__version__}"
+    direct = [*list_requirements("headway", known), *(component["bom-ref"] for component in vendored)]
+    document = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "application",
+                "bom-ref": own,
+                "name": "headway",
+                "version": headway.__version__,
+                "purl": own,
+                **describe_licence("MIT"),
+            }
+        },
+        "components": [*map(describe_pin, pins), *vendored],
+        "dependencies": [
+            {"ref": own, "dependsOn": direct},
+            *({"ref": pin.purl, "dependsOn": list_requirements(pin.name, known)} for pin in pins),
+        ],
+    }
+    return {"serialNumber": uuid5(NAMESPACE_URL, json.dumps(document)).urn, **document}
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"headway-{headway.__version__}.cdx.json"
+    sbom = build_sbom()
+    path.write_text(json.dumps(sbom, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"{path}: {len(sbom['components'])} components")
+
+
+if __name__ == "__main__":
+    main()

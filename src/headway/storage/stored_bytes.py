@@ -1,0 +1,49 @@
+"""How many bytes of text and files a tenant has stored. The count is kept in the row that numbers the tenant's events. Changes that
+store something have an event, so they update that row anyway, and counting takes no additional statement."""
+
+from typing import Any, Protocol
+
+
+class StatementRunner(Protocol):
+    """The part of a transaction that numbers ids and counts bytes. Transactions use both for their events."""
+
+    def one(self, sql: str, *parameters: Any) -> tuple[Any, ...] | None: ...
+
+    def run(self, sql: str, *parameters: Any) -> None: ...
+
+    @property
+    def dialect(self) -> Any: ...
+
+
+SUMS = (
+    "SUM(octet_length(data)) FROM events WHERE tenant_id = ?",
+    "SUM(octet_length(message)) FROM transcript WHERE run_id IN (SELECT id FROM runs WHERE tenant_id = ?)",
+    """SUM(octet_length(arguments) + octet_length(result) + octet_length(images)) FROM effects
+        WHERE run_id IN (SELECT id FROM runs WHERE tenant_id = ?) AND state NOT IN ('proposed', 'started')""",
+    "SUM(octet_length(content)) FROM messages WHERE tenant_id = ?",
+    "SUM(octet_length(data)) FROM attachments WHERE tenant_id = ?",
+    "SUM(octet_length(text)) FROM memory_entries WHERE tenant_id = ?",
+    """SUM(octet_length(subject) + octet_length(description) + octet_length(completion_criteria)
+        + octet_length(COALESCE(outcome, '')) + octet_length(checks)) FROM todos WHERE tenant_id = ?""",
+)
+
+
+def count(tx: StatementRunner, tenant_id: int) -> int:
+    """Count by reading all rows of the tenant. Needed once for a tenant that is older than the running count."""
+    sums = ", ".join(f"(SELECT {part})" for part in SUMS)
+    return sum(int(number or 0) for number in tx.one(f"SELECT {sums}", *[tenant_id] * len(SUMS)) or ())
+
+
+def count_once(tx: StatementRunner, tenant_id: int, new_bytes: int) -> bool:
+    """Count what a tenant had stored before there was a running count, without the bytes that this transaction has written. Returns
+    whether there was no count."""
+    row = tx.one("SELECT 1 FROM id_ranges WHERE tenant_id = ? AND kind = 'events' AND bytes IS NULL", tenant_id)
+    if row:
+        sql = "UPDATE id_ranges SET bytes = ? WHERE tenant_id = ? AND kind = 'events' AND bytes IS NULL"
+        tx.run(sql, count(tx, tenant_id) - new_bytes, tenant_id)
+    return row is not None
+
+
+def add(tx: StatementRunner, tenant_id: int, number: int) -> None:
+    """Add to the running count, for a change without an event."""
+    tx.run("UPDATE id_ranges SET bytes = bytes + ? WHERE tenant_id = ? AND kind = 'events'", number, tenant_id)

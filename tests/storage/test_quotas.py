@@ -1,0 +1,114 @@
+"""Quotas: what a tenant has stored is counted as it is stored, and a tenant over a quota cannot add more."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from headway.actions import conversations, memory, todos, turns
+from headway.actions.access import quotas
+from headway.actions.memory import MemoryChange, NewMemory
+from headway.ledger.attachment import build_attachment
+from headway.ledger.errors import QuotaExceeded, SettingsError
+from headway.ledger.tenancy import GIBIBYTE, NO_LIMIT, Quotas, parse_quotas
+from headway.ledger.todo import Draft
+from headway.storage import stored_bytes
+from headway.storage.direct import DirectDatabase
+from headway.testing import TenantHarness
+
+KILOBYTE = "ü" * 512
+
+
+@pytest.fixture
+def desk(database_url: str) -> Iterator[TenantHarness]:
+    with DirectDatabase(database_url, quotas=Quotas(turns=2, storage=1_000_000)) as database:
+        yield TenantHarness(database)
+
+
+def get_stored(desk: TenantHarness) -> int:
+    return int(desk.read(quotas.describe_usage)["usage"]["storage"])
+
+
+def count_rows(desk: TenantHarness) -> int:
+    return desk.database.read(lambda tx: stored_bytes.count(tx, desk.tenant.id))
+
+
+def start_turn(desk: TenantHarness, *files: bytes) -> str:
+    def start(tx: object, tenant_id: int) -> str:
+        conversation = conversations.add(tx, tenant_id)  # type: ignore[arg-type]
+        attachments = tuple(build_attachment(f"{n}.txt", file) for n, file in enumerate(files))
+        run = turns.start(tx, tenant_id, conversation.id, turns.TurnRequest(KILOBYTE, attachments=attachments))  # type: ignore[arg-type]
+        return run.turn_id or ""
+
+    return desk.write(start)
+
+
+def test_the_running_count_is_what_the_rows_hold(desk: TenantHarness) -> None:
+    todo = desk.add("write it down", description=KILOBYTE)
+    desk.change(todo, description=KILOBYTE * 3, outcome="Done.")
+    deleted = desk.add("a second one", description=KILOBYTE * 5)
+    desk.write(todos.remove, deleted.id)
+    entry = desk.write(memory.add, NewMemory(KILOBYTE), "Ada")
+    desk.write(memory.change, entry.id, MemoryChange(text="short"), "Ada")
+    desk.write(memory.remove, desk.write(memory.add, NewMemory(KILOBYTE), "Ada").id)
+    start_turn(desk, b"a file " * 100)
+    with pytest.raises(ValueError, match="no"):
+        desk.write(lambda tx, tenant_id: raise_after(todos.add(tx, tenant_id, Draft("never stored", KILOBYTE))))
+    assert get_stored(desk) == count_rows(desk) > 5_000
+
+
+def raise_after(_stored: object) -> None:
+    raise ValueError("no")
+
+
+def test_many_events_of_one_transaction_are_counted_once(desk: TenantHarness) -> None:
+    desk.write(todos.add_many, [Draft(f"todo {place}", KILOBYTE) for place in range(80)])
+    assert get_stored(desk) == count_rows(desk) > 80 * len(KILOBYTE.encode())
+
+
+def test_a_tenant_that_is_older_than_the_count_is_counted_at_its_next_change(desk: TenantHarness) -> None:
+    desk.add(description=KILOBYTE)
+    desk.database.write(lambda tx: tx.run("UPDATE id_ranges SET bytes = NULL WHERE kind = 'events'"))
+    desk.add(description=KILOBYTE)
+    assert get_stored(desk) == count_rows(desk)
+
+
+def test_a_tenant_over_its_storage_can_delete_and_change_but_not_add(desk: TenantHarness) -> None:
+    other = TenantHarness(desk.database, "other")
+    rows = desk.write(todos.add_many, [Draft(f"todo {place}", "x" * 100_000) for place in range(5)])
+    with pytest.raises(QuotaExceeded, match=r"This tenant has stored .* Nothing was changed\. .*quota storage in HEADWAY_QUOTAS"):
+        desk.add()
+    with pytest.raises(QuotaExceeded):
+        desk.change(rows[0], description="y" * 100_000)
+    with pytest.raises(QuotaExceeded):
+        start_turn(desk)
+    assert desk.change(rows[0], status="completed").ended
+    desk.write(todos.remove, rows[1].id)
+    assert other.add().id, "another tenant has its own quota"
+
+
+def test_deleting_makes_room_also_for_other_processes(database_url: str) -> None:
+    with DirectDatabase(database_url, quotas=Quotas(storage=10_000)) as database, DirectDatabase(database_url) as another:
+        desk = TenantHarness(database)
+        entries = [desk.write(memory.add, NewMemory(KILOBYTE), "Ada") for _ in range(10)]
+        with pytest.raises(QuotaExceeded):
+            desk.add()
+        another.write(lambda tx: [memory.remove(tx, desk.tenant.id, entry.id) for entry in entries])
+        assert desk.add().id
+
+
+def test_a_tenant_has_a_limited_number_of_turns_that_have_not_ended(desk: TenantHarness) -> None:
+    first = start_turn(desk)
+    start_turn(desk)
+    with pytest.raises(QuotaExceeded, match=r"^2 turns of this tenant have not ended.*cancel one.*quota turns"):
+        start_turn(desk)
+    desk.write(turns.cancel, first)
+    assert start_turn(desk)
+
+
+def test_quotas_are_read_from_a_list() -> None:
+    assert parse_quotas("HEADWAY_QUOTAS", "") == Quotas()
+    assert parse_quotas("HEADWAY_QUOTAS", "turns:20, storage:5G") == Quotas(turns=20, storage=5 * GIBIBYTE)
+    assert parse_quotas("HEADWAY_QUOTAS", "storage:none,jobs:none").storage == NO_LIMIT
+    for wrong in ("turn:2", "turns", "turns:0", "turns:-1", "storage:5", "storage:G", "jobs:2.5", "streams:1K"):
+        with pytest.raises(SettingsError, match="HEADWAY_QUOTAS"):
+            parse_quotas("HEADWAY_QUOTAS", wrong)

@@ -1,0 +1,108 @@
+"""One tenant does as much as it can, and another tenant's work is not delayed: slots of the engine, and time of the database."""
+
+import asyncio
+import time
+from contextlib import closing
+from functools import partial
+from statistics import median
+
+import pytest
+
+from headway.actions import jobs, todos
+from headway.engine import Engine, JobHandler
+from headway.ledger.job import Job
+from headway.ledger.todo import Draft
+from headway.storage.database import Database
+from headway.storage.fair_queue import current_tenant
+from headway.storage.stores import jobs as job_store
+from headway.storage.transaction import Transaction
+from headway.testing import TenantHarness
+from tests.agents.timed_jobs import KIND, fail_job
+from tests.proofs import Proof
+
+GREEDY_TURNS = 66
+PATIENCE_S = 120
+
+
+def create_jobs(tx: Transaction, tenant_id: int, count: int, owner: str = "") -> list[Job]:
+    return [jobs.create(tx, tenant_id, KIND, {}, owner=owner) for _ in range(count)]
+
+
+@pytest.mark.proof
+def test_a_queue_of_slow_turns_does_not_delay_another_tenants_jobs(database_url: str, desk: TenantHarness, proof: Proof) -> None:
+    """The greedy tenant has 66 turns that never end, and thousands of jobs ahead of the other tenant's."""
+    queued = 10_000 if proof.whole else 1_000
+    trials = proof.trials(f"fair slots: jobs beside 66 endless turns and {queued:,} queued ones", share=20, whole=500)
+    other = TenantHarness(desk.database, "modest")
+    waits: list[float] = []
+
+    async def scenario(database: Database) -> None:
+        never = asyncio.Event()
+        ended = asyncio.Event()
+
+        async def run(job: Job) -> None:
+            if job.tenant_id == desk.tenant.id:
+                await never.wait()
+            await database.write(partial(complete, job=job))
+            ended.set()
+
+        engine = Engine(database, "one", {KIND: JobHandler(run, fail_job)})
+        for job in desk.write(create_jobs, GREEDY_TURNS, engine.owner):
+            engine.take(job)
+        desk.write(create_jobs, queued)
+        engine.start()
+        for _ in range(trials):
+            ended.clear()
+            started = time.monotonic()
+            await database.write(partial(create_jobs, tenant_id=other.tenant.id, count=1))
+            engine.nudge()
+            await ended.wait()
+            waits.append(time.monotonic() - started)
+        assert engine.running[desk.tenant.id] == GREEDY_TURNS
+        await engine.stop()
+
+    with closing(Database(database_url)) as database:
+        asyncio.run(asyncio.wait_for(scenario(database), PATIENCE_S))
+    print(f"{len(waits)} jobs: median {median(waits) * 1000:.1f} ms, longest {max(waits) * 1000:.1f} ms")
+    assert len(waits) == trials
+
+
+def complete(tx: Transaction, job: Job) -> None:
+    locked = job_store.find_locked(tx, job.tenant_id, job.id)
+    assert locked is not None
+    jobs.complete(tx, locked)
+
+
+@pytest.mark.proof
+def test_a_flood_of_large_writes_does_not_starve_another_tenant(database_url: str, desk: TenantHarness, proof: Proof) -> None:
+    """The greedy tenant always has dozens of large transactions waiting. Each write of the other tenant waits for few of them."""
+    trials = proof.trials("fair database time: writes beside 64 callers that write 1 MB each", share=5, whole=100)
+    callers, batch = (64, 10) if proof.whole else (24, 2)
+    other = TenantHarness(desk.database, "modest")
+    large = [Draft(f"todo {place}", "x" * 100_000) for place in range(batch)]
+    finished = 0
+    waits: list[float] = []
+    overtaken: list[int] = []
+
+    async def flood(database: Database) -> None:
+        nonlocal finished
+        current_tenant.set(desk.tenant.id)
+        while len(waits) < trials:
+            await database.write(lambda tx: todos.add_many(tx, desk.tenant.id, large))
+            finished += 1
+
+    async def scenario(database: Database) -> None:
+        floods = [asyncio.create_task(flood(database)) for _ in range(callers)]
+        await asyncio.sleep(0)
+        current_tenant.set(other.tenant.id)
+        for _ in range(trials):
+            before, started = finished, time.monotonic()
+            await database.write(lambda tx: todos.add(tx, other.tenant.id, Draft("one")))
+            waits.append(time.monotonic() - started)
+            overtaken.append(finished - before)
+        await asyncio.gather(*floods)
+
+    with closing(Database(database_url)) as database:
+        asyncio.run(asyncio.wait_for(scenario(database), PATIENCE_S))
+    print(f"{trials} writes: median {median(waits) * 1000:.1f} ms, longest {max(waits) * 1000:.1f} ms, {max(overtaken)} before one")
+    assert max(overtaken) < callers, "in a single line, each write would wait for all of them"
