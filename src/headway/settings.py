@@ -198,15 +198,6 @@ def build_sandbox(get: Callable[[str, str], str], hidden: tuple[str, ...]) -> Sa
     return Sandbox(mode, readable, (), hidden, memory=memory, processes=size("sandbox_processes", Sandbox().processes, 1))
 
 
-def build_goal_limits(get: Callable[[str, str], str], count: Callable[..., int], amount: Callable[..., float]) -> GoalLimits:
-    return GoalLimits(
-        replans=count("replan_limit", GoalLimits().replans, minimum=0),
-        discovery=parse_discovery(get("goal_discovery", GoalLimits().discovery)),
-        check_in_ms=int(amount("check_in_s", GoalLimits().check_in_ms / 1000, minimum=0.1) * 1000),
-        stuck_after_ms=int(amount("stuck_after_s", GoalLimits().stuck_after_ms / 1000) * 1000),
-    )
-
-
 def build_limits(count: Callable[..., int], amount: Callable[..., float]) -> Limits:
     iterations = count("max_iterations", Limits().iterations)
     # 0 means that the variable is not set. A limit that is set is kept, and not extended.
