@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headway.actions import idempotency, jobs
 from headway.agents.checks.runner import CheckRunner
 from headway.agents.instructions import role_files
 from headway.agents.instructions.roles import REMOTE_FAMILIES, Role, Roles
@@ -20,6 +19,7 @@ from headway.agents.tools import catalogue
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.execution import Execution, ResolvedScope
 from headway.feed import Feed
+from headway.housekeeping import Housekeeping
 from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
 from headway.settings import Settings, build_redactor, get_environment
 from headway.storage.database import Database
@@ -28,8 +28,6 @@ from headway.storage.retry import repeat_forever
 
 if TYPE_CHECKING:
     from headway.agents.mcp.tools import McpServers
-
-HOUSEKEEPING_INTERVAL_S = 3600
 
 
 class Host:
@@ -65,7 +63,7 @@ class Host:
     def start(self) -> None:
         """Start to follow the event log and to delete old rows. `start_agents` starts the engine."""
         self.feed.start()
-        self.housekeeping = asyncio.create_task(repeat_forever(self._clean_up, "housekeeping"))
+        self.housekeeping = asyncio.create_task(repeat_forever(Housekeeping(self.database, self.settings).run, "housekeeping"))
 
     def execution(self, resolved: ResolvedScope, role: Role) -> Execution:
         """Build the context for tools that are called in this scope."""
@@ -102,12 +100,6 @@ class Host:
         """Stop the MCP servers that this process has started."""
         if "mcp" in vars(self):
             await self.mcp.stop()
-
-    async def _clean_up(self) -> None:
-        await self.database.write(idempotency.delete_expired)
-        while await self.database.write(jobs.delete_old):
-            pass
-        await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
 
     def _on_commit(self, tenants: frozenset[int]) -> None:
         self.feed.notify_commit(tenants)
