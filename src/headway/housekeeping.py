@@ -16,6 +16,7 @@ from headway.ledger.retention import DAY_MS, GROUPS, Group
 from headway.settings import Settings
 from headway.storage.database import Database
 from headway.storage.retry import retry_storage
+from headway.storage.stores.retention import Key
 from headway.storage.task_files import delete_task_files
 from headway.storage.transaction import Transaction
 
@@ -75,7 +76,7 @@ class Housekeeping:
             position = step.position
             await asyncio.sleep((time.monotonic() - started) * REST_RATIO)
 
-    def _prune_step(self, tx: Transaction, tenant_id: int, group: Group, position: pruning.Key | None) -> PruneStep:
+    def _prune_step(self, tx: Transaction, tenant_id: int, group: Group, position: Key | None) -> PruneStep:
         before = tx.now - self.settings.retention[group] * DAY_MS
         return pruning.PRUNES[group](tx, tenant_id, before, position)
 

@@ -13,6 +13,8 @@ from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.retention import DAY_MS, GROUPS, Group, describe_retention, parse_retention
 from headway.storage.stores import events as event_store
 from headway.storage.stores import spending as spending_store
+from headway.storage.stores.retention import Key
+from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
 from tests.tenant_rows import Ids, fill_tenant, read_tenant_rows
 
@@ -23,13 +25,13 @@ CONTENT = ("transcript", "effects", "messages", "attachments", "turns", "runs", 
 def prune(desk: TenantHarness, group: Group, days: int = 30) -> list[PruneStep]:
     """Prune a group of the tenant's rows to the end, as the background task does."""
     steps: list[PruneStep] = []
-    position = None
+    position: Key | None = None
+
+    def take_step(tx: Transaction) -> PruneStep:
+        return pruning.PRUNES[group](tx, desk.tenant.id, tx.now - days * DAY_MS, position)
+
     while not steps or position is not None:
-        steps.append(
-            desk.database.write(
-                lambda tx, position=position: pruning.PRUNES[group](tx, desk.tenant.id, tx.now - days * DAY_MS, position)
-            )
-        )
+        steps.append(desk.database.write(take_step))
         position = steps[-1].position
         assert len(steps) < 100
     return steps

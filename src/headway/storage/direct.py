@@ -69,6 +69,9 @@ class DirectDatabase:
     def read(self, work: Work[T]) -> T:
         return self.connection.read(work)
 
+    def erase_deleted(self) -> None:
+        self.connection.erase_deleted()
+
     def close(self) -> None:
         self.connection.close()
 

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, TypeVar
 
@@ -98,6 +98,9 @@ class PostgresTransaction(LoggedTransaction):
             self.set_savepoints()
         self._cursor.execute(translate_sql(sql), parameters)
 
+    def stream(self, sql: str, *parameters: Any) -> Iterator[Row]:
+        yield from self._cursor.stream(translate_sql(sql), parameters)
+
     def write_log(self) -> None:
         """Write the events under a lock per tenant that is held until commit, so that a reader that has reached a sequence number
         has missed none before it. This is the transaction's last step, which keeps the lock short and free of deadlocks."""
@@ -145,6 +148,9 @@ class PostgresConnection:
             except Exception as error:  # noqa: BLE001  returned to its caller; the rest of the group is not affected
                 outcomes.append(WorkOutcome(error=error))
         return outcomes
+
+    def erase_deleted(self) -> None:
+        """Do nothing: the server's autovacuum reuses the space of deleted rows."""
 
     def close(self) -> None:
         if self.raw is not None:

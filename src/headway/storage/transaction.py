@@ -76,6 +76,10 @@ class Transaction(Protocol):
 
     def run(self, sql: str, *parameters: Any) -> None: ...
 
+    def stream(self, sql: str, *parameters: Any) -> Iterator[Row]:
+        """Yield the rows of a query one by one, in bounded memory. Run no other statement before the last one."""
+        ...
+
     def attempt(self, work: "Work[T]") -> T:
         """Run work in a savepoint. If it raises a HeadwayError, its changes and events are undone, and the error propagates."""
         ...
@@ -141,6 +145,9 @@ class LoggedTransaction(ABC):
 
     @abstractmethod
     def run(self, sql: str, *parameters: Any) -> None: ...
+
+    @abstractmethod
+    def stream(self, sql: str, *parameters: Any) -> Iterator[Row]: ...
 
     def emit(self, event: Event) -> None:
         self.events.append(event._replace(actor=self.actor) if self.actor else event)
@@ -243,6 +250,10 @@ class Connection(Protocol):
 
     def write_group(self, works: list[Work[Any]]) -> list[WorkOutcome]:
         """Run several units of work and commit them together. Each succeeds or fails independently."""
+        ...
+
+    def erase_deleted(self) -> None:
+        """Remove the bytes of deleted rows from the file, where the database can do so without a superuser's help."""
         ...
 
     def close(self) -> None: ...
