@@ -8,9 +8,10 @@ import apsw
 
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
+from headway.storage.id_ranges import TAKE
 from headway.storage.sqlite_connection import SqliteConnection
 from headway.storage.stores.todos import APPEND_TO_LIST, INSERT
-from headway.storage.transaction import INSERT_EVENT, Work
+from headway.storage.transaction import INSERT_EVENT, Transaction, Work
 
 T = TypeVar("T")
 Execute = Callable[..., apsw.Cursor]
@@ -20,6 +21,7 @@ DRAFT = Draft(SUBJECT)
 # As long as the event that announces such a todo.
 EVENT_DATA = "x" * 380
 NOW = 1_700_000_000_000
+IDS = 1_000_000_000
 
 
 def connect(path: str) -> Execute:
@@ -29,9 +31,22 @@ def connect(path: str) -> Execute:
     return connection.cursor().execute
 
 
-def todo_values(uuid: str, tenant_id: int, position: Any) -> tuple[str | int | None, ...]:
+def todo_values(todo_id: Any, uuid: str, tenant_id: int, position: Any) -> tuple[str | int | None, ...]:
     """Return the values that todo_store.INSERT stores for a plain pending todo."""
-    return (uuid, tenant_id, 0, None, "index", SUBJECT, "", "", None, "pending", position, None, NOW, NOW, 0, 0, 0)
+    plan = ("index", SUBJECT, "", "", None, "pending", position, None)
+    return (todo_id, uuid, tenant_id, 0, None, *plan, NOW, NOW, 0, 0, "", "none", 0)
+
+
+def event_values(tenant_id: int) -> tuple[str | int | None, ...]:
+    """Return the values of an event, without its number."""
+    return (tenant_id, 0, None, "todo:1", "", "todo_changed", EVENT_DATA, NOW)
+
+
+def reserve_ids(tx: Transaction, tenant_id: int) -> None:
+    """Give the tenant a range of ids that no benchmark uses up."""
+    for kind in ("conversations", "todos", "events"):
+        sql = "INSERT INTO id_ranges (tenant_id, kind, next, ends) VALUES (?, ?, ?, ?)"
+        tx.run(sql, tenant_id, kind, tenant_id * IDS + 1, (tenant_id + 1) * IDS)
 
 
 def create(execute: Execute, tenant_id: int, count: int) -> None:
@@ -39,8 +54,10 @@ def create(execute: Execute, tenant_id: int, count: int) -> None:
     for _ in range(count):
         execute("BEGIN IMMEDIATE")
         [(position,)] = execute(APPEND_TO_LIST["pending"], (tenant_id, 0, "", 2)).fetchall()
-        execute(INSERT, todo_values(os.urandom(18).hex(), tenant_id, position)).fetchall()
-        execute(INSERT_EVENT, (tenant_id, 0, None, "todo_changed", EVENT_DATA, NOW))
+        [(todo_id,)] = execute(TAKE, (1, tenant_id, "todos", 1, 1)).fetchall()
+        execute(INSERT, todo_values(todo_id, os.urandom(18).hex(), tenant_id, position))
+        [(seq,)] = execute(TAKE, (1, tenant_id, "events", 1, 1)).fetchall()
+        execute(INSERT_EVENT, (seq, *event_values(tenant_id)))
         execute("COMMIT")
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import apsw
 
+from bench import bare
 from headway.actions.access import tenants
 from headway.storage.direct import DirectDatabase
 
@@ -16,19 +17,25 @@ CONVERSATIONS = """
     SELECT :first + i, printf('%032x', :first + i), :tenant, printf('%032x', :first + i), :now, :now FROM n"""
 TODOS = """
     WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < :n * :each - 1)
-    INSERT INTO todos (uuid, tenant_id, conversation_id, agent_id, subject, description, completion_criteria, status, position,
+    INSERT INTO todos (id, uuid, tenant_id, conversation_id, agent_id, subject, description, completion_criteria, status, position,
         created_at, updated_at, completed_at)
-    SELECT lower(hex(randomblob(16))), :tenant, :first + 1 + i / :each, 'index', 'write the quarterly report', '', '',
+    SELECT :first_todo + 1 + i, lower(hex(randomblob(16))), :tenant, :first + 1 + i / :each, 'index',
+        'write the quarterly report', '', '',
         iif(i % :each < :ended, 'completed', 'pending'), 1 + i % :each, :now + i, :now + i, iif(i % :each < :ended, :now + i, 0)
     FROM n"""
 LISTS = """
     INSERT INTO todo_lists (tenant_id, conversation_id, next_position, pending, completed)
     SELECT :tenant, id, :each + 1, :each - :ended, :ended FROM conversations WHERE id > :first"""
 EVENTS = """
-    INSERT INTO events (tenant_id, conversation_id, kind, data, at)
-    SELECT tenant_id, conversation_id, 'todo_changed', hex(zeroblob(190)), created_at
+    INSERT INTO events (seq, tenant_id, conversation_id, kind, data, at)
+    SELECT id, tenant_id, conversation_id, 'todo_changed', hex(zeroblob(190)), created_at
     FROM todos WHERE tenant_id = :tenant AND conversation_id > :first"""
-LAST_CONVERSATION = "SELECT ifnull(max(id), 0) FROM conversations"
+LAST_IDS = """SELECT (SELECT next - 1 FROM id_ranges WHERE tenant_id = :tenant AND kind = 'conversations'),
+    (SELECT next - 1 FROM id_ranges WHERE tenant_id = :tenant AND kind = 'todos')"""
+# The tenant continues after these rows.
+RANGES = """
+    UPDATE id_ranges SET next = CASE kind WHEN 'conversations' THEN :first + :n + 1 ELSE :first_todo + :n * :each + 1 END
+    WHERE tenant_id = :tenant AND kind IN ('conversations', 'todos', 'events')"""
 
 
 class Ledger(NamedTuple):
@@ -45,24 +52,27 @@ class Ledger(NamedTuple):
 
 def new_ledger(path: Path) -> Ledger:
     with DirectDatabase(f"sqlite:///{path}") as database:
-        return Ledger(str(path), database.write(partial(tenants.add, name="acme")).id, [])
+        tenant_id = database.write(partial(tenants.add, name="acme")).id
+        database.write(partial(bare.reserve_ids, tenant_id=tenant_id))
+        return Ledger(str(path), tenant_id, [])
 
 
 def filled(ledger: Ledger, conversations: int, each: int, ended: int = 0) -> Ledger:
     """Add this many conversations with this many todos each, and return the larger ledger."""
     raw = apsw.Connection(ledger.path)
     raw.execute("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-1000000")
-    first = raw.execute(LAST_CONVERSATION).get
+    first, first_todo = raw.execute(LAST_IDS, {"tenant": ledger.tenant_id}).get
     values = {
         "n": conversations,
         "each": each,
         "ended": ended,
         "tenant": ledger.tenant_id,
         "first": first,
+        "first_todo": first_todo,
         "now": 1_700_000_000_000,
     }
     raw.execute("BEGIN")
-    for sql in (CONVERSATIONS, TODOS, LISTS, EVENTS):
+    for sql in (CONVERSATIONS, TODOS, LISTS, EVENTS, RANGES):
         raw.execute(sql, values)
     raw.execute("COMMIT")
     raw.execute("PRAGMA journal_mode=WAL")

@@ -21,7 +21,8 @@ from headway.actions import conversations, todos
 from headway.actions.access import tenants
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
-from headway.storage.postgres_connection import CHANNEL, LOG_LOCK, build_insert_events
+from headway.storage.id_ranges import TAKE
+from headway.storage.postgres_connection import CHANNEL, build_insert_events
 from headway.storage.stores.todos import APPEND_TO_LIST, INSERT
 
 CALLERS = 8
@@ -31,6 +32,7 @@ ROUNDS = 11
 SCRIPT = r"""\set uuid random(1, 9000000000000000000)
 BEGIN;
 {append} AS position \gset
+{take} AS todo \gset
 {insert};
 {event};
 COMMIT;
@@ -140,7 +142,9 @@ def server_url(shop: Workshop) -> str:
 
 def new_tenant(url: str) -> int:
     with DirectDatabase(url) as database:
-        return database.write(partial(tenants.add, name="acme")).id
+        tenant_id = database.write(partial(tenants.add, name="acme")).id
+        database.write(partial(bare.reserve_ids, tenant_id=tenant_id))
+    return tenant_id
 
 
 def pgbench_command(shop: Workshop, url: str, tenant_id: int) -> list[str]:
@@ -167,10 +171,11 @@ def pgbench_binary() -> str:
 def script(tenant_id: int) -> str:
     return SCRIPT.format(
         append=written(APPEND_TO_LIST["pending"], (tenant_id, 0, "", 2)),
-        insert=written(INSERT, bare.todo_values(":uuid", tenant_id, ":position")),
+        take=written(TAKE, (1, tenant_id, "todos", 1, 1)),
+        insert=written(INSERT, bare.todo_values(":todo", ":uuid", tenant_id, ":position")),
         channel=CHANNEL,
         tenant=tenant_id,
-        event=written(build_insert_events(1), (LOG_LOCK, tenant_id, tenant_id, 0, None, "todo_changed", bare.EVENT_DATA, bare.NOW)),
+        event=written(build_insert_events(1), (tenant_id, *bare.event_values(tenant_id))),
     )
 
 

@@ -221,7 +221,6 @@ class Feed:
         self.closed = False
         self.tasks: list[asyncio.Task[None]] = []
         self.delivered = 0
-        self.newest = self.newest_before = 0
 
     def start(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -347,11 +346,10 @@ class Feed:
         """Check for commits of other processes."""
         await asyncio.sleep(self.poll_s)
         if self.channels:
-            newest = await self.database.read(event_store.get_last_seq_of_all)
-            # Check once more after the number has stopped growing: another tenant's lower number may be committed late.
-            if newest != self.newest_before:
-                self._ring(self.channels)
-            self.newest_before, self.newest = self.newest, newest
+            seqs = await self.database.read(partial(event_store.get_last_seqs, tenant_ids=tuple(self.channels)))
+            self._ring(
+                [tenant_id for tenant_id, channel in self.channels.items() if seqs.get(tenant_id, 0) > channel.head],
+            )
 
     async def _beat(self) -> None:
         await asyncio.sleep(self.heartbeat_s)

@@ -18,7 +18,6 @@ from headway.agents.loop.requests import ModelAnswered
 from headway.agents.transcripts import transcript
 from headway.ledger.run import Limits, Run
 from headway.storage.direct import connect
-from headway.storage.postgres_connection import LOG_LOCK
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
@@ -29,6 +28,7 @@ from tests.model_server import text
 WAITING = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 CALL = ModelCall("strong", "somebody's", 1, 1, 1_000)
 FREE = CALL._replace(cost=0)  # no cost, so no step waits for the pool
+LOCK_LOG = "SELECT 1 FROM id_ranges WHERE tenant_id = %s AND kind = 'events' FOR UPDATE"
 
 
 @contextmanager
@@ -105,7 +105,7 @@ def test_two_sub_agents_that_begin_others_at_once_stay_within_the_limits(postgre
         root, children = start_turn_with(talk, 2)
         spawn = ModelResponse([ToolCallPart("spawn_agent", {"task": "more"}, "call")])
         steps = [build_step(talk, child, spawn, FREE, Limits(breadth=3)) for child in children]
-        other.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOG_LOCK, talk.tenant_id))  # no step can commit
+        other.execute(LOCK_LOG, (talk.tenant_id,))  # no step can commit
         with run_until_blocked(postgres_url, *steps):
             other.rollback()
         number, _ = talk.database.read(lambda tx: run_store.count_sub_agents(tx, root))

@@ -10,7 +10,6 @@ from typing import Any
 import psycopg
 
 from headway.storage.direct import DirectDatabase
-from headway.storage.postgres_connection import LOG_LOCK
 from headway.testing import TenantHarness
 from tests.journeys.worker_processes import (
     Worker,
@@ -90,9 +89,9 @@ def test_the_locks_of_a_worker_frozen_in_a_transaction_are_given_up(postgres_url
         model.wait_for_requests(1)
         victim = find_busy_worker(desk, workers)
         # A worker that takes a step locks its job and then waits for the lock of the tenant's log, which this test holds.
-        other.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOG_LOCK, desk.tenant.id))
+        other.execute("SELECT 1 FROM id_ranges WHERE tenant_id = %s AND kind = 'events' FOR UPDATE", (desk.tenant.id,))
         model.release()
-        waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
+        waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'transactionid'"
         wait_until(lambda: bool(read_rows(desk, waiting)), "it is in the middle of a step")
         victim.send(signal.SIGSTOP)
         expire_leases(desk, victim.owner)

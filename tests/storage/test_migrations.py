@@ -9,6 +9,7 @@ import pytest
 
 from headway.actions import memory, spending
 from headway.ledger.errors import DatabaseTooNew, StorageError
+from headway.ledger.scope import Scope
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase, connect
 from headway.storage.migrate import apply_missing, list_migrations
@@ -166,6 +167,7 @@ def test_memory_from_before_origins_were_stored_keeps_an_empty_one(new_database_
         entry = database.read(lambda tx: memory.get(tx, 1, 7))
         assert (entry.text, entry.revision, entry.created_at, entry.updated_at) == ("It is dark.", 0, 5, 5)
         assert entry.origin == MemoryOrigin(agent_id="index")
+        assert database.write(lambda tx: memory.remember(tx, Scope(1), "It is bright.")).id == 8  # ids continue
 
 
 def add_older_memory(tx: Transaction) -> None:

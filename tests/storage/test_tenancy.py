@@ -163,11 +163,9 @@ def get_refusal(attempt: Callable[[TenantHarness, Ids], Any], desk: TenantHarnes
     """Return the error of a refused call, with the caller's own values removed from the message."""
     with pytest.raises(HeadwayError) as refused:
         attempt(desk, ids)
-    numbers = (ids.todo, ids.conversation, ids.token, ids.goal, ids.sub_goal, ids.approval, ids.question, ids.memory)
-    words = (ids.turn, ids.schedule, ids.key, ids.job, *map(str, numbers))
-    longest_first = sorted(words, key=len, reverse=True)  # else id 11 would match id 1 twice
-    message = re.sub("|".join(map(re.escape, longest_first)), "…", str(refused.value))
-    return type(refused.value), re.sub("#[0-9]+", "#…", message)
+    words = (ids.turn, ids.schedule, ids.key, ids.job)
+    message = re.sub("|".join(map(re.escape, words)), "…", str(refused.value))
+    return type(refused.value), re.sub("[0-9]+", "…", message)
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS.values(), ids=ATTEMPTS.keys())

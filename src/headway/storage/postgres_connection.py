@@ -4,6 +4,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import chain
 from typing import Any, TypeVar
 
 import psycopg
@@ -20,9 +21,9 @@ from headway.ledger.errors import (
     StorageError,
 )
 from headway.ledger.events import Event
+from headway.storage import id_ranges
 from headway.storage.clocks import Clock, ServerClock, no_drift, wall_clock
 from headway.storage.transaction import (
-    ANOTHER_EVENT,
     EVENT_COLUMNS,
     EVENTS_PER_INSERT,
     POSTGRES,
@@ -52,20 +53,19 @@ ATTEMPTS = 6
 IDLE_IN_TRANSACTION_MS = 5_000
 # Detect a server that vanished silently within half a minute, instead of the usual two hours.
 CONNECT_OPTIONS: dict[str, Any] = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
-# Separates the event log's advisory locks from those of other programs on the same server.
-LOG_LOCK = 0x4865_6164
 
 
 @cache
 def build_insert_events(count: int) -> str:
-    """Build one statement that takes the log's lock and then inserts `count` events."""
-    rows = ANOTHER_EVENT.removeprefix(", ") + ANOTHER_EVENT * (count - 1)
-    return f"""INSERT INTO events ({EVENT_COLUMNS})
-        SELECT news.* FROM (SELECT pg_advisory_xact_lock(?, ?)) held, (VALUES {rows}) news"""
-
-
-def to_lock_key(tenant_id: int) -> int:
-    return tenant_id & 0x7FFF_FFFF
+    """Build one statement that takes `count` sequence numbers of a tenant and inserts as many events. Its first parameter is the
+    tenant. If the tenant's range of numbers has no room, it inserts nothing."""
+    names = EVENT_COLUMNS.removeprefix("seq, ")
+    rows = ", ".join(f"({place}, ?, ?, ?, ?, ?, ?, ?, ?)" for place in range(count))
+    return f"""WITH taken AS (
+            UPDATE id_ranges SET next = next + {count} WHERE tenant_id = ? AND kind = 'events' AND next + {count} <= ends
+            RETURNING next - {count} AS first)
+        INSERT INTO events ({EVENT_COLUMNS}) SELECT taken.first + news.place, {names}
+        FROM taken, (VALUES {rows}) news (place, {names}) RETURNING seq"""
 
 
 @cache
@@ -101,17 +101,16 @@ class PostgresTransaction(LoggedTransaction):
     def stream(self, sql: str, *parameters: Any) -> Iterator[Row]:
         yield from self._cursor.stream(translate_sql(sql), parameters)
 
-    def write_log(self) -> None:
-        """Write the events under a lock per tenant that is held until commit, so that a reader that has reached a sequence number
-        has missed none before it. This is the transaction's last step, which keeps the lock short and free of deadlocks."""
-        *others, last = sorted({event.tenant_id for event in self.events})
-        for tenant_id in others:
-            self.run("SELECT pg_advisory_xact_lock(?, ?)", LOG_LOCK, to_lock_key(tenant_id))
-        if len(self.events) > EVENTS_PER_INSERT:
-            self.run("SELECT pg_advisory_xact_lock(?, ?)", LOG_LOCK, to_lock_key(last))
-            super().write_log()
-        else:  # one round trip: the join takes the lock before any row gets its sequence number
-            self.run(build_insert_events(len(self.events)), LOG_LOCK, to_lock_key(last), *self.flatten_rows(self.events))
+    def append_events(self, tenant_id: int, events: list[Event]) -> None:
+        """Number and insert events of one tenant, a few of them in one round trip. The row that has the tenant's next number stays
+        locked until commit, so that a reader that has reached a number has missed none before it. This is the transaction's last
+        step, which keeps the lock short and free of deadlocks."""
+        if len(events) > EVENTS_PER_INSERT:
+            super().append_events(tenant_id, events)
+            return
+        values = tuple(chain.from_iterable(self.build_event_rows(events)))
+        while self.one(build_insert_events(len(events)), tenant_id, *values) is None:
+            id_ranges.open_range(self, tenant_id, "events")
 
     def run_with_lock_timeout(self, wait_ms: int, work: Work[T], timeout_error: HeadwayError) -> T:
         self.set_savepoints()  # a lock timeout aborts a Postgres transaction; a savepoint lets the caller continue after it

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from headway.ledger.check import ReceiptDraft
 from headway.ledger.errors import HeadwayError
 from headway.ledger.events import Event
+from headway.storage import id_ranges
 
 if TYPE_CHECKING:
     from logging import Logger
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Row = tuple[Any, ...]
 
-EVENT_COLUMNS = "tenant_id, conversation_id, turn_id, subject, actor, kind, data, at"
-INSERT_EVENT = f"INSERT INTO events ({EVENT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-ANOTHER_EVENT = ", (?, ?, ?, ?, ?, ?, ?, ?)"
+EVENT_COLUMNS = "seq, tenant_id, conversation_id, turn_id, subject, actor, kind, data, at"
+INSERT_EVENT = f"INSERT INTO events ({EVENT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+ANOTHER_EVENT = ", (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 EVENTS_PER_INSERT = 32  # per statement; low enough that prepared statements of every length stay cached
 
 
@@ -163,17 +164,28 @@ class LoggedTransaction(ABC):
             self.write_log()
 
     def write_log(self) -> None:
-        """Insert the events in order. Rows of one statement get their sequence numbers in order too."""
-        for start in range(0, len(self.events), EVENTS_PER_INSERT):
-            batch = self.events[start : start + EVENTS_PER_INSERT]
-            self.run(INSERT_EVENT + ANOTHER_EVENT * (len(batch) - 1), *self.flatten_rows(batch))
+        """Append the events to the logs of their tenants, in a fixed order of tenants, to prevent deadlocks."""
+        tenant_ids = {event.tenant_id for event in self.events}
+        if len(tenant_ids) == 1:
+            self.append_events(self.events[0].tenant_id, self.events)
+            return
+        for tenant_id in sorted(tenant_ids):
+            self.append_events(tenant_id, [event for event in self.events if event.tenant_id == tenant_id])
 
-    def flatten_rows(self, events: list[Event]) -> Iterable[Any]:
-        rows = (
+    def append_events(self, tenant_id: int, events: list[Event]) -> None:
+        """Number and insert events of one tenant."""
+        for start in range(0, len(events), EVENTS_PER_INSERT):
+            batch = events[start : start + EVENTS_PER_INSERT]
+            first = id_ranges.take(self, tenant_id, "events", len(batch))
+            rows = ((first + place, *row) for place, row in enumerate(self.build_event_rows(batch)))
+            self.run(INSERT_EVENT + ANOTHER_EVENT * (len(batch) - 1), *chain.from_iterable(rows))
+
+    def build_event_rows(self, events: list[Event]) -> Iterator[Row]:
+        """Return the columns of each event, without its sequence number."""
+        return (
             (event.tenant_id, event.conversation_id, event.turn_id, event.subject, event.actor, event.kind, event.data, self.now)
             for event in events
         )
-        return chain.from_iterable(rows)
 
     def attempt(self, work: Work[T]) -> T:
         """Run work that can be undone. The savepoint is set at its first write, because reads leave nothing to undo."""

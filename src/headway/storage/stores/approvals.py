@@ -1,18 +1,18 @@
 """SQL for the approvals of tool calls."""
 
 from headway.ledger.permission import Approval, ApprovalState
+from headway.storage import id_ranges
 from headway.storage.transaction import Transaction
 
 COLUMNS = """id, tenant_id, conversation_id, turn_id, run_id, goal_id, n, place, call_id, role, tool, arguments, digest, why, state,
     reason, decided_by, created_at, expires_at, decided_at"""
-INSERT = f"""INSERT INTO approvals ({COLUMNS.removeprefix("id, ")})
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
+INSERT = f"INSERT INTO approvals ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def insert(tx: Transaction, approval: Approval) -> Approval:
-    row = tx.one(INSERT, *approval[1:])
-    assert row is not None
-    return approval._replace(id=int(row[0]))
+    numbered = approval._replace(id=id_ranges.take(tx, approval.tenant_id, "approvals"))
+    tx.run(INSERT, *numbered)
+    return numbered
 
 
 def find(tx: Transaction, tenant_id: int, approval_id: int) -> Approval | None:

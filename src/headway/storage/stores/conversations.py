@@ -1,6 +1,7 @@
 """SQL for conversations and their turns."""
 
 from headway.ledger.tenancy import Conversation, Turn
+from headway.storage import id_ranges
 from headway.storage.transaction import Transaction
 
 COLUMNS = "id, uuid, key, title, created_at, updated_at"
@@ -10,8 +11,9 @@ TURN_COLUMNS = "id, conversation_id, request, mode, status, outcome, started_at,
 def insert(tx: Transaction, tenant_id: int, uuid: str, key: str, title: str) -> Conversation | None:
     """Insert a conversation, or return None if the tenant already uses the key."""
     row = tx.one(
-        f"""INSERT INTO conversations (uuid, tenant_id, key, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)
+        f"""INSERT INTO conversations (id, uuid, tenant_id, key, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (tenant_id, key) DO NOTHING RETURNING {COLUMNS}""",
+        id_ranges.take(tx, tenant_id, "conversations"),
         uuid,
         tenant_id,
         key,

@@ -8,6 +8,7 @@ from headway.ledger.scope import TENANT_WIDE
 from headway.storage.transaction import Transaction
 
 COLUMNS = "seq, conversation_id, turn_id, kind, data, at"
+TENANTS_PER_QUERY = 500  # databases limit the parameters of a statement
 
 
 def list_after(tx: Transaction, tenant_id: int, seq: int, limit: int) -> list[LoggedEvent]:
@@ -62,10 +63,15 @@ def get_bounds(tx: Transaction, tenant_id: int) -> LogBounds:
     return LogBounds(*(int(number or 0) for number in row)) if row else LogBounds(0, 0, 0)
 
 
-def get_last_seq_of_all(tx: Transaction) -> int:
-    """Return the highest sequence number in the log, across all tenants."""
-    row = tx.one("SELECT MAX(seq) FROM events")
-    return int(row[0]) if row and row[0] is not None else 0
+def get_last_seqs(tx: Transaction, tenant_ids: Sequence[int]) -> dict[int, int]:
+    """Return the last sequence number that each of the tenants has used. Those that have no events yet are left out."""
+    seqs: dict[int, int] = {}
+    for start in range(0, len(tenant_ids), TENANTS_PER_QUERY):
+        batch = tenant_ids[start : start + TENANTS_PER_QUERY]
+        marks = ", ".join("?" * len(batch))
+        rows = tx.all(f"SELECT tenant_id, next - 1 FROM id_ranges WHERE kind = 'events' AND tenant_id IN ({marks})", *batch)
+        seqs |= {int(tenant_id): int(seq) for tenant_id, seq in rows}
+    return seqs
 
 
 def list_by_kinds(

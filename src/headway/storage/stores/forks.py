@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from headway.ledger.events import LoggedEvent
 from headway.ledger.run import Effect
+from headway.storage import id_ranges
 from headway.storage.stores.events import COLUMNS as EVENT_COLUMNS
 from headway.storage.stores.runs import EFFECT_COLUMNS
 from headway.storage.transaction import Transaction
@@ -137,17 +138,24 @@ def copy_attachments(tx: Transaction, tenant_id: int, source_id: str, turn_id: s
 
 def copy_memory(tx: Transaction, tenant_id: int, source_id: int, conversation_id: int, until: int) -> None:
     """Copy the notes that a conversation's agents had made before a time."""
-    tx.run(
-        """INSERT INTO memory_entries (tenant_id, conversation_id, agent_id, kind, text, created_at, run_id, turn_id, goal_id,
-               origin_conversation_id, person, revision, updated_at)
-           SELECT tenant_id, CAST(? AS BIGINT), agent_id, kind, text, created_at, run_id, turn_id, goal_id,
-               origin_conversation_id, person, revision, updated_at FROM memory_entries
-           WHERE tenant_id = ? AND conversation_id = ? AND created_at < ? ORDER BY id""",
-        conversation_id,
+    rows = tx.all(
+        "SELECT id FROM memory_entries WHERE tenant_id = ? AND conversation_id = ? AND created_at < ? ORDER BY id",
         tenant_id,
         source_id,
         until,
     )
+    for (entry_id,) in rows:
+        tx.run(
+            """INSERT INTO memory_entries (id, tenant_id, conversation_id, agent_id, kind, text, created_at, run_id, turn_id,
+                   goal_id, origin_conversation_id, person, revision, updated_at)
+               SELECT CAST(? AS BIGINT), tenant_id, CAST(? AS BIGINT), agent_id, kind, text, created_at, run_id, turn_id, goal_id,
+                   origin_conversation_id, person, revision, updated_at FROM memory_entries
+               WHERE tenant_id = ? AND id = ?""",
+            id_ranges.take(tx, tenant_id, "memory_entries"),
+            conversation_id,
+            tenant_id,
+            entry_id,
+        )
 
 
 def list_todo_uuids(tx: Transaction, tenant_id: int, conversation_id: int) -> dict[int, str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from headway.ledger.goal import STATUSES, Experience, Goal, GoalStatus, JournalEntry, SubGoal, SubGoalStatus
+from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
 
 COLUMNS = """id, tenant_id, source, description, success_criteria, evidence, status, priority, pause_kind, pause_reason,
@@ -20,9 +21,10 @@ EXPERIENCE_SAMPLE = 1_000  # number of recent sub-goals considered
 
 def insert(tx: Transaction, goal: Goal) -> Goal:
     row = tx.one(
-        f"""INSERT INTO goals (tenant_id, source, description, success_criteria, evidence, status, priority, pause_kind,
+        f"""INSERT INTO goals (id, tenant_id, source, description, success_criteria, evidence, status, priority, pause_kind,
             pause_reason, budget, deadline_at, created_at, updated_at, repository, checks, proof)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
+        id_ranges.take(tx, goal.tenant_id, "goals"),
         goal.tenant_id,
         goal.source,
         goal.description,
@@ -134,19 +136,20 @@ def load_sub_goal(row: Row) -> SubGoal:
 
 
 def insert_sub_goal(tx: Transaction, sub_goal: SubGoal) -> int:
-    row = tx.one(
-        """INSERT INTO sub_goals (tenant_id, goal_id, plan_no, description, expected_outcome, kind, mode, role, priority,
+    sub_goal_id = id_ranges.take(tx, sub_goal.tenant_id, "sub_goals")
+    tx.run(
+        """INSERT INTO sub_goals (id, tenant_id, goal_id, plan_no, description, expected_outcome, kind, mode, role, priority,
            expected_value, cost_limit, status, created_at, updated_at, checks, proof)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?) RETURNING id""",
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?)""",
+        sub_goal_id,
         *sub_goal[1:12],
         tx.now,
         tx.now,
         sub_goal.checks,
         sub_goal.proof,
     )
-    assert row is not None
     update_counters(tx, sub_goal.tenant_id, sub_goal.goal_id, entries=0, changes={"pending": 1})
-    return int(row[0])
+    return sub_goal_id
 
 
 def find_sub_goal(tx: Transaction, tenant_id: int, sub_goal_id: int) -> SubGoal | None:

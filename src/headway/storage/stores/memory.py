@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from headway.ledger.scope import TENANT_WIDE, MemorySelection
+from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
 
 ORIGIN_COLUMNS = "agent_id, person, origin_conversation_id, turn_id, run_id, goal_id"
@@ -51,10 +52,11 @@ def build_entry(row: Row) -> MemoryEntry:
 
 def insert(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> MemoryEntry:
     """Insert an entry. The id and the times are set here."""
-    row = tx.one(
-        f"""INSERT INTO memory_entries (tenant_id, {COLUMNS.removeprefix("id, ")})
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
+    entry_id = id_ranges.take(tx, tenant_id, "memory_entries")
+    tx.run(
+        f"INSERT INTO memory_entries (tenant_id, {COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         tenant_id,
+        entry_id,
         entry.conversation_id,
         entry.kind,
         entry.text,
@@ -63,8 +65,7 @@ def insert(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> MemoryEntry:
         tx.now,
         *entry.origin,
     )
-    assert row is not None
-    return entry._replace(id=int(row[0]), created_at=tx.now, updated_at=tx.now)
+    return entry._replace(id=entry_id, created_at=tx.now, updated_at=tx.now)
 
 
 def find(tx: Transaction, tenant_id: int, entry_id: int) -> MemoryEntry | None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from headway.ledger.run import Message, Run, SteeringMessage
+from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
 
 COLUMNS = "id, turn_id, role, content, created_at"
@@ -11,8 +12,9 @@ STEERING_COLUMNS = "id, run_id, content, sender, created_at, read_at"
 
 def insert(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str, role: str, content: str) -> Message:
     row = tx.one(
-        f"""INSERT INTO messages (tenant_id, conversation_id, turn_id, role, content, created_at) VALUES (?, ?, ?, ?, ?, ?)
-            RETURNING {COLUMNS}""",
+        f"""INSERT INTO messages (id, tenant_id, conversation_id, turn_id, role, content, created_at)
+            VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
+        id_ranges.take(tx, tenant_id, "messages"),
         tenant_id,
         conversation_id,
         turn_id,
@@ -55,8 +57,9 @@ def list_first_ids(tx: Transaction, tenant_id: int, conversation_id: int, turn_i
 def insert_steering(tx: Transaction, run: Run, content: str, sender: str) -> SteeringMessage:
     """Insert a message that the run has not read, and count it."""
     row = tx.one(
-        f"""INSERT INTO steering (tenant_id, run_id, content, sender, created_at) VALUES (?, ?, ?, ?, ?)
+        f"""INSERT INTO steering (id, tenant_id, run_id, content, sender, created_at) VALUES (?, ?, ?, ?, ?, ?)
             RETURNING {STEERING_COLUMNS}""",
+        id_ranges.take(tx, run.tenant_id, "steering"),
         run.tenant_id,
         run.id,
         content,

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from headway.storage import id_ranges
 from headway.storage.transaction import Transaction
 
 
@@ -16,8 +17,10 @@ class Notice(NamedTuple):
 
 
 def insert(tx: Transaction, tenant_id: int, kind: str, text: str, turn_id: str | None, goal_id: int | None, url: str) -> int:
-    row = tx.one(
-        "INSERT INTO notices (tenant_id, kind, text, turn_id, goal_id, created_at, url) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
+    notice_id = id_ranges.take(tx, tenant_id, "notices")
+    tx.run(
+        "INSERT INTO notices (id, tenant_id, kind, text, turn_id, goal_id, created_at, url) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        notice_id,
         tenant_id,
         kind,
         text,
@@ -26,8 +29,7 @@ def insert(tx: Transaction, tenant_id: int, kind: str, text: str, turn_id: str |
         tx.now,
         url,
     )
-    assert row is not None
-    return int(row[0])
+    return notice_id
 
 
 def list_page(tx: Transaction, tenant_id: int, limit: int, before: int) -> list[Notice]:

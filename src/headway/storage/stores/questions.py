@@ -1,11 +1,12 @@
 """SQL for the questions that agents ask people, and for what a turn or a goal waits for."""
 
 from headway.ledger.permission import PersonQuestion, QuestionState
+from headway.storage import id_ranges
 from headway.storage.transaction import Transaction
 
 COLUMNS = """id, tenant_id, conversation_id, turn_id, run_id, goal_id, role, question, choices, answer, state, answered_by,
     created_at, answered_at"""
-INSERT = f"""INSERT INTO questions ({COLUMNS.removeprefix("id, ")}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
+INSERT = f"INSERT INTO questions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 SELECT_WAITING = """SELECT 'approval', id, turn_id, goal_id, created_at FROM approvals WHERE tenant_id = ? AND state = 'proposed'
     UNION ALL SELECT 'question', id, turn_id, goal_id, created_at FROM questions WHERE tenant_id = ? AND state = 'open'
     ORDER BY 5, 2 LIMIT ?"""
@@ -18,9 +19,9 @@ COUNT_ALL_WAITING = """SELECT
 
 
 def insert(tx: Transaction, question: PersonQuestion) -> PersonQuestion:
-    row = tx.one(INSERT, *question[1:])
-    assert row is not None
-    return question._replace(id=int(row[0]))
+    numbered = question._replace(id=id_ranges.take(tx, question.tenant_id, "questions"))
+    tx.run(INSERT, *numbered)
+    return numbered
 
 
 def find(tx: Transaction, tenant_id: int, question_id: int) -> PersonQuestion | None:

@@ -3,6 +3,7 @@
 import json
 
 from headway.ledger.check import Receipt, ReceiptDraft, SubjectKind
+from headway.storage import id_ranges
 from headway.storage.stores import events as event_store
 from headway.storage.transaction import Row, Transaction
 
@@ -12,8 +13,9 @@ COLUMNS = "id, subject, subject_id, ok, results, versions, override, made_by, ru
 def insert(tx: Transaction, tenant_id: int, draft: ReceiptDraft, override: str = "") -> Receipt:
     results = json.dumps([result.as_json() for result in draft.results], ensure_ascii=False)
     row = tx.one(
-        f"""INSERT INTO receipts (tenant_id, subject, subject_id, ok, results, versions, override, made_by, run_id, seq, at)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
+        f"""INSERT INTO receipts (id, tenant_id, subject, subject_id, ok, results, versions, override, made_by, run_id, seq, at)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
+        id_ranges.take(tx, tenant_id, "receipts"),
         tenant_id,
         draft.subject,
         draft.subject_id,

@@ -1,6 +1,7 @@
 """SQL for schedules."""
 
 from headway.ledger.schedule import Schedule
+from headway.storage import id_ranges
 from headway.storage.transaction import Transaction
 
 COLUMNS = """id, tenant_id, name, cron, timezone, every_ms, work, paused, next_at, last_at, last_job, skipped, created_at,
@@ -10,11 +11,12 @@ COLUMNS = """id, tenant_id, name, cron, timezone, every_ms, work, paused, next_a
 def put(tx: Transaction, tenant_id: int, name: str, timing: tuple[str, str, int], work: str, next_at: int) -> Schedule:
     """Create the schedule, or replace the timing and work of the existing one. Its history is kept."""
     row = tx.one(
-        f"""INSERT INTO schedules (tenant_id, name, cron, timezone, every_ms, work, next_at, created_at, updated_at)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+        f"""INSERT INTO schedules (id, tenant_id, name, cron, timezone, every_ms, work, next_at, created_at, updated_at)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (tenant_id, name) DO UPDATE SET cron = excluded.cron, timezone = excluded.timezone,
             every_ms = excluded.every_ms, work = excluded.work, next_at = excluded.next_at, updated_at = excluded.updated_at
             RETURNING {COLUMNS}""",
+        id_ranges.take(tx, tenant_id, "schedules"),
         tenant_id,
         name,
         *timing,

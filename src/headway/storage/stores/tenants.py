@@ -1,6 +1,7 @@
 """SQL for tenants and their access tokens."""
 
 from headway.ledger.tenancy import Tenant, Token
+from headway.storage import id_ranges
 from headway.storage.transaction import Transaction
 
 TOKEN_COLUMNS = "id, tenant_id, label, operator, created_at, expires_at, last_used_at, revoked_at"  # noqa: S105  columns
@@ -37,8 +38,9 @@ def delete(tx: Transaction, tenant_id: int) -> None:
 
 def insert_token(tx: Transaction, tenant_id: int, digest: str, label: str, expires_at: int, *, operator: bool) -> Token:
     row = tx.one(
-        f"""INSERT INTO tokens (tenant_id, hash, label, operator, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)
+        f"""INSERT INTO tokens (id, tenant_id, hash, label, operator, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)
             RETURNING {TOKEN_COLUMNS}""",
+        id_ranges.take(tx, tenant_id, "tokens"),
         tenant_id,
         digest,
         label,

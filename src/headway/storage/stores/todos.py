@@ -6,6 +6,7 @@ from itertools import takewhile
 from headway.ledger.check import Proof
 from headway.ledger.errors import Invalid
 from headway.ledger.todo import Draft, Status, Todo, compute_timestamps
+from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
 
 # In the order of Todo's fields. Dependencies are aggregated into one text, so that a list takes one query.
@@ -13,9 +14,9 @@ COLUMNS = """id, uuid, conversation_id, turn_id, agent_id, subject, description,
     position, outcome, created_at, updated_at, started_at, completed_at, checks, proof,
     (SELECT string_agg(CAST(e.depends_on AS TEXT), ',') FROM todo_edges e WHERE e.todo_id = todos.id)"""
 
-INSERT = """INSERT INTO todos (uuid, tenant_id, conversation_id, turn_id, agent_id, subject, description, completion_criteria,
+INSERT = """INSERT INTO todos (id, uuid, tenant_id, conversation_id, turn_id, agent_id, subject, description, completion_criteria,
     agent_type, status, position, outcome, created_at, updated_at, started_at, completed_at, checks, proof, blocked_by)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"""
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 # Assigns the next position and counts the new row in one statement, so that two callers never get the same position. An ended row
 # does not use up a position: it shares the number of the next open row, which keeps it in order of arrival.
@@ -64,9 +65,8 @@ def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
         proof,
     )
     blocked_by = lock_and_count_open(tx, tenant_id, draft.depends_on) if draft.depends_on else 0
-    row = tx.one(INSERT, uuid, tenant_id, *values, blocked_by)
-    assert row is not None
-    todo_id = int(row[0])
+    todo_id = id_ranges.take(tx, tenant_id, "todos")
+    tx.run(INSERT, todo_id, uuid, tenant_id, *values, blocked_by)
     for other in draft.depends_on:
         tx.run("INSERT INTO todo_edges (todo_id, depends_on, tenant_id) VALUES (?, ?, ?)", todo_id, other, tenant_id)
     return Todo(todo_id, uuid, *values, tuple(sorted(draft.depends_on)))

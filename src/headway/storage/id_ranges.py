@@ -1,0 +1,77 @@
+"""Ids for new rows. They come from ranges that belong to one tenant, so that a tenant's ids tell it nothing about the others.
+Within a tenant they grow, and they are unique across tenants.
+
+The first tenant that stores a kind of row gets the lowest range, and counts 1, 2, 3. All other ranges start at random places."""
+
+import os
+from typing import Any, Final, Literal, Protocol
+
+NumberedKind = Literal[
+    "approvals",
+    "conversations",
+    "events",
+    "goals",
+    "memory_entries",
+    "messages",
+    "notices",
+    "questions",
+    "receipts",
+    "schedules",
+    "steering",
+    "sub_goals",
+    "todos",
+    "tokens",
+]
+RANGE_SIZE: Final = 1_000  # small, so that ids stay short: models and people write them
+EVENT_RANGE_SIZE: Final = 1_000_000
+SPREAD: Final = 1_000  # a new range is at most this many ranges above the last one
+
+
+class StatementRunner(Protocol):
+    """The part of a transaction that this module needs. Transactions use it to number their events."""
+
+    def one(self, sql: str, *parameters: Any) -> tuple[Any, ...] | None: ...
+
+    def run(self, sql: str, *parameters: Any) -> None: ...
+
+
+# The row stays locked until commit: on Postgres, transactions of one tenant that insert the same kind of row wait for each other.
+TAKE = "UPDATE id_ranges SET next = next + ? WHERE tenant_id = ? AND kind = ? AND next + ? <= ends RETURNING next - ?"
+
+
+def take(tx: StatementRunner, tenant_id: int, kind: NumberedKind, count: int = 1) -> int:
+    """Return the first of `count` consecutive new ids. There may be at most as many as a range has."""
+    while (row := tx.one(TAKE, count, tenant_id, kind, count, count)) is None:
+        open_range(tx, tenant_id, kind)
+    return int(row[0])
+
+
+def open_range(tx: StatementRunner, tenant_id: int, kind: NumberedKind) -> None:
+    """Give the tenant a new range, above the one that it has used up."""
+    size = EVENT_RANGE_SIZE if kind == "events" else RANGE_SIZE
+    used = tx.one("SELECT next, ends FROM id_ranges WHERE tenant_id = ? AND kind = ?", tenant_id, kind)
+    lowest = None if used else tx.one("UPDATE id_blocks SET taken = 1 WHERE kind = ? AND taken = 0 RETURNING block, next", kind)
+    if lowest:
+        block, first = map(int, lowest)
+    else:
+        block = take_block(tx, kind, used[1] // size - 1 if used else 0)
+        first = block * size + 1
+    if used:  # a transaction that has opened a range in the meantime keeps its own
+        sql = "UPDATE id_ranges SET next = ?, ends = ? WHERE tenant_id = ? AND kind = ? AND next = ?"
+        tx.run(sql, first, (block + 1) * size, tenant_id, kind, used[0])
+    else:
+        sql = "INSERT INTO id_ranges (tenant_id, kind, next, ends) VALUES (?, ?, ?, ?)"
+        tx.run(sql, tenant_id, kind, first, (block + 1) * size)
+
+
+def take_block(tx: StatementRunner, kind: NumberedKind, above: int) -> int:
+    """Reserve a random block that is above a given one and above all rows that are older than the ranges."""
+    row = tx.one("SELECT COALESCE(MIN(block), 0) FROM id_blocks WHERE kind = ?", kind)
+    assert row is not None
+    floor, spread = max(above, int(row[0])), SPREAD
+    while True:
+        block = floor + 1 + int.from_bytes(os.urandom(8)) % spread
+        sql = "INSERT INTO id_blocks (kind, block, next, taken) VALUES (?, ?, 0, 1) ON CONFLICT DO NOTHING RETURNING block"
+        if tx.one(sql, kind, block):
+            return block
+        spread *= 2
