@@ -29,7 +29,7 @@ def test_an_old_turn_is_known_by_its_request_and_its_answer(sqlite_url: str, tmp
     script = in_order(calls(("now", {})), text("It is late."), text("Later."))
     with open_talk(sqlite_url, tmp_path, script, retention="transcripts:1d,events:1d") as talk:
         talk.say("What time is it?")
-        turn_id = talk.turn["id"]
+        turn_id = talk.turn()["id"]
         talk.database.write(age_rows)
         housekeeping = Housekeeping(talk.headway.database, talk.headway.settings)
         deleted = talk.wait(housekeeping.prune())

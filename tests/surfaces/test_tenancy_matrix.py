@@ -394,7 +394,7 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "agents send": lambda ids: [[ids.job, "hello"]],
 }
 NO_ID_COMMANDS = {
-    *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
+    *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm", "tenant export"),
     *("token list", "token new", "jobs list", "schedule list", "costs", "halt", "unhalt", "doctor", "serve", "worker", "demo"),
     "eval run",
     *("approvals list", "questions list", "tools list", "tools call", "completion", "trust"),

@@ -1,5 +1,5 @@
-"""Deletes a tenant whole. First nobody can use it any more, then its files go, then its rows in small steps, and at last its own
-row. If that is interrupted, the tenant is still listed, and the same command continues."""
+"""Deletes a tenant whole. First all access to it ends, then its files are deleted, then its rows in small steps, and at last its
+own row. If that is interrupted, the tenant is still listed, and the same command continues."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from headway.ledger.tenancy import Tenant
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import retention as retention_store
 from headway.storage.stores import tenant_rows
-from headway.storage.stores.retention import LISTED, Batch
+from headway.storage.stores.retention import OWNERS_PER_QUERY, Batch
 from headway.storage.transaction import Transaction
 
 
@@ -31,14 +31,14 @@ def find_file_owners(tx: Transaction, tenant: Tenant) -> FileOwners:
 def remove_part(tx: Transaction, tenant: Tenant) -> bool:
     """Delete a part of the tenant's rows. Returns whether the tenant is gone."""
     batch = Batch()
-    for run_id in tenant_rows.list_unpruned_runs(tx, tenant.id, LISTED):
+    for run_id in tenant_rows.list_unpruned_runs(tx, tenant.id, OWNERS_PER_QUERY):
         if not retention_store.delete_transcript(tx, tenant.id, run_id, batch):
             return False
-    for conversation_id in tenant_rows.list_ids(tx, "conversations", tenant.id, LISTED):
+    for conversation_id in tenant_rows.list_ids(tx, "conversations", tenant.id, OWNERS_PER_QUERY):
         if not retention_store.delete_conversation_parts(tx, tenant.id, conversation_id, batch):
             return False
         retention_store.delete_conversation(tx, tenant.id, conversation_id)
-    for goal_id in tenant_rows.list_ids(tx, "goals", tenant.id, LISTED):
+    for goal_id in tenant_rows.list_ids(tx, "goals", tenant.id, OWNERS_PER_QUERY):
         if not retention_store.delete_goal_parts(tx, tenant.id, goal_id, batch):
             return False
         retention_store.delete_goal(tx, tenant.id, goal_id)

@@ -6,7 +6,7 @@ from headway.storage.transaction import Row, Transaction
 
 ROWS_PER_BATCH: Final = 200
 BYTES_PER_BATCH: Final = 1024 * 1024
-LISTED: Final = 50  # runs, conversations or goals that are looked at together
+OWNERS_PER_QUERY: Final = 50  # runs, conversations or goals that are looked at together
 
 Key = tuple[Any, ...]
 
@@ -174,7 +174,7 @@ def list_old(tx: Transaction, owner: AgedOwner, tenant_id: int, before: int, aft
         tenant_id,
         before,
         *after,
-        LISTED,
+        OWNERS_PER_QUERY,
     )
     return [OldRow._make(row) for row in rows]
 
@@ -187,7 +187,7 @@ RUNS_OF_GOAL: Final = "goal_id = ?"
 def list_run_ids(tx: Transaction, tenant_id: int, condition: str, value: Any) -> list[str]:
     """List the runs of a turn, a conversation or a goal that still have a transcript."""
     sql = f"SELECT id FROM runs WHERE tenant_id = ? AND {condition} AND pruned_at = 0 ORDER BY id LIMIT ?"
-    return [str(row[0]) for row in tx.all(sql, tenant_id, value, LISTED)]
+    return [str(row[0]) for row in tx.all(sql, tenant_id, value, OWNERS_PER_QUERY)]
 
 
 def delete_transcript(tx: Transaction, tenant_id: int, run_id: str, batch: Batch) -> bool:

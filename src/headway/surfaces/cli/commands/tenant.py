@@ -57,7 +57,7 @@ def list_tenants(invocation: Invocation) -> None:
 def export_tenant(invocation: Invocation, name: str, path: str) -> None:
     """Write everything of a tenant into one archive: the rows of all tables as JSON lines, and its files.
 
-    All rows come from one moment, while others go on working. Hashes of tokens are left out.
+    All rows come from one snapshot, and others can work meanwhile. Hashes of tokens are left out.
     """
     from headway import tenant_data  # noqa: PLC0415  loads modules that other commands of the group do not need
 
