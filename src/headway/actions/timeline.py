@@ -48,11 +48,11 @@ class TimelineView(NamedTuple):
 
 
 def list_old_messages(
-    tx: Transaction, tenant_id: int, conversation_id: int, limit: int, bounds: LogBounds, known: Collection[str | None]
+    tx: Transaction, tenant_id: int, conversation_id: int, limit: int, bounds: LogBounds, known: Collection[int]
 ) -> list[dict[str, Any]]:
     """List the last messages whose events were deleted because of their age. They have no number in the log, so it is 0."""
-    messages = turns.list_messages(tx, tenant_id, conversation_id, limit + len(known) * 2)
-    old = [message for message in messages if message.created_at <= bounds.pruned_at and message.turn_id not in known]
+    messages = turns.list_messages(tx, tenant_id, conversation_id, limit + len(known))
+    old = [message for message in messages if message.created_at <= bounds.pruned_at and message.id not in known]
     return [{"seq": 0, "kind": "message", "data": message.as_json(), "at": message.created_at // 1000} for message in old[-limit:]]
 
 
@@ -64,7 +64,7 @@ def show(tx: Transaction, tenant_id: int, conversation_id: int, view: TimelineVi
     bounds = event_store.get_bounds(tx, tenant_id)
     entries = [{"seq": event.seq, "kind": event.kind, "data": json.loads(event.data), "at": event.at // 1000} for event in events]
     if bounds.pruned and view.before > 0 and len(entries) < view.limit:
-        known = {event.turn_id for event in events}
+        known = {entry["data"]["id"] for entry in entries if entry["kind"] == "message"}
         entries = [*list_old_messages(tx, tenant_id, conversation_id, view.limit - len(entries), bounds, known), *entries]
     running = turns.find_running(tx, tenant_id, conversation_id)
     turn_id = running.turn_id if running else conversation_store.find_last_turn(tx, tenant_id, conversation_id)
