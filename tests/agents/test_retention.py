@@ -5,16 +5,18 @@ from pathlib import Path
 import pytest
 
 from headway.actions import timeline
+from headway.actions.access import tenants
 from headway.actions.inspection.forks import ForkRequest
 from headway.actions.live_text import LiveText
+from headway.actions.retention import removal
 from headway.actions.timeline import TimelineView
 from headway.housekeeping import Housekeeping
 from headway.ledger.errors import Conflict
 from headway.ledger.retention import DAY_MS
 from headway.ledger.run import Limits
 from headway.storage.transaction import Transaction
-from tests.agents.turn_harness import Talk, in_order, open_talk
-from tests.model_server import calls, text
+from tests.agents.turn_harness import PATIENCE_S, Talk, in_order, open_talk
+from tests.model_server import Reply, calls, text
 
 AGED = (("runs", "ended_at"), ("events", "at"), ("messages", "created_at"), ("turns", "ended_at"))
 
@@ -51,3 +53,20 @@ def list_shown(talk: Talk) -> list[str]:
     view = TimelineView(Limits(), LiveText(), 50)
     shown = talk.database.read(lambda tx: timeline.show(tx, talk.tenant_id, talk.conversation_id, view))
     return [entry["data"]["content"] for entry in shown["entries"] if entry["kind"] == "message"]
+
+
+def test_agents_of_a_deleted_tenant_stop(sqlite_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with open_talk(sqlite_url, tmp_path, Reply(seconds=PATIENCE_S)) as talk:
+
+        async def remove_during_turn() -> None:
+            await talk.begin("Take your time.")
+            await talk.wait_for_requests(1)
+            tenant = talk.database.read(lambda tx: tenants.get(tx, talk.tenant_id))
+            assert talk.database.write(lambda tx: removal.shut_out(tx, tenant)) == 1
+            await talk.until(lambda: not talk.headway.engine.tasks)
+            while not talk.database.write(lambda tx: removal.remove_part(tx, tenant)):
+                pass
+
+        talk.wait(remove_during_turn())
+        assert talk.database.read(lambda tx: tx.all("SELECT 1 FROM turns UNION ALL SELECT 1 FROM jobs")) == []
+        assert [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from headway.actions.retention import pruning
+from headway.storage.transaction import Transaction
 from tests.surfaces.event_stream import list_logged_ids, open_stream
 from tests.surfaces.server_harness import Client, Service
 
@@ -59,12 +60,12 @@ def test_a_reader_is_told_that_events_were_deleted_because_of_their_age(client: 
         client.add(f"todo {n}")
     first, second, third, _ = list_logged_ids(client)
     tenant_id, far_future = client.desk.tenant.id, 2**62
-    client.desk.database.write(
-        lambda tx: (
-            tx.run("UPDATE events SET at = ? WHERE tenant_id = ? AND seq >= ?", far_future, tenant_id, third),
-            pruning.PRUNES["events"](tx, tenant_id, tx.now + 1, None),
-        )
-    )
+
+    def prune_two(tx: Transaction) -> None:
+        tx.run("UPDATE events SET at = ? WHERE tenant_id = ? AND seq >= ?", far_future, tenant_id, third)
+        pruning.PRUNES["events"](tx, tenant_id, tx.now + 1, None)
+
+    client.desk.database.write(prune_two)
     for after in (0, first):
         with open_stream(client, params={"after": str(after)}) as stream:
             assert (stream.first.event, stream.first.data) == ("log_pruned", {"after": after, "pruned": second})
