@@ -8,9 +8,9 @@ import apsw
 
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
-from headway.storage.id_ranges import TAKE
+from headway.storage.id_ranges import TAKE, build_insert
 from headway.storage.sqlite_connection import SqliteConnection
-from headway.storage.stores.todos import APPEND_TO_LIST, INSERT
+from headway.storage.stores.todos import APPEND_TO_LIST, INSERTED_COLUMNS
 from headway.storage.transaction import INSERT_EVENT, Transaction, Work
 
 T = TypeVar("T")
@@ -22,6 +22,7 @@ DRAFT = Draft(SUBJECT)
 EVENT_DATA = "x" * 380
 NOW = 1_700_000_000_000
 IDS = 1_000_000_000
+INSERT, _ = build_insert("todos", INSERTED_COLUMNS)
 
 
 def connect(path: str) -> Execute:
@@ -31,10 +32,10 @@ def connect(path: str) -> Execute:
     return connection.cursor().execute
 
 
-def todo_values(todo_id: Any, uuid: str, tenant_id: int, position: Any) -> tuple[str | int | None, ...]:
-    """Return the values that todo_store.INSERT stores for a plain pending todo."""
+def todo_values(uuid: str, tenant_id: int, position: Any) -> tuple[str | int | None, ...]:
+    """Return the values that todo_store.insert stores for a plain pending todo."""
     plan = ("index", SUBJECT, "", "", None, "pending", position, None)
-    return (todo_id, uuid, tenant_id, 0, None, *plan, NOW, NOW, 0, 0, "", "none", 0)
+    return (uuid, tenant_id, 0, None, *plan, NOW, NOW, 0, 0, "", "none", 0)
 
 
 def event_values(tenant_id: int) -> tuple[str | int | None, ...]:
@@ -55,7 +56,7 @@ def create(execute: Execute, tenant_id: int, count: int) -> None:
         execute("BEGIN IMMEDIATE")
         [(position,)] = execute(APPEND_TO_LIST["pending"], (tenant_id, 0, "", 2)).fetchall()
         [(todo_id,)] = execute(TAKE, (1, tenant_id, "todos", 1, 1)).fetchall()
-        execute(INSERT, todo_values(todo_id, os.urandom(18).hex(), tenant_id, position))
+        execute(INSERT, (todo_id, *todo_values(os.urandom(18).hex(), tenant_id, position)))
         [(seq,)] = execute(TAKE, (1, tenant_id, "events", 1, 1)).fetchall()
         execute(INSERT_EVENT, (seq, *event_values(tenant_id)))
         execute("COMMIT")

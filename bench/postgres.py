@@ -21,9 +21,9 @@ from headway.actions import conversations, todos
 from headway.actions.access import tenants
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
-from headway.storage.id_ranges import TAKE
+from headway.storage.id_ranges import build_insert
 from headway.storage.postgres_connection import CHANNEL, build_insert_events
-from headway.storage.stores.todos import APPEND_TO_LIST, INSERT
+from headway.storage.stores.todos import APPEND_TO_LIST, INSERTED_COLUMNS
 
 CALLERS = 8
 EACH = 60
@@ -32,7 +32,6 @@ ROUNDS = 11
 SCRIPT = r"""\set uuid random(1, 9000000000000000000)
 BEGIN;
 {append} AS position \gset
-{take} AS todo \gset
 {insert};
 {event};
 COMMIT;
@@ -171,8 +170,7 @@ def pgbench_binary() -> str:
 def script(tenant_id: int) -> str:
     return SCRIPT.format(
         append=written(APPEND_TO_LIST["pending"], (tenant_id, 0, "", 2)),
-        take=written(TAKE, (1, tenant_id, "todos", 1, 1)),
-        insert=written(INSERT, bare.todo_values(":todo", ":uuid", tenant_id, ":position")),
+        insert=written(build_insert("todos", INSERTED_COLUMNS)[1], (tenant_id, *bare.todo_values(":uuid", tenant_id, ":position"))),
         channel=CHANNEL,
         tenant=tenant_id,
         event=written(build_insert_events(1), (tenant_id, *bare.event_values(tenant_id))),

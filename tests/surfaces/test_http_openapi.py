@@ -83,7 +83,7 @@ def fuzz(client: Client, folder: Path, names: list[str], phases: str, *flags: st
 def test_a_fuzzer_over_every_rule_and_linked_routes_finds_nothing(sqlite_client: Client, tmp_path: Path) -> None:
     names = list_fuzzed_routes(sqlite_client)
 
-    report = fuzz(sqlite_client, tmp_path, names, "examples,coverage,fuzzing,stateful", "--max-examples", "4", "--seed", "1")
+    report = fuzz(sqlite_client, tmp_path, names, "examples,coverage,fuzzing,stateful", "--max-examples", "2", "--seed", "1")
 
     assert report["test_cases"]["generated"] >= 1_000
 

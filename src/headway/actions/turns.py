@@ -12,7 +12,7 @@ from headway.ledger.attachment import Attachment, check_attachments
 from headway.ledger.errors import Invalid, NotFound, TurnEnded, TurnFailed, TurnRunning, TurnWaiting
 from headway.ledger.events import Event, encode_json
 from headway.ledger.job import Job
-from headway.ledger.run import Limits, Message, Run, RunStatus, TurnMode, TurnOutcome
+from headway.ledger.run import Limits, Message, MessageRole, Run, RunStatus, TurnMode, TurnOutcome
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Turn, TurnStatus
 from headway.ledger.todo import OPEN_STATUSES, Todo
@@ -106,7 +106,9 @@ def describe_obstacle(tx: Transaction, tenant_id: int, conversation_id: int) -> 
     return TurnWaiting(f"The conversation's turn waits for a person: {wait['kind']} #{wait['id']}. Decide, or cancel the turn.")
 
 
-def append_message(tx: Transaction, run: Run, role: str, content: str, attachments: tuple[Attachment, ...] = ()) -> Message | None:
+def append_message(
+    tx: Transaction, run: Run, role: MessageRole, content: str, attachments: tuple[Attachment, ...] = ()
+) -> Message | None:
     """Append a message for people to read. Blank messages are not stored."""
     if not run.answers_turn or not content.strip():
         return None

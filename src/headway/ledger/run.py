@@ -117,12 +117,15 @@ class Effect(NamedTuple):
         return f"{run_id}.{self.n}.{self.place}"
 
 
+MessageRole = Literal["user", "assistant"]
+
+
 class Message(NamedTuple):
     """A message of a conversation as people read it."""
 
     id: int
     turn_id: str
-    role: Literal["user", "assistant"]
+    role: MessageRole
     content: str
     created_at: int
     attachments: tuple[AttachmentInfo, ...] = ()

@@ -4,6 +4,7 @@ Within a tenant they grow, and they are unique across tenants.
 The first tenant that stores a kind of row gets the lowest range, and counts 1, 2, 3. All other ranges start at random places."""
 
 import os
+from functools import cache
 from typing import Any, Final, Literal, Protocol
 
 NumberedKind = Literal[
@@ -34,6 +35,9 @@ class StatementRunner(Protocol):
 
     def run(self, sql: str, *parameters: Any) -> None: ...
 
+    @property
+    def dialect(self) -> Any: ...
+
 
 # The row stays locked until commit: on Postgres, transactions of one tenant that insert the same kind of row wait for each other.
 TAKE = "UPDATE id_ranges SET next = next + ? WHERE tenant_id = ? AND kind = ? AND next + ? <= ends RETURNING next - ?"
@@ -42,6 +46,29 @@ TAKE = "UPDATE id_ranges SET next = next + ? WHERE tenant_id = ? AND kind = ? AN
 def take(tx: StatementRunner, tenant_id: int, kind: NumberedKind, count: int = 1) -> int:
     """Return the first of `count` consecutive new ids. There may be at most as many as a range has."""
     while (row := tx.one(TAKE, count, tenant_id, kind, count, count)) is None:
+        open_range(tx, tenant_id, kind)
+    return int(row[0])
+
+
+@cache
+def build_insert(kind: NumberedKind, columns: str) -> tuple[str, str]:
+    """Build the statement that inserts a row with its id, and the one for Postgres that takes the id too, in one round trip."""
+    marks = ", ".join("?" * (columns.count(",") + 1))
+    plain = f"INSERT INTO {kind} (id, {columns}) VALUES (?, {marks})"
+    with_id = f"""WITH taken AS (
+            UPDATE id_ranges SET next = next + 1 WHERE tenant_id = ? AND kind = '{kind}' AND next < ends RETURNING next - 1 AS id)
+        INSERT INTO {kind} (id, {columns}) SELECT taken.id, {marks} FROM taken RETURNING id"""
+    return plain, with_id
+
+
+def insert(tx: StatementRunner, tenant_id: int, kind: NumberedKind, columns: str, *values: Any) -> int:
+    """Insert a row and return its new id. `columns` names the other columns."""
+    plain, with_id = build_insert(kind, columns)
+    if tx.dialect.name == "sqlite":
+        row_id = take(tx, tenant_id, kind)
+        tx.run(plain, row_id, *values)
+        return row_id
+    while (row := tx.one(with_id, tenant_id, *values)) is None:
         open_range(tx, tenant_id, kind)
     return int(row[0])
 

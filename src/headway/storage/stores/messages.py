@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from headway.ledger.run import Message, Run, SteeringMessage
+from headway.ledger.run import Message, MessageRole, Run, SteeringMessage
 from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
 
@@ -10,20 +10,10 @@ COLUMNS = "id, turn_id, role, content, created_at"
 STEERING_COLUMNS = "id, run_id, content, sender, created_at, read_at"
 
 
-def insert(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str, role: str, content: str) -> Message:
-    row = tx.one(
-        f"""INSERT INTO messages (id, tenant_id, conversation_id, turn_id, role, content, created_at)
-            VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
-        id_ranges.take(tx, tenant_id, "messages"),
-        tenant_id,
-        conversation_id,
-        turn_id,
-        role,
-        content,
-        tx.now,
-    )
-    assert row is not None
-    return Message(*row)
+def insert(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str, role: MessageRole, content: str) -> Message:
+    columns = "tenant_id, conversation_id, turn_id, role, content, created_at"
+    values = (tenant_id, conversation_id, turn_id, role, content, tx.now)
+    return Message(id_ranges.insert(tx, tenant_id, "messages", columns, *values), turn_id, role, content, tx.now)
 
 
 def find(tx: Transaction, tenant_id: int, conversation_id: int, message_id: int) -> Message | None:

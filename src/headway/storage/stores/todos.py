@@ -14,9 +14,8 @@ COLUMNS = """id, uuid, conversation_id, turn_id, agent_id, subject, description,
     position, outcome, created_at, updated_at, started_at, completed_at, checks, proof,
     (SELECT string_agg(CAST(e.depends_on AS TEXT), ',') FROM todo_edges e WHERE e.todo_id = todos.id)"""
 
-INSERT = """INSERT INTO todos (id, uuid, tenant_id, conversation_id, turn_id, agent_id, subject, description, completion_criteria,
-    agent_type, status, position, outcome, created_at, updated_at, started_at, completed_at, checks, proof, blocked_by)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+INSERTED_COLUMNS = """uuid, tenant_id, conversation_id, turn_id, agent_id, subject, description, completion_criteria,
+    agent_type, status, position, outcome, created_at, updated_at, started_at, completed_at, checks, proof, blocked_by"""
 
 # Assigns the next position and counts the new row in one statement, so that two callers never get the same position. An ended row
 # does not use up a position: it shares the number of the next open row, which keeps it in order of arrival.
@@ -65,8 +64,7 @@ def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
         proof,
     )
     blocked_by = lock_and_count_open(tx, tenant_id, draft.depends_on) if draft.depends_on else 0
-    todo_id = id_ranges.take(tx, tenant_id, "todos")
-    tx.run(INSERT, todo_id, uuid, tenant_id, *values, blocked_by)
+    todo_id = id_ranges.insert(tx, tenant_id, "todos", INSERTED_COLUMNS, uuid, tenant_id, *values, blocked_by)
     for other in draft.depends_on:
         tx.run("INSERT INTO todo_edges (todo_id, depends_on, tenant_id) VALUES (?, ?, ?)", todo_id, other, tenant_id)
     return Todo(todo_id, uuid, *values, tuple(sorted(draft.depends_on)))
