@@ -4,6 +4,7 @@ import pytest
 
 from headway.actions import conversations, goals, todos, turns
 from headway.actions.access import tokens
+from headway.actions.inspection import why
 from headway.actions.inspection.goal_forks import GoalForkRequest, fork_goal
 from headway.actions.proof import receipts
 from headway.actions.retention import pruning
@@ -11,6 +12,7 @@ from headway.actions.retention.pruning import PruneStep
 from headway.ledger.check import ReceiptDraft
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.retention import DAY_MS, GROUPS, Group, describe_retention, parse_retention
+from headway.ledger.todo import Draft
 from headway.storage.stores import events as event_store
 from headway.storage.stores import spending as spending_store
 from headway.storage.stores.retention import Key
@@ -50,8 +52,7 @@ def end_everything(desk: TenantHarness, ids: Ids) -> None:
 def test_old_events_are_deleted_in_small_steps(desk: TenantHarness, clock: FixedClock) -> None:
     other = TenantHarness(desk.database, "other")
     other.add("theirs")
-    for number in range(250):
-        desk.add(f"todo {number}")
+    desk.write(todos.add_many, [Draft(f"todo {number}") for number in range(250)])
     clock.advance(31 * DAY_S)
     kept = desk.add("new")
     assert [step.deleted for step in prune(desk, "events")] == [200, 50]
@@ -61,6 +62,15 @@ def test_old_events_are_deleted_in_small_steps(desk: TenantHarness, clock: Fixed
     assert bounds.pruned == bounds.last_seq - 1
     assert len(other.changes()) == 1
     assert other.read(event_store.get_bounds).pruned == 0
+
+
+def test_why_says_that_events_were_deleted(desk: TenantHarness, clock: FixedClock) -> None:
+    todo = desk.add("old")
+    clock.advance(31 * DAY_S)
+    desk.change(todo, subject="older")
+    assert "because of their age" not in str(desk.read(why.explain, "todo", str(todo.id)))
+    prune(desk, "events")
+    assert "were deleted because of their age" in str(desk.read(why.explain, "todo", str(todo.id)))
 
 
 def test_a_step_is_limited_in_bytes(desk: TenantHarness, clock: FixedClock) -> None:
