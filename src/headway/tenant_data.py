@@ -9,7 +9,6 @@ from os.path import isabs, join, lexists, realpath
 from shutil import rmtree
 from typing import Any, Final
 
-from headway import __version__
 from headway.actions.retention import export, removal
 from headway.actions.retention.removal import FileOwners
 from headway.agents.instructions.skills import TENANTS
@@ -77,7 +76,6 @@ def export_tenant(database: DirectDatabase, settings: Settings, tenant: Tenant, 
         report(f"files: {archive.files:,}")
         manifest = {
             "format": export.FORMAT,
-            "headway": __version__,
             "schema": get_newest_version(),
             "tenant": tenant.as_json(),
             "exported_at": int(time.time()),
