@@ -55,6 +55,11 @@ def build_event(logged: LoggedEvent) -> FeedEvent:
     return FeedEvent(logged.seq, logged.conversation_id, logged.turn_id, logged.kind, logged.data)
 
 
+def build_pruned(after: int, pruned: int) -> FeedEvent:
+    """Tell a reader that events which it has not seen were deleted because of their age."""
+    return FeedEvent(after, TENANT_WIDE, None, "log_pruned", json.dumps({"after": after, "pruned": pruned}))
+
+
 def build_ping(seq: int) -> FeedEvent:
     """Build a heartbeat, which carries the reader's position."""
     return FeedEvent(seq, TENANT_WIDE, None, "ping", "{}")
@@ -83,13 +88,14 @@ class Bell:
 class FeedReader:
     """One open stream: its position in the log and the bell that wakes it. It closes when the turn that it follows ends."""
 
-    __slots__ = ("after", "bell", "conversation_id", "due_ping", "gone", "place", "turn_id")
+    __slots__ = ("after", "bell", "conversation_id", "due_ping", "gone", "place", "pruned", "turn_id")
 
     def __init__(self, conversation_id: int | None, after: int) -> None:
         self.conversation_id = conversation_id
         self.turn_id: str | None = None
         self.after = after
         self.place: int | None = None  # position in the channel's events, once the reader has caught up
+        self.pruned = 0  # the last event that was deleted before the reader has seen it; 0: none was
         self.due_ping = False
         self.gone = False
         self.bell = Bell()
@@ -250,8 +256,10 @@ class Feed:
     async def open(self, tenant_id: int, conversation_id: int | None, after: int | None) -> tuple[FeedChannel, FeedReader]:
         """Open a reader positioned after a sequence number, at most at the end of the log. None means the end. Raises QuotaExceeded
         if the tenant has as many open streams as it may."""
-        end = await self.database.of(tenant_id).read(partial(event_store.get_last_seq, tenant_id=tenant_id))
-        reader = FeedReader(conversation_id, end if after is None else min(after, end))
+        bounds = await self.database.of(tenant_id).read(partial(event_store.get_bounds, tenant_id=tenant_id))
+        reader = FeedReader(conversation_id, bounds.last_seq if after is None else min(after, bounds.last_seq))
+        if reader.after < bounds.pruned:
+            reader.pruned = bounds.pruned
         channel = await self._channel(tenant_id)
         if len(channel.readers) >= self.per_tenant:
             raise QuotaExceeded(
@@ -263,9 +271,12 @@ class Feed:
 
     async def follow(self, channel: FeedChannel, reader: FeedReader) -> AsyncIterator[list[FeedEvent]]:
         """Yield a ping with the reader's position, then the events it has not seen, then new events until it leaves. Events that
-        are available together are yielded in one list, which is the caller's own."""
+        are available together are yielded in one list, which is the caller's own.
+
+        If events were deleted that the reader has not seen, `log_pruned` comes before the ping."""
         retry = StorageRetry("an event stream")
-        yield [build_ping(reader.after)]
+        ping = build_ping(reader.after)
+        yield [build_pruned(reader.after, reader.pruned), ping] if reader.pruned else [ping]
         while not self.closed and not reader.gone:
             reader.bell.rung = False  # before reading, so that anything that arrives later rings again
             try:

@@ -7,7 +7,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headway.actions import idempotency, jobs
 from headway.actions.access import audit
 from headway.agents.checks.runner import CheckRunner
 from headway.agents.instructions import role_files
@@ -21,6 +20,7 @@ from headway.agents.tools import catalogue
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.execution import Execution, ResolvedScope
 from headway.feed import Feed
+from headway.housekeeping import Housekeeping
 from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
 from headway.settings import Settings, build_redactor, get_environment
 from headway.storage.database import Database
@@ -29,8 +29,6 @@ from headway.storage.retry import repeat_forever
 
 if TYPE_CHECKING:
     from headway.agents.mcp.tools import McpServers
-
-HOUSEKEEPING_INTERVAL_S = 3600
 
 
 class Host:
@@ -68,7 +66,7 @@ class Host:
     def start(self) -> None:
         """Start to follow the event log, delete old rows and record changes of the policy. `start_agents` starts the engine."""
         self.feed.start()
-        self.housekeeping = asyncio.create_task(repeat_forever(self._clean_up, "housekeeping"))
+        self.housekeeping = asyncio.create_task(repeat_forever(Housekeeping(self.database, self.settings).run, "housekeeping"))
         loop = asyncio.get_running_loop()
         self.policy.on_change = lambda: None if loop.is_closed() else loop.call_soon_threadsafe(self.policy_changed.set)
         self.policy_recording = asyncio.create_task(repeat_forever(self._record_policy, "the audit of the policy"))
@@ -108,12 +106,6 @@ class Host:
         """Stop the MCP servers that this process has started."""
         if "mcp" in vars(self):
             await self.mcp.stop()
-
-    async def _clean_up(self) -> None:
-        await self.database.unrestricted.write(idempotency.delete_expired)
-        while await self.database.unrestricted.write(jobs.delete_old):
-            pass
-        await asyncio.sleep(HOUSEKEEPING_INTERVAL_S)
 
     async def _record_policy(self) -> None:
         """Record the policy that is in force, if it has changed, and wait for the next change."""

@@ -13,6 +13,7 @@ from headway.ledger import text
 from headway.ledger.errors import SettingsError, UntrustedFolder
 from headway.ledger.goal import GoalLimits
 from headway.ledger.redaction import MIN_SECRET_LENGTH, Redactor
+from headway.ledger.retention import Retention, parse_retention
 from headway.ledger.run import MEBIBYTE, NANOS_PER_DOLLAR, REHEARSAL_MODEL, SANDBOX_MODES, Limits, Sandbox
 from headway.ledger.tenancy import TASK_FOLDER, Quotas, parse_quotas
 from headway.ledger.tiers import (
@@ -63,6 +64,7 @@ class Settings(NamedTuple):
     limits: Limits
     goals: GoalLimits
     restart_stagger_s: float
+    retention: Retention  # after how many days rows are deleted
     http_allow: tuple[str, ...]  # hosts that http_get may request; empty: no such tool
     commands: tuple[str, ...]  # programs that agents may run; empty: no such tools
     sandbox: Sandbox  # for the programs that agents run
@@ -142,6 +144,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         limits=build_limits(count, amount),
         goals=build_goal_limits(get, count, amount),
         restart_stagger_s=amount("restart_stagger_s", 2),
+        retention=parse_retention("HEADWAY_RETENTION", get("retention", "")),
         http_allow=parse_list(get("http_allow", "")),
         commands=parse_list(get("commands", "")),
         sandbox=build_sandbox(get, (home, workspace)),

@@ -26,7 +26,7 @@ def test_a_healthy_installation_lists_its_parts(headway: Shell, database_url: st
 def test_each_check_is_a_line_for_people(headway: Shell) -> None:
     lines = headway.ok("doctor").splitlines()
     assert [line.split()[:2] for line in lines] == [
-        ["✔", name] for name in ("home", "trust", "database", "engine", "model", "operator", "policy", "sandbox")
+        ["✔", name] for name in ("home", "trust", "database", "engine", "model", "operator", "policy", "sandbox", "retention")
     ]
 
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from headway.actions.retention import pruning
+from headway.storage.transaction import Transaction
 from tests.surfaces.event_stream import list_logged_ids, open_stream
 from tests.surfaces.server_harness import Client, Service
 
@@ -51,6 +53,26 @@ def test_a_reader_resumes_where_it_was(client: Client) -> None:
     for options in resumptions:
         with open_stream(client, **options) as stream:
             assert stream.changes(2) == [("created", "todo 2"), ("created", "todo 3")]
+
+
+def test_a_reader_is_told_that_events_were_deleted_because_of_their_age(client: Client) -> None:
+    for n in range(4):
+        client.add(f"todo {n}")
+    first, second, third, _ = list_logged_ids(client)
+    tenant_id, far_future = client.desk.tenant.id, 2**62
+
+    def prune_two(tx: Transaction) -> None:
+        tx.run("UPDATE events SET at = ? WHERE tenant_id = ? AND seq >= ?", far_future, tenant_id, third)
+        pruning.PRUNES["events"](tx, tenant_id, tx.now + 1, None)
+
+    client.desk.database.write(prune_two)
+    for after in (0, first):
+        with open_stream(client, params={"after": str(after)}) as stream:
+            assert (stream.first.event, stream.first.data) == ("log_pruned", {"after": after, "pruned": second})
+            assert stream.take(1)[0].event == "log_pruned"
+            assert stream.changes(2) == [("created", "todo 2"), ("created", "todo 3")]
+    with open_stream(client, params={"after": str(second)}) as stream:
+        assert stream.first.event == "ping"
 
 
 @pytest.mark.parametrize("after", ["999999999999999999", ""])

@@ -398,7 +398,8 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "agents send": lambda ids: [[ids.job, "hello"]],
 }
 NO_ID_COMMANDS = {
-    *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm", "tenant show"),
+    *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
+    *("tenant show", "tenant export"),
     *(
         "token list",
         "token new",

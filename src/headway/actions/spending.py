@@ -108,6 +108,12 @@ def roll_window(tx: Transaction, tenant_id: int, pool: Pool) -> Pool:
     return pool._replace(spent=pool.spent - expired, counted_from=start)
 
 
+def subtract_expired(tx: Transaction, tenant_id: int) -> None:
+    """Subtract the calls that have left the 24-hour window from the amount spent, so that their rows can be deleted."""
+    pool = spending_store.lock_pool(tx, tenant_id)
+    spending_store.save_pool(tx, tenant_id, roll_window(tx, tenant_id, pool))
+
+
 def build_costs(tx: Transaction, tenant_id: int, budget: int, unpriced: Sequence[str] = ()) -> dict[str, Any]:
     """Return the amount spent and the limit, with totals by model and by run, and the configured models without a price."""
     since = tx.now - WINDOW_S * 1000

@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from typing import Final
 
 from headway.ledger.errors import Conflict, SettingsError
@@ -83,6 +84,27 @@ class PolicyFile:
                 raise Conflict(f"No rule can be added to {self.path}. Approve the call without `always`, or add the rule by hand.")
             with keep_trust(self.path):
                 replace_text(self.path, text)
+
+    def remove_tenant_rules(self, tenant: str) -> int:
+        """Remove the rules that name exactly this tenant, so that a later tenant of the same name does not get them. Returns their
+        number. A rule ends where the next one starts; comments above it stay."""
+        if not os.path.exists(self.path):
+            return 0
+        with lock_folder(os.path.dirname(self.path)):
+            policy = load_policy(self.path)
+            kept = [rule for rule in policy.rules if rule.tenant not in (tenant, escape(tenant))]
+            removed = len(policy.rules) - len(kept)
+            if not removed:
+                return 0
+            lines = read_text(self.path).split("\n")
+            ends = [*(rule.line - 1 for rule in policy.rules[1:]), len(lines)]
+            blocks = [lines[rule.line - 1 : end] for rule, end in zip(policy.rules, ends, strict=True) if rule in kept]
+            text = "\n".join([*lines[: policy.rules[0].line - 1], *(line for block in blocks for line in block)])
+            if [rule._replace(line=0) for rule in parse_policy(text, self.path).rules] != [rule._replace(line=0) for rule in kept]:
+                raise Conflict(f"The rules of tenant {tenant!r} cannot be removed from {self.path}. Remove them by hand.")
+            with keep_trust(self.path):
+                replace_text(self.path, text.strip("\n") + "\n" if text.strip() else "")
+            return removed
 
 
 def load_policy(path: str) -> Policy:

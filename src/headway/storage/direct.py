@@ -80,6 +80,9 @@ class DirectDatabase:
     def read(self, work: Work[T]) -> T:
         return self.connection.read(across_tenants(work))
 
+    def erase_deleted(self) -> None:
+        self.connection.erase_deleted()
+
     def close(self) -> None:
         self.connection.close()
 

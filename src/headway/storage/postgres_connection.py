@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import chain
 from typing import Any, TypeVar
@@ -113,6 +113,9 @@ class PostgresTransaction(LoggedTransaction):
             self.run("SELECT set_config('headway.tenant', ?, true)", visible)
         super().show(visible)
 
+    def stream(self, sql: str, *parameters: Any) -> Iterator[Row]:
+        yield from self._cursor.stream(translate_sql(sql), parameters)
+
     def append_events(self, tenant_id: int, events: list[Event]) -> None:
         """Number and insert events of one tenant, a few of them in one round trip. The row that has the tenant's next number stays
         locked until commit, so that a reader that has reached a number has missed none before it. This is the transaction's last
@@ -162,6 +165,9 @@ class PostgresConnection:
             except Exception as error:  # noqa: BLE001  returned to its caller; the rest of the group is not affected
                 outcomes.append(WorkOutcome(error=error))
         return outcomes
+
+    def erase_deleted(self) -> None:
+        """Do nothing: the server's autovacuum reuses the space of deleted rows."""
 
     def close(self) -> None:
         if self.raw is not None:

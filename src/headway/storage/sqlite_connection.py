@@ -1,7 +1,7 @@
 """SQLite through APSW, which bundles the same library on every platform, with the fix for the WAL-reset bug of 3.51.2."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -74,6 +74,9 @@ class SqliteTransaction(LoggedTransaction):
             self.set_savepoints()
         self._execute(sql, parameters)
 
+    def stream(self, sql: str, *parameters: Any) -> Iterator[Row]:
+        yield from self._execute(sql, parameters)
+
 
 class SqliteConnection:
     """One connection to the file, in WAL mode with synchronous=FULL, so that committed data survives a power cut."""
@@ -140,6 +143,15 @@ class SqliteConnection:
             return [WorkOutcome(error=self._explain(error))] * len(works)
         notify_listener(self.on_commit, events)
         return outcomes
+
+    def erase_deleted(self) -> None:
+        """Rewrite the file without its free space, and empty the write-ahead log. (`secure_delete` would leave fragments of rows
+        that were moved within the file before they were deleted.)"""
+        try:
+            self.execute("VACUUM")
+            self.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except apsw.Error as error:
+            raise self._explain(error) from error
 
     def close(self) -> None:
         self.raw.close()

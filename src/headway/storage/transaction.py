@@ -96,6 +96,10 @@ class Transaction(Protocol):
 
     def run(self, sql: str, *parameters: Any) -> None: ...
 
+    def stream(self, sql: str, *parameters: Any) -> Iterator[Row]:
+        """Yield the rows of a query one by one, in bounded memory. Run no other statement before the last one."""
+        ...
+
     def attempt(self, work: "Work[T]") -> T:
         """Run work in a savepoint. If it raises a HeadwayError, its changes and events are undone, and the error propagates."""
         ...
@@ -193,6 +197,9 @@ class LoggedTransaction(ABC):
 
     @abstractmethod
     def run(self, sql: str, *parameters: Any) -> None: ...
+
+    @abstractmethod
+    def stream(self, sql: str, *parameters: Any) -> Iterator[Row]: ...
 
     def enter_tenant(self, tenant_id: int) -> None:
         self.show(str(tenant_id))
@@ -350,6 +357,10 @@ class Connection(Protocol):
     def write_group(self, works: list[Work[Any]]) -> list[WorkOutcome]:
         """Run several units of work and commit them together. Each succeeds or fails independently. If they take long, only the
         first ones are run, and there are as many outcomes."""
+        ...
+
+    def erase_deleted(self) -> None:
+        """Remove the bytes of deleted rows from the file, where the database can do so without a superuser's help."""
         ...
 
     def close(self) -> None: ...

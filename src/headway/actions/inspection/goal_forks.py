@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 from headway.actions import goals, halts, journal, sub_goals
 from headway.actions.goals import NewGoal
 from headway.ledger.check import Proof
-from headway.ledger.errors import Invalid
+from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.events import encode_json, restore_texts
 from headway.ledger.goal import Goal, JournalEntry, SubGoal
 from headway.ledger.run import Limits
 from headway.ledger.text import MAX_INTEGER
+from headway.storage.stores import events as event_store
 from headway.storage.stores import forks as fork_store
 from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction
@@ -33,6 +34,7 @@ def fork_goal(tx: Transaction, tenant_id: int, goal_id: int, request: GoalForkRe
     """
     halts.check(tx)
     source = goals.get_locked(tx, tenant_id, goal_id)
+    check_history(tx, source)
     entries = goal_store.list_entries(tx, tenant_id, goal_id, MAX_INTEGER, MAX_INTEGER)
     if not 1 <= request.at <= len(entries):
         raise Invalid(f"at must be between 1 and {len(entries)}, the number of journal entries of goal #{goal_id}.")
@@ -55,6 +57,15 @@ def fork_goal(tx: Transaction, tenant_id: int, goal_id: int, request: GoalForkRe
     if not request.live:
         fork_store.set_replays(tx, tenant_id, goal.run_id or "", f"{fork_store.GOAL_PREFIX}{source.id}")
     return goal
+
+
+def check_history(tx: Transaction, source: Goal) -> None:
+    """Raise Conflict if the goal's first events were deleted because of their age."""
+    bounds = event_store.get_bounds(tx, source.tenant_id)
+    if bounds.pruned and bounds.pruned_at >= source.created_at:
+        first = fork_store.find_first_entry(tx, source.tenant_id, source.id)
+        if first is None or json.loads(first)["entry"]["n"] != 1:
+            raise Conflict(f"Goal #{source.id} cannot be forked: its history was deleted because of its age (HEADWAY_RETENTION).")
 
 
 def copy_sub_goals(tx: Transaction, source: Goal, goal: Goal, at: int, plan_no: int) -> dict[int, int]:

@@ -4,7 +4,7 @@ import json
 from typing import NamedTuple
 
 from headway.actions.inspection.steps import Steps, TurnStep
-from headway.ledger.errors import Invalid
+from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.events import TURN_ENDS, LoggedEvent
 from headway.ledger.run import Run
 from headway.ledger.tenancy import Turn
@@ -32,6 +32,8 @@ def find_point(tx: Transaction, turn: Turn, run: Run, steps: Steps, at: int) -> 
     next_step = steps.steps[at] if at < len(steps.steps) else None
     first_seq = event_store.find_turn_start(tx, run.tenant_id, turn.conversation_id, turn.id)
     kinds = ("tool_call", "tool_result", "message", *TURN_ENDS)
+    if not first_seq or fork_store.is_transcript_pruned(tx, run.tenant_id, run.id):
+        raise Conflict(f"Turn {turn.id} cannot be forked: its history was deleted because of its age (HEADWAY_RETENTION).")
     events = [
         event
         for event in fork_store.list_events(tx, run.tenant_id, turn.conversation_id, kinds, first_seq - 1, MAX_INTEGER)

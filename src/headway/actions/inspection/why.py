@@ -110,9 +110,15 @@ def read_events(
     value: str,
     kinds: Sequence[str],
     limit: int = EVENTS_LIMIT,
+    since: int = MAX_INTEGER,
 ) -> tuple[list[CausedEvent], list[WhyLine]]:
-    """Return the newest events and, if there are more than `limit`, a line that says from when on the list is complete."""
+    """Return the newest events and, if there are more than `limit`, a line that says from when on the list is complete. The same if
+    events since a time, when what they are about was created, were deleted because of their age."""
     window = event_store.list_newest(tx, tenant_id, about, value, kinds, limit)
+    bounds = event_store.get_bounds(tx, tenant_id)
+    if since <= bounds.pruned_at and not (window.events and window.events[0].at <= since):
+        note = f"Events up to number {bounds.pruned} were deleted because of their age (HEADWAY_RETENTION)."
+        return window.events, [WhyLine(None, bounds.pruned_at, note)]
     if not window.start or not window.events:
         return window.events, []
     note = f"Only the newest {limit:,} events were read. The list is complete from event {window.start} on."
@@ -123,7 +129,7 @@ def read_events(
 
 
 def explain_todo(tx: Transaction, tenant_id: int, todo: Todo) -> list[WhyLine]:
-    events, notes = read_events(tx, tenant_id, "subject", f"todo:{todo.id}", ("todo_changed", "checks_ran"))
+    events, notes = read_events(tx, tenant_id, "subject", f"todo:{todo.id}", ("todo_changed", "checks_ran"), since=todo.created_at)
     changes = [event for event in events if event.kind == "todo_changed"]
     lines = [*notes, *describe_changes(todo, changes, is_complete=not notes)]
     lines += describe_events(event for event in events if event.kind == "checks_ran")
@@ -142,7 +148,7 @@ def explain_todo(tx: Transaction, tenant_id: int, todo: Todo) -> list[WhyLine]:
 
 
 def explain_turn(tx: Transaction, tenant_id: int, turn: Turn) -> list[WhyLine]:
-    events, notes = read_events(tx, tenant_id, "turn_id", turn.id, TURN_KINDS)
+    events, notes = read_events(tx, tenant_id, "turn_id", turn.id, TURN_KINDS, since=turn.started_at)
     request = next((event for event in events if event.kind == "message" and not notes), None)  # the first is what the turn answers
     lines = [*notes, *describe_plan([event for event in events if event.kind == "todo_changed"])]
     lines += describe_events(event for event in events if event is not request and event.kind != "todo_changed")

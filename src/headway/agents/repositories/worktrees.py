@@ -55,6 +55,14 @@ def find_admin(git_common_dir: str, folder: str) -> str:
     return ""
 
 
+def forget_below(git_common_dir: str, root: str) -> None:
+    """Remove git's records of the worktrees below a folder. Their branches stay."""
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(os.path.join(git_common_dir, "worktrees")) as entries:
+        for entry in entries:
+            if os.path.normpath(read_link(os.path.join(entry.path, "gitdir")).strip()).startswith(os.path.join(root, "")):
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
 def is_complete(admin: str, folder: str) -> bool:
     is_finished = read_link(os.path.join(admin, "locked")).strip() != INITIALIZING
     return bool(admin) and is_finished and os.path.exists(os.path.join(admin, "index")) and os.path.isdir(folder)

@@ -8,7 +8,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelRequestPart, M
 from headway.agents.instructions import prompts
 from headway.agents.transcripts.attachments import CanRead
 from headway.agents.transcripts.facts import build_runtime_message
-from headway.agents.transcripts.transcript import TranscriptEntry, attach_to_first, decode
+from headway.agents.transcripts.transcript import TranscriptEntry, attach_to_first, build_user_message, decode
 from headway.agents.transcripts.window import Compaction, find_compactions, select_window
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Run
@@ -46,12 +46,19 @@ def load_runs_since_note(tx: Transaction, run: Run, can_read: CanRead) -> list[t
         rows = run_store.list_transcripts(tx, run.tenant_id, [earlier.id for earlier in batch])
         files = attachment_store.list_by_turns(tx, run.tenant_id, [earlier.turn_id or "" for earlier in batch])
         for earlier in batch:
-            entries = [TranscriptEntry.of(n, decode(message), sent=sent) for n, message, sent in rows.get(earlier.id, [])]
+            entries = load_entries(earlier, rows.get(earlier.id, []))
             entries = attach_to_first(entries, files.get(earlier.turn_id or "", ()), can_read)
             loaded.append((earlier, entries))
             if any(replaces_history(compaction) for compaction in find_compactions(entries)):
                 return loaded
     return loaded
+
+
+def load_entries(run: Run, rows: list[tuple[int, str, bool]]) -> list[TranscriptEntry]:
+    """Load a transcript. Of one that was deleted because of its age, the request is left, and the answer in the run's row."""
+    if run.status == "completed" and (not rows or rows[0][0] > 0):
+        return [TranscriptEntry.of(0, build_user_message(escape_frames(run.task)))]
+    return [TranscriptEntry.of(n, decode(message), sent=sent) for n, message, sent in rows]
 
 
 def replaces_history(compaction: Compaction) -> bool:

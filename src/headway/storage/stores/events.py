@@ -48,6 +48,21 @@ def get_last_seq(tx: Transaction, tenant_id: int) -> int:
     return int(row[0]) if row and row[0] is not None else 0
 
 
+class LogBounds(NamedTuple):
+    last_seq: int
+    pruned: int  # the highest number of an event that was deleted because of its age; 0: none was
+    pruned_at: int  # when that event was logged
+
+
+def get_bounds(tx: Transaction, tenant_id: int) -> LogBounds:
+    row = tx.one(
+        "SELECT (SELECT MAX(seq) FROM events WHERE tenant_id = ?), log_pruned, log_pruned_at FROM tenants WHERE id = ?",
+        tenant_id,
+        tenant_id,
+    )
+    return LogBounds(*(int(number or 0) for number in row)) if row else LogBounds(0, 0, 0)
+
+
 def get_last_seqs(tx: Transaction, tenant_ids: Sequence[int]) -> dict[int, int]:
     """Return the last sequence number that each of the tenants has used. Those that have no events yet are left out."""
     seqs: dict[int, int] = {}

@@ -25,6 +25,14 @@ def list_transcript(tx: Transaction, tenant_id: int, run_id: str) -> list[Stored
     return [StoredMessage._make(row) for row in tx.all(sql, tenant_id, run_id)]
 
 
+def is_transcript_pruned(tx: Transaction, tenant_id: int, run_id: str) -> bool:
+    """Whether the run's transcript was deleted because of its age, at least its beginning."""
+    row = tx.one("SELECT MIN(n) FROM transcript WHERE tenant_id = ? AND run_id = ?", tenant_id, run_id)
+    if row and row[0] is not None:
+        return int(row[0]) > 0
+    return tx.one("SELECT 1 FROM runs WHERE tenant_id = ? AND id = ? AND pruned_at <> 0", tenant_id, run_id) is not None
+
+
 def list_effects(tx: Transaction, tenant_id: int, run_id: str) -> list[Effect]:
     """List the run's tool calls in the order in which it made them."""
     sql = f"SELECT {EFFECT_COLUMNS} FROM effects WHERE tenant_id = ? AND run_id = ? ORDER BY n, place"
@@ -57,6 +65,16 @@ def list_subject_events(tx: Transaction, tenant_id: int, subject: str, kinds: Se
         *kinds,
     )
     return [LoggedEvent._make(row) for row in rows]
+
+
+def find_first_entry(tx: Transaction, tenant_id: int, goal_id: int) -> str | None:
+    """Return the data of the first event about a journal entry of a goal that is in the log."""
+    row = tx.one(
+        "SELECT data FROM events WHERE tenant_id = ? AND subject = ? AND kind = 'journal_appended' ORDER BY seq LIMIT 1",
+        tenant_id,
+        f"{GOAL_PREFIX}{goal_id}",
+    )
+    return str(row[0]) if row else None
 
 
 def find_first_event_since(tx: Transaction, tenant_id: int, conversation_id: int, after: int, at: int) -> int | None:

@@ -47,6 +47,11 @@ def list_page(tx: Transaction, tenant_id: int, limit: int, after: str = "") -> l
     return [Schedule._make(row) for row in rows]
 
 
+def list_works(tx: Transaction, tenant_id: int) -> list[str]:
+    """List what the tenant's schedules do, as JSON."""
+    return [str(row[0]) for row in tx.all("SELECT work FROM schedules WHERE tenant_id = ?", tenant_id)]
+
+
 def count(tx: Transaction, tenant_id: int) -> int:
     row = tx.one("SELECT COUNT(*) FROM schedules WHERE tenant_id = ?", tenant_id)
     return int(row[0]) if row else 0

@@ -7,6 +7,7 @@ import click
 from headway.actions import halts, jobs
 from headway.ledger.errors import HeadwayError, UntrustedFolder
 from headway.ledger.job import Halt
+from headway.ledger.retention import describe_retention
 from headway.ledger.text import to_one_line
 from headway.settings import Settings, build_redactor, get_environment, inspect_current_folder, redact_database_url
 from headway.storage.direct import DirectDatabase
@@ -45,6 +46,7 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
             *inspect_mcp(settings),
             *inspect_skills(settings),
             *inspect_git(settings),
+            Finding("retention", describe_retention(settings.retention)),
         ]
     healthy = all(finding.ok for finding in findings)
     document = {"ok": healthy, "checks": [finding.to_document() for finding in findings]}

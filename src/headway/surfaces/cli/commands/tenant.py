@@ -1,17 +1,15 @@
 """`headway tenant`, `headway token` and `headway conversation`: manage access and conversations."""
 
 from functools import partial
-from os.path import join
-from shutil import rmtree
 
 import click
 
 from headway.actions import conversations, turns, views
 from headway.actions.access import quotas, tenants, tokens
 from headway.actions.inspection.forks import ForkRequest
+from headway.ledger.errors import StorageError
 from headway.ledger.tenancy import Conversation, Token, TokenScope, format_size
 from headway.ledger.text import to_one_line
-from headway.storage import task_files
 from headway.surfaces.cli.arguments import CONVERSATION_ID, MESSAGE_ID, SECONDS, TOKEN_ID, fork_options
 from headway.surfaces.cli.context import (
     INSTALLATION_WIDE,
@@ -78,20 +76,50 @@ def format_amount(quota: str, amount: int | None) -> str:
     return format_size(amount) if quota == "storage" else f"{amount:,}"
 
 
+@tenant.command("export")
+@click.argument("name")
+@click.option("--out", "path", required=True, metavar="FILE.tar.gz", help="The file to write. It must not exist.")
+@pass_invocation
+def export_tenant(invocation: Invocation, name: str, path: str) -> None:
+    """Write everything of a tenant into one archive: the rows of all tables as JSON lines, and its files.
+
+    All rows come from one snapshot, and others can work meanwhile. Hashes of tokens are left out.
+    """
+    from headway import tenant_data  # noqa: PLC0415  loads modules that other commands of the group do not need
+
+    with invocation.database() as database:
+        row = database.read(partial(tenants.get_by_name, name=name))
+        manifest = tenant_data.export_tenant(database, invocation.settings(), row, path, report_progress)
+    rows = sum(manifest["tables"].values())
+    done = f"exported tenant {to_one_line(name)} to {to_one_line(path)}: {rows:,} rows, {manifest['files']:,} files"
+    invocation.answer({"path": path, "manifest": manifest}, partial(click.echo, done))
+
+
+def report_progress(line: str) -> None:
+    click.echo(line, err=True)
+
+
 @tenant.command("rm")
 @click.argument("name")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @pass_invocation
 def remove_tenant(invocation: Invocation, name: str, *, yes: bool) -> None:
-    """Delete a tenant and everything it owns, for good."""
+    """Delete a tenant and everything it owns, for good: rows, files, worktrees, skills and policy rules.
+
+    Its tokens and sessions stop working first, and its agents are stopped. If the command is interrupted, run it again. A SQLite
+    file is rewritten at the end, so that no deleted bytes remain in it. Other processes cannot write meanwhile.
+    """
+    from headway import tenant_data  # noqa: PLC0415  loads modules that other commands of the group do not need
+
     with invocation.database() as database:
         row = database.read(partial(tenants.get_by_name, name=name))
-        require_confirmation(f"Delete tenant {name!r} with all its conversations, todos and tokens for good?", yes=yes)
-        settings = invocation.settings()
-        files = database.write(act_as_sender(partial(tenants.remove, name=name)))
-        task_files.delete_task_files(settings.task_folder, files)
-        rmtree(settings.get_workspace(row.id), ignore_errors=True)
-        rmtree(join(settings.worktrees, str(row.id)), ignore_errors=True)
+        require_confirmation(f"Delete tenant {name!r} with all its conversations, todos, files and tokens for good?", yes=yes)
+        tenant_data.remove_tenant(database, invocation.settings(), row, report_progress, act_as_sender)
+        try:
+            database.erase_deleted()
+        except StorageError as error:
+            report_progress(f"The tenant is deleted, but its bytes are still in the free space of the database file. {error}")
+            report_progress('Remove them later with `python -m apsw FILE "VACUUM"`.')
     invocation.answer({"deleted": True}, partial(click.echo, f"deleted tenant {to_one_line(name)}"))
 
 

@@ -41,6 +41,8 @@ export function follow(url, { load, on, resumed = () => {}, exists = async () =>
     source = new EventSource(fresh ? url : `${url}?after=${last}`);
     // It must not reconnect by itself: it would send the same `after` again and receive every event since then twice.
     source.onerror = () => mine === life && lost();
+    // Events that it has not seen were deleted because of their age.
+    source.addEventListener("log_pruned", () => mine === life && !fresh && startOver());
     source.addEventListener("ping", (event) => mine === life && beat(Number(event.lastEventId), mine, fresh));
     for (const kind of Object.keys(on).filter((name) => name !== "ping")) {
       source.addEventListener(kind, (event) => {
