@@ -65,9 +65,10 @@ class ExplainingTransaction:
 
     def __init__(self, tx: Transaction) -> None:
         self.tx = tx
+        self.dialect = tx.dialect
         self.steps: list[str] = []
 
-    def all(self, sql: str, *parameters: Any) -> list[Row]:
+    def stream(self, sql: str, *parameters: Any) -> list[Row]:
         self.steps += [str(row[-1]) for row in self.tx.all(f"EXPLAIN QUERY PLAN {sql}", *parameters)]
         return self.tx.all(sql, *parameters)
 
@@ -120,3 +121,25 @@ def test_joined_pages_of_jobs_and_agents_are_the_whole_list_even_within_a_millis
         assert (len(whole[of]), whole["next_cursor"]) == (14 if of == "jobs" else 7, None)
     newest = {run.task for run in desk.read(views.list_agents, RunFilter(), 4).agents}
     assert newest == {f"goal {number}" for number in range(3, 7)}
+
+
+def test_a_page_of_long_todos_ends_early_and_the_pages_together_are_the_list(desk: TenantHarness) -> None:
+    conversation = desk.conversation()
+    long_text = "x" * 200_000
+    for number in range(30):
+        todo = desk.add(f"todo {number}", description=long_text, conversation_id=conversation.id if number % 2 else 0)
+        if number < 20:
+            desk.write(todos.end, todo.id, "completed", "done")
+    pages: list[list[str]] = []
+    cursor = None
+    while cursor or not pages:
+        page = desk.read(views.list_todos, Selection(conversation.id), 500, cursor)
+        pages.append([todo.subject for todo in page.todos])
+        cursor = page.next_cursor
+
+    assert len(pages) > 1
+    assert all(0 < len(page) <= 22 for page in pages)  # both lists have ended todos, and 11 of one are read
+    assert [subject for page in pages for subject in page] == [
+        *(f"todo {number}" for number in (*range(21, 30, 2), *range(20, 30, 2))),
+        *(f"todo {number}" for number in range(19, -1, -1)),
+    ]

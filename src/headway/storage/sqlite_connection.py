@@ -75,7 +75,7 @@ class SqliteTransaction(LoggedTransaction):
         self._execute(sql, parameters)
 
     def stream(self, sql: str, *parameters: Any) -> Iterator[Row]:
-        yield from self._execute(sql, parameters)
+        return iter(self._execute(sql, parameters))  # no generator: if the caller stopped early, that would close the cursor
 
 
 class SqliteConnection:

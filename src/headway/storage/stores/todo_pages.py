@@ -13,6 +13,7 @@ from headway.ledger.todo import STATUSES, Status, Todo
 from headway.storage.stores.todos import COLUMNS, load_todo
 from headway.storage.transaction import Transaction
 
+PAGE_CHARACTERS = 2_000_000  # of long texts; a page ends early rather than take long to read and to encode
 CURSORS = CursorCodec("todos", (0, 0, 0))  # the part of the list, the sort key in it and the id
 
 
@@ -80,15 +81,17 @@ def list_page(tx: Transaction, tenant_id: int, selection: Selection, limit: int,
     parts = build_parts(columns, len(lists), statuses)
     first_part, *last_keys = CURSORS.decode(cursor)
     todos: list[Todo] = []
-    last_part = 0
+    last_part, size = 0, 0
     for number in range(first_part, len(parts)):
         after = last_keys if cursor and number == first_part else None
         room = limit - len(todos)
-        rows = read_part(tx, parts[number], lists, room + 1, after)  # one more, to see whether there is a next page
+        # One more, to see whether there is a next page.
+        rows, is_cut = read_part(tx, parts[number], lists, room + 1, after, PAGE_CHARACTERS - size)
         if rows and room:
             last_part = number
         todos += rows[:room]
-        if len(rows) > room:
+        size += sum(map(measure_texts, rows))
+        if len(rows) > room or is_cut:
             last = todos[-1]
             sort_key = last.completed_at if last.ended else last.position
             return TodoListPage(todos, CURSORS.encode((last_part, sort_key, last.id)))
@@ -96,19 +99,42 @@ def list_page(tx: Transaction, tenant_id: int, selection: Selection, limit: int,
 
 
 def read_part(
-    tx: Transaction, part: ListPart, lists: tuple[tuple[Any, ...], ...], limit: int, after: list[int] | None
-) -> list[Todo]:
+    tx: Transaction, part: ListPart, lists: tuple[tuple[Any, ...], ...], limit: int, after: list[int] | None, characters: int
+) -> tuple[list[Todo], bool]:
+    """Read the first todos of a part, as many as have a number of characters, but at least one. Returns whether that cut it off."""
     todos: list[Todo] = []
+    cut_at: list[tuple[int, int]] = []  # the last todos of lists that were cut off
     for list_index in part.lists:
-        rows = (
-            tx.all(part.from_cursor, *lists[list_index], *after, limit)
-            if after
-            else tx.all(part.from_start, *lists[list_index], limit)
-        )
-        todos += map(load_todo, rows)
+        sql, values = (part.from_cursor, (*lists[list_index], *after)) if after else (part.from_start, lists[list_index])
+        own, is_cut = read_within(tx, sql, (*values, limit), characters)
+        todos += own
+        if is_cut:
+            cut_at.append(get_ended_key(own[-1]))
     if len(part.lists) > 1:
-        todos.sort(key=lambda todo: (-todo.completed_at, -todo.id))
-    return todos[:limit]
+        todos.sort(key=get_ended_key)
+        if cut_at:  # what comes after it in the other list may come after what was not read
+            todos = [todo for todo in todos if get_ended_key(todo) <= min(cut_at)]
+    return todos[:limit], bool(cut_at)
+
+
+def get_ended_key(todo: Todo) -> tuple[int, int]:
+    return -todo.completed_at, -todo.id
+
+
+def read_within(tx: Transaction, sql: str, parameters: tuple[Any, ...], characters: int) -> tuple[list[Todo], bool]:
+    """Read todos until their texts have a number of characters. SQLite reads row by row, and no further."""
+    todos: list[Todo] = []
+    for row in tx.stream(sql, *parameters) if tx.dialect.name == "sqlite" else tx.all(sql, *parameters):
+        if characters < 0 and todos:
+            return todos, True
+        todo = load_todo(row)
+        todos.append(todo)
+        characters -= measure_texts(todo)
+    return todos, False
+
+
+def measure_texts(todo: Todo) -> int:
+    return len(todo.description) + len(todo.completion_criteria) + len(todo.outcome or "") + len(todo.checks)
 
 
 @cache
