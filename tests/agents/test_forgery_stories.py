@@ -39,6 +39,7 @@ FIXED = "none: its words are fixed"
 PLACES = {
     "agents/instructions/guide.py build_message": "test_a_guide_cannot_forge_a_frame",
     "agents/transcripts/history.py end_with_answer": "plan",
+    "agents/transcripts/history.py load_entries": "plan",
     "agents/loop/assessor.py ask_cheap_model": "queue",
     "agents/loop/broken_answers.py handle_error": FIXED,
     "agents/loop/calls/call_limits.py describe_dropped_calls": FIXED,

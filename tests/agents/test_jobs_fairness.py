@@ -45,7 +45,7 @@ class Desk:
         async def run(job: Job) -> None:
             if job.tenant_id == self.greedy.tenant.id:
                 await self.gate.wait()
-            await database.write(lambda tx: end(tx, job))
+            await database.of(job.tenant_id).write(lambda tx: end(tx, job))
 
         return Engine(database, owner, {KIND: JobHandler(run, fail_job)}, limits)
 

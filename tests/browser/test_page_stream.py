@@ -89,7 +89,9 @@ def test_a_page_of_an_older_build_says_so(page: Visit) -> None:
     page.open("/board").live()
     page.page.route(
         "**/v1/session",
-        lambda route: route.fulfill(json={"session": {"tenant": "t", "operator": True, "expires_at": 0, "page": "newer"}}),
+        lambda route: route.fulfill(
+            json={"session": {"tenant": "t", "operator": True, "scopes": ["read"], "expires_at": 0, "page": "newer"}}
+        ),
     )
     page.page.context.set_offline(True)
     page.page.context.set_offline(False)

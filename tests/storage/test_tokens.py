@@ -325,8 +325,8 @@ def test_everything_is_in_the_audit_log_without_a_secret(desk: TenantHarness) ->
     first, second, last = (f"token:{token.id}" for token in (created.token, session.token, rotation.created.token))
     assert [(who, action, target) for who, action, target, _old, _new in entries] == [
         ("headway", "token.create", first),
-        ("ci", "session.open", second),
-        ("browser session", "session.end", second),
+        (f"ci (token {created.token.id})", "session.open", second),
+        (f"browser session (token {session.token.id})", "session.end", second),
         ("headway", "token.create", last),
         ("headway", "token.rotate", first),
         ("headway", "token.revoke", first),

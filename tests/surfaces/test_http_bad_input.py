@@ -15,7 +15,7 @@ PAYLOADS = ("null", "true", "0", '"text"', "[]", "[[]]", "[null]", "{}", '{"":0}
 def test_a_body_that_is_not_json_is_400_on_every_route_that_takes_one(sqlite_client: Client) -> None:
     for operation in list_operations(sqlite_client):
         if operation.takes_body:
-            for body in (b"", b"{", b"nonsense", b'{"subject": "x"', b"\xff\xfe", b'{"a": 1,}', b"[" * 100_000):
+            for body in (b"", b"{", b"nonsense", b'{"subject": "x"', b"\xff\xfe", b'{"a": 1,}', b"[" * 10_000):
                 sqlite_client.refused(operation.method, operation.at(), 400, "malformed_json", content=body)
 
 
@@ -49,7 +49,7 @@ def test_an_unknown_parameter_is_refused(sqlite_client: Client, path: str) -> No
     assert "nonsense" in sqlite_client.refused("GET", path, 422, "invalid", params={"nonsense": "1"})
 
 
-FOR_OPERATORS = ("/v1/halt", "/v1/costs")
+FOR_OPERATORS = ("/v1/halt", "/v1/costs", "/v1/tokens", "/v1/tokens/{token_id}/rotate")
 
 
 def test_any_json_at_all_is_answered_with_a_refusal(client: Client) -> None:
