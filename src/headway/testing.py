@@ -64,7 +64,13 @@ class TenantHarness:
         return self.write(conversations.add, **fields)
 
     def subjects(self, selection: Selection | None = None) -> list[str]:
-        return [todo.subject for todo in self.read(views.list_todos, selection or Selection(), 500).todos]
+        """Return the subjects of all todos of a list, page by page."""
+        page = self.read(views.list_todos, selection or Selection(), 500)
+        todos = page.todos
+        while page.next_cursor:
+            page = self.read(views.list_todos, selection or Selection(), 500, page.next_cursor)
+            todos += page.todos
+        return [todo.subject for todo in todos]
 
     def events(self) -> list[tuple[str, str]]:
         """Return the tenant's events as (kind, data), in order."""

@@ -68,9 +68,11 @@ class ExplainingTransaction:
         self.dialect = tx.dialect
         self.steps: list[str] = []
 
-    def stream(self, sql: str, *parameters: Any) -> list[Row]:
+    def all(self, sql: str, *parameters: Any) -> list[Row]:
         self.steps += [str(row[-1]) for row in self.tx.all(f"EXPLAIN QUERY PLAN {sql}", *parameters)]
         return self.tx.all(sql, *parameters)
+
+    stream = all
 
 
 @pytest.mark.parametrize(
