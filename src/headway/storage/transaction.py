@@ -97,7 +97,8 @@ class Transaction(Protocol):
     def run(self, sql: str, *parameters: Any) -> None: ...
 
     def stream(self, sql: str, *parameters: Any) -> Iterator[Row]:
-        """Yield the rows of a query one by one, in bounded memory. Run no other statement before the last one."""
+        """Yield the rows of a query one by one, in bounded memory. Run no other statement before the last row; on SQLite, a caller
+        may also stop early."""
         ...
 
     def attempt(self, work: "Work[T]") -> T:
