@@ -33,7 +33,7 @@ CLIENT = Path(__file__).with_name("warm_client.py")
 MODULES = (
     "headway.agents.loop.job_handlers",
     "headway.autonomy.job_handlers",
-    "headway.storage.announcements",
+    "headway.storage.postgres.announcements",
     "headway.storage.sqlite_connection",
     "headway.surfaces.cli.commands.chat",
     "headway.surfaces.cli.commands.serve",

@@ -59,7 +59,7 @@ class Host:
         self.policy_changed = asyncio.Event()
         self.announcements = None
         if has_announcements:
-            from headway.storage.announcements import AnnouncementListener  # noqa: PLC0415  SQLite users never load psycopg
+            from headway.storage.postgres.announcements import AnnouncementListener  # noqa: PLC0415  SQLite users never load psycopg
 
             self.announcements = AnnouncementListener(settings.database_url, self._on_announcement)
 

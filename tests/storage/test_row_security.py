@@ -20,8 +20,8 @@ from headway.ledger.errors import StorageError, Unauthorized
 from headway.ledger.scope import Selection
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase, connect
-from headway.storage.postgres_connection import PostgresConnection
-from headway.storage.row_security import POLICY, find_bypass
+from headway.storage.postgres.connection import PostgresConnection
+from headway.storage.postgres.row_security import POLICY, find_bypass
 from headway.storage.transaction import Transaction, Work, within_tenant
 from headway.surfaces.cli.commands.doctor import inspect_database
 from headway.testing import TenantHarness

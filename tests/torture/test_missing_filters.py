@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from headway.storage.direct import DirectDatabase
-from headway.storage.postgres_connection import PostgresTransaction
+from headway.storage.postgres.connection import PostgresTransaction
 from headway.storage.transaction import Row, Transaction
 from headway.testing import TenantHarness
 from tests.proofs import Proof

@@ -33,7 +33,7 @@ def connect(
 
         return SqliteConnection(prepare_sqlite_path(url), clock, on_commit, patience_s, meter)
     if url.startswith(("postgresql://", "postgres://")):
-        from headway.storage.postgres_connection import PostgresConnection  # noqa: PLC0415
+        from headway.storage.postgres.connection import PostgresConnection  # noqa: PLC0415
 
         return PostgresConnection(url, clock, on_commit, meter)
     raise SettingsError("HEADWAY_DATABASE_URL must start with sqlite:/// or postgresql://.")

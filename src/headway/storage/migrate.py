@@ -4,7 +4,7 @@ import os
 from functools import partial
 
 from headway.ledger.errors import DatabaseTooNew
-from headway.storage.row_security import protect_tables
+from headway.storage.postgres.row_security import protect_tables
 from headway.storage.transaction import Connection, Transaction
 
 MIGRATIONS_FOLDER = os.path.join(os.path.dirname(__file__), "migrations")

@@ -12,7 +12,7 @@ from headway.ledger.text import to_one_line
 from headway.settings import Settings, build_redactor, get_environment, inspect_current_folder, redact_database_url
 from headway.storage.direct import DirectDatabase
 from headway.storage.health import check_database
-from headway.storage.row_security import find_bypass
+from headway.storage.postgres.row_security import find_bypass
 from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
 from headway.surfaces.cli.findings import Finding

@@ -9,20 +9,13 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors
-from psycopg.conninfo import conninfo_to_dict
 
-from headway.ledger.errors import (
-    CommitUncertain,
-    DatabaseBusy,
-    DatabaseFull,
-    DatabaseUnreachable,
-    HeadwayError,
-    SettingsError,
-    StorageError,
-)
+from headway.ledger.errors import CommitUncertain, HeadwayError
 from headway.ledger.events import Event
 from headway.storage import id_ranges
 from headway.storage.clocks import Clock, ServerClock, no_drift, wall_clock
+from headway.storage.postgres.failures import CONNECTION_ERRORS, FINAL_ERRORS, RETRYABLE_ERRORS, to_headway_error
+from headway.storage.postgres.opening import check_url, open_connection
 from headway.storage.transaction import (
     EVENT_COLUMNS,
     EVENTS_PER_INSERT,
@@ -42,18 +35,7 @@ T = TypeVar("T")
 
 CHANNEL = "headway_events"
 BEGIN_READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-# The connection is intact, and the same work may succeed on retry or find out why it cannot: for example, that another transaction
-# has inserted the same unique value.
-RETRYABLE_ERRORS = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
-CONNECTION_ERRORS = (psycopg.OperationalError, psycopg.InterfaceError, errors.IdleInTransactionSessionTimeout)
-FINAL_ERRORS = (errors.DiskFull, errors.QueryCanceled, errors.LockNotAvailable)
-BUSY_ERRORS = (errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled, errors.LockNotAvailable)
 ATTEMPTS = 6
-# A process that freezes during a transaction keeps its locks and blocks the takeover of its work. Transactions take milliseconds,
-# so the server ends one that stays idle for this long.
-IDLE_IN_TRANSACTION_MS = 5_000
-# Detect a server that vanished silently within half a minute, instead of the usual two hours.
-CONNECT_OPTIONS: dict[str, Any] = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
 
 
 @cache
@@ -228,25 +210,6 @@ class PostgresConnection:
         raise AssertionError("unreachable")
 
 
-def open_connection(url: str) -> psycopg.Connection[Row]:
-    connection = psycopg.connect(url, autocommit=True, **CONNECT_OPTIONS)
-    connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_MS}".encode())
-    return connection
-
-
-def check_url(url: str) -> str:
-    """Check the URL, without quoting it in the error. If a password is not escaped, libpq parses parts of it as a host, port or
-    database name and would reveal them."""
-    try:
-        parts = conninfo_to_dict(url)
-        readable = not any("@" in str(parts.get(name, "")) for name in ("host", "port", "dbname"))
-    except psycopg.ProgrammingError:
-        readable = False
-    if not readable:
-        raise SettingsError("HEADWAY_DATABASE_URL is not a valid URL. In the password, write @ as %40, / as %2F and % as %25.")
-    return url
-
-
 def notify_processes(cursor: psycopg.Cursor[Row], events: list[Event]) -> None:
     """Notify other processes of new events. This runs after the commit, because a NOTIFY inside the transaction would serialize all
     commits on the server behind one lock. If a notification is lost, readers still find the events by polling."""
@@ -256,15 +219,3 @@ def notify_processes(cursor: psycopg.Cursor[Row], events: list[Event]) -> None:
             cursor.execute("SELECT pg_notify(%s, %s)", (CHANNEL, ",".join(map(str, tenants))))
     except psycopg.Error:
         return  # the commit succeeded, and the next use reopens the connection
-
-
-def to_headway_error(error: psycopg.Error) -> HeadwayError:
-    if isinstance(error, errors.DiskFull):
-        return DatabaseFull("The database server's disk is full; nothing was changed.")
-    # The server's message may contain the host and user of the connection string, but never its password.
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
-    if isinstance(error, BUSY_ERRORS):
-        return DatabaseBusy(f"Postgres gave up waiting for other transactions ({reason}); nothing was changed. Try again shortly.")
-    if isinstance(error, CONNECTION_ERRORS):
-        return DatabaseUnreachable(f"Postgres cannot be reached: {reason}")
-    return StorageError(f"The database refused the statement: {error.diag.message_primary or type(error).__name__}")

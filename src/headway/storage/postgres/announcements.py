@@ -5,7 +5,8 @@ import threading
 
 import psycopg
 
-from headway.storage.postgres_connection import CHANNEL, open_connection
+from headway.storage.postgres.connection import CHANNEL
+from headway.storage.postgres.opening import open_connection
 from headway.storage.transaction import CommitListener
 
 log = logging.getLogger("headway.announcements")
