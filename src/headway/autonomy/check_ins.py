@@ -15,6 +15,7 @@ from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
 MAX_INTERVAL_MS: Final = 600_000  # between two check-ins
+CLOCK_TOLERANCE_MS: Final = 1_000  # the clocks of two connections may differ a little
 STUCK_STEPS: Final = 5  # without a successful tool call
 MAX_INTERVENTIONS: Final = 3
 DEFAULT_MESSAGE: Final = "You seem to make no progress. Say what blocks you, try another approach, or end with what you have."
@@ -25,8 +26,11 @@ class InterventionForm(Form):
     text: Annotated[str, Field(description="The message, or the new description of the sub-goal", max_length=4_000)] = ""
 
 
-def compute_due_at(sub_goal: SubGoal, limits: GoalLimits) -> int:
-    """Return when the next check-in is due. The interval doubles with every check-in."""
+def compute_due_at(sub_goal: SubGoal, limits: GoalLimits, now: int) -> int:
+    """Return when the next check-in is due. The interval doubles with every check-in. If the last one seems to be in the
+    future, the clock was set back: then one is due now, which stores the right time."""
+    if sub_goal.checked_at > now + CLOCK_TOLERANCE_MS:
+        return now
     return sub_goal.checked_at + min(limits.check_in_ms << min(sub_goal.check_ins, 20), MAX_INTERVAL_MS)
 
 

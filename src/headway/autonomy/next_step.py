@@ -233,7 +233,12 @@ def work_inline(step: PursuitStep) -> CheckResult:
 def check_on_agents(step: PursuitStep) -> CheckResult:
     """Check in on the sub-agents that are due."""
     sub_goal = next(
-        (sub_goal for sub_goal in step.list_running() if check_ins.compute_due_at(sub_goal, step.limits) <= step.tx.now), None
+        (
+            sub_goal
+            for sub_goal in step.list_running()
+            if check_ins.compute_due_at(sub_goal, step.limits, step.tx.now) <= step.tx.now
+        ),
+        None,
     )
     if sub_goal is None:
         return CLEAR
@@ -259,7 +264,7 @@ def apply_intervention(step: PursuitStep, result: FormResult[check_ins.Intervent
 
 def await_agents(step: PursuitStep) -> CheckResult:
     """Wait until a sub-agent ends, the next check-in is due, or the deadline passes."""
-    times = [check_ins.compute_due_at(sub_goal, step.limits) for sub_goal in step.list_running()]
+    times = [check_ins.compute_due_at(sub_goal, step.limits, step.tx.now) for sub_goal in step.list_running()]
     if not times:
         return CLEAR
     return Rest(min([*times, *([step.goal.deadline_at] if step.goal.deadline_at > step.tx.now else [])]))

@@ -2,7 +2,7 @@
 
 Setting a machine's clock changes the time, not how long something has lasted. On SQLite, where all processes share a machine,
 durations follow the machine's boot clock; a transaction's `drift` is how far that clock is ahead of its `now`. On Postgres
-processes may run on different machines, so all of them use the server's clock.
+processes may run on different machines, so all of them use the server's clock: see postgres/server_clock.py.
 """
 
 import sys
@@ -15,7 +15,6 @@ Clock = Callable[[], int]
 
 BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 MIN_DRIFT_MS = 1_000  # smaller differences are normal between clocks
-SERVER_CLOCK_TTL_MS = 1_000
 SERVER_TIME_SQL = "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint"
 
 
@@ -68,18 +67,3 @@ def read_boot_id() -> str:
             return file.read().strip()
     except OSError:
         return ""
-
-
-class ServerClock:
-    """The clock of the Postgres server. It is read once a second; in between, the local steady clock measures the time passed."""
-
-    def __init__(self) -> None:
-        self.asked_at = -SERVER_CLOCK_TTL_MS
-        self.answer = 0
-
-    def now(self, ask: Callable[[str], int]) -> int:
-        start = read_steady_ms()
-        if start - self.asked_at >= SERVER_CLOCK_TTL_MS:
-            self.answer = ask(SERVER_TIME_SQL)
-            self.asked_at = (start + read_steady_ms()) // 2  # assume that the answer was made halfway through the round trip
-        return self.answer + read_steady_ms() - self.asked_at

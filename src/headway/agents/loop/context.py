@@ -31,6 +31,7 @@ from headway.ledger.goal import GoalLimits
 from headway.ledger.run import Limits, Run, TurnMode
 from headway.ledger.scope import Scope
 from headway.storage.database import DatabaseAccess
+from headway.storage.retry import PatientView
 from headway.storage.stores import attachments as attachment_store
 from headway.storage.transaction import Transaction
 
@@ -59,8 +60,8 @@ class Runtime(NamedTuple):
     worktrees: str = ""  # the folder for the worktrees of runs that work in a repository
 
     def of(self, tenant_id: int) -> "Runtime":
-        """Return a runtime whose transactions see only the rows of this tenant."""
-        return self._replace(database=self.database.of(tenant_id))
+        """Return a runtime whose transactions see only the rows of this tenant, and wait while the database is away."""
+        return self._replace(database=PatientView(self.database.of(tenant_id)))
 
 
 class Offer(NamedTuple):

@@ -77,12 +77,12 @@ class AwaitAgent(Arguments):
 
 def start_await(tx: Transaction, execution: Execution, arguments: AwaitAgent) -> Pending:
     get_child(tx, execution, arguments.run_id)
-    return Pending(arguments.run_id, tx.now + int(arguments.timeout_s * 1000))
+    return Pending(arguments.run_id, tx.now + tx.drift + int(arguments.timeout_s * 1000))
 
 
 def poll_await(tx: Transaction, execution: Execution, arguments: AwaitAgent, pending: Pending) -> dict[str, Any] | None:
     child = get_child(tx, execution, arguments.run_id)
-    if not child.ended and tx.now < pending.until:
+    if not child.ended and tx.now + tx.drift < pending.until:
         return None
     return runs.build_result(tx, child)
 

@@ -1,7 +1,5 @@
 """Postgres through psycopg, with a connection that reconnects and that reports when it cannot know whether a commit succeeded."""
 
-import random
-import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import chain
@@ -13,9 +11,11 @@ from psycopg import errors
 from headway.ledger.errors import CommitUncertain, HeadwayError
 from headway.ledger.events import Event
 from headway.storage import id_ranges
-from headway.storage.clocks import Clock, ServerClock, no_drift, wall_clock
-from headway.storage.postgres.failures import CONNECTION_ERRORS, FINAL_ERRORS, RETRYABLE_ERRORS, to_headway_error
-from headway.storage.postgres.opening import check_url, open_connection
+from headway.storage.clocks import Clock, wall_clock
+from headway.storage.postgres.failures import Attempts
+from headway.storage.postgres.opening import check_url, open_in_turn
+from headway.storage.postgres.outage import find_outage
+from headway.storage.postgres.server_clock import ServerClock, ServerTime
 from headway.storage.transaction import (
     EVENT_COLUMNS,
     EVENTS_PER_INSERT,
@@ -35,7 +35,6 @@ T = TypeVar("T")
 
 CHANNEL = "headway_events"
 BEGIN_READ_ONLY = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-ATTEMPTS = 6
 
 
 @cache
@@ -65,11 +64,11 @@ class PostgresTransaction(LoggedTransaction):
 
     dialect: Dialect = POSTGRES
 
-    def __init__(self, cursor: psycopg.Cursor[Row], now: int, begin: str) -> None:
+    def __init__(self, cursor: psycopg.Cursor[Row], now: ServerTime, begin: str) -> None:
         self._cursor = cursor
         self._begin = begin
         self.begun = False
-        super().__init__(now, no_drift, read_only=begin is BEGIN_READ_ONLY)
+        super().__init__(now.now, lambda _tx: now.drift, read_only=begin is BEGIN_READ_ONLY)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
         return self._execute(sql, parameters).fetchone()
@@ -129,7 +128,8 @@ class PostgresConnection:
         self.url = check_url(url)
         self.meter = meter or UsageMeter()
         self.clock = clock
-        self.server_clock = ServerClock() if clock is wall_clock else None
+        self.outage = find_outage(url)
+        self.server_clock = ServerClock()
         self.on_commit = on_commit
         self.raw: psycopg.Connection[Row] | None = None
 
@@ -155,10 +155,14 @@ class PostgresConnection:
         if self.raw is not None:
             self.raw.close()
             self.raw = None
+            self.outage.record_close()
 
     def _get_connection(self) -> psycopg.Connection[Row]:
-        if self.raw is None or self.raw.closed:
-            self.raw = open_connection(self.url)
+        if self.raw is not None and self.raw.closed:
+            self.close()
+        if self.raw is None:
+            self.raw = open_in_turn(self.url, self.outage)
+            self.server_clock.ask_again()  # it may be another server
         return self.raw
 
     def _run(self, raw: psycopg.Connection[Row], work: Work[T], begin: str) -> T:
@@ -182,32 +186,21 @@ class PostgresConnection:
             notify_processes(cursor, transaction.events)
         return value
 
-    def _now(self, cursor: psycopg.Cursor[Row]) -> int:
+    def _now(self, cursor: psycopg.Cursor[Row]) -> ServerTime:
         """Read the server's clock, because the clocks of the machines that share a database may differ or jump."""
-        if self.server_clock is None:
-            return self.clock()
-
-        def ask(sql: str) -> int:
-            row = cursor.execute(sql.encode()).fetchone()
-            assert row is not None
-            return int(row[0])
-
-        return self.server_clock.now(ask)
+        if self.clock is not wall_clock:
+            return ServerTime(self.clock(), 0)
+        return self.server_clock.now(lambda sql: cursor.execute(sql.encode()).fetchone())
 
     def _run_with_retries(self, step: Callable[[psycopg.Connection[Row]], T]) -> T:
         """Retry work that was certainly not committed, because of a conflict or a lost connection."""
-        for attempt in range(1, ATTEMPTS + 1):
+        attempts = Attempts(self.outage)
+        while True:
             try:
                 return step(self._get_connection())
-            except (*RETRYABLE_ERRORS, *CONNECTION_ERRORS) as error:
-                if isinstance(error, FINAL_ERRORS) or attempt == ATTEMPTS:
-                    raise to_headway_error(error) from error
-                if not isinstance(error, RETRYABLE_ERRORS):
-                    self.close()
-                time.sleep(min(1.0, 0.02 * 2**attempt) * random.uniform(0.5, 1.5))  # noqa: S311  not security-relevant
             except psycopg.Error as error:
-                raise to_headway_error(error) from error
-        raise AssertionError("unreachable")
+                if attempts.wait(error):
+                    self.close()
 
 
 def notify_processes(cursor: psycopg.Cursor[Row], events: list[Event]) -> None:

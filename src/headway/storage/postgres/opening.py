@@ -1,24 +1,51 @@
 """Opens connections to Postgres."""
 
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from headway.ledger.errors import SettingsError
+from headway.storage.postgres.failures import describe_reason
+from headway.storage.postgres.outage import Outage
 from headway.storage.transaction import Row
 
 # A process that freezes during a transaction keeps its locks and blocks the takeover of its work. Transactions take milliseconds,
 # so the server ends one that stays idle for this long.
 IDLE_IN_TRANSACTION_MS = 5_000
-# Detect a server that vanished silently within half a minute, instead of the usual two hours.
-CONNECT_OPTIONS: dict[str, Any] = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
+# Used unless the URL says otherwise. The timeouts detect a server that vanished silently within ten seconds: `connect_timeout`
+# while connecting (for each host), `tcp_user_timeout` while sending, and the keepalives while waiting for a result.
+DEFAULT_OPTIONS: Final[dict[str, Any]] = {
+    "connect_timeout": 5,
+    "tcp_user_timeout": 8_000,
+    "keepalives_idle": 3,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "target_session_attrs": "read-write",  # of several hosts, use the one that accepts writes
+}
 
 
 def open_connection(url: str) -> psycopg.Connection[Row]:
-    connection = psycopg.connect(url, autocommit=True, **CONNECT_OPTIONS)
+    connection = psycopg.connect(autocommit=True, **build_options(url))
     connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_MS}".encode())
     return connection
+
+
+def open_in_turn(url: str, outage: Outage) -> psycopg.Connection[Row]:
+    """Open a connection that other threads share an outage with. Raise DatabaseUnreachable if one of them should try first."""
+    outage.before_connecting()
+    try:
+        connection = open_connection(url)
+    except BaseException as error:
+        outage.record_failure(describe_reason(error))
+        raise
+    outage.record_success()
+    return connection
+
+
+def build_options(url: str) -> dict[str, Any]:
+    """Return the options of the URL, and the default of each option that it does not set."""
+    return {**DEFAULT_OPTIONS, **conninfo_to_dict(url)}
 
 
 def check_url(url: str) -> str:

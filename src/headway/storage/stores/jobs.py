@@ -276,7 +276,8 @@ def read_clock(tx: Transaction) -> int:
     if tx.dialect.name == "sqlite":
         return tx.now + tx.drift
     row = tx.one(SERVER_TIME_SQL)
-    return int(row[0]) if row else tx.now
+    # The server's clock may have been set back since the transaction began.
+    return max(int(row[0]) if row else 0, tx.now) + tx.drift
 
 
 def record_heartbeat(tx: Transaction, owner: str) -> None:

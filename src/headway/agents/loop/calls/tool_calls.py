@@ -25,6 +25,7 @@ from headway.agents.tools.toolbox import Pending, Result, Tool, call_in_transact
 from headway.agents.tracing import to_result_attributes, trace_tool_call
 from headway.agents.transcripts.transcript import TranscriptEntry, to_storable, to_storable_value
 from headway.ledger.errors import ChecksRequired, HeadwayError, StorageError
+from headway.ledger.job import NEVER
 from headway.ledger.run import Effect, EffectState, RunEnd
 from headway.storage.stores import runs as run_store
 
@@ -215,7 +216,9 @@ def poll_call(step: Step, effect: Effect, tool: Tool) -> Effect | Sleep:
         raise
     except HeadwayError as error:
         return record_result(step, effect, to_result(tool.refuse(str(error))))
-    return Sleep(pending.until) if value is None else record_result(step, effect, to_result(value))
+    if value is not None:
+        return record_result(step, effect, to_result(value))
+    return Sleep(pending.until if pending.until >= NEVER else pending.until - step.tx.drift)
 
 
 def accept_result(step: Step, reply: ToolReturned) -> None:
