@@ -294,10 +294,9 @@ def test_a_lock_timeout_is_reported_as_busy(postgres_url: str, database: DirectD
 @pytest.mark.parametrize(
     "url",
     [
-        "postgresql://somebody:s3cret@127.0.0.1:1/headway",
+        "postgresql://somebody:s3cret@127.0.0.1:1,127.0.0.1:2/headway",
         "postgresql://somebody:s3cret@/headway?host=/nowhere/at/all",
         "postgres://somebody@127.0.0.1:1/headway?password=s3cret",
-        "postgresql://somebody:s3cret@127.0.0.1:1,127.0.0.1:2/headway",
     ],
 )
 def test_a_server_that_is_not_there_is_named_without_the_password(url: str) -> None:

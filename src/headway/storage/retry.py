@@ -85,20 +85,21 @@ class PatientView(NamedTuple):
     LONGEST_OUTAGE_S. Work that was perhaps committed is not repeated."""
 
     view: DatabaseAccess
+    delay_s: float = RETRY_S
 
     async def write(self, work: Work[T]) -> T:
-        return await wait_for_database(lambda: self.view.write(work))
+        return await wait_for_database(lambda: self.view.write(work), self.delay_s)
 
     async def read(self, work: Work[T]) -> T:
-        return await wait_for_database(lambda: self.view.read(work))
+        return await wait_for_database(lambda: self.view.read(work), self.delay_s)
 
     def of(self, tenant_id: int) -> "PatientView":
-        return PatientView(self.view.of(tenant_id))
+        return self._replace(view=self.view.of(tenant_id))
 
 
-async def wait_for_database(attempt: Callable[[], Awaitable[T]]) -> T:
+async def wait_for_database(attempt: Callable[[], Awaitable[T]], delay_s: float) -> T:
     """Repeat a read or a write while the database is away. Nothing was changed by the attempts that failed."""
-    retry = StorageRetry("a job")
+    retry = StorageRetry("a job", delay_s=delay_s)
     give_up_at = inf
     while True:
         try:

@@ -75,5 +75,5 @@ def describe_reason(error: BaseException) -> str:
     """Return why the connection or the statement failed, in one line; with several hosts, for each of them. The server's message
     may contain the host and user of the connection string, but never its password."""
     lines = str(error).strip().splitlines() or ["no reason given"]
-    hosts = [line.removeprefix("- ") for line in lines if line.startswith(EACH_HOST)]
+    hosts = [line.partition("hostaddr: ")[2].partition(": ")[2] for line in lines if line.startswith(EACH_HOST)]
     return ("; ".join(hosts) or lines[0])[:REASON_LIMIT]

@@ -1,6 +1,5 @@
 """What the connections of a process know together about a server that cannot be reached."""
 
-import random
 import threading
 import time
 from functools import cache
@@ -8,7 +7,6 @@ from functools import cache
 from headway.ledger.errors import DatabaseUnreachable
 
 PATIENCE_S = 1.5  # how long work waits for a new connection before its caller gets the error
-PROBE_S = 0.5  # between two attempts to connect during a long outage
 
 
 class Outage:
@@ -25,7 +23,6 @@ class Outage:
         self.began = 0.0  # by the wall clock, for people
         self.reason = ""
         self.is_probing = False
-        self.probe_at = 0.0
 
     @property
     def is_long(self) -> bool:
@@ -44,7 +41,7 @@ class Outage:
         with self.lock:
             if not self.is_long or self.open:
                 return
-            if self.is_probing or time.monotonic() < self.probe_at:
+            if self.is_probing:
                 raise DatabaseUnreachable(self.describe(self.reason))
             self.is_probing = True
 
@@ -55,7 +52,6 @@ class Outage:
                 self.began_at, self.began = time.monotonic(), time.time()
             self.reason = reason
             self.is_probing = False
-            self.probe_at = time.monotonic() + PROBE_S * random.uniform(0.5, 1.5)  # noqa: S311  not security-relevant
 
     def record_success(self) -> None:
         with self.lock:
