@@ -115,8 +115,8 @@ def test_a_heartbeat_right_after_the_clock_was_set_back_is_not_old(server: Jumpi
 class Machine:
     """The clocks of one process: the local one, and what it knows of the server's."""
 
-    def __init__(self, server: JumpingServer) -> None:
-        self.connection = psycopg.connect(server.url, autocommit=True)
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self.connection = connection
         self.local = 0
         self.clock = ServerClock(lambda: self.local)
 
@@ -126,16 +126,17 @@ class Machine:
 
 
 def test_all_processes_use_one_steady_clock(server: JumpingServer) -> None:
-    first, second = Machine(server), Machine(server)
-    before = first.read()
-    assert abs(sum(before) - sum(second.read())) < 5_000
-    for jump in (-HOUR, HOUR, -60):
-        server.admin.execute("UPDATE jumping.clock SET ahead = ahead + %s * interval '1 second'", (jump,))
-        steady = sum(first.read(2))
-        assert abs(steady - sum(second.read(2))) < 5_000
-        assert steady >= sum(before)
-        assert abs(steady - sum(Machine(server).read())) < 5_000  # one that starts later
-    assert first.read().drift >= (HOUR + 60) * 1000 - 5_000
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        first, second = Machine(connection), Machine(connection)
+        before = first.read()
+        assert abs(sum(before) - sum(second.read())) < 5_000
+        for jump in (-HOUR, HOUR, -60):
+            server.admin.execute("UPDATE jumping.clock SET ahead = ahead + %s * interval '1 second'", (jump,))
+            steady = sum(first.read(2))
+            assert abs(steady - sum(second.read(2))) < 5_000
+            assert steady >= sum(before)
+            assert abs(steady - sum(Machine(connection).read())) < 5_000  # one that starts later
+        assert first.read().drift >= (HOUR + 60) * 1000 - 5_000
 
 
 def test_a_check_in_that_seems_to_be_in_the_future_is_due() -> None:
