@@ -15,39 +15,15 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
 from tests.goal_plans import sub_goal
+from tests.jumping_server import JumpingServer, run_jumping_server
 
 HOUR = 3_600
-FOUND_FIRST = "public, jumping, pg_catalog"  # the order in which functions are looked for
-
-
-class JumpingServer:
-    """A database whose function clock_timestamp() can be set ahead and back."""
-
-    def __init__(self, url: str, admin: psycopg.Connection) -> None:
-        self.url = f"{url}{'&' if '?' in url else '?'}options=-csearch_path%3D{FOUND_FIRST.replace(' ', '')}"
-        self.admin = admin
-        admin.execute("CREATE SCHEMA jumping")
-        admin.execute("CREATE TABLE jumping.clock (ahead interval NOT NULL)")
-        admin.execute("INSERT INTO jumping.clock VALUES ('0')")
-        admin.execute(
-            """CREATE FUNCTION jumping.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS
-               'SELECT pg_catalog.clock_timestamp() + ahead FROM jumping.clock'"""
-        )
-
-    def jump(self, seconds: int) -> None:
-        """Set the clock, and end all connections: each new one reads the clock at once instead of within a second."""
-        self.admin.execute("UPDATE jumping.clock SET ahead = ahead + %s * interval '1 second'", (seconds,))
-        self.admin.execute(
-            """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-               WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()"""
-        )
 
 
 @pytest.fixture
 def server(postgres_url: str) -> Iterator[JumpingServer]:
-    with psycopg.connect(postgres_url, autocommit=True) as admin:
-        yield JumpingServer(postgres_url, admin)
-        admin.execute("DROP SCHEMA jumping CASCADE")
+    with run_jumping_server(postgres_url) as jumping:
+        yield jumping
 
 
 @pytest.fixture
@@ -103,7 +79,7 @@ def test_a_clock_that_was_set_back_while_no_process_ran_is_noticed(server: Jumpi
 def test_a_heartbeat_right_after_the_clock_was_set_back_is_not_old(server: JumpingServer, desk: TenantHarness) -> None:
     def beat(tx: Transaction) -> None:
         tx.one("SELECT 1")
-        server.admin.execute("UPDATE jumping.clock SET ahead = '-1 hour'")
+        server.set_ahead(-HOUR)
         job_store.record_heartbeat(tx, "worker")
 
     desk.database.write(beat)
@@ -131,7 +107,7 @@ def test_all_processes_use_one_steady_clock(server: JumpingServer) -> None:
         before = first.read()
         assert abs(sum(before) - sum(second.read())) < 5_000
         for jump in (-HOUR, HOUR, -60):
-            server.admin.execute("UPDATE jumping.clock SET ahead = ahead + %s * interval '1 second'", (jump,))
+            server.set_ahead(jump)
             steady = sum(first.read(2))
             assert abs(steady - sum(second.read(2))) < 5_000
             assert steady >= sum(before)
