@@ -12,6 +12,7 @@ from tests.surfaces.server_harness import wait_until
 HOUR = 3_600
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("jump", [-60, -HOUR, 60, HOUR])
 def test_goals_are_reached_when_the_clock_of_the_server_jumps(postgres_url: str, tmp_path: Path, jump: int) -> None:
     script = Script({"Jump.": PLAN}, gated=TOGETHER)
