@@ -10,9 +10,6 @@ from headway.storage.postgres.failures import describe_reason
 from headway.storage.postgres.outage import Outage
 from headway.storage.transaction import Row
 
-# A process that freezes during a transaction keeps its locks and blocks the takeover of its work. Transactions take milliseconds,
-# so the server ends one that stays idle for this long.
-IDLE_IN_TRANSACTION_MS = 5_000
 # Used unless the URL says otherwise. The timeouts detect a server that vanished silently within ten seconds: `connect_timeout`
 # while connecting (for each host), `tcp_user_timeout` while sending, and the keepalives while waiting for a result.
 DEFAULT_OPTIONS: Final[dict[str, Any]] = {
@@ -26,9 +23,7 @@ DEFAULT_OPTIONS: Final[dict[str, Any]] = {
 
 
 def open_connection(url: str) -> psycopg.Connection[Row]:
-    connection = psycopg.connect(autocommit=True, **build_options(url))
-    connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_MS}".encode())
-    return connection
+    return psycopg.connect(autocommit=True, **build_options(url))
 
 
 def open_in_turn(url: str, outage: Outage) -> psycopg.Connection[Row]:
@@ -45,7 +40,7 @@ def open_in_turn(url: str, outage: Outage) -> psycopg.Connection[Row]:
 
 def build_options(url: str) -> dict[str, Any]:
     """Return the options of the URL, and the default of each option that it does not set."""
-    return {**DEFAULT_OPTIONS, **conninfo_to_dict(url)}
+    return {**DEFAULT_OPTIONS, **conninfo_to_dict(url), "client_encoding": "utf8"}
 
 
 def check_url(url: str) -> str:

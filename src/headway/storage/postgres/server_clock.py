@@ -44,7 +44,7 @@ class ServerClock:
         """Read the clocks at the next use."""
         self.must_ask = True
 
-    def now(self, ask: Callable[[str], Row | None]) -> ServerTime:
+    def now(self, ask: Callable[[str], Row]) -> ServerTime:
         """Return the current times. `ask` runs a statement outside any transaction, and returns its first row."""
         start = self.read_local()
         if self.must_ask or self.asked_at is None or start - self.asked_at >= TTL_MS:
@@ -54,13 +54,12 @@ class ServerClock:
     def _extrapolate(self) -> ServerTime:
         return self.answer._replace(now=self.answer.now + self.read_local() - (self.asked_at or 0))
 
-    def _read(self, ask: Callable[[str], Row | None]) -> None:
+    def _read(self, ask: Callable[[str], Row]) -> None:
         start = self.read_local()
         try:
             row = ask(FIRST_SQL if self.asked_at is None else READ_SQL)
         except errors.UndefinedTable:  # before the first migrations
-            row = (*(ask(SERVER_TIME_SQL) or ()), 0, 0)
-        assert row is not None
+            row = (*ask(SERVER_TIME_SQL), 0, 0)
         server_now, drift, last_beat = map(int, row)
         asked_at = (start + self.read_local()) // 2  # assume that the answer was made halfway through the round trip
         expected = last_beat if self.asked_at is None else sum(self.answer) + asked_at - self.asked_at
