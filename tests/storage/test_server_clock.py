@@ -98,7 +98,7 @@ class Machine:
 
     def read(self, passed_s: int = 0) -> ServerTime:
         self.local += passed_s * 1000
-        return self.clock.now(lambda sql: self.connection.execute(sql.encode()).fetchone())
+        return self.clock.now(lambda sql: self.connection.execute(sql.encode()).fetchall()[0])
 
 
 def test_all_processes_use_one_steady_clock(server: JumpingServer) -> None:
