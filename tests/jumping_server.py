@@ -38,5 +38,7 @@ class JumpingServer:
 @contextmanager
 def run_jumping_server(url: str) -> Iterator[JumpingServer]:
     with psycopg.connect(url, autocommit=True) as admin:
-        yield JumpingServer(url, admin)
-        admin.execute("DROP SCHEMA jumping CASCADE")
+        try:
+            yield JumpingServer(url, admin)
+        finally:
+            admin.execute("DROP SCHEMA jumping CASCADE")

@@ -1,4 +1,4 @@
-"""The clock of the Postgres server jumps while goals are pursued: all of them are reached, and nothing is done twice."""
+"""The clock of the Postgres server is set back while goals are pursued: all of them are reached, and nothing is done twice."""
 
 from pathlib import Path
 
@@ -13,8 +13,8 @@ HOUR = 3_600
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("jump", [-60, -HOUR, 60, HOUR])
-def test_goals_are_reached_when_the_clock_of_the_server_jumps(postgres_url: str, tmp_path: Path, jump: int) -> None:
+@pytest.mark.parametrize("jump", [-60, -HOUR])
+def test_goals_are_reached_when_the_clock_of_the_server_is_set_back(postgres_url: str, tmp_path: Path, jump: int) -> None:
     script = Script({"Jump.": PLAN}, gated=TOGETHER)
     with (
         run_jumping_server(postgres_url) as server,
