@@ -28,6 +28,7 @@ from tests.journeys.worker_processes import (
     run_worker,
     wait_until_all_end,
 )
+from tests.jumping_server import run_jumping_server
 from tests.model_server import ModelProcess, run_model_process
 from tests.proofs import Proof
 from tests.surfaces.server_harness import PATIENCE_S, wait_until
@@ -129,6 +130,29 @@ def test_work_is_neither_taken_from_the_living_nor_left_with_the_dead_when_the_c
         assert [event["runs"] for event in list_events(desk, "recovered")[len(before) :]] == [1]
         check_each_ended_once(desk, [*names, "left"])
         check_order(desk)
+        assert model.violations == []
+
+
+@pytest.mark.torture
+def test_work_goes_on_in_time_when_the_clock_of_the_server_is_set_back(postgres_url: str, tmp_path: Path) -> None:
+    names = ["warm0", "warm1"]
+    with run_jumping_server(postgres_url) as server, run_workers(server.url, tmp_path) as (desk, model, _):
+        before = list_events(desk, "recovered")
+        for n, by_s in enumerate((-60, -HOUR)):
+            names += [f"slow{n}", f"again{n}"]
+            model.forget()
+            enqueue(desk, names[-2:-1])
+            model.wait_for_requests(2)
+            enqueue(desk, names[-1:])
+            wait_until(
+                lambda: read_rows(desk, "SELECT 1 FROM jobs WHERE state = 'delayed'") != [], "one waits for its next attempt"
+            )
+            server.set_ahead(by_s)
+            wait_until_all_end(desk)
+            assert len(model.requests) == 5, by_s  # no request in progress was repeated
+        assert list_events(desk, "recovered") == before
+        assert list_events(desk, "job_dead") == []
+        check_each_ended_once(desk, names)
         assert model.violations == []
 
 
