@@ -2,6 +2,8 @@
 
 import logging
 import threading
+from collections.abc import Sequence
+from typing import Protocol
 
 import psycopg
 
@@ -15,12 +17,27 @@ RECONNECT_S = 1.0
 STOP_CHECK_S = 0.5  # how often the thread checks whether to stop
 
 
+class Subscriber(Protocol):
+    """Receives the notifications of further channels, on the listener's thread."""
+
+    def subscribe(self) -> Sequence[str]:
+        """Return the channels that a new connection listens to."""
+        ...
+
+    def start_listening(self, channels: Sequence[str]) -> None: ...
+
+    def hear(self, channel: str, payload: str) -> None: ...
+
+    def stop_listening(self) -> None: ...
+
+
 class AnnouncementListener:
     """A thread that listens for notifications on a dedicated connection."""
 
-    def __init__(self, url: str, on_commit: CommitListener) -> None:
+    def __init__(self, url: str, on_commit: CommitListener, subscriber: Subscriber) -> None:
         self.url = url
         self.on_commit = on_commit
+        self.subscriber = subscriber
         self.stop_requested = threading.Event()
         self.thread = threading.Thread(target=self._listen, name="headway-announcements", daemon=True)
         self.thread.start()
@@ -33,14 +50,25 @@ class AnnouncementListener:
         while not self.stop_requested.is_set():
             try:
                 with open_connection(self.url) as connection:
-                    connection.execute(f"LISTEN {CHANNEL}".encode())
                     self._receive(connection)
             except psycopg.Error as error:
                 log.warning("no announcements until Postgres can be reached again: %s", type(error).__name__)
                 self.stop_requested.wait(RECONNECT_S)
 
     def _receive(self, connection: "psycopg.Connection[tuple[object, ...]]") -> None:
-        while not self.stop_requested.is_set():
-            for notice in connection.notifies(timeout=STOP_CHECK_S):
-                tenants = (part for part in notice.payload.split(",") if part.isascii() and part.isdigit())
-                self.on_commit(frozenset(map(int, tenants)))
+        channels = self.subscriber.subscribe()
+        connection.execute("; ".join(f"LISTEN {channel}" for channel in (CHANNEL, *channels)).encode())
+        self.subscriber.start_listening(channels)
+        try:
+            while not self.stop_requested.is_set():
+                for notice in connection.notifies(timeout=STOP_CHECK_S):
+                    self._dispatch(notice.channel, notice.payload)
+        finally:
+            self.subscriber.stop_listening()
+
+    def _dispatch(self, channel: str, payload: str) -> None:
+        if channel == CHANNEL:
+            tenants = (part for part in payload.split(",") if part.isascii() and part.isdigit())
+            self.on_commit(frozenset(map(int, tenants)))
+        else:
+            self.subscriber.hear(channel, payload)
