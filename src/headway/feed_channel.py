@@ -152,7 +152,7 @@ class FeedChannel:
             self._broadcast(conversation_id, turn_id, kind, data)
 
     def relay(self, text: RemoteText) -> None:
-        """Broadcast text of another process. It must not follow the message that it belongs to, which the log may contain by now. So
+        """Broadcast text of another process. It must not follow the message that it belongs to, which may be in the log by now. So
         the text waits for a comparison with the rows if this channel has read events of the turn since the last comparison."""
         if self.behind or self.remote_texts or self.writing.get(text.turn_id) != (text.run_id, text.step):
             self.remote_texts.append(text)
