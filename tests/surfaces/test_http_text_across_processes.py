@@ -42,7 +42,7 @@ class Observer:
     def list_texts(self) -> list[str]:
         """Return the payloads with text that were sent until now. Notifications arrive in the order of their commits."""
         self.connection.execute("SELECT pg_notify(%s, 'end')", (READERS,))
-        texts = []
+        texts: list[str] = []
         for notice in self.connection.notifies(timeout=PATIENCE_S):
             if notice.payload == "end":
                 return texts

@@ -93,7 +93,7 @@ class OutgoingText:
             if len(batch) == MAX_BATCH:
                 break
             answer, channel = self.due.pop(key), key[1]
-            if not answer.is_finished:
+            if not answer.is_finished and channel in self.find_channels(answer.run):
                 batch.append(Notification(channel, self._take_payload(answer, channel)))
                 if answer.sent[channel] < len(answer.pieces):
                     self.due[key] = answer  # the rest, after the other answers
