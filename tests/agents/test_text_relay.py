@@ -1,6 +1,7 @@
 """Live text for readers of other processes: what is sent, within which bounds, and in which order it arrives."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from headway.ledger.events import Event, encode_json
 from headway.ledger.run import Run
 from headway.ledger.scope import TENANT_WIDE
 from headway.storage.database import Database
+from headway.storage.direct import DirectDatabase
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
@@ -29,6 +31,7 @@ from headway.text_relay.payloads import (
     decode_text,
     encode_readers,
 )
+from headway.text_relay.relay import TextRelay
 
 CHANNEL = f"{TEXT_PREFIX}a1"
 LATER_CHANNEL = f"{TEXT_PREFIX}b2"
@@ -182,7 +185,11 @@ def test_a_process_that_takes_over_replaces_the_text_of_the_other() -> None:
 
 @pytest.fixture
 def run(desk: TenantHarness) -> Run:
-    """A run that answers a turn and whose transcript has one message."""
+    return start_run(desk)
+
+
+def start_run(desk: TenantHarness) -> Run:
+    """Start a run that answers a turn and whose transcript has one message."""
     conversation = desk.write(conversations.add)
     started: Run = desk.write(turns.start, conversation.id, turns.TurnRequest("hello"))
     desk.write(run_store.append_messages, started.id, 0, "{}")
@@ -238,6 +245,68 @@ def test_text_never_follows_the_message_that_contains_it(database_url: str, desk
         assert await read_next() == [("text_delta", {"text": "last"})]
         feed.leave(channel, reader)
         feed.close()
+        database.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+class Bus:
+    """Carries notifications between relays, instead of a server."""
+
+    def __init__(self) -> None:
+        self.listeners: dict[str, set[TextRelay]] = {}
+
+    def connect(self, relay: TextRelay) -> None:
+        channels = relay.subscribe()
+        for channel in channels:
+            self.listeners.setdefault(channel, set()).add(relay)
+        relay.start_listening(channels)
+
+    def cut(self, relay: TextRelay) -> None:
+        for relays in self.listeners.values():
+            relays.discard(relay)
+        relay.stop_listening()
+
+    async def send(self, batch: Sequence[Notification]) -> None:
+        for channel, payload in batch:
+            for relay in self.listeners.get(channel, ()):
+                relay.hear(channel, payload)
+
+
+def test_a_connection_that_is_lost_during_an_answer_costs_no_text(sqlite_url: str) -> None:
+    with DirectDatabase(sqlite_url) as direct:
+        run = start_run(TenantHarness(direct))
+
+    async def scenario() -> None:
+        bus, database = Bus(), Database(sqlite_url)
+        feeds = [Feed(database, has_announcements=True) for _ in range(2)]
+        writer, reader = (TextRelay(feed, LiveText(), bus.send) for feed in feeds)
+        for relay in (writer, reader):
+            bus.connect(relay)
+            relay.start()
+        feeds[1].start()
+        channel, place = await feeds[1].open(run.tenant_id, run.conversation_id, None)
+        received: list[tuple[int, str]] = []
+
+        async def read_until(n: int) -> None:
+            async for events in feeds[1].follow(channel, place):
+                deltas = [event.decode_data() for event in events if event.kind == "text_delta"]
+                received.extend((delta["n"], delta["text"]) for delta in deltas)
+                if received and received[-1][0] >= n:
+                    return
+
+        writer.stream(run, {"text": "one", "n": 1, "step": 1})  # before the reader is announced
+        await read_until(1)
+        bus.cut(reader)
+        writer.stream(run, {"text": "two", "n": 2, "step": 1})
+        await asyncio.sleep(0)
+        bus.connect(reader)
+        writer.stream(run, {"text": "three", "n": 3, "step": 1})
+        await read_until(3)
+        assert received == [(1, "one"), (2, "two"), (3, "three")]
+        for feed, relay in zip(feeds, (writer, reader), strict=True):
+            feed.close()
+            relay.close()
         database.close()
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
