@@ -67,7 +67,9 @@ class Host:
 
             self.notifications = NotificationSender(settings.database_url)
             self.text_relay = TextRelay(self.feed, self.live_text, self.notifications.send)
-            self.announcements = AnnouncementListener(settings.database_url, self._on_announcement, self.text_relay)
+            self.announcements = AnnouncementListener(
+                settings.database_url, self._on_announcement, self.text_relay, self.database.source
+            )
 
     def start(self) -> None:
         """Start to follow the event log, delete old rows and record changes of the policy. `start_agents` starts the engine."""

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import psycopg
 
-from headway.storage.postgres.connection import CHANNEL
 from headway.storage.postgres.opening import open_connection
+from headway.storage.postgres.transaction import CHANNEL, SOURCE_MARK
 from headway.storage.transaction import CommitListener
 
 log = logging.getLogger("headway.announcements")
@@ -34,8 +34,11 @@ class Subscriber(Protocol):
 class AnnouncementListener:
     """A thread that listens for notifications on a dedicated connection."""
 
-    def __init__(self, url: str, on_commit: CommitListener, subscriber: Subscriber) -> None:
+    def __init__(self, url: str, on_commit: CommitListener, subscriber: Subscriber, source: str = "") -> None:
         self.url = url
+        self.own_mark = (
+            f"{SOURCE_MARK}{source}" if source else ""
+        )  # ends the announcements of this process, which knows about its commits
         self.on_commit = on_commit
         self.subscriber = subscriber
         self.stop_requested = threading.Event()
@@ -67,8 +70,9 @@ class AnnouncementListener:
             self.subscriber.stop_listening()
 
     def _dispatch(self, channel: str, payload: str) -> None:
-        if channel == CHANNEL:
-            tenants = (part for part in payload.split(",") if part.isascii() and part.isdigit())
-            self.on_commit(frozenset(map(int, tenants)))
-        else:
+        if channel != CHANNEL:
             self.subscriber.hear(channel, payload)
+            return
+        *tenants, mark = payload.split(",")
+        if mark != self.own_mark:
+            self.on_commit(frozenset(int(part) for part in (*tenants, mark) if part.isascii() and part.isdigit()))
