@@ -68,7 +68,7 @@ class Host:
             self.notifications = NotificationSender(settings.database_url)
             self.text_relay = TextRelay(self.feed, self.live_text, self.notifications.send)
             self.announcements = AnnouncementListener(
-                settings.database_url, self._on_announcement, self.text_relay, self.database.source
+                settings.database_url, self._on_announcement, self.database.source, self.text_relay
             )
 
     def start(self) -> None:

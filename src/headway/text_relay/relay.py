@@ -12,6 +12,7 @@ from headway.feed_channel import RemoteText
 from headway.ledger.errors import StorageError
 from headway.ledger.events import encode_json
 from headway.ledger.run import Run
+from headway.storage.postgres.announcements import Subscriber
 from headway.storage.retry import repeat_forever
 from headway.text_relay.outgoing import INTERVAL_S, OutgoingText
 from headway.text_relay.payloads import READERS, TEXT_PREFIX, Notification, ReaderKey, decode_readers, decode_text, encode_readers
@@ -23,7 +24,7 @@ RESTART: Final = {"text": "", "restart": True}
 SendBatch = Callable[[Sequence[Notification]], Awaitable[None]]
 
 
-class TextRelay:
+class TextRelay(Subscriber):
     """Sends the text of this process to other processes with readers of it, and delivers theirs to the readers here.
 
     `subscribe`, `start_listening`, `stop_listening` and `hear` are called by the thread that listens, everything else on the event

@@ -3,7 +3,6 @@
 import logging
 import threading
 from collections.abc import Sequence
-from typing import Protocol
 
 import psycopg
 
@@ -17,30 +16,33 @@ RECONNECT_S = 1.0
 STOP_CHECK_S = 0.5  # how often the thread checks whether to stop
 
 
-class Subscriber(Protocol):
-    """Receives the notifications of further channels, on the listener's thread."""
+class Subscriber:
+    """Receives the notifications of further channels, on the listener's thread. This one has no channels."""
 
     def subscribe(self) -> Sequence[str]:
         """Return the channels that a new connection listens to."""
-        ...
+        return ()
 
-    def start_listening(self, channels: Sequence[str]) -> None: ...
+    def start_listening(self, channels: Sequence[str]) -> None:
+        """Called when the connection listens to them."""
 
-    def hear(self, channel: str, payload: str) -> None: ...
+    def hear(self, channel: str, payload: str) -> None:
+        """Called for each notification."""
 
-    def stop_listening(self) -> None: ...
+    def stop_listening(self) -> None:
+        """Called when the connection is lost or closed."""
 
 
 class AnnouncementListener:
     """A thread that listens for notifications on a dedicated connection."""
 
-    def __init__(self, url: str, on_commit: CommitListener, subscriber: Subscriber, source: str = "") -> None:
+    def __init__(self, url: str, on_commit: CommitListener, source: str = "", subscriber: Subscriber | None = None) -> None:
         self.url = url
         self.own_mark = (
             f"{SOURCE_MARK}{source}" if source else ""
         )  # ends the announcements of this process, which knows about its commits
         self.on_commit = on_commit
-        self.subscriber = subscriber
+        self.subscriber = subscriber or Subscriber()
         self.stop_requested = threading.Event()
         self.thread = threading.Thread(target=self._listen, name="headway-announcements", daemon=True)
         self.thread.start()
