@@ -13,7 +13,6 @@ from uuid import uuid4
 from headway.actions import conversations, jobs, spending, turns
 from headway.actions.access import tenants
 from headway.actions.inspection.forks import ForkRequest
-from headway.actions.live_text import LiveText
 from headway.actions.people import steering
 from headway.agents.forks import Forks
 from headway.agents.instructions.roles import SUPERVISOR
@@ -58,7 +57,6 @@ class Headway(Host):
         self.models_by_name = models or {}  # models that the settings name and that are missing here are built
         self.people = People(self.database, self.permission, self.nudge)
         self.forks = Forks(lambda: self.runtime)
-        self.live_text = LiveText()
         self.warming: asyncio.Task[None] | None = None
 
     @classmethod
@@ -313,7 +311,14 @@ class Headway(Host):
     def _stream_text(self, run: Run, data: dict[str, Any]) -> None:
         if not run.answers_turn:
             return  # only the turn's main agent is streamed to users
+        if data.get("end"):
+            self.live_text.finish(run.id)
+            if self.text_relay:
+                self.text_relay.finish(run)
+            return
         self.live_text.hear(run.id, data)
+        if self.text_relay:
+            self.text_relay.stream(run, data)
         document = encode_json({"turn_id": run.turn_id, "run_id": run.id, **data})
         self.feed.broadcast(run.tenant_id, run.conversation_id, run.turn_id, "text_delta", document)
 

@@ -5,184 +5,28 @@ events, or that asks for older ones, reads the log until it has caught up. So a 
 """
 
 import asyncio
-import json
-from bisect import bisect_right
-from collections import deque
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from functools import partial
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
+from headway.feed_channel import FeedChannel, FeedEvent, FeedReader, RemoteText, build_event, build_ping, build_pruned
 from headway.ledger.errors import QuotaExceeded, StorageError
-from headway.ledger.events import TURN_ENDS, LoggedEvent
+from headway.ledger.events import LoggedEvent
 from headway.ledger.scope import TENANT_WIDE
 from headway.ledger.tenancy import Quotas
 from headway.storage.database import Database
 from headway.storage.retry import StorageRetry, repeat_forever
 from headway.storage.stores import events as event_store
+from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
-MAX_KEPT_EVENTS = 1024  # per channel
-MAX_KEPT_CHARACTERS = 2 * 1024 * 1024  # of the kept events' data; their encoded form may take as much again
 PAGE_EVENTS = 500
 PAGE_BYTES = 1024 * 1024
 EVENTS_PER_READ = 50  # events read at a time, before their total size is checked
 HEARTBEAT_S = 15.0
 POLL_S = 0.2  # how often to look for other processes' commits when there are no notifications
 POLL_ANNOUNCED_S = 2.0  # with notifications, polling only covers those that were lost
-
-
-@dataclass(slots=True, eq=False)
-class FeedEvent:
-    """An event on its way to readers. All readers share it, and so a surface keeps the encoded form in it."""
-
-    seq: int  # a reader that has seen the event is at this position of the log
-    conversation_id: int
-    turn_id: str | None
-    kind: str
-    data: str  # a JSON object
-    is_broadcast: bool = False  # whether only the current readers get it, because the log does not contain it
-    encoded: bytes | None = None
-
-    def decode_data(self) -> dict[str, Any]:
-        data: dict[str, Any] = json.loads(self.data)
-        return data
-
-
-def build_event(logged: LoggedEvent) -> FeedEvent:
-    return FeedEvent(logged.seq, logged.conversation_id, logged.turn_id, logged.kind, logged.data)
-
-
-def build_pruned(after: int, pruned: int) -> FeedEvent:
-    """Tell a reader that events which it has not seen were deleted because of their age."""
-    return FeedEvent(after, TENANT_WIDE, None, "log_pruned", json.dumps({"after": after, "pruned": pruned}))
-
-
-def build_ping(seq: int) -> FeedEvent:
-    """Build a heartbeat, which carries the reader's position."""
-    return FeedEvent(seq, TENANT_WIDE, None, "ping", "{}")
-
-
-class Bell:
-    """Wakes the single task that waits for it. It costs half as much as an asyncio.Event; an event may ring a thousand."""
-
-    __slots__ = ("rung", "waiting")
-
-    def __init__(self) -> None:
-        self.rung = False
-        self.waiting: asyncio.Future[None] | None = None
-
-    def ring(self) -> None:
-        self.rung = True
-        if self.waiting is not None and not self.waiting.done():
-            self.waiting.set_result(None)
-
-    async def wait(self) -> None:
-        if not self.rung:
-            self.waiting = asyncio.get_running_loop().create_future()
-            await self.waiting
-
-
-class FeedReader:
-    """One open stream: its position in the log and the bell that wakes it. It closes when the turn that it follows ends."""
-
-    __slots__ = ("after", "bell", "conversation_id", "due_ping", "gone", "place", "pruned", "turn_id")
-
-    def __init__(self, conversation_id: int | None, after: int) -> None:
-        self.conversation_id = conversation_id
-        self.turn_id: str | None = None
-        self.after = after
-        self.place: int | None = None  # position in the channel's events, once the reader has caught up
-        self.pruned = 0  # the last event that was deleted before the reader has seen it; 0: none was
-        self.due_ping = False
-        self.gone = False
-        self.bell = Bell()
-
-    def leave(self) -> None:
-        self.gone = True
-        self.bell.ring()
-
-    def follow_turn(self, turn_id: str, after: int) -> None:
-        """Receive only the events of this turn, starting after a sequence number."""
-        self.turn_id = turn_id
-        self.after = after
-        self.place = None
-        self.bell.ring()
-
-    def wants(self, event: FeedEvent) -> bool:
-        if self.turn_id is not None:
-            return event.turn_id == self.turn_id
-        return self.conversation_id is None or event.conversation_id in (self.conversation_id, TENANT_WIDE)
-
-    def take(self, events: Iterable[FeedEvent]) -> list[FeedEvent]:
-        matching = [event for event in events if self.wants(event)]
-        if self.turn_id is not None and any(event.kind in TURN_ENDS for event in matching):
-            self.gone = True
-        return matching
-
-
-class FeedChannel:
-    """The new events of one tenant's log, read once for all its readers."""
-
-    def __init__(self, tenant_id: int, head: int) -> None:
-        self.tenant_id = tenant_id
-        self.head = head  # the last event read from the log
-        self.floor = head  # the events after this one are kept
-        self.events: deque[FeedEvent] = deque()
-        self.count = 0  # number of events so far, including dropped ones
-        self.behind = False  # whether the log has events that are not read yet
-        # Broadcasts that wait for those events.
-        self.backlog: deque[tuple[int, str | None, str, str]] = deque(maxlen=MAX_KEPT_EVENTS)
-        self.size = 0  # of the kept events' data, in characters
-        self.readers: set[FeedReader] = set()
-        self.dirty = asyncio.Event()
-        self.pump: asyncio.Task[None] | None = None
-
-    def take(self, events: Iterable[LoggedEvent]) -> None:
-        for event in events:
-            self._keep(build_event(event))
-            self.head = event.seq
-        for reader in self.readers:
-            reader.bell.ring()
-
-    def broadcast(self, conversation_id: int, turn_id: str | None, kind: str, data: str) -> None:
-        """Send something to the current readers only. It is not logged, has no sequence number and is never repeated. It is
-        delivered after everything that was logged before it."""
-        if self.behind:
-            self.backlog.append((conversation_id, turn_id, kind, data))
-            return
-        event = FeedEvent(self.head, conversation_id, turn_id, kind, data, is_broadcast=True)
-        self._keep(event)
-        for reader in self.readers:
-            if reader.wants(event):
-                reader.bell.ring()
-
-    def _keep(self, event: FeedEvent) -> None:
-        self.events.append(event)
-        self.count += 1
-        self.size += len(event.data)
-        while len(self.events) > MAX_KEPT_EVENTS or self.size > MAX_KEPT_CHARACTERS:
-            oldest = self.events.popleft()
-            self.size -= len(oldest.data)
-            self.floor = oldest.seq
-
-    def news(self, reader: FeedReader) -> list[FeedEvent]:
-        """Return the kept events that this reader has not seen, and mark them as seen."""
-        events, position, after = self.events, reader.place, reader.after
-        if position is None and after > self.head:  # the reader is ahead of this channel
-            return []
-        reader.place, reader.after = self.count, self.head
-        if position == self.count:
-            return []
-        if position == self.count - 1:  # the usual case: one new event for every reader
-            return reader.take((events[-1],))
-        if position is None:
-            start = bisect_right(events, after, key=lambda event: event.seq)
-        else:
-            start = max(0, position - (self.count - len(events)))
-        return reader.take(islice(events, start, None))
 
 
 class LogPage(NamedTuple):
@@ -211,6 +55,18 @@ def read_log(tx: Transaction, tenant_id: int, conversation_id: int | None, after
     return event_store.list_after_in_conversation(tx, tenant_id, conversation_id, after, EVENTS_PER_READ)
 
 
+class LogNews(NamedTuple):
+    """A page of the log, and the numbers of the next messages of some runs at the same moment."""
+
+    page: LogPage
+    next_steps: dict[str, int]
+
+
+def read_news(tx: Transaction, tenant_id: int, after: int, run_ids: Collection[str]) -> LogNews:
+    page = read_page(tx, tenant_id, None, after)
+    return LogNews(page, {run_id: run_store.get_next_message_number(tx, tenant_id, run_id) for run_id in run_ids})
+
+
 class Feed:
     """All live streams of this process."""
 
@@ -225,6 +81,7 @@ class Feed:
         self.closed = False
         self.tasks: list[asyncio.Task[None]] = []
         self.delivered = 0
+        self.on_readers_changed: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -269,11 +126,14 @@ class Feed:
         channel.readers.add(reader)
         return channel, reader
 
-    async def follow(self, channel: FeedChannel, reader: FeedReader) -> AsyncIterator[list[FeedEvent]]:
+    async def follow(self, channel: FeedChannel, reader: FeedReader, *, text: bool = True) -> AsyncIterator[list[FeedEvent]]:
         """Yield a ping with the reader's position, then the events it has not seen, then new events until it leaves. Events that
         are available together are yielded in one list, which is the caller's own.
 
-        If events were deleted that the reader has not seen, `log_pruned` comes before the ping."""
+        If events were deleted that the reader has not seen, `log_pruned` comes before the ping. Without `text`, other processes are
+        not asked for the text that models write there."""
+        reader.follows_text = text
+        self.on_readers_changed()
         retry = StorageRetry("an event stream")
         ping = build_ping(reader.after)
         yield [build_pruned(reader.after, reader.pruned), ping] if reader.pruned else [ping]
@@ -301,10 +161,27 @@ class Feed:
         if channel:
             channel.broadcast(conversation_id, turn_id, kind, data)
 
+    def relay(self, tenant_id: int, text: RemoteText) -> None:
+        """Broadcast text that another process has sent. Call this on the event loop."""
+        channel = self.channels.get(tenant_id)
+        if channel:
+            channel.relay(text)
+
+    def list_followed(self) -> set[tuple[int, int]]:
+        """List the tenants and conversations whose text is read here. TENANT_WIDE stands for all conversations of a tenant."""
+        return {
+            (channel.tenant_id, reader.conversation_id or TENANT_WIDE)
+            for channel in self.channels.values()
+            for reader in channel.readers
+            if reader.follows_text
+        }
+
     def leave(self, channel: FeedChannel, reader: FeedReader) -> None:
         """Remove the reader. A channel without readers is closed."""
         reader.leave()
         channel.readers.discard(reader)
+        if reader.follows_text:
+            self.on_readers_changed()
         if not channel.readers and self.channels.get(channel.tenant_id) is channel:
             del self.channels[channel.tenant_id]
             if channel.pump:
@@ -332,10 +209,11 @@ class Feed:
     async def _pump(self, channel: FeedChannel) -> None:
         """Wait for a commit and read the new events. A burst of commits is read together."""
         await channel.dirty.wait()
-        work = partial(read_page, tenant_id=channel.tenant_id, conversation_id=None, after=channel.head)
+        run_ids = {text.run_id for text in channel.remote_texts}
+        work = partial(read_news, tenant_id=channel.tenant_id, after=channel.head, run_ids=run_ids)
         channel.dirty.clear()
         try:
-            page = await self.database.of(channel.tenant_id).read(work)
+            page, next_steps = await self.database.of(channel.tenant_id).read(work)
         except StorageError:
             channel.dirty.set()  # the events are still unread, and nothing else will wake this channel
             raise
@@ -344,6 +222,8 @@ class Feed:
             self.delivered += len(page.events)
         if not page.is_last:
             channel.dirty.set()
+        elif channel.remote_texts:
+            channel.relay_unfinished(next_steps)
         if not channel.dirty.is_set():
             channel.behind = False
             while channel.backlog:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.actions.access import audit
+from headway.actions.live_text import LiveText
 from headway.agents.checks.runner import CheckRunner
 from headway.agents.instructions import role_files
 from headway.agents.instructions.roles import REMOTE_FAMILIES, Role, Roles
@@ -57,15 +58,24 @@ class Host:
         self.housekeeping: asyncio.Task[None] | None = None
         self.policy_recording: asyncio.Task[None] | None = None
         self.policy_changed = asyncio.Event()
-        self.announcements = None
+        self.live_text = LiveText()
+        self.announcements = self.notifications = self.text_relay = None
         if has_announcements:
             from headway.storage.postgres.announcements import AnnouncementListener  # noqa: PLC0415  SQLite users never load psycopg
+            from headway.storage.postgres.notifications import NotificationSender  # noqa: PLC0415
+            from headway.text_relay.relay import TextRelay  # noqa: PLC0415
 
-            self.announcements = AnnouncementListener(settings.database_url, self._on_announcement, self.database.source)
+            self.notifications = NotificationSender(settings.database_url)
+            self.text_relay = TextRelay(self.feed, self.live_text, self.notifications.send)
+            self.announcements = AnnouncementListener(
+                settings.database_url, self._on_announcement, self.database.source, self.text_relay
+            )
 
     def start(self) -> None:
         """Start to follow the event log, delete old rows and record changes of the policy. `start_agents` starts the engine."""
         self.feed.start()
+        if self.text_relay:
+            self.text_relay.start()
         self.housekeeping = asyncio.create_task(repeat_forever(Housekeeping(self.database, self.settings).run, "housekeeping"))
         loop = asyncio.get_running_loop()
         self.policy.on_change = lambda: None if loop.is_closed() else loop.call_soon_threadsafe(self.policy_changed.set)
@@ -83,8 +93,12 @@ class Host:
         self.feed.close()
         for task in filter(None, (self.housekeeping, self.policy_recording)):
             task.cancel()
+        if self.text_relay:
+            self.text_relay.close()
         if self.announcements:
             self.announcements.close()
+        if self.notifications:
+            self.notifications.close()
         self.database.close()
 
     @cached_property

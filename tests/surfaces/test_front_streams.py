@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from headway.feed import FeedEvent, build_ping
+from headway.feed_channel import FeedEvent, build_ping
 from headway.surfaces.http import ag_ui, ui_messages
 from headway.surfaces.http.ag_ui import AgUiEncoder
 from headway.surfaces.http.turn_streams import build_encoder

@@ -138,7 +138,7 @@ class AttemptRun:
         channel, reader = await feed.open(TENANT_ID, None, None)
 
         async def iterate() -> AsyncIterator[tuple[str, dict[str, Any]]]:
-            async for batch in feed.follow(channel, reader):
+            async for batch in feed.follow(channel, reader, text=False):
                 for event in batch:
                     if not event.is_broadcast and event.kind != "ping":
                         data = event.decode_data()

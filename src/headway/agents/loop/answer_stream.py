@@ -7,6 +7,11 @@ from headway.agents.transcripts.transcript import TranscriptEntry, to_storable
 from headway.ledger.writ_parser import WritParser
 
 RESTART_DELTA: Final[dict[str, Any]] = {"text": "", "restart": True}  # withdraws the streamed part of an answer
+END_OF_TEXT: Final[dict[str, Any]] = {
+    "text": "",
+    "end": True,
+}  # the answer is stored next, or was given up; no subscriber gets this
+MAX_PIECE = 1_000  # characters, so that a piece fits into a notification of Postgres in any encoding
 
 
 class AnswerStream:
@@ -34,7 +39,11 @@ class AnswerStream:
             self.chunk_count = 0
             self.context.runtime.stream(self.context.run, RESTART_DELTA)
 
+    def close(self) -> None:
+        self.context.runtime.stream(self.context.run, END_OF_TEXT)
+
     def emit(self, text: str) -> None:
-        if text:
+        for start in range(0, len(text), MAX_PIECE):
             self.chunk_count += 1
-            self.context.runtime.stream(self.context.run, {"text": text, "n": self.chunk_count, "step": self.index})
+            piece = {"text": text[start : start + MAX_PIECE], "n": self.chunk_count, "step": self.index}
+            self.context.runtime.stream(self.context.run, piece)

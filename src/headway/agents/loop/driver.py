@@ -363,8 +363,11 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
 async def ask_model(work: RunContext, entries: list[TranscriptEntry], *, is_last: bool) -> ModelAnswered:
     messages = to_messages(select_window(work.history, entries))
     stream = AnswerStream(work, entries)
-    reply = await work.models.ask(work.role.tier, messages, work.offer.parameters, stream, use_tools=not is_last)
-    stream.on_end()
+    try:
+        reply = await work.models.ask(work.role.tier, messages, work.offer.parameters, stream, use_tools=not is_last)
+        stream.on_end()
+    finally:
+        stream.close()
     return ModelAnswered(reply.response, reply.call, transcript.encode(reply.response))
 
 

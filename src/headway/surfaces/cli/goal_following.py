@@ -7,7 +7,7 @@ from typing import Any
 
 from headway.actions import goal_views, halts, jobs, runs
 from headway.assembly import Headway
-from headway.feed import FeedEvent
+from headway.feed_channel import FeedEvent
 from headway.ledger.errors import StorageError
 from headway.settings import Settings
 from headway.storage.retry import StorageRetry
@@ -59,7 +59,7 @@ class GoalFollower:
         view.begin(goal, entries)
         if goal["status"] == "active":
             last_shown = entries[-1]["n"] if entries else 0
-            batches = self.headway.feed.follow(channel, reader)
+            batches = self.headway.feed.follow(channel, reader, text=False)
             tasks = {loop.create_task(self.show(view, batches, last_shown)), loop.create_task(self.pursue_when_alone(view))}
             ended, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in pending:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from headway.actions import turns
 from headway.actions.people import waiting
-from headway.feed import FeedEvent
+from headway.feed_channel import FeedEvent
 from headway.ledger.errors import StorageError
 from headway.ledger.job import Job
 from headway.surfaces.http.request_context import RequestContext

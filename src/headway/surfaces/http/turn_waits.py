@@ -76,7 +76,7 @@ async def watch_conversation(request: RequestContext, tenant_id: int, obstacle: 
     conversation_id, feed = obstacle.conversation_id, request.headway.feed
     channel, reader = await feed.open(tenant_id, conversation_id, None)
     try:
-        async for events in feed.follow(channel, reader):
+        async for events in feed.follow(channel, reader, text=False):
             # The first one is a ping: the turn may have ended before the reader was opened.
             if any(event.kind == "ping" or event.kind in WAKING_KINDS for event in events):
                 found = await request.read(lambda tx, tenant_id: turns.find_obstacle(tx, tenant_id, conversation_id))

@@ -14,7 +14,7 @@ import click
 from headway.actions import conversations, halts, jobs, runs, turns, views
 from headway.actions.inspection.forks import ForkRequest
 from headway.actions.people import steering
-from headway.feed import FeedReader
+from headway.feed_channel import FeedReader
 from headway.ledger import text
 from headway.ledger.attachment import Attachment, check_attachments
 from headway.ledger.errors import Halted, HeadwayError, Invalid, TurnEnded

@@ -12,7 +12,8 @@ from starlette.types import Receive, Scope, Send
 
 from headway.actions import conversations
 from headway.actions.access import tokens
-from headway.feed import Feed, FeedChannel, FeedEvent, FeedReader
+from headway.feed import Feed
+from headway.feed_channel import FeedChannel, FeedEvent, FeedReader
 from headway.ledger.errors import StorageError, Unauthorized
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
