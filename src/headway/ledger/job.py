@@ -16,6 +16,7 @@ MAX_DELAY_MS: Final = 300_000
 JITTER: Final = 0.25
 NEVER: Final = 2**62  # not due until something wakes it
 LEASE_MS: Final = 5_000  # a process without a heartbeat for this long counts as dead
+SESSION_LEASE_MS: Final = 2_000  # the same, for a process whose session with the Postgres server has ended
 
 
 class Halt(NamedTuple):

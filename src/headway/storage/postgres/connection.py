@@ -15,7 +15,8 @@ from headway.ledger.events import Event
 from headway.storage import id_ranges
 from headway.storage.clocks import Clock, ServerClock, no_drift, wall_clock
 from headway.storage.postgres.failures import CONNECTION_ERRORS, FINAL_ERRORS, RETRYABLE_ERRORS, to_headway_error
-from headway.storage.postgres.opening import check_url, open_connection
+from headway.storage.postgres.opening import SET_IDLE_TIMEOUT, check_url, open_connection
+from headway.storage.postgres.pooling import UNPREPARED_ERRORS, may_prepare, stop_preparing
 from headway.storage.transaction import (
     EVENT_COLUMNS,
     EVENTS_PER_INSERT,
@@ -84,8 +85,8 @@ class PostgresTransaction(LoggedTransaction):
         if not self.begun:
             self.begun = True
             # `visible` is a number or a constant. SET LOCAL ends with the transaction, so a pooled connection keeps nothing of it.
-            begin = f"{self._begin}; SET LOCAL headway.tenant = '{self.visible}'"
-            self._cursor.execute(begin.encode(), prepare=False)  # two statements cannot be prepared as one
+            begin = f"{self._begin}; SET LOCAL headway.tenant = '{self.visible}'; {SET_IDLE_TIMEOUT}"
+            self._cursor.execute(begin.encode(), prepare=False)  # several statements cannot be prepared as one
         if self.unset and not is_read_statement(sql):
             self.set_savepoints()
         return self._cursor.execute(translate_sql(sql), parameters)
@@ -159,6 +160,8 @@ class PostgresConnection:
     def _get_connection(self) -> psycopg.Connection[Row]:
         if self.raw is None or self.raw.closed:
             self.raw = open_connection(self.url)
+        if not may_prepare(self.url):
+            self.raw.prepare_threshold = None
         return self.raw
 
     def _run(self, raw: psycopg.Connection[Row], work: Work[T], begin: str) -> T:
@@ -205,6 +208,11 @@ class PostgresConnection:
                 if not isinstance(error, RETRYABLE_ERRORS):
                     self.close()
                 time.sleep(min(1.0, 0.02 * 2**attempt) * random.uniform(0.5, 1.5))  # noqa: S311  not security-relevant
+            except UNPREPARED_ERRORS as error:
+                if attempt == ATTEMPTS:
+                    raise to_headway_error(error) from error
+                stop_preparing(self.url)  # a pooler gives this client's statements to connections that other clients prepare
+                self.close()
             except psycopg.Error as error:
                 raise to_headway_error(error) from error
         raise AssertionError("unreachable")

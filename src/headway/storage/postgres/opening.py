@@ -11,17 +11,18 @@ from headway.storage.transaction import Row
 # A process that freezes during a transaction keeps its locks and blocks the takeover of its work. Transactions take milliseconds,
 # so the server ends one that stays idle for this long.
 IDLE_IN_TRANSACTION_MS = 5_000
+# Set in each transaction, in the round trip of its BEGIN: a pooler would give a setting of the session to other clients, and it
+# refuses startup parameters that it does not know.
+SET_IDLE_TIMEOUT = f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_MS}"
 # Detect a server that vanished silently within half a minute, instead of the usual two hours.
 CONNECT_OPTIONS: dict[str, Any] = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
 
 
 def open_connection(url: str) -> psycopg.Connection[Row]:
-    connection = psycopg.connect(url, autocommit=True, **CONNECT_OPTIONS)
-    connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_MS}".encode())
-    return connection
+    return psycopg.connect(url, autocommit=True, **CONNECT_OPTIONS)
 
 
-def check_url(url: str) -> str:
+def check_url(url: str, variable: str = "HEADWAY_DATABASE_URL") -> str:
     """Check the URL, without quoting it in the error. If a password is not escaped, libpq parses parts of it as a host, port or
     database name and would reveal them."""
     try:
@@ -30,5 +31,5 @@ def check_url(url: str) -> str:
     except psycopg.ProgrammingError:
         readable = False
     if not readable:
-        raise SettingsError("HEADWAY_DATABASE_URL is not a valid URL. In the password, write @ as %40, / as %2F and % as %25.")
+        raise SettingsError(f"{variable} is not a valid URL. In the password, write @ as %40, / as %2F and % as %25.")
     return url
