@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from headway.actions import jobs, schedules
 from headway.ledger.errors import Closed, StorageError
-from headway.ledger.job import LEASE_MS, SESSION_LEASE_MS, Job, choose_jobs
+from headway.ledger.job import LEASE_MS, SESSION_LEASE_MS, Job, LeaseWatch, choose_jobs
 from headway.ledger.tenancy import Quotas
 from headway.storage.database import Database
 from headway.storage.fair_queue import current_tenant
@@ -87,6 +87,7 @@ class Engine:
         self.unattended: set[str] = set()  # own jobs that had no task at the last heartbeat
         self.last_heartbeat_at = -IDLE_HEARTBEAT_S
         self.last_time = FAR_FUTURE_MS
+        self.lease_watch = LeaseWatch()
 
     def start(self, *, alone: bool = False) -> None:
         """Start working. With `alone`, run only jobs that this process created, for short-lived processes."""
@@ -297,7 +298,8 @@ class Engine:
         return job_store.Leases(LEASE_MS, SESSION_LEASE_MS if self.session.is_settled else LEASE_MS)
 
     async def _sweep(self) -> None:
-        if await self.database.read(partial(job_store.has_orphans, leases=self._leases)):
+        has_orphans = await self.database.read(partial(job_store.has_orphans, leases=self._leases))
+        if self.lease_watch.may_judge(time.monotonic_ns() // 1_000_000) and has_orphans:
             count = await self.database.write(self.recover)
             if count:
                 log.warning("took over %d jobs of workers whose session ended or whose lease expired", count)

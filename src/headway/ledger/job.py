@@ -18,6 +18,24 @@ NEVER: Final = 2**62  # not due until something wakes it
 LEASE_MS: Final = 5_000  # a process without a heartbeat for this long counts as dead
 SESSION_LEASE_MS: Final = 2_000  # the same, for a process whose session with the Postgres server has ended
 
+OUTAGE_GRACE_MS: Final = 10_000  # how long processes have to renew their leases after an outage of the database
+
+
+class LeaseWatch:
+    """Decides when a process may judge others by their leases. If it could not look at the leases for a while, because the database
+    was away or because it was frozen, then perhaps the others could not renew them either. They get OUTAGE_GRACE_MS."""
+
+    def __init__(self) -> None:
+        self.looked_at: int | None = None
+        self.waits_until = 0
+
+    def may_judge(self, now: int) -> bool:
+        """Note that the leases were read just now. `now` is a steady time in milliseconds."""
+        if self.looked_at is not None and now - self.looked_at > LEASE_MS:
+            self.waits_until = now + OUTAGE_GRACE_MS
+        self.looked_at = now
+        return now >= self.waits_until
+
 
 class Halt(NamedTuple):
     """The kill switch while it is on: why, since when and by whom nothing runs."""
