@@ -138,7 +138,8 @@ class TransactionPooler:
         task.add_done_callback(self.tasks.discard)
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await PooledClient(self, reader, writer).serve()
+        with suppress(asyncio.CancelledError):  # the pooler was stopped
+            await PooledClient(self, reader, writer).serve()
 
     async def lend(self) -> ServerConnection:
         async with self.available:

@@ -63,7 +63,7 @@ class Host:
             from headway.storage.postgres.announcements import AnnouncementListener  # noqa: PLC0415  SQLite users never load psycopg
 
             urls = settings.database_url, settings.database_direct_url
-            self.announcements = AnnouncementListener(*urls, self._on_announcement, self.session)
+            self.announcements = AnnouncementListener(*urls, self._on_announcement, self.session, self.database.source)
 
     def start(self) -> None:
         """Start to follow the event log, delete old rows and record changes of the policy. `start_agents` starts the engine."""

@@ -1,7 +1,7 @@
 """Postgres behind a pooler in transaction mode: every change is stored once, and nothing stays behind on its connections."""
 
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import psycopg
 import pytest
@@ -11,7 +11,7 @@ from headway.ledger.todo import Change, Draft
 from headway.storage.direct import DirectDatabase, connect
 from headway.storage.postgres import pooling
 from headway.storage.transaction import Transaction, within_tenant
-from headway.testing import TenantHarness
+from headway.testing import FixedClock, TenantHarness
 from tests.pooler import run_pooler
 
 LEFT_BEHIND = """
@@ -54,6 +54,15 @@ def test_writers_behind_a_pooler_store_everything_once_and_leave_nothing_behind(
         with psycopg.connect(pooler_url, autocommit=True, prepare_threshold=None) as client:
             states = [client.execute(LEFT_BEHIND).fetchone() for _ in range(size)]
         assert states == [("0", "0", "", [], 0)] * size
+
+
+def test_a_client_never_runs_a_statement_that_another_client_prepared(postgres_url: str, clock: FixedClock) -> None:
+    with run_pooler(postgres_url, 2) as pooler_url, ExitStack() as stack:
+        clients = {name: stack.enter_context(closing(connect(pooler_url, clock))) for name in ("ada", "bob", "eve")}
+        order = ["ada", "bob"] * 3 + ["eve"] + ["ada", "bob"] * 3  # ada and bob prepare on one connection each, then change places
+        answers = [clients[name].read(lambda tx, name=name: tx.one(f"SELECT '{name} ' || ?", "asks")) for name in order]  # type: ignore[misc]
+
+    assert answers == [(f"{name} asks",) for name in order]
 
 
 @pytest.mark.parametrize("rotates", [True, False])

@@ -6,9 +6,9 @@ import threading
 
 import psycopg
 
-from headway.storage.postgres.connection import CHANNEL
 from headway.storage.postgres.opening import check_url, open_connection
 from headway.storage.postgres.pooling import DIRECT_URL, find_session_problem
+from headway.storage.postgres.transaction import CHANNEL, SOURCE_MARK
 from headway.storage.server_session import ServerSession
 from headway.storage.transaction import CommitListener, Row
 
@@ -23,9 +23,12 @@ LOCK_BITS = 62
 class AnnouncementListener:
     """A thread with a dedicated connection, to the direct URL if there is one. While the connection is open, so is `session`."""
 
-    def __init__(self, url: str, direct_url: str, on_commit: CommitListener, session: ServerSession) -> None:
+    def __init__(self, url: str, direct_url: str, on_commit: CommitListener, session: ServerSession, source: str = "") -> None:
         self.url = url
         self.direct_url = check_url(direct_url, DIRECT_URL) if direct_url else ""
+        self.own_mark = (
+            f"{SOURCE_MARK}{source}" if source else ""
+        )  # ends the announcements of this process, which knows its commits
         self.on_commit = on_commit
         self.session = session
         self.lock = 0  # chosen once, and again only if another session holds it
@@ -59,8 +62,9 @@ class AnnouncementListener:
         self.session.open(self._take_lock(connection))
         while not self.stop_requested.is_set():
             for notice in connection.notifies(timeout=STOP_CHECK_S):
-                tenants = (part for part in notice.payload.split(",") if part.isascii() and part.isdigit())
-                self.on_commit(frozenset(map(int, tenants)))
+                *tenants, mark = notice.payload.split(",")
+                if mark != self.own_mark:
+                    self.on_commit(frozenset(int(part) for part in (*tenants, mark) if part.isascii() and part.isdigit()))
 
     def _take_lock(self, connection: "psycopg.Connection[Row]") -> int:
         """Take the lock that shows other processes that this one is alive. If the server has not noticed that the last connection

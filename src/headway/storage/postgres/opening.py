@@ -8,14 +8,14 @@ from psycopg.conninfo import conninfo_to_dict
 from headway.ledger.errors import SettingsError
 from headway.storage.transaction import Row
 
-# A process that freezes during a transaction keeps its locks and blocks the takeover of its work. Transactions take milliseconds,
-# so the server ends one that stays idle for this long.
-IDLE_IN_TRANSACTION_MS = 5_000
-# Set in each transaction, in the round trip of its BEGIN: a pooler would give a setting of the session to other clients, and it
-# refuses startup parameters that it does not know.
-SET_IDLE_TIMEOUT = f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_MS}"
 # Detect a server that vanished silently within half a minute, instead of the usual two hours.
-CONNECT_OPTIONS: dict[str, Any] = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
+CONNECT_OPTIONS: dict[str, Any] = {
+    "client_encoding": "utf8",
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+}
 
 
 def open_connection(url: str) -> psycopg.Connection[Row]:

@@ -16,7 +16,8 @@ from headway.storage.transaction import Row
 DATABASE_URL = "HEADWAY_DATABASE_URL"
 DIRECT_URL = "HEADWAY_DATABASE_DIRECT_URL"
 PROBE_S = 1.0  # how long to wait for a notification that arrives within milliseconds
-# A statement that this client has prepared is not known to the server, or one that it prepares already is.
+# A statement that this client has prepared is not known to the server, or one that it prepares already is. A pooler that does not
+# track them has given the client's transaction to another connection than before. Nothing of that transaction was committed.
 UNPREPARED_ERRORS = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
 
 unprepared_urls: set[str] = set()  # the URLs at which this process no longer prepares statements
