@@ -19,7 +19,8 @@ CONNECT_OPTIONS: dict[str, Any] = {
 
 
 def open_connection(url: str) -> psycopg.Connection[Row]:
-    return psycopg.connect(url, autocommit=True, **CONNECT_OPTIONS)
+    """Open a connection on which psycopg prepares nothing: behind a pooler, its names would be those of other processes, too."""
+    return psycopg.connect(url, autocommit=True, prepare_threshold=None, **CONNECT_OPTIONS)
 
 
 def check_url(url: str, variable: str = "HEADWAY_DATABASE_URL") -> str:
