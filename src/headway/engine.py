@@ -298,7 +298,11 @@ class Engine:
         return job_store.Leases(LEASE_MS, SESSION_LEASE_MS if self.session.is_settled else LEASE_MS)
 
     async def _sweep(self) -> None:
-        has_orphans = await self.database.read(partial(job_store.has_orphans, leases=self._leases))
+        try:
+            has_orphans = await self.database.read(partial(job_store.has_orphans, leases=self._leases))
+        except StorageError:
+            self.lease_watch.record_outage()
+            raise
         if self.lease_watch.may_judge(time.monotonic_ns() // 1_000_000) and has_orphans:
             count = await self.database.write(self.recover)
             if count:

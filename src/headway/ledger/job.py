@@ -22,18 +22,22 @@ OUTAGE_GRACE_MS: Final = 10_000  # how long processes have to renew their leases
 
 
 class LeaseWatch:
-    """Decides when a process may judge others by their leases. If it could not look at the leases for a while, because the database
-    was away or because it was frozen, then perhaps the others could not renew them either. They get OUTAGE_GRACE_MS."""
+    """Decides when a process may judge others by their leases. While it could not reach the database, perhaps the others could not
+    either, and did not renew their leases. So they get OUTAGE_GRACE_MS. Times are steady times in milliseconds."""
 
     def __init__(self) -> None:
-        self.looked_at: int | None = None
+        self.is_blind = False
         self.waits_until = 0
 
+    def record_outage(self) -> None:
+        """Record that the leases could not be read."""
+        self.is_blind = True
+
     def may_judge(self, now: int) -> bool:
-        """Note that the leases were read just now. `now` is a steady time in milliseconds."""
-        if self.looked_at is not None and now - self.looked_at > LEASE_MS:
+        """Return whether leases that were read just now say who is alive."""
+        if self.is_blind:
+            self.is_blind = False
             self.waits_until = now + OUTAGE_GRACE_MS
-        self.looked_at = now
         return now >= self.waits_until
 
 
