@@ -131,7 +131,7 @@ class Headway(Host):
     def engine(self) -> Engine:
         from headway.building import build_engine  # noqa: PLC0415
 
-        return build_engine(self.settings, self.database, self.runtime)
+        return build_engine(self.settings, self.database, self.runtime, self.session)
 
     @cached_property
     def runtime(self) -> "Runtime":

@@ -19,6 +19,7 @@ from headway.ledger.redaction import Redactor
 from headway.ledger.run import REHEARSAL_MODEL
 from headway.settings import Settings
 from headway.storage.database import Database
+from headway.storage.server_session import ServerSession
 
 
 def build_models(settings: Settings, models_by_name: Mapping[str, Any], tracer: Tracer, redact: Redactor) -> Models:
@@ -34,7 +35,7 @@ def build_models(settings: Settings, models_by_name: Mapping[str, Any], tracer: 
     )
 
 
-def build_engine(settings: Settings, database: Database, runtime: Runtime) -> Engine:
+def build_engine(settings: Settings, database: Database, runtime: Runtime, session: ServerSession) -> Engine:
     """Build the engine that runs turns, sub-agents, goals, scheduled tools and notices."""
     handlers = {
         **job_handlers.build_handlers(runtime),
@@ -45,4 +46,4 @@ def build_engine(settings: Settings, database: Database, runtime: Runtime) -> En
     )
     tick = partial(schedules.tick, limits=settings.limits)
     on_recovery = partial(recovery.recover_goals, stagger_ms=int(settings.restart_stagger_s * 1000))
-    return Engine(database, runtime.owner, handlers, limits, tick, on_recovery)
+    return Engine(database, runtime.owner, handlers, limits, tick, on_recovery, session)

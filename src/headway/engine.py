@@ -8,7 +8,6 @@ changes nothing.
 
 import asyncio
 import logging
-import random
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,11 +16,12 @@ from typing import NamedTuple
 
 from headway.actions import jobs, schedules
 from headway.ledger.errors import Closed, StorageError
-from headway.ledger.job import LEASE_MS, Job, choose_jobs
+from headway.ledger.job import LEASE_MS, SESSION_LEASE_MS, Job, LeaseWatch, choose_jobs
 from headway.ledger.tenancy import Quotas
 from headway.storage.database import Database
 from headway.storage.fair_queue import current_tenant
 from headway.storage.retry import StorageRetry, repeat_forever, retry_storage
+from headway.storage.server_session import ServerSession
 from headway.storage.stores import halts as halt_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import schedules as schedule_store
@@ -66,11 +66,13 @@ class Engine:
         limits: EngineLimits | None = None,
         tick: Callable[[Transaction], None] = schedules.tick,
         on_recovery: Callable[[Transaction, list[Job]], None] = lambda _tx, _jobs: None,
+        session: ServerSession | None = None,
     ) -> None:
         self.database = database.unrestricted  # it runs the jobs of all tenants
         self.tick = tick
         self.on_recovery = on_recovery  # called with the jobs that were taken over
         self.owner = owner
+        self.session = session or ServerSession()  # one that is closed: only the lease shows that this process is alive
         self.handlers = handlers
         self.limits = limits or EngineLimits()
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -85,6 +87,7 @@ class Engine:
         self.unattended: set[str] = set()  # own jobs that had no task at the last heartbeat
         self.last_heartbeat_at = -IDLE_HEARTBEAT_S
         self.last_time = FAR_FUTURE_MS
+        self.lease_watch = LeaseWatch()
 
     def start(self, *, alone: bool = False) -> None:
         """Start working. With `alone`, run only jobs that this process created, for short-lived processes."""
@@ -242,7 +245,7 @@ class Engine:
                 continue
             claimed.append(jobs.move(tx, job._replace(owner=self.owner), "running"))
         if claimed:
-            job_store.record_heartbeat(tx, self.owner)  # in the same commit, so that they never look orphaned
+            self._record_heartbeat(tx)  # in the same commit, so that they never look orphaned
         return claimed
 
     def _lock_due(self, tx: Transaction, running: Counter[int]) -> list[Job]:
@@ -267,7 +270,7 @@ class Engine:
             return
         self.last_heartbeat_at = time.monotonic()
         tasks = dict(self.tasks)  # taken before the read, so that jobs that start meanwhile do not look lost
-        await self.database.write(partial(job_store.record_heartbeat, owner=self.owner))
+        await self.database.write(self._record_heartbeat)
         own_ids = await self.database.read(partial(job_store.list_running_ids, owner=self.owner))
         await asyncio.sleep(GRACE_S)  # a task that has just ended its own job is about to finish
         for job_id, task in tasks.items():
@@ -285,26 +288,41 @@ class Engine:
         """Whether an idle process should record a heartbeat. It does so less often, because each costs a write."""
         return self.own_jobs is None and time.monotonic() - self.last_heartbeat_at >= IDLE_HEARTBEAT_S
 
+    def _record_heartbeat(self, tx: Transaction) -> None:
+        job_store.record_heartbeat(tx, self.owner, self.session.lock)
+
+    @property
+    def _leases(self) -> job_store.Leases:
+        """How old the last heartbeat of another process may be. The locks of sessions count once this process has a settled
+        session, because an outage of the server ends every session."""
+        return job_store.Leases(LEASE_MS, SESSION_LEASE_MS if self.session.is_settled else LEASE_MS)
+
     async def _sweep(self) -> None:
-        if await self.database.read(lambda tx: job_store.has_orphans(tx, LEASE_MS)):
+        try:
+            has_orphans = await self.database.read(partial(job_store.has_orphans, leases=self._leases))
+        except StorageError:
+            self.lease_watch.record_outage()
+            raise
+        if self.lease_watch.may_judge(time.monotonic_ns() // 1_000_000) and has_orphans:
             count = await self.database.write(self.recover)
             if count:
-                log.warning("took over %d jobs of workers whose lease expired", count)
+                log.warning("took over %d jobs of workers whose session ended or whose lease expired", count)
+                self.bell.set()
         await asyncio.sleep(SWEEP_S)
 
     def recover(self, tx: Transaction, job_ids: Sequence[str] | None = None) -> int:
-        """Requeue jobs whose worker's lease expired, staggered over `stagger_s`. A job that has lost MAX_LOST_WORKERS workers in a
-        row without progress is marked dead."""
+        """Requeue jobs whose worker's session ended or whose lease expired, the first at once and the others evenly over
+        `stagger_s`. A job that has lost MAX_LOST_WORKERS workers in a row without progress is marked dead."""
         if self.tasks:
-            job_store.record_heartbeat(tx, self.owner)  # a process that was suspended must not take over its own jobs
+            self._record_heartbeat(tx)  # a process that was suspended must not take over its own jobs
         job_store.lock_family(tx, "recovery")  # so that one process recovers all jobs of a dead one and reports it once
-        orphans = job_store.lock_orphans(tx, LEASE_MS, RECOVERY_BATCH, job_ids)
+        orphans = job_store.lock_orphans(tx, self._leases, RECOVERY_BATCH, job_ids)
         requeued = []
-        for job in orphans:
+        for place, job in enumerate(orphans):
             if job.count_trailing_failures(INTERRUPTED_ERROR) + 1 >= MAX_LOST_WORKERS:
                 self._mark_locked_dead(tx, job, INTERRUPTED_ERROR)
                 continue
-            due_at = tx.now + int(random.random() * self.limits.stagger_s * 1000)  # noqa: S311  not security-relevant
+            due_at = tx.now + int(place / len(orphans) * self.limits.stagger_s * 1000)
             requeued.append(jobs.move(tx, job, "queued", due_at, errors=jobs.append_error(job, INTERRUPTED_ERROR)))
         if requeued:
             self.on_recovery(tx, requeued)

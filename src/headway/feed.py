@@ -17,6 +17,7 @@ from headway.ledger.scope import TENANT_WIDE
 from headway.ledger.tenancy import Quotas
 from headway.storage.database import Database
 from headway.storage.retry import StorageRetry, repeat_forever
+from headway.storage.server_session import ServerSession
 from headway.storage.stores import events as event_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
@@ -70,10 +71,10 @@ def read_news(tx: Transaction, tenant_id: int, after: int, run_ids: Collection[s
 class Feed:
     """All live streams of this process."""
 
-    def __init__(self, database: Database, *, has_announcements: bool, per_tenant: int = Quotas().streams) -> None:
+    def __init__(self, database: Database, session: ServerSession, *, per_tenant: int = Quotas().streams) -> None:
         self.database = database
         self.per_tenant = per_tenant
-        self.poll_s = POLL_ANNOUNCED_S if has_announcements else POLL_S
+        self.session = session
         self.heartbeat_s = HEARTBEAT_S
         self.channels: dict[int, FeedChannel] = {}
         self.lines: WeakValueDictionary[tuple[int, int], asyncio.Lock] = WeakValueDictionary()
@@ -238,7 +239,7 @@ class Feed:
 
     async def _poll(self) -> None:
         """Check for commits of other processes."""
-        await asyncio.sleep(self.poll_s)
+        await asyncio.sleep(POLL_ANNOUNCED_S if self.session.is_open else POLL_S)
         if self.channels:
             seqs = await self.database.unrestricted.read(partial(event_store.get_last_seqs, tenant_ids=tuple(self.channels)))
             self._ring(

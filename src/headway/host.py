@@ -27,6 +27,7 @@ from headway.settings import Settings, build_redactor, get_environment
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
 from headway.storage.retry import repeat_forever
+from headway.storage.server_session import ServerSession
 
 if TYPE_CHECKING:
     from headway.agents.mcp.tools import McpServers
@@ -44,7 +45,6 @@ class Host:
         self.settings = settings
         self.mcp_configs = load_servers(Path(settings.home, MCP_FILE_NAME), get_environment(), mcp)
         self.redact = build_redactor(settings, *(secret for config in self.mcp_configs for secret in config.secrets))
-        has_announcements = not is_sqlite(settings.database_url)
         access = ExternalAccess(settings.http_allow, settings.commands, settings.sandbox)
         self.toolbox = catalogue.build_toolbox(access, Path(settings.home, "tools"), tools)
         self.checks = CheckRunner(access, self.toolbox)
@@ -54,21 +54,23 @@ class Host:
         self.skills = SkillFolders(settings.home)
         self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
         self.database = Database(settings.database_url, on_commit=self._on_commit, quotas=settings.quotas)
-        self.feed = Feed(self.database, has_announcements=has_announcements, per_tenant=settings.quotas.streams)
+        self.session = ServerSession()
+        self.feed = Feed(self.database, self.session, per_tenant=settings.quotas.streams)
         self.housekeeping: asyncio.Task[None] | None = None
         self.policy_recording: asyncio.Task[None] | None = None
         self.policy_changed = asyncio.Event()
         self.live_text = LiveText()
         self.announcements = self.notifications = self.text_relay = None
-        if has_announcements:
+        if not is_sqlite(settings.database_url):
             from headway.storage.postgres.announcements import AnnouncementListener  # noqa: PLC0415  SQLite users never load psycopg
             from headway.storage.postgres.notifications import NotificationSender  # noqa: PLC0415
             from headway.text_relay.relay import TextRelay  # noqa: PLC0415
 
             self.notifications = NotificationSender(settings.database_url)
             self.text_relay = TextRelay(self.feed, self.live_text, self.notifications.send)
+            urls = settings.database_url, settings.database_direct_url
             self.announcements = AnnouncementListener(
-                settings.database_url, self._on_announcement, self.database.source, self.text_relay
+                *urls, self._on_announcement, self.session, self.database.source, self.text_relay
             )
 
     def start(self) -> None:

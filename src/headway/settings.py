@@ -25,7 +25,15 @@ from headway.ledger.tiers import (
     build_parameters,
     check_tables,
 )
-from headway.settings_parsing import check_channels, parse_discovery, parse_integer, parse_list, parse_number, parse_port
+from headway.settings_parsing import (
+    check_channels,
+    parse_direct_url,
+    parse_discovery,
+    parse_integer,
+    parse_list,
+    parse_number,
+    parse_port,
+)
 
 PREFIX = "HEADWAY_"
 SECRET_NAME_PATTERN = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|OTLP_\w{0,40}HEADERS")
@@ -55,6 +63,7 @@ class TraceSettings(NamedTuple):
 class Settings(NamedTuple):
     home: str
     database_url: str
+    database_direct_url: str  # for the session with Postgres, if the other leads to a pooler; empty: the other one
     model: str
     model_mid: str
     model_cheap: str
@@ -80,7 +89,8 @@ class Settings(NamedTuple):
 
     def __repr__(self) -> str:
         """Show the settings without anything that may contain a password, because they end up in logs and tracebacks."""
-        fields = self._asdict() | {"database_url": redact_database_url(self.database_url), "notify": f"{len(self.notify)} channels"}
+        urls = {name: redact_database_url(value) for name, value in self._asdict().items() if name.startswith("database_")}
+        fields = self._asdict() | urls | {"notify": f"{len(self.notify)} channels"}
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 
     @property
@@ -135,6 +145,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     settings = Settings(
         home=home,
         database_url=get("database_url", f"sqlite:///{os.path.join(home, 'headway.db')}"),
+        database_direct_url=parse_direct_url(get("database_direct_url", "")),
         model=names["strong"],
         model_mid=names["mid"],
         model_cheap=names["cheap"],
@@ -312,12 +323,13 @@ def build_redactor(settings: Settings, *more_secrets: str) -> Redactor:
     """Collect the secrets to redact: passwords in URLs, channels, and environment variables whose names look like secrets."""
     secret_values = [*more_secrets, *(value for name, value in os.environ.items() if SECRET_NAME_PATTERN.search(name))]
     headers = [part.partition("=")[2].strip() for value in secret_values for part in value.split(",") if "=" in part]
+    database_urls = (settings.database_url, settings.database_direct_url)
     credentials = [
         credential
-        for value in (settings.database_url, *settings.notify, *os.environ.values())
+        for value in (*database_urls, *settings.notify, *os.environ.values())
         for credential in USERINFO_PATTERN.findall(value)
     ]
-    passwords = [credential.partition(":")[2] for credential in credentials] + PASSWORD_PATTERN.findall(settings.database_url)
+    passwords = [credential.partition(":")[2] for credential in credentials] + PASSWORD_PATTERN.findall(" ".join(database_urls))
     # Services put tokens anywhere in a URL. Its short parts are treated as ordinary words.
     parts = [part for url in settings.notify for part in re.split("[/:@?&=]", url) if len(part) >= MIN_URL_PART_LENGTH]
     secrets = {

@@ -32,6 +32,12 @@ def parse_port(number: str) -> int:
     return int(number)
 
 
+def parse_direct_url(url: str) -> str:
+    if url and not url.startswith(("postgresql://", "postgres://")):  # not quoted, because it may contain a password
+        raise SettingsError("HEADWAY_DATABASE_DIRECT_URL must start with postgresql://.")
+    return url
+
+
 def parse_discovery(name: str) -> DiscoveryPolicy:
     match name:
         case "ask" | "auto":

@@ -14,6 +14,7 @@ from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase, connect
 from headway.storage.postgres.announcements import AnnouncementListener
 from headway.storage.postgres.connection import PostgresConnection
+from headway.storage.server_session import ServerSession
 from headway.storage.transaction import Query, Transaction, across_tenants
 from headway.testing import TenantHarness
 from tests.sent_statements import trace_statements
@@ -117,7 +118,7 @@ def test_a_process_hears_the_commits_of_others_and_not_its_own(postgres_url: str
 
     with DirectDatabase(postgres_url) as database:
         ours, theirs = TenantHarness(database, "ours"), TenantHarness(database, "theirs")
-    listener = AnnouncementListener(postgres_url, hear, "this-process")
+    listener = AnnouncementListener(postgres_url, "", hear, ServerSession(), "this-process")
     try:
         with closing(connect(postgres_url, source="this-process")) as own, closing(connect(postgres_url, source="other")) as other:
             while not arrived.is_set():  # until it listens

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.model_server import ModelServer, calls, environment, error, text, to_script
+from tests.pooler import run_pooler
 from tests.surfaces.shell import CommandResult, Shell
 
 
@@ -39,6 +40,29 @@ def test_a_halt_is_reported_and_is_no_fault(headway: Shell) -> None:
     assert [check["name"] for check in report["checks"] if check["warning"]] == ["halt"]
     headway.ok("unhalt")
     assert all(line.startswith("✔") for line in headway.ok("doctor").splitlines())
+
+
+def test_a_pooler_that_keeps_no_sessions_is_reported(headway: Shell, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def list_details(database_url: str) -> list[str]:
+        report = headway.json("doctor", "--database-url", database_url)
+        return [check["detail"] for check in report["checks"] if check["name"] == "database"][1:]
+
+    with run_pooler(postgres_url, rotates=False) as pooler_url:
+        (warning,) = list_details(pooler_url)
+        assert warning == (
+            "HEADWAY_DATABASE_URL leads to a pooler that does not keep sessions. Set HEADWAY_DATABASE_DIRECT_URL to the address of "
+            "the server itself. Until then, events of other processes are found by polling, and a killed process is noticed after "
+            "5 seconds."
+        )
+        monkeypatch.setenv("HEADWAY_DATABASE_DIRECT_URL", postgres_url)
+        (direct,) = list_details(pooler_url)
+        assert direct.endswith(" (direct)")
+        monkeypatch.setenv("HEADWAY_DATABASE_DIRECT_URL", "postgresql://me:hunter2@127.0.0.1:1/x")
+        ran = headway("doctor", "--database-url", pooler_url)
+    assert ran.code == 1
+    assert "✕ database  postgresql://me:…@127.0.0.1:1/x (direct): Postgres cannot be reached: " in ran.out
+    assert "hunter2" not in ran.out + ran.err
+    assert "! database  HEADWAY_DATABASE_DIRECT_URL is ignored, because the database is SQLite" in headway.ok("doctor")
 
 
 def test_channels_are_checked_and_never_shown(headway: Shell) -> None:

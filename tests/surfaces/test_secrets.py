@@ -137,14 +137,15 @@ def run_command(folder: Path, settings: dict[str, str], *words: str) -> str:
     return ran.stdout + ran.stderr
 
 
-def test_a_library_that_quotes_a_secret_is_not_quoted_by_us() -> None:
+@pytest.mark.parametrize("name", ["database_url", "database_direct_url"])
+def test_a_library_that_quotes_a_secret_is_not_quoted_by_us(name: str) -> None:
     """Covers the log of any long-running process: a message that contains a secret, and a traceback that does."""
     script = """
 import logging, sys
 from headway import settings
 from headway.surfaces.log_lines import configure_json_logging
 
-configure_json_logging("info", settings.load({"home": "unused", "database_url": sys.argv[1]}))
+configure_json_logging("info", settings.load({"home": "unused", sys.argv[3]: sys.argv[1]}))
 log = logging.getLogger("a.library")
 log.warning("could not reach %s", sys.argv[1])
 try:
@@ -154,7 +155,7 @@ except ValueError:
 """
     url, key = f"postgresql://ada:{CHANNEL}@db.example/headway", CANARIES["ANTHROPIC_API_KEY"]
     env = {**os.environ, "ANTHROPIC_API_KEY": key}
-    ran = subprocess.run([sys.executable, "-c", script, url, key], env=env, capture_output=True, text=True, check=True)
+    ran = subprocess.run([sys.executable, "-c", script, url, key, name], env=env, capture_output=True, text=True, check=True)
     first, second = (json.loads(line) for line in ran.stderr.splitlines())
 
     assert first["message"] == "could not reach postgresql://ada:…@db.example/headway"

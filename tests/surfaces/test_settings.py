@@ -261,6 +261,7 @@ def test_links_lead_to_the_servers_address_by_default(headway: Shell) -> None:
     [
         ("goal_discovery", "maybe", "HEADWAY_GOAL_DISCOVERY must be ask or auto, not 'maybe'."),
         ("url", "headway.example.org", "HEADWAY_URL must be a URL like https://headway.example.org"),
+        ("database_direct_url", "me:hunter2@db", "HEADWAY_DATABASE_DIRECT_URL must start with postgresql://."),
         ("url", "https://", "HEADWAY_URL must be a URL like https://headway.example.org"),
         ("url", "ftp://ada:hunter2@headway.example.org", "not 'ftp://…@headway.example.org'."),
         (
@@ -280,7 +281,8 @@ def test_an_impossible_goal_setting_is_one_error(
 
 
 def test_settings_can_be_printed_without_giving_away_a_secret(headway: Shell) -> None:
-    chosen = settings.load({"database_url": "postgresql://me:hunter2@db/x", "notify": "https://hooks.example/hunter2"})
+    urls = {"database_url": "postgresql://me:hunter2@db/x", "database_direct_url": "postgresql://me@db/x?password=hunter2"}
+    chosen = settings.load({**urls, "notify": "https://hooks.example/hunter2"})
     for printed in (repr(chosen), str(chosen), f"{chosen}", f"{[chosen]}"):
         assert "hunter2" not in printed
     assert "notify='1 channels'" in repr(chosen)

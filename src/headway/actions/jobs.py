@@ -153,7 +153,7 @@ def count_live_workers(tx: Transaction) -> int:
 
 def has_orphans(tx: Transaction) -> bool:
     """Whether a running job has lost its process."""
-    return job_store.has_orphans(tx, LEASE_MS)
+    return job_store.has_orphans(tx, job_store.Leases(LEASE_MS, LEASE_MS))
 
 
 # Requested by people

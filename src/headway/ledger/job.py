@@ -16,6 +16,29 @@ MAX_DELAY_MS: Final = 300_000
 JITTER: Final = 0.25
 NEVER: Final = 2**62  # not due until something wakes it
 LEASE_MS: Final = 5_000  # a process without a heartbeat for this long counts as dead
+SESSION_LEASE_MS: Final = 2_000  # the same, for a process whose session with the Postgres server has ended
+
+OUTAGE_GRACE_MS: Final = 10_000  # how long processes have to renew their leases after an outage of the database
+
+
+class LeaseWatch:
+    """Decides when a process may judge others by their leases. While it could not reach the database, perhaps the others could not
+    either, and did not renew their leases. So they get OUTAGE_GRACE_MS. Times are steady times in milliseconds."""
+
+    def __init__(self) -> None:
+        self.is_blind = False
+        self.waits_until = 0
+
+    def record_outage(self) -> None:
+        """Record that the leases could not be read."""
+        self.is_blind = True
+
+    def may_judge(self, now: int) -> bool:
+        """Return whether leases that were read just now say who is alive."""
+        if self.is_blind:
+            self.is_blind = False
+            self.waits_until = now + OUTAGE_GRACE_MS
+        return now >= self.waits_until
 
 
 class Halt(NamedTuple):

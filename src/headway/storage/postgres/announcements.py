@@ -1,19 +1,24 @@
-"""Receives Postgres notifications about commits of other processes."""
+"""Keeps this process's session with the server: receives notifications about commits of other processes, and holds its lock."""
 
 import logging
+import random
 import threading
 from collections.abc import Sequence
 
 import psycopg
 
-from headway.storage.postgres.opening import open_connection
+from headway.storage.postgres.opening import check_url, open_connection
+from headway.storage.postgres.pooling import DIRECT_URL, find_session_problem
 from headway.storage.postgres.transaction import CHANNEL, SOURCE_MARK
-from headway.storage.transaction import CommitListener
+from headway.storage.server_session import ServerSession
+from headway.storage.transaction import CommitListener, Row
 
 log = logging.getLogger("headway.announcements")
 
 RECONNECT_S = 1.0
 STOP_CHECK_S = 0.5  # how often the thread checks whether to stop
+RECHECK_S = 60.0  # how often to look whether a pooler that did not keep sessions does now
+LOCK_BITS = 62
 
 
 class Subscriber:
@@ -34,15 +39,27 @@ class Subscriber:
 
 
 class AnnouncementListener:
-    """A thread that listens for notifications on a dedicated connection."""
+    """A thread with a dedicated connection, to the direct URL if there is one. While the connection is open, so is `session`."""
 
-    def __init__(self, url: str, on_commit: CommitListener, source: str = "", subscriber: Subscriber | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        direct_url: str,
+        on_commit: CommitListener,
+        session: ServerSession,
+        source: str = "",
+        subscriber: Subscriber | None = None,
+    ) -> None:
         self.url = url
+        self.direct_url = check_url(direct_url, DIRECT_URL) if direct_url else ""
         self.own_mark = (
             f"{SOURCE_MARK}{source}" if source else ""
-        )  # ends the announcements of this process, which knows about its commits
+        )  # ends the announcements of this process, which knows its commits
         self.on_commit = on_commit
+        self.session = session
         self.subscriber = subscriber or Subscriber()
+        self.lock = 0  # chosen once, and again only if another session holds it
+        self.reported = ""
         self.stop_requested = threading.Event()
         self.thread = threading.Thread(target=self._listen, name="headway-announcements", daemon=True)
         self.thread.start()
@@ -54,15 +71,23 @@ class AnnouncementListener:
     def _listen(self) -> None:
         while not self.stop_requested.is_set():
             try:
-                with open_connection(self.url) as connection:
-                    self._receive(connection)
+                with open_connection(self.direct_url or self.url) as connection:
+                    problem = find_session_problem(connection, self.url, self.direct_url)
+                    if not problem:
+                        self._receive(connection)
             except psycopg.Error as error:
                 log.warning("no announcements until Postgres can be reached again: %s", type(error).__name__)
                 self.stop_requested.wait(RECONNECT_S)
+            else:
+                self._report(problem)
+                self.stop_requested.wait(RECHECK_S)
+            finally:
+                self.session.close()
 
-    def _receive(self, connection: "psycopg.Connection[tuple[object, ...]]") -> None:
+    def _receive(self, connection: "psycopg.Connection[Row]") -> None:
         channels = self.subscriber.subscribe()
         connection.execute("; ".join(f"LISTEN {channel}" for channel in (CHANNEL, *channels)).encode())
+        self.session.open(self._take_lock(connection))
         self.subscriber.start_listening(channels)
         try:
             while not self.stop_requested.is_set():
@@ -78,3 +103,15 @@ class AnnouncementListener:
         *tenants, mark = payload.split(",")
         if mark != self.own_mark:
             self.on_commit(frozenset(int(part) for part in (*tenants, mark) if part.isascii() and part.isdigit()))
+
+    def _take_lock(self, connection: "psycopg.Connection[Row]") -> int:
+        """Take the lock that shows other processes that this one is alive. If the server has not noticed that the last connection
+        is lost, that one still holds the last lock: then take another."""
+        while not self.lock or connection.execute("SELECT pg_try_advisory_lock(%s::bigint)", (self.lock,)).fetchone() != (True,):
+            self.lock = random.getrandbits(LOCK_BITS) + 1  # not security-relevant
+        return self.lock
+
+    def _report(self, problem: str) -> None:
+        if problem not in ("", self.reported):  # not every minute
+            self.reported = problem
+            log.warning("no announcements, so Headway polls for commits of other processes: %s.", problem)

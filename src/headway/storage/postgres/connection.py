@@ -13,6 +13,7 @@ from headway.storage.postgres.failures import Attempts, to_headway_error
 from headway.storage.postgres.opening import check_url, open_in_turn
 from headway.storage.postgres.outage import find_outage
 from headway.storage.postgres.server_clock import ServerClock, ServerTime
+from headway.storage.postgres.pooling import UNPREPARED_ERRORS, may_prepare, stop_preparing
 from headway.storage.postgres.transaction import BEGIN, BEGIN_READ_ONLY, CHANNEL, SOURCE_MARK, PostgresTransaction
 from headway.storage.postgres.wire import Wire
 from headway.storage.transaction import CommitListener, Query, UsageMeter, Work, WorkOutcome, notify_listener
@@ -63,7 +64,7 @@ class PostgresConnection:
         if self.wire is not None and self.wire.closed:
             self.close()
         if self.wire is None:
-            self.wire = Wire(open_in_turn(self.url, self.outage))
+            self.wire = Wire(open_in_turn(self.url, self.outage), prepares=may_prepare(self.url))
             self.server_clock.ask_again()  # it may be another server
         return self.wire
 
@@ -102,6 +103,11 @@ class PostgresConnection:
         while True:
             try:
                 return step(self._get_wire(), opens_ranges=opens_ranges)
+            except UNPREPARED_ERRORS as error:
+                if self.wire is None or not self.wire.prepares:
+                    raise to_headway_error(error) from error
+                stop_preparing(self.url)
+                self.close()
             except errors.NotNullViolation as error:
                 if error.diag.table_name != "events" or opens_ranges:
                     raise to_headway_error(error) from error

@@ -23,7 +23,8 @@ DEFAULT_OPTIONS: Final[dict[str, Any]] = {
 
 
 def open_connection(url: str) -> psycopg.Connection[Row]:
-    return psycopg.connect(autocommit=True, **build_options(url))
+    """Open a connection on which psycopg prepares nothing: behind a pooler, its names would be those of other processes, too."""
+    return psycopg.connect(autocommit=True, prepare_threshold=None, **build_options(url))
 
 
 def open_in_turn(url: str, outage: Outage) -> psycopg.Connection[Row]:
@@ -43,7 +44,7 @@ def build_options(url: str) -> dict[str, Any]:
     return {**DEFAULT_OPTIONS, **conninfo_to_dict(url), "client_encoding": "utf8"}
 
 
-def check_url(url: str) -> str:
+def check_url(url: str, variable: str = "HEADWAY_DATABASE_URL") -> str:
     """Check the URL, without quoting it in the error. If a password is not escaped, libpq parses parts of it as a host, port or
     database name and would reveal them."""
     try:
@@ -52,5 +53,5 @@ def check_url(url: str) -> str:
     except psycopg.ProgrammingError:
         readable = False
     if not readable:
-        raise SettingsError("HEADWAY_DATABASE_URL is not a valid URL. In the password, write @ as %40, / as %2F and % as %25.")
+        raise SettingsError(f"{variable} is not a valid URL. In the password, write @ as %40, / as %2F and % as %25.")
     return url

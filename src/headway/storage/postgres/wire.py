@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import count
 from math import inf
+from secrets import token_hex
 from typing import Any, NamedTuple
 
 import psycopg
@@ -17,6 +18,7 @@ from psycopg import errors, pq
 from psycopg.adapt import Transformer
 
 from headway.ledger.errors import CommitUncertain
+from headway.storage.postgres.pooling import UNPREPARED_ERRORS
 from headway.storage.transaction import Query, Row
 
 INT8, FLOAT8, TEXT, BYTEA, UNKNOWN = 20, 701, 25, 17, 0
@@ -100,6 +102,8 @@ class Wire:
         self.new_names: list[StatementKey] = []  # prepared in batches whose replies have not arrived
         self.seen: set[StatementKey] = set()
         self.numbers = count(1)
+        # No other client uses these names. A pooler that does not track them would otherwise run another client's statement.
+        self.prefix = f"headway_{token_hex(6)}_".encode()
         self.loader = Transformer()
         self.readable = select.poll()
         self.readable.register(self.pgconn.socket, select.POLLIN)
@@ -211,8 +215,8 @@ class Wire:
         assert result is not None
         if result.status in FAILED:
             error = self._build_error(result)
-            if expected.is_optional:
-                return None
+            if expected.is_optional and not isinstance(error, UNPREPARED_ERRORS):
+                return None  # but the COMMIT that a pooler did not find prepared leaves a transaction open
             return CommitUncertain() if expected.is_commit and isinstance(error, psycopg.OperationalError) else error
         if expected.is_commit and result.command_status != b"COMMIT":
             return None
@@ -261,7 +265,7 @@ class Wire:
                 self.seen.clear()
             self.seen.add(key)
             return None
-        name = self.names[key] = b"headway_%d" % next(self.numbers)
+        name = self.names[key] = self.prefix + b"%d" % next(self.numbers)
         self.new_names.append(key)
         self.pgconn.send_prepare(name, number_parameters(key[0]), key[1])
         self.expected.append(IGNORED)

@@ -198,19 +198,46 @@ def list_running_ids(tx: Transaction, owner: str) -> set[str]:
     return {str(row[0]) for row in tx.all("SELECT id FROM jobs WHERE state = 'running' AND owner = ?", owner)}
 
 
-ORPHAN_CONDITION = "state = 'running' AND NOT EXISTS (SELECT 1 FROM worker_leases WHERE executor_id = owner AND beat_at >= ?)"
+class Leases(NamedTuple):
+    """For how long after a heartbeat a process counts as alive, in milliseconds."""
+
+    plain: int
+    session: int  # once the lock of its session is free
 
 
-def has_orphans(tx: Transaction, lease_ms: int) -> bool:
-    return tx.one(f"SELECT 1 FROM jobs WHERE {ORPHAN_CONDITION} LIMIT 1", read_clock(tx) - lease_ms) is not None
+def has_orphans(tx: Transaction, leases: Leases) -> bool:
+    """Whether there are running jobs whose process has no current heartbeat. Whether the lock of its session is free is left to
+    `list_ended_sessions`: looking it up here would cost a statement per second."""
+    now = read_clock(tx)
+    sql = """SELECT 1 FROM jobs WHERE state = 'running' AND NOT EXISTS (
+                 SELECT 1 FROM worker_leases WHERE executor_id = owner AND beat_at >= CASE session_lock WHEN 0 THEN ? ELSE ? END)
+             LIMIT 1"""
+    return tx.one(sql, now - leases.plain, now - leases.session) is not None
 
 
-def lock_orphans(tx: Transaction, lease_ms: int, limit: int, job_ids: Sequence[str] | None = None) -> list[Job]:
-    """Lock and return running jobs whose process has no current heartbeat. `job_ids` restricts this to the given jobs."""
+def list_ended_sessions(tx: Transaction, leases: Leases) -> list[str]:
+    """List the processes with running jobs whose last heartbeat is older than a session's lease, and whose session has ended: the
+    server has released its lock. The locks are held until this transaction ends."""
+    rows = tx.all(
+        """SELECT executor_id, session_lock FROM worker_leases WHERE session_lock <> 0 AND beat_at < ?
+           AND executor_id IN (SELECT owner FROM jobs WHERE state = 'running') ORDER BY executor_id""",
+        read_clock(tx) - leases.session,
+    )
+    return [owner for owner, lock in rows if tx.one("SELECT pg_try_advisory_xact_lock(?)", lock) == (True,)]
+
+
+def lock_orphans(tx: Transaction, leases: Leases, limit: int, job_ids: Sequence[str] | None = None) -> list[Job]:
+    """Lock and return running jobs whose process has ended or has no current heartbeat. `job_ids` restricts this to the given
+    jobs."""
+    ended = list_ended_sessions(tx, leases)
+    alive = f"AND executor_id NOT IN ({', '.join('?' * len(ended))})" if ended else ""
     condition = "" if job_ids is None else f"AND id IN ({', '.join('?' * len(job_ids)) or 'NULL'})"
     rows = tx.all(
-        f"SELECT {COLUMNS} FROM jobs WHERE {ORPHAN_CONDITION} {condition} ORDER BY created_at, id LIMIT ?{tx.dialect.skip_locked}",
-        read_clock(tx) - lease_ms,
+        f"""SELECT {COLUMNS} FROM jobs WHERE state = 'running' AND NOT EXISTS (
+                SELECT 1 FROM worker_leases WHERE executor_id = owner AND beat_at >= ? {alive}) {condition}
+            ORDER BY created_at, id LIMIT ?{tx.dialect.skip_locked}""",
+        read_clock(tx) - leases.plain,
+        *ended,
         *(job_ids or ()),
         limit,
     )
@@ -284,12 +311,16 @@ def read_clock(tx: Transaction) -> int:
     return max(int(row[0]) if row else 0, tx.now) + tx.drift
 
 
-def record_heartbeat(tx: Transaction, owner: str) -> None:
+def record_heartbeat(tx: Transaction, owner: str, session_lock: int | None = None) -> None:
+    """Renew the lease of a process. `session_lock` is the number of the lock that its session holds, or 0 if it has no session;
+    None leaves the number as it is."""
+    kept = "" if session_lock is None else ", session_lock = excluded.session_lock"
     tx.run(
-        """INSERT INTO worker_leases (executor_id, beat_at) VALUES (?, ?)
-           ON CONFLICT (executor_id) DO UPDATE SET beat_at = excluded.beat_at""",
+        f"""INSERT INTO worker_leases (executor_id, beat_at, session_lock) VALUES (?, ?, ?)
+            ON CONFLICT (executor_id) DO UPDATE SET beat_at = excluded.beat_at{kept}""",
         owner,
         read_clock(tx),
+        session_lock or 0,
     )
 
 

@@ -10,7 +10,7 @@ from headway.ledger.job import Halt
 from headway.ledger.retention import describe_retention
 from headway.ledger.text import to_one_line
 from headway.settings import Settings, build_redactor, get_environment, inspect_current_folder, redact_database_url
-from headway.storage.direct import DirectDatabase
+from headway.storage.direct import DirectDatabase, is_sqlite
 from headway.storage.health import check_database
 from headway.storage.postgres.row_security import find_bypass
 from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
@@ -83,7 +83,26 @@ def inspect_database(settings: Settings) -> list[Finding]:
     checked = [Finding("database", f"{redact_database_url(settings.database_url)} ({detail})"), Finding("engine", at_work)]
     if bypass:
         checked.append(Finding("database", f"{bypass}, so row-level security does not apply. Use an ordinary role.", warning=True))
+    checked += inspect_session(settings)
     return [*checked, build_halt_finding(halt)] if halt else checked
+
+
+def inspect_session(settings: Settings) -> list[Finding]:
+    """Check whether processes can keep a session with the Postgres server, which a pooler may prevent."""
+    url, direct_url = settings.database_url, settings.database_direct_url
+    if is_sqlite(url):
+        ignored = "HEADWAY_DATABASE_DIRECT_URL is ignored, because the database is SQLite"
+        return [Finding("database", ignored, warning=True)] if direct_url else []
+    from headway.storage.postgres.pooling import check_session  # noqa: PLC0415  SQLite users never load psycopg
+
+    consequence = "Until then, events of other processes are found by polling, and a killed process is noticed after 5 seconds."
+    try:
+        problem = check_session(url, direct_url)
+    except HeadwayError as error:
+        return [Finding("database", f"{redact_database_url(direct_url or url)} (direct): {error}", ok=False)]
+    if problem:
+        return [Finding("database", f"{problem}. {consequence}", warning=True)]
+    return [Finding("database", f"{redact_database_url(direct_url)} (direct)")] if direct_url else []
 
 
 def build_halt_finding(halt: Halt) -> Finding:
