@@ -1,10 +1,11 @@
 """Numbered, forward-only migrations. Each process that opens the database applies the missing ones first.
 
-They are applied in one transaction, except those with a file of the same name in `postgres/migrations`: its statements run on Postgres
-one by one, while other processes use the database (`postgres/online.py`). A new database gets everything in one transaction.
+They are applied in one transaction, except those with a file of the same name in `postgres/migrations`: its statements run on
+Postgres one by one, while other processes use the database (`postgres/online.py`). A new database gets all in one transaction.
 """
 
 import os
+from contextlib import nullcontext
 from functools import partial
 
 from headway.ledger.errors import DatabaseTooNew
@@ -38,7 +39,7 @@ def migrate(connection: Connection) -> None:
             apply_online_part(connection, number, name)
             version = connection.read(get_current_version)
         else:
-            with Progress("changing the schema in one transaction"):
+            with Progress("changing the schema in one transaction") if version else nullcontext():
                 version = connection.write(partial(apply_missing, migrations=list_migrations()))
     if version > newest:
         raise DatabaseTooNew(

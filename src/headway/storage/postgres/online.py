@@ -1,8 +1,8 @@
 """Applies a migration to a Postgres database that other processes are using.
 
-Its statements run one by one, each in its own transaction. No statement blocks other processes for longer than STATEMENT_TIMEOUT_MS:
-indexes are built CONCURRENTLY, foreign keys are added NOT VALID and validated afterwards, and what needs an exclusive lock waits for it
-at most LOCK_TIMEOUT_MS and tries again later. A migration that was interrupted continues: what was done is read from the catalog.
+Its statements run one by one, each in its own transaction, and none blocks other processes for longer than STATEMENT_TIMEOUT_MS.
+Indexes are built CONCURRENTLY. Foreign keys are added NOT VALID and validated afterwards. A statement that needs an exclusive lock
+waits for it LOCK_TIMEOUT_MS and is tried again later. A migration that was interrupted continues: the catalog shows what was done.
 """
 
 import random
@@ -50,8 +50,8 @@ def simplify(statements: list[str]) -> list[str]:
 
 
 def apply_online(url: str, statements: list[str], is_applied: Callable[[], bool], record: Callable[[], None]) -> None:
-    """Apply the statements unless another process has done it. One process works at a time; the others wait until it has finished, or
-    has died and one of them continues."""
+    """Apply the statements unless another process has done it. One process works at a time. The others wait until it has finished,
+    or has died: then one of them continues."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             with Progress("a process of this version migrates the database; waiting") as progress, hold_lock(url, is_applied):
@@ -75,15 +75,16 @@ def is_connection_lost(error: psycopg.OperationalError) -> bool:
 @contextmanager
 def hold_lock(url: str, is_applied: Callable[[], bool]) -> Iterator[None]:
     """Hold the lock of online migrations. It belongs to an open transaction, so it also works through a pooler, and ends with the
-    process. Callers that wait ask again and again: a statement that waited for the lock would keep a snapshot, and building an index
-    CONCURRENTLY waits for all older snapshots."""
+    process. Callers that wait ask again and again: a statement that waited for the lock would keep a snapshot, and an index that is
+    built CONCURRENTLY waits for all older snapshots."""
     while True:
         with closing(open_connection(url)) as holder:
             holder.execute(
                 """BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL tcp_keepalives_idle = 10;
                    SET LOCAL tcp_keepalives_interval = 5; SET LOCAL tcp_keepalives_count = 4"""
             )
-            row = holder.execute("SELECT pg_try_advisory_xact_lock(%s)", (ONLINE_LOCK,)).fetchone()
+            # Without parameters, psycopg uses the simple protocol. An extended query would keep its snapshot until the next one.
+            row = holder.execute(f"SELECT pg_try_advisory_xact_lock({ONLINE_LOCK})".encode()).fetchone()
             if row and row[0]:
                 yield
                 return
@@ -146,7 +147,7 @@ def run_statement(connection: Connection, statement: str) -> None:
 
 
 def run_alone(connection: Connection, statement: str) -> None:
-    """Run a statement that Postgres allows in no transaction. A timeout that the server sets for all statements is lifted for it."""
+    """Run a statement that Postgres allows in no transaction, without the timeout that the server may set for all statements."""
     row = connection.execute("SHOW statement_timeout").fetchone()
     if row and row[0] != "0":
         connection.execute("SET statement_timeout = 0")
