@@ -57,6 +57,7 @@ def apply_online(url: str, statements: list[str], is_applied: Callable[[], bool]
             with Progress("a process of this version migrates the database; waiting") as progress, hold_lock(url, is_applied):
                 if not is_applied():
                     with closing(open_connection(url)) as connection:
+                        connection.prepare_threshold = None  # poolers may not support prepared statements
                         run_statements(connection, statements, progress)
                     record()
                 return
