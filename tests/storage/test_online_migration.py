@@ -1,5 +1,7 @@
 """A database with rows is migrated while other processes use it, and a migration that was interrupted continues."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +15,7 @@ import pytest
 from headway.storage.direct import DirectDatabase, connect
 from headway.storage.migrate import ONLINE_FOLDER, apply_missing, get_newest_version, list_migrations, read_statements
 from headway.storage.postgres.online import run_statements
-from headway.storage.progress import Progress
+from headway.storage.progress import MigrationProgress
 from headway.storage.stores.tenant_rows import list_tables
 from headway.storage.transaction import Row, Transaction
 from headway.testing import TenantHarness
@@ -77,7 +79,7 @@ def test_a_migration_that_is_interrupted_after_any_statement_continues_there(
     old_url: str, admin: psycopg.Connection[Any], postgres_url: str
 ) -> None:
     statements = read_statements(ONLINE_FOLDER, KEYS)
-    progress = Progress("")
+    progress = MigrationProgress("")
     built: dict[str, int] = {}
     for end in range(1, len(statements) + 1):
         run_statements(
@@ -174,3 +176,71 @@ def copy_rows(connection: psycopg.Connection[Any], tables: dict[str, list[str]],
             names = ", ".join(f'"{column}"' for column in tables[table])
             connection.execute(f"INSERT INTO {table} ({names}) SELECT {values} FROM {table} WHERE tenant_id = {source}".encode())
             left.remove(table)
+
+
+MIGRATE = "import sys; from headway.storage.direct import DirectDatabase; DirectDatabase(sys.argv[1]).close()"
+BUILDING = "SELECT 1 FROM pg_stat_progress_create_index WHERE tuples_done > 100000"
+VALIDATING = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'ALTER TABLE % VALIDATE %' AND state = 'active'"
+LONGEST_WAIT = """SELECT COALESCE(MAX(EXTRACT(EPOCH FROM clock_timestamp() - l.waitstart)), 0)::float
+    FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND l.locktype = 'relation' AND a.query LIKE '%todos%'
+    AND a.query NOT LIKE 'ALTER %' AND a.query NOT LIKE '%INDEX%'"""
+MILLION = 1_000_000
+
+
+@pytest.mark.torture
+def test_a_million_rows_are_migrated_while_writers_wait_less_than_a_second_and_the_process_is_killed_twice(
+    old_url: str, admin: psycopg.Connection[Any]
+) -> None:
+    admin.execute(
+        f"""INSERT INTO todos (id, uuid, tenant_id, agent_id, subject, description, completion_criteria, status, position,
+                created_at, updated_at)
+            SELECT 1000 + n, 'n' || n, 1, 'ada', 'x', '', '', 'pending', n, 1, 1 FROM generate_series(1, {MILLION}) n""".encode()
+    )
+    admin.execute(
+        f"""INSERT INTO events (seq, tenant_id, kind, data, at) SELECT n, 1, 'x', '{{}}', 1
+            FROM generate_series(1, {MILLION}) n""".encode()
+    )
+    admin.execute("INSERT INTO todo_edges SELECT id, 1, 1 FROM todos WHERE id > 1000 ORDER BY id LIMIT 100000")
+    stop = threading.Event()
+
+    def write(number: int) -> int:
+        """Write as processes of the version before do, until the end. Returns how often."""
+        count = 0
+        with psycopg.connect(old_url, autocommit=True) as connection:
+            connection.execute("SET headway.tenant = '1'")
+            while not stop.is_set():
+                connection.execute("UPDATE todos SET position = position + 1 WHERE tenant_id = 1 AND id = %s", (number,))
+                for statement in STATEMENTS_BEFORE:
+                    connection.execute(statement.encode())
+                connection.execute(
+                    "INSERT INTO todo_edges (todo_id, depends_on, tenant_id) VALUES (%s, %s, 1)", (number, 2000 + count)
+                )
+                count += 1
+        return count
+
+    def watch() -> float:
+        longest = 0.0
+        with psycopg.connect(old_url, autocommit=True) as connection:
+            while not stop.is_set():
+                row = connection.execute(LONGEST_WAIT).fetchone()
+                longest = max(longest, row[0] if row else 0)
+        return longest
+
+    with ThreadPoolExecutor(3) as pool:
+        writers, watcher = [pool.submit(write, number) for number in (1, 2)], pool.submit(watch)
+        try:
+            for moment in (BUILDING, VALIDATING):
+                with subprocess.Popen([sys.executable, "-c", MIGRATE, old_url]) as process:
+                    while admin.execute(moment.encode()).fetchone() is None and process.poll() is None:
+                        assert not any(writer.done() for writer in writers)
+                    assert process.poll() is None
+                    process.kill()
+            subprocess.run([sys.executable, "-c", MIGRATE, old_url], check=True)
+        finally:
+            stop.set()
+        counts = [writer.result() for writer in writers]
+
+    print(f"longest wait {watcher.result():.3f} s, writes {counts}")
+    assert admin.execute("SELECT MAX(number) FROM migrations").fetchone() == (get_newest_version(),)
+    assert min(counts) > 100
+    assert watcher.result() < 1.0

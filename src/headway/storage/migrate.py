@@ -10,7 +10,7 @@ from functools import partial
 
 from headway.ledger.errors import DatabaseTooNew
 from headway.storage.postgres.row_security import protect_tables
-from headway.storage.progress import Progress
+from headway.storage.progress import MigrationProgress
 from headway.storage.transaction import Connection, Transaction, across_tenants
 
 MIGRATIONS_FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
@@ -39,7 +39,7 @@ def migrate(connection: Connection) -> None:
             apply_online_part(connection, number, name)
             version = connection.read(get_current_version)
         else:
-            with Progress("changing the schema in one transaction") if version else nullcontext():
+            with MigrationProgress("changing the schema in one transaction") if version else nullcontext():
                 version = connection.write(partial(apply_missing, migrations=list_migrations()))
     if version > newest:
         raise DatabaseTooNew(

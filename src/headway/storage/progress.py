@@ -11,7 +11,7 @@ FIRST_MESSAGE_S: Final = 1.0
 NEXT_MESSAGE_S: Final = 10.0
 
 
-class Progress:
+class MigrationProgress:
     """Logs the current task after a second, then every ten seconds, and at the end how long everything took."""
 
     def __init__(self, task: str) -> None:
@@ -19,7 +19,7 @@ class Progress:
         self.has_ended = threading.Event()
         self.thread = threading.Thread(target=self._report, name="migration progress", daemon=True)
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "MigrationProgress":
         self.started_at = time.monotonic()
         self.thread.start()
         return self

@@ -17,7 +17,7 @@ from psycopg import errors
 
 from headway.storage.postgres.failures import to_headway_error
 from headway.storage.postgres.opening import open_connection
-from headway.storage.progress import Progress
+from headway.storage.progress import MigrationProgress
 
 ONLINE_LOCK: Final = 0x4865_6164_7761_7A
 LOCK_TIMEOUT_MS: Final = 200  # what else wants the table waits as long
@@ -30,7 +30,7 @@ CREATE_INDEX: Final = re.compile(r"CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+) O
 DROP_INDEX: Final = re.compile(r"DROP INDEX CONCURRENTLY IF EXISTS (\w+)")
 VALIDATE: Final = re.compile(r"ALTER TABLE (\w+) VALIDATE CONSTRAINT (\w+)")
 ADD_CONSTRAINT: Final = re.compile(r"ALTER TABLE (\w+)\s.*?ADD CONSTRAINT (\w+)", re.DOTALL)
-BLOCKED: Final = (errors.LockNotAvailable, errors.QueryCanceled, errors.DeadlockDetected)
+LOCK_ERRORS: Final = (errors.LockNotAvailable, errors.QueryCanceled, errors.DeadlockDetected)
 
 Connection = psycopg.Connection[Any]
 
@@ -54,7 +54,7 @@ def apply_online(url: str, statements: list[str], is_applied: Callable[[], bool]
     or has died: then one of them continues."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            with Progress("a process of this version migrates the database; waiting") as progress, hold_lock(url, is_applied):
+            with MigrationProgress("waiting for the process that migrates it") as progress, hold_lock(url, is_applied):
                 if not is_applied():
                     with closing(open_connection(url)) as connection:
                         connection.prepare_threshold = None  # poolers may not support prepared statements
@@ -95,14 +95,14 @@ def hold_lock(url: str, is_applied: Callable[[], bool]) -> Iterator[None]:
         time.sleep(POLL_S)
 
 
-def run_statements(connection: Connection, statements: list[str], progress: Progress) -> None:
+def run_statements(connection: Connection, statements: list[str], progress: MigrationProgress) -> None:
     for number, statement in enumerate(statements, 1):
         progress.task = f"{' '.join(statement.split())[:100]} (statement {number} of {len(statements)})"
         pause_s = PAUSE_S
         while not is_done(connection, statement):
             try:
                 run_statement(connection, statement)
-            except BLOCKED as error:
+            except LOCK_ERRORS as error:
                 if isinstance(error, errors.QueryCanceled) and is_unhurried(statement):
                     raise
                 time.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311  not security-relevant
