@@ -241,7 +241,7 @@ class Engine:
         for job in due_jobs:
             if job.id in self.tasks:
                 continue  # its last task has not ended yet, and two tasks of one owner are indistinguishable
-            if job.family and job_store.count_running_in_family(tx, job.family) >= self.limits.per_family:
+            if job.family and job_store.count_running_in_family(tx, job.tenant_id, job.family) >= self.limits.per_family:
                 continue
             claimed.append(jobs.move(tx, job._replace(owner=self.owner), "running"))
         if claimed:

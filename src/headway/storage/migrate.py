@@ -1,13 +1,20 @@
-"""Numbered, forward-only migrations. Each process that opens the database applies the missing ones first."""
+"""Numbered, forward-only migrations. Each process that opens the database applies the missing ones first.
+
+They are applied in one transaction, except those with a file of the same name in `postgres/migrations`: its statements run on
+Postgres one by one, while other processes use the database (`postgres/online.py`). A new database gets all in one transaction.
+"""
 
 import os
+from contextlib import nullcontext
 from functools import partial
 
 from headway.ledger.errors import DatabaseTooNew
 from headway.storage.postgres.row_security import protect_tables
-from headway.storage.transaction import Connection, Transaction
+from headway.storage.progress import MigrationProgress
+from headway.storage.transaction import Connection, Transaction, across_tenants
 
 MIGRATIONS_FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
+ONLINE_FOLDER = os.path.join(os.path.dirname(__file__), "postgres", "migrations")
 MIGRATION_LOCK = 0x4865_6164_7761_79
 FIRST_PROTECTED = "_row_security.sql"  # from the migration of this name on, Postgres tables have row-level security
 
@@ -23,16 +30,38 @@ def get_newest_version() -> int:
 
 
 def migrate(connection: Connection) -> None:
-    """Apply the missing migrations in one transaction, under a lock, so that several processes can start at once."""
-    migrations = list_migrations()
+    """Apply the missing migrations, under a lock, so that several processes can start at once."""
     newest = get_newest_version()
-    version = connection.read(get_current_version)
-    if version < newest:
-        version = connection.write(partial(apply_missing, migrations=migrations))
+    version, dialect = connection.read(lambda tx: (get_current_version(tx), tx.dialect.name))
+    while version < newest:
+        number, name = list_migrations()[version]
+        if version and dialect == "postgresql" and has_online_part(name):
+            apply_online_part(connection, number, name)
+            version = connection.read(get_current_version)
+        else:
+            with MigrationProgress("changing the schema in one transaction") if version else nullcontext():
+                version = connection.write(partial(apply_missing, migrations=list_migrations()))
     if version > newest:
         raise DatabaseTooNew(
             f"The database is at schema version {version}; this Headway knows versions up to {newest}. Upgrade Headway."
         )
+
+
+def has_online_part(name: str) -> bool:
+    return os.path.exists(os.path.join(ONLINE_FOLDER, name))
+
+
+def apply_online_part(connection: Connection, number: int, name: str) -> None:
+    from headway.storage.postgres.connection import PostgresConnection  # noqa: PLC0415  SQLite users do not load psycopg
+    from headway.storage.postgres.online import apply_online  # noqa: PLC0415
+
+    assert isinstance(connection, PostgresConnection)
+    apply_online(
+        connection.url,
+        read_statements(ONLINE_FOLDER, name),
+        is_applied=lambda: connection.read(get_current_version) >= number,
+        record=lambda: connection.write(across_tenants(partial(record_migration, number=number, name=name))),
+    )
 
 
 def get_current_version(tx: Transaction) -> int:
@@ -46,22 +75,43 @@ def get_current_version(tx: Transaction) -> int:
 
 
 def apply_missing(tx: Transaction, migrations: list[tuple[int, str]]) -> int:
+    """Apply the missing migrations up to the first one that runs online. A new database has no other users, so it gets all."""
     tx.enter_all_tenants()
-    if tx.dialect.name == "postgresql":  # on SQLite, BEGIN IMMEDIATE already takes the lock
+    is_postgres = tx.dialect.name == "postgresql"
+    if is_postgres:  # on SQLite, BEGIN IMMEDIATE already takes the lock
         tx.run("SELECT pg_advisory_xact_lock(?)", MIGRATION_LOCK)
     tx.run("CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)")
     version = get_current_version(tx)
-    for number, name in migrations:
-        if number > version:
-            with open(os.path.join(MIGRATIONS_FOLDER, name), encoding="utf-8") as file:
-                text = file.read()
-            for statement in split_statements(text.replace("{id}", tx.dialect.primary_key)):
-                tx.run(statement)
-            tx.run("INSERT INTO migrations (number, name, applied_at) VALUES (?, ?, ?)", number, name, tx.now)
-            version = number
-    if tx.dialect.name == "postgresql" and any(name.endswith(FIRST_PROTECTED) for _, name in migrations):
+    is_new = version == 0
+    for number, name in migrations[version:]:
+        is_online = is_postgres and has_online_part(name)
+        if is_online and not is_new:
+            break
+        statements = read_statements(MIGRATIONS_FOLDER, name)
+        if is_online:
+            statements += simplify_online_part(name)
+        for statement in statements:
+            tx.run(statement.replace("{id}", tx.dialect.primary_key))
+        record_migration(tx, number, name)
+        version = number
+    if is_postgres and any(name.endswith(FIRST_PROTECTED) for _, name in migrations[:version]):
         protect_tables(tx)  # also those that a later migration adds or builds again
     return version
+
+
+def simplify_online_part(name: str) -> list[str]:
+    from headway.storage.postgres.online import simplify  # noqa: PLC0415  SQLite users do not load psycopg
+
+    return simplify(read_statements(ONLINE_FOLDER, name))
+
+
+def record_migration(tx: Transaction, number: int, name: str) -> None:
+    tx.run("INSERT INTO migrations (number, name, applied_at) VALUES (?, ?, ?)", number, name, tx.now)
+
+
+def read_statements(folder: str, name: str) -> list[str]:
+    with open(os.path.join(folder, name), encoding="utf-8") as file:
+        return split_statements(file.read())
 
 
 def split_statements(text: str) -> list[str]:

@@ -17,9 +17,11 @@ class StatementRunner(Protocol):
 
 SUMS = (
     "SUM(octet_length(data)) FROM events WHERE tenant_id = ?",
-    "SUM(octet_length(message)) FROM transcript WHERE run_id IN (SELECT id FROM runs WHERE tenant_id = ?)",
-    """SUM(octet_length(arguments) + octet_length(result) + octet_length(images)) FROM effects
-        WHERE run_id IN (SELECT id FROM runs WHERE tenant_id = ?) AND state NOT IN ('proposed', 'started')""",
+    """SUM(octet_length(message)) FROM runs r JOIN transcript t ON t.tenant_id = r.tenant_id AND t.run_id = r.id
+        WHERE r.tenant_id = ?""",
+    """SUM(octet_length(e.arguments) + octet_length(e.result) + octet_length(e.images))
+        FROM runs r JOIN effects e ON e.tenant_id = r.tenant_id AND e.run_id = r.id
+        WHERE r.tenant_id = ? AND e.state NOT IN ('proposed', 'started')""",
     "SUM(octet_length(content)) FROM messages WHERE tenant_id = ?",
     "SUM(octet_length(data)) FROM attachments WHERE tenant_id = ?",
     "SUM(octet_length(text)) FROM memory_entries WHERE tenant_id = ?",

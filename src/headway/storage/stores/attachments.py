@@ -6,7 +6,8 @@ from headway.ledger.attachment import Attachment, AttachmentInfo
 from headway.storage.transaction import Row, Transaction
 
 COLUMNS = "name, media_type, data"
-NOT_FAILED = "AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.id = turn_id AND turns.status = 'failed')"
+NOT_FAILED = """AND NOT EXISTS (SELECT 1 FROM turns
+    WHERE turns.tenant_id = attachments.tenant_id AND turns.id = attachments.turn_id AND turns.status = 'failed')"""
 
 
 def insert(tx: Transaction, tenant_id: int, turn_id: str, attachments: Sequence[Attachment]) -> None:

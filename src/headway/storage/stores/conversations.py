@@ -52,10 +52,10 @@ def file_names(tx: Transaction, tenant_id: int) -> list[tuple[str, int]]:
 
 
 def insert_turn(tx: Transaction, tenant_id: int, turn: Turn) -> bool:
-    """Insert a turn and return whether it is new. An id that exists in any tenant is rejected."""
+    """Insert a turn and return whether it is new. An id that the tenant has used is rejected, on SQLite also another tenant's."""
     row = tx.one(
         f"""INSERT INTO turns (tenant_id, {TURN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            ON CONFLICT (id) DO NOTHING RETURNING id""",
+            ON CONFLICT DO NOTHING RETURNING id""",
         tenant_id,
         *turn,
     )

@@ -11,7 +11,8 @@ COLUMNS = """id, tenant_id, source, description, success_criteria, evidence, sta
     replan_count, plan_no, replan_why, run_id, budget, deadline_at, created_at, updated_at, ended_at, pending, in_progress,
     completed, failed, skipped, repository, checks, proof, forked_from,
     fork_at"""
-SELECT_WITH_COST = f"""SELECT {COLUMNS}, (SELECT SUM(cost) FROM runs WHERE runs.tenant_id = goals.tenant_id AND goal_id = goals.id)
+SELECT_WITH_COST = f"""SELECT {COLUMNS},
+    (SELECT SUM(cost) FROM runs WHERE runs.tenant_id = goals.tenant_id AND runs.goal_id = goals.id)
     FROM goals WHERE tenant_id = ? AND id = ?"""
 # Assigns journal numbers and counts sub-goals by status. The row lock makes concurrent writers of the goal wait.
 UPDATE_COUNTERS = """UPDATE goals SET journaled = journaled + ?, pending = pending + ?, in_progress = in_progress + ?,
@@ -114,14 +115,18 @@ SUB_GOAL_COLUMNS = """id, tenant_id, goal_id, plan_no, description, expected_out
     proof"""
 
 
-SELECT_SUB_GOALS = f"""SELECT {SUB_GOAL_COLUMNS}, (SELECT string_agg(CAST(depends_on AS TEXT), ',') FROM sub_goal_edges
-    WHERE sub_goal_id = sub_goals.id) FROM sub_goals"""
+SELECT_SUB_GOALS = f"""SELECT {SUB_GOAL_COLUMNS}, (SELECT string_agg(CAST(e.depends_on AS TEXT), ',') FROM sub_goal_edges e
+    WHERE e.tenant_id = sub_goals.tenant_id AND e.sub_goal_id = sub_goals.id) FROM sub_goals"""
 # Counts the dependencies a sub-goal waits for. A dependency is satisfied when it is completed and judged.
 UPDATE_WAITS = """UPDATE sub_goals SET
-    waits_for = (SELECT COUNT(*) FROM sub_goal_edges JOIN sub_goals below ON below.id = depends_on
-        WHERE sub_goal_id = sub_goals.id AND (below.status <> 'completed' OR below.divergence IS NULL)),
-    waits_in_vain = (SELECT COUNT(*) FROM sub_goal_edges JOIN sub_goals below ON below.id = depends_on
-        WHERE sub_goal_id = sub_goals.id AND below.status IN ('failed', 'skipped'))"""
+    waits_for = (SELECT COUNT(*) FROM sub_goal_edges e JOIN sub_goals below ON below.tenant_id = e.tenant_id
+        AND below.id = e.depends_on
+        WHERE e.tenant_id = sub_goals.tenant_id AND e.sub_goal_id = sub_goals.id
+        AND (below.status <> 'completed' OR below.divergence IS NULL)),
+    waits_in_vain = (SELECT COUNT(*) FROM sub_goal_edges e JOIN sub_goals below ON below.tenant_id = e.tenant_id
+        AND below.id = e.depends_on
+        WHERE e.tenant_id = sub_goals.tenant_id AND e.sub_goal_id = sub_goals.id
+        AND below.status IN ('failed', 'skipped'))"""
 
 
 class NewJournalEntry(NamedTuple):

@@ -13,7 +13,8 @@ COLUMNS = """id, tenant_id, kind, state, payload, family, attempts, max_attempts
 WAITING_CONDITION = "state IN ('queued', 'delayed')"
 FAMILY_CONDITION = """(family = '' OR (
     SELECT COUNT(*) FROM jobs sibling
-    WHERE sibling.family = jobs.family AND sibling.family <> '' AND sibling.state = 'running') < ?)"""
+    WHERE sibling.tenant_id = jobs.tenant_id AND sibling.family = jobs.family AND sibling.family <> ''
+    AND sibling.state = 'running') < ?)"""
 IDS_PER_QUERY = 1_000  # databases limit the parameters of a statement
 ALONE_SUFFIX = ":alone"  # suffix of the ids of processes that only run the jobs they started
 
@@ -107,8 +108,8 @@ def list_delayed(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> lis
 def delete_ended(tx: Transaction, before: int, limit: int) -> int:
     """Delete completed and canceled jobs that ended before a time, and return how many. Dead jobs are kept for the operator."""
     rows = tx.all(
-        """DELETE FROM jobs WHERE id IN (
-               SELECT id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ? LIMIT ?) RETURNING id""",
+        """DELETE FROM jobs WHERE (tenant_id, id) IN (
+               SELECT tenant_id, id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ? LIMIT ?) RETURNING id""",
         before,
         limit,
     )
@@ -189,8 +190,8 @@ def lock_family(tx: Transaction, family: str) -> None:
         tx.run("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", family)
 
 
-def count_running_in_family(tx: Transaction, family: str) -> int:
-    row = tx.one("SELECT COUNT(*) FROM jobs WHERE family = ? AND state = 'running'", family)
+def count_running_in_family(tx: Transaction, tenant_id: int, family: str) -> int:
+    row = tx.one("SELECT COUNT(*) FROM jobs WHERE tenant_id = ? AND family = ? AND state = 'running'", tenant_id, family)
     return int(row[0]) if row else 0
 
 

@@ -19,8 +19,8 @@ def load(tx: Transaction, rows: list[Row]) -> Lease | None:
 
 def put(tx: Transaction, tenant_id: int, lease: Lease) -> None:
     tx.run(
-        """INSERT INTO leases (todo_id, tenant_id, agent_id, token, expires_at) VALUES (?, ?, ?, ?, ?)
-           ON CONFLICT (todo_id) DO UPDATE
+        f"""INSERT INTO leases (todo_id, tenant_id, agent_id, token, expires_at) VALUES (?, ?, ?, ?, ?)
+           ON CONFLICT ({tx.dialect.tenant_in_key}todo_id) DO UPDATE
            SET agent_id = excluded.agent_id, token = excluded.token, expires_at = excluded.expires_at""",
         lease.todo_id,
         tenant_id,
@@ -40,7 +40,8 @@ def lock_expired(tx: Transaction, tenant_id: int, conversation_id: int | None) -
     if tx.one("SELECT 1 FROM leases WHERE tenant_id = ? AND expires_at <= ? LIMIT 1", tenant_id, tx.now + tx.drift) is None:
         return None
     row = tx.one(
-        f"""SELECT id FROM todos WHERE {build_list_condition(conversation_id)} AND status = 'in_progress' AND completed_at = 0
+        f"""SELECT id FROM todos WHERE tenant_id = ?{build_list_condition(conversation_id)}
+            AND status = 'in_progress' AND completed_at = 0
             AND id IN (SELECT todo_id FROM leases WHERE tenant_id = ? AND expires_at <= ?)
             ORDER BY position, id LIMIT 1{tx.dialect.skip_locked}""",
         *build_list_values(tenant_id, conversation_id),
@@ -53,7 +54,8 @@ def lock_expired(tx: Transaction, tenant_id: int, conversation_id: int | None) -
 def lock_ready(tx: Transaction, tenant_id: int, conversation_id: int | None) -> int | None:
     """Lock the next todo that can start and return its id. Locked rows are skipped, so two callers never get the same one."""
     row = tx.one(
-        f"""SELECT id FROM todos WHERE {build_list_condition(conversation_id)} AND status = 'pending' AND blocked_by = 0
+        f"""SELECT id FROM todos WHERE tenant_id = ?{build_list_condition(conversation_id)}
+            AND status = 'pending' AND blocked_by = 0
             AND turn_id IS NULL ORDER BY position, id LIMIT 1{tx.dialect.skip_locked}""",
         *build_list_values(tenant_id, conversation_id),
     )
@@ -61,7 +63,7 @@ def lock_ready(tx: Transaction, tenant_id: int, conversation_id: int | None) -> 
 
 
 def build_list_condition(conversation_id: int | None) -> str:
-    return "tenant_id = ?" if conversation_id is None else "tenant_id = ? AND conversation_id = ?"
+    return "" if conversation_id is None else " AND conversation_id = ?"
 
 
 def build_list_values(tenant_id: int, conversation_id: int | None) -> tuple[int, ...]:

@@ -116,7 +116,7 @@ def list_newest(tx: Transaction, tenant_id: int, conversation_id: int, limit: in
 def list_page(tx: Transaction, tenant_id: int, selection: MemorySelection, limit: int, before: int) -> list[MemoryEntry]:
     """List entries, newest first, with an id below `before`. Those of a conversation come with the tenant-wide ones. Each of the
     two lists is read through the index, because one query for both would scan the whole tenant."""
-    conditions = ["tenant_id = ?", "id < ?"]
+    conditions = ["id < ?"]
     parameters: list[int | str] = [tenant_id, before]
     if selection.kind is not None:
         conditions.append("kind = ?")
@@ -133,6 +133,8 @@ def list_page(tx: Transaction, tenant_id: int, selection: MemorySelection, limit
 
 def read_page(tx: Transaction, conditions: list[str], parameters: list[int | str], limit: int) -> list[MemoryEntry]:
     rows = tx.all(
-        f"SELECT {COLUMNS} FROM memory_entries WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?", *parameters, limit
+        f"SELECT {COLUMNS} FROM memory_entries WHERE tenant_id = ? AND {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?",
+        *parameters,
+        limit,
     )
     return [build_entry(row) for row in rows]

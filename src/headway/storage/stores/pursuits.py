@@ -13,9 +13,8 @@ SELECT_ACTIVE = f"""{SELECT_OF_GOAL} AND (status = 'in-progress' OR (status IN (
 SELECT_READY = f"""{SELECT_OF_GOAL} AND mode = ? AND status = 'pending' AND waits_for = 0
     ORDER BY priority * expected_value DESC, id LIMIT ?"""
 SELECT_COMPLETED = f"{SELECT_OF_GOAL} AND status = 'completed' ORDER BY id DESC LIMIT ?"
-SELECT_DEPENDENCIES = (
-    f"{SELECT_SUB_GOALS} WHERE tenant_id = ? AND id IN (SELECT depends_on FROM sub_goal_edges WHERE sub_goal_id = ?) ORDER BY id"
-)
+SELECT_DEPENDENCIES = f"""{SELECT_SUB_GOALS} WHERE tenant_id = ? AND id IN (
+    SELECT depends_on FROM sub_goal_edges WHERE tenant_id = ? AND sub_goal_id = ?) ORDER BY id"""
 SELECT_DOUBTS = """SELECT divergence FROM sub_goals WHERE tenant_id = ? AND goal_id = ? AND judged_under = ?
         AND divergence IN ('minor', 'major')
     UNION ALL SELECT 'in vain' FROM sub_goals WHERE tenant_id = ? AND goal_id = ? AND status = 'pending' AND waits_in_vain > 0"""
@@ -38,9 +37,10 @@ def list_doubts(tx: Transaction, goal: Goal) -> list[str]:
 
 def list_dependencies(tx: Transaction, sub_goal: SubGoal) -> list[SubGoal]:
     """List the sub-goals that this one depends on."""
-    return (
-        [load_sub_goal(row) for row in tx.all(SELECT_DEPENDENCIES, sub_goal.tenant_id, sub_goal.id)] if sub_goal.depends_on else []
-    )
+    if not sub_goal.depends_on:
+        return []
+    rows = tx.all(SELECT_DEPENDENCIES, sub_goal.tenant_id, sub_goal.tenant_id, sub_goal.id)
+    return [load_sub_goal(row) for row in rows]
 
 
 def list_last_completed(tx: Transaction, goal: Goal, limit: int) -> list[SubGoal]:

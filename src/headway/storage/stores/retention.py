@@ -198,7 +198,7 @@ def list_run_ids(tx: Transaction, tenant_id: int, condition: str, value: Any) ->
 
 def delete_transcript(tx: Transaction, tenant_id: int, run_id: str, batch: Batch) -> bool:
     """Delete a part of a run's transcript and tool calls, from the first message on. Returns whether nothing is left of them."""
-    where = "tenant_id = ? AND run_id = ?"
+    where = "run_id = ?"
     is_done = delete_part(tx, "transcript", ("n",), "octet_length(message)", where, (tenant_id, run_id), batch) and delete_part(
         tx,
         "effects",
@@ -217,8 +217,8 @@ def delete_conversation_parts(tx: Transaction, tenant_id: int, conversation_id: 
     """Delete a part of what is large in a conversation. Returns whether nothing is left of it. The newest event of the tenant stays
     until the end, because the end of the log must not move back."""
     values = (tenant_id, conversation_id)
-    turns = "tenant_id = ? AND turn_id IN (SELECT id FROM turns WHERE tenant_id = ? AND conversation_id = ?)"
-    mine = "tenant_id = ? AND conversation_id = ?"
+    turns = "turn_id IN (SELECT id FROM turns WHERE tenant_id = ? AND conversation_id = ?)"
+    mine = "conversation_id = ?"
     older = f"{mine} AND seq < (SELECT MAX(seq) FROM events WHERE tenant_id = ?)"
     return (
         delete_part(tx, "attachments", ("turn_id", "n"), "octet_length(data)", turns, (tenant_id, *values), batch)
@@ -230,7 +230,7 @@ def delete_conversation_parts(tx: Transaction, tenant_id: int, conversation_id: 
             "receipts",
             ("id",),
             "octet_length(results)",
-            f"tenant_id = ? AND subject = 'todo' AND subject_id IN (SELECT id FROM todos WHERE {mine})",
+            "subject = 'todo' AND subject_id IN (SELECT id FROM todos WHERE tenant_id = ? AND conversation_id = ?)",
             (tenant_id, *values),
             batch,
         )
@@ -246,18 +246,16 @@ def delete_conversation(tx: Transaction, tenant_id: int, conversation_id: int) -
 
 def delete_goal_parts(tx: Transaction, tenant_id: int, goal_id: int, batch: Batch) -> bool:
     """Delete a part of what is large in a goal. Returns whether nothing is left of it."""
-    about_goal = """tenant_id = ? AND (subject = 'goal' AND subject_id = ? OR subject = 'sub_goal' AND subject_id IN
+    about_goal = """(subject = 'goal' AND subject_id = ? OR subject = 'sub_goal' AND subject_id IN
         (SELECT id FROM sub_goals WHERE tenant_id = ? AND goal_id = ?))"""
     about = f"goal:{goal_id}"
-    older = "tenant_id = ? AND subject = ? AND seq < (SELECT MAX(seq) FROM events WHERE tenant_id = ?)"
+    older = "subject = ? AND seq < (SELECT MAX(seq) FROM events WHERE tenant_id = ?)"
     return (
         delete_part(tx, "events", ("seq",), "octet_length(data)", older, (tenant_id, about, tenant_id), batch)
         and delete_part(
             tx, "receipts", ("id",), "octet_length(results)", about_goal, (tenant_id, goal_id, tenant_id, goal_id), batch
         )
-        and delete_part(
-            tx, "journal", ("goal_id", "n"), "octet_length(data)", "tenant_id = ? AND goal_id = ?", (tenant_id, goal_id), batch
-        )
+        and delete_part(tx, "journal", ("goal_id", "n"), "octet_length(data)", "goal_id = ?", (tenant_id, goal_id), batch)
     )
 
 
@@ -271,13 +269,15 @@ def delete_turn_runs(tx: Transaction, tenant_id: int, turn_id: str) -> None:
 
 
 def delete_part(tx: Transaction, table: str, keys: tuple[str, ...], size: str, where: str, parameters: Key, batch: Batch) -> bool:
-    """Delete the first rows that meet a condition, whose first parameter is the tenant. Returns whether none is left."""
+    """Delete the first rows of a tenant that meet a condition. The first parameter is the tenant. Returns whether none is left."""
     key = ", ".join(keys)
-    rows = tx.all(f"SELECT {key}, {size} FROM {table} WHERE {where} ORDER BY {key} LIMIT {ROWS_PER_BATCH}", *parameters)
+    rows = tx.all(
+        f"SELECT {key}, {size} FROM {table} WHERE tenant_id = ? AND {where} ORDER BY {key} LIMIT {ROWS_PER_BATCH}", *parameters
+    )
     count = batch.fit([row[-1] for row in rows])
     if count:
         marks = ", ".join("?" * len(keys))
-        tx.run(f"DELETE FROM {table} WHERE {where} AND ({key}) <= ({marks})", *parameters, *rows[count - 1][:-1])
+        tx.run(f"DELETE FROM {table} WHERE tenant_id = ? AND {where} AND ({key}) <= ({marks})", *parameters, *rows[count - 1][:-1])
         if table in COUNTED_TABLES:
             tx.count_stored(parameters[0], -sum(int(row[-1]) for row in rows[:count]))
     return count == len(rows) and len(rows) < ROWS_PER_BATCH

@@ -263,8 +263,8 @@ def load_effects(tx: Transaction, tenant_id: int, run_id: str, n: int) -> dict[i
 def find_result(tx: Transaction, tenant_id: int, conversation_id: int, run_id: str, n: int, place: int) -> str | None:
     """Return the result of an ended tool call. `run_id` may be the beginning of the id of a run in the conversation."""
     row = tx.one(
-        """SELECT e.result FROM effects e JOIN runs r ON r.id = e.run_id
-            WHERE r.tenant_id = ? AND r.conversation_id = ? AND r.id >= ? AND r.id < ? AND e.tenant_id = r.tenant_id
+        """SELECT e.result FROM runs r JOIN effects e ON e.tenant_id = r.tenant_id AND e.run_id = r.id
+            WHERE r.tenant_id = ? AND r.conversation_id = ? AND r.id >= ? AND r.id < ?
             AND e.n = ? AND e.place = ? AND e.state NOT IN ('proposed', 'started') ORDER BY r.id LIMIT 1""",
         tenant_id,
         conversation_id,
@@ -282,8 +282,8 @@ def save_effect(tx: Transaction, tenant_id: int, run_id: str, effect: Effect) ->
         tx.count_stored(tenant_id, count_bytes(effect.arguments, effect.result, effect.images))
     tx.run(
         f"""INSERT INTO effects (run_id, tenant_id, {EFFECT_COLUMNS}, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            ON CONFLICT (run_id, n, place) DO UPDATE SET arguments = excluded.arguments, state = excluded.state,
-            result = excluded.result, images = excluded.images, replayed = excluded.replayed,
+            ON CONFLICT ({tx.dialect.tenant_in_key}run_id, n, place) DO UPDATE SET arguments = excluded.arguments,
+            state = excluded.state, result = excluded.result, images = excluded.images, replayed = excluded.replayed,
             started_at = excluded.started_at, ended_at = excluded.ended_at""",
         run_id,
         tenant_id,

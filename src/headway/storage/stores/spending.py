@@ -112,7 +112,8 @@ def list_by_column(tx: Transaction, column: str, tenant_id: int, since: int, lim
 def list_turn_models(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:
     """List the models that the turn's runs have asked, in order of their first call."""
     rows = tx.all(
-        """SELECT model_calls.model FROM runs JOIN model_calls ON model_calls.run_id = runs.id
+        """SELECT model_calls.model FROM runs
+           JOIN model_calls ON model_calls.tenant_id = runs.tenant_id AND model_calls.run_id = runs.id
            WHERE runs.tenant_id = ? AND runs.turn_id = ? GROUP BY model_calls.model ORDER BY MIN(model_calls.id)""",
         tenant_id,
         turn_id,
@@ -123,7 +124,8 @@ def list_turn_models(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]
 def sum_turn(tx: Transaction, tenant_id: int, turn_id: str) -> SpendingTotal:
     """Sum the calls of the turn's runs, its sub-agents included."""
     row = tx.one(
-        f"""SELECT {SUMS} FROM runs JOIN model_calls ON model_calls.run_id = runs.id
+        f"""SELECT {SUMS} FROM runs
+           JOIN model_calls ON model_calls.tenant_id = runs.tenant_id AND model_calls.run_id = runs.id
             WHERE runs.tenant_id = ? AND runs.turn_id = ?""",
         tenant_id,
         turn_id,

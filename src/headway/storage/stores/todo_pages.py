@@ -39,18 +39,18 @@ class ListPart(NamedTuple):
 
 
 def select_lists(tenant_id: int, selection: Selection) -> SelectedLists:
-    columns_or_none = {"tenant_id": tenant_id, "turn_id": selection.turn_id, "agent_id": selection.agent_id}
+    columns_or_none: dict[str, Any] = {"turn_id": selection.turn_id, "agent_id": selection.agent_id}
     if selection.turn_id is None:  # a turn already identifies its list
         columns_or_none["conversation_id"] = selection.conversation_id
     filters = {column: value for column, value in columns_or_none.items() if value is not None}
-    columns, values = tuple(filters), tuple(filters.values())
+    columns, values = tuple(filters), (tenant_id, *filters.values())
     return SelectedLists(columns, (values, (*values[:-1], TENANT_WIDE)) if filters.get("conversation_id") else (values,))
 
 
 @cache
 def build_parts(columns: tuple[str, ...], lists: int, statuses: tuple[Status, ...]) -> list[ListPart]:
     """Build the queries for a selection of this shape. There are few shapes, so the results are cached."""
-    where = " AND ".join(f"{column} = ?" for column in columns)
+    where = "".join(f" AND {column} = ?" for column in columns)
     parts = [
         build_open_part(where, status, list_index)
         for status in ("in_progress", "pending")
@@ -64,13 +64,13 @@ def build_parts(columns: tuple[str, ...], lists: int, statuses: tuple[Status, ..
 
 
 def build_open_part(where: str, status: Status, list_index: int) -> ListPart:
-    select = f"SELECT {COLUMNS} FROM todos WHERE {where} AND completed_at = 0 AND status = '{status}'"
+    select = f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ?{where} AND completed_at = 0 AND status = '{status}'"
     order = "ORDER BY position, id LIMIT ?"
     return ListPart(f"{select} {order}", f"{select} AND (position, id) > (?, ?) {order}", (list_index,))
 
 
 def build_ended_part(where: str, lists: tuple[int, ...]) -> ListPart:
-    select = f"SELECT {COLUMNS} FROM todos WHERE {where} AND completed_at <> 0"
+    select = f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ?{where} AND completed_at <> 0"
     order = "ORDER BY completed_at DESC, id DESC LIMIT ?"
     return ListPart(f"{select} {order}", f"{select} AND (completed_at, id) < (?, ?) {order}", lists)
 
@@ -139,8 +139,8 @@ def measure_texts(todo: Todo) -> int:
 
 @cache
 def build_ready_sql(columns: tuple[str, ...]) -> str:
-    where = " AND ".join(f"{column} = ?" for column in columns)
-    return f"""SELECT {COLUMNS} FROM todos WHERE {where} AND status = 'pending' AND blocked_by = 0 AND turn_id IS NULL
+    where = "".join(f" AND {column} = ?" for column in columns)
+    return f"""SELECT {COLUMNS} FROM todos WHERE tenant_id = ?{where} AND status = 'pending' AND blocked_by = 0 AND turn_id IS NULL
         ORDER BY position, id LIMIT ?"""
 
 
@@ -155,14 +155,16 @@ def list_ready(tx: Transaction, tenant_id: int, conversation_id: int | None, lim
 
 def count_by_status(tx: Transaction, tenant_id: int, selection: Selection) -> dict[Status, int]:
     """Count todos by status, from the stored counters."""
-    where, values = "tenant_id = ?", list[Any]((tenant_id,))
+    where, values = "", list[Any]((tenant_id,))
     if selection.turn_id is not None:
         # Todo lists are indexed by conversation; without it, all lists of the tenant would be scanned.
         where += " AND conversation_id = (SELECT conversation_id FROM turns WHERE tenant_id = ? AND id = ?) AND turn_id = ?"
         values += [tenant_id, selection.turn_id, selection.turn_id]
     elif selection.conversation_id is not None:
         where, values = where + " AND conversation_id IN (?, ?)", [*values, selection.conversation_id, TENANT_WIDE]
-    row = tx.one(f"SELECT SUM(pending), SUM(in_progress), SUM(completed), SUM(canceled) FROM todo_lists WHERE {where}", *values)
+    row = tx.one(
+        f"SELECT SUM(pending), SUM(in_progress), SUM(completed), SUM(canceled) FROM todo_lists WHERE tenant_id = ?{where}", *values
+    )
     assert row is not None
     return {status: int(n or 0) for status, n in zip(STATUSES, row, strict=True)}
 

@@ -15,7 +15,8 @@ from headway.storage.transaction import Query, Row, Transaction
 # In the order of Todo's fields. Dependencies are aggregated into one text, so that a list takes one query.
 COLUMNS = """id, uuid, conversation_id, turn_id, agent_id, subject, description, completion_criteria, agent_type, status,
     position, outcome, created_at, updated_at, started_at, completed_at, checks, proof,
-    (SELECT string_agg(CAST(e.depends_on AS TEXT), ',') FROM todo_edges e WHERE e.todo_id = todos.id)"""
+    (SELECT string_agg(CAST(e.depends_on AS TEXT), ',') FROM todo_edges e
+        WHERE e.tenant_id = todos.tenant_id AND e.todo_id = todos.id)"""
 
 INSERTED_COLUMNS = """uuid, tenant_id, conversation_id, turn_id, agent_id, subject, description, completion_criteria,
     agent_type, status, position, outcome, created_at, updated_at, started_at, completed_at, checks, proof, blocked_by"""
@@ -347,12 +348,12 @@ def load_reachable_edges(tx: Transaction, tenant_id: int, start: Sequence[int]) 
 
 
 def list_dependencies(tx: Transaction, tenant_id: int, todo_id: int) -> list[int]:
-    rows = tx.all("SELECT depends_on FROM todo_edges WHERE todo_id = ? AND tenant_id = ?", todo_id, tenant_id)
+    rows = tx.all("SELECT depends_on FROM todo_edges WHERE tenant_id = ? AND todo_id = ?", tenant_id, todo_id)
     return [int(row[0]) for row in rows]
 
 
 def list_dependants(tx: Transaction, tenant_id: int, todo_id: int) -> list[int]:
-    rows = tx.all("SELECT todo_id FROM todo_edges WHERE depends_on = ? AND tenant_id = ? ORDER BY todo_id", todo_id, tenant_id)
+    rows = tx.all("SELECT todo_id FROM todo_edges WHERE tenant_id = ? AND depends_on = ? ORDER BY todo_id", tenant_id, todo_id)
     return [int(row[0]) for row in rows]
 
 
