@@ -1,0 +1,75 @@
+"""`python -m tests.cluster [ROW …]` runs the rows one after the other and prints a table. `--write` puts it into docs/proof.md."""
+
+import argparse
+import sys
+import time
+
+from tests.cluster import table, workload
+from tests.cluster.cluster import Outcome, open_cluster
+from tests.cluster.faults import ROWS, Row, find_missing
+from tests.cluster.network import Network, open_network
+from tests.cluster.servers import find_programs
+from tests.model_server import ModelServer
+
+
+def run_row(row: Row, network: Network) -> Outcome:
+    with open_cluster(network, row.shape) as cluster, cluster.run_servers():
+        with ModelServer(workload.reply, host=network.hub) as model, cluster.run_workers(model):
+            cluster.wait_for_effects()
+            server = row.strike(cluster)
+            outcome = cluster.wait_until_finished(server, since=time.monotonic())
+            if row.needs == "namespaces":
+                network.mend("pg1")  # a failover leaves it cut off
+        return outcome
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=__doc__)
+    parser.add_argument("rows", nargs="*", metavar="ROW", choices=[*(row.key for row in ROWS), []], help="all of them by default")
+    parser.add_argument("--list", action="store_true", help="list the rows and end")
+    parser.add_argument("--write", action="store_true", help="write the results into docs/proof.md")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = parse_arguments()
+    chosen = [row for row in ROWS if not options.rows or row.key in options.rows]
+    if options.list:
+        print("\n".join(f"{row.key:18} {row.title}" for row in ROWS))
+        return 0
+    if find_programs() is None:
+        print(
+            "There is no Postgres server in /usr/lib/postgresql. Run `make cluster` as root, or install postgresql.",
+            file=sys.stderr,
+        )
+        return 2
+    lines: dict[str, str] = {}
+    held = True
+    with open_network() as network:
+        if not network.separate:
+            print("No network namespaces here: all processes use the loopback address.")
+        for row in chosen:
+            if missing := find_missing(row.needs, namespaces=network.separate):
+                lines[row.title] = table.format_skipped(row.title, missing)
+                continue
+            print(f"{row.key} …", flush=True)
+            outcome = run_row(row, network)
+            held = held and outcome.held
+            lines[row.title] = table.format_row(row.title, outcome)
+            print(f"  {lines[row.title]}", flush=True)
+            print_details(outcome)
+    order = [row.title for row in ROWS]
+    print(f"\n{table.render(lines, order)}")
+    if options.write:
+        table.write(lines, order)
+    return 0 if held else 1
+
+
+def print_details(outcome: Outcome) -> None:
+    for name in ("lost", "doubled", "unknown", "unfinished", "failed"):
+        if found := getattr(outcome, name):
+            print(f"  {name}: {', '.join(found)}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
