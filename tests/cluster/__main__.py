@@ -5,16 +5,24 @@ import sys
 import time
 
 from tests.cluster import table, workload
-from tests.cluster.cluster import Outcome, open_cluster
-from tests.cluster.faults import ROWS, Row, find_missing
+from tests.cluster.cluster import Outcome, build_url, open_cluster
+from tests.cluster.faults import ROWS as FAULTS
+from tests.cluster.faults import Row, find_missing
 from tests.cluster.network import Network, open_network
+from tests.cluster.operations import OPERATIONS, enqueue_with, unpack_old_version
 from tests.cluster.servers import find_programs
 from tests.model_server import ModelServer
+
+ROWS = (*FAULTS, *OPERATIONS)
 
 
 def run_row(row: Row, network: Network) -> Outcome:
     with open_cluster(network, row.shape) as cluster, cluster.run_servers():
-        with ModelServer(workload.reply, host=network.hub) as model, cluster.run_workers(model):
+        source = unpack_old_version() if row.old else None
+        url = build_url(cluster.primary.address)
+        workload.make_home(cluster.home)
+        enqueue_with(source, url) if source else workload.enqueue(url)
+        with ModelServer(workload.reply, host=network.hub) as model, cluster.run_workers(model, source):
             cluster.wait_for_effects()
             server = row.strike(cluster)
             outcome = cluster.wait_until_finished(server, since=time.monotonic())

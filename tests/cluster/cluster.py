@@ -102,10 +102,8 @@ class Cluster:
 
     @contextmanager
     def run_workers(self, model: ModelServer, source: Path | None = None) -> Iterator[None]:
-        """Store the work and start all workers."""
-        workload.make_home(self.home)
+        """Start all workers, of the version whose source is in this folder."""
         self.model = model
-        workload.enqueue(build_url(self.primary.address))
         try:
             for name in WORKERS:
                 self.start_worker(name, source)

@@ -15,6 +15,7 @@ from tests.cluster.servers import DATABASE, ROLE, Postgres
 from tests.cluster.workers import Worker
 
 HOLD_S = 15  # longer than a lease and every short retry
+OCCUPANT = "occupant"  # the name of the sessions that take all connections
 AWAY_S = 240  # shorter than the five minutes that work waits for a database
 
 
@@ -24,7 +25,8 @@ class Row(NamedTuple):
     strike: Callable[[Cluster], Postgres]
     """Causes the fault, ends it, and returns the server that has the rows afterwards."""
     shape: Shape = Shape()
-    needs: str = ""  # "namespaces", "mount", "pgbouncer" or "faketime"
+    needs: str = ""  # "namespaces", "mount" or "pgbouncer"
+    old: bool = False  # whether the work and the workers begin with the old version
 
 
 # Workers
@@ -77,19 +79,19 @@ def restart(mode: str, away_s: float = 0) -> Callable[[Cluster], Postgres]:
 
 
 def exhaust_connections(cluster: Cluster) -> Postgres:
-    """End the workers' connections, and take all that are free."""
+    """Take all connections, those of the workers too."""
     with ExitStack() as stack:
-        end_sessions(cluster.primary)
-        with suppress(psycopg.OperationalError):
-            while True:
-                stack.enter_context(cluster.primary.connect(DATABASE, ROLE))
-        end_sessions(cluster.primary, "application_name <> ''")
-        time.sleep(HOLD_S)
+        until = time.monotonic() + HOLD_S
+        while time.monotonic() < until:
+            with suppress(psycopg.OperationalError):
+                while True:
+                    stack.enter_context(cluster.primary.connect(DATABASE, ROLE, application_name=OCCUPANT))
+            cluster.primary.ask(
+                f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{ROLE}' AND application_name <> '{OCCUPANT}'"
+            )
+        others = f"SELECT count(*) FROM pg_stat_activity WHERE usename = '{ROLE}' AND application_name <> '{OCCUPANT}'"
+        assert cluster.primary.ask(others) == [(0,)], "the workers still have connections"
     return cluster.primary
-
-
-def end_sessions(server: Postgres, which: str = "true") -> None:
-    server.ask(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{ROLE}' AND {which}")
 
 
 def shorten_timeouts(cluster: Cluster) -> Postgres:

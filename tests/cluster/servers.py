@@ -115,9 +115,9 @@ class Postgres:
         command = [*become_postgres(), str(self.programs / "pg_ctl"), "status", "-D", str(self.data)]
         return subprocess.run(command, cwd="/", capture_output=True).returncode == 0
 
-    def connect(self, database: str = "postgres", user: str = "postgres") -> psycopg.Connection[Any]:
+    def connect(self, database: str = "postgres", user: str = "postgres", application_name: str = "") -> psycopg.Connection[Any]:
         url = f"postgresql://{user}@{self.address}/{database}"
-        return psycopg.connect(url, autocommit=True, connect_timeout=2, tcp_user_timeout=2000)
+        return psycopg.connect(url, autocommit=True, connect_timeout=2, tcp_user_timeout=2000, application_name=application_name)
 
     def ask(self, sql: str, database: str = DATABASE) -> list[Any]:
         with self.connect(database) as connection:

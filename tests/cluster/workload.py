@@ -1,4 +1,4 @@
-"""The work that goes on during a fault: turns, sub-agents and goals, whose effects are counted in a file outside of the database."""
+"""The work that goes on during a fault: turns, sub-agents and goals. Its effects are counted in a file, not in the database."""
 
 import json
 import re
