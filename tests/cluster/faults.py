@@ -80,17 +80,15 @@ def restart(mode: str, away_s: float = 0) -> Callable[[Cluster], Postgres]:
 
 def exhaust_connections(cluster: Cluster) -> Postgres:
     """Take all connections, those of the workers too."""
+    others = f"FROM pg_stat_activity WHERE usename = '{ROLE}' AND application_name <> '{OCCUPANT}'"
     with ExitStack() as stack:
         until = time.monotonic() + HOLD_S
         while time.monotonic() < until:
             with suppress(psycopg.OperationalError):
                 while True:
                     stack.enter_context(cluster.primary.connect(DATABASE, ROLE, application_name=OCCUPANT))
-            cluster.primary.ask(
-                f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{ROLE}' AND application_name <> '{OCCUPANT}'"
-            )
-        others = f"SELECT count(*) FROM pg_stat_activity WHERE usename = '{ROLE}' AND application_name <> '{OCCUPANT}'"
-        assert cluster.primary.ask(others) == [(0,)], "the workers still have connections"
+            cluster.primary.ask(f"SELECT pg_terminate_backend(pid) {others}")
+        assert not cluster.primary.ask(f"SELECT 1 {others}"), "the workers still have connections"
     return cluster.primary
 
 
