@@ -27,7 +27,7 @@ def run_row(row: Row, network: Network) -> Outcome:
             server = row.strike(cluster)
             outcome = cluster.wait_until_finished(server, since=time.monotonic())
             if row.needs == "namespaces":
-                network.mend("pg1")  # a failover leaves it cut off
+                network.reconnect("pg1")  # a failover leaves it cut off
         return outcome
 
 

@@ -59,7 +59,7 @@ def cut_off(name: str) -> Callable[[Cluster], Postgres]:
     def strike(cluster: Cluster) -> Postgres:
         cluster.network.cut(name)
         time.sleep(HOLD_S)
-        cluster.network.mend(name)
+        cluster.network.reconnect(name)
         return cluster.primary
 
     return strike

@@ -40,7 +40,7 @@ class Network:
         for hook in ("input", "output"):
             run(*self.nodes[name].command("nft", f"add table inet cut; add chain inet cut {hook} {hook_rule(hook)}"))
 
-    def mend(self, name: str) -> None:
+    def reconnect(self, name: str) -> None:
         """Let packets pass again, if they were dropped."""
         subprocess.run(self.nodes[name].command("nft", "delete table inet cut"), check=False, capture_output=True)
 
