@@ -1,8 +1,11 @@
 """`python -m tests.cluster [ROW …]` runs the rows one after the other and prints a table. `--write` puts it into docs/proof.md."""
 
 import argparse
+import subprocess
 import sys
 import time
+
+import psycopg
 
 from tests.cluster import table, workload
 from tests.cluster.cluster import Outcome, build_url, open_cluster
@@ -61,7 +64,12 @@ def main() -> int:
                 lines[row.title] = table.format_skipped(row.title, missing)
                 continue
             print(f"{row.key} …", flush=True)
-            outcome = run_row(row, network)
+            try:
+                outcome = run_row(row, network)
+            except (AssertionError, psycopg.Error, subprocess.CalledProcessError) as error:
+                print(f"  the row could not be run: {error}", flush=True)
+                held = False
+                continue
             held = held and outcome.held
             lines[row.title] = table.format_row(row.title, outcome)
             print(f"  {lines[row.title]}", flush=True)

@@ -68,15 +68,16 @@ class Postgres:
         self.node, self.folder, self.programs = node, folder, programs
         self.port = PORTS[node.name]
         self.data = folder / "data"
-        self.environment = {**os.environ, "LC_ALL": "C", **(environment or {})}
+        self.environment = {"LC_ALL": "C", **(environment or {})}
 
     @property
     def address(self) -> str:
         return f"{self.node.address}:{self.port}"
 
     def run(self, program: str, *arguments: str) -> str:
-        command = self.node.command(*become_postgres(), str(self.programs / program), *arguments)
-        done = subprocess.run(command, cwd="/", env=self.environment, capture_output=True, text=True)
+        own = [f"{name}={value}" for name, value in self.environment.items()]
+        command = self.node.command(*become_postgres(), "env", *own, str(self.programs / program), *arguments)
+        done = subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, text=True)
         assert done.returncode == 0, f"{program}: {done.stderr or done.stdout}"
         return done.stdout
 
