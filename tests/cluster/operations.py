@@ -15,9 +15,8 @@ from tests.cluster.servers import Postgres, make_folder, wait_for
 
 OLD_COMMIT = "8508e91"  # the last one before tenant-first keys
 MORE_EFFECTS = 12
-POINT = "middle"
 # The command runs in the folder of the data.
-ARCHIVE = "archive_mode = on\narchive_command = 'mkdir -p ../archive && cp %p ../archive/%f'\n"
+ARCHIVE = "archive_mode = on\narchive_command = 'test ! -f ../archive/%f && cp %p ../archive/%f'\n"
 ROOT = Path(__file__).parents[2]
 
 
@@ -29,7 +28,7 @@ def back_up(cluster: Cluster) -> None:
     make_folder(cluster.standby.folder)
     host, port = cluster.primary.address.split(":")
     target = str(cluster.standby.data)
-    cluster.standby.run("pg_basebackup", "-D", target, "-h", host, "-p", port, "-U", "postgres", "-X", "none", "-c", "fast")
+    cluster.standby.run("pg_basebackup", "-D", target, "-h", host, "-p", port, "-U", "postgres", "-X", "stream", "-c", "fast")
 
 
 def restore(cluster: Cluster, target: str = "") -> Postgres:
@@ -46,9 +45,18 @@ def restore(cluster: Cluster, target: str = "") -> Postgres:
 
 
 def continue_on(cluster: Cluster, copy: Postgres) -> Postgres:
+    """Halt the copy before any process runs its jobs, start workers, and lift the halt."""
+    url = build_url(copy.address)
+    run_command(cluster, url, "halt", "--why", "restored, to be checked")
     for name in WORKERS:
-        cluster.start_worker(name, url=build_url(copy.address)).wait_until_ready()
+        cluster.start_worker(name, url=url).wait_until_ready()
+    run_command(cluster, url, "unhalt")
     return copy
+
+
+def run_command(cluster: Cluster, url: str, *arguments: str) -> None:
+    env = {**os.environ, "HEADWAY_HOME": str(cluster.home), "HEADWAY_DATABASE_URL": url}
+    subprocess.run([sys.executable, "-m", "headway", *arguments], env=env, check=True, capture_output=True, cwd=cluster.folder)
 
 
 def kill_workers(cluster: Cluster) -> None:
@@ -71,13 +79,13 @@ def restore_to_middle(cluster: Cluster) -> Postgres:
     back_up(cluster)
     cluster.wait_for_effects(len(workload.read_notes(cluster.home)) + MORE_EFFECTS)
     known = workload.read_notes(cluster.home)
-    cluster.primary.ask(f"SELECT pg_create_restore_point('{POINT}')")
+    ((moment,),) = cluster.primary.ask("SELECT clock_timestamp()")
     cluster.wait_for_effects(len(known) + MORE_EFFECTS)
     kill_workers(cluster)
     cluster.primary.stop("fast")
     later = workload.read_notes(cluster.home)[len(known) :]
     print(f"  {len(known)} effects before the restored point, {len(later)} after it", flush=True)
-    copy = continue_on(cluster, restore(cluster, f"recovery_target_name = '{POINT}'"))
+    copy = continue_on(cluster, restore(cluster, f"recovery_target_time = '{moment.isoformat()}'"))
     outcome = cluster.wait_until_finished(copy, time.monotonic())
     again = workload.read_notes(cluster.home)[len(known) + len(later) :]
     repeated = set(outcome.doubled)

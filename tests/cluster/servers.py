@@ -82,8 +82,9 @@ class Postgres:
         return done.stdout
 
     def create(self, settings: str = "") -> None:
-        """Create the files of a new server."""
+        """Create the files of a new server, and a folder for its archived log."""
         make_folder(self.folder)
+        make_folder(self.folder / "archive")
         self.run("initdb", "-D", str(self.data), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-sync")
         self.configure(SETTINGS + settings)
 
