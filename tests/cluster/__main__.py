@@ -82,6 +82,7 @@ def main() -> int:
 
 
 def print_details(outcome: Outcome) -> None:
+    print(f"  jobs taken over: {outcome.taken_over}", flush=True)
     for name in ("lost", "doubled", "unknown", "unfinished", "failed"):
         if found := getattr(outcome, name):
             print(f"  {name}: {', '.join(found)}", flush=True)

@@ -45,6 +45,7 @@ class Outcome(NamedTuple):
     unknown: Sequence[str]
     unfinished: Sequence[str]
     failed: Sequence[str]
+    taken_over: int  # jobs
     seconds: float
 
     @property
@@ -163,6 +164,7 @@ class Cluster:
             unknown=sorted(unknown),
             unfinished=[str(row[0]) for row in server.ask(UNFINISHED)],
             failed=[str(row[0]) for row in server.ask(FAILED)],
+            taken_over=int(server.ask("SELECT count(*) FROM events WHERE kind = 'job_recovered'")[0][0]),
             seconds=seconds,
         )
 
