@@ -1,8 +1,8 @@
 """The rows of the table: what goes wrong, and for how long."""
 
 import os
+import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import psycopg
 
-from tests.cluster.cluster import Cluster, Shape
+from tests.cluster.cluster import Cluster, Shape, find_faketime
 from tests.cluster.servers import DATABASE, ROLE, Postgres
 from tests.cluster.workers import Worker
 
@@ -25,7 +25,7 @@ class Row(NamedTuple):
     strike: Callable[[Cluster], Postgres]
     """Causes the fault, ends it, and returns the server that has the rows afterwards."""
     shape: Shape = Shape()
-    needs: str = ""  # "namespaces", "mount" or "pgbouncer"
+    needs: str = ""  # "namespaces", "mount", "pgbouncer" or "faketime"
     old: bool = False  # whether the work and the workers begin with the old version
 
 
@@ -201,8 +201,10 @@ def find_missing(need: str, *, namespaces: bool) -> str:
             return "needs root, ip and nft for network namespaces"
         case "mount" if os.geteuid() != 0:
             return "needs root for a small disk"
-        case "pgbouncer" if subprocess.run(["which", "pgbouncer"], capture_output=True).returncode:
+        case "pgbouncer" if not shutil.which("pgbouncer"):
             return "needs pgbouncer"
+        case "faketime" if not find_faketime():
+            return "needs libfaketime"
     return ""
 
 
@@ -219,8 +221,8 @@ ROWS = (
     Row("timeouts", f"statements and idle sessions are ended by timeouts for {HOLD_S} s, tables are locked", shorten_timeouts),
     Row("disk", f"the server's disk is full for {HOLD_S} s", fill_disk, Shape(disk_mb=400), "mount"),
     Row("read-only", f"the primary is read-only for {2 * HOLD_S} s", refuse_writes),
-    Row("clock-ahead", "the server's clock is set 60 s ahead", turn_clock(60), Shape(fake_clock=True)),
-    Row("clock-back", "the server's clock is set 60 s back", turn_clock(-60), Shape(fake_clock=True)),
+    Row("clock-ahead", "the server's clock is set 60 s ahead", turn_clock(60), Shape(fake_clock=True), "faketime"),
+    Row("clock-back", "the server's clock is set 60 s back", turn_clock(-60), Shape(fake_clock=True), "faketime"),
     Row(
         "sync-failover",
         "the primary is lost, its synchronous standby is promoted",
