@@ -22,7 +22,7 @@ from headway.actions.access import tenants
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
 from headway.storage.id_ranges import build_insert
-from headway.storage.postgres.connection import CHANNEL, build_insert_events
+from headway.storage.postgres.transaction import CHANNEL, build_insert_events
 from headway.storage.stores.todos import APPEND_TO_LIST, INSERTED_COLUMNS
 from tests.postgres_roles import build_owner_url, ensure_ordinary_role, replace_database
 

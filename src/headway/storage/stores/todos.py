@@ -8,7 +8,7 @@ from headway.ledger.errors import Invalid
 from headway.ledger.text import count_bytes
 from headway.ledger.todo import Draft, Status, Todo, compute_timestamps
 from headway.storage import id_ranges
-from headway.storage.transaction import Row, Transaction
+from headway.storage.transaction import Query, Row, Transaction
 
 # In the order of Todo's fields. Dependencies are aggregated into one text, so that a list takes one query.
 COLUMNS = """id, uuid, conversation_id, turn_id, agent_id, subject, description, completion_criteria, agent_type, status,
@@ -109,7 +109,11 @@ def list_subjects(tx: Transaction, tenant_id: int, conversation_id: int, limit: 
 
 def list_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
     """List a turn's complete plan, in order."""
-    return [load_todo(row) for row in tx.all(SELECT_OF_TURN, tenant_id, turn_id)]
+    return [load_todo(row) for row in tx.fetch(build_list_by_turn(tenant_id, turn_id))[0]]
+
+
+def build_list_by_turn(tenant_id: int, turn_id: str) -> Query:
+    return Query(SELECT_OF_TURN, (tenant_id, turn_id))
 
 
 def lock_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
