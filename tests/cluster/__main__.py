@@ -1,6 +1,7 @@
 """`python -m tests.cluster [ROW …]` runs the rows one after the other and prints a table. `--write` puts it into docs/proof.md."""
 
 import argparse
+import signal
 import subprocess
 import sys
 import time
@@ -88,5 +89,12 @@ def print_details(outcome: Outcome) -> None:
             print(f"  {name}: {', '.join(found)}", flush=True)
 
 
+def end(*_: object) -> None:
+    """End the servers and workers, too."""
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
     sys.exit(main())

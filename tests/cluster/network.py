@@ -82,7 +82,10 @@ def open_network() -> Iterator[Network]:
         yield network
         return
     namespaces = [f"{BRIDGE}-{name}" for name in NAMES]
-    delete_all(namespaces, [BRIDGE])  # those of a run that was killed
+    links = [BRIDGE, *(f"hwc{number}" for number in range(len(NAMES)))]
+    if used := [name for name in namespaces if list_processes(name)]:
+        raise SystemExit(f"Another run uses the network namespaces {', '.join(used)}. `ip netns pids` lists its processes.")
+    delete_all(namespaces, links)  # those of a run that was killed
     try:
         run("ip", "link", "add", BRIDGE, "type", "bridge")
         run("ip", "addr", "add", f"{HUB}/24", "dev", BRIDGE)
@@ -91,7 +94,11 @@ def open_network() -> Iterator[Network]:
             connect(node, f"hwc{number}")
         yield network
     finally:
-        delete_all(namespaces, [BRIDGE])
+        delete_all(namespaces, links)
+
+
+def list_processes(namespace: str) -> list[str]:
+    return subprocess.run(["ip", "netns", "pids", namespace], check=False, capture_output=True, text=True).stdout.split()
 
 
 def connect(node: Node, link: str) -> None:
