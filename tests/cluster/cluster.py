@@ -33,6 +33,7 @@ class Shape(NamedTuple):
     fake_clock: bool = False
     disk_mb: int = 0  # the size of the first server's disk; 0: that of this machine
     standby_first: bool = False  # in the URL
+    backup: bool = False  # whether a base backup is made before the work begins
     settings: str = ""
 
 
@@ -88,12 +89,16 @@ class Cluster:
             self.primary.start()
             self.primary.add_database()
             if self.shape.standby:
-                self.standby.copy_from(self.primary)
+                self.standby.copy_from(self.primary, "-R")
+                self.standby.configure("")
                 stack.callback(self.standby.kill)
                 self.standby.start()
                 wait_for(lambda: self.primary.ask("SELECT 1 FROM pg_stat_replication"), "the standby follows")
                 if self.shape.synchronous:
                     self.primary.set(synchronous_standby_names="*")
+            if self.shape.backup:
+                self.standby.copy_from(self.primary)
+                stack.callback(self.standby.kill)
             if self.shape.pooler:
                 self.pooler.start()
                 stack.callback(self.pooler.stop)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.cluster import workload
 from tests.cluster.cluster import WORKERS, Cluster, Shape, build_url
 from tests.cluster.faults import Row
-from tests.cluster.servers import Postgres, make_folder, wait_for
+from tests.cluster.servers import Postgres, wait_for
 
 OLD_COMMIT = "8508e91"  # the last one before tenant-first keys
 MORE_EFFECTS = 12
@@ -21,14 +21,6 @@ ROOT = Path(__file__).parents[2]
 
 
 # Restore
-
-
-def back_up(cluster: Cluster) -> None:
-    """Make a base backup into the folder of the second server, while the workers write."""
-    make_folder(cluster.standby.folder)
-    host, port = cluster.primary.address.split(":")
-    target = str(cluster.standby.data)
-    cluster.standby.run("pg_basebackup", "-D", target, "-h", host, "-p", port, "-U", "postgres", "-X", "stream", "-c", "fast")
 
 
 def restore(cluster: Cluster, target: str = "") -> Postgres:
@@ -67,7 +59,6 @@ def kill_workers(cluster: Cluster) -> None:
 
 def restore_to_end(cluster: Cluster) -> Postgres:
     """Everything is stopped; the archive has the whole log."""
-    back_up(cluster)
     cluster.wait_for_effects(len(workload.read_notes(cluster.home)) + MORE_EFFECTS)
     kill_workers(cluster)
     cluster.primary.stop("fast")
@@ -76,7 +67,6 @@ def restore_to_end(cluster: Cluster) -> Postgres:
 
 def restore_to_middle(cluster: Cluster) -> Postgres:
     """The work goes on after the point that is restored, as before a mistake that is noticed late."""
-    back_up(cluster)
     cluster.wait_for_effects(len(workload.read_notes(cluster.home)) + MORE_EFFECTS)
     known = workload.read_notes(cluster.home)
     ((moment,),) = cluster.primary.ask("SELECT clock_timestamp()")
@@ -135,7 +125,7 @@ def upgrade(cluster: Cluster) -> Postgres:
     return cluster.primary
 
 
-ARCHIVED = Shape(settings=ARCHIVE)
+ARCHIVED = Shape(backup=True, settings=ARCHIVE)
 OPERATIONS = (
     Row("restore", "restored from a base backup and the whole log", restore_to_end, ARCHIVED),
     Row("restore-middle", "restored to a point before the end: what happened after it is done again", restore_to_middle, ARCHIVED),

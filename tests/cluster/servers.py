@@ -93,14 +93,12 @@ class Postgres:
             file.write(f"{settings}\nport = {self.port}\n")
         (self.data / "pg_hba.conf").write_text(f"local all all trust\n{ACCESS}")
 
-    def copy_from(self, primary: "Postgres") -> None:
-        """Become a standby of this primary."""
+    def copy_from(self, primary: "Postgres", *options: str) -> None:
+        """Make a base backup of a running server here; with `-R` this server becomes its standby."""
         make_folder(self.folder)
         host, port = primary.address.split(":")
-        self.run(
-            "pg_basebackup", "-D", str(self.data), "-h", host, "-p", port, "-U", "postgres", "-R", "-X", "stream", "-c", "fast"
-        )
-        self.configure("")
+        source = ("-h", host, "-p", port, "-U", "postgres")
+        self.run("pg_basebackup", "-D", str(self.data), *source, "-X", "stream", "-c", "fast", "--no-sync", *options)
 
     def start(self, *, wait: bool = True) -> None:
         log = self.folder / "log.txt"
