@@ -30,6 +30,8 @@ def run_row(row: Row, network: Network) -> Outcome:
             cluster.wait_for_effects()
             server = row.strike(cluster)
             outcome = cluster.wait_until_finished(server, since=time.monotonic())
+            if cluster.forgotten:
+                print(f"  repeated with the same effect_key: {workload.count_same_keys(cluster.home)}", flush=True)
             if row.needs == "namespaces":
                 network.reconnect("pg1")  # a failover leaves it cut off
         return outcome

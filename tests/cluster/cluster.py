@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -45,12 +45,13 @@ class Outcome(NamedTuple):
     unknown: Sequence[str]
     unfinished: Sequence[str]
     failed: Sequence[str]
+    repeatable: Collection[str]  # effects from after a restored point, which the restored rows do not know
     taken_over: int  # jobs
     seconds: float
 
     @property
     def held(self) -> bool:
-        return not (self.lost or self.doubled or self.unfinished or self.failed)
+        return not (self.lost or set(self.doubled) - set(self.repeatable) or self.unfinished or self.failed)
 
 
 class Cluster:
@@ -64,6 +65,7 @@ class Cluster:
         self.pooler = Pooler(network.nodes["pooler"], folder / "pooler", self.primary)
         self.workers: dict[str, Worker] = {}
         self.model: ModelServer | None = None
+        self.forgotten: list[workload.Note] = []  # effects from after the point that was restored
 
     def _clock_environment(self) -> dict[str, str]:
         if not self.shape.fake_clock:
@@ -167,6 +169,7 @@ class Cluster:
             unknown=sorted(unknown),
             unfinished=[str(row[0]) for row in server.ask(UNFINISHED)],
             failed=[str(row[0]) for row in server.ask(FAILED)],
+            repeatable={note.name for note in self.forgotten},
             taken_over=int(server.ask("SELECT count(*) FROM events WHERE kind = 'job_recovered'")[0][0]),
             seconds=seconds,
         )

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from tests.cluster import workload
@@ -73,18 +72,9 @@ def restore_to_middle(cluster: Cluster) -> Postgres:
     cluster.wait_for_effects(len(known) + MORE_EFFECTS)
     kill_workers(cluster)
     cluster.primary.stop("fast")
-    later = workload.read_notes(cluster.home)[len(known) :]
-    print(f"  {len(known)} effects before the restored point, {len(later)} after it", flush=True)
-    copy = continue_on(cluster, restore(cluster, f"recovery_target_time = '{moment.isoformat()}'"))
-    outcome = cluster.wait_until_finished(copy, time.monotonic())
-    again = workload.read_notes(cluster.home)[len(known) + len(later) :]
-    repeated = set(outcome.doubled)
-    assert not repeated & {note.name for note in known} - {note.name for note in later}, (
-        "an effect from before the point is repeated"
-    )
-    same_key = set(again) & set(later)
-    print(f"  {len(repeated)} effects are repeated, {len(same_key)} of them with the same effect_key", flush=True)
-    return copy
+    cluster.forgotten = workload.read_notes(cluster.home)[len(known) :]
+    print(f"  {len(known)} effects before the restored point, {len(cluster.forgotten)} after it", flush=True)
+    return continue_on(cluster, restore(cluster, f"recovery_target_time = '{moment.isoformat()}'"))
 
 
 # Upgrade

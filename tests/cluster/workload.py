@@ -146,5 +146,10 @@ def count_notes(home: Path) -> Counter[str]:
     return Counter(note.name for note in read_notes(home))
 
 
+def count_same_keys(home: Path) -> int:
+    """The number of effects that were repeated with the same key."""
+    return sum(times > 1 for times in Counter(read_notes(home)).values())
+
+
 def parse_name(arguments: str) -> str:
     return str(json.loads(arguments).get("name", ""))
