@@ -138,7 +138,7 @@ def test_the_setting_ends_with_its_transaction_and_costs_no_round_trip(postgres_
         connection.read(look)
         with trace_statements() as sent:
             connection.read(look)
-        assert sent.count("") == 2  # BEGIN with the setting and the token, then the todos
+        assert sent.round_trips == 2  # BEGIN with the setting and the token, then the todos
         assert connection.read(lambda tx: tx.one("SELECT COUNT(*) FROM todos")) == (0,)
 
 

@@ -55,7 +55,27 @@ def add_many(tx: Transaction, tenant_id: int, drafts: list[Draft]) -> list[Todo]
     if not 1 <= len(drafts) <= BATCH_LIMIT:
         raise Invalid(f"A batch must have 1 to {BATCH_LIMIT} todos; this one has {len(drafts)}.")
     check_positioned(sum(draft.position is not None for draft in drafts))
+    if len({(draft.conversation_id, draft.turn_id) for draft in drafts}) == 1 and all(map(is_plain, drafts)):
+        return append(tx, tenant_id, drafts)
     return [add(tx, tenant_id, draft) for draft in drafts]
+
+
+def is_plain(draft: Draft) -> bool:
+    """Whether the todo can be appended together with others: it is pending, waits for no other and has no position."""
+    return draft.status == "pending" and not draft.depends_on and draft.position is None
+
+
+def append(tx: Transaction, tenant_id: int, drafts: list[Draft]) -> list[Todo]:
+    """Append plain drafts to the list that they share."""
+    quotas.check_storage(tx, tenant_id)
+    drafts = [draft.checked() for draft in drafts]
+    conversation_id = resolve_list(tx, tenant_id, drafts[0], len(drafts)).conversation_id
+    drafts = [draft._replace(conversation_id=conversation_id) for draft in drafts]
+    added = todo_store.insert_pending(tx, tenant_id, drafts, [make_uuid() for _ in drafts])
+    for todo in added:
+        tx.emit(build_todo_event(tenant_id, todo, "created"))
+    emit_queue_at_commit(tx, tenant_id, added[0].turn_id)
+    return added
 
 
 def check_positioned(count: int) -> None:
@@ -191,13 +211,13 @@ def set_dependencies(tx: Transaction, tenant_id: int, todo: Todo, depends_on: tu
     return todo._replace(depends_on=dependency_ids)
 
 
-def resolve_list(tx: Transaction, tenant_id: int, draft: Draft) -> Draft:
+def resolve_list(tx: Transaction, tenant_id: int, draft: Draft, count: int = 1) -> Draft:
     """Check that the draft's conversation and turn exist in this tenant and belong together. A turn determines the conversation."""
     if draft.turn_id is not None:
         owner = conversations.get_turn(tx, tenant_id, draft.turn_id).conversation_id
         if draft.conversation_id not in (TENANT_WIDE, owner):
             raise Conflict(f"Turn {draft.turn_id} belongs to conversation {owner}, not to {draft.conversation_id}.")
-        check_room(count_open_items(tx, tenant_id, draft.turn_id), 1)
+        check_room(count_open_items(tx, tenant_id, draft.turn_id), count)
         return draft._replace(conversation_id=owner)
     if draft.conversation_id != TENANT_WIDE:
         conversations.get(tx, tenant_id, draft.conversation_id)
