@@ -26,14 +26,14 @@ test-fast: $(VENV)/.installed-dev bubblewrap  ## the inner loop: SQLite, no brow
 torture: $(VENV)/.installed-dev bubblewrap  ## run the long tests, and print a table of the results
 	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof" -o faulthandler_timeout=0
 
-cluster: $(VENV)/.installed-dev  ## break a cluster of Postgres servers, PgBouncer and workers in every way, and print a table (30 minutes)
+cluster: $(VENV)/.installed-dev  ## break a cluster of Postgres servers, PgBouncer and workers in every way, and update docs/proof.md (30 minutes)
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && command -v pgbouncer nft ip >/dev/null && ls /usr/lib/*/faketime >/dev/null 2>&1 || { \
 		echo "Installing postgresql, pgbouncer, libfaketime, nftables and iproute2 from Debian. The services that Debian starts are not used …"; \
 		{ [ "$$(id -u)" = 0 ] && sudo=; } || sudo="sudo -n"; \
 		{ command -v apt-get >/dev/null && { $$sudo $(APT_INSTALL) $(CLUSTER_PACKAGES) || { $$sudo apt-get update -q; $$sudo $(APT_INSTALL) $(CLUSTER_PACKAGES); }; } >/dev/null; } || { \
 		echo "They cannot be installed automatically here: apt install $(CLUSTER_PACKAGES)"; exit 1; }; }
 	@[ "$$(id -u)" = 0 ] || echo "This is not root: rows that need network namespaces or a small disk are left out. sudo make cluster runs all."
-	$(BIN)/python -m tests.cluster $(ROWS)
+	$(BIN)/python -m tests.cluster --write $(ROWS)
 
 check: $(VENV)/.installed-dev $(BIOME)  ## check formatting, lint, types, layers, shape and documents
 	$(BIN)/ruff format --check .

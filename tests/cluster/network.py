@@ -44,6 +44,10 @@ class Network:
         """Let packets pass again, if they were dropped."""
         subprocess.run(self.nodes[name].command("nft", "delete table inet cut"), check=False, capture_output=True)
 
+    def reconnect_all(self) -> None:
+        for name in self.nodes if self.separate else ():
+            self.reconnect(name)
+
 
 def hook_rule(hook: str) -> str:
     return f"{{ type filter hook {hook} priority 0; policy drop; }}"
