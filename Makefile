@@ -12,7 +12,7 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # Tests start hundreds of processes; where this is set, each would recompile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast torture check audit format docs chromium bubblewrap bench pictures build sbom lock clean
+.PHONY: run test test-fast torture cluster check audit format docs chromium bubblewrap bench pictures build sbom lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
@@ -25,6 +25,15 @@ test-fast: $(VENV)/.installed-dev bubblewrap  ## the inner loop: SQLite, no brow
 
 torture: $(VENV)/.installed-dev bubblewrap  ## run the long tests, and print a table of the results
 	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof" -o faulthandler_timeout=0
+
+cluster: $(VENV)/.installed-dev  ## break a cluster of Postgres servers, PgBouncer and workers in every way, and update docs/proof.md (30 minutes)
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && command -v pgbouncer nft ip >/dev/null && ls /usr/lib/*/faketime >/dev/null 2>&1 || { \
+		echo "Installing postgresql, pgbouncer, libfaketime, nftables and iproute2 from Debian. The services that Debian starts are not used …"; \
+		{ [ "$$(id -u)" = 0 ] && sudo=; } || sudo="sudo -n"; \
+		{ command -v apt-get >/dev/null && { $$sudo $(APT_INSTALL) $(CLUSTER_PACKAGES) || { $$sudo apt-get update -q; $$sudo $(APT_INSTALL) $(CLUSTER_PACKAGES); }; } >/dev/null; } || { \
+		echo "They cannot be installed automatically here: apt install $(CLUSTER_PACKAGES)"; exit 1; }; }
+	@[ "$$(id -u)" = 0 ] || echo "This is not root: rows that need network namespaces or a small disk are left out. sudo make cluster runs all."
+	$(BIN)/python -m tests.cluster --write $(ROWS)
 
 check: $(VENV)/.installed-dev $(BIOME)  ## check formatting, lint, types, layers, shape and documents
 	$(BIN)/ruff format --check .
@@ -46,6 +55,7 @@ docs: $(VENV)/.installed-dev  ## generate docs/reference from the code
 	$(BIN)/python scripts/write_reference.py
 
 APT_INSTALL = apt-get install -y -q --no-install-recommends
+CLUSTER_PACKAGES = postgresql pgbouncer libfaketime nftables iproute2
 
 chromium:  ## install the browser for the tests of the page, if it is missing
 	@command -v "$${HEADWAY_CHROMIUM:-chromium-headless-shell}" >/dev/null || command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { \

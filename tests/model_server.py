@@ -583,10 +583,10 @@ class ModelServer(ThreadingHTTPServer):
     daemon_threads = False  # closing waits for them, so that no thread outlives its test
     request_queue_size = 128
 
-    def __init__(self, script: Script | Reply, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), ChatHandler)
+    def __init__(self, script: Script | Reply, port: int = 0, host: str = "127.0.0.1") -> None:
+        super().__init__((host, port), ChatHandler)
         self.script = to_script(script)
-        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+        self.url = f"http://{host}:{self.server_port}/v1"
         self.violations: list[str] = []
         self._requests: list[Request] = []
         self._arrival = threading.Condition()

@@ -1,0 +1,52 @@
+"""`headway worker` processes, each on its own node."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.cluster.network import Node
+
+PATIENCE_S = 60
+
+
+class Worker:
+    def __init__(self, node: Node, env: Mapping[str, str], log: Path, source: Path | None = None) -> None:
+        """Start a worker; `source` is the `src` folder of another version."""
+        path = {"PYTHONPATH": str(source)} if source else {}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
+        self.node = node
+        self.owner = ""  # its name in `jobs.owner`, once it is ready
+        with log.open("ab") as errors:
+            self.process = subprocess.Popen(
+                node.command(sys.executable, "-m", "headway", "worker", "--json"),
+                env={**inherited, **env, **path},
+                cwd=log.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+
+    def wait_until_ready(self) -> None:
+        assert self.process.stdout is not None
+        self.owner = str(json.loads(self.process.stdout.readline())["worker"])
+
+    def send(self, what: signal.Signals) -> None:
+        """Send a signal. `ip netns exec` replaces itself with the worker, so the process is the worker itself."""
+        self.process.send_signal(what)
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGCONT)
+        self.process.terminate()
+        try:
+            return self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+        finally:
+            if self.process.stdout:
+                self.process.stdout.close()
