@@ -100,8 +100,8 @@ def change(
     """
     if changes.depends_on is not UNSET:
         todo_store.lock_graph(tx, tenant_id)  # before the todo, or two changes of dependencies would deadlock
-    old = get_locked(tx, tenant_id, todo_id)
-    overruled_lease = check_lease(tx, tenant_id, old, lease_token, force=force)
+    old, lease = get_with_lease(tx, tenant_id, todo_id)
+    overruled_lease = check_lease(tx, old, lease, lease_token, force=force)
     new = rules.apply_proof(tx, old, changes.apply_to(old, tx.now), override.reason)
     if changes.depends_on is not UNSET:
         new = set_dependencies(tx, tenant_id, new, changes.depends_on)
@@ -152,10 +152,10 @@ def end(
 
 
 def remove(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | None = None, *, force: bool = False) -> Todo:
-    todo = get_locked(tx, tenant_id, todo_id)
+    todo, lease = get_with_lease(tx, tenant_id, todo_id)
     if todo.turn_id is not None:
         raise TurnRowsStay
-    overruled_lease = check_lease(tx, tenant_id, todo, lease_token, force=force)
+    overruled_lease = check_lease(tx, todo, lease, lease_token, force=force)
     rules.refuse_drop(tx, todo)
     if overruled_lease:
         record_forced(tx, tenant_id, overruled_lease, todo, None)
@@ -180,6 +180,14 @@ def get_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
     if todo is None:
         raise NotFound(f"No todo {todo_id}.")
     return todo
+
+
+def get_with_lease(tx: Transaction, tenant_id: int, todo_id: int) -> tuple[Todo, Lease | None]:
+    """Return the todo, locked, and its lease."""
+    rows, leases = tx.fetch(todo_store.build_find_locked(tx, tenant_id, todo_id), lease_store.build_find(tenant_id, todo_id))
+    if not rows:
+        raise NotFound(f"No todo {todo_id}.")
+    return todo_store.load_todo(rows[0]), lease_store.load(tx, leases)
 
 
 def move_to_position(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> Todo:
@@ -234,10 +242,9 @@ def check_dependencies(tx: Transaction, tenant_id: int, depends_on: tuple[int, .
         raise NotFound(f"No todo {min(missing)}.")
 
 
-def check_lease(tx: Transaction, tenant_id: int, todo: Todo, token: str | None, *, force: bool) -> Lease | None:
+def check_lease(tx: Transaction, todo: Todo, lease: Lease | None, token: str | None, *, force: bool) -> Lease | None:
     """Reject writes of an owner whose lease was lost, and writes without a token while another agent holds the lease. With `force`,
     return the lease that would have been in the way, if there is one."""
-    lease = lease_store.find(tx, tenant_id, todo.id)
     if force:
         return lease if lease is not None and lease.expires_at > tx.now and lease.token != token else None
     if token is not None:

@@ -116,8 +116,12 @@ def find(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
 
 def find_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
     """Return the todo, locked so that no other transaction can change it before this one ends."""
-    row = tx.one(f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, todo_id)
-    return load_todo(row) if row else None
+    rows = tx.fetch(build_find_locked(tx, tenant_id, todo_id))[0]
+    return load_todo(rows[0]) if rows else None
+
+
+def build_find_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Query:
+    return Query(f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", (tenant_id, todo_id))
 
 
 SELECT_OF_TURN = f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id = ? ORDER BY position, id"
@@ -353,5 +357,15 @@ def list_dependants(tx: Transaction, tenant_id: int, todo_id: int) -> list[int]:
 
 
 def update_blocked_by(tx: Transaction, tenant_id: int, todo_id: int, step: int) -> None:
-    for dependant in list_dependants(tx, tenant_id, todo_id):
-        tx.run("UPDATE todos SET blocked_by = blocked_by + ? WHERE tenant_id = ? AND id = ?", step, tenant_id, dependant)
+    """Add to the number of open dependencies of the todos that wait for this one, locking them in a fixed order."""
+    tx.run(
+        f"""UPDATE todos SET blocked_by = blocked_by + ? WHERE tenant_id = ? AND id IN (
+                SELECT id FROM todos WHERE tenant_id = ? AND id IN (
+                    SELECT todo_id FROM todo_edges WHERE tenant_id = ? AND depends_on = ?)
+                ORDER BY id{tx.dialect.for_update})""",
+        step,
+        tenant_id,
+        tenant_id,
+        tenant_id,
+        todo_id,
+    )
