@@ -182,8 +182,8 @@ MIGRATE = "import sys; from headway.storage.direct import DirectDatabase; Direct
 BUILDING = "SELECT 1 FROM pg_stat_progress_create_index WHERE tuples_done > 100000"
 VALIDATING = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'ALTER TABLE % VALIDATE %' AND state = 'active'"
 LONGEST_WAIT = """SELECT COALESCE(MAX(EXTRACT(EPOCH FROM clock_timestamp() - l.waitstart)), 0)::float
-    FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND l.locktype = 'relation' AND a.query LIKE '%todos%'
-    AND a.query NOT LIKE 'ALTER %' AND a.query NOT LIKE '%INDEX%'"""
+    FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND l.locktype = 'relation'
+    AND (a.query LIKE 'INSERT %' OR a.query LIKE 'UPDATE %')"""
 MILLION = 1_000_000
 
 
