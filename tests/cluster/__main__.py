@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import psycopg
 
@@ -26,7 +27,8 @@ def run_row(row: Row, network: Network) -> Outcome:
         url = build_url(cluster.primary.address)
         workload.make_home(cluster.home)
         enqueue_with(source, url) if source else workload.enqueue(url)
-        with ModelServer(workload.reply, host=network.hub) as model, cluster.run_workers(model, source):
+        pace = partial(workload.reply, answer_s=workload.LONG_ANSWER_S if row.old else workload.ANSWER_S)
+        with ModelServer(pace, host=network.hub) as model, cluster.run_workers(model, source):
             cluster.wait_for_effects()
             try:
                 server = row.strike(cluster)

@@ -38,6 +38,7 @@ GOALS = ("c1", "c2")
 STEPS = 8  # effects of a turn and of a sub-agent
 GOAL_STEPS = 3  # effects of each of a goal's four sub-goals
 ANSWER_S = 0.4  # how long the model takes
+LONG_ANSWER_S = 6.0  # the same for rows in which workers are replaced one after the other
 ERRAND = re.compile(r"^Note (\w+)\.$", re.MULTILINE)
 DELEGATION = re.compile(r"^Delegate (\w+)\.$", re.MULTILINE)
 ERRANDS_OF = re.compile(r"Run the errands of (\w+)\.")
@@ -81,8 +82,8 @@ def list_expected() -> set[str]:
 # The model
 
 
-def reply(request: Request) -> Reply:
-    return slow(ANSWER_S, choose_reply(request))
+def reply(request: Request, answer_s: float = ANSWER_S) -> Reply:
+    return slow(answer_s, choose_reply(request))
 
 
 def choose_reply(request: Request) -> Reply:
