@@ -9,9 +9,10 @@ import apsw
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
 from headway.storage.id_ranges import TAKE, build_insert
+from headway.storage.logged_transaction import INSERT_EVENT
 from headway.storage.sqlite_connection import SqliteConnection
 from headway.storage.stores.todos import INSERTED_COLUMNS, build_append_to_list
-from headway.storage.transaction import INSERT_EVENT, Transaction, Work
+from headway.storage.transaction import Transaction, Work
 
 T = TypeVar("T")
 Execute = Callable[..., apsw.Cursor]

@@ -16,6 +16,7 @@ from headway.ledger.run import Run
 from headway.ledger.scope import TENANT_WIDE
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
+from headway.storage.server_session import ServerSession
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
@@ -213,7 +214,7 @@ def store_answer(tx: Transaction, run: Run, step: int) -> None:
 def test_text_never_follows_the_message_that_contains_it(database_url: str, desk: TenantHarness, run: Run) -> None:
     async def scenario() -> None:
         database = Database(database_url)
-        feed, write = Feed(database, has_announcements=True), database.of(run.tenant_id).write
+        feed, write = Feed(database, ServerSession()), database.of(run.tenant_id).write
         feed.start()
         channel, reader = await feed.open(run.tenant_id, run.conversation_id, None)
         stream = feed.follow(channel, reader)
@@ -279,7 +280,7 @@ def test_a_connection_that_is_lost_during_an_answer_costs_no_text(sqlite_url: st
 
     async def scenario() -> None:
         bus, database = Bus(), Database(sqlite_url)
-        feeds = [Feed(database, has_announcements=True) for _ in range(2)]
+        feeds = [Feed(database, ServerSession()) for _ in range(2)]
         writer, reader = (TextRelay(feed, LiveText(), bus.send) for feed in feeds)
         for relay in (writer, reader):
             bus.connect(relay)

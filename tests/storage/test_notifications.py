@@ -9,6 +9,7 @@ import pytest
 
 from headway.ledger.errors import DatabaseUnreachable
 from headway.storage.postgres.notifications import NotificationSender
+from tests.pooler import run_pooler
 from tests.surfaces.server_harness import PATIENCE_S
 
 SENDERS = """SELECT pid FROM pg_stat_activity
@@ -44,6 +45,16 @@ def test_a_connection_is_opened_for_the_first_notification_and_again_after_it_wa
             assert hear(observer, 1) == ["four"]
 
     asyncio.run(scenario())
+
+
+def test_notifications_pass_through_a_pooler(postgres_url: str, observer: "psycopg.Connection[tuple[object, ...]]") -> None:
+    async def scenario() -> None:
+        with run_pooler(postgres_url) as pooler_url, closing(NotificationSender(pooler_url)) as sender:
+            await sender.send([("heard", "one")])
+            await sender.send([("heard", "two")])
+
+    asyncio.run(scenario())
+    assert hear(observer, 2) == ["one", "two"]
 
 
 def test_a_server_that_cannot_be_reached_is_reported_to_the_caller() -> None:

@@ -17,6 +17,8 @@ from headway.testing import TenantHarness
 from tests.goal_plans import sub_goal
 from tests.jumping_server import JumpingServer, run_jumping_server
 
+LEASES = job_store.Leases(LEASE_MS, LEASE_MS)
+
 HOUR = 3_600
 
 
@@ -56,7 +58,7 @@ def test_delays_and_leases_end_in_time_when_the_clock_jumps(server: JumpingServe
         assert desk.write(claims.claim, "bob") is None
         assert not desk.database.read(jobs.has_orphans)
         server.jump(LEASE_MS // 1000)
-        assert [orphan.id for orphan in desk.database.write(lambda tx: job_store.lock_orphans(tx, LEASE_MS, 10))] == [running.id]
+        assert [orphan.id for orphan in desk.database.write(lambda tx: job_store.lock_orphans(tx, LEASES, 10))] == [running.id]
         server.jump(60)
     assert list_due(desk) == [job.id]
     assert desk.write(claims.claim, "bob") is not None

@@ -18,17 +18,16 @@ from headway.ledger.errors import (
 )
 from headway.ledger.events import Event
 from headway.storage.clocks import Clock, build_machine_drift, no_drift, wall_clock
+from headway.storage.logged_transaction import LoggedTransaction, is_read_statement
 from headway.storage.transaction import (
     SQLITE,
     CommitListener,
     Dialect,
     DriftReader,
-    LoggedTransaction,
     Row,
     UsageMeter,
     Work,
     WorkOutcome,
-    is_read_statement,
     notify_listener,
 )
 

@@ -12,8 +12,8 @@ from headway.storage.clocks import Clock, wall_clock
 from headway.storage.postgres.failures import Attempts, to_headway_error
 from headway.storage.postgres.opening import check_url, open_in_turn
 from headway.storage.postgres.outage import find_outage
-from headway.storage.postgres.server_clock import ServerClock, ServerTime
 from headway.storage.postgres.pooling import UNPREPARED_ERRORS, may_prepare, stop_preparing
+from headway.storage.postgres.server_clock import ServerClock, ServerTime
 from headway.storage.postgres.transaction import BEGIN, BEGIN_READ_ONLY, CHANNEL, SOURCE_MARK, PostgresTransaction
 from headway.storage.postgres.wire import Wire
 from headway.storage.transaction import CommitListener, Query, UsageMeter, Work, WorkOutcome, notify_listener

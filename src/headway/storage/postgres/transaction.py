@@ -9,19 +9,16 @@ from psycopg import errors
 
 from headway.ledger.errors import HeadwayError
 from headway.ledger.events import Event
+from headway.storage.logged_transaction import EVENT_COLUMNS, EVENTS_PER_INSERT, LoggedTransaction, is_read_statement
 from headway.storage.postgres.server_clock import ServerTime
 from headway.storage.postgres.wire import Wire
 from headway.storage.transaction import (
-    EVENT_COLUMNS,
-    EVENTS_PER_INSERT,
     POSTGRES,
     Dialect,
-    LoggedTransaction,
     Query,
     Row,
     UsageMeter,
     Work,
-    is_read_statement,
 )
 
 T = TypeVar("T")

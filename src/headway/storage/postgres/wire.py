@@ -27,7 +27,7 @@ MAX_PREPARED = 400  # per connection; the rest, such as lists of many lengths, i
 MAX_SEEN = 4_000
 WAIT_MS = 60_000  # how long one wait for the socket may last; TCP timeouts decide when a connection is lost
 
-FAILED = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_ABORTED)
+FAILURE_STATUSES = (pq.ExecStatus.FATAL_ERROR, pq.ExecStatus.PIPELINE_ABORTED)
 
 Receiver = Callable[[list[Row]], None]
 StatementKey = tuple[str, tuple[int, ...]]
@@ -42,7 +42,7 @@ class Expected(NamedTuple):
     is_optional: bool = False  # an error changes nothing
 
 
-IGNORED = Expected()
+ANY_REPLY = Expected()
 SYNC = Expected(is_sync=True)
 OPTIONAL = Expected(is_optional=True)
 COMMIT = Query("COMMIT")
@@ -119,7 +119,7 @@ class Wire:
 
     def queue(self, query: Query, receive: Receiver | None = None) -> None:
         """Queue a statement. If it fails, the next method that waits for replies raises the error."""
-        self.queued.append((query, Expected(receive) if receive else IGNORED))
+        self.queued.append((query, Expected(receive) if receive else ANY_REPLY))
 
     def fetch(self, *queries: Query) -> list[list[Row]]:
         """Send everything that is queued and these queries, and return the rows of each."""
@@ -213,7 +213,7 @@ class Wire:
     def _accept(self, expected: Expected, result: "pq.abc.PGresult | None") -> Exception | None:
         """Pass on the rows of a result, or return its error."""
         assert result is not None
-        if result.status in FAILED:
+        if result.status in FAILURE_STATUSES:
             error = self._build_error(result)
             if expected.is_optional and not isinstance(error, UNPREPARED_ERRORS):
                 return None  # but the COMMIT that a pooler did not find prepared leaves a transaction open
@@ -268,7 +268,7 @@ class Wire:
         name = self.names[key] = self.prefix + b"%d" % next(self.numbers)
         self.new_names.append(key)
         self.pgconn.send_prepare(name, number_parameters(key[0]), key[1])
-        self.expected.append(IGNORED)
+        self.expected.append(ANY_REPLY)
         return name
 
     def _next_result(self) -> "pq.abc.PGresult | None":
