@@ -24,7 +24,7 @@ test-fast: $(VENV)/.installed-dev bubblewrap  ## the inner loop: SQLite, no brow
 	$(BIN)/pytest -q -n $(WORKERS) --fast -m "not torture"
 
 torture: $(VENV)/.installed-dev bubblewrap  ## run the long tests, and print a table of the results
-	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof" -o faulthandler_timeout=0
+	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof or property" -o faulthandler_timeout=0
 
 check: $(VENV)/.installed-dev $(BIOME)  ## check formatting, lint, types, layers, shape and documents
 	$(BIN)/ruff format --check .
