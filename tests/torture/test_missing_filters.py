@@ -3,12 +3,11 @@
 import re
 from typing import Any
 
-import psycopg
 import pytest
 
 from headway.storage.direct import DirectDatabase
-from headway.storage.postgres.connection import PostgresTransaction
-from headway.storage.transaction import Row, Transaction
+from headway.storage.postgres.transaction import PostgresTransaction
+from headway.storage.transaction import Query, Row, Transaction
 from headway.testing import TenantHarness
 from tests.proofs import Proof
 from tests.storage.test_tenancy import ATTEMPTS, get_refusal
@@ -24,10 +23,16 @@ class UnfilteredTransaction(PostgresTransaction):
     __slots__ = ()
     removed = 0
 
-    def _execute(self, sql: str, parameters: tuple[Any, ...]) -> psycopg.Cursor[Row]:
+    def run(self, sql: str, *parameters: Any) -> None:
+        super().run(self.remove(sql), *parameters)
+
+    def fetch(self, *queries: Query) -> list[list[Row]]:
+        return super().fetch(*(query._replace(sql=self.remove(query.sql)) for query in queries))
+
+    def remove(self, sql: str) -> str:
         unfiltered, count = FILTER.subn(r"(\g<0>) IS NOT NULL", sql)
         UnfilteredTransaction.removed += count
-        return super()._execute(unfiltered, parameters)
+        return unfiltered
 
 
 class CarelessHarness(TenantHarness):

@@ -36,12 +36,15 @@ def replace(tx: Transaction, scope: Scope, turn_id: str, items: list[Replacement
     check_room(0, len(items))
     conversation_id, rows = lock_plan(tx, scope.tenant_id, turn_id)
     matches = match_rows(rows, items)
+    drafts = [
+        Draft(item.content, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
+        for index, item in enumerate(items)
+        if index not in matches
+    ]
+    added = iter(todos.append(tx, scope.tenant_id, drafts) if drafts else ())
     row_ids: list[int] = []
     for index, item in enumerate(items):
-        row = matches.get(index)
-        if row is None:
-            draft = Draft(item.content, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
-            row = todos.add(tx, scope.tenant_id, draft)
+        row = matches.get(index) or next(added)
         if index in matches or item.status != row.status:  # a row that was just added as pending needs no change
             set_status(tx, scope.tenant_id, row, item.status)
         row_ids.append(row.id)

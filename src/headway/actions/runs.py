@@ -1,7 +1,7 @@
 """Agent runs: starting, ending and canceling sub-agents, and reporting all runs."""
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from headway.actions import jobs, spending, sub_goals
@@ -11,8 +11,10 @@ from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode_json, list_unchanged_texts, omit_texts
 from headway.ledger.job import MAX_ATTEMPTS, NEVER, Job
 from headway.ledger.run import Run, RunEnd, to_dollars
+from headway.ledger.todo import Todo
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
+from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
 JOB_KIND = "agent"  # the kind of a sub-agent's job
@@ -164,16 +166,44 @@ def set_hint(tx: Transaction, run: Run, hint: str) -> None:
 
 def get_locked(tx: Transaction, run: Run) -> Run:
     """Lock the run's job, waiting for a step in progress, and return the run as it is then."""
-    lock_job(tx, run)
+    lock_root(tx, run)
+    job_store.find_locked(tx, run.tenant_id, run.id)
     return get(tx, run.tenant_id, run.id)
 
 
-def lock_job(tx: Transaction, run: Run) -> Job | None:
-    """Lock the job of the run's turn or goal, then the run's own job. Agents of one turn or goal wake, stop and count each other;
-    the first lock makes them take their steps one at a time, so that they cannot deadlock."""
+def lock_root(tx: Transaction, run: Run) -> None:
+    """Lock the job of a sub-agent's turn or goal, before its own. Agents of one turn or goal wake, stop and count each other; this
+    lock makes them take their steps one at a time, so that they cannot deadlock."""
     if run.parent_run_id is not None:
         job_store.lock_root(tx, run.tenant_id, run.turn_id, run.goal_id)
-    return job_store.find_locked(tx, run.tenant_id, run.id)
+
+
+class StepRows(NamedTuple):
+    """What a step of a run starts from."""
+
+    job: Job
+    run: Run
+    is_halted: bool
+    plan: list[Todo]  # of the turn that was asked for
+
+
+def begin_step(tx: Transaction, run: Run, turn_id: str, owner: str) -> StepRows | None:
+    """Lock the run's job and read what a step needs, in one round trip. Returns None if another process owns the job.
+
+    The run is read by its own statement: after waiting for the lock, a joint statement would return the new job with the old run.
+    """
+    lock_root(tx, run)
+    queries = [job_store.build_find_locked(tx, run.tenant_id, run.id), run_store.build_find_with_halt(run.tenant_id, run.id)]
+    if turn_id:
+        queries.append(todo_store.build_list_by_turn(run.tenant_id, turn_id))
+    jobs_found, runs_found, *plans = tx.fetch(*queries)
+    if not jobs_found or not runs_found:
+        return None
+    job = job_store.load_job(tx, jobs_found[0])
+    if job.state != "running" or job.owner != owner:
+        return None
+    *columns, is_halted = runs_found[0]
+    return StepRows(job, Run._make(columns), bool(is_halted), [todo_store.load_todo(row) for plan in plans for row in plan])
 
 
 def get(tx: Transaction, tenant_id: int, run_id: str) -> Run:

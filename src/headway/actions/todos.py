@@ -55,7 +55,27 @@ def add_many(tx: Transaction, tenant_id: int, drafts: list[Draft]) -> list[Todo]
     if not 1 <= len(drafts) <= BATCH_LIMIT:
         raise Invalid(f"A batch must have 1 to {BATCH_LIMIT} todos; this one has {len(drafts)}.")
     check_positioned(sum(draft.position is not None for draft in drafts))
+    if len({(draft.conversation_id, draft.turn_id) for draft in drafts}) == 1 and all(map(is_plain, drafts)):
+        return append(tx, tenant_id, drafts)
     return [add(tx, tenant_id, draft) for draft in drafts]
+
+
+def is_plain(draft: Draft) -> bool:
+    """Whether the todo can be appended together with others: it is pending, waits for no other and has no position."""
+    return draft.status == "pending" and not draft.depends_on and draft.position is None
+
+
+def append(tx: Transaction, tenant_id: int, drafts: list[Draft]) -> list[Todo]:
+    """Append plain drafts to the list that they share."""
+    quotas.check_storage(tx, tenant_id)
+    drafts = [draft.checked() for draft in drafts]
+    conversation_id = resolve_list(tx, tenant_id, drafts[0], len(drafts)).conversation_id
+    drafts = [draft._replace(conversation_id=conversation_id) for draft in drafts]
+    added = todo_store.insert_pending(tx, tenant_id, drafts, [make_uuid() for _ in drafts])
+    for todo in added:
+        tx.emit(build_todo_event(tenant_id, todo, "created"))
+    emit_queue_at_commit(tx, tenant_id, added[0].turn_id)
+    return added
 
 
 def check_positioned(count: int) -> None:
@@ -80,8 +100,8 @@ def change(
     """
     if changes.depends_on is not UNSET:
         todo_store.lock_graph(tx, tenant_id)  # before the todo, or two changes of dependencies would deadlock
-    old = get_locked(tx, tenant_id, todo_id)
-    overruled_lease = check_lease(tx, tenant_id, old, lease_token, force=force)
+    old, lease = get_with_lease(tx, tenant_id, todo_id)
+    overruled_lease = check_lease(tx, old, lease, lease_token, force=force)
     new = rules.apply_proof(tx, old, changes.apply_to(old, tx.now), override.reason)
     if changes.depends_on is not UNSET:
         new = set_dependencies(tx, tenant_id, new, changes.depends_on)
@@ -132,10 +152,10 @@ def end(
 
 
 def remove(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | None = None, *, force: bool = False) -> Todo:
-    todo = get_locked(tx, tenant_id, todo_id)
+    todo, lease = get_with_lease(tx, tenant_id, todo_id)
     if todo.turn_id is not None:
         raise TurnRowsStay
-    overruled_lease = check_lease(tx, tenant_id, todo, lease_token, force=force)
+    overruled_lease = check_lease(tx, todo, lease, lease_token, force=force)
     rules.refuse_drop(tx, todo)
     if overruled_lease:
         record_forced(tx, tenant_id, overruled_lease, todo, None)
@@ -160,6 +180,14 @@ def get_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
     if todo is None:
         raise NotFound(f"No todo {todo_id}.")
     return todo
+
+
+def get_with_lease(tx: Transaction, tenant_id: int, todo_id: int) -> tuple[Todo, Lease | None]:
+    """Return the todo, locked, and its lease."""
+    rows, leases = tx.fetch(todo_store.build_find_locked(tx, tenant_id, todo_id), lease_store.build_find(tenant_id, todo_id))
+    if not rows:
+        raise NotFound(f"No todo {todo_id}.")
+    return todo_store.load_todo(rows[0]), lease_store.load(tx, leases)
 
 
 def move_to_position(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> Todo:
@@ -191,13 +219,13 @@ def set_dependencies(tx: Transaction, tenant_id: int, todo: Todo, depends_on: tu
     return todo._replace(depends_on=dependency_ids)
 
 
-def resolve_list(tx: Transaction, tenant_id: int, draft: Draft) -> Draft:
+def resolve_list(tx: Transaction, tenant_id: int, draft: Draft, count: int = 1) -> Draft:
     """Check that the draft's conversation and turn exist in this tenant and belong together. A turn determines the conversation."""
     if draft.turn_id is not None:
         owner = conversations.get_turn(tx, tenant_id, draft.turn_id).conversation_id
         if draft.conversation_id not in (TENANT_WIDE, owner):
             raise Conflict(f"Turn {draft.turn_id} belongs to conversation {owner}, not to {draft.conversation_id}.")
-        check_room(count_open_items(tx, tenant_id, draft.turn_id), 1)
+        check_room(count_open_items(tx, tenant_id, draft.turn_id), count)
         return draft._replace(conversation_id=owner)
     if draft.conversation_id != TENANT_WIDE:
         conversations.get(tx, tenant_id, draft.conversation_id)
@@ -214,10 +242,9 @@ def check_dependencies(tx: Transaction, tenant_id: int, depends_on: tuple[int, .
         raise NotFound(f"No todo {min(missing)}.")
 
 
-def check_lease(tx: Transaction, tenant_id: int, todo: Todo, token: str | None, *, force: bool) -> Lease | None:
+def check_lease(tx: Transaction, todo: Todo, lease: Lease | None, token: str | None, *, force: bool) -> Lease | None:
     """Reject writes of an owner whose lease was lost, and writes without a token while another agent holds the lease. With `force`,
     return the lease that would have been in the way, if there is one."""
-    lease = lease_store.find(tx, tenant_id, todo.id)
     if force:
         return lease if lease is not None and lease.expires_at > tx.now and lease.token != token else None
     if token is not None:

@@ -46,7 +46,8 @@ def create(tx: Transaction, scope: Scope, turn_id: str, items: list[PlanItem]) -
         raise Invalid(f"items[{misplaced}].order counts from 1.")
     conversation_id, plan = lock_plan(tx, scope.tenant_id, turn_id)
     check_room(count_open_items(tx, scope.tenant_id, turn_id), len(items))
-    new_todos = [insert_item(tx, scope, conversation_id, turn_id, item) for item in items]
+    drafts = [build_draft(scope, conversation_id, turn_id, item).checked() for item in items]
+    new_todos = todo_store.insert_pending(tx, scope.tenant_id, drafts, [todos.make_uuid() for _ in drafts])
     # Items without an order first, then the others in ascending order, so that none moves another from its place.
     for todo, order in sorted(zip(new_todos, (item.order for item in items), strict=True), key=lambda pair: pair[1] or 0):
         plan.insert(len(plan) if order is None else min(order - 1, len(plan)), todo)
@@ -56,8 +57,8 @@ def create(tx: Transaction, scope: Scope, turn_id: str, items: list[PlanItem]) -
     return CreatedItems([by_id[todo.id] for todo in new_todos], sum(todo.status == "pending" for todo in plan))
 
 
-def insert_item(tx: Transaction, scope: Scope, conversation_id: int, turn_id: str, item: PlanItem) -> Todo:
-    draft = Draft(
+def build_draft(scope: Scope, conversation_id: int, turn_id: str, item: PlanItem) -> Draft:
+    return Draft(
         item.title,
         item.context,
         item.completion_criteria,
@@ -67,7 +68,6 @@ def insert_item(tx: Transaction, scope: Scope, conversation_id: int, turn_id: st
         turn_id=turn_id,
         checks=item.checks,
     )
-    return todo_store.insert(tx, scope.tenant_id, draft.checked(), todos.make_uuid())
 
 
 def renumber(tx: Transaction, tenant_id: int, plan: list[Todo], new_ids: Container[int] = ()) -> list[Todo]:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from copy import copy
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol, TypeVar
+from uuid import uuid4
 
 from headway.ledger.errors import HeadwayError, StorageError
 from headway.ledger.tenancy import Quotas
@@ -220,10 +221,11 @@ class Database:
         quotas: Quotas | None = None,
     ) -> None:
         self.url = url
+        self.source = uuid4().hex
         meter = UsageMeter(quotas)
 
         def open_connection() -> Connection:
-            return connect(url, clock, on_commit, meter=meter)
+            return connect(url, clock, on_commit, meter=meter, source=self.source)
 
         first = open_connection()
         try:

@@ -25,9 +25,10 @@ def connect(
     on_commit: CommitListener = ignore_commit,
     patience_s: float = BUSY_LIMIT_S,
     meter: UsageMeter | None = None,
+    source: str = "",
 ) -> Connection:
-    """Open a connection, waiting up to `patience_s` for a locked file. Drivers are imported on demand, to spare SQLite users
-    psycopg."""
+    """Open a connection, waiting up to `patience_s` for a locked file. `source` names the process in what it announces to others.
+    Drivers are imported on demand, to spare SQLite users psycopg."""
     if is_sqlite(url):
         from headway.storage.sqlite_connection import SqliteConnection  # noqa: PLC0415
 
@@ -35,7 +36,7 @@ def connect(
     if url.startswith(("postgresql://", "postgres://")):
         from headway.storage.postgres.connection import PostgresConnection  # noqa: PLC0415
 
-        return PostgresConnection(url, clock, on_commit, meter)
+        return PostgresConnection(url, clock, on_commit, meter, source)
     raise SettingsError("HEADWAY_DATABASE_URL must start with sqlite:/// or postgresql://.")
 
 

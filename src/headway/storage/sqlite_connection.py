@@ -59,19 +59,19 @@ class SqliteTransaction(LoggedTransaction):
         super().__init__(now, drift_of, read_only=read_only)
 
     def one(self, sql: str, *parameters: Any) -> Row | None:
-        if self.unset and not is_read_statement(sql):
-            self.set_savepoints()
+        if not is_read_statement(sql):
+            self.before_write(sql)
         rows = self._execute(sql, parameters).fetchall()
         return rows[0] if rows else None
 
     def all(self, sql: str, *parameters: Any) -> list[Row]:
-        if self.unset and not is_read_statement(sql):
-            self.set_savepoints()
+        if not is_read_statement(sql):
+            self.before_write(sql)
         return self._execute(sql, parameters).fetchall()
 
     def run(self, sql: str, *parameters: Any) -> None:
-        if self.unset and not is_read_statement(sql):
-            self.set_savepoints()
+        if not is_read_statement(sql):
+            self.before_write(sql)
         self._execute(sql, parameters)
 
     def stream(self, sql: str, *parameters: Any) -> Iterator[Row]:

@@ -3,9 +3,12 @@
 SQL is written once, with `?` for parameters and in the syntax that both databases share. Dialect holds the few differences.
 """
 
+import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -28,6 +31,13 @@ INSERT_EVENT = f"INSERT INTO events ({EVENT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, 
 ANOTHER_EVENT = ", (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 ALL_TENANTS = "all"  # the value of Transaction.visible that shows every row
 EVENTS_PER_INSERT = 32  # per statement; low enough that prepared statements of every length stay cached
+
+
+class Query(NamedTuple):
+    """A statement and its parameters."""
+
+    sql: str
+    parameters: tuple[Any, ...] = ()
 
 
 class Dialect(NamedTuple):
@@ -94,7 +104,21 @@ class Transaction(Protocol):
 
     def all(self, sql: str, *parameters: Any) -> list[Row]: ...
 
-    def run(self, sql: str, *parameters: Any) -> None: ...
+    def run(self, sql: str, *parameters: Any) -> None:
+        """Run a statement whose rows are not needed. Postgres may run it later, before the next statement that returns rows."""
+        ...
+
+    def fetch(self, *queries: Query) -> list[list[Row]]:
+        """Run several queries one after the other, on Postgres in one round trip, and return the rows of each."""
+        ...
+
+    def run_together(self, *queries: Query) -> None:
+        """Run changes of different tables that do not depend on each other, on Postgres as one statement."""
+        ...
+
+    def count_writes(self, *tables: str) -> int:
+        """Count the statements of this transaction that changed one of these tables."""
+        ...
 
     def stream(self, sql: str, *parameters: Any) -> Iterator[Row]:
         """Yield the rows of a query one by one, in bounded memory. Run no other statement before the last row; on SQLite, a caller
@@ -164,6 +188,7 @@ class LoggedTransaction(ABC):
         "stored",
         "unset",
         "visible",
+        "writes",
     )
 
     dialect: Dialect
@@ -182,6 +207,7 @@ class LoggedTransaction(ABC):
         self.credential = ""
         self.receipts: dict[int, ReceiptDraft] = {}
         self.agent: AgentRights | None = None
+        self.writes: Counter[str] = Counter()  # statements by the table that they change
         self.unset = 0  # innermost attempts that have not written yet, so their savepoints are not set
 
     @property
@@ -201,6 +227,22 @@ class LoggedTransaction(ABC):
 
     @abstractmethod
     def stream(self, sql: str, *parameters: Any) -> Iterator[Row]: ...
+
+    def fetch(self, *queries: Query) -> list[list[Row]]:
+        return [self.all(query.sql, *query.parameters) for query in queries]
+
+    def run_together(self, *queries: Query) -> None:
+        for query in queries:
+            self.run(query.sql, *query.parameters)
+
+    def count_writes(self, *tables: str) -> int:
+        return sum(self.writes[table] for table in tables)
+
+    def before_write(self, sql: str) -> None:
+        """Prepare for a statement that changes something: count it, and set the savepoints that are due."""
+        self.writes.update(list_changed_tables(sql))
+        if self.unset:
+            self.set_savepoints()
 
     def enter_tenant(self, tenant_id: int) -> None:
         self.show(str(tenant_id))
@@ -270,6 +312,7 @@ class LoggedTransaction(ABC):
             del self.events[event_count:]
             self.closing, self.stored = closing_work, stored
             self.visible = visible  # as the savepoint restores it
+            self.writes.update(list(self.writes))  # undoing a change is a change, too
             self._leave("ROLLBACK TO SAVEPOINT attempt", "RELEASE SAVEPOINT attempt")
             raise
         self._leave("RELEASE SAVEPOINT attempt")
@@ -331,6 +374,11 @@ def act_as(tx: Transaction, actor: str) -> Iterator[None]:
         yield
     finally:
         tx.actor = outer_actor
+
+
+@cache
+def list_changed_tables(sql: str) -> list[str]:
+    return re.findall(r"\b(?:INSERT INTO|UPDATE|DELETE FROM) (\w+)", sql)
 
 
 def is_read_statement(sql: str) -> bool:

@@ -67,7 +67,6 @@ from headway.ledger.framing import escape_frames
 from headway.ledger.run import Effect, Run, RunEnd
 from headway.ledger.todo import Todo
 from headway.storage.retry import MAX_REFUSALS, StorageRetry, retry_storage
-from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
 
@@ -203,30 +202,22 @@ def apply_step(
 
     `lost` is a tool call that a commit without acknowledgement may have stored as started, and that was certainly not made.
     """
-    job = runs.lock_job(tx, context.run)
-    if job is None or job.state != "running" or job.owner != context.runtime.owner:
-        return NOT_OWNER, entries
-    row = run_store.find_with_halt(tx, context.run.tenant_id, context.run.id)
-    if row is None:
-        return NOT_OWNER, entries
-    run, halted = row
-    step = Step(tx, context, job, run, entries, lost)
-    if step.over:
+    rows = runs.begin_step(tx, context.run, context.scope.turn_id or "", context.runtime.owner)
+    step = Step(tx, context, rows, entries, lost) if rows else None
+    if rows is None or step is None or step.over:
         return NOT_OWNER, entries
     if not entries:
-        opening = build_user_message(escape_frames(run.task))
+        opening = build_user_message(escape_frames(rows.run.task))
         step.append(attach(opening, context.attachments), transcript.encode(opening))
     if context.guide and len(step.entries) == 1 and (message := guide.build_message(context.guide, context.history)):
         step.append(message)
     record_reply(step, reply)
-    request: Request | None = HALT_STOP if halted else None
+    request: Request | None = HALT_STOP if rows.is_halted else None
     while request is None:
         request = advance(step)
     request = step.settle(request)
-    step.write()
-    has_progress = reply is not None or len(step.entries) > len(entries) or step.run != run
-    if has_progress and not step.run.ended:  # a step that changed nothing needs no commit
-        run_store.save(tx, step.run._replace(updated_at=tx.now))
+    has_progress = reply is not None or len(step.entries) > len(entries) or step.run != rows.run
+    step.write(saves_run=has_progress and not step.run.ended)  # a step that changed nothing needs no commit
     return request, step.entries
 
 

@@ -7,6 +7,7 @@ from pydantic_ai.messages import ModelMessage
 from headway.actions import goals, jobs, notices, run_ends, runs, spending, turns
 from headway.actions.access import quotas
 from headway.actions.people import steering
+from headway.actions.runs import StepRows
 from headway.agents.instructions import prompts
 from headway.agents.loop.context import RunContext
 from headway.agents.loop.requests import AskModel, Assess, Compact, Deliver, Request, RunChecks, Sleep, Stop, Summarise
@@ -14,9 +15,9 @@ from headway.agents.transcripts import transcript
 from headway.agents.transcripts.facts import build_runtime_message, find_facts
 from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.agents.transcripts.window import Size, find_compactions, measure, select_window
-from headway.ledger.job import NEVER, Job
+from headway.ledger.job import NEVER
 from headway.ledger.permission import Approval
-from headway.ledger.run import Effect, Run, RunEnd, TurnOutcome
+from headway.ledger.run import Effect, RunEnd, TurnOutcome
 from headway.ledger.todo import Todo
 from headway.ledger.writ_parser import ParsedText, parse
 from headway.storage.stores import runs as run_store
@@ -26,16 +27,19 @@ from headway.storage.transaction import Transaction
 
 BUDGET_CHECK_MS = 15_000  # how often a run that waits for budget checks again
 HALT_STOP = Stop("halted")
+PLAN_TABLES = ("todos", "todo_edges")
 
 
 class Step:
     def __init__(
-        self, tx: Transaction, context: RunContext, job: Job, run: Run, entries: list[TranscriptEntry], lost: Effect | None
+        self, tx: Transaction, context: RunContext, rows: StepRows, entries: list[TranscriptEntry], lost: Effect | None
     ) -> None:
         self.tx = tx
         self.context = context
-        self.job = job
-        self.run = run
+        self.job = rows.job
+        self.run = rows.run
+        self.known_plan = rows.plan  # as of so many changes of todos in this transaction
+        self.known_changes = tx.count_writes(*PLAN_TABLES)
         self.lost = lost  # the call that the previous attempt was about to make
         self.turn_id = context.scope.turn_id or ""  # the turn that owns the plan; empty for a sub-agent
         self.entries = list(entries)
@@ -64,12 +68,16 @@ class Step:
         self.entries.append(TranscriptEntry.of(self.next_number, message))
         self.known_window = None
 
-    def write(self) -> None:
-        """Write the appended messages in one statement, before the step ends or an appended message is changed."""
-        if self.unsaved:
-            first = self.next_number - len(self.unsaved)
-            run_store.append_messages(self.tx, self.run.tenant_id, self.run.id, first, *self.unsaved)
-            self.unsaved.clear()
+    def write(self, *, saves_run: bool = False) -> None:
+        """Write the appended messages, before the step ends or an appended message is changed. At the step's end, save the run."""
+        run, first = self.run._replace(updated_at=self.tx.now), self.next_number - len(self.unsaved)
+        if self.unsaved and saves_run:
+            run_store.append_and_save(self.tx, run, first, *self.unsaved)
+        elif self.unsaved:
+            run_store.append_messages(self.tx, run.tenant_id, run.id, first, *self.unsaved)
+        elif saves_run:
+            run_store.save(self.tx, run)
+        self.unsaved.clear()
 
     def withdraw_last(self) -> None:
         self.withdraw(-1)
@@ -87,7 +95,12 @@ class Step:
             self.run = spending.settle(self.tx, self.run, call, self.limits.budget)
 
     def plan(self) -> list[Todo]:
-        return todo_store.list_by_turn(self.tx, self.run.tenant_id, self.turn_id) if self.turn_id else []
+        """Return the plan of the turn, read again only if this step has changed a todo."""
+        changes = self.tx.count_writes(*PLAN_TABLES)
+        if self.turn_id and changes != self.known_changes:
+            self.known_plan = todo_store.list_by_turn(self.tx, self.run.tenant_id, self.turn_id)
+            self.known_changes = changes
+        return self.known_plan
 
     def parse(self, text: str) -> ParsedText:
         """Parse the model's text. A writ that it quotes from what the run has read is visible and does not run."""

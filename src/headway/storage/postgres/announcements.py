@@ -5,8 +5,8 @@ import threading
 
 import psycopg
 
-from headway.storage.postgres.connection import CHANNEL
 from headway.storage.postgres.opening import open_connection
+from headway.storage.postgres.transaction import CHANNEL, SOURCE_MARK
 from headway.storage.transaction import CommitListener
 
 log = logging.getLogger("headway.announcements")
@@ -18,8 +18,11 @@ STOP_CHECK_S = 0.5  # how often the thread checks whether to stop
 class AnnouncementListener:
     """A thread that listens for notifications on a dedicated connection."""
 
-    def __init__(self, url: str, on_commit: CommitListener) -> None:
+    def __init__(self, url: str, on_commit: CommitListener, source: str = "") -> None:
         self.url = url
+        self.own_mark = (
+            f"{SOURCE_MARK}{source}" if source else ""
+        )  # ends the announcements of this process, which knows about its commits
         self.on_commit = on_commit
         self.stop_requested = threading.Event()
         self.thread = threading.Thread(target=self._listen, name="headway-announcements", daemon=True)
@@ -42,5 +45,6 @@ class AnnouncementListener:
     def _receive(self, connection: "psycopg.Connection[tuple[object, ...]]") -> None:
         while not self.stop_requested.is_set():
             for notice in connection.notifies(timeout=STOP_CHECK_S):
-                tenants = (part for part in notice.payload.split(",") if part.isascii() and part.isdigit())
-                self.on_commit(frozenset(map(int, tenants)))
+                *tenants, mark = notice.payload.split(",")
+                if mark != self.own_mark:
+                    self.on_commit(frozenset(int(part) for part in (*tenants, mark) if part.isascii() and part.isdigit()))

@@ -8,17 +8,18 @@ from psycopg.conninfo import conninfo_to_dict
 from headway.ledger.errors import SettingsError
 from headway.storage.transaction import Row
 
-# A process that freezes during a transaction keeps its locks and blocks the takeover of its work. Transactions take milliseconds,
-# so the server ends one that stays idle for this long.
-IDLE_IN_TRANSACTION_MS = 5_000
 # Detect a server that vanished silently within half a minute, instead of the usual two hours.
-CONNECT_OPTIONS: dict[str, Any] = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4}
+CONNECT_OPTIONS: dict[str, Any] = {
+    "client_encoding": "utf8",
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+}
 
 
 def open_connection(url: str) -> psycopg.Connection[Row]:
-    connection = psycopg.connect(url, autocommit=True, **CONNECT_OPTIONS)
-    connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_IN_TRANSACTION_MS}".encode())
-    return connection
+    return psycopg.connect(url, autocommit=True, **CONNECT_OPTIONS)
 
 
 def check_url(url: str) -> str:

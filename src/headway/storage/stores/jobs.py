@@ -6,7 +6,7 @@ from typing import NamedTuple
 from headway.ledger.cursors import NEWEST
 from headway.ledger.job import NEVER, Job, JobState
 from headway.storage.clocks import SERVER_TIME_SQL
-from headway.storage.transaction import Row, Transaction
+from headway.storage.transaction import Query, Row, Transaction
 
 COLUMNS = """id, tenant_id, kind, state, payload, family, attempts, max_attempts, errors, result, owner, due_at,
     created_at, updated_at"""
@@ -40,8 +40,12 @@ def find(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
 
 def find_locked(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
     """Return the job, locked so that no other transaction can change it, or the run behind it, before this one ends."""
-    row = tx.one(f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, job_id)
-    return load_job(tx, row) if row else None
+    rows = tx.fetch(build_find_locked(tx, tenant_id, job_id))[0]
+    return load_job(tx, rows[0]) if rows else None
+
+
+def build_find_locked(tx: Transaction, tenant_id: int, job_id: str) -> Query:
+    return Query(f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", (tenant_id, job_id))
 
 
 def lock_root(tx: Transaction, tenant_id: int, turn_id: str | None, goal_id: int | None) -> None:

@@ -1,12 +1,20 @@
 """SQL for leases: which agent works on a todo, until when, and the token that proves it."""
 
 from headway.ledger.todo import Lease
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Query, Row, Transaction
 
 
 def find(tx: Transaction, tenant_id: int, todo_id: int) -> Lease | None:
-    row = tx.one("SELECT todo_id, agent_id, token, expires_at FROM leases WHERE tenant_id = ? AND todo_id = ?", tenant_id, todo_id)
-    return Lease._make((*row[:-1], row[-1] - tx.drift)) if row else None
+    return load(tx, tx.fetch(build_find(tenant_id, todo_id))[0])
+
+
+def build_find(tenant_id: int, todo_id: int) -> Query:
+    sql = "SELECT todo_id, agent_id, token, expires_at FROM leases WHERE tenant_id = ? AND todo_id = ?"
+    return Query(sql, (tenant_id, todo_id))
+
+
+def load(tx: Transaction, rows: list[Row]) -> Lease | None:
+    return Lease._make((*rows[0][:-1], rows[0][-1] - tx.drift)) if rows else None
 
 
 def put(tx: Transaction, tenant_id: int, lease: Lease) -> None:

@@ -1,11 +1,12 @@
 """SQL for runs, their transcripts and their tool calls."""
 
+from collections.abc import Sequence
 from itertools import chain
 
 from headway.ledger.cursors import NEWEST
 from headway.ledger.run import Effect, Run
 from headway.ledger.text import count_bytes
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Query, Transaction
 
 COLUMNS = """id, tenant_id, conversation_id, turn_id, parent_run_id, role, task, depth, status, created_at, updated_at,
     iteration_limit, iterations, result, resubmissions, refusals, plan_mark, reserved, cost, ended_at, goal_id, sub_goal_id,
@@ -31,10 +32,9 @@ def find(tx: Transaction, tenant_id: int, run_id: str) -> Run | None:
     return Run._make(row) if row else None
 
 
-def find_with_halt(tx: Transaction, tenant_id: int, run_id: str) -> tuple[Run, bool] | None:
-    """Return the run and whether Headway is halted, because each step needs both."""
-    row = tx.one(SELECT_WITH_HALT, tenant_id, run_id)
-    return (Run._make(row[:-1]), bool(row[-1])) if row else None
+def build_find_with_halt(tenant_id: int, run_id: str) -> Query:
+    """Build the query for the run and whether Headway is halted, because each step needs both."""
+    return Query(SELECT_WITH_HALT, (tenant_id, run_id))
 
 
 def find_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Run | None:
@@ -68,8 +68,12 @@ def list_earlier_turns(tx: Transaction, run: Run, limit: int = EARLIER_TURNS_LIM
 
 def save(tx: Transaction, run: Run) -> None:
     """Save what the run's own steps change. `unread` is not among it: people count it up between the steps."""
-    tx.run(
-        UPDATE,
+    query = build_save(run)
+    tx.run(query.sql, *query.parameters)
+
+
+def build_save(run: Run) -> Query:
+    values = (
         run.status,
         run.result,
         run.iterations,
@@ -87,6 +91,7 @@ def save(tx: Transaction, run: Run) -> None:
         run.tenant_id,
         run.id,
     )
+    return Query(UPDATE, values)
 
 
 # Work in a repository
@@ -223,9 +228,20 @@ def get_next_message_number(tx: Transaction, tenant_id: int, run_id: str) -> int
 
 def append_messages(tx: Transaction, tenant_id: int, run_id: str, n: int, *messages: str) -> None:
     """Append messages, numbered from `n`."""
-    rows = ((run_id, number, tenant_id, message, tx.now) for number, message in enumerate(messages, n))
-    tx.run(INSERT_MESSAGE + ANOTHER_MESSAGE * (len(messages) - 1), *chain.from_iterable(rows))
+    query = build_append(tx, tenant_id, run_id, n, messages)
+    tx.run(query.sql, *query.parameters)
+
+
+def append_and_save(tx: Transaction, run: Run, n: int, *messages: str) -> None:
+    """Append messages, numbered from `n`, and save the run."""
+    tx.run_together(build_append(tx, run.tenant_id, run.id, n, messages), build_save(run))
+
+
+def build_append(tx: Transaction, tenant_id: int, run_id: str, n: int, messages: Sequence[str]) -> Query:
+    """Build the statement that appends messages, and count their bytes."""
     tx.count_stored(tenant_id, count_bytes(*messages))
+    rows = ((run_id, number, tenant_id, message, tx.now) for number, message in enumerate(messages, n))
+    return Query(INSERT_MESSAGE + ANOTHER_MESSAGE * (len(messages) - 1), tuple(chain.from_iterable(rows)))
 
 
 def withdraw_message(tx: Transaction, tenant_id: int, run_id: str, n: int) -> None:

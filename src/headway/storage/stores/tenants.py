@@ -19,7 +19,10 @@ def insert(tx: Transaction, name: str) -> Tenant | None:
         name,
         tx.now,
     )
-    return load_entered(tx, row)
+    tenant = load_entered(tx, row)
+    if tenant:
+        id_ranges.open_range(tx, tenant.id, "events")  # so that even its first event is written without asking for a range
+    return tenant
 
 
 def find(tx: Transaction, tenant_id: int) -> Tenant | None:

@@ -1,14 +1,16 @@
 """SQL for todos, and for the data stored with their lists: counters, positions and dependencies."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import takewhile
+from functools import cache
+from itertools import chain, takewhile
+from typing import Any
 
 from headway.ledger.check import Proof
 from headway.ledger.errors import Invalid
 from headway.ledger.text import count_bytes
 from headway.ledger.todo import Draft, Status, Todo, compute_timestamps
 from headway.storage import id_ranges
-from headway.storage.transaction import Row, Transaction
+from headway.storage.transaction import Query, Row, Transaction
 
 # In the order of Todo's fields. Dependencies are aggregated into one text, so that a list takes one query.
 COLUMNS = """id, uuid, conversation_id, turn_id, agent_id, subject, description, completion_criteria, agent_type, status,
@@ -18,14 +20,6 @@ COLUMNS = """id, uuid, conversation_id, turn_id, agent_id, subject, description,
 INSERTED_COLUMNS = """uuid, tenant_id, conversation_id, turn_id, agent_id, subject, description, completion_criteria,
     agent_type, status, position, outcome, created_at, updated_at, started_at, completed_at, checks, proof, blocked_by"""
 
-# Assigns the next position and counts the new row in one statement, so that two callers never get the same position. An ended row
-# does not use up a position: it shares the number of the next open row, which keeps it in order of arrival.
-APPEND_TO_LIST = {
-    status: f"""INSERT INTO todo_lists AS l (tenant_id, conversation_id, turn_id, next_position, {status})
-        VALUES (?, ?, ?, ? + {places}, 1) ON CONFLICT (tenant_id, conversation_id, turn_id)
-        DO UPDATE SET next_position = l.next_position + {places}, {status} = l.{status} + 1 RETURNING next_position - {places}"""
-    for status, places in (("pending", 1), ("in_progress", 1), ("completed", 0), ("canceled", 0))
-}
 UPDATE_COUNTERS = """UPDATE todo_lists SET pending = pending + ?, in_progress = in_progress + ?, completed = completed + ?,
     canceled = canceled + ? WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"""
 
@@ -39,14 +33,58 @@ def load_todo(row: Row) -> Todo:
     return tuple.__new__(Todo, (*row[:18], tuple(sorted(map(int, waits_for.split(",")))) if waits_for else ()))
 
 
+@cache
+def build_append_to_list(status: Status, count: int = 1) -> str:
+    """Build the statement that assigns the next positions and counts the new rows, so that two callers never get the same position.
+    An ended row does not use up a position: it shares the number of the next open row, which keeps it in order of arrival."""
+    places = count if status in ("pending", "in_progress") else 0
+    return f"""INSERT INTO todo_lists AS l (tenant_id, conversation_id, turn_id, next_position, {status})
+        VALUES (?, ?, ?, ? + {places}, {count}) ON CONFLICT (tenant_id, conversation_id, turn_id)
+        DO UPDATE SET next_position = l.next_position + {places}, {status} = l.{status} + {count}
+        RETURNING next_position - {places}"""
+
+
 def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
     """Append a draft to its list."""
+    values = build_values(draft, take_positions(tx, tenant_id, draft), tx.now)
+    blocked_by = lock_and_count_open(tx, tenant_id, draft.depends_on) if draft.depends_on else 0
+    todo_id = id_ranges.insert(tx, tenant_id, "todos", INSERTED_COLUMNS, uuid, tenant_id, *values, blocked_by)
+    for other in draft.depends_on:
+        tx.run("INSERT INTO todo_edges (todo_id, depends_on, tenant_id) VALUES (?, ?, ?)", todo_id, other, tenant_id)
+    todo = Todo._make((todo_id, uuid, *values, tuple(sorted(draft.depends_on))))
+    tx.count_stored(tenant_id, measure(todo))
+    return todo
+
+
+def insert_pending(tx: Transaction, tenant_id: int, drafts: Sequence[Draft], uuids: Sequence[str]) -> list[Todo]:
+    """Append pending drafts of one list, without dependencies, in three statements."""
+    position = take_positions(tx, tenant_id, drafts[0], len(drafts))
+    todo_id = id_ranges.take(tx, tenant_id, "todos", len(drafts))
+    todos = [
+        Todo._make((todo_id + place, uuid, *build_values(draft, position + place, tx.now), ()))
+        for place, (draft, uuid) in enumerate(zip(drafts, uuids, strict=True))
+    ]
+    rows = [(todo.id, todo.uuid, tenant_id, *todo[2:-1], 0) for todo in todos]
+    marks = f"({', '.join('?' * len(rows[0]))})"
+    sql = f"INSERT INTO todos (id, {INSERTED_COLUMNS}) VALUES {', '.join([marks] * len(rows))}"
+    tx.run(sql, *chain.from_iterable(rows))
+    tx.count_stored(tenant_id, sum(map(measure, todos)))
+    return todos
+
+
+def take_positions(tx: Transaction, tenant_id: int, draft: Draft, count: int = 1) -> int:
+    """Count new rows in the draft's list, and return the position of the first."""
     first = 0 if draft.turn_id else 1  # a turn's plan counts from 0, other lists from 1
-    row = tx.one(APPEND_TO_LIST[draft.status], tenant_id, draft.conversation_id, draft.turn_id or "", first)
+    row = tx.one(build_append_to_list(draft.status, count), tenant_id, draft.conversation_id, draft.turn_id or "", first)
     assert row is not None
-    started_at, completed_at = compute_timestamps(draft, tx.now)
+    return int(row[0])
+
+
+def build_values(draft: Draft, position: int, now: int) -> tuple[Any, ...]:
+    """Return the values of a new row, in the order of Todo's fields and of the statement's columns."""
+    started_at, completed_at = compute_timestamps(draft, now)
     proof: Proof = "unproven" if draft.checks else "none"
-    values = (  # in the order of Todo's fields and of the statement's columns
+    return (
         draft.conversation_id,
         draft.turn_id,
         draft.agent_id,
@@ -55,22 +93,15 @@ def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
         draft.completion_criteria,
         draft.agent_type,
         draft.status,
-        int(row[0]),
+        position,
         draft.outcome,
-        tx.now,
-        tx.now,
+        now,
+        now,
         started_at,
         completed_at,
         draft.checks,
         proof,
     )
-    blocked_by = lock_and_count_open(tx, tenant_id, draft.depends_on) if draft.depends_on else 0
-    todo_id = id_ranges.insert(tx, tenant_id, "todos", INSERTED_COLUMNS, uuid, tenant_id, *values, blocked_by)
-    for other in draft.depends_on:
-        tx.run("INSERT INTO todo_edges (todo_id, depends_on, tenant_id) VALUES (?, ?, ?)", todo_id, other, tenant_id)
-    todo = Todo(todo_id, uuid, *values, tuple(sorted(draft.depends_on)))
-    tx.count_stored(tenant_id, measure(todo))
-    return todo
 
 
 def measure(todo: Todo) -> int:
@@ -85,8 +116,12 @@ def find(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
 
 def find_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
     """Return the todo, locked so that no other transaction can change it before this one ends."""
-    row = tx.one(f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, todo_id)
-    return load_todo(row) if row else None
+    rows = tx.fetch(build_find_locked(tx, tenant_id, todo_id))[0]
+    return load_todo(rows[0]) if rows else None
+
+
+def build_find_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Query:
+    return Query(f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", (tenant_id, todo_id))
 
 
 SELECT_OF_TURN = f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id = ? ORDER BY position, id"
@@ -109,7 +144,11 @@ def list_subjects(tx: Transaction, tenant_id: int, conversation_id: int, limit: 
 
 def list_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
     """List a turn's complete plan, in order."""
-    return [load_todo(row) for row in tx.all(SELECT_OF_TURN, tenant_id, turn_id)]
+    return [load_todo(row) for row in tx.fetch(build_list_by_turn(tenant_id, turn_id))[0]]
+
+
+def build_list_by_turn(tenant_id: int, turn_id: str) -> Query:
+    return Query(SELECT_OF_TURN, (tenant_id, turn_id))
 
 
 def lock_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
@@ -318,5 +357,15 @@ def list_dependants(tx: Transaction, tenant_id: int, todo_id: int) -> list[int]:
 
 
 def update_blocked_by(tx: Transaction, tenant_id: int, todo_id: int, step: int) -> None:
-    for dependant in list_dependants(tx, tenant_id, todo_id):
-        tx.run("UPDATE todos SET blocked_by = blocked_by + ? WHERE tenant_id = ? AND id = ?", step, tenant_id, dependant)
+    """Add to the number of open dependencies of the todos that wait for this one, locking them in a fixed order."""
+    tx.run(
+        f"""UPDATE todos SET blocked_by = blocked_by + ? WHERE tenant_id = ? AND id IN (
+                SELECT id FROM todos WHERE tenant_id = ? AND id IN (
+                    SELECT todo_id FROM todo_edges WHERE tenant_id = ? AND depends_on = ?)
+                ORDER BY id{tx.dialect.for_update})""",
+        step,
+        tenant_id,
+        tenant_id,
+        tenant_id,
+        todo_id,
+    )

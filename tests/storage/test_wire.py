@@ -1,0 +1,134 @@
+"""Statements that travel to Postgres in batches: values, errors, and what is known about a commit."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+
+import psycopg
+import pytest
+
+from headway.actions import todos
+from headway.ledger.errors import StorageError
+from headway.ledger.todo import Draft
+from headway.storage.direct import DirectDatabase, connect
+from headway.storage.postgres.announcements import AnnouncementListener
+from headway.storage.postgres.connection import PostgresConnection
+from headway.storage.transaction import Query, Transaction, across_tenants
+from headway.testing import TenantHarness
+from tests.sent_statements import trace_statements
+
+LONG = "x" * 3_000_000  # more than the sockets' buffers hold
+
+
+@pytest.fixture
+def connection(postgres_url: str) -> Iterator[PostgresConnection]:
+    with closing(connect(postgres_url)) as connection:
+        assert isinstance(connection, PostgresConnection)
+        yield connection
+
+
+def test_values_come_back_as_they_were(connection: PostgresConnection) -> None:
+    values = ("naïve ☃ $1 ? %s", "", -(2**63), 2**63 - 1, 0.1, 1e300, b"\x00\xff", None)
+    marks = "CAST(? AS TEXT), CAST(? AS TEXT), ?, ?, ?, ?, ?, CAST(? AS TEXT)"
+    for _ in range(3):  # sent as text, then prepared, then by name
+        assert connection.read(lambda tx: tx.one(f"SELECT {marks}", *values)) == values
+    assert connection.read(lambda tx: tx.all("SELECT id FROM tenants WHERE id = ?", -1)) == []
+
+
+def test_texts_longer_than_the_buffers_travel_in_both_directions(connection: PostgresConnection) -> None:
+    def exchange(tx: Transaction) -> list[int]:
+        rows = tx.fetch(*[Query("SELECT ? || ''", (LONG,)) for _ in range(4)])
+        return [len(row[0]) for [row] in rows]
+
+    assert connection.read(exchange) == [len(LONG)] * 4
+
+
+def test_a_zero_byte_is_refused_and_cuts_no_text(connection: PostgresConnection) -> None:
+    with pytest.raises(StorageError):
+        connection.read(lambda tx: tx.one("SELECT ? || ''", "before\x00after"))
+    assert connection.read(lambda tx: tx.one("SELECT ? || ''", "before")) == ("before",)
+
+
+def test_a_batch_that_fails_changes_nothing_and_its_statements_can_be_used_again(
+    connection: PostgresConnection, postgres_url: str
+) -> None:
+    with DirectDatabase(postgres_url) as database:
+        tenant_id = TenantHarness(database).tenant.id
+    name = "UPDATE tenants SET name = ? WHERE id = ?"
+
+    def write(tx: Transaction, divisor: int, text: str) -> None:
+        tx.run(name, text, tenant_id)
+        tx.run("SELECT 1 / ?", divisor)
+        tx.run(name, text + "!", tenant_id)
+
+    for divisor in (0, 0, 1, 0):
+        if divisor:
+            connection.write(across_tenants(partial(write, divisor=divisor, text="stored")))
+        else:
+            with pytest.raises(StorageError, match="division by zero"):
+                connection.write(across_tenants(partial(write, divisor=divisor, text="lost")))
+    assert connection.read(across_tenants(lambda tx: tx.one("SELECT name FROM tenants WHERE id = ?", tenant_id))) == ("stored!",)
+
+
+def test_rows_are_streamed_and_an_error_among_them_is_raised(connection: PostgresConnection) -> None:
+    def stream(tx: Transaction, last: int) -> list[int]:
+        return [int(row[0]) for row in tx.stream("SELECT 10 / (? - n) FROM generate_series(1, 5) AS n", last)]
+
+    for _ in range(3):
+        assert connection.read(lambda tx: stream(tx, 6)) == [2, 2, 3, 5, 10]
+        with pytest.raises(StorageError, match="division by zero"):
+            connection.read(lambda tx: stream(tx, 4))
+    assert connection.read(lambda tx: tx.one("SELECT 1")) == (1,)
+
+
+def test_work_that_is_refused_before_it_reads_sends_nothing(connection: PostgresConnection) -> None:
+    def refuse(tx: Transaction) -> None:
+        tx.run("SELECT 1")
+        raise StorageError("refused")
+
+    connection.read(lambda tx: tx.one("SELECT 1"))
+    with trace_statements() as sent, pytest.raises(StorageError, match="refused"):
+        connection.write(refuse)
+    assert sent.list_transactions() == []
+
+
+def test_a_connection_that_the_server_ends_before_a_batch_of_writes_is_replaced(
+    connection: PostgresConnection, postgres_url: str
+) -> None:
+    """The writes and COMMIT would travel together, but the connection is seen to be closed before they are sent."""
+    with DirectDatabase(postgres_url) as database, psycopg.connect(postgres_url, autocommit=True) as admin:
+        tenant_id = TenantHarness(database).tenant.id
+        name = "UPDATE tenants SET name = name || ? WHERE id = ?"
+        pid = connection.read(lambda tx: (tx.one("SELECT pg_backend_pid()") or (0,))[0])
+        admin.execute("SELECT pg_terminate_backend(%s, 10000)", (pid,))
+        connection.write(across_tenants(lambda tx: tx.run(name, "+", tenant_id)))
+        found = database.read(lambda tx: tx.one("SELECT name FROM tenants WHERE id = ?", tenant_id))
+    assert found == ("acme+",)
+
+
+def test_a_process_hears_the_commits_of_others_and_not_its_own(postgres_url: str) -> None:
+    heard: list[int] = []
+    arrived = threading.Event()
+
+    def hear(tenants: frozenset[int]) -> None:
+        heard.extend(tenants)
+        arrived.set()
+
+    with DirectDatabase(postgres_url) as database:
+        ours, theirs = TenantHarness(database, "ours"), TenantHarness(database, "theirs")
+    listener = AnnouncementListener(postgres_url, hear, "this-process")
+    try:
+        with closing(connect(postgres_url, source="this-process")) as own, closing(connect(postgres_url, source="other")) as other:
+            while not arrived.is_set():  # until it listens
+                write_todo(own, ours)
+                write_todo(other, theirs)
+                arrived.wait(0.05)
+    finally:
+        listener.close()
+    assert set(heard) == {theirs.tenant.id}
+
+
+def write_todo(connection: object, desk: TenantHarness) -> None:
+    assert isinstance(connection, PostgresConnection)
+    connection.write(across_tenants(lambda tx: todos.add(tx, desk.tenant.id, Draft("announced"))))
