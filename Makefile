@@ -24,7 +24,7 @@ test-fast: $(VENV)/.installed-dev bubblewrap  ## the inner loop: SQLite, no brow
 	$(BIN)/pytest -q -n $(WORKERS) --fast -m "not torture"
 
 torture: $(VENV)/.installed-dev bubblewrap  ## run the long tests, and print a table of the results
-	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof" -o faulthandler_timeout=0
+	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof or property" -o faulthandler_timeout=0
 
 cluster: $(VENV)/.installed-dev  ## break a cluster of Postgres servers, PgBouncer and workers in every way, and update docs/proof.md (30 minutes)
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && command -v pgbouncer nft ip >/dev/null && ls /usr/lib/*/faketime >/dev/null 2>&1 || { \

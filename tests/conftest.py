@@ -33,19 +33,37 @@ if IN_MEMORY:
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hw-state-", dir=SHARED_MEMORY if IN_MEMORY else None)
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
-SHARING_FILES = ("test_mcp_http.py", "test_mcp_real_servers.py")
+# The tests of a group run on one worker, because they share servers or import libraries that take seconds to load.
+SHARING_FILES = {
+    "test_mcp_http.py": "MCP over HTTP",
+    "test_mcp_real_servers.py": "MCP servers",
+    "test_frameworks.py": "frameworks",
+    "test_cached_tokens.py": "providers",
+    "test_failure_wording.py": "providers",
+    "test_garbled_providers.py": "providers",
+    "test_model_dialects.py": "providers",
+    "test_model_parameters.py": "providers",
+    "test_model_sizes.py": "providers",
+    "test_models.py": "providers",
+    "test_prompt_caching.py": "providers",
+    "test_provider_secrets.py": "providers",
+}
 
 pytest_plugins = ["tests.fast_selection", "tests.proofs", "tests.surfaces.model_fixtures"]
 
-# The time an example takes depends more on the load of the machine than on the code.
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
+# Without deadlines: the time an example takes depends more on the load of the machine than on the code.
+hypothesis.settings.register_profile("share", deadline=None, max_examples=40)
+hypothesis.settings.register_profile("whole", deadline=None, max_examples=2_000)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.load_profile("whole" if config.getoption("torture") else "share")
 
 
 class BrowserOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist is not typed
     """Schedules tests one by one, except browser tests: one worker runs them all, with one browser and one server.
 
-    The same holds for the tests of a file that shares MCP servers.
+    The same holds for the files of a group in SHARING_FILES.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -53,7 +71,7 @@ class BrowserOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist is
         folder = file.rpartition("/")[0]
         if folder.endswith("browser"):
             return folder
-        return file if file.endswith(SHARING_FILES) else nodeid
+        return SHARING_FILES.get(file.rpartition("/")[2], nodeid)
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
         """Forget what is done: after every test, the scheduler counts what is left of all that it ever gave to this worker."""

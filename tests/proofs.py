@@ -51,6 +51,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--torture", action="store_true", help="try what is marked proof as often as `make torture` does")
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests whose examples Hypothesis generates: `make torture` tries more examples of each."""
+    if getattr(getattr(item, "function", None), "is_hypothesis_test", False):
+        item.add_marker("property")
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     if config.getoption("torture"):
         terminalreporter.section("the torture programme")

@@ -140,6 +140,9 @@ class FeedChannel:
             self._keep(build_event(event))
             self.head = event.seq
             self.writing.pop(event.turn_id or "", None)
+            if event.kind in TURN_ENDS:  # the log has the whole answer by now
+                waiting = [broadcast for broadcast in self.backlog if broadcast[1] != event.turn_id]
+                self.backlog = deque(waiting, maxlen=MAX_KEPT_EVENTS)
         for reader in self.readers:
             reader.bell.ring()
 

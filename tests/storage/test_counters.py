@@ -9,16 +9,18 @@ from headway.ledger.scope import Selection
 from headway.ledger.todo import STATUSES, Draft
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
+from tests.proofs import Proof
 from tests.random_walk import RandomWalk, list_contradictions
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.proof
+@pytest.mark.parametrize("seed", range(2))
 def test_random_changes_to_todos_keep_counters_and_rows_consistent(
-    database: DirectDatabase, desk: TenantHarness, seed: int
+    database: DirectDatabase, desk: TenantHarness, seed: int, proof: Proof
 ) -> None:
     walk = RandomWalk(desk, seed)
 
-    for number in range(400):
+    for number in range(proof.trials("random changes to todos: counters and rows", share=150, whole=2_000)):
         walk.step(database)
         assert desk.read(list_contradictions) == [], f"after step {number}"
 

@@ -25,6 +25,7 @@ from headway.storage.stores import pursuits as pursuit_store
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
 from tests.goal_plans import add_plan, end, evaluate, start, sub_goal
+from tests.proofs import Proof
 
 EVERYTHING = 1_000
 DIVERGENCES: list[Divergence] = ["none", "none", "none", "none", "none", "none", "none", "none", "minor", "major"]
@@ -96,14 +97,15 @@ def find_contradictions(tx: Transaction, tenant_id: int, goal_id: int) -> list[s
     return problems
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_changes_to_sub_goals_keep_counters_and_rows_consistent(desk: TenantHarness, seed: int) -> None:
+@pytest.mark.proof
+@pytest.mark.parametrize("seed", range(2))
+def test_random_changes_to_sub_goals_keep_counters_and_rows_consistent(desk: TenantHarness, seed: int, proof: Proof) -> None:
     goal = desk.write(goals.add, NewGoal("wander"))
     desk.write(lambda tx, _: add_plan(tx, goal, {"a": [], "b": ["a"], "c": ["a", "b"]}, mode="inline"))
     walk = Walk(desk.read(goals.get, goal.id), seed)
 
     statuses_seen: set[str] = set()
-    for number in range(120):
+    for number in range(proof.trials("random changes to sub-goals: counters and rows", share=120, whole=1_000)):
         desk.write(walk.step)
         assert desk.read(find_contradictions, goal.id) == [], f"after step {number}"
         statuses_seen |= {status for status, count in desk.read(goals.get, goal.id).progress.items() if count}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.proofs import Proof
-from tests.surfaces.openapi_routes import list_operations
+from tests.surfaces.openapi_routes import Operation, list_operations
 from tests.surfaces.server_harness import Client, Service
 
 ROOT = Path(__file__).parents[2]
@@ -60,6 +60,26 @@ def list_fuzzed_routes(client: Client) -> list[str]:
     ]
 
 
+def list_different_routes(client: Client) -> list[str]:
+    """Of the fuzzed routes with the same rules for parameters and body, list the first one."""
+    fuzzed = set(list_fuzzed_routes(client))
+    routes: dict[str, str] = {}
+    for operation in list_operations(client):
+        name = f"{operation.method} {operation.path}"
+        if name in fuzzed:
+            routes.setdefault(describe_rules(operation), name)
+    return list(routes.values())
+
+
+def describe_rules(operation: Operation) -> str:
+    """The method and the rules for parameters and body. The names of parameters in the path do not matter."""
+    parameters = [
+        [place["in"], place["in"] == "path" or place["name"], place.get("required"), {**place["schema"], "title": ""}]
+        for place in operation.definition.get("parameters", [])
+    ]
+    return json.dumps([operation.method, parameters, operation.definition.get("requestBody")], sort_keys=True)
+
+
 def fuzz(client: Client, folder: Path, names: list[str], phases: str, *flags: str) -> dict[str, Any]:
     """Run the fuzzer against these routes. Return its report."""
     config, report = folder / "schemathesis.toml", folder / "report.json"
@@ -76,16 +96,26 @@ def fuzz(client: Client, folder: Path, names: list[str], phases: str, *flags: st
     result: dict[str, Any] = json.loads(report.read_text())
     assert (result["failures"], result["errors"]) == ([], [])
     assert {result["phases"][phase]["status"] for phase in phases.split(",")} == {"success"}
-    assert result["operations"]["tested"] == len(names)
+    assert result["operations"]["tested"] == len(names) or phases == "stateful"  # which tries routes with links only
     return result
 
 
-def test_a_fuzzer_over_every_rule_and_linked_routes_finds_nothing(sqlite_client: Client, tmp_path: Path) -> None:
-    names = list_fuzzed_routes(sqlite_client)
+def test_a_fuzzer_over_every_rule_finds_nothing(sqlite_client: Client, tmp_path: Path) -> None:
+    """Most cases break one rule of one parameter, so routes with the same rules are tried once."""
+    names = list_different_routes(sqlite_client)
+    assert len(names) > 40
 
-    report = fuzz(sqlite_client, tmp_path, names, "examples,coverage,fuzzing,stateful", "--max-examples", "2", "--seed", "1")
+    report = fuzz(sqlite_client, tmp_path, names, "examples,coverage", "--seed", "1")
 
     assert report["test_cases"]["generated"] >= 1_000
+
+
+def test_a_fuzzer_over_linked_routes_finds_nothing(sqlite_client: Client, tmp_path: Path) -> None:
+    names = list_fuzzed_routes(sqlite_client)
+
+    report = fuzz(sqlite_client, tmp_path, names, "stateful", "--max-examples", "2", "--seed", "1")
+
+    assert report["operations"]["tested"] > 0
 
 
 @pytest.mark.proof

@@ -101,11 +101,12 @@ def warm_up(desk: TenantHarness, name: str) -> None:
 def test_work_is_neither_taken_from_the_living_nor_left_with_the_dead_when_the_clock_jumps(
     database_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    proof.trials("clock jumps of an hour and a year: leases, delays, takeover, order", len(JUMPS), len(JUMPS))
+    jumps = list(JUMPS.values()) if proof.whole else [-HOUR, YEAR]
+    proof.tried("clock jumps of an hour and a year: leases, delays, takeover, order", len(jumps))
     names = ["warm0", "warm1"]
     with run_workers(database_url, tmp_path) as (desk, model, clock):
         before = list_events(desk, "recovered")
-        for n, by_s in enumerate(JUMPS.values()):
+        for n, by_s in enumerate(jumps):
             names += [f"slow{n}", f"again{n}"]
             model.forget()
             enqueue(desk, names[-2:-1])

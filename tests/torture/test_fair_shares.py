@@ -80,29 +80,37 @@ def test_a_flood_of_large_writes_does_not_starve_another_tenant(database_url: st
     callers, batch = (64, 10) if proof.whole else (24, 2)
     other = TenantHarness(desk.database, "modest")
     large = [Draft(f"todo {place}", "x" * 100_000) for place in range(batch)]
-    finished = 0
+    begun = 0  # writes of the greedy tenant that have begun
     waits: list[float] = []
-    overtaken: list[int] = []
+    overtaken: list[int] = []  # for each write of the other tenant: greedy writes that began between its arrival and its beginning
+
+    def write_much(tx: Transaction) -> None:
+        nonlocal begun
+        begun += 1
+        todos.add_many(tx, desk.tenant.id, large)
+
+    def write_little(tx: Transaction, before: int) -> None:
+        overtaken.append(begun - before)
+        todos.add(tx, other.tenant.id, Draft("one"))
 
     async def flood(database: Database) -> None:
-        nonlocal finished
         current_tenant.set(desk.tenant.id)
         while len(waits) < trials:
-            await database.of(desk.tenant.id).write(lambda tx: todos.add_many(tx, desk.tenant.id, large))
-            finished += 1
+            await database.of(desk.tenant.id).write(write_much)
 
     async def scenario(database: Database) -> None:
         floods = [asyncio.create_task(flood(database)) for _ in range(callers)]
         await asyncio.sleep(0)
         current_tenant.set(other.tenant.id)
         for _ in range(trials):
-            before, started = finished, time.monotonic()
-            await database.of(other.tenant.id).write(lambda tx: todos.add(tx, other.tenant.id, Draft("one")))
+            started = time.monotonic()
+            await database.of(other.tenant.id).write(partial(write_little, before=begun))
             waits.append(time.monotonic() - started)
-            overtaken.append(finished - before)
         await asyncio.gather(*floods)
 
     with closing(Database(database_url)) as database:
         asyncio.run(asyncio.wait_for(scenario(database), PATIENCE_S))
     print(f"{trials} writes: median {median(waits) * 1000:.1f} ms, longest {max(waits) * 1000:.1f} ms, {max(overtaken)} before one")
-    assert max(overtaken) <= 2 * callers  # a write waits for the group in progress, and is in the next one
+    # On SQLite, a write waits for the rest of the group in progress, and comes first in the next one. On Postgres, one tenant never
+    # has all connections, so a write waits for none that has not begun, except those that begin at the same moment.
+    assert max(overtaken) < (callers if database_url.startswith("sqlite") else callers // 2)

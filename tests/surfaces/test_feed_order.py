@@ -1,0 +1,54 @@
+"""Live text waits for the events that were logged before it, and does not arrive after the end of its turn."""
+
+import asyncio
+from contextlib import closing
+
+from headway.feed import Feed
+from headway.ledger.events import Event
+from headway.storage.database import Database
+from headway.storage.direct import DirectDatabase
+from headway.storage.server_session import ServerSession
+from headway.storage.transaction import Transaction
+from headway.testing import TenantHarness
+
+HERE = 7  # a conversation
+PATIENCE_S = 30
+
+
+def log(desk: TenantHarness, kind: str, turn_id: str) -> None:
+    def emit(tx: Transaction, tenant_id: int) -> None:
+        tx.emit(Event(tenant_id, kind, "{}", HERE, turn_id))
+
+    desk.write(emit)
+
+
+def test_no_text_of_a_turn_arrives_after_its_end(postgres_url: str) -> None:
+    """On Postgres, because SQLite is read at once and never leaves text waiting."""
+
+    async def scenario(feed: Feed, desk: TenantHarness) -> list[tuple[str, str | None]]:
+        feed.start()
+        channel, reader = await feed.open(desk.tenant.id, HERE, None)
+        following = feed.follow(channel, reader)
+        log(desk, "turn_started", "ended")
+        feed.notify_commit(frozenset({desk.tenant.id}))
+        while not any(event.kind == "turn_started" for event in await anext(following)):
+            pass
+        log(desk, "turn_finished", "ended")
+        log(desk, "message", "open")
+        feed.notify_commit(frozenset({desk.tenant.id}))
+        await asyncio.sleep(0)  # the channel knows of new events, and has not read them
+        for turn_id in ("ended", "open"):
+            feed.broadcast(desk.tenant.id, HERE, turn_id, "text_delta", "{}")
+        seen: list[tuple[str, str | None]] = []
+        async for events in following:
+            seen += [(event.kind, event.turn_id) for event in events if event.kind != "ping"]
+            if ("text_delta", "open") in seen:
+                break
+        feed.close()
+        return seen
+
+    with DirectDatabase(postgres_url) as direct, closing(Database(postgres_url)) as database:
+        feed = Feed(database, ServerSession())
+        seen = asyncio.run(asyncio.wait_for(scenario(feed, TenantHarness(direct)), PATIENCE_S))
+
+    assert seen == [("turn_finished", "ended"), ("message", "open"), ("text_delta", "open")]
