@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -44,7 +45,7 @@ SELECT pg_notify('{channel}', '{tenant}');
 ONE_ROW = "INSERT INTO bare (word) VALUES ('x');\n"
 
 
-@benchmark("pg.create.c8", "Postgres, 8 concurrent callers of `write()`", "pgbench -c 8, the same statements", at_least(0.5))
+@benchmark("pg.create.c8", "Postgres, 8 concurrent callers of `write()`", "pgbench -c 8, the same statements", at_least(0.6))
 def create(shop: Workshop) -> Measurements:
     ours, theirs = new_database(shop), new_database(shop)
     tenant_id = new_tenant(ours)
@@ -91,10 +92,35 @@ def create_beside_commits(shop: Workshop) -> Measurements:
         )
 
 
-@benchmark("pg.turns.c8", "Postgres: iterations a second, 8 turns at work in one process", "the same on SQLite", None)
+@benchmark("pg.turns.c8", "Postgres: iterations a second, 8 turns at work in one process", "the same on SQLite", at_least(0.45))
 def turns_at_once(shop: Workshop) -> Measurements:
-    ours, reference = Loop(shop, "pg-loop", new_database(shop)), Loop(shop, "sqlite-loop")
+    ours, reference = shop.once(postgres_loop), shop.once(sqlite_loop)
     return in_turns(lambda: 1000 / ours.round(10, CALLERS), lambda: 1000 / reference.round(10, CALLERS), 5)
+
+
+@benchmark("pg.turns.long", "Postgres: the same, with turns of 40 iterations", "the same on SQLite", at_least(0.6))
+def long_turns(shop: Workshop) -> Measurements:
+    ours, reference = shop.once(postgres_loop), shop.once(sqlite_loop)
+    return in_turns(lambda: 1000 / ours.round(40, CALLERS), lambda: 1000 / reference.round(40, CALLERS), 5)
+
+
+@benchmark("pg.turns.cpu", "Postgres: the client's CPU per iteration, 8 turns of 40 iterations", "the same on SQLite", None)
+def processor_time(shop: Workshop) -> Measurements:
+    def milliseconds(loop: Loop) -> float:
+        start = time.process_time()
+        loop.round(40, CALLERS)
+        return (time.process_time() - start) * 1000 / (41 * CALLERS)
+
+    ours, reference = shop.once(postgres_loop), shop.once(sqlite_loop)
+    return in_turns(partial(milliseconds, ours), partial(milliseconds, reference), 5, unit="ms")
+
+
+def postgres_loop(shop: Workshop) -> Loop:
+    return Loop(shop, "pg-loop", new_database(shop))
+
+
+def sqlite_loop(shop: Workshop) -> Loop:
+    return Loop(shop, "sqlite-loop")
 
 
 def creating(

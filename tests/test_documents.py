@@ -127,6 +127,11 @@ def test_a_link_to_nowhere_would_be_found() -> None:
     assert sum(len(links(one)) for one in PAGES) > 100
 
 
+def test_no_page_has_the_marks_of_an_unfinished_merge() -> None:
+    marks = re.compile(r"^(<{7}|>{7}|={7}$)", re.MULTILINE)
+    assert [page.name for page in PAGES if marks.search(page.read_text(encoding="utf-8"))] == []
+
+
 def test_every_page_is_in_the_index() -> None:
     listed = {link.partition("#")[0] for link in links(DOCS / "README.md")}
     pages = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*") if path.is_file() and path.parent.name != "pictures"}

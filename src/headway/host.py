@@ -53,7 +53,8 @@ class Host:
         self.remote_tools = self.toolbox.only(REMOTE_FAMILIES)
         self.skills = SkillFolders(settings.home)
         self.roles = Roles(role_files.load(Path(settings.home, "agents"), self.toolbox.tools))
-        self.database = Database(settings.database_url, on_commit=self._on_commit, quotas=settings.quotas)
+        direct_url = settings.database_direct_url
+        self.database = Database(settings.database_url, on_commit=self._on_commit, quotas=settings.quotas, direct_url=direct_url)
         self.session = ServerSession()
         self.feed = Feed(self.database, self.session, per_tenant=settings.quotas.streams)
         self.housekeeping: asyncio.Task[None] | None = None

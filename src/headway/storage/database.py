@@ -219,6 +219,7 @@ class Database:
         clock: Clock = wall_clock,
         on_commit: CommitListener = ignore_commit,
         quotas: Quotas | None = None,
+        direct_url: str = "",
     ) -> None:
         self.url = url
         self.source = uuid4().hex
@@ -229,7 +230,7 @@ class Database:
 
         first = open_connection()
         try:
-            migrate(first)
+            migrate(first, direct_url)
         finally:
             first.close()
         self.readers: ThreadPool | InlineReader

@@ -67,10 +67,11 @@ class DirectDatabase:
         clock: Clock = wall_clock,
         on_commit: CommitListener = ignore_commit,
         quotas: Quotas | None = None,
+        direct_url: str = "",
     ) -> None:
         self.connection = connect(url, clock, on_commit, meter=UsageMeter(quotas))
         try:
-            migrate(self.connection)
+            migrate(self.connection, direct_url)
         except BaseException:
             self.connection.close()
             raise

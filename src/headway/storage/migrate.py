@@ -29,14 +29,15 @@ def get_newest_version() -> int:
     return list_migrations()[-1][0]
 
 
-def migrate(connection: Connection) -> None:
-    """Apply the missing migrations, under a lock, so that several processes can start at once."""
+def migrate(connection: Connection, direct_url: str = "") -> None:
+    """Apply the missing migrations, under a lock, so that several processes can start at once. Those that run online use the direct
+    URL, if there is one."""
     newest = get_newest_version()
     version, dialect = connection.read(lambda tx: (get_current_version(tx), tx.dialect.name))
     while version < newest:
         number, name = list_migrations()[version]
         if version and dialect == "postgresql" and has_online_part(name):
-            apply_online_part(connection, number, name)
+            apply_online_part(connection, number, name, direct_url)
             version = connection.read(get_current_version)
         else:
             with MigrationProgress("changing the schema in one transaction") if version else nullcontext():
@@ -51,13 +52,13 @@ def has_online_part(name: str) -> bool:
     return os.path.exists(os.path.join(ONLINE_FOLDER, name))
 
 
-def apply_online_part(connection: Connection, number: int, name: str) -> None:
+def apply_online_part(connection: Connection, number: int, name: str, direct_url: str) -> None:
     from headway.storage.postgres.connection import PostgresConnection  # noqa: PLC0415  SQLite users do not load psycopg
     from headway.storage.postgres.online import apply_online  # noqa: PLC0415
 
     assert isinstance(connection, PostgresConnection)
     apply_online(
-        connection.url,
+        direct_url or connection.url,
         read_statements(ONLINE_FOLDER, name),
         is_applied=lambda: connection.read(get_current_version) >= number,
         record=lambda: connection.write(across_tenants(partial(record_migration, number=number, name=name))),

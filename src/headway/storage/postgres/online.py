@@ -57,7 +57,6 @@ def apply_online(url: str, statements: list[str], is_applied: Callable[[], bool]
             with MigrationProgress("waiting for the process that migrates it") as progress, hold_lock(url, is_applied):
                 if not is_applied():
                     with closing(open_connection(url)) as connection:
-                        connection.prepare_threshold = None  # poolers may not support prepared statements
                         run_statements(connection, statements, progress)
                     record()
                 return
@@ -148,7 +147,8 @@ def run_statement(connection: Connection, statement: str) -> None:
 
 
 def run_alone(connection: Connection, statement: str) -> None:
-    """Run a statement that Postgres allows in no transaction, without the timeout that the server may set for all statements."""
+    """Run a statement that Postgres allows in no transaction, without the timeout that the server may set for all statements. A
+    session is needed for that: behind a pooler, this is why the direct URL is used."""
     row = connection.execute("SHOW statement_timeout").fetchone()
     if row and row[0] != "0":
         connection.execute("SET statement_timeout = 0")

@@ -74,7 +74,7 @@ class Invocation:
     def database(self) -> DirectDatabase:
         """Open a database without threads. A command is short-lived and should not wait for threads at exit."""
         settings = self.settings()
-        return DirectDatabase(settings.database_url, quotas=settings.quotas)
+        return DirectDatabase(settings.database_url, quotas=settings.quotas, direct_url=settings.database_direct_url)
 
     @contextmanager
     def open_ledger(self) -> Iterator["TenantDatabase"]:

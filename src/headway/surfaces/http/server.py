@@ -99,7 +99,7 @@ def replace_port(settings: Settings, port: int) -> Settings:
 
 
 def check_has_tokens(settings: Settings) -> None:
-    with DirectDatabase(settings.database_url) as database:
+    with DirectDatabase(settings.database_url, direct_url=settings.database_direct_url) as database:
         if not database.read(tokens.has_active):
             raise SettingsError(
                 f"Listening on {settings.host} would admit other machines, but no tokens exist yet. "

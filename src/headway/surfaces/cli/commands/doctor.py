@@ -72,7 +72,7 @@ def build_trust_finding(inspection: Inspection) -> Finding:
 
 def inspect_database(settings: Settings) -> list[Finding]:
     try:
-        with DirectDatabase(settings.database_url) as database:
+        with DirectDatabase(settings.database_url, direct_url=settings.database_direct_url) as database:
             detail = database.read(check_database)
             halt = database.read(halts.find_active)
             workers = database.read(jobs.count_live_workers)
