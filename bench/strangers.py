@@ -13,7 +13,7 @@ from itertools import count
 from urllib.parse import urlsplit
 
 from bench.harness import Measurements, Workshop, at_most, benchmark, in_turns
-from bench.http import served, stop
+from bench.http import Served, serve, served, stop
 
 REQUESTS = 600
 ROUNDS = 9
@@ -86,24 +86,35 @@ def measure_p99(url: str, tokens: list[str]) -> float:
     return sorted(times)[REQUESTS * 99 // 100]
 
 
-@benchmark(
-    "http.stranger",
-    "p99 of a tenant's list while a stranger attacks: 1 MB bodies, tokens, trailers, the page, idle connections",
-    "nobody attacks",
-    at_most(1.1),
-)
+WORKLOAD = "p99 of a tenant's list while a stranger attacks: 1 MB bodies, tokens, trailers, the page, idle connections"
+
+
+@benchmark("http.stranger", WORKLOAD, "while it attacks another server on the same machine", at_most(1.1))
 def stranger(shop: Workshop) -> Measurements:
+    at, other = shop.once(served), shop.once(serve_another)
+    return in_turns(partial(measure_under_attack, at, at.url), partial(measure_under_attack, at, other), ROUNDS, "ms")
+
+
+@benchmark("http.stranger.quiet", WORKLOAD, "nobody attacks; the stranger uses the same two cores", None)
+def stranger_or_nobody(shop: Workshop) -> Measurements:
     at = shop.once(served)
+    return in_turns(partial(measure_under_attack, at, at.url), partial(measure_p99, at.url, at.tokens), ROUNDS, "ms")
 
-    def measure_under_attack() -> float:
-        attacker = subprocess.Popen([sys.executable, "-m", "bench.strangers", at.url], text=True)
-        try:
-            time.sleep(1.5)  # until all of its connections are open
-            return measure_p99(at.url, at.tokens)
-        finally:
-            stop(attacker)
 
-    return in_turns(measure_under_attack, partial(measure_p99, at.url, at.tokens), ROUNDS, "ms")
+def serve_another(shop: Workshop) -> str:
+    """Serve a second Headway, which a stranger can attack instead: it then uses as much of the machine, but not of the first one."""
+    home = shop.folder / "attacked instead"
+    home.mkdir()
+    return serve(shop, home)
+
+
+def measure_under_attack(at: Served, attacked_url: str) -> float:
+    attacker = subprocess.Popen([sys.executable, "-m", "bench.strangers", attacked_url], text=True)
+    try:
+        time.sleep(1.5)  # until all of its connections are open
+        return measure_p99(at.url, at.tokens)
+    finally:
+        stop(attacker)
 
 
 if __name__ == "__main__":
