@@ -102,7 +102,7 @@ def stranger_or_nobody(shop: Workshop) -> Measurements:
 
 
 def serve_another(shop: Workshop) -> str:
-    """Serve a second Headway, which a stranger can attack instead: it then uses as much of the machine, but not of the first one."""
+    """Serve a second Headway, which a stranger can attack instead: it then uses as much of the machine, but not the first one."""
     home = shop.folder / "attacked instead"
     home.mkdir()
     return serve(shop, home)

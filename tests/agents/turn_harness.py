@@ -70,7 +70,8 @@ class WatchedHeadway(Headway):
         self.streamed: list[dict[str, Any]] = []
 
     def _stream_text(self, run: Run, data: dict[str, Any]) -> None:
-        self.streamed.append(data)
+        if not data.get("end"):
+            self.streamed.append(data)
         super()._stream_text(run, data)
 
 

@@ -88,14 +88,14 @@ def test_the_locks_of_a_worker_frozen_in_a_transaction_are_given_up(postgres_url
         enqueue(desk, ["early"])
         model.wait_for_requests(1)
         victim = find_busy_worker(desk, workers)
-        # A worker that takes a step locks its job and then waits for the lock of the tenant's log, which this test holds.
-        other.execute("SELECT 1 FROM id_ranges WHERE tenant_id = %s AND kind = 'events' FOR UPDATE", (desk.tenant.id,))
+        # A worker that takes a step first waits for the lock of its job, which this test holds. Its writes and COMMIT travel later.
+        other.execute("SELECT 1 FROM jobs WHERE tenant_id = %s AND state = 'running' FOR UPDATE", (desk.tenant.id,))
         model.release()
         waiting = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'transactionid'"
-        wait_until(lambda: bool(read_rows(desk, waiting)), "it is in the middle of a step")
+        wait_until(lambda: bool(read_rows(desk, waiting)), "it has begun a step")
         victim.send(signal.SIGSTOP)
         expire_leases(desk, victim.owner)
-        other.rollback()  # now the frozen worker holds the log's lock as well as its job's
+        other.rollback()  # now the frozen worker holds its job's lock
 
         wait_until_all_end(desk)
         before = read_state(desk)

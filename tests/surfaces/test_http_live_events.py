@@ -141,5 +141,6 @@ def test_closed_streams_leave_nothing_behind(client: Client, service: Service) -
             client.add()
         wait_until(lambda: count_open_streams(service) == 0, "all streams end")
 
-    wait_until(lambda: process.num_fds() <= files, "all files are closed")
-    assert process.num_threads() <= threads
+    # Some threads and database connections start when they are first needed, but far fewer than there were streams.
+    wait_until(lambda: process.num_fds() < files + 25, "all files are closed")
+    assert process.num_threads() < threads + 25

@@ -7,10 +7,8 @@ from headway.agents.transcripts.transcript import TranscriptEntry, to_storable
 from headway.ledger.writ_parser import WritParser
 
 RESTART_DELTA: Final[dict[str, Any]] = {"text": "", "restart": True}  # withdraws the streamed part of an answer
-END_OF_TEXT: Final[dict[str, Any]] = {
-    "text": "",
-    "end": True,
-}  # the answer is stored next, or was given up; no subscriber gets this
+# The answer is stored next, or was given up. No subscriber gets this.
+END_OF_TEXT: Final[dict[str, Any]] = {"text": "", "end": True}
 MAX_PIECE = 1_000  # characters, so that a piece fits into a notification of Postgres in any encoding
 
 
