@@ -49,7 +49,7 @@ CHANGE = Change(subject="meddled")
 ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "todos.get": lambda desk, ids: desk.read(todos.get, ids.todo),
     "todos.get_locked": lambda desk, ids: desk.write(todos.get_locked, ids.todo),
-    "todos.get_with_lease": lambda desk, ids: desk.write(todos.get_with_lease, ids.todo),
+    "todos.get_for_change": lambda desk, ids: desk.write(todos.get_for_change, ids.todo),
     "todos.change": lambda desk, ids: desk.write(todos.change, ids.todo, CHANGE),
     "todos.change with its token": lambda desk, ids: desk.write(todos.change, ids.todo, CHANGE, ids.lease),
     "todos.change by force": lambda desk, ids: desk.write(todos.change, ids.todo, CHANGE, force=True),

@@ -100,7 +100,7 @@ def change(
     """
     if changes.depends_on is not UNSET:
         todo_store.lock_graph(tx, tenant_id)  # before the todo, or two changes of dependencies would deadlock
-    old, lease = get_with_lease(tx, tenant_id, todo_id)
+    old, lease, dependants = get_for_change(tx, tenant_id, todo_id)
     overruled_lease = check_lease(tx, old, lease, lease_token, force=force)
     new = rules.apply_proof(tx, old, changes.apply_to(old, tx.now), override.reason)
     if changes.depends_on is not UNSET:
@@ -120,7 +120,7 @@ def change(
         audit.record(tx, tenant_id, "check.override", f"todo:{todo_id}", {"status": old.status, "proof": old.proof}, proof)
     if overruled_lease:
         record_forced(tx, tenant_id, overruled_lease, old, new)
-    todo_store.update(tx, tenant_id, old, new)
+    todo_store.update(tx, tenant_id, old, new, dependants)
     if new.status != "in_progress":
         lease_store.delete(tx, tenant_id, todo_id)
     tx.emit(build_todo_event(tenant_id, new, "updated", old))
@@ -152,14 +152,13 @@ def end(
 
 
 def remove(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | None = None, *, force: bool = False) -> Todo:
-    todo, lease = get_with_lease(tx, tenant_id, todo_id)
+    todo, lease, dependant_ids = get_for_change(tx, tenant_id, todo_id)
     if todo.turn_id is not None:
         raise TurnRowsStay
     overruled_lease = check_lease(tx, todo, lease, lease_token, force=force)
     rules.refuse_drop(tx, todo)
     if overruled_lease:
         record_forced(tx, tenant_id, overruled_lease, todo, None)
-    dependant_ids = todo_store.list_dependants(tx, tenant_id, todo_id)
     todo_store.delete(tx, tenant_id, todo)
     tx.emit(build_todo_event(tenant_id, todo, "deleted", todo))
     for dependant in filter(None, (todo_store.find(tx, tenant_id, dependant_id) for dependant_id in dependant_ids)):
@@ -182,12 +181,22 @@ def get_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo:
     return todo
 
 
-def get_with_lease(tx: Transaction, tenant_id: int, todo_id: int) -> tuple[Todo, Lease | None]:
-    """Return the todo, locked, and its lease."""
-    rows, leases = tx.fetch(todo_store.build_find_locked(tx, tenant_id, todo_id), lease_store.build_find(tenant_id, todo_id))
+class LockedTodo(NamedTuple):
+    todo: Todo
+    lease: Lease | None
+    dependants: list[int]  # the todos that wait for it
+
+
+def get_for_change(tx: Transaction, tenant_id: int, todo_id: int) -> LockedTodo:
+    """Lock the todo, and read what a change of it needs, in one round trip."""
+    rows, leases, dependants = tx.fetch(
+        todo_store.build_find_locked(tx, tenant_id, todo_id),
+        lease_store.build_find(tenant_id, todo_id),
+        todo_store.build_list_dependants(tenant_id, todo_id),
+    )
     if not rows:
         raise NotFound(f"No todo {todo_id}.")
-    return todo_store.load_todo(rows[0]), lease_store.load(tx, leases)
+    return LockedTodo(todo_store.load_todo(rows[0]), lease_store.load(tx, leases), [int(row[0]) for row in dependants])
 
 
 def move_to_position(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> Todo:

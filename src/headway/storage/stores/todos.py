@@ -178,8 +178,11 @@ def find_uuids(tx: Transaction, tenant_id: int, uuids: Sequence[str]) -> dict[st
     return ids
 
 
-def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo) -> None:
-    """Store the new values and update the counters. Dependencies are updated by `replace_edges`."""
+def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo, dependants: Sequence[int] | None = None) -> None:
+    """Store the new values and update the counters. Dependencies are updated by `replace_edges`.
+
+    `dependants` are the todos that wait for this one, if the caller has read them after it locked the todo: from then on, no other
+    todo begins to wait for it."""
     tx.run(
         """UPDATE todos SET agent_id = ?, subject = ?, description = ?, completion_criteria = ?, agent_type = ?, status = ?,
            position = ?, outcome = ?, created_at = ?, updated_at = ?, started_at = ?, completed_at = ?, checks = ?, proof = ?
@@ -205,7 +208,9 @@ def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo) -> None:
     # Always update todos before their list; otherwise one transaction that ends a todo and another that changes its dependant would
     # deadlock.
     if new.ended != old.ended:
-        update_blocked_by(tx, tenant_id, new.id, -1 if new.ended else 1)
+        if dependants is None:
+            dependants = list_dependants(tx, tenant_id, new.id)
+        update_blocked_by(tx, tenant_id, dependants, -1 if new.ended else 1)
     if old.ended and not new.ended:
         tx.run("UPDATE todos SET dequeued = 0 WHERE tenant_id = ? AND id = ? AND dequeued = 1", tenant_id, new.id)
     if new.status != old.status:
@@ -214,7 +219,7 @@ def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo) -> None:
 
 def delete(tx: Transaction, tenant_id: int, todo: Todo) -> None:
     if not todo.ended:
-        update_blocked_by(tx, tenant_id, todo.id, -1)
+        update_blocked_by(tx, tenant_id, list_dependants(tx, tenant_id, todo.id), -1)
     update_counters(tx, tenant_id, todo, {todo.status: -1})
     tx.run("DELETE FROM todos WHERE tenant_id = ? AND id = ?", tenant_id, todo.id)
     tx.count_stored(tenant_id, -measure(todo))
@@ -353,20 +358,13 @@ def list_dependencies(tx: Transaction, tenant_id: int, todo_id: int) -> list[int
 
 
 def list_dependants(tx: Transaction, tenant_id: int, todo_id: int) -> list[int]:
-    rows = tx.all("SELECT todo_id FROM todo_edges WHERE tenant_id = ? AND depends_on = ? ORDER BY todo_id", tenant_id, todo_id)
-    return [int(row[0]) for row in rows]
+    return [int(row[0]) for row in tx.fetch(build_list_dependants(tenant_id, todo_id))[0]]
 
 
-def update_blocked_by(tx: Transaction, tenant_id: int, todo_id: int, step: int) -> None:
-    """Add to the number of open dependencies of the todos that wait for this one, locking them in a fixed order."""
-    tx.run(
-        f"""UPDATE todos SET blocked_by = blocked_by + ? WHERE tenant_id = ? AND id IN (
-                SELECT id FROM todos WHERE tenant_id = ? AND id IN (
-                    SELECT todo_id FROM todo_edges WHERE tenant_id = ? AND depends_on = ?)
-                ORDER BY id{tx.dialect.for_update})""",
-        step,
-        tenant_id,
-        tenant_id,
-        tenant_id,
-        todo_id,
-    )
+def build_list_dependants(tenant_id: int, todo_id: int) -> Query:
+    return Query("SELECT todo_id FROM todo_edges WHERE tenant_id = ? AND depends_on = ? ORDER BY todo_id", (tenant_id, todo_id))
+
+
+def update_blocked_by(tx: Transaction, tenant_id: int, dependants: Iterable[int], step: int) -> None:
+    for dependant in dependants:
+        tx.run("UPDATE todos SET blocked_by = blocked_by + ? WHERE tenant_id = ? AND id = ?", step, tenant_id, dependant)
