@@ -200,7 +200,7 @@ def script(tenant_id: int) -> str:
         insert=written(build_insert("todos", INSERTED_COLUMNS)[1], (tenant_id, *bare.todo_values(":uuid", tenant_id, ":position"))),
         channel=CHANNEL,
         tenant=tenant_id,
-        event=written(build_insert_events(1), (tenant_id, *bare.event_values(tenant_id))),
+        event=written(build_insert_events(1), (len(bare.EVENT_DATA), tenant_id, *bare.event_values(tenant_id))),
     )
 
 
