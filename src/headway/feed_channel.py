@@ -4,7 +4,7 @@ import asyncio
 import json
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
@@ -116,6 +116,18 @@ class FeedReader:
         return matching
 
 
+def find_last_words(events: Sequence[LoggedEvent]) -> set[int]:
+    """Return the numbers of the events before which the text of turns that end here has to arrive: the last message of each, or its
+    end."""
+    ended = {event.turn_id for event in events if event.kind in TURN_ENDS}
+    last: dict[str | None, int] = {}
+    for event in events:
+        is_end = event.kind in TURN_ENDS and event.turn_id not in last
+        if event.turn_id in ended and (is_end or event.kind == "message"):
+            last[event.turn_id] = event.seq
+    return set(last.values())
+
+
 class FeedChannel:
     """The new events of one tenant's log, read once for all its readers."""
 
@@ -135,14 +147,14 @@ class FeedChannel:
         self.dirty = asyncio.Event()
         self.pump: asyncio.Task[None] | None = None
 
-    def take(self, events: Iterable[LoggedEvent]) -> None:
+    def take(self, events: Sequence[LoggedEvent]) -> None:
+        last_words = find_last_words(events)
         for event in events:
+            if event.seq in last_words:
+                self._release_backlog(event.turn_id)
             self._keep(build_event(event))
             self.head = event.seq
             self.writing.pop(event.turn_id or "", None)
-            if event.kind in TURN_ENDS:  # the log has the whole answer by now
-                waiting = [broadcast for broadcast in self.backlog if broadcast[1] != event.turn_id]
-                self.backlog = deque(waiting, maxlen=MAX_KEPT_EVENTS)
         for reader in self.readers:
             reader.bell.ring()
 
@@ -153,6 +165,15 @@ class FeedChannel:
             self.backlog.append((conversation_id, turn_id, kind, data))
         else:
             self._broadcast(conversation_id, turn_id, kind, data)
+
+    def _release_backlog(self, turn_id: str | None) -> None:
+        """Send the waiting text of a turn that ends."""
+        waiting, self.backlog = self.backlog, deque(maxlen=MAX_KEPT_EVENTS)
+        for broadcast in waiting:
+            if broadcast[1] == turn_id:
+                self._broadcast(*broadcast)
+            else:
+                self.backlog.append(broadcast)
 
     def relay(self, text: RemoteText) -> None:
         """Broadcast text of another process. It must not follow the message that it belongs to, which may be in the log by now. So

@@ -1,4 +1,4 @@
-"""Live text waits for the events that were logged before it, and does not arrive after the end of its turn."""
+"""Live text waits for the events that were logged before it, and arrives before the last message and the end of its turn."""
 
 import asyncio
 from contextlib import closing
@@ -33,8 +33,8 @@ def test_no_text_of_a_turn_arrives_after_its_end(postgres_url: str) -> None:
         feed.notify_commit(frozenset({desk.tenant.id}))
         while not any(event.kind == "turn_started" for event in await anext(following)):
             pass
-        log(desk, "turn_finished", "ended")
-        log(desk, "message", "open")
+        for kind, turn_id in (("message", "ended"), ("turn_finished", "ended"), ("message", "open")):
+            log(desk, kind, turn_id)
         feed.notify_commit(frozenset({desk.tenant.id}))
         await asyncio.sleep(0)  # the channel knows of new events, and has not read them
         for turn_id in ("ended", "open"):
@@ -51,4 +51,10 @@ def test_no_text_of_a_turn_arrives_after_its_end(postgres_url: str) -> None:
         feed = Feed(database, ServerSession())
         seen = asyncio.run(asyncio.wait_for(scenario(feed, TenantHarness(direct)), PATIENCE_S))
 
-    assert seen == [("turn_finished", "ended"), ("message", "open"), ("text_delta", "open")]
+    assert seen == [
+        ("text_delta", "ended"),
+        ("message", "ended"),
+        ("turn_finished", "ended"),
+        ("message", "open"),
+        ("text_delta", "open"),
+    ]
