@@ -84,14 +84,17 @@ class BrowserOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist is
 
 @pytest.hookimpl(trylast=True)  # after tests were deselected
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the browser tests first, because one worker runs them all. Then spread the proofs, which mostly wait, over the first
-    half of the others, which mostly compute: the processors are busy all the time, and no worker has a proof left at the end."""
+    """Start the browser tests first, because one worker runs them all, and the longest single tests. Then spread the proofs, which
+    mostly wait, over the first half of the others, which mostly compute: the processors are busy all the time, and no worker has a
+    proof left at the end."""
     browser = [item for item in items if "browser/" in item.nodeid]
-    proofs = [item for item in items if item.get_closest_marker("proof") and item not in browser]
-    others = [item for item in items if not item.get_closest_marker("proof") and item not in browser]
+    longest = [item for item in items if "test_a_fuzzer" in item.name]
+    early = {*browser, *longest}
+    proofs = [item for item in items if item.get_closest_marker("proof") and item not in early]
+    others = [item for item in items if not item.get_closest_marker("proof") and item not in early]
     stride = max(1, len(others) // 2 // (len(proofs) or 1))
     mixed = [item for index, proof in enumerate(proofs) for item in (proof, *others[index * stride : (index + 1) * stride])]
-    items[:] = [*browser, *mixed, *others[len(proofs) * stride :]]
+    items[:] = [*browser, *longest, *mixed, *others[len(proofs) * stride :]]
 
 
 def pytest_collection_finish() -> None:
