@@ -250,7 +250,8 @@ def main() -> None:
     if arguments.write:
         document = {"connections": open_at_once, "operations": {name: cost._asdict() for name, cost in costs.items()}}
         DOCUMENT.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        section = f"{table(costs)}\n\nA serving process keeps {open_at_once} connections open."
+        sentence = f"A serving process keeps {open_at_once} connections open, and one more while it sends live text."
+        section = f"{table(costs)}\n\n{sentence}"
         SCALING.write_text(between_markers(SCALING.read_text(encoding="utf-8"), "costs", section), encoding="utf-8")
 
 
