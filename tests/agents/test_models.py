@@ -54,13 +54,13 @@ def test_transient_failures_are_retried(sqlite_url: str, tmp_path: Path, passing
 
 
 def test_a_model_that_does_not_answer_in_time_is_asked_again(sqlite_url: str, tmp_path: Path) -> None:
-    with open_talk(sqlite_url, tmp_path, flaky(1, slow(3, HELLO), HELLO), model_timeout_s="0.2") as talk:
+    with open_talk(sqlite_url, tmp_path, flaky(1, slow(60, HELLO), HELLO), model_timeout_s="1") as talk:
         assert talk.say()["outcome"] == "answered"
-        assert len(talk.server.requests) == 2
+        assert len(talk.server.requests) >= 2
 
 
 def test_a_model_that_falls_silent_in_the_middle_is_asked_again(sqlite_url: str, tmp_path: Path) -> None:
-    with open_talk(sqlite_url, tmp_path, flaky(1, pause_midway(slow(3, HELLO)), HELLO), model_timeout_s="0.2") as talk:
+    with open_talk(sqlite_url, tmp_path, flaky(1, pause_midway(slow(60, HELLO)), HELLO), model_timeout_s="1") as talk:
         assert talk.say()["outcome"] == "answered"
         assert talk.read_streamed_text() == "Hello to you."
 
