@@ -28,7 +28,9 @@ from headway.ledger.tiers import (
 from headway.settings_parsing import (
     check_channels,
     parse_direct_url,
+    parse_directory_url,
     parse_discovery,
+    parse_dispatch,
     parse_integer,
     parse_list,
     parse_number,
@@ -64,6 +66,8 @@ class Settings(NamedTuple):
     home: str
     database_url: str
     database_direct_url: str  # for the session with Postgres, if the other leads to a pooler; empty: the other one
+    directory_url: str  # of the database that knows all cells; empty: the database itself
+    dispatch: str  # the external engine that dispatches jobs; empty: Headway does it
     model: str
     model_mid: str
     model_cheap: str
@@ -89,7 +93,7 @@ class Settings(NamedTuple):
 
     def __repr__(self) -> str:
         """Show the settings without anything that may contain a password, because they end up in logs and tracebacks."""
-        urls = {name: redact_database_url(value) for name, value in self._asdict().items() if name.startswith("database_")}
+        urls = {name: redact_database_url(value) for name, value in self._asdict().items() if name.endswith("_url")}
         fields = self._asdict() | urls | {"notify": f"{len(self.notify)} channels"}
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 
@@ -146,6 +150,8 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         home=home,
         database_url=get("database_url", f"sqlite:///{os.path.join(home, 'headway.db')}"),
         database_direct_url=parse_direct_url(get("database_direct_url", "")),
+        directory_url=parse_directory_url(get("directory_url", "")),
+        dispatch=parse_dispatch(get("dispatch", "")),
         model=names["strong"],
         model_mid=names["mid"],
         model_cheap=names["cheap"],
@@ -323,7 +329,7 @@ def build_redactor(settings: Settings, *more_secrets: str) -> Redactor:
     """Collect the secrets to redact: passwords in URLs, channels, and environment variables whose names look like secrets."""
     secret_values = [*more_secrets, *(value for name, value in os.environ.items() if SECRET_NAME_PATTERN.search(name))]
     headers = [part.partition("=")[2].strip() for value in secret_values for part in value.split(",") if "=" in part]
-    database_urls = (settings.database_url, settings.database_direct_url)
+    database_urls = (settings.database_url, settings.database_direct_url, settings.directory_url)
     credentials = [
         credential
         for value in (*database_urls, *settings.notify, *os.environ.values())

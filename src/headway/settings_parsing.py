@@ -38,6 +38,18 @@ def parse_direct_url(url: str) -> str:
     return url
 
 
+def parse_directory_url(url: str) -> str:
+    if url and not url.startswith(("postgresql://", "postgres://")):  # not quoted, because it may contain a password
+        raise SettingsError("HEADWAY_DIRECTORY_URL must start with postgresql://.")
+    return url
+
+
+def parse_dispatch(address: str) -> str:
+    if address and not address.startswith("restate://"):
+        raise SettingsError("HEADWAY_DISPATCH must be empty or start with restate://.")
+    return address
+
+
 def parse_discovery(name: str) -> DiscoveryPolicy:
     match name:
         case "ask" | "auto":

@@ -16,6 +16,7 @@ HeadwayError
 ├── Unauthorized              no valid token
 ├── Forbidden                 a valid token, but not allowed to do this
 │   └── ReadOnlyToken
+├── WrongCell                 the tenant is in another database
 ├── NotFound                  no such row in this tenant (it may belong to another)
 ├── Conflict                  the row's current state does not allow it
 │   ├── IllegalTransition
@@ -39,6 +40,7 @@ HeadwayError
 │   └── UntrustedFolder       the settings come from a folder that the user has not trusted
 └── StorageError              the database failed or could not be reached
     ├── DatabaseBusy
+    ├── TenantMoving          the tenant is being moved to another cell
     ├── DatabaseFull
     ├── DatabaseReadOnly
     ├── DatabaseDamaged
@@ -126,6 +128,15 @@ class Forbidden(HeadwayError):
 
 class ReadOnlyToken(Forbidden):
     """This token may only read, so nothing was changed. Changes need a token with the `write` scope."""
+
+
+class WrongCell(HeadwayError):
+    """The tenant is in another cell."""
+
+    def __init__(self, message: str | None = None, cell: str = "", location: str = "") -> None:
+        super().__init__(message)
+        self.cell = cell
+        self.location = location  # the public address of that cell; empty: unknown
 
 
 class NotFound(HeadwayError):
@@ -234,6 +245,10 @@ class StorageError(HeadwayError):
 
 class DatabaseBusy(StorageError):
     """Another process holds the database locked; nothing was changed. Try again shortly."""
+
+
+class TenantMoving(StorageError):
+    """The tenant is being moved to another cell; nothing was changed. Try again in a few seconds."""
 
 
 class DatabaseFull(StorageError):

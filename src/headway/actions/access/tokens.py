@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from headway.actions.access import audit
 from headway.ledger import text
+from headway.ledger.cells import TOKEN_PREFIX
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Conflict, Forbidden, Invalid, NotFound, ReadOnlyToken, Unauthorized
 from headway.ledger.tenancy import LINK_SESSION, TOKEN_SCOPES, Token, TokenScope
@@ -12,7 +13,6 @@ from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
 
-TOKEN_PREFIX = "hw_"  # noqa: S105  prefix of every token, so that leaked ones can be searched for
 USE_INTERVAL_MS = 60_000
 MAX_LIFETIME_S: Final = 3650 * 86400
 MAX_OVERLAP_S: Final = 30 * 86400

@@ -21,6 +21,7 @@ from headway.ledger.errors import (
     QuotaExceeded,
     StorageError,
     Unauthorized,
+    WrongCell,
 )
 
 MEDIA_TYPE = "application/problem+json"
@@ -32,6 +33,7 @@ ERROR_STATUSES: tuple[tuple[type[HeadwayError], int], ...] = (
     (Invalid, 422),
     (Unauthorized, 401),
     (Forbidden, 403),
+    (WrongCell, 421),
     (NotFound, 404),
     (Conflict, 409),
     (QuotaExceeded, 429),
@@ -52,6 +54,7 @@ STATUS_TITLES = {
     409: "Conflict",
     413: "Content too large",
     415: "Unsupported media type",
+    421: "Misdirected request",
     422: "Validation failed",
     429: "Too many requests",
     500: "Internal error",
@@ -82,6 +85,8 @@ def to_problem(error: HeadwayError) -> Problem:
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if status == 503 or isinstance(error, KeyBusy):
         headers = {"Retry-After": str(RETRY_AFTER_S)}
+    if isinstance(error, WrongCell) and error.location:
+        headers = {"Location": error.location}
     problem = Problem(status, error.code, str(error), headers)
     if isinstance(error, CheckFailed):
         problem.failures = error.failures
@@ -108,6 +113,8 @@ def format_path(path: tuple[str | int, ...]) -> str:
 def encode_problem(problem: Problem) -> str:
     title = STATUS_TITLES.get(problem.status, "Error")
     document = {"title": title, "status": problem.status, "detail": problem.detail, "code": problem.code}
+    if problem.status == 421 and "Location" in problem.headers:
+        document["location"] = problem.headers["Location"]
     return json.dumps({**document, "failures": problem.failures} if problem.failures else document)
 
 

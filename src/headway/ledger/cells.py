@@ -1,0 +1,53 @@
+"""Cells: independent Postgres databases on which tenants are placed."""
+
+import re
+from typing import Any, Final, Literal, NamedTuple
+
+from headway.ledger.errors import Invalid
+
+CELL_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
+SECRET_LENGTH: Final = 43  # characters of the random part of a token
+TOKEN_PREFIX: Final = "hw_"  # noqa: S105  prefix of every token, so that leaked ones can be searched for
+TENANT_IDS_PER_CELL: Final = 1_000_000_000_000  # so that a tenant keeps its id in every cell
+MoveState = Literal["fenced", "departed", "done", "undone", "arrived", "canceled"]
+
+
+class Cell(NamedTuple):
+    name: str
+    url: str  # of its database; only the directory has it
+    public_url: str  # where its API and page are; empty: unknown
+    home: str  # where its files are; empty: all cells share one home
+    first_tenant_id: int
+    is_self: bool  # whether it is the database in which this row is
+    added_at: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what may be shown: not the URL of its database, which may contain a password."""
+        return {"name": self.name, "public_url": self.public_url, "home": self.home, "added_at": self.added_at // 1000}
+
+
+class Move(NamedTuple):
+    """A move of a tenant from one cell to another."""
+
+    id: str
+    tenant: int
+    tenant_name: str
+    source: str
+    target: str
+    state: MoveState
+    started_at: int
+    updated_at: int
+
+
+def check_cell_name(name: str) -> str:
+    if not CELL_NAME.fullmatch(name):
+        raise Invalid(
+            f"{name[:80]!r} cannot be the name of a cell. Use 1 to 32 of a–z, 0–9 and hyphens, with no hyphen at either end."
+        )
+    return name
+
+
+def find_cell_name(secret: str) -> str:
+    """Return the name of the cell that created a token: `eu1` for hw_eu1_…. Empty: the token was created without cells."""
+    cell, separator, _ = secret.removeprefix(TOKEN_PREFIX)[: -SECRET_LENGTH].rpartition("_")
+    return cell if separator and CELL_NAME.fullmatch(cell) else ""
