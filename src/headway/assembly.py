@@ -20,7 +20,7 @@ from headway.agents.people import People
 from headway.agents.tools.execution import ResolvedScope
 from headway.agents.tools.external_loop import ExternalLoop, place_loop
 from headway.agents.tools.programs.sandbox import probe
-from headway.engine import Engine
+from headway.engine.engine import Engine
 from headway.host import Host
 from headway.ledger.attachment import Attachment, build_attachment
 from headway.ledger.errors import SettingsError

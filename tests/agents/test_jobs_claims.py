@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from headway.actions import halts, jobs
-from headway.engine import POLL_S, PRUNE_OWN_JOBS_AT, Engine, EngineLimits
+from headway.engine.engine import POLL_S, PRUNE_OWN_JOBS_AT, Engine, EngineLimits
 from headway.ledger.errors import CommitUncertain, DatabaseUnreachable
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase

@@ -11,7 +11,7 @@ from headway.actions import conversations
 from headway.agents.loop.calls.tool_calls import INTERRUPTED_MESSAGE
 from headway.agents.loop.job_handlers import build_handlers
 from headway.agents.transcripts.transcript import encode
-from headway.engine import Engine
+from headway.engine.engine import Engine
 from headway.storage.stores import jobs as job_store
 from headway.testing import scripted_model
 from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, plan_call, tiers
