@@ -24,7 +24,8 @@ from bench.peer import DBOS, PROCRASTINATE, Peer
 from bench.peers.queueing import BATCH, CONCURRENCY, JOBS, KIND, PATIENCE_S, idle_s
 from bench.postgres import new_database, new_tenant, server_url
 from headway.actions import jobs
-from headway.engine.engine import Engine, EngineLimits, JobHandler
+from headway.engine.engine import Engine
+from headway.engine.runner import EngineLimits, JobHandler
 from headway.ledger.job import Job
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite

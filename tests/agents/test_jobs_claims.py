@@ -14,7 +14,9 @@ import psycopg
 import pytest
 
 from headway.actions import halts, jobs
-from headway.engine.engine import POLL_S, PRUNE_OWN_JOBS_AT, Engine, EngineLimits
+from headway.engine.engine import Engine
+from headway.engine.polling import POLL_S, PRUNE_OWN_JOBS_AT
+from headway.engine.runner import EngineLimits
 from headway.ledger.errors import CommitUncertain, DatabaseUnreachable
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase

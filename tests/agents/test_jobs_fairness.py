@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from headway.actions import jobs
-from headway.engine.engine import Engine, EngineLimits, JobHandler
+from headway.engine.engine import Engine
+from headway.engine.runner import EngineLimits, JobHandler
 from headway.ledger.job import Job, choose_jobs
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
 from headway.actions import jobs
-from headway.engine.engine import Engine, EngineLimits, JobHandler
+from headway.engine.engine import Engine
+from headway.engine.runner import EngineLimits, JobHandler
 from headway.ledger.job import Job
 from headway.storage.database import Database
 from headway.storage.stores import jobs as job_store
