@@ -98,7 +98,9 @@ class Announcements:
             await self.runner.database.write(partial(job_announcements.announce_again, job_ids=again))
             if monotonic() >= self.log_again_at:
                 self.log_again_at = monotonic() + LOG_AGAIN_S
-                log.warning("the dispatcher did not accept %d of %d jobs; they wait until it does: %s", len(again), len(batch), reason)
+                log.warning(
+                    "the dispatcher did not accept %d of %d jobs; they wait until it does: %s", len(again), len(batch), reason
+                )
             await asyncio.sleep(REFUSED_PAUSE_S)
 
     async def _send(self, due_jobs: Sequence[DueJob]) -> tuple[set[str], str]:

@@ -106,8 +106,8 @@ def parse_key(options: dict[str, str], listen: Place) -> str:
     key = options.get("identity_key", "")
     if not key and not listen.is_loopback:
         raise SettingsError(
-            f"{VARIABLE}: listen={listen} would accept deliveries from other machines. Add identity_key=publickeyv1_…, the public key "
-            f"with which Restate's requests are verified, or identity_key={NO_KEY} if only Restate can reach this address."
+            f"{VARIABLE}: listen={listen} would accept deliveries from other machines. Add identity_key=publickeyv1_…, the public "
+            f"key that verifies Restate's requests, or identity_key={NO_KEY} if only Restate can reach this address."
         )
     if key == NO_KEY:
         return ""

@@ -7,7 +7,6 @@ of them has its own connection, and whatever balances connections balances jobs.
 
 import asyncio
 import logging
-import random
 import re
 import time
 from collections.abc import Sequence
@@ -36,6 +35,8 @@ RETRIES = restate.InvocationRetryPolicy(
     max_attempts=100,  # about 8 minutes without any worker; the engine announces the job again when one is back
     on_max_attempts="kill",
 )
+RETRY_S, MAX_RETRY_S = 0.1, 30.0  # after how long a job that has to wait is delivered again
+RETRIES_PER_S = 100  # of all jobs that have to wait, in one process: a long queue must not take its processor time
 REGISTER_AGAIN_S, MAX_REGISTER_AGAIN_S = 0.5, 10.0
 LISTEN_AGAIN_S = 5.0
 JOB_ID_PATTERN = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
@@ -61,15 +62,20 @@ class RestateDispatcher:
     async def serve(self, deliver: Deliver) -> None:
         self.ingress.keeps_connections = True
         try:
-            async with run_server(build_app(self.address, deliver), self.address.listen) as serving:
+            while True:
+                await self._serve(deliver)
+        finally:
+            self.ingress.close()
+
+    async def _serve(self, deliver: Deliver) -> None:
+        try:
+            async with run_server(build_app(self.address, deliver, RetryPace()), self.address.listen) as serving:
                 await first_to_end(serving, asyncio.create_task(self._keep_registered()))
         except OSError as error:
             log.error(
                 "cannot accept deliveries on %s: %s. Change listen= in HEADWAY_DISPATCH.", self.address.listen, error.strerror
             )
             await asyncio.sleep(LISTEN_AGAIN_S)
-        finally:
-            self.ingress.close()
 
     async def _keep_registered(self) -> None:
         """Register the endpoint at the start, and again when Restate has lost it, for example with all of its data."""
@@ -109,7 +115,19 @@ async def first_to_end(*tasks: "asyncio.Task[None]") -> None:
         tasks[-1].cancel()
 
 
-def build_app(address: RestateAddress, deliver: Deliver) -> Any:
+class RetryPace:
+    """Spreads the deliveries of jobs that have to wait, so that there are at most RETRIES_PER_S."""
+
+    def __init__(self) -> None:
+        self.next_at = 0.0
+
+    def choose_delay(self) -> timedelta:
+        now = time.monotonic()
+        self.next_at = min(max(self.next_at + 1 / RETRIES_PER_S, now + RETRY_S), now + MAX_RETRY_S)
+        return timedelta(seconds=self.next_at - now)
+
+
+def build_app(address: RestateAddress, deliver: Deliver, pace: RetryPace) -> Any:
     """Build the ASGI application that Restate calls."""
     service = restate.Service(
         address.service,
@@ -127,8 +145,7 @@ def build_app(address: RestateAddress, deliver: Deliver) -> Any:
             await deliver(job_id)
         except NotNow as error:
             if time.time() * 1000 < expires_at:
-                wait = timedelta(milliseconds=random.uniform(100, 400))  # noqa: S311  spreads the load
-                raise RetryableError(str(error) or "not now", retry_after=wait) from None
+                raise RetryableError(str(error) or "not now", retry_after=pace.choose_delay()) from None
             # Otherwise the engine has announced the job again.
 
     keys = [address.identity_key] if address.identity_key else None

@@ -18,7 +18,7 @@ log = logging.getLogger("headway.dispatch")
 
 ANSWER_S = 4.0  # how long one node may take to answer
 LOG_AGAIN_S = 60.0
-RETRYING_S = 15.0  # how long a delivery that no process can take is repeated; the engine then announces the job again
+RETRYING_S = 75.0  # how long a delivery that no process can take is repeated; the engine has announced the job again by then
 HANDLER = "deliver"
 
 

@@ -32,7 +32,9 @@ class UnannouncedJob(NamedTuple):
 def find_next_time(tx: Transaction, kinds: Collection[str]) -> int | None:
     """Return when the next job of these kinds is to be announced."""
     marks = ", ".join("?" * len(kinds))
-    row = tx.one(f"SELECT announce_at FROM jobs WHERE {ANNOUNCED_CONDITION} AND kind IN ({marks}) ORDER BY announce_at LIMIT 1", *kinds)
+    row = tx.one(
+        f"SELECT announce_at FROM jobs WHERE {ANNOUNCED_CONDITION} AND kind IN ({marks}) ORDER BY announce_at LIMIT 1", *kinds
+    )
     return int(row[0]) - tx.drift if row else None
 
 
