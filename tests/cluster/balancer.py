@@ -1,4 +1,4 @@
-"""A TCP load balancer before the workers, as small as possible: connections go to the workers in turn, and past those that refuse."""
+"""A TCP load balancer before the workers: connections go to them in turn, and past those that refuse."""
 
 import asyncio
 import threading

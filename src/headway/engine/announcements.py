@@ -67,8 +67,8 @@ class Announcements:
             self.runner.bell.set()
 
     def _take_batch(self, tx: Transaction) -> tuple[list[UnannouncedJob], int]:
-        """Lock jobs and mark them as announced. If there are more, also take the first job of other tenants, which might be far back
-        in the queue."""
+        """Lock jobs and mark them as announced. If there are more, also take the first job of other tenants, which might be far
+        back in the queue."""
         if halt_store.find_active(tx):
             return [], tx.now
         handlers = self.runner.handlers
