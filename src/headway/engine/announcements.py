@@ -67,8 +67,8 @@ class Announcements:
             self.runner.bell.set()
 
     def _take_batch(self, tx: Transaction) -> tuple[list[UnannouncedJob], int]:
-        """Lock jobs and mark them as announced. If there are more, also take the first job of other tenants, which might be far back
-        in the queue."""
+        """Lock jobs and mark them as announced. If there are more, also take the first job of other tenants, which might be far
+        back in the queue."""
         if halt_store.find_active(tx):
             return [], tx.now
         handlers = self.runner.handlers
@@ -98,7 +98,9 @@ class Announcements:
             await self.runner.database.write(partial(job_announcements.announce_again, job_ids=again))
             if monotonic() >= self.log_again_at:
                 self.log_again_at = monotonic() + LOG_AGAIN_S
-                log.warning("the dispatcher did not accept %d of %d jobs; they wait until it does: %s", len(again), len(batch), reason)
+                log.warning(
+                    "the dispatcher did not accept %d of %d jobs; they wait until it does: %s", len(again), len(batch), reason
+                )
             await asyncio.sleep(REFUSED_PAUSE_S)
 
     async def _send(self, due_jobs: Sequence[DueJob]) -> tuple[set[str], str]:

@@ -1,8 +1,8 @@
 """SQL for announcing waiting jobs to an external engine that dispatches them: `announce_at` says when a job is announced next.
 
-It is an outbox: a statement of jobs.py that lets a job wait, or changes when it is due, sets `announce_at` to 0, which means at once.
-A process that announces the job sets it to the time of the repetition, in case the announcement is lost. Like due times, it is stored
-by the steady clock.
+It is an outbox: a statement of jobs.py that lets a job wait, or changes when it is due, sets `announce_at` to 0, which means at
+once. A process that announces the job sets it to the time of the repetition, in case the announcement is lost. Like due times, it
+is stored by the steady clock.
 """
 
 from collections.abc import Collection, Sequence
@@ -14,7 +14,7 @@ from headway.storage.transaction import Transaction
 
 REPEAT_MS: Final = 8_000  # how long after its due time a job that still waits is announced again
 MAX_REPEAT_MS: Final = 60_000  # it is repeated after twice the time that the job is late, but at least this often
-# With the number itself, because both databases then use the index of this condition. Jobs that are due at no time are not announced.
+# With the number itself, because both databases then use the index of this condition. Jobs that are never due are not announced.
 ANNOUNCED_CONDITION = f"{WAITING_CONDITION} AND due_at < {NEVER}"
 
 
@@ -32,7 +32,9 @@ class UnannouncedJob(NamedTuple):
 def find_next_time(tx: Transaction, kinds: Collection[str]) -> int | None:
     """Return when the next job of these kinds is to be announced."""
     marks = ", ".join("?" * len(kinds))
-    row = tx.one(f"SELECT announce_at FROM jobs WHERE {ANNOUNCED_CONDITION} AND kind IN ({marks}) ORDER BY announce_at LIMIT 1", *kinds)
+    row = tx.one(
+        f"SELECT announce_at FROM jobs WHERE {ANNOUNCED_CONDITION} AND kind IN ({marks}) ORDER BY announce_at LIMIT 1", *kinds
+    )
     return int(row[0]) - tx.drift if row else None
 
 
@@ -58,8 +60,9 @@ def mark_announced(tx: Transaction, job_ids: Sequence[str]) -> None:
     """Record that the jobs are being announced, and when to repeat it if they still wait."""
     now = to_steady_time(tx, tx.now)
     tx.run(
-        f"""UPDATE jobs SET announce_at = CASE WHEN due_at > ? THEN due_at + ? WHEN due_at > ? THEN ? WHEN due_at > ? THEN ? - due_at
-            ELSE ? END WHERE {WAITING_CONDITION} AND id IN ({", ".join("?" * len(job_ids))})""",
+        f"""UPDATE jobs SET announce_at = CASE
+                WHEN due_at > ? THEN due_at + ? WHEN due_at > ? THEN ? WHEN due_at > ? THEN ? - due_at ELSE ? END
+            WHERE {WAITING_CONDITION} AND id IN ({", ".join("?" * len(job_ids))})""",
         now,
         REPEAT_MS,
         now - REPEAT_MS,
