@@ -17,6 +17,7 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Row, Transaction
 from headway.testing import TenantHarness
 from tests.agents.timed_jobs import KIND, fail_job
+from tests.dispatch.local_dispatch import ChosenEngine
 
 GREEDY_TURNS = 66
 QUEUED = 300
@@ -48,7 +49,7 @@ class Desk:
                 await self.gate.wait()
             await database.of(job.tenant_id).write(lambda tx: end(tx, job))
 
-        return Engine(database, owner, {KIND: JobHandler(run, fail_job)}, limits)
+        return ChosenEngine(database, owner, {KIND: JobHandler(run, fail_job)}, limits)
 
 
 def end(tx: Transaction, job: Job) -> None:

@@ -1,7 +1,7 @@
 """Claims the jobs that an external engine delivers to this process.
 
-A delivered job is claimed like any other: only if its row is due, its family and its tenant have a free slot, and nothing is halted.
-So a delivery can make a job start sooner, and nothing else.
+A delivered job is claimed like any other: only if its row is due, its family and its tenant have a free slot, and nothing is
+halted. So a delivery can make a job start sooner, and nothing else.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """The port for an external engine that dispatches jobs: it decides when, and to which process, a job is delivered.
 
-A dispatcher is asked for one thing: each job that it accepted is delivered to some process, when it is due or later, and again until
-a delivery has returned. It may lose jobs, deliver them early, late, twice, or to several processes at once. The job's row decides
-whether the job is due, who owns it and whether it has ended, and the engine announces again what was lost. So there is no call to
-cancel a delivery: one for a job that is not due any more returns at once.
+A dispatcher is asked for one thing: each job that it accepted is delivered to some process, when it is due or later, and again
+until a delivery has returned. It may lose jobs, deliver them early, late, twice, or to several processes at once. The job's row
+decides whether the job is due, who owns it and whether it has ended, and the engine announces again what was lost. So there is no
+call to cancel a delivery: one for a job that is not due any more returns at once.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
