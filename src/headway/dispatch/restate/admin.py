@@ -1,6 +1,7 @@
-"""Registers the workers' endpoint with Restate."""
+"""Registers the workers' endpoint with Restate, and asks about its health."""
 
 import json
+from collections.abc import Sequence
 from http.client import HTTPConnection, HTTPException
 
 from headway.dispatch.restate.address import Place, RestateAddress
@@ -9,6 +10,7 @@ from headway.dispatch.restate.address import Place, RestateAddress
 # under every revision, so that workers of two versions can share an endpoint.
 REVISION = "r1"
 ANSWER_S = 5.0  # Restate calls the endpoint meanwhile
+HEALTH_S = 2.0
 
 
 class NotRegistered(Exception):
@@ -41,3 +43,26 @@ def register_at(place: Place, url: str) -> None:
         connection.close()
     if answer.status not in (200, 201):
         raise NotRegistered(f"it answered {answer.status}: {content[:300].decode(errors='replace')!r}")
+
+
+def is_registered(address: RestateAddress) -> bool | None:
+    """Whether Restate knows the service. None: no admin address answers."""
+    statuses = {ask(place, f"/services/{address.service}") for place in address.admin}
+    return True if 200 in statuses else False if 404 in statuses else None
+
+
+def list_unreachable(ingress: Sequence[Place]) -> list[Place]:
+    """The addresses of the ingress that do not answer."""
+    return [place for place in ingress if ask(place, "/restate/health") != 200]
+
+
+def ask(place: Place, path: str) -> int:
+    """The status of an answer. 0: there was none."""
+    connection = HTTPConnection(place.host, place.port, timeout=HEALTH_S)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status
+    except (OSError, HTTPException):
+        return 0
+    finally:
+        connection.close()
