@@ -74,10 +74,11 @@ def mark_announced(tx: Transaction, job_ids: Sequence[str]) -> None:
     )
 
 
-def announce_again(tx: Transaction, job_ids: Sequence[str]) -> None:
-    """Have jobs announced at once, because the dispatcher did not accept them."""
+def announce_again(tx: Transaction, job_ids: Sequence[str], delay_ms: int = 0) -> None:
+    """Have jobs announced again, because the dispatcher did not accept them. With a delay, others are announced before them."""
     marks = ", ".join("?" * len(job_ids))
-    tx.run(f"UPDATE jobs SET announce_at = 0 WHERE {WAITING_CONDITION} AND id IN ({marks})", *job_ids)
+    moment = to_steady_time(tx, tx.now) + delay_ms
+    tx.run(f"UPDATE jobs SET announce_at = ? WHERE {WAITING_CONDITION} AND id IN ({marks})", moment, *job_ids)
 
 
 def has_overlooked(tx: Transaction) -> bool:
