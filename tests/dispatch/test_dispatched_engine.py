@@ -291,7 +291,7 @@ def test_deliveries_of_a_job_that_runs_wait_for_it_and_run_it_once(ledger: Tenan
         (deliver,) = scene.dispatcher.receivers
         deliveries = [asyncio.create_task(deliver(job_id)) for _ in range(5)]
         await scene.until(lambda: bool(scene.engine.tasks))
-        deliveries[0].cancel()  # the dispatcher lost its connection: the job goes on
+        deliveries[0].cancel()  # the dispatcher lost its connection: the job continues
         deliveries += [asyncio.create_task(deliver(job_id)) for _ in range(5)]
         await asyncio.sleep(0)
         assert not any(delivery.done() for delivery in deliveries[1:])

@@ -63,7 +63,7 @@ def test_a_job_that_is_due_later_is_announced_at_once_and_again_after_its_due_ti
         pytest.param(lambda tx, job: job_announcements.announce_again(tx, [job.id]), id="refused"),
     ],
 )
-def test_a_job_that_waits_anew_is_announced_at_once(desk: TenantHarness, change: Any) -> None:
+def test_a_job_that_waits_again_is_announced_at_once(desk: TenantHarness, change: Any) -> None:
     job = desk.write(create)
     delayed = desk.write(lambda tx, _: jobs.delay(tx, job, tx.now + 3_600 * SECOND_MS))
     assert desk.database.write(announce) == [job.id]
