@@ -85,6 +85,7 @@ async def wait_until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.usefixtures("dispatch")
 def test_sixty_six_slow_turns_of_one_tenant_do_not_delay_another(desk: Desk, database_url: str) -> None:
     """The greedy tenant holds all slots and more, and its queue is ahead of the other tenant's job."""
 
@@ -102,6 +103,7 @@ def test_sixty_six_slow_turns_of_one_tenant_do_not_delay_another(desk: Desk, dat
     run_engines(desk, database_url, scenario, EngineLimits())
 
 
+@pytest.mark.usefixtures("dispatch")
 def test_a_tenant_that_fills_every_process_does_not_delay_another(desk: Desk, database_url: str) -> None:
     async def scenario(engines: list[Engine]) -> None:
         desk.enqueue(desk.greedy, 40)
@@ -115,6 +117,7 @@ def test_a_tenant_that_fills_every_process_does_not_delay_another(desk: Desk, da
     run_engines(desk, database_url, scenario, EngineLimits(slots=8), count=2)
 
 
+@pytest.mark.usefixtures("dispatch")
 def test_a_tenant_runs_no_more_jobs_than_its_quota_and_the_rest_wait(desk: Desk, database_url: str) -> None:
     async def scenario(engines: list[Engine]) -> None:
         (engine,) = engines

@@ -13,6 +13,8 @@ from headway.ledger.job import Job
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 OWN = '''
 from pathlib import Path
 import threading

@@ -18,6 +18,8 @@ from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order,
 from tests.lost_commits import lose_commit_answer
 from tests.model_server import Reply, Request, Script, by_turn, calls, pause_midway, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 OWN = '''
 import threading
 from pathlib import Path

@@ -4,15 +4,20 @@ import pytest
 
 from tests.dispatch.local_dispatch import VARIABLE
 
+BUILT_IN = "built in"
+HONEST = pytest.param("honest", marks=pytest.mark.torture)
+DISHONEST = pytest.param("dishonest", marks=pytest.mark.torture)
 
-@pytest.fixture(
-    params=[
-        "built in",
-        pytest.param("honest", marks=pytest.mark.torture),
-        pytest.param("dishonest", marks=pytest.mark.torture),
-    ]
-)
+
+@pytest.fixture(params=[BUILT_IN, HONEST, DISHONEST])
 def dispatch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How the engines of `tests/agents/timed_jobs.py` and of `open_talk` dispatch jobs."""
-    if request.param != "built in":
+    """How the engines of `tests/agents/timed_jobs.py`, of turns and of goals dispatch jobs."""
+    if request.param != BUILT_IN:
+        monkeypatch.setenv(VARIABLE, request.param)
+
+
+@pytest.fixture(params=[BUILT_IN, HONEST])
+def honest_dispatch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same, for tests in which no delivery may be lost or late."""
+    if request.param != BUILT_IN:
         monkeypatch.setenv(VARIABLE, request.param)

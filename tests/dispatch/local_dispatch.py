@@ -4,7 +4,7 @@ import asyncio
 import os
 import random
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from headway.engine.engine import Engine
@@ -133,9 +133,7 @@ def age_announcements(tx: Transaction, ms: int = HURRY_MS) -> None:
     tx.run("UPDATE jobs SET announce_at = announce_at - ? WHERE state IN ('queued', 'delayed') AND announce_at > 0", ms)
 
 
-def list_announce_times(tx: Transaction) -> list[tuple[Any, ...]]:
-    """List the id of each waiting job, and how long after its due time its announcement is repeated. 0: it is not announced yet."""
-    return tx.all(
-        """SELECT id, CASE announce_at WHEN 0 THEN 0 ELSE announce_at - due_at END FROM jobs
-           WHERE state IN ('queued', 'delayed') ORDER BY created_at, id"""
-    )
+def list_announce_times(tx: Transaction) -> dict[str, int]:
+    """How long after its due time each waiting job is announced next, in milliseconds. Below 0: it is not announced yet."""
+    rows = tx.all("SELECT id, announce_at - due_at FROM jobs WHERE state IN ('queued', 'delayed')")
+    return {str(job_id): int(after_ms) for job_id, after_ms in rows}

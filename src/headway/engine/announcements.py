@@ -93,14 +93,15 @@ class Announcements:
                 await self.runner.database.write(partial(job_announcements.announce_again, job_ids=job_ids))
             raise
         again = [job_id for job_id in job_ids if job_id in refused]
-        self.batch_size = 1 if len(again) == len(batch) else BATCH_SIZE  # one job shows whether the dispatcher is back
+        is_away = len(again) == len(batch)
+        self.batch_size = 1 if is_away else BATCH_SIZE  # one job shows whether the dispatcher is back
         if again:
-            await self.runner.database.write(partial(job_announcements.announce_again, job_ids=again))
+            pause_ms = int(REFUSED_PAUSE_S * 1000)
+            await self.runner.database.write(partial(job_announcements.announce_again, job_ids=again, delay_ms=pause_ms))
             if monotonic() >= self.log_again_at:
                 self.log_again_at = monotonic() + LOG_AGAIN_S
-                log.warning(
-                    "the dispatcher did not accept %d of %d jobs; they wait until it does: %s", len(again), len(batch), reason
-                )
+                log.warning("the dispatcher did not accept %d of %d jobs, which wait: %s", len(again), len(batch), reason)
+        if is_away:
             await asyncio.sleep(REFUSED_PAUSE_S)
 
     async def _send(self, due_jobs: Sequence[DueJob]) -> tuple[set[str], str]:

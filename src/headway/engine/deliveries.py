@@ -26,7 +26,7 @@ EARLY_MS = 2_000  # a delivery that is early by less than this waits for the due
 ID_LIMIT = 200  # in characters
 
 
-class Delivery:
+class HeldJob:
     """A job that was delivered to this process and is not claimed yet."""
 
     __slots__ = ("answer", "expires_at", "job", "retry_at")
@@ -55,7 +55,7 @@ class ClaimResult(NamedTuple):
 class Deliveries:
     def __init__(self, runner: JobRunner) -> None:
         self.runner = runner
-        self.held: dict[str, Delivery] = {}
+        self.held: dict[str, HeldJob] = {}
         self.arrival = asyncio.Event()  # set when a claim may succeed
         self.last_claim_at = -inf
         self.is_closed = False
@@ -68,7 +68,7 @@ class Deliveries:
             await asyncio.wait([task])
         if self.is_closed:
             raise NotNow("This process is stopping.")
-        delivery = self.held.setdefault(job_id, Delivery())
+        delivery = self.held.setdefault(job_id, HeldJob())
         self.arrival.set()
         if not await asyncio.shield(delivery.answer):
             return
@@ -162,6 +162,6 @@ class Deliveries:
             if delivery.job and now >= delivery.expires_at and not (is_busy and delivery.retry_at < inf):
                 self._remove(job_id).refuse("The job has to wait.")
 
-    def _remove(self, job_id: str) -> Delivery:
+    def _remove(self, job_id: str) -> HeldJob:
         """Remove a delivery. A stop may have done it before."""
-        return self.held.pop(job_id, None) or Delivery()
+        return self.held.pop(job_id, None) or HeldJob()

@@ -11,7 +11,7 @@ from headway.engine.schedule_ticks import ScheduleTicks
 
 log = logging.getLogger("headway.engine")
 
-SERVE_AGAIN_S = 1.0
+SERVE_AGAIN_S = 5.0
 
 
 class Dispatched:
@@ -24,6 +24,9 @@ class Dispatched:
         self.deliveries.close()
 
     async def _serve(self) -> None:
-        await self.dispatcher.serve(self.deliveries.deliver)
-        log.warning("the dispatcher stopped to deliver jobs; starting it again")
+        try:
+            await self.dispatcher.serve(self.deliveries.deliver)
+            log.error("the dispatcher stopped delivering jobs to this process; starting it again")
+        except Exception:
+            log.exception("the dispatcher cannot deliver jobs to this process; trying again")
         await asyncio.sleep(SERVE_AGAIN_S)

@@ -29,7 +29,8 @@ class Dispatcher(Protocol):
         ...
 
     async def serve(self, deliver: Deliver) -> None:
-        """Receive deliveries until canceled, and call `deliver` for each. Several calls may be under way at once.
+        """Receive deliveries until canceled, and call `deliver` for each, on this event loop. Several calls may be under way at
+        once. Canceling a call does not stop the job.
 
         A call that raises NotNow is delivered again a little later, and so is one that raises anything else or is canceled.
         """

@@ -74,10 +74,16 @@ def mark_announced(tx: Transaction, job_ids: Sequence[str]) -> None:
     )
 
 
-def announce_again(tx: Transaction, job_ids: Sequence[str]) -> None:
-    """Have jobs announced at once, because the dispatcher did not accept them."""
+def announce_again(tx: Transaction, job_ids: Sequence[str], delay_ms: int = 0) -> None:
+    """Have jobs announced again, because the dispatcher did not accept them. With a delay, others are announced before them. Jobs
+    locked by other processes are skipped, to prevent deadlocks: most of them are about to change, and the rest is repeated."""
     marks = ", ".join("?" * len(job_ids))
-    tx.run(f"UPDATE jobs SET announce_at = 0 WHERE {WAITING_CONDITION} AND id IN ({marks})", *job_ids)
+    tx.run(
+        f"""UPDATE jobs SET announce_at = ? WHERE (tenant_id, id) IN (
+                SELECT tenant_id, id FROM jobs WHERE {WAITING_CONDITION} AND id IN ({marks}){tx.dialect.skip_locked})""",
+        to_steady_time(tx, tx.now) + delay_ms,
+        *job_ids,
+    )
 
 
 def has_overlooked(tx: Transaction) -> bool:
@@ -91,5 +97,10 @@ def has_overlooked(tx: Transaction) -> bool:
 def announce_overlooked(tx: Transaction) -> None:
     """Have those jobs announced at once."""
     now = to_steady_time(tx, tx.now)
-    sql = f"UPDATE jobs SET announce_at = 0 WHERE {WAITING_CONDITION} AND due_at <= ? AND announce_at > ?"
-    tx.run(sql, now, now + MAX_REPEAT_MS)
+    tx.run(
+        f"""UPDATE jobs SET announce_at = 0 WHERE (tenant_id, id) IN (
+                SELECT tenant_id, id FROM jobs
+                WHERE {WAITING_CONDITION} AND due_at <= ? AND announce_at > ?{tx.dialect.skip_locked})""",
+        now,
+        now + MAX_REPEAT_MS,
+    )
