@@ -60,7 +60,7 @@ class RestateDispatcher:
         return [job_id for part in refused for job_id in part]
 
     async def serve(self, deliver: Deliver) -> None:
-        self.ingress.keeps_connections = True
+        self.ingress.open()
         try:
             while True:
                 await self._serve(deliver)

@@ -16,7 +16,7 @@ from headway.engine.port import DueJob
 
 log = logging.getLogger("headway.dispatch")
 
-ANSWER_S = 4.0  # how long one node may take to answer
+ANSWER_S = 3.0  # how long one node may take to answer
 LOG_AGAIN_S = 60.0
 RETRYING_S = 75.0  # how long a delivery that no process can take is repeated; the engine has announced the job again by then
 HANDLER = "deliver"
@@ -31,7 +31,7 @@ class Ingress:
         self.current = random.randrange(len(places))  # noqa: S311  index of the address that is used; processes begin with different ones
         self.idle: list[HTTPConnection] = []
         self.lock = Lock()
-        self.keeps_connections = False
+        self.is_closed = False
         self.misses_service = False  # whether Restate has answered that it does not know the service
         self.log_again_at = 0.0
 
@@ -49,10 +49,13 @@ class Ingress:
         self._put_back(connection)
         return refused
 
+    def open(self) -> None:
+        self.is_closed = False
+
     def close(self) -> None:
-        """Close all connections. Those that are in use are closed after their use."""
+        """Close all connections, and accept no jobs until `open`. Connections in use are closed after their use."""
         with self.lock:
-            idle, self.idle, self.keeps_connections = self.idle, [], False
+            idle, self.idle, self.is_closed = self.idle, [], True
         for connection in idle:
             connection.close()
 
@@ -64,6 +67,8 @@ class Ingress:
         headers = {"content-type": "application/json", "idempotency-key": quote(job.key, safe=":-_.")}
         problem = ""
         for _ in range(1 + len(self.places)):  # one more, because a kept connection may have been closed meanwhile
+            if self.is_closed:
+                break
             try:
                 connection.request("POST", self.path + delay, body, headers)
                 answer = connection.getresponse()
@@ -81,7 +86,8 @@ class Ingress:
                     self._log(connection, problem)
                     return False, connection
             connection = self._replace(connection)
-        self._log(connection, problem)
+        if problem:
+            self._log(connection, problem)
         connection.close()
         return None, connection
 
@@ -104,7 +110,7 @@ class Ingress:
 
     def _put_back(self, connection: HTTPConnection) -> None:
         with self.lock:
-            if self.keeps_connections:
+            if not self.is_closed:
                 self.idle.append(connection)
                 return
         connection.close()
