@@ -48,6 +48,11 @@ class StandIn:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
+            def do_GET(self) -> None:
+                name = self.path.removeprefix("/services/")
+                is_known = name in stand_in.services or self.path == "/restate/health"
+                self.answer(200 if is_known else 404, {})
+
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 url = urlsplit(self.path)
@@ -57,6 +62,9 @@ class StandIn:
                     delay = parse_qs(url.query).get("delay", [""])[0]
                     service = url.path.split("/")[1]
                     status, content = stand_in.accept(Announcement(service, delay, self.headers["idempotency-key"], body))
+                self.answer(status, content)
+
+            def answer(self, status: int, content: object) -> None:
                 answer = json.dumps(content).encode()
                 self.send_response(status)
                 self.send_header("content-length", str(len(answer)))

@@ -89,14 +89,29 @@ def test_announced_jobs_are_delivered() -> None:
 
 def test_the_registration_has_the_options_that_silent_jobs_need() -> None:
     async def check(stand_in: StandIn) -> None:
-        async with serving(build_address(stand_in, "&service=Blue"), Inbox().deliver):
+        address = build_address(stand_in, "&service=Blue")
+        async with serving(address, Inbox().deliver):
             await wait_for(lambda: bool(stand_in.manifests))
         (deployment,), (manifest,) = stand_in.deployments, stand_in.manifests
-        assert deployment["use_http_11"] is True
-        assert deployment["force"] is False
-        assert manifest["protocolMode"] == "REQUEST_RESPONSE"
         (service,) = manifest["services"]
-        assert (service["name"], service["inactivityTimeout"], service["journalRetention"]) == ("Blue", 86_400_000, 0)
+        options = {name: value for name, value in service.items() if value is not None and name != "handlers"}
+        # Restate reads these once per URL: if they change, so must the revision in it.
+        assert deployment["uri"].endswith("/r1")
+        assert options == {
+            "name": "Blue",
+            "ty": "SERVICE",
+            "inactivityTimeout": 86_400_000,
+            "abortTimeout": 86_400_000,
+            "journalRetention": 0,
+            "idempotencyRetention": 120_000,
+            "retryPolicyInitialInterval": 50,
+            "retryPolicyExponentiationFactor": 2.0,
+            "retryPolicyMaxInterval": 5_000,
+            "retryPolicyMaxAttempts": 100,
+            "retryPolicyOnMaxAttempts": "KILL",
+        }
+        assert manifest["protocolMode"] == "REQUEST_RESPONSE"
+        assert (deployment["use_http_11"], deployment["force"]) == (True, False)
 
     run(check)
 
