@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -18,11 +19,30 @@ SERVICES = (f"Headway{number}" for number in count())  # each test has its own, 
 pytestmark = pytest.mark.torture
 
 
+class Server(NamedTuple):
+    cluster: RestateCluster
+    options: str  # more of the address
+
+
+@pytest.fixture(scope="module")
+def one_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("restate")
+    path, key = make_signing_key(folder)
+    with run_restate(folder, signing_key=path) as cluster:
+        yield Server(cluster, f"&identity_key={key}")
+
+
+@pytest.fixture(scope="module")
+def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with run_restate(tmp_path_factory.mktemp("restate"), 3) as cluster:
+        yield Server(cluster, "")
+
+
 class RestateConformance(DispatcherConformance):
     """All workers of a test listen on one address, as several workers of one machine do."""
 
     restate: RestateCluster
-    options = ""
+    options: str
 
     @asynccontextmanager
     async def open_dispatchers(self, folder: Path) -> AsyncIterator[Callable[[], Dispatcher]]:
@@ -34,14 +54,9 @@ class RestateConformance(DispatcherConformance):
 
 
 class TestOneNode(RestateConformance):
-    @pytest.fixture(scope="class", autouse=True)
-    def _restate(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-        folder = tmp_path_factory.mktemp("restate")
-        path, key = make_signing_key(folder)
-        with run_restate(folder, signing_key=path) as cluster:
-            request.cls.restate = cluster
-            request.cls.options = f"&identity_key={key}"
-            yield
+    @pytest.fixture(autouse=True)
+    def _use_server(self, one_node: Server) -> None:
+        self.restate, self.options = one_node
 
     def test_after_the_loss_of_all_data_everything_is_run(self, url: str, tmp_path: Path) -> None:
         async def scenario(crew: Crew) -> None:
@@ -59,11 +74,9 @@ class TestOneNode(RestateConformance):
 
 
 class TestThreeNodes(RestateConformance):
-    @pytest.fixture(scope="class", autouse=True)
-    def _restate(self, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-        with run_restate(tmp_path_factory.mktemp("restate"), 3) as cluster:
-            request.cls.restate = cluster
-            yield
+    @pytest.fixture(autouse=True)
+    def _use_server(self, three_nodes: Server) -> None:
+        self.restate, self.options = three_nodes
 
     def test_each_node_can_be_lost(self, url: str, tmp_path: Path) -> None:
         async def scenario(crew: Crew) -> None:
