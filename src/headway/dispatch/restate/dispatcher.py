@@ -1,8 +1,8 @@
 """Jobs dispatched by Restate. An announcement is a one-way call with a delay, and its delivery is an HTTP request to a worker.
 
 The handler keeps nothing in Restate's journal: it runs the job and returns. It belongs to a service and not to a virtual object,
-because a delivery that hangs at a frozen worker must not block the next one of the same job. Deliveries use HTTP/1.1, so that each
-of them has its own connection, and whatever balances connections balances jobs.
+because a delivery that hangs at a frozen worker must not block the next one of the same job. Each delivery has its own HTTP/1.1
+connection, so that whatever balances connections balances jobs.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -37,6 +38,7 @@ RETRIES = restate.InvocationRetryPolicy(
 )
 RETRY_S, MAX_RETRY_S = 0.1, 30.0  # after how long a job that has to wait is delivered again
 RETRIES_PER_S = 100  # of all jobs that have to wait, in one process: a long queue must not take its processor time
+REGISTRATION_S = 2.0  # how long announcements wait for the registration of the workers
 REGISTER_AGAIN_S, MAX_REGISTER_AGAIN_S = 0.5, 10.0
 LISTEN_AGAIN_S = 5.0
 JOB_ID_PATTERN = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
@@ -48,9 +50,13 @@ class RestateDispatcher:
         self.ingress = Ingress(address.ingress, address.service)
         self.senders = ThreadPoolExecutor(SENDERS, "restate")
         self.is_unknown = asyncio.Event()  # set when Restate does not know the service
+        self.is_registered = asyncio.Event()  # set while it knows the service, as far as this process can tell
         self.log_again_at = 0.0
 
     async def announce(self, jobs: Sequence[DueJob]) -> list[str]:
+        if self.address.admin and not self.is_registered.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.is_registered.wait(), REGISTRATION_S)
         parts = [jobs[first::SENDERS] for first in range(min(SENDERS, len(jobs)))]
         loop = asyncio.get_running_loop()
         refused = await asyncio.gather(*(loop.run_in_executor(self.senders, self.ingress.send, part) for part in parts))
@@ -80,8 +86,10 @@ class RestateDispatcher:
     async def _keep_registered(self) -> None:
         """Register the endpoint at the start, and again when Restate has lost it, for example with all of its data."""
         while True:
+            self.is_registered.clear()
             if self.address.admin:
                 await self._register()
+            self.is_registered.set()
             self.is_unknown.clear()
             await self.is_unknown.wait()
 

@@ -13,7 +13,7 @@ from headway.dispatch.restate.address import Place
 
 MAX_CONNECTIONS = 4_000  # each delivery has one
 MAX_BODY = 64 * 1024  # a delivery has a few hundred bytes
-KEEP_ALIVE_S = 120  # longer than Restate keeps idle connections, so that it does not reuse one while we close it
+KEEP_ALIVE_S = 10  # until the first request of a connection; there is one per connection
 BACKLOG = 2_048
 
 
@@ -49,7 +49,7 @@ async def run_server(app: Any, place: Place) -> AsyncIterator["asyncio.Task[None
 
 def build_config(app: Any) -> uvicorn.Config:
     return uvicorn.Config(
-        limit_bodies(app),
+        wrap_app(app),
         http="httptools",
         ws="none",
         lifespan="off",
@@ -98,10 +98,14 @@ def use_up_signal_handler(app: Any) -> None:
     asyncio.run(ask())
 
 
-def limit_bodies(app: Any) -> Any:
-    """End requests whose body is longer than any delivery."""
+def wrap_app(app: Any) -> Any:
+    """End requests whose body is longer than any delivery, and close the connection after each answer.
 
-    async def limited(scope: Any, receive: Any, send: Any) -> None:
+    Restate prefers connections that it has used last. If they were kept, a worker would get jobs again that it has just refused,
+    and a few workers would get them all.
+    """
+
+    async def wrapped(scope: Any, receive: Any, send: Any) -> None:
         received = 0
 
         async def receive_limited() -> Any:
@@ -110,6 +114,11 @@ def limit_bodies(app: Any) -> Any:
             received += len(message.get("body", b""))
             return message if received <= MAX_BODY else {"type": "http.disconnect"}
 
-        await app(scope, receive_limited, send)
+        async def send_closing(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+            await send(message)
 
-    return limited
+        await app(scope, receive_limited, send_closing)
+
+    return wrapped
