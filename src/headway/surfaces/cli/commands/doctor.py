@@ -15,6 +15,7 @@ from headway.storage.health import check_database
 from headway.storage.postgres.row_security import find_bypass
 from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
+from headway.surfaces.cli.dispatch_checks import inspect_dispatch
 from headway.surfaces.cli.findings import Finding
 from headway.surfaces.cli.model_checks import inspect_models
 from headway.surfaces.cli.policy_checks import inspect_policy
@@ -38,6 +39,7 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
             Finding("home", settings.home),
             build_trust_finding(inspection),
             *inspect_database(settings),
+            *inspect_dispatch(settings),
             *inspect_models(settings, may_call=may_call),
             *inspect_prices(settings),
             *inspect_channels(settings),
