@@ -102,6 +102,11 @@ def list_jobs(tx: Transaction, tenant_id: int, state: JobState | None, limit: in
     return JobPage(rows[:limit], next_cursor)
 
 
+def list_all_dead_jobs(tx: Transaction, limit: int) -> list[tuple[str, Job]]:
+    """List the dead jobs of all tenants with their tenants' names, newest first. On Postgres only, for the operator of cells."""
+    return job_store.list_dead(tx, limit)
+
+
 def list_agents(tx: Transaction, tenant_id: int, run_filter: RunFilter, limit: int, cursor: str | None = None) -> AgentPage:
     turn_id = None if run_filter.turn_id is None else text.check_name(run_filter.turn_id, "turn_id")
     rows = run_store.list_page(tx, tenant_id, turn_id, limit + 1, run_filter.goal_id, AGENT_CURSORS.decode(cursor))

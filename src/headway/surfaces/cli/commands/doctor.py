@@ -15,11 +15,11 @@ from headway.storage.health import check_database
 from headway.storage.postgres.row_security import find_bypass
 from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
-from headway.surfaces.cli.findings import Finding
-from headway.surfaces.cli.model_checks import inspect_models
-from headway.surfaces.cli.policy_checks import inspect_policy
+from headway.surfaces.cli.inspections.finding import Finding
+from headway.surfaces.cli.inspections.models import inspect_models
+from headway.surfaces.cli.inspections.policy import inspect_policy
 from headway.surfaces.cli.render import format_time
-from headway.surfaces.cli.sandbox_checks import inspect_sandbox
+from headway.surfaces.cli.inspections.sandbox import inspect_sandbox
 from headway.trust import Inspection, summarize
 
 
@@ -68,48 +68,6 @@ def build_trust_finding(inspection: Inspection) -> Finding:
     if inspection.home or inspection.is_env_trusted:
         return Finding("trust", f"{named}trusted: {contents}")
     return Finding("trust", f"{named}not read: {contents}. To use it, run `headway trust`.", warning=True)
-
-
-def inspect_database(settings: Settings) -> list[Finding]:
-    try:
-        with DirectDatabase(settings.database_url, direct_url=settings.database_direct_url) as database:
-            detail = database.read(check_database)
-            halt = database.read(halts.find_active)
-            workers = database.read(jobs.count_live_workers)
-            bypass = database.read(find_bypass)
-    except HeadwayError as error:
-        return [Finding("database", str(error), ok=False)]
-    at_work = f"{workers} running" if workers else "no process is running: start `headway serve` or `headway worker`"
-    checked = [Finding("database", f"{redact_database_url(settings.database_url)} ({detail})"), Finding("engine", at_work)]
-    if bypass:
-        checked.append(Finding("database", f"{bypass}, so row-level security does not apply. Use an ordinary role.", warning=True))
-    checked += inspect_session(settings)
-    return [*checked, build_halt_finding(halt)] if halt else checked
-
-
-def inspect_session(settings: Settings) -> list[Finding]:
-    """Check whether processes can keep a session with the Postgres server, which a pooler may prevent."""
-    url, direct_url = settings.database_url, settings.database_direct_url
-    if is_sqlite(url):
-        ignored = "HEADWAY_DATABASE_DIRECT_URL is ignored, because the database is SQLite"
-        return [Finding("database", ignored, warning=True)] if direct_url else []
-    from headway.storage.postgres.pooling import check_session  # noqa: PLC0415  SQLite users never load psycopg
-
-    consequence = "Until then, events of other processes are found by polling, and a killed process is noticed after 5 seconds."
-    try:
-        problem = check_session(url, direct_url)
-    except HeadwayError as error:
-        return [Finding("database", f"{redact_database_url(direct_url or url)} (direct): {error}", ok=False)]
-    if problem:
-        return [Finding("database", f"{problem}. {consequence}", warning=True)]
-    return [Finding("database", f"{redact_database_url(direct_url)} (direct)")] if direct_url else []
-
-
-def build_halt_finding(halt: Halt) -> Finding:
-    """Report an active halt as a warning: it is intended, but it explains why nothing runs."""
-    reason = f": {halt.why}" if halt.why else ""
-    detail = f"halted since {format_time(halt.since)}{reason}. Lift the halt with `headway unhalt`."
-    return Finding("halt", detail, warning=True)
 
 
 def inspect_channels(settings: Settings) -> list[Finding]:

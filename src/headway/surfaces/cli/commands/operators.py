@@ -28,25 +28,36 @@ VALUE_LENGTH: Final = 120  # characters of a value in a line
 @click.option("--why", default="", metavar="TEXT", help="The reason, shown while everything is halted.")
 @pass_invocation
 def halt(invocation: Invocation, why: str) -> None:
-    """Stop all agents until `headway unhalt`. No model is called, no tool runs and nothing starts."""
-    with invocation.database() as database:
-        before, active_halt = database.write(act_as_sender(lambda tx: (halts.find_active(tx), halts.halt(tx, why))))
+    """Stop all agents until `headway unhalt`. No model is called, no tool runs and nothing starts. With cells, in all of them."""
+
+    def throw(_: Cell | None, database: DirectDatabase) -> tuple[Halt | None, Halt]:
+        return database.write(act_as_sender(lambda tx: (halts.find_active(tx), halts.halt(tx, why))))
+
+    answer_for_cells(
+        invocation,
+        ask_every_cell(invocation, throw),
+        lambda found: {"halt": halts.as_json(found[1])},
+        lambda found: [describe_halt(*found, why)],
+    )
+
+
+def describe_halt(before: Halt | None, active_halt: Halt, why: str) -> str:
     sentence = f"Already halted since {format_time(active_halt.since)}" if before else "Halted"
     note = " The earlier reason is kept." if before and why.strip() not in ("", active_halt.why) else ""
     reason = f": {to_one_line(active_halt.why)}" if active_halt.why else ""
-    invocation.answer(
-        {"halt": halts.as_json(active_halt)}, lambda: click.echo(f"{sentence}{reason}.{note} Resume with `headway unhalt`.")
-    )
+    return f"{sentence}{reason}.{note} Resume with `headway unhalt`."
 
 
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
 @pass_invocation
 def unhalt(invocation: Invocation) -> None:
-    """Lift the halt, so that everything resumes where it stopped."""
-    with invocation.database() as database:
-        lifted = database.write(act_as_sender(halts.unhalt))
-    sentence = "The halt is lifted." if lifted else "Nothing was halted."
-    invocation.answer({"halt": halts.as_json(None)}, lambda: click.echo(sentence))
+    """Lift the halt, so that everything resumes where it stopped. With cells, in all of them."""
+
+    def lift(_: Cell | None, database: DirectDatabase) -> str:
+        return "The halt is lifted." if database.write(act_as_sender(halts.unhalt)) else "Nothing was halted."
+
+    answers = ask_every_cell(invocation, lift)
+    answer_for_cells(invocation, answers, lambda _: {"halt": halts.as_json(None)}, lambda sentence: [sentence])
 
 
 @click.command(cls=Command, unused=TENANT_WIDE)
