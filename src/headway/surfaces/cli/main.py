@@ -33,6 +33,7 @@ COMMANDS = {
     "memory": "memory:memory",
     "conversation": "tenant:conversation",
     "tenant": "tenant:tenant",
+    "cell": "cell:cell",
     "token": "tenant:token",
     "mcp": "mcp:mcp",
     "tools": "tools:tools",
