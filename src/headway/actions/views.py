@@ -15,6 +15,7 @@ from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todo_pages
+from headway.storage.stores import usage as usage_store
 from headway.storage.stores.todo_pages import TodoListPage
 from headway.storage.transaction import Transaction
 
@@ -104,7 +105,7 @@ def list_jobs(tx: Transaction, tenant_id: int, state: JobState | None, limit: in
 
 def list_all_dead_jobs(tx: Transaction, limit: int) -> list[tuple[str, Job]]:
     """List the dead jobs of all tenants with their tenants' names, newest first. On Postgres only, for the operator of cells."""
-    return job_store.list_dead(tx, limit)
+    return usage_store.list_all_dead_jobs(tx, limit)
 
 
 def list_agents(tx: Transaction, tenant_id: int, run_filter: RunFilter, limit: int, cursor: str | None = None) -> AgentPage:

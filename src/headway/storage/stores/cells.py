@@ -4,6 +4,7 @@ from headway.ledger.cells import TENANT_IDS_PER_CELL, Cell, Move, MoveState
 from headway.storage.transaction import Row, Transaction
 
 CELL_COLUMNS = "name, url, public_url, home, first_tenant_id, is_self, added_at"
+FRESH_MS = 10_000  # how long a process relies on what it read about its own cell
 MOVE_COLUMNS = "id, tenant, tenant_name, source, target, state, started_at, updated_at"
 
 
@@ -24,6 +25,17 @@ def find_self(tx: Transaction) -> Cell | None:
     """Return the cell that this database is, or None if it is not a cell."""
     row = tx.one(f"SELECT {CELL_COLUMNS} FROM cells WHERE is_self = 1")
     return load_cell(row) if row else None
+
+
+def get_own_name(tx: Transaction) -> str:
+    """Return the name of the cell that this database is, or an empty string. It is read from the database every ten seconds."""
+    meter = tx.meter
+    if tx.dialect.name == "sqlite":
+        return ""
+    if abs(tx.now - meter.cell_read_at) >= FRESH_MS:
+        own = find_self(tx)
+        meter.cell, meter.cell_read_at = own.name if own else "", tx.now
+    return meter.cell
 
 
 def put_cell(tx: Transaction, cell: Cell) -> None:

@@ -97,20 +97,6 @@ def list_page(tx: Transaction, tenant_id: int, state: JobState | None, limit: in
     return [load_job(tx, row) for row in rows]
 
 
-def list_dead(tx: Transaction, limit: int) -> list[tuple[str, Job]]:
-    """List the dead jobs of all tenants with their tenants' names, newest first. On Postgres only."""
-    columns = ", ".join(f"job.{name}" for name in Job._fields)
-    rows = tx.all(
-        f"""SELECT tenants.name, {columns} FROM tenants CROSS JOIN LATERAL (
-                SELECT {COLUMNS} FROM jobs WHERE jobs.tenant_id = tenants.id AND state = 'dead'
-                ORDER BY created_at DESC, id DESC LIMIT ?) job
-            ORDER BY job.created_at DESC, job.id DESC LIMIT ?""",
-        limit,
-        limit,
-    )
-    return [(str(name), load_job(tx, row)) for name, *row in rows]
-
-
 def list_delayed(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> list[Job]:
     """Return those of the given jobs that are delayed."""
     if not job_ids:

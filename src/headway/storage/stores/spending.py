@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from headway.storage.stores.tenants import NOT_DEPARTED
 from headway.storage.transaction import Transaction
 
 
@@ -121,6 +122,7 @@ def list_all(tx: Transaction, since: int) -> list[tuple[str, int | None, Spendin
         f"""SELECT tenants.name, pools.ceiling, model_calls.model, {SUMS}
             FROM tenants JOIN model_calls ON model_calls.tenant_id = tenants.id AND model_calls.at >= ?
             LEFT JOIN pools ON pools.tenant_id = tenants.id
+            WHERE {NOT_DEPARTED}
             GROUP BY tenants.name, pools.ceiling, model_calls.model ORDER BY 1, 3""",
         since,
     )

@@ -4,21 +4,16 @@ from typing import Any
 
 import click
 
-from headway.actions import halts, jobs
 from headway.ledger.errors import HeadwayError, UntrustedFolder
-from headway.ledger.job import Halt
 from headway.ledger.retention import describe_retention
 from headway.ledger.text import to_one_line
-from headway.settings import Settings, build_redactor, get_environment, inspect_current_folder, redact_database_url
-from headway.storage.direct import DirectDatabase, is_sqlite
-from headway.storage.health import check_database
-from headway.storage.postgres.row_security import find_bypass
+from headway.settings import Settings, build_redactor, get_environment, inspect_current_folder
 from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
+from headway.surfaces.cli.inspections.database import inspect_databases
 from headway.surfaces.cli.inspections.finding import Finding
 from headway.surfaces.cli.inspections.models import inspect_models
 from headway.surfaces.cli.inspections.policy import inspect_policy
-from headway.surfaces.cli.render import format_time
 from headway.surfaces.cli.inspections.sandbox import inspect_sandbox
 from headway.trust import Inspection, summarize
 
@@ -30,14 +25,14 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
     """Check the database, the engine, the models, the operator's channels, the policy and the sandbox. Says how to fix problems."""
     inspection = inspect_current_folder(invocation.home)
     try:
-        settings = invocation.load_settings()
+        settings = invocation.loaded_settings = invocation.load_settings()
     except UntrustedFolder as error:  # nothing else can be checked without using what is in the folder
         findings = [Finding("home", inspection.home), Finding("trust", str(error), ok=False)]
     else:
         findings = [
             Finding("home", settings.home),
             build_trust_finding(inspection),
-            *inspect_database(settings),
+            *inspect_databases(invocation, settings),
             *inspect_models(settings, may_call=may_call),
             *inspect_prices(settings),
             *inspect_channels(settings),
@@ -56,7 +51,8 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
 
 
 def format_finding(finding: Finding) -> str:
-    return f"{'✕' if not finding.ok else '!' if finding.warning else '✔'} {finding.name:<9} {to_one_line(finding.detail)}"
+    cell = f"{finding.cell}: " if finding.cell else ""
+    return f"{'✕' if not finding.ok else '!' if finding.warning else '✔'} {finding.name:<9} {cell}{to_one_line(finding.detail)}"
 
 
 def build_trust_finding(inspection: Inspection) -> Finding:

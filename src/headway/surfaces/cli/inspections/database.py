@@ -1,22 +1,34 @@
 """What `headway doctor` says about a database: its version, the processes that work on it, and a halt."""
 
 from headway.actions import halts, jobs
+from headway.ledger.cells import Cell
 from headway.ledger.errors import HeadwayError
 from headway.ledger.job import Halt
 from headway.settings import Settings, redact_database_url
 from headway.storage.direct import DirectDatabase, is_sqlite
 from headway.storage.health import check_database
 from headway.storage.postgres.row_security import find_bypass
+from headway.surfaces.cli.context import Invocation
+from headway.surfaces.cli.every_cell import ask_every_cell
 from headway.surfaces.cli.inspections.finding import Finding
 from headway.surfaces.cli.render import format_time
 
 
-def inspect_database(settings: Settings) -> list[Finding]:
-    try:
-        with DirectDatabase(settings.database_url, direct_url=settings.database_direct_url) as database:
+def inspect_databases(invocation: Invocation, settings: Settings) -> list[Finding]:
+    """Inspect the database of each cell, or without cells that of the settings. A cell that is down has its finding."""
+
+    def inspect(cell: Cell | None, database: DirectDatabase) -> list[Finding]:
+        if cell is None or not cell.url or (cell.is_self and not settings.directory_url):  # the database of the settings
             return inspect_opened(settings, database, redact_database_url(settings.database_url))
+        cell_settings = settings._replace(database_url=cell.url, database_direct_url="")
+        return inspect_opened(cell_settings, database, "reached")  # its URL is not shown
+
+    try:
+        answers = ask_every_cell(invocation, inspect)
     except HeadwayError as error:
         return [Finding("database", str(error), ok=False)]
+    failed = [Finding("database", str(answer.error), ok=False, cell=answer.cell) for answer in answers if answer.error]
+    return [*(finding._replace(cell=answer.cell) for answer in answers for finding in answer.value or ()), *failed]
 
 
 def inspect_opened(settings: Settings, database: DirectDatabase, name: str) -> list[Finding]:
