@@ -37,7 +37,7 @@ def build_member_finding(known: list[Cell]) -> Finding:
 
 def find_own_name(settings: Settings, directory: Directory) -> str:
     """Return the name of the cell that the database of the settings is."""
-    if not settings.directory_url or settings.directory_url == settings.database_url:
+    if directory.is_own_database:
         return next((cell.name for cell in directory.cells if cell.is_self), "")
     with DirectDatabase(settings.database_url, direct_url=settings.database_direct_url) as database:
         return database.read(cells.get_own_name)
