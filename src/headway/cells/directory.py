@@ -35,13 +35,21 @@ class Directory:
         if not may_have_cells(settings):
             raise SettingsError("Cells need Postgres, and HEADWAY_DATABASE_URL names a SQLite file. See docs/cells.md.")
         self.settings = settings
-        own_direct_url = "" if settings.directory_url else settings.database_direct_url
-        self.database = open_postgres("The directory", settings.directory_url or settings.database_url, settings, own_direct_url)
+        if self.is_own_database:
+            url, direct_url = settings.database_url, settings.database_direct_url
+            self.database = DirectDatabase(url, quotas=settings.quotas, direct_url=direct_url)
+        else:
+            self.database = open_postgres("The directory", settings.directory_url, settings)
         try:
             self.cells = self.database.read(cells.list_all)
         except BaseException:
             self.close()
             raise
+
+    @property
+    def is_own_database(self) -> bool:
+        """Whether it is the database of the settings."""
+        return self.settings.directory_url in ("", self.settings.database_url)
 
     def reload(self) -> None:
         self.cells = self.database.read(cells.list_all)
@@ -107,11 +115,11 @@ def open_cell(cell: Cell, settings: Settings) -> DirectDatabase:
     return open_postgres(f"The cell {cell.name}", cell.url, settings)
 
 
-def open_postgres(subject: str, url: str, settings: Settings, direct_url: str = "") -> DirectDatabase:
-    """Open a database, and name it in the error if that fails."""
+def open_postgres(subject: str, url: str, settings: Settings) -> DirectDatabase:
+    """Open a database that may be down, and name it in the error."""
     from headway.storage.postgres.opening import limit_connect_time  # noqa: PLC0415  SQLite users never load psycopg
 
     try:
-        return DirectDatabase(limit_connect_time(url, CONNECT_TIMEOUT_S), quotas=settings.quotas, direct_url=direct_url)
+        return DirectDatabase(limit_connect_time(url, CONNECT_TIMEOUT_S), quotas=settings.quotas)
     except StorageError as error:
         raise type(error)(f"{subject} cannot be used. {error}") from error

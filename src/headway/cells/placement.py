@@ -1,6 +1,7 @@
 """Creates, lists and forgets tenants where there are several cells. Without cells, there is only the database of the settings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -39,31 +40,36 @@ def add_tenant(settings: Settings, name: str, cell_name: str | None, sign: Sign)
     all that happened, the same call continues."""
     name = text.check_name(name, "tenant name")
     create = sign(partial(tenants.add, name=name))
-    if may_have_cells(settings):
-        with Directory(settings) as directory:
-            if directory.cells:
-                cell = choose_cell(directory, cell_name)
-                if name != LOCAL_TENANT:  # every cell has one
-                    directory.database.write(partial(cells.reserve_name, tenant_name=name, cell=cell.name))
-                with directory.open(cell) as member:
-                    return member.write(create), cell.name
-    if cell_name is not None:
-        raise NotFound(f"No cell named {cell_name[:80]!r}: there are no cells. `headway cell add` adds one.")
-    with DirectDatabase(settings.database_url, quotas=settings.quotas, direct_url=settings.database_direct_url) as database:
+    with open_with_directory(settings) as (directory, database):
+        if directory:
+            cell = choose_cell(directory, database, cell_name)
+            if name != LOCAL_TENANT:  # every cell has one
+                directory.database.write(partial(cells.reserve_name, tenant_name=name, cell=cell.name))
+            with directory.open(cell) as member:
+                return member.write(create), cell.name
+        if cell_name is not None:
+            raise NotFound(f"No cell named {cell_name[:80]!r}: there are no cells. `headway cell add` adds one.")
         return database.write(create), ""
 
 
-def choose_cell(directory: Directory, name: str | None) -> Cell:
-    """Return the named cell, or the one that is the database of the settings."""
+@contextmanager
+def open_with_directory(settings: Settings) -> Iterator[tuple[Directory | None, DirectDatabase]]:
+    """Open the directory, if it knows cells, and the database of the settings. Often they are the same."""
+    with ExitStack() as stack:
+        directory = stack.enter_context(Directory(settings)) if may_have_cells(settings) else None
+        if directory and directory.is_own_database:
+            database = directory.database
+        else:
+            database = stack.enter_context(DirectDatabase(settings.database_url, direct_url=settings.database_direct_url))
+        yield directory if directory and directory.cells else None, database
+
+
+def choose_cell(directory: Directory, database: DirectDatabase, name: str | None) -> Cell:
+    """Return the named cell, or the one that the database is."""
     directory.require_urls()
     if name is not None:
         return directory.get(name)
-    settings = directory.settings
-    if not settings.directory_url or settings.directory_url == settings.database_url:
-        own = next((cell for cell in directory.cells if cell.is_self), None)
-    else:
-        with DirectDatabase(settings.database_url, direct_url=settings.database_direct_url) as database:
-            own = database.read(cells.find_own)
+    own = database.read(cells.find_own)
     if own is None:
         raise Invalid(
             "The database is not a cell, so name the cell of the tenant with --cell. `headway cell list` shows all cells."
@@ -73,11 +79,9 @@ def choose_cell(directory: Directory, name: str | None) -> Cell:
 
 def list_tenants(settings: Settings) -> TenantList:
     """List the tenants of all cells."""
-    if may_have_cells(settings):
-        with Directory(settings) as directory:
-            if cells.is_directory(directory.cells):
-                return combine_lists(directory.visit(lambda _, database: database.read(tenants.list_all)), directory)
-    with DirectDatabase(settings.database_url, direct_url=settings.database_direct_url) as database:
+    with open_with_directory(settings) as (directory, database):
+        if directory and cells.is_directory(directory.cells):
+            return combine_lists(directory.visit(lambda _, member: member.read(tenants.list_all)), directory)
         return TenantList([PlacedTenant(row.name, row, "") for row in database.read(tenants.list_all)], [])
 
 

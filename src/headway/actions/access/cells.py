@@ -92,6 +92,11 @@ def register(tx: Transaction, new: Cell, facts: MemberFacts) -> Cell:
             f"The cell {new.name} has another database, and the one at the given URL is no cell yet. Nothing was changed. "
             "Choose another name."
         )
+    if known and facts.own and known.number != facts.own.number:
+        raise Conflict(
+            f"The directory and the database of the cell {new.name} disagree about the ids of its tenants. Nothing was changed. "
+            "Remove the cell with --lost, and add it again."
+        )
     number = known.number if known else choose_number(tx, facts)
     check_number(tx, new.name, number, facts)
     cell = new._replace(first_tenant_id=number * TENANT_IDS_PER_CELL + 1, added_at=known.added_at if known else tx.now)

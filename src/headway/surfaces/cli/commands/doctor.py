@@ -10,11 +10,12 @@ from headway.ledger.text import to_one_line
 from headway.settings import Settings, build_redactor, get_environment, inspect_current_folder
 from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
-from headway.surfaces.cli.inspections.database import inspect_databases
-from headway.surfaces.cli.inspections.finding import Finding
-from headway.surfaces.cli.inspections.models import inspect_models
-from headway.surfaces.cli.inspections.policy import inspect_policy
-from headway.surfaces.cli.inspections.sandbox import inspect_sandbox
+from headway.surfaces.cli.health.cell_checks import inspect_cells
+from headway.surfaces.cli.health.database_checks import inspect_databases
+from headway.surfaces.cli.health.findings import Finding
+from headway.surfaces.cli.health.model_checks import inspect_models
+from headway.surfaces.cli.health.policy_checks import inspect_policy
+from headway.surfaces.cli.health.sandbox_checks import inspect_sandbox
 from headway.trust import Inspection, summarize
 
 
@@ -33,6 +34,7 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
             Finding("home", settings.home),
             build_trust_finding(inspection),
             *inspect_databases(invocation, settings),
+            *inspect_cells(settings),
             *inspect_models(settings, may_call=may_call),
             *inspect_prices(settings),
             *inspect_channels(settings),

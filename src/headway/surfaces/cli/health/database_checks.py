@@ -10,7 +10,7 @@ from headway.storage.health import check_database
 from headway.storage.postgres.row_security import find_bypass
 from headway.surfaces.cli.context import Invocation
 from headway.surfaces.cli.every_cell import ask_every_cell
-from headway.surfaces.cli.inspections.finding import Finding
+from headway.surfaces.cli.health.findings import Finding
 from headway.surfaces.cli.render import format_time
 
 
