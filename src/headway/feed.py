@@ -27,10 +27,10 @@ from headway.ledger.tenancy import Quotas
 from headway.storage.database import Database
 from headway.storage.retry import StorageRetry, repeat_forever
 from headway.storage.server_session import ServerSession
-from headway.storage.stores import departures as departure_store
+from headway.storage.stores import cells as cell_store
 from headway.storage.stores import events as event_store
 from headway.storage.stores import runs as run_store
-from headway.storage.stores.departures import Departure
+from headway.storage.stores.cells import Departure
 from headway.storage.stores.events import LogBounds
 from headway.storage.transaction import Transaction
 
@@ -81,7 +81,7 @@ def read_bounds(tx: Transaction, tenant_id: int) -> LogBounds:
 
 
 def check_tenant_is_here(tx: Transaction, tenant_id: int) -> None:
-    if departure := departure_store.find(tx, tenant_id):
+    if departure := cell_store.find_departure(tx, tenant_id):
         raise WrongCell(f"The tenant has moved to the cell {departure.cell}.", *departure)
 
 
@@ -97,7 +97,7 @@ def read_news(tx: Transaction, tenant_id: int, after: int, run_ids: Collection[s
     """Read what is new in the log. If nothing is new, or numbers are missing, the tenant may have moved to another cell."""
     page = read_page(tx, tenant_id, None, after)
     is_complete = page.events[-1].seq == after + len(page.events) if page.events else bool(run_ids)
-    departure = None if is_complete else departure_store.find(tx, tenant_id)
+    departure = None if is_complete else cell_store.find_departure(tx, tenant_id)
     return LogNews(page, {run_id: run_store.get_next_message_number(tx, tenant_id, run_id) for run_id in run_ids}, departure)
 
 
@@ -109,7 +109,7 @@ class TenantStates(NamedTuple):
 
 
 def read_states(tx: Transaction, tenant_ids: tuple[int, ...]) -> TenantStates:
-    return TenantStates(event_store.get_last_seqs(tx, tenant_ids), departure_store.find_all(tx, tenant_ids))
+    return TenantStates(event_store.get_last_seqs(tx, tenant_ids), cell_store.find_departures(tx, tenant_ids))
 
 
 class Feed:

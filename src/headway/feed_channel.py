@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from headway.ledger.events import TURN_ENDS, LoggedEvent
 from headway.ledger.scope import TENANT_WIDE
-from headway.storage.stores.departures import Departure
+from headway.storage.stores.cells import Departure
 
 TENANT_MOVED = "tenant_moved"
 MAX_KEPT_EVENTS = 1024  # per channel

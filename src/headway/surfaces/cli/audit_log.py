@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from headway.actions.access import audit, tenants
@@ -45,8 +46,7 @@ class AuditLog(NamedTuple):
                     yield entry
             known.difference_update([seq for seq in known if seq <= last - OVERLAP])
             if self.tenant:
-                name = self.tenant.name
-                database.read(lambda tx: tenants.get_by_name(tx, name))
+                database.read(partial(tenants.get_by_name, name=self.tenant.name))
             if len(entries) < PAGE_SIZE:
                 time.sleep(INTERVAL_S)
 
@@ -65,9 +65,7 @@ def follow_cells(log: AuditLog, cells: Sequence[Cell], open_cell: OpenCell, know
         yield news.get()
 
 
-def follow_cell(
-    log: AuditLog, cell: Cell, open_cell: OpenCell, known: set[int] | None, report: Callable[[CellNews], None]
-) -> None:
+def follow_cell(log: AuditLog, cell: Cell, open_cell: OpenCell, known: set[int] | None, report: Callable[[CellNews], None]) -> None:
     """Report the new entries of one cell, until the process ends. If none is known, those from now on are new."""
     if known is None:
         since = max(log.chosen.since, int(time.time() * 1000))

@@ -16,9 +16,8 @@ from headway.surfaces.http.request_context import Action, RequestContext
 BeginTurn = Action[dict[str, Any]]
 
 REQUEST_ALLOWANCE_S = 30  # for everything except the wait
-# Events after which a waiting request looks at the conversation again. With approval_requested and question_asked, the turn starts to
-# wait for a person. The first event is a ping: the turn may have ended before the reader was opened. When the tenant has moved to
-# another cell, the request gets that error.
+# Events after which a waiting request looks at the conversation again: its turn has ended, or starts to wait for a person. The first
+# one is a ping: the turn may have ended before the reader was opened. If the tenant has moved, looking raises that error.
 WAKING_KINDS = TURN_ENDS | {"ping", "approval_requested", "question_asked", TENANT_MOVED}
 
 

@@ -256,8 +256,8 @@ class ChatSession:
         return job if job.state in ("queued", "delayed") and not waits_for_money else None
 
     async def follow(self, job: Job, view: TurnView, begin: Callable[[], None]) -> None:
-        """Show events until the turn ends or waits for a person who is not here. Raise Halted if the kill switch stops the turn, and
-        WrongCell if the tenant moves."""
+        """Show events until the turn ends or waits for a person who is not here. Raise Halted if the kill switch stops the turn,
+        and WrongCell if the tenant moves."""
         headway = self.active_headway
         channel, reader = await headway.feed.open(self.scope.tenant_id, self.scope.conversation_id, None)
         reader.follow_turn(turns.get_turn_id(job), reader.after)
