@@ -16,8 +16,8 @@ from headway.surfaces.http.request_context import Action, RequestContext
 BeginTurn = Action[dict[str, Any]]
 
 REQUEST_ALLOWANCE_S = 30  # for everything except the wait
-# Events after which a waiting request looks at the conversation again: its turn has ended, or starts to wait for a person. The first
-# one is a ping: the turn may have ended before the reader was opened. If the tenant has moved, looking raises that error.
+# Events after which a waiting request looks at the conversation again: its turn has ended or starts to wait for a person, or the
+# tenant has moved, so that looking raises this error. First comes a ping: the turn may have ended before the reader was opened.
 WAKING_KINDS = TURN_ENDS | {"ping", "approval_requested", "question_asked", TENANT_MOVED}
 
 
