@@ -68,16 +68,16 @@ def move_tenant(route: Route, tenant_name: str) -> Move:
     if move is None or move.target != route.target.cell.name:
         move = begin(route, tenant_name)
     try:
-        stored = target.read(partial(arriving.get_state, move_id=move.id))
-        if stored is None and move.state == "fenced":
+        if move.state == "fenced" and target.read(partial(arriving.get_state, move_id=move.id)) is None:
             carry_over(route, move)
-        elif stored == "canceled":
-            raise Conflict(f"The move of tenant {tenant_name!r} is being undone. Complete that with `--undo`.")
+        check_arrival(route, move)
         place(route, move)
         repeat(source, route.sign(partial(leaving.depart, move=move)))
         clean_up(route, move)
     except HeadwayError:
-        route.report("The move is not complete, and changes of the tenant may be refused. Run the command again to continue.")
+        route.report(
+            "The move is not complete, and changes of the tenant may be refused. Run the command again, or undo it with --undo."
+        )
         raise
     return move._replace(state="done")
 
@@ -122,14 +122,23 @@ def carry_over(route: Route, move: Move) -> None:
     fenced_at = time.monotonic()
     fence(route, move)
     with hold_files(route, Tenant(move.tenant, move.tenant_name, 0)):
-        state, copied = copy_rows(route, move)
-    if state == "canceled":
-        raise Conflict(f"The move of tenant {move.tenant_name!r} is being undone. Complete that with `--undo`.")
+        copied = copy_rows(route, move)
     route.report(f"copied {copied:,} rows; changes were refused for {time.monotonic() - fenced_at:.1f} s")
 
 
-def copy_rows(route: Route, move: Move) -> tuple[MoveState, int]:
-    """Store the tenant in the target. Returns how the move is stored there, and how many rows were copied."""
+def check_arrival(route: Route, move: Move) -> None:
+    """Raise Conflict unless the target has the tenant. Nothing is deleted in the source before."""
+    state = route.target.database.read(partial(arriving.get_state, move_id=move.id))
+    if state == "canceled":
+        raise Conflict(f"The move of tenant {move.tenant_name!r} is being undone. Complete that with `--undo`.")
+    if state != "arrived":
+        raise Conflict(
+            f"The database of cell {move.target} does not know the move of tenant {move.tenant_name!r}. Is it an old copy?"
+        )
+
+
+def copy_rows(route: Route, move: Move) -> int:
+    """Store the tenant in the target, unless it has arrived or the move was canceled. Returns how many rows were copied."""
     copied: dict[str, int] = {}
 
     def report_table(table: str, count: int) -> None:
@@ -142,11 +151,12 @@ def copy_rows(route: Route, move: Move) -> tuple[MoveState, int]:
 
     for attempt in range(1, MAX_UNCERTAIN + 1):
         try:
-            return route.source.database.read(copy), sum(copied.values())
+            route.source.database.read(copy)
+            break
         except CommitUncertain:  # asking again waits for that transaction, and says what became of it
             if attempt == MAX_UNCERTAIN:
                 raise
-    raise AssertionError("unreachable")
+    return sum(copied.values())
 
 
 def drain(route: Route, move: Move) -> None:

@@ -1,7 +1,7 @@
 """A tenant leaves this database: the steps of a move in the source, each one transaction that can be repeated.
 
-Every step looks up the state of the move and keeps it from changing until the step is stored. So a process that was suspended in the
-middle of a move, and continues when the move was completed or undone by another process, changes nothing.
+Every step looks up the state of the move and keeps it from changing until the step is stored. So a process that was suspended in
+the middle of a move, and continues when the move was completed or undone by another process, changes nothing.
 """
 
 from typing import Final
@@ -87,10 +87,10 @@ def list_unfenced(tx: Transaction, move: Move) -> list[str]:
 
 
 def fence_table(tx: Transaction, move: Move, table: str, wait_ms: int) -> None:
-    """Refuse changes of a table. Raises DatabaseBusy after `wait_ms`, while which other writers of the table wait, too.
+    """Refuse changes of a table. Raises DatabaseBusy after `wait_ms`; other writers of the table wait as long.
 
-    Jobs and schedules are parked in the same transaction: a worker that looks for due work of all tenants must never find one of this
-    tenant that it cannot change. Their rows are locked first, as a step and a tick do, to prevent deadlocks.
+    Jobs and schedules are parked in the same transaction: a worker that looks for due work of all tenants must never find work of
+    this tenant that it cannot change. Their rows are locked first, as a step and a tick do, to prevent deadlocks.
     """
     require_fenced(tx, move)
     if table in fence.list_fenced(tx, move.id):
