@@ -1,6 +1,6 @@
 """SQL for cells, for where tenants are, and for moves of tenants between cells."""
 
-from headway.ledger.cells import Cell, Move, MoveState
+from headway.ledger.cells import TENANT_IDS_PER_CELL, Cell, Move, MoveState
 from headway.storage.transaction import Row, Transaction
 
 CELL_COLUMNS = "name, url, public_url, home, first_tenant_id, is_self, added_at"
@@ -35,8 +35,57 @@ def put_cell(tx: Transaction, cell: Cell) -> None:
     )
 
 
+def mark_self(tx: Transaction, name: str) -> None:
+    """Note that this database is the cell."""
+    tx.run("UPDATE cells SET is_self = 1 WHERE name = ?", name)
+
+
+def lock_cell(tx: Transaction, name: str) -> bool:
+    """Lock a cell until the end of the transaction, so that it is not removed while a tenant is placed on it. Returns whether it
+    exists."""
+    return tx.one(f"SELECT name FROM cells WHERE name = ?{tx.dialect.for_update}", name) is not None
+
+
 def delete_cell(tx: Transaction, name: str) -> None:
     tx.run("DELETE FROM cells WHERE name = ?", name)
+
+
+def delete_all_cells(tx: Transaction) -> None:
+    tx.run("DELETE FROM cells")
+
+
+# Numbers of cells, on Postgres. Each stands for a part of the ids of tenants, so none is used again, even if its cell is removed.
+
+
+def take_number(tx: Transaction) -> int:
+    """Take the next number. The cell that has tenants already gets 0, which this function does not return."""
+    sql = """INSERT INTO id_blocks (kind, block, next, taken)
+             SELECT 'cells', COALESCE(MAX(block), 0) + 1, 0, 1 FROM id_blocks WHERE kind = 'cells'
+             ON CONFLICT DO NOTHING RETURNING block"""
+    while (row := tx.one(sql)) is None:  # another transaction took it
+        pass
+    return int(row[0])
+
+
+def reserve_number(tx: Transaction, number: int) -> bool:
+    """Take this number. Returns False if it was taken before."""
+    sql = "INSERT INTO id_blocks (kind, block, next, taken) VALUES ('cells', ?, 0, 1) ON CONFLICT DO NOTHING RETURNING block"
+    return tx.one(sql, number) is not None
+
+
+def list_tenant_numbers(tx: Transaction) -> list[int]:
+    """List the numbers of the cells in which the tenants of this database were created."""
+    rows = tx.all("SELECT DISTINCT id / ? FROM tenants ORDER BY 1", TENANT_IDS_PER_CELL)
+    return [int(number) for (number,) in rows]
+
+
+def lock_tenants(tx: Transaction) -> None:
+    """Let no other transaction create a tenant until this one has ended."""
+    tx.run("LOCK TABLE tenants IN SHARE ROW EXCLUSIVE MODE")
+
+
+def set_next_tenant_id(tx: Transaction, tenant_id: int) -> None:
+    tx.one("SELECT setval(pg_get_serial_sequence('tenants', 'id'), ?, false)", tenant_id)
 
 
 # Where tenants are
@@ -67,6 +116,10 @@ def delete_placement(tx: Transaction, tenant_name: str) -> None:
     tx.run("DELETE FROM placements WHERE tenant_name = ?", tenant_name)
 
 
+def delete_placements(tx: Transaction, cell: str) -> None:
+    tx.run("DELETE FROM placements WHERE cell = ?", cell)
+
+
 def list_placements(tx: Transaction, cell: str | None = None) -> list[tuple[str, str]]:
     """List (tenant's name, cell), of one cell or of all."""
     condition, parameters = ("WHERE cell = ?", (cell,)) if cell else ("", ())
@@ -92,6 +145,12 @@ def insert_move(tx: Transaction, move: Move) -> bool:
     """Insert a move. Returns False if there is one with this id. Waits for a transaction that is about to insert it."""
     sql = f"INSERT INTO moves ({MOVE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id"
     return tx.one(sql, *move) is not None
+
+
+def list_open_moves(tx: Transaction) -> list[Move]:
+    """List the moves out of this database that are neither completed nor undone."""
+    rows = tx.all(f"SELECT {MOVE_COLUMNS} FROM moves WHERE state IN ('fenced', 'departed') ORDER BY started_at, id")
+    return [Move._make(row) for row in rows]
 
 
 def set_move_state(tx: Transaction, move_id: str, state: MoveState) -> None:

@@ -20,6 +20,15 @@ def count_open_turns(tx: Transaction, tenant_id: int, limit: int) -> int:
     return int(row[0]) if row else 0
 
 
+def count_all_jobs(tx: Transaction) -> tuple[int, int]:
+    """Count the jobs of all tenants: those that are due, and those that run."""
+    due = tx.one("SELECT COUNT(*) FROM jobs WHERE state IN ('queued', 'delayed') AND due_at <= ?", tx.now + tx.drift)
+    running = tx.one("SELECT COUNT(*) FROM jobs WHERE state = 'running'")
+    assert due is not None
+    assert running is not None
+    return int(due[0]), int(running[0])
+
+
 def count_running_jobs(tx: Transaction, tenant_id: int) -> int:
     row = tx.one("SELECT COUNT(*) FROM jobs WHERE tenant_id = ? AND state = 'running'", tenant_id)
     return int(row[0]) if row else 0

@@ -80,9 +80,9 @@ def chat(invocation: Invocation, message: str | None, queue: bool, paths: tuple[
         message = parse_message(message)
     attachments = [read_attachment(path) for path in paths]
     check_attachments(attachments)
-    settings = invocation.settings()
     with invocation.open_ledger() as ledger:
         scope = ledger.scope._replace(conversation_id=choose_conversation(ledger, going_on=going_on))
+    settings = invocation.settings()
     session = ChatSession(settings, scope, "queue" if queue else "plan", invocation, attachments, once=message is not None)
     with asyncio.Runner() as runner:
         try:

@@ -15,11 +15,12 @@ from headway.storage.health import check_database
 from headway.storage.postgres.row_security import find_bypass
 from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
-from headway.surfaces.cli.findings import Finding
-from headway.surfaces.cli.model_checks import inspect_models
-from headway.surfaces.cli.policy_checks import inspect_policy
+from headway.surfaces.cli.health.cell_checks import inspect_cells
+from headway.surfaces.cli.health.findings import Finding
+from headway.surfaces.cli.health.model_checks import inspect_models
+from headway.surfaces.cli.health.policy_checks import inspect_policy
+from headway.surfaces.cli.health.sandbox_checks import inspect_sandbox
 from headway.surfaces.cli.render import format_time
-from headway.surfaces.cli.sandbox_checks import inspect_sandbox
 from headway.trust import Inspection, summarize
 
 
@@ -38,6 +39,7 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
             Finding("home", settings.home),
             build_trust_finding(inspection),
             *inspect_database(settings),
+            *inspect_cells(settings),
             *inspect_models(settings, may_call=may_call),
             *inspect_prices(settings),
             *inspect_channels(settings),
