@@ -39,7 +39,7 @@ async function request(method, path, body, headers = {}) {
   if (response.ok) return response.status === 204 ? null : response.json();
   const problem = await response.json().catch(() => ({}));
   const code = problem.code ?? "failed";
-  if (code === "wrong_cell" && followMove(problem.location)) return new Promise(() => {}); // the page is being left
+  if (code === "wrong_cell" && followMove(problem)) return new Promise(() => {}); // the page is being left
   if (response.status === 401 && path.startsWith("/v1")) signedOut.value = preferences.get("signed-in") ? "expired" : "missing";
   const message = ADVICE[code] ?? problem.detail ?? `The server answered ${response.status}.`;
   throw new ApiError(response.status, code, message, problem.failures);

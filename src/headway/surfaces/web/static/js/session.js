@@ -14,10 +14,8 @@ export async function loadSession() {
   preferences.set("signed-in", "yes");
   signedOut.value = null;
   session.value = loaded;
-  if (hasMoved()) {
-    forgetMove();
-    showToast(`Your workspace is now at ${location.host}.`);
-  }
+  if (hasMoved()) showToast(`Your workspace is now at ${location.host}.`);
+  forgetMove();
   if (loaded.page !== build) isOutdated.value = true;
 }
 
