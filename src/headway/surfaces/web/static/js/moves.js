@@ -15,8 +15,8 @@ export const hasMoved = () => query().has(PARAMETER);
 /** Open the same page at the address of another cell. Returns false, and notes why, if that is not possible. */
 export function followMove({ location: address, detail }) {
   moveProblem.value = detail;
-  const moves = Number(query().get(PARAMETER) ?? 0);
-  if (!URL.canParse(address) || moves >= MOST_MOVES) return false;
+  const moves = Number(query().get(PARAMETER)) || 0;
+  if (!URL.canParse?.(address) || moves >= MOST_MOVES) return false;
   const target = new URL(location.pathname, address);
   if (!/^https?:$/.test(target.protocol) || target.origin === location.origin) return false;
   target.searchParams.set(PARAMETER, moves + 1);
