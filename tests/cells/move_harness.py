@@ -55,7 +55,7 @@ class Cells:
             database.close()
 
     def route(self, source: str = "a", target: str = "b") -> Route:
-        return Route(self.access(source), self.access(target), self.directory, self.settings, self.lines.append)
+        return Route(self.access(source), self.access(target), self.directory, self.settings, self.lines.append, lambda work: work)
 
     def access(self, name: str) -> CellAccess:
         cell = self.databases[name].read(partial(cell_store.find_cell, name=name))

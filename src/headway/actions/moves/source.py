@@ -31,10 +31,6 @@ def get_state(tx: Transaction, move_id: str) -> MoveState | None:
     return move.state if move else None
 
 
-def list_unfinished(tx: Transaction) -> list[Move]:
-    return move_store.list_unfinished(tx)
-
-
 def check_rights(tx: Transaction) -> str:
     """Return why this connection cannot move tenants, or an empty string if it can."""
     return fence.find_foreign_table(tx)

@@ -26,10 +26,6 @@ def find_unfinished_by_name(tx: Transaction, tenant_name: str) -> Move | None:
     return Move._make(row) if row else None
 
 
-def list_unfinished(tx: Transaction) -> list[Move]:
-    return [Move._make(row) for row in tx.all(f"SELECT {MOVE_COLUMNS} FROM moves WHERE {UNFINISHED} ORDER BY started_at, id")]
-
-
 def limit_lock_waits(tx: Transaction, wait_ms: int) -> None:
     """Let the rest of the transaction fail with DatabaseBusy if it waits longer for a lock."""
     tx.run("SELECT set_config('lock_timeout', ?, true)", str(wait_ms))
