@@ -63,7 +63,7 @@ class Cells:
         return CellAccess(cell, self.databases[name])
 
     def read_rows(self, name: str, tenant_id: int) -> dict[str, list[Row]]:
-        """Every row of the tenant in a cell, by table. Entries of the audit log about moves are left out, and the numbers of all."""
+        """Every row of the tenant in a cell, by table, without what a move adds to the audit log and changes in it."""
 
         def look(tx: Transaction) -> dict[str, list[Row]]:
             rows = {}

@@ -87,7 +87,7 @@ def begin(route: Route, tenant_name: str) -> Move:
     """Check what can be checked before anything changes, copy files for the first time, and record the move."""
     source, target = route.source.database, route.target.database
     for access in (route.source, route.target):
-        if reason := access.database.read(leaving.check_rights):
+        if reason := access.database.read(leaving.find_missing_right):
             raise Conflict(f"In the database of cell {access.cell.name}, {reason}. Add the cell with the URL of the tables' owner.")
         drop_left_triggers(route, access.database)
     target.read(lambda arrived: source.read(lambda tx: arriving.check_versions(tx, arrived)))

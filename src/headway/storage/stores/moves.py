@@ -11,8 +11,9 @@ from headway.storage.transaction import Transaction
 PARKED: Final = NEVER + 1  # when a parked job is due; nothing else has this time
 PARKED_SCHEDULE: Final = 2  # the value of `paused` of a parked schedule
 UNFINISHED: Final = "state IN ('fenced', 'departed')"
-HAS_CALL: Final = """EXISTS (SELECT 1 FROM effects WHERE effects.tenant_id = jobs.tenant_id AND effects.run_id = jobs.id
-    AND effects.state = 'started')"""
+# An outside call of a run is an effect; that of a job which calls one tool is noted in its result.
+HAS_CALL: Final = """(jobs.result = '"begun"' OR EXISTS (SELECT 1 FROM effects WHERE effects.tenant_id = jobs.tenant_id
+    AND effects.run_id = jobs.id AND effects.state = 'started'))"""
 
 
 def find_unfinished(tx: Transaction, tenant_id: int) -> Move | None:
@@ -143,7 +144,7 @@ def forget_departed_tokens(tx: Transaction, tenant_id: int) -> None:
 
 def delete_part(tx: Transaction, table: str, tenant_id: int, limit: int) -> int:
     """Delete some of the tenant's rows of a table, and return how many."""
-    sql = f'DELETE FROM "{table}" WHERE ctid IN (SELECT ctid FROM "{table}" WHERE tenant_id = ? LIMIT ?) RETURNING 1'
+    sql = f'DELETE FROM "{table}" WHERE ctid = ANY (ARRAY(SELECT ctid FROM "{table}" WHERE tenant_id = ? LIMIT ?)) RETURNING 1'
     return len(tx.all(sql, tenant_id, limit))
 
 
