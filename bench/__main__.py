@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench import (  # noqa: F401  importing a module registers its benchmarks
     agent_loop,
+    cells,
     checkpoints,
     claims,
     cold_start,
@@ -28,7 +29,23 @@ from bench.harness import REGISTRY, Benchmark, Pace, Unavailable, Workshop, open
 from bench.report import Result, as_document, conditions, figure, table, write_down
 
 # The order of the report, independent of the order of imports.
-ROOMS = ("store", "http", "sse", "pg", "claim", "loop", "tokens", "goal", "engine", "peer", "cli", "import", "demo", "page")
+ROOMS = (
+    "store",
+    "http",
+    "sse",
+    "pg",
+    "cells",
+    "claim",
+    "loop",
+    "tokens",
+    "goal",
+    "engine",
+    "peer",
+    "cli",
+    "import",
+    "demo",
+    "page",
+)
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ def empty_cell(postgres_server: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def cell_urls(postgres_server: str, empty_cell: str) -> Iterator[CellUrls]:
+def cell_pair(postgres_server: str, empty_cell: str) -> Iterator[CellUrls]:
     names = [f"headway_cell_{uuid4().hex}" for _ in range(2)]
     with psycopg.connect(postgres_server, autocommit=True) as admin:
         owner = ensure_ordinary_role(admin)
@@ -34,6 +34,6 @@ def cell_urls(postgres_server: str, empty_cell: str) -> Iterator[CellUrls]:
 
 
 @pytest.fixture
-def cells(cell_urls: CellUrls, tmp_path: Path) -> Iterator[Cells]:
-    with open_cells(cell_urls, tmp_path) as cells:
+def cells(cell_pair: CellUrls, tmp_path: Path) -> Iterator[Cells]:
+    with open_cells(cell_pair, tmp_path) as cells:
         yield cells

@@ -55,7 +55,7 @@ class Cells:
             database.close()
 
     def route(self, source: str = "a", target: str = "b") -> Route:
-        return Route(self.access(source), self.access(target), self.directory, self.settings, self.lines.append)
+        return Route(self.access(source), self.access(target), self.directory, self.settings, self.lines.append, lambda work: work)
 
     def access(self, name: str) -> CellAccess:
         cell = self.databases[name].read(partial(cell_store.find_cell, name=name))
@@ -63,7 +63,7 @@ class Cells:
         return CellAccess(cell, self.databases[name])
 
     def read_rows(self, name: str, tenant_id: int) -> dict[str, list[Row]]:
-        """Every row of the tenant in a cell, by table. Entries of the audit log about moves are left out, and the numbers of all."""
+        """Every row of the tenant in a cell, by table, without what a move adds to the audit log and changes in it."""
 
         def look(tx: Transaction) -> dict[str, list[Row]]:
             rows = {}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 PATIENCE_S = 120
+Counted = Literal["statements", "transactions"]
 
 
 class MovePlan(NamedTuple):
@@ -27,7 +28,7 @@ class MovePlan(NamedTuple):
     tenant: str
     number: int = 0  # counted from 1; 0: it ends normally
     signal: int = signal.SIGKILL
-    only: Literal["statements", "transactions"] = "statements"  # what is counted
+    only: Counted = "statements"
 
 
 class MovingProcesses:

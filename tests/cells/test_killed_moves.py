@@ -10,7 +10,7 @@ from headway.ledger.errors import Conflict, NotFound
 from headway.storage.transaction import Row
 from headway.testing import TenantHarness
 from tests.cells.move_harness import Cells
-from tests.cells.moving_process import MovePlan, MovingProcesses, run_moving_processes
+from tests.cells.moving_process import Counted, MovePlan, MovingProcesses, run_moving_processes
 from tests.proofs import Proof
 from tests.tenant_rows import fill_tenant
 
@@ -72,8 +72,8 @@ class Traveler:
         assert self.cells.list_triggers(self.elsewhere) == []
 
 
-def count_points(processes: MovingProcesses, traveler: Traveler, only: str) -> int:
-    """Find how many statements, or transactions, a move has: at the first number beyond, the process ends normally."""
+def list_points(processes: MovingProcesses, traveler: Traveler, only: Counted) -> list[int]:
+    """Number the statements, or transactions, of a move: at the first number beyond, the process ends normally."""
     low, high = 1, 2
     while not ends_normally(processes, traveler, high, only):
         low, high = high, high * 2
@@ -83,11 +83,11 @@ def count_points(processes: MovingProcesses, traveler: Traveler, only: str) -> i
             high = middle
         else:
             low = middle
-    return high - 1
+    return list(range(1, high))
 
 
-def ends_normally(processes: MovingProcesses, traveler: Traveler, number: int, only: str) -> bool:
-    ended = processes.run(traveler.plan(number)._replace(only=only))  # type: ignore[arg-type]
+def ends_normally(processes: MovingProcesses, traveler: Traveler, number: int, only: Counted) -> bool:
+    ended = processes.run(traveler.plan(number)._replace(only=only))
     traveler.complete()
     return ended
 
@@ -97,10 +97,8 @@ def test_a_move_that_was_killed_is_continued_or_undone(
     cells: Cells, tmp_path: Path, processes: MovingProcesses, proof: Proof
 ) -> None:
     traveler = Traveler(cells, tmp_path)
-    if proof.whole:
-        numbers = list(range(1, count_points(processes, traveler, "statements") + 1))
-    else:
-        numbers = [25, 60, 110, 150, 190, 240, 280, 320, 360]
+    share = [25, 60, 110, 150, 190, 240, 280, 320, 360]
+    numbers = share if not proof.whole else list_points(processes, traveler, "statements")
     proof.tried("moves of a tenant, killed before a statement", len(numbers))
 
     for number in numbers:
@@ -116,10 +114,7 @@ def test_a_suspended_move_changes_nothing_after_others_have_moved_on(
     cells: Cells, tmp_path: Path, processes: MovingProcesses, proof: Proof
 ) -> None:
     traveler = Traveler(cells, tmp_path)
-    if proof.whole:
-        numbers = list(range(1, count_points(processes, traveler, "transactions") + 1))
-    else:
-        numbers = [12, 48, 75, 100]
+    numbers = [12, 48, 75, 100] if not proof.whole else list_points(processes, traveler, "transactions")
     proof.tried("moves of a tenant, suspended before a transaction", len(numbers))
 
     for number in numbers:

@@ -14,6 +14,7 @@ from shutil import copyfileobj, rmtree
 from typing import Final, NamedTuple
 
 from headway.agents.instructions.skills import TENANTS
+from headway.cells.whereabouts import build_cell_settings
 from headway.ledger.cells import Cell, Move
 from headway.ledger.errors import Conflict
 from headway.settings import Settings
@@ -34,16 +35,22 @@ class CellFiles(NamedTuple):
     worktrees: str
 
     def list_folders(self, tenant_id: int) -> list[str]:
-        return [join(folder, str(tenant_id)) for folder in (self.workspace, self.worktrees, join(self.home, TENANTS))]
+        folders = (self.workspace, self.worktrees, join(self.home, TENANTS))
+        return [join(os.path.realpath(folder), str(tenant_id)) for folder in folders]
 
 
 def find_files(cell: Cell, settings: Settings) -> CellFiles:
     """Return the folders of a cell. A cell without a home shares the one of this process."""
-    if cell.home and os.path.realpath(cell.home) != os.path.realpath(settings.home):
-        if not os.path.isdir(cell.home):
-            raise Conflict(f"The home of cell {cell.name}, {cell.home}, is not a folder on this machine. Mount it, then try again.")
-        settings = settings._replace(home=cell.home, workspace=join(cell.home, "workspace"))
-    return CellFiles(os.path.realpath(settings.home), settings.workspace, settings.task_folder, settings.worktrees)
+    own = build_cell_settings(settings, cell)
+    if not os.path.isdir(own.home) and cell.home:
+        raise Conflict(f"The home of cell {cell.name}, {cell.home}, is not a folder on this machine. Mount it, then try again.")
+    return CellFiles(os.path.realpath(own.home), own.workspace, own.task_folder, own.worktrees)
+
+
+def list_pairs(source: CellFiles, target: CellFiles, tenant_id: int) -> list[tuple[str, str]]:
+    """List the tenant's folders in both homes, without those that the cells share."""
+    pairs = zip(source.list_folders(tenant_id), target.list_folders(tenant_id), strict=True)
+    return [(before, after) for before, after in pairs if before != after]
 
 
 @contextmanager
@@ -59,8 +66,7 @@ def lock_home(files: CellFiles) -> Iterator[None]:
 def copy_files(source: CellFiles, target: CellFiles, tenant_id: int, conversations: Conversations) -> int:
     """Make the tenant's files in the target equal to those in the source, and return how many were copied. Those that are equal
     already, by size and time of change, are skipped. The caller holds the lock of the target."""
-    pairs = zip(source.list_folders(tenant_id), target.list_folders(tenant_id), strict=True)
-    copied = sum(mirror_folder(*pair) for pair in pairs)
+    copied = sum(mirror_folder(*pair) for pair in list_pairs(source, target, tenant_id))
     for uuid, conversation_id in conversations:
         before, after = (TaskFile(files.task_folder, uuid, conversation_id) for files in (source, target))
         for path, place in ((before.path, after.path), (before.alias, after.alias)):
@@ -70,17 +76,19 @@ def copy_files(source: CellFiles, target: CellFiles, tenant_id: int, conversatio
     return copied
 
 
-def delete_files(files: CellFiles, move: Move, conversations: Conversations, is_due: Callable[[], bool]) -> None:
+def delete_files(
+    source: CellFiles, target: CellFiles, move: Move, conversations: Conversations, is_due: Callable[[], bool]
+) -> None:
     """Delete the tenant's files in the cell that it has left, unless `is_due`, which is asked under the lock, says no. They are
     renamed under the lock, and deleted afterwards."""
-    trash = join(files.home, f".departed-{move.id}")
-    with lock_home(files):
+    trash = join(source.home, f".departed-{move.id}")
+    with lock_home(source):
         if is_due():
             os.makedirs(trash, mode=0o700, exist_ok=True)
-            for number, folder in enumerate(files.list_folders(move.tenant)):
+            for number, (folder, _) in enumerate(list_pairs(source, target, move.tenant)):
                 if os.path.lexists(folder):
                     rename_into(folder, trash, str(number))
-            delete_task_files(files.task_folder, conversations)
+            delete_task_files(source.task_folder, conversations)
     rmtree(trash, ignore_errors=True)
 
 

@@ -37,6 +37,7 @@ MAX_UNCERTAIN: Final = 5
 MANY_ROWS: Final = 10_000  # tables with as many rows get a line of progress
 
 Report = Callable[[str], None]  # shows a line about the progress
+Sign = Callable[[Work[Any]], Work[Any]]  # names who does the work
 
 
 class CellAccess(NamedTuple):
@@ -54,7 +55,7 @@ class Route(NamedTuple):
     directory: DirectDatabase
     settings: Settings
     report: Report
-    sign: Callable[[Work[Any]], Work[Any]] = lambda work: work  # names who does the work
+    sign: Sign
 
     @property
     def files(self) -> tuple[CellFiles, CellFiles]:
@@ -86,7 +87,7 @@ def begin(route: Route, tenant_name: str) -> Move:
     """Check what can be checked before anything changes, copy files for the first time, and record the move."""
     source, target = route.source.database, route.target.database
     for access in (route.source, route.target):
-        if reason := access.database.read(leaving.check_rights):
+        if reason := access.database.read(leaving.find_missing_right):
             raise Conflict(f"In the database of cell {access.cell.name}, {reason}. Add the cell with the URL of the tables' owner.")
         drop_left_triggers(route, access.database)
     target.read(lambda arrived: source.read(lambda tx: arriving.check_versions(tx, arrived)))
@@ -225,7 +226,7 @@ def clean_up(route: Route, move: Move) -> None:
 
     if before.home != after.home:
         owners = source.read(partial(removal.find_file_owners, tenant=Tenant(move.tenant, move.tenant_name, 0)))
-        delete_files(before, move, owners.conversations, is_due)
+        delete_files(before, after, move, owners.conversations, is_due)
     tables = source.read(list_tables_to_empty)
     for table in tables:
         while repeat(source, partial(leaving.delete_part, move=move, table=table)):

@@ -31,13 +31,9 @@ def get_state(tx: Transaction, move_id: str) -> MoveState | None:
     return move.state if move else None
 
 
-def list_unfinished(tx: Transaction) -> list[Move]:
-    return move_store.list_unfinished(tx)
-
-
-def check_rights(tx: Transaction) -> str:
+def find_missing_right(tx: Transaction) -> str:
     """Return why this connection cannot move tenants, or an empty string if it can."""
-    return fence.find_foreign_table(tx)
+    return fence.find_missing_right(tx)
 
 
 def begin(tx: Transaction, tenant_name: str, target: str) -> Move:

@@ -92,6 +92,11 @@ def cancel(tx: Transaction, move: Move) -> MoveState:
     return stored.state
 
 
+def find_last(tx: Transaction, tenant_name: str) -> Move | None:
+    """Return the last move of a tenant that this database has taken part in."""
+    return cell_store.find_last_move(tx, tenant_name)
+
+
 def get_state(tx: Transaction, move_id: str) -> MoveState | None:
     """Return how a move is stored here: arrived, canceled or not at all."""
     stored = cell_store.find_move(tx, move_id)

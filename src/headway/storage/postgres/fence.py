@@ -105,11 +105,13 @@ def drop_trigger(tx: Transaction, table: str, trigger: str) -> None:
     tx.run(f'DROP TRIGGER IF EXISTS {trigger} ON "{table}"')
 
 
-def find_foreign_table(tx: Transaction) -> str:
-    """Return why this connection's role cannot create triggers and functions, or an empty string if it can."""
+def find_missing_right(tx: Transaction) -> str:
+    """Return why this connection's role cannot move tenants, or an empty string if it can."""
     row = tx.one(
         """SELECT current_user, (SELECT c.relname FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace
-               AND c.relkind = 'r' AND NOT pg_has_role(c.relowner, 'USAGE') ORDER BY 1 LIMIT 1),
+               AND c.relkind = 'r' AND NOT pg_has_role(c.relowner, 'USAGE') AND (c.relname = 'tenants' OR EXISTS (
+                   SELECT 1 FROM pg_attribute WHERE attrelid = c.oid AND attname = 'tenant_id' AND NOT attisdropped))
+               ORDER BY 1 LIMIT 1),
                has_schema_privilege(current_schema(), 'CREATE'), has_database_privilege(current_database(), 'TEMP')"""
     )
     assert row is not None

@@ -152,8 +152,8 @@ def find_move(tx: Transaction, move_id: str) -> Move | None:
 
 
 def find_last_move(tx: Transaction, tenant_name: str) -> Move | None:
-    """Return the last move of a tenant that this database has taken part in."""
-    row = tx.one(f"SELECT {MOVE_COLUMNS} FROM moves WHERE tenant_name = ? ORDER BY started_at DESC LIMIT 1", tenant_name)
+    """Return the last move of a tenant that this database has taken part in. `updated_at` is by the clock of this database."""
+    row = tx.one(f"SELECT {MOVE_COLUMNS} FROM moves WHERE tenant_name = ? ORDER BY updated_at DESC LIMIT 1", tenant_name)
     return Move._make(row) if row else None
 
 

@@ -11,8 +11,9 @@ from headway.storage.transaction import Transaction
 PARKED: Final = NEVER + 1  # when a parked job is due; nothing else has this time
 PARKED_SCHEDULE: Final = 2  # the value of `paused` of a parked schedule
 UNFINISHED: Final = "state IN ('fenced', 'departed')"
-HAS_CALL: Final = """EXISTS (SELECT 1 FROM effects WHERE effects.tenant_id = jobs.tenant_id AND effects.run_id = jobs.id
-    AND effects.state = 'started')"""
+# An outside call of a run is an effect; that of a job which calls one tool is noted in its result.
+HAS_CALL: Final = """(jobs.result = '"begun"' OR EXISTS (SELECT 1 FROM effects WHERE effects.tenant_id = jobs.tenant_id
+    AND effects.run_id = jobs.id AND effects.state = 'started'))"""
 
 
 def find_unfinished(tx: Transaction, tenant_id: int) -> Move | None:
@@ -24,10 +25,6 @@ def find_unfinished(tx: Transaction, tenant_id: int) -> Move | None:
 def find_unfinished_by_name(tx: Transaction, tenant_name: str) -> Move | None:
     row = tx.one(f"SELECT {MOVE_COLUMNS} FROM moves WHERE tenant_name = ? AND {UNFINISHED} LIMIT 1", tenant_name)
     return Move._make(row) if row else None
-
-
-def list_unfinished(tx: Transaction) -> list[Move]:
-    return [Move._make(row) for row in tx.all(f"SELECT {MOVE_COLUMNS} FROM moves WHERE {UNFINISHED} ORDER BY started_at, id")]
 
 
 def limit_lock_waits(tx: Transaction, wait_ms: int) -> None:
@@ -147,7 +144,7 @@ def forget_departed_tokens(tx: Transaction, tenant_id: int) -> None:
 
 def delete_part(tx: Transaction, table: str, tenant_id: int, limit: int) -> int:
     """Delete some of the tenant's rows of a table, and return how many."""
-    sql = f'DELETE FROM "{table}" WHERE ctid IN (SELECT ctid FROM "{table}" WHERE tenant_id = ? LIMIT ?) RETURNING 1'
+    sql = f'DELETE FROM "{table}" WHERE ctid = ANY (ARRAY(SELECT ctid FROM "{table}" WHERE tenant_id = ? LIMIT ?)) RETURNING 1'
     return len(tx.all(sql, tenant_id, limit))
 
 
