@@ -74,6 +74,7 @@ def move_tenant(route: Route, tenant_name: str) -> Move:
         check_arrival(route, move)
         place(route, move)
         repeat(source, route.sign(partial(leaving.depart, move=move)))
+        check_arrival(route, move)
         clean_up(route, move)
     except HeadwayError:
         route.report(
@@ -128,7 +129,7 @@ def carry_over(route: Route, move: Move) -> None:
 
 
 def check_arrival(route: Route, move: Move) -> None:
-    """Raise Conflict unless the target has the tenant. Nothing is deleted in the source before."""
+    """Raise Conflict unless the target has the tenant. It was there, but a database can be replaced by an old copy of it."""
     state = route.target.database.read(partial(arriving.get_state, move_id=move.id))
     if state == "canceled":
         raise Conflict(f"The move of tenant {move.tenant_name!r} is being undone. Complete that with `--undo`.")
@@ -244,15 +245,16 @@ def list_tables_to_empty(tx: Transaction) -> list[str]:
 def drop_left_triggers(route: Route, database: DirectDatabase) -> None:
     """Drop the triggers of moves that are over. They let every change pass, so those of a table in use are left to a later move."""
     deadline = time.monotonic() + TIDY_S
-    for table, trigger in database.read(leaving.list_left_triggers):
+    for table, triggers in database.read(leaving.list_left_triggers).items():
 
-        def drop(wait_ms: int, table: str = table, trigger: str = trigger) -> None:
-            database.write(partial(leaving.drop_trigger, table=table, trigger=trigger, wait_ms=min(wait_ms, LOCK_MS)))
+        def drop(wait_ms: int, table: str = table, triggers: list[str] = triggers) -> None:
+            wait_ms = min(wait_ms, LOCK_MS)
+            database.write(partial(leaving.drop_triggers, table=table, triggers=triggers, wait_ms=wait_ms))
 
         try:
             take_lock(drop, deadline)
         except DatabaseBusy:
-            route.report(f"the trigger {trigger} on {table} is left, because the table is in use; it has no effect")
+            route.report(f"triggers without effect are left on the table {table}, because it is in use; the next move drops them")
 
 
 def undo_move(route: Route, tenant_name: str) -> Move:

@@ -161,10 +161,10 @@ def undo(tx: Transaction, move: Move) -> None:
 # Triggers of moves that are over
 
 
-def list_left_triggers(tx: Transaction) -> list[tuple[str, str]]:
+def list_left_triggers(tx: Transaction) -> dict[str, list[str]]:
     return fence.list_left_triggers(tx)
 
 
-def drop_trigger(tx: Transaction, table: str, trigger: str, wait_ms: int) -> None:
+def drop_triggers(tx: Transaction, table: str, triggers: list[str], wait_ms: int) -> None:
     move_store.limit_lock_waits(tx, wait_ms)
-    fence.drop_trigger(tx, table, trigger)
+    fence.drop_triggers(tx, table, triggers)

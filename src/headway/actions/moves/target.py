@@ -85,6 +85,7 @@ def check_source(source: Transaction, move: Move) -> None:
 
 def cancel(tx: Transaction, move: Move) -> MoveState:
     """Keep the tenant from arriving. Returns `arrived` if that has happened already."""
+    fence.pass_fence(tx, move.id)
     if cell_store.insert_move(tx, move._replace(state="canceled", updated_at=tx.now)):
         return "canceled"
     stored = cell_store.find_move(tx, move.id)

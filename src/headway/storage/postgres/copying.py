@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from headway.ledger.errors import StorageError
 from headway.ledger.job import NEVER
+from headway.storage.postgres.fence import DURABLE
 from headway.storage.postgres.transaction import PostgresTransaction
 from headway.storage.stores.moves import PARKED, PARKED_SCHEDULE
 from headway.storage.stores.tenant_rows import list_tables
@@ -23,7 +24,7 @@ PART_BYTES: Final = 1024 * 1024
 STATEMENT_TIMEOUT: Final = "SELECT set_config('statement_timeout', ?, true)"
 SETTINGS: Final = f"""SELECT set_config('idle_in_transaction_session_timeout', '{IDLE_MS}', true),
     set_config('statement_timeout', '0', true), set_config('tcp_keepalives_idle', '10', true),
-    set_config('tcp_keepalives_interval', '5', true), set_config('tcp_keepalives_count', '4', true)"""
+    set_config('tcp_keepalives_interval', '5', true), set_config('tcp_keepalives_count', '4', true), {DURABLE}"""
 IDENTITIES: Final = """SELECT c.relname, a.attname, pg_get_serial_sequence(quote_ident(c.relname), a.attname)
     FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
     WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND a.attidentity <> '' AND NOT a.attisdropped"""

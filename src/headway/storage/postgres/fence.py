@@ -14,7 +14,10 @@ from headway.storage.transaction import Transaction
 
 FUNCTION: Final = "headway_refuse_changes"
 TRIGGER_PREFIX: Final = "headway_move_"
-MOVING: Final = "SELECT set_config('headway.moving', ?, true)"
+# Where commits need not be durable, a crash of the server could undo the fence after the tenant has arrived elsewhere.
+DURABLE: Final = """set_config('synchronous_commit',
+    CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)"""
+MOVING: Final = f"SELECT set_config('headway.moving', ?, true), {DURABLE}"
 EVERY_MOVE: Final = "all"  # the value of headway.moving that passes every fence
 FUNCTION_LOCK: Final = 0x4865_6164_7761_7B
 # A transaction with an old snapshot may not see that the move has begun, but only one that sees the end of the move may pass.
@@ -87,8 +90,8 @@ def fence_new_tables(tx: Transaction) -> None:
                 fence_table(tx, move, table)
 
 
-def list_left_triggers(tx: Transaction) -> list[tuple[str, str]]:
-    """List (table, trigger) of moves that are over."""
+def list_left_triggers(tx: Transaction) -> dict[str, list[str]]:
+    """Return the triggers of moves that are over, by table."""
     rows = tx.all(
         """SELECT c.relname, t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
            WHERE c.relnamespace = current_schema()::regnamespace AND starts_with(t.tgname::text, ?) AND NOT EXISTS (
@@ -98,11 +101,15 @@ def list_left_triggers(tx: Transaction) -> list[tuple[str, str]]:
         TRIGGER_PREFIX,
         TRIGGER_PREFIX,
     )
-    return [(str(table), str(trigger)) for table, trigger in rows]
+    left: dict[str, list[str]] = {}
+    for table, trigger in rows:
+        left.setdefault(str(table), []).append(str(trigger))
+    return left
 
 
-def drop_trigger(tx: Transaction, table: str, trigger: str) -> None:
-    tx.run(f'DROP TRIGGER IF EXISTS {trigger} ON "{table}"')
+def drop_triggers(tx: Transaction, table: str, triggers: list[str]) -> None:
+    for trigger in triggers:
+        tx.run(f'DROP TRIGGER IF EXISTS {trigger} ON "{table}"')
 
 
 def find_missing_right(tx: Transaction) -> str:
