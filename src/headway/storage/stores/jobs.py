@@ -110,10 +110,12 @@ def list_delayed(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> lis
 
 
 def delete_ended(tx: Transaction, before: int, limit: int) -> int:
-    """Delete completed and canceled jobs that ended before a time, and return how many. Dead jobs are kept for the operator."""
+    """Delete completed and canceled jobs that ended before a time, and return how many. Dead jobs are kept for the operator, and
+    those of a tenant that is being moved cannot be changed."""
     rows = tx.all(
         """DELETE FROM jobs WHERE (tenant_id, id) IN (
-               SELECT tenant_id, id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ? LIMIT ?) RETURNING id""",
+               SELECT tenant_id, id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ?
+               AND tenant_id NOT IN (SELECT tenant FROM moves WHERE state IN ('fenced', 'departed')) LIMIT ?) RETURNING id""",
         before,
         limit,
     )
