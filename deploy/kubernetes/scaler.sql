@@ -1,8 +1,7 @@
--- A role that counts the jobs of all tenants, and can read nothing else: no payloads, no texts, no other table. It is no superuser and
--- is bound by row-level security; the setting lets it see the rows of all tenants. Run this once, as a superuser, in Headway's
--- database, after Headway's first start.
+-- A role that counts the jobs of all tenants, and can read nothing else: no payloads, no texts, no other table. Row-level security
+-- applies to it. Run this once, in Headway's database, after Headway's first start, as the owner of the tables. The owner needs
+-- CREATEROLE for it, or another role creates this one first.
 CREATE ROLE headway_scaler LOGIN PASSWORD 'change-me' CONNECTION LIMIT 5;
-ALTER ROLE headway_scaler SET headway.tenant = 'all';
 ALTER ROLE headway_scaler SET statement_timeout = '5s';
 GRANT CONNECT ON DATABASE headway TO headway_scaler;
 GRANT USAGE ON SCHEMA public TO headway_scaler;
