@@ -41,7 +41,8 @@ check: $(VENV)/.installed-dev $(BIOME)  ## check formatting, lint, types, layers
 	$(BIOME) check --error-on-warnings
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q tests/test_shape.py tests/test_documents.py tests/deploy/test_manifests.py tests/test_scale_model.py
+	$(BIN)/python scripts/check_manifests.py
+	$(BIN)/pytest -q tests/test_shape.py tests/test_documents.py
 
 audit: $(VENV)/.installed-dev  ## look for known vulnerabilities in the dependencies; fails without the service that knows them
 	$(BIN)/python scripts/audit.py

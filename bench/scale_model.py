@@ -107,7 +107,8 @@ class NotMeasured(Exception):
 
 def read_measurements(results: dict[str, Any], costs: dict[str, Any]) -> Measured:
     """Convert the two documents. Processor time was measured per iteration of turns with MEASURED_ITERATIONS; each of them includes
-    its share of the turn's other statements, so it is divided by all of these statements."""
+    its share of the turn's other statements, so it is divided by all of these statements. That of the server is taken from the ratio,
+    which does not depend on the load of the machine."""
     benchmarks = {benchmark["name"]: benchmark for benchmark in results["benchmarks"]}
 
     def find(name: str, field: str = "ours") -> Any:
@@ -131,7 +132,7 @@ def read_measurements(results: dict[str, Any], costs: dict[str, Any]) -> Measure
         announcement=find_operation(ANNOUNCEMENT),
         connections=float(costs["connections"]) + 1,  # one more while it sends live text
         client_ms=find("pg.turns.cpu") / statements,
-        server_ms=find("pg.turns.server") / statements,
+        server_ms=find("pg.turns.server", "ratio") * find("pg.turns.cpu") / statements,
         process_mb=find("engine.memory"),
         frames_per_s=find("sse.1000"),
         tenant_commits_per_s=find("pg.create.tenants", "against"),

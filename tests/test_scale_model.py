@@ -119,7 +119,7 @@ def test_cells_cost_the_same_each() -> None:
     agents, _limit = build().find_limit()
     one, three = plan_installation(build(), agents), plan_installation(build(), 3 * agents)
     assert (one.cells, three.cells) == (1, 3)
-    assert three.cell == pytest.approx(one.cell)
+    assert three.cell == one.cell
     assert three.server_cores == 3 * one.server_cores
     assert three.infrastructure_usd_per_h == pytest.approx(3 * one.infrastructure_usd_per_h)
 
@@ -138,8 +138,9 @@ def test_processor_time_of_an_iteration_is_divided_by_all_its_statements() -> No
     counted = {ITERATION: ROUND.iteration, ITERATION + PRICED: ROUND.iteration, TURN: ROUND.turn, TURN + PRICED: ROUND.turn}
     counted |= {IDLE_SECOND: ROUND.idle_second, ANNOUNCEMENT: ROUND.announcement}
     operations = {name: operation._asdict() for name, operation in counted.items()}
-    figures = {"pg.turns.cpu": 5.0, "pg.turns.server": 2.5, "engine.memory": 200.0, "sse.1000": 10_000.0}
+    figures = {"pg.turns.cpu": 5.0, "engine.memory": 200.0, "sse.1000": 10_000.0}
     benchmarks: list[dict[str, Any]] = [{"name": name, "ours": figure} for name, figure in figures.items()]
+    benchmarks.append({"name": "pg.turns.server", "ours": 3.0, "against": 6.0, "ratio": 0.5})  # while the machine was busy
     benchmarks.append({"name": "pg.create.tenants", "ours": 300.0, "against": 150.0})
     job = {"agent": "Headway", "calls": 10, "cents": 10.0, "input": 9_000, "output": 1_000}
     benchmarks.append({"name": "tokens.30.bill", "rows": [{**job, "agent": "another"}, job]})
