@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from headway.actions import conversations, jobs, spending, turns
+from headway.actions import conversations, spending, turns
 from headway.actions.access import tenants
 from headway.actions.inspection.forks import ForkRequest
 from headway.actions.people import steering
@@ -223,7 +223,7 @@ class Headway(Host):
             owner=self.executor_id,
             attachments=tuple(attachments),
         )
-        return jobs.get(tx, tenant_id, turns.start(tx, tenant_id, conversation_id, request).id)
+        return turns.start_with_job(tx, tenant_id, conversation_id, request).job
 
     def _check_readable(self, attachments: Sequence[Attachment]) -> None:
         from headway.agents.transcripts.attachments import check_readable  # noqa: PLC0415
