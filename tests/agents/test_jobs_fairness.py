@@ -21,7 +21,7 @@ from tests.dispatch.local_dispatch import ChosenEngine
 
 GREEDY_TURNS = 66
 QUEUED = 300
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 class Desk:
