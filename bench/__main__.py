@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench import (  # noqa: F401  importing a module registers its benchmarks
     agent_loop,
+    cells,
     checkpoints,
     claims,
     cold_start,
@@ -34,6 +35,7 @@ ROOMS = (
     "http",
     "sse",
     "pg",
+    "cells",
     "claim",
     "loop",
     "tokens",

@@ -10,6 +10,7 @@ from functools import partial
 import psycopg
 
 from tests.cluster import table, workload
+from tests.cluster.cells import MOVING_ROWS
 from tests.cluster.cluster import Outcome, build_url, open_cluster
 from tests.cluster.dispatch import DISPATCH
 from tests.cluster.faults import ROWS as FAULTS
@@ -19,7 +20,7 @@ from tests.cluster.operations import OPERATIONS, enqueue_with, unpack_old_versio
 from tests.cluster.servers import find_programs
 from tests.model_server import ModelServer
 
-ROWS = (*FAULTS, *OPERATIONS, *DISPATCH)
+ROWS = (*FAULTS, *OPERATIONS, *MOVING_ROWS, *DISPATCH)
 
 
 def run_row(row: Row, network: Network) -> Outcome:

@@ -110,10 +110,12 @@ def list_delayed(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> lis
 
 
 def delete_ended(tx: Transaction, before: int, limit: int) -> int:
-    """Delete completed and canceled jobs that ended before a time, and return how many. Dead jobs are kept for the operator."""
+    """Delete completed and canceled jobs that ended before a time, and return how many. Dead jobs are kept for the operator, and
+    those of a tenant that is being moved cannot be changed."""
     rows = tx.all(
         """DELETE FROM jobs WHERE (tenant_id, id) IN (
-               SELECT tenant_id, id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ? LIMIT ?) RETURNING id""",
+               SELECT tenant_id, id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ?
+               AND tenant_id NOT IN (SELECT tenant FROM moves WHERE state IN ('fenced', 'departed')) LIMIT ?) RETURNING id""",
         before,
         limit,
     )
@@ -328,11 +330,13 @@ def record_heartbeat(tx: Transaction, owner: str, session_lock: int | None = Non
     """Renew the lease of a process. `session_lock` is the number of the lock that its session holds, or 0 if it has no session;
     None leaves the number as it is."""
     kept = "" if session_lock is None else ", session_lock = excluded.session_lock"
+    clock = "? + ?" if tx.dialect.name == "sqlite" else f"GREATEST(({SERVER_TIME_SQL}), ?) + ?"  # as in `read_clock`
     tx.run(
-        f"""INSERT INTO worker_leases (executor_id, beat_at, session_lock) VALUES (?, ?, ?)
+        f"""INSERT INTO worker_leases (executor_id, beat_at, session_lock) VALUES (?, {clock}, ?)
             ON CONFLICT (executor_id) DO UPDATE SET beat_at = excluded.beat_at{kept}""",
         owner,
-        read_clock(tx),
+        tx.now,
+        tx.drift,
         session_lock or 0,
     )
 

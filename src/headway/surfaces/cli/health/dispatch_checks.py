@@ -3,7 +3,7 @@
 from importlib.util import find_spec
 
 from headway.settings import Settings
-from headway.surfaces.cli.findings import Finding
+from headway.surfaces.cli.health.findings import Finding
 
 
 def inspect_dispatch(settings: Settings) -> list[Finding]:
