@@ -189,9 +189,9 @@ class Model(NamedTuple):
         heard_per_s = work.commits * self.assumed.heard * (processes - 1) / processes  # a process ignores its own
         idle = self.measured.idle_second.statements * processes
         heard = self.compute_check_rate(heard_per_s) * self.measured.announcement.statements * processes
-        cores = [statements * self.measured.server_ms / 1000 for statements in (work.statements, idle, heard)]
+        work_cores, idle_cores, heard_cores = (rate * self.measured.server_ms / 1000 for rate in (work.statements, idle, heard))
         client_cores = (work.statements + idle + heard) * self.measured.client_ms / 1000
-        return Cell(agents, processes, work, *cores, client_cores)
+        return Cell(agents, processes, work, work_cores, idle_cores, heard_cores, client_cores)
 
     def list_uses(self, cell: Cell) -> dict[str, float]:
         """Return which share of its limits a cell uses. One that uses more than 1 does not fit on a server."""
