@@ -44,7 +44,7 @@ ROUND = Measured(
 
 
 def build(**assumed: float) -> Model:
-    return Model(ROUND, Assumptions()._replace(**assumed))
+    return Model(ROUND, Assumptions()._replace(**{"heard": 1.0} | assumed))
 
 
 def test_an_agents_second_is_its_share_of_an_iteration_and_of_a_turn() -> None:
