@@ -75,7 +75,8 @@ def check_problem(answer: httpx.Response, status: int, code: str | None = None) 
     assert answer.status_code == status, (answer.status_code, answer.text)
     assert answer.headers["content-type"] == "application/problem+json"
     document = answer.json()
-    assert set(document) == {"title", "status", "detail", "code", *(["failures"] if code == "check_failed" else [])}
+    extra = {"check_failed": ["failures"], "wrong_cell": ["cell", "location"]}.get(code or "", [])
+    assert set(document) == {"title", "status", "detail", "code", *extra}
     assert document["status"] == status
     assert code in (None, document["code"]), document
     assert document["title"]

@@ -14,6 +14,7 @@ from headway.ledger.job import LEASE_MS, MAX_ATTEMPTS, NEVER, Job, JobState, com
 from headway.ledger.run import Limits
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
+from headway.storage.stores import usage as usage_store
 from headway.storage.transaction import Transaction
 
 ERROR_LIMIT = 2_000
@@ -81,7 +82,12 @@ def find_owned(tx: Transaction, tenant_id: int, job_id: str, owner: str) -> Job 
 def close(tx: Transaction, tenant_id: int, job_id: str, status: str, error: str) -> None:
     """Close a job whose work was completed, canceled or failed. An ended job stays as it is."""
     job = job_store.find_locked(tx, tenant_id, job_id)
-    if job is None or job.over:
+    if job:
+        close_locked(tx, job, status, error)
+
+
+def close_locked(tx: Transaction, job: Job, status: str, error: str) -> None:
+    if job.over:
         return
     if status == "failed":
         fail_permanently(tx, job, error)
@@ -149,6 +155,11 @@ def append_error(job: Job, error: str) -> str:
 def count_live_workers(tx: Transaction) -> int:
     """Count the live processes that take any job that is due."""
     return job_store.count_live_workers(tx, LEASE_MS)
+
+
+def count_all(tx: Transaction) -> tuple[int, int]:
+    """Count the jobs of all tenants: those that are due, and those that run."""
+    return usage_store.count_all_jobs(tx)
 
 
 def has_orphans(tx: Transaction) -> bool:
