@@ -24,7 +24,7 @@ from bench.scale_model import (
     plan_installation,
     read_measurements,
 )
-from headway.engine import EngineLimits
+from headway.engine.runner import EngineLimits
 
 # Figures that are easy to calculate with. An agent's second: 2 statements, 0.15 commits, 200 bytes of log, 100 bytes kept.
 ROUND = Measured(
