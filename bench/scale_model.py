@@ -75,7 +75,7 @@ class Assumptions(NamedTuple):
     gb_per_core: float = 4.0
     gb_usd_per_month: float = 0.12
     copies: float = 2.0
-    heard: float = 0.85
+    heard: float = 0.15
 
 
 MEANINGS = {
@@ -97,7 +97,7 @@ MEANINGS = {
     "gb_per_core": "gigabytes of memory that come with a core",
     "gb_usd_per_month": "dollars for a gigabyte of disk, per month",
     "copies": "copies of each database: a primary and its standby",
-    "heard": "share of the commits that make other processes look for jobs: 12 of the 14 of a turn with 10 iterations",
+    "heard": "share of the commits that make other processes look for jobs: 2 of the 14 of a turn with 10 iterations",
 }
 
 

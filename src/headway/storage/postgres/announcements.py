@@ -3,13 +3,13 @@
 import logging
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import psycopg
 
 from headway.storage.postgres.opening import check_url, open_connection
 from headway.storage.postgres.pooling import DIRECT_URL, find_session_problem
-from headway.storage.postgres.transaction import CHANNEL, SOURCE_MARK
+from headway.storage.postgres.transaction import CHANNEL, JOBS_MARK, SOURCE_MARK
 from headway.storage.server_session import ServerSession
 from headway.storage.transaction import CommitListener, Row
 
@@ -39,8 +39,16 @@ class Subscriber:
         """Called when the connection is lost or closed."""
 
 
+def ignore_jobs() -> None:
+    """Do nothing, for processes that run no jobs."""
+
+
 class AnnouncementListener:
-    """A thread with a dedicated connection, to the direct URL if there is one. While the connection is open, so is `session`."""
+    """A thread with a dedicated connection, to the direct URL if there is one. While the connection is open, so is `session`.
+
+    `on_jobs` is called after commits of other processes that may have made a job due. Most commits make none: if each of them had
+    every process look for jobs, that would soon cost the server more than the work itself.
+    """
 
     def __init__(
         self,
@@ -50,6 +58,7 @@ class AnnouncementListener:
         session: ServerSession,
         source: str = "",
         subscriber: Subscriber | None = None,
+        on_jobs: Callable[[], None] = ignore_jobs,
     ) -> None:
         self.url = url
         self.direct_url = check_url(direct_url, DIRECT_URL) if direct_url else ""
@@ -57,6 +66,7 @@ class AnnouncementListener:
             f"{SOURCE_MARK}{source}" if source else ""
         )  # ends the announcements of this process, which knows its commits
         self.on_commit = on_commit
+        self.on_jobs = on_jobs
         self.session = session
         self.subscriber = subscriber or Subscriber()
         self.lock = 0  # chosen once, and again only if another session holds it
@@ -104,7 +114,10 @@ class AnnouncementListener:
         if channel != CHANNEL:
             self.subscriber.hear(channel, payload)
         elif not self._is_own(channel, payload):
-            self.on_commit(frozenset(int(part) for part in payload.split(",") if part.isascii() and part.isdigit()))
+            parts = payload.split(",")
+            self.on_commit(frozenset(int(part) for part in parts if part.isascii() and part.isdigit()))
+            if JOBS_MARK in parts:
+                self.on_jobs()
 
     def _is_own(self, channel: str, payload: str) -> bool:
         return channel == CHANNEL and bool(self.own_mark) and payload.endswith(self.own_mark)
