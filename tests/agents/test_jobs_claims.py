@@ -34,7 +34,7 @@ from tests.agents.timed_jobs import (
 SLOTS, PER_FAMILY = 8, 2
 STAGGER_S = 40
 ALONE, FAMILIES = 100, 5
-PATIENCE_S = 30
+PATIENCE_S = 60
 SCRIPT = f"""
 import runpy, sys
 sys.argv = ["timed_jobs", sys.argv[1], "{SLOTS}", "{PER_FAMILY}"]

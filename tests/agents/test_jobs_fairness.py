@@ -19,7 +19,7 @@ from tests.agents.timed_jobs import KIND, fail_job
 
 GREEDY_TURNS = 66
 QUEUED = 300
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 class Desk:

@@ -39,7 +39,7 @@ from tests.proof_rows import check_proofs
 
 T = TypeVar("T")
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 PRICED: Final = f"openai-chat:{MODEL}"
 PRICES: Final = f'["{PRICED}"]\ninput = 1000.0\noutput = 1000.0\n'  # 1,000 tokens cost one dollar
 FORMS: Final = ("plan", "replan", "evaluation", "verdict", "intervention", "resumption")

@@ -19,7 +19,7 @@ from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
 from tests.warm_start import Program
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 def client_options(url: str) -> dict[str, Any]:
