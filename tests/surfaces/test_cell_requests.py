@@ -82,7 +82,9 @@ def test_a_request_to_the_wrong_cell_is_sent_to_the_right_one(urls: list[str], t
 
         check_sent_to_eu2(await client.get("/v1/todos", headers=bearer(there.secret)))
         check_sent_to_eu2(await client.post("/v1/todos", json={"subject": "one"}, headers=bearer(there.secret)))
-        check_sent_to_eu2(await client.get("/v1/todos", headers={"Authorization": "", "Cookie": f"headway_session={there.secret}"}))
+        request = client.build_request("GET", "/v1/todos", headers={"Cookie": f"headway_session={there.secret}"})
+        del request.headers["Authorization"]
+        check_sent_to_eu2(await client.send(request))
         origin = {"Origin": "http://127.0.0.1"}
         check_sent_to_eu2(await client.post("/login", json={"token": there.secret}, headers=origin))
         for unknown in (f"hw_{SECRET}", f"hw_eu1_{SECRET}", f"hw_eu9_{SECRET}", f"eu2_{SECRET}"):
