@@ -117,6 +117,20 @@ def test_requests_to_the_wrong_cell_have_the_limits_of_strangers(urls: list[str]
     run_app(tmp_path, urls[0], scenario)
 
 
+def test_a_token_whose_tenant_has_left_is_no_strangers(urls: list[str], tmp_path: Path) -> None:
+    """A proxy sends all requests of such a token here first."""
+
+    async def scenario(opened: InProcessApp) -> None:
+        await asyncio.to_thread(move_token, urls[0], opened.token, "eu2")
+        opened.app.admission.clients, opened.app.admission.peers = RateLimiter(1, 2), RateLimiter(1, 2)
+        opened.app.admission.tokens = RateLimiter(1, 5)
+        answers = [await opened.client.get("/v1/todos") for _ in range(6)]
+        assert [answer.status_code for answer in answers] == [421, 421, 421, 421, 421, 429]
+        assert {answer.headers.get("headway-cell") for answer in answers[:5]} == {"eu2"}
+
+    run_app(tmp_path, urls[0], scenario)
+
+
 def test_without_cells_an_unknown_token_costs_one_statement(postgres_url: str) -> None:
     with DirectDatabase(postgres_url) as database:
 

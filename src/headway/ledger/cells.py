@@ -47,6 +47,16 @@ class Move(NamedTuple):
     started_at: int
     updated_at: int
 
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "tenant": self.tenant_name,
+            "from": self.source,
+            "to": self.target,
+            "state": self.state,
+            "started_at": self.started_at // 1000,
+        }
+
 
 def check_cell_name(name: str) -> str:
     if not CELL_NAME.fullmatch(name):

@@ -114,6 +114,31 @@ def report_progress(line: str) -> None:
     click.echo(line, err=True)
 
 
+@tenant.command("move")
+@click.argument("name")
+@click.option("--to", "target", metavar="CELL", help="The cell to move it to.")
+@click.option("--undo", is_flag=True, help="Let it stay where it is. This works until it has arrived in the other cell.")
+@pass_invocation
+def move_tenant(invocation: Invocation, name: str, target: str | None, *, undo: bool) -> None:
+    """Move a tenant with everything it owns to another cell.
+
+    Its changes are refused for a few seconds, and its agents continue in the other cell. Other tenants are not affected. If the
+    command is interrupted, run it again to continue, or with --undo. Run it where both databases can be reached, and both homes,
+    if the cells have different ones.
+    """
+    if (target is None) is not undo:
+        raise click.UsageError("Name a cell with --to, or use --undo.")
+    from headway.cells import routes  # noqa: PLC0415  loads modules that other commands of the group do not need
+
+    if target is None:
+        move = routes.undo_move(invocation.settings(), name, report_progress, act_as_sender)
+        done = f"tenant {to_one_line(name)} stays in the cell {move.source}"
+    else:
+        move = routes.move_tenant(invocation.settings(), name, target, report_progress, act_as_sender)
+        done = f"tenant {to_one_line(name)} is in the cell {move.target}"
+    invocation.answer({"move": move.as_json()}, partial(click.echo, done))
+
+
 @tenant.command("rm")
 @click.argument("name")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
