@@ -16,6 +16,7 @@ from headway.cells.directory import Directory
 from headway.cells.placement import add_tenant
 from headway.cells.registry import CellDraft, add_cell
 from headway.ledger.cells import find_cell_name
+from headway.ledger.errors import Unauthorized
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.context import act_as_sender
@@ -135,7 +136,7 @@ def test_without_cells_an_unknown_token_costs_one_statement(postgres_url: str) -
     with DirectDatabase(postgres_url) as database:
 
         def look_up() -> list[list[str]]:
-            with trace_statements() as sent, pytest.raises(tokens.Unauthorized):
+            with trace_statements() as sent, pytest.raises(Unauthorized):
                 database.read(lambda tx: tokens.authenticate(tx, tokens.hash_secret(f"hw_eu1_{SECRET}"), "eu1"))
             return [[text for text in found.statements if " FROM " in text] for found in sent.list_transactions()]
 
