@@ -35,12 +35,13 @@ cluster: $(VENV)/.installed-dev  ## break a cluster of Postgres servers, PgBounc
 	@[ "$$(id -u)" = 0 ] || echo "This is not root: rows that need network namespaces or a small disk are left out. sudo make cluster runs all."
 	$(BIN)/python -m tests.cluster --write $(ROWS)
 
-check: $(VENV)/.installed-dev $(BIOME)  ## check formatting, lint, types, layers, shape and documents
+check: $(VENV)/.installed-dev $(BIOME)  ## check formatting, lint, types, layers, shape, documents and manifests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIOME) check --error-on-warnings
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_manifests.py
 	$(BIN)/pytest -q tests/test_shape.py tests/test_documents.py
 
 audit: $(VENV)/.installed-dev  ## look for known vulnerabilities in the dependencies; fails without the service that knows them

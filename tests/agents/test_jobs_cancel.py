@@ -12,6 +12,8 @@ from tests.agents.job_harness import LONG_S, begin_delayed_turn, cancel, enqueue
 from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import calls, error, pause_midway, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 HELLO = text("Hello.")
 SOON_S = 20.0  # a running job notices a cancellation at its next heartbeat; without it, the reply is held for longer
 

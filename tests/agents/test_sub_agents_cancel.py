@@ -5,6 +5,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from headway.actions import runs, spending, turns
 from headway.ledger.events import TURN_ENDS
 from headway.ledger.run import NANOS_PER_DOLLAR, Run
@@ -29,6 +31,8 @@ from tests.agents.sub_agent_harness import (
 )
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import slow, text
+
+pytestmark = pytest.mark.usefixtures("dispatch")
 
 CANCELED = ("canceled", "canceled")
 SLOW = slow(15, text("At last."))

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from headway.actions import conversations
 from tests.agents.sub_agent_harness import (
     await_calls,
@@ -23,6 +25,8 @@ from tests.agents.sub_agent_harness import (
 )
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import Reply, Request, calls, text
+
+pytestmark = pytest.mark.usefixtures("dispatch")
 
 HOLES = by_task(dig=text("A hole."), drill=text("A bore."), shovel=text("A heap."))
 

@@ -10,6 +10,8 @@ from headway.ledger.errors import Halted, NotFound, TurnEnded, TurnRunning
 from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, plan_call, tiers
 from tests.model_server import Reply, Request, calls, error, pause_midway, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 NOW = calls(("now", {}))
 
 

@@ -12,6 +12,7 @@ from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
 from headway.surfaces.cli.health.cell_checks import inspect_cells
 from headway.surfaces.cli.health.database_checks import inspect_databases
+from headway.surfaces.cli.health.dispatch_checks import inspect_dispatch
 from headway.surfaces.cli.health.findings import Finding
 from headway.surfaces.cli.health.model_checks import inspect_models
 from headway.surfaces.cli.health.policy_checks import inspect_policy
@@ -34,6 +35,7 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
             Finding("home", settings.home),
             build_trust_finding(inspection),
             *inspect_databases(invocation, settings),
+            *inspect_dispatch(settings),
             *inspect_cells(settings),
             *inspect_models(settings, may_call=may_call),
             *inspect_prices(settings),
