@@ -12,12 +12,12 @@ from headway.ledger.errors import StorageError
 from headway.ledger.job import NEVER
 from headway.storage.postgres.fence import DURABLE
 from headway.storage.postgres.transaction import PostgresTransaction
-from headway.storage.stores.moves import PARKED, PARKED_SCHEDULE
+from headway.storage.stores.moves import PARKED_TIME, PARKED_SCHEDULE
 from headway.storage.stores.tenant_rows import list_tables
 
 TEMPORARY: Final = "headway_arriving"
 SEQUENCE_MARGIN: Final = 1_000  # more numbers than other transactions take while a sequence is advanced
-RENUMBERED: Final = {"audit": "seq"}  # pages of the audit log are read over several tenants, so numbers must not repeat
+NEW_NUMBERS: Final = {"audit": "seq"}  # pages of the audit log are read over several tenants, so numbers must not repeat
 # A process that copies waits for one database while the other is at work. If it freezes, its locks in the target end after this.
 IDLE_MS: Final = 60_000
 PART_BYTES: Final = 1024 * 1024
@@ -65,7 +65,7 @@ def copy_rows(source: PostgresTransaction, target: PostgresTransaction, tenant_i
     columns = list_tables(source)
     counts = {}
     for table in order_tables(target):
-        names = [column for column in columns[table] if RENUMBERED.get(table) != column]
+        names = [column for column in columns[table] if NEW_NUMBERS.get(table) != column]
         counts[table] = copy_table(source, target, table, build_select(table, names, tenant_id, clocks), names)
         report(table, counts[table])
     advance_sequences(target, tenant_id, [table for table, count in counts.items() if count])
@@ -111,11 +111,11 @@ def build_select(table: str, columns: list[str], tenant_id: int, clocks: Clocks)
     changed = build_changes(clocks).get(table, {})
     values = ", ".join(changed.get(column, f'moving."{column}"') for column in columns)
     owner = "id" if table == "tenants" else "tenant_id"
-    order = f"ORDER BY moving.{RENUMBERED[table]}" if table in RENUMBERED else ""
+    order = f"ORDER BY moving.{NEW_NUMBERS[table]}" if table in NEW_NUMBERS else ""
     joined = ""
     if table == "jobs":
         joined = f"""LEFT JOIN parked ON parked.tenant = moving.tenant_id AND parked.kind = 'job' AND parked.id = moving.id
-            AND moving.due_at = {PARKED}"""
+            AND moving.due_at = {PARKED_TIME}"""
     return f'SELECT {values} FROM "{table}" moving {joined} WHERE moving.{owner} = {tenant_id:d} {order}'
 
 
@@ -146,7 +146,7 @@ def build_changes(clocks: Clocks) -> dict[str, dict[str, str]]:
 def advance_sequences(tx: PostgresTransaction, tenant_id: int, tables: list[str]) -> None:
     """Let the database number new rows above those that were copied. Ids of tenants are left alone: each cell has its own."""
     for table, column, sequence in tx.all(IDENTITIES):
-        if table in tables and table != "tenants" and table not in RENUMBERED:
+        if table in tables and table != "tenants" and table not in NEW_NUMBERS:
             tx.run(
                 f"""SELECT setval('{sequence}', copied.last + {SEQUENCE_MARGIN})
                     FROM (SELECT MAX("{column}") AS last FROM "{table}" WHERE tenant_id = ?) copied
