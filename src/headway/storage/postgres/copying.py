@@ -12,7 +12,7 @@ from headway.ledger.errors import StorageError
 from headway.ledger.job import NEVER
 from headway.storage.postgres.fence import DURABLE
 from headway.storage.postgres.transaction import PostgresTransaction
-from headway.storage.stores.moves import PARKED_TIME, PARKED_SCHEDULE
+from headway.storage.stores.moves import PARKED_SCHEDULE, PARKED_TIME
 from headway.storage.stores.tenant_rows import list_tables
 
 TEMPORARY: Final = "headway_arriving"
