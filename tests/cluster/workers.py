@@ -1,4 +1,4 @@
-"""`headway worker` processes, each on its own node."""
+"""`headway worker` and `headway serve` processes, each on its own node."""
 
 import json
 import os
@@ -14,6 +14,8 @@ PATIENCE_S = 60
 
 
 class Worker:
+    command: tuple[str, ...] = ("worker",)
+
     def __init__(self, node: Node, env: Mapping[str, str], log: Path, source: Path | None = None) -> None:
         """Start a worker; `source` is the `src` folder of another version."""
         path = {"PYTHONPATH": str(source)} if source else {}
@@ -22,7 +24,7 @@ class Worker:
         self.owner = ""  # its name in `jobs.owner`, once it is ready
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
-                node.command(sys.executable, "-m", "headway", "worker", "--json"),
+                node.command(sys.executable, "-m", "headway", *self.command, "--json"),
                 env={**inherited, **env, **path},
                 cwd=log.parent,
                 stdin=subprocess.DEVNULL,
@@ -50,3 +52,15 @@ class Worker:
         finally:
             if self.process.stdout:
                 self.process.stdout.close()
+
+
+class Server(Worker):
+    """A `headway serve` process, which also runs jobs."""
+
+    def __init__(self, node: Node, env: Mapping[str, str], log: Path, port: int) -> None:
+        self.command = ("serve", "--host", node.address, "--port", str(port))
+        super().__init__(node, env, log)
+
+    def wait_until_ready(self) -> None:
+        assert self.process.stdout is not None
+        assert "url" in json.loads(self.process.stdout.readline())
