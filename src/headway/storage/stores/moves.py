@@ -27,6 +27,22 @@ def find_unfinished_by_name(tx: Transaction, tenant_name: str) -> Move | None:
     return Move._make(row) if row else None
 
 
+def is_moving(tx: Transaction, tenant_id: int) -> bool:
+    """Whether the tenant is being moved out of this database."""
+    return tx.one(f"SELECT 1 FROM moves WHERE tenant = ? AND {UNFINISHED}", tenant_id) is not None
+
+
+def list_unsettled(tx: Transaction, tenant_name: str) -> list[Move]:
+    """List the moves of a tenant to this database of which it is not known whether the source has completed them."""
+    rows = tx.all(f"SELECT {MOVE_COLUMNS} FROM moves WHERE tenant_name = ? AND state = 'arrived' ORDER BY id", tenant_name)
+    return [Move._make(row) for row in rows]
+
+
+def settle(tx: Transaction, move_id: str) -> None:
+    """Note that the source has completed a move. `updated_at` stays the time of the arrival."""
+    tx.run("UPDATE moves SET state = 'settled' WHERE id = ? AND state = 'arrived'", move_id)
+
+
 def limit_lock_waits(tx: Transaction, wait_ms: int) -> None:
     """Let the rest of the transaction fail with DatabaseBusy if it waits longer for a lock."""
     tx.run("SELECT set_config('lock_timeout', ?, true)", str(wait_ms))
@@ -93,12 +109,12 @@ def park_schedules(tx: Transaction, tenant_id: int) -> None:
 
 
 def restore(tx: Transaction, tenant_id: int) -> None:
-    """Let the parked jobs and schedules continue. Jobs that were running are due now."""
+    """Let the parked jobs and schedules continue. Jobs that were running are due now, and those that were canceled stay so."""
     tx.run(
         """UPDATE jobs SET state = CASE parked.state WHEN 'running' THEN 'queued' ELSE parked.state END,
                due_at = CASE parked.state WHEN 'running' THEN ? ELSE parked.due_at END
            FROM parked WHERE parked.tenant = ? AND parked.kind = 'job' AND parked.id = jobs.id
-           AND jobs.tenant_id = ? AND jobs.due_at = ?""",
+           AND jobs.tenant_id = ? AND jobs.due_at = ? AND jobs.state IN ('queued', 'delayed')""",
         to_steady_time(tx, tx.now),
         tenant_id,
         tenant_id,
@@ -110,6 +126,12 @@ def restore(tx: Transaction, tenant_id: int) -> None:
 
 def forget_parked(tx: Transaction, tenant_id: int) -> None:
     tx.run("DELETE FROM parked WHERE tenant = ?", tenant_id)
+
+
+def lock_place(tx: Transaction, tenant_name: str) -> str | None:
+    """Return where a tenant is, which cannot change before this transaction ends."""
+    row = tx.one("SELECT cell FROM placements WHERE tenant_name = ? FOR UPDATE", tenant_name)
+    return str(row[0]) if row else None
 
 
 def lock_placement(tx: Transaction, tenant_name: str, cell: str) -> None:
@@ -136,6 +158,11 @@ def note_departed_tokens(tx: Transaction, tenant_id: int, cell: str) -> None:
         tenant_id,
     )
     tx.run("DELETE FROM tokens WHERE tenant_id = ?", tenant_id)
+
+
+def redirect_departed_tokens(tx: Transaction, tenant_id: int, cell: str) -> None:
+    """Let a cell that the tenant left long ago send the holders of its tokens to the present one."""
+    tx.run("UPDATE departed_tokens SET cell = ? WHERE tenant = ? AND cell <> ?", cell, tenant_id, cell)
 
 
 def forget_departed_tokens(tx: Transaction, tenant_id: int) -> None:
