@@ -123,7 +123,7 @@ class CellCluster:
     def add_tenant(self, name: str, host: CellHost) -> str:
         """Create a tenant with its first work, and return the secret of its token."""
         self.command("tenant", "add", name, "--cell", host.name)
-        secret = json.loads(self.command("token", "new", "--tenant", name, "--json"))["secret"]
+        secret = json.loads(self.command("token", "new", "--tenant", name, "--json"))["token"]
         with DirectDatabase(host.url) as database:
             self.ids[name] = database.read(partial(tenants.get_by_name, name=name)).id
             database.write(within_tenant(self.ids[name], partial(enqueue, tenant_id=self.ids[name], prefix=name)))

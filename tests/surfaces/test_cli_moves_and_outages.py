@@ -48,12 +48,12 @@ def test_a_tenant_moves_on_while_the_cell_that_it_came_from_is_down(eu1: Shell, 
 def test_cells_of_long_ago_send_requests_to_the_present_one(eu1: Shell, cell_urls: list[str]) -> None:
     eu1.ok("token", "new", "--tenant", "acme")
 
-    for cell in ("eu2", "eu3", "eu2"):
+    for cell in ("eu2", "eu3"):
         eu1.ok("tenant", "move", "acme", "--to", cell)
 
-    for url in (cell_urls[0], cell_urls[2]):
+    for url in cell_urls[:2]:
         with psycopg.connect(url) as connection:
-            assert connection.execute("SELECT cell FROM departed_tokens").fetchall() == [("eu2",)]
+            assert connection.execute("SELECT cell FROM departed_tokens").fetchall() == [("eu3",)]
 
 
 def test_a_tenant_on_its_way_to_a_lost_cell_can_stay(

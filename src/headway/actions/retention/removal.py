@@ -17,7 +17,7 @@ from headway.storage.transaction import Transaction
 def shut_out(tx: Transaction, tenant: Tenant) -> int:
     """Revoke all access and stop all work of the tenant. Returns how many jobs were running; their processes stop them shortly.
     Raises TenantMoving if its move to another cell has begun."""
-    if move_store.is_moving(tx, tenant.id):
+    if move_store.find_unfinished(tx, tenant.id):
         raise TenantMoving
     return tenant_rows.stop_work(tx, tenant.id)
 

@@ -112,7 +112,7 @@ def build_select(table: str, columns: list[str], tenant_id: int, clocks: Clocks)
     joined = ""
     if table == "jobs":
         joined = f"""LEFT JOIN parked ON parked.tenant = moving.tenant_id AND parked.kind = 'job' AND parked.id = moving.id
-            AND moving.due_at = {PARKED} AND moving.state IN ('queued', 'delayed')"""
+            AND moving.due_at = {PARKED}"""
     return f'SELECT {values} FROM "{table}" moving {joined} WHERE moving.{owner} = {tenant_id:d} {order}'
 
 

@@ -27,11 +27,6 @@ def find_unfinished_by_name(tx: Transaction, tenant_name: str) -> Move | None:
     return Move._make(row) if row else None
 
 
-def is_moving(tx: Transaction, tenant_id: int) -> bool:
-    """Whether the tenant is being moved out of this database."""
-    return tx.one(f"SELECT 1 FROM moves WHERE tenant = ? AND {UNFINISHED}", tenant_id) is not None
-
-
 def list_unsettled(tx: Transaction, tenant_name: str) -> list[Move]:
     """List the moves of a tenant to this database of which it is not known whether the source has completed them."""
     rows = tx.all(f"SELECT {MOVE_COLUMNS} FROM moves WHERE tenant_name = ? AND state = 'arrived' ORDER BY id", tenant_name)
@@ -109,12 +104,12 @@ def park_schedules(tx: Transaction, tenant_id: int) -> None:
 
 
 def restore(tx: Transaction, tenant_id: int) -> None:
-    """Let the parked jobs and schedules continue. Jobs that were running are due now, and those that were canceled stay so."""
+    """Let the parked jobs and schedules continue. Jobs that were running are due now."""
     tx.run(
         """UPDATE jobs SET state = CASE parked.state WHEN 'running' THEN 'queued' ELSE parked.state END,
                due_at = CASE parked.state WHEN 'running' THEN ? ELSE parked.due_at END
            FROM parked WHERE parked.tenant = ? AND parked.kind = 'job' AND parked.id = jobs.id
-           AND jobs.tenant_id = ? AND jobs.due_at = ? AND jobs.state IN ('queued', 'delayed')""",
+           AND jobs.tenant_id = ? AND jobs.due_at = ?""",
         to_steady_time(tx, tx.now),
         tenant_id,
         tenant_id,
