@@ -74,16 +74,19 @@ def copy_rows(source: PostgresTransaction, target: PostgresTransaction, tenant_i
 
 def copy_table(source: PostgresTransaction, target: PostgresTransaction, table: str, select: str, columns: list[str]) -> int:
     names = ", ".join(f'"{column}"' for column in columns)
-    target.run(f'CREATE TEMPORARY TABLE {TEMPORARY} ON COMMIT DROP AS SELECT {names} FROM "{table}" WITH NO DATA')
     count = 0
-    target.run(STATEMENT_TIMEOUT, str(IDLE_MS))
     with source.copy(f"COPY ({select}) TO STDOUT") as rows:
         leaving = iter(rows)
         while part := take_part(leaving):
+            if not count:
+                target.run(f'CREATE TEMPORARY TABLE {TEMPORARY} ON COMMIT DROP AS SELECT {names} FROM "{table}" WITH NO DATA')
+                target.run(STATEMENT_TIMEOUT, str(IDLE_MS))
             with target.copy(f"COPY {TEMPORARY} ({names}) FROM STDIN") as arriving:
                 for row in part:
                     arriving.write(row)
             count += len(part)
+    if not count:
+        return 0
     target.run(STATEMENT_TIMEOUT, "0")
     stored = target.one(
         f'WITH stored AS (INSERT INTO "{table}" ({names}) SELECT {names} FROM {TEMPORARY} RETURNING 1) SELECT COUNT(*) FROM stored'
