@@ -11,7 +11,7 @@ from tests.cluster.cluster import Outcome
 from tests.cluster.faults import HOLD_S
 from tests.cluster.network import Network
 
-ROUNDS = 9  # three for each tenant
+ROUNDS = 6  # two for each tenant
 UNDONE = 1 / 3  # the share of interrupted moves that are undone, if that is possible
 
 Mover = subprocess.Popen[bytes]
@@ -130,6 +130,6 @@ CELL_ROWS = (
     CellRow("cells-kill", "the same; each time the mover and a worker or server are killed", disturb(kill)),
     CellRow("cells-restart", "the same; each time the Postgres of one of both cells restarts", disturb(restart)),
     CellRow("cells-cut", f"the same; the Postgres of a cell is cut off for {HOLD_S} s", disturb(cut_off, 3), needs="namespaces"),
-    CellRow("cells-three", "three cells, all of that, and movers that are overtaken by others", disturb(strike_at_random, 12), 3),
+    CellRow("cells-three", "three cells, all of that, and movers that are overtaken by others", disturb(strike_at_random, 9), 3),
     CellRow("cells-down", f"one of three cells is down for {HOLD_S} s, with a tenant on its way to it", take_down, 3),
 )
