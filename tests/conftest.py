@@ -51,7 +51,7 @@ SHARING_FILES = {
     "test_provider_secrets.py": "providers",
 }
 
-pytest_plugins = ["tests.fast_selection", "tests.proofs", "tests.surfaces.model_fixtures"]
+pytest_plugins = ["tests.dispatch.fixtures", "tests.fast_selection", "tests.proofs", "tests.surfaces.model_fixtures"]
 
 # Without deadlines: the time an example takes depends more on the load of the machine than on the code.
 hypothesis.settings.register_profile("share", deadline=None, max_examples=40)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from headway.actions import conversations, jobs, spending, turns
+from headway.actions import conversations, spending, turns
 from headway.actions.access import tenants
 from headway.actions.inspection.forks import ForkRequest
 from headway.actions.people import steering
@@ -20,7 +20,7 @@ from headway.agents.people import People
 from headway.agents.tools.execution import ResolvedScope
 from headway.agents.tools.external_loop import ExternalLoop, place_loop
 from headway.agents.tools.programs.sandbox import probe
-from headway.engine import Engine
+from headway.engine.engine import Engine
 from headway.host import Host
 from headway.ledger.attachment import Attachment, build_attachment
 from headway.ledger.errors import SettingsError
@@ -38,6 +38,7 @@ from headway.storage.transaction import Transaction, Work, within_tenant
 if TYPE_CHECKING:
     from headway.agents.loop.context import Runtime
     from headway.agents.tracing import Tracer
+    from headway.engine.port import Dispatcher
 
 
 class Headway(Host):
@@ -109,12 +110,12 @@ class Headway(Host):
         self.warming = asyncio.create_task(self._warm_up(alone=alone))
 
     async def _warm_up(self, *, alone: bool) -> None:
-        await asyncio.to_thread(self._load)
-        self.engine.start(alone=alone)
+        self.engine.start(await asyncio.to_thread(self._load, alone=alone), alone=alone)
 
-    def _load(self) -> None:
+    def _load(self, *, alone: bool) -> "Dispatcher | None":
         probe()  # starts a process, which no transaction should wait for
         self.runtime.models.preload()
+        return None if alone else self.dispatcher
 
     async def agents_ready(self) -> None:
         """Wait until the model layer is loaded and the engine has started."""
@@ -140,6 +141,15 @@ class Headway(Host):
         from headway.building import build_engine  # noqa: PLC0415
 
         return build_engine(self.settings, self.database, self.runtime, self.session)
+
+    @cached_property
+    def dispatcher(self) -> "Dispatcher | None":
+        """The external engine that dispatches jobs. None: Headway does it."""
+        if not self.settings.dispatch:
+            return None
+        from headway.dispatch.opening import open_dispatcher  # noqa: PLC0415  an optional library
+
+        return open_dispatcher(self.settings.dispatch)
 
     @cached_property
     def runtime(self) -> "Runtime":
@@ -213,7 +223,7 @@ class Headway(Host):
             owner=self.executor_id,
             attachments=tuple(attachments),
         )
-        return jobs.get(tx, tenant_id, turns.start(tx, tenant_id, conversation_id, request).id)
+        return turns.start_with_job(tx, tenant_id, conversation_id, request).job
 
     def _check_readable(self, attachments: Sequence[Attachment]) -> None:
         from headway.agents.transcripts.attachments import check_readable  # noqa: PLC0415

@@ -2,22 +2,28 @@
 
 from pathlib import Path
 
-from tests.agents.turn_harness import complete_next, in_order, open_talk, plan_call
+import pytest
+
+from tests.agents.turn_harness import STRONG, complete_next, in_order, open_talk, plan_call
 from tests.model_server import Reply, calls, text
 from tests.sent_statements import SentTransaction, trace_statements
 
-NOW = calls(("now", {}))
+PRICED = "openai-chat:gpt-4o"
+NOW = calls(("now", {}), usage=(1_000, 500))
 ITEMS = [f"Step {number}" for number in range(8)]
 
 
-def test_a_steady_iteration_is_eleven_statements_in_two_round_trips(postgres_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("model", "statements"), [(STRONG, 11), (PRICED, 14)], ids=["free", "priced"])
+def test_a_steady_iteration_takes_two_round_trips(postgres_url: str, tmp_path: Path, model: str, statements: int) -> None:
+    """A model that costs money adds three statements: the pool, what has left its window, and the reservation."""
     script = in_order(plan_call("Bake"), *[NOW] * 8, complete_next, text("Done."))
-    with open_talk(postgres_url, tmp_path, script) as talk, trace_statements() as sent:
+    with open_talk(postgres_url, tmp_path, script, model=model) as talk, trace_statements() as sent:
         assert talk.say()["outcome"] == "drained"
+        assert (talk.pool().spent > 0) == (model == PRICED)
         steady = [transaction for transaction in sent.list_transactions() if is_steady(transaction)]
         assert len(steady) == 8
         for transaction in steady:
-            assert len(transaction.statements) <= 11, transaction.statements
+            assert len(transaction.statements) <= statements, transaction.statements
             assert transaction.round_trips == 2
 
 

@@ -13,7 +13,7 @@ LINK = f"hwc{NUMBER or ''}n"
 SUBNET = f"10.{213 + NUMBER}.0"
 HUB = f"{SUBNET}.1"  # the address of the process that runs the faults, and of the model
 LOOPBACK = "127.0.0.1"
-NAMES = ("pg1", "pg2", "pooler", "w1", "w2", "w3", "pg3")
+NAMES = ("pg1", "pg2", "pooler", "w1", "w2", "w3", "r1", "r2", "r3", "pg3")
 
 
 class Node(NamedTuple):

@@ -1,15 +1,18 @@
 """Model calls: the pool counts those of the last 24 hours, even if the clock was wrong, and totals include the cached tokens."""
 
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
 from headway.actions import spending, turns
-from headway.actions.spending import Usage
+from headway.actions.spending import LockedPool, Usage
+from headway.ledger.errors import Conflict
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import runs as run_store
+from headway.storage.stores import spending as spending_store
 from headway.storage.stores.spending import ModelCall, sum_turn
-from headway.storage.transaction import Row, Transaction
+from headway.storage.transaction import Row, Transaction, within_tenant
 from headway.testing import FixedClock, TenantHarness
 
 DAY_MS = 24 * 3600 * 1000
@@ -74,6 +77,27 @@ def test_totals_include_the_cached_tokens(desk: TenantHarness) -> None:
     assert desk.read(spending.get_turn_usage, first.turn_id) == Usage(1_550, 1_000, 16, 3.0)
     stranger = TenantHarness(desk.database, "stranger")
     assert stranger.read(spending.get_turn_usage, first.turn_id) == Usage()
+
+
+def test_a_pool_that_another_part_of_the_transaction_changed_is_read_again(desk: TenantHarness) -> None:
+    run, other = (desk.write(turns.start, desk.conversation().id, turns.TurnRequest(request)) for request in "xy")
+
+    def reserve_and_fail(tx: Transaction) -> None:
+        assert spending.reserve(tx, other, 7 * NANOS_PER_DOLLAR, LIMIT)
+        raise Conflict("no")
+
+    def step(tx: Transaction) -> None:
+        pool = LockedPool(tx, desk.tenant.id)
+        paid = spending.settle(tx, run, CALL, LIMIT, pool)
+        assert spending.reserve(tx, other, 20 * NANOS_PER_DOLLAR, LIMIT)
+        assert spending.reserve(tx, paid, 80 * NANOS_PER_DOLLAR, LIMIT, pool) is None  # a dollar is missing
+        with suppress(Conflict):
+            tx.attempt(reserve_and_fail)
+        assert spending.reserve(tx, paid, 79 * NANOS_PER_DOLLAR, LIMIT, pool)
+
+    desk.database.write(within_tenant(desk.tenant.id, step))
+    pool = desk.read(spending_store.get_pool)
+    assert (pool.spent, pool.reserved) == (NANOS_PER_DOLLAR, 99 * NANOS_PER_DOLLAR)
 
 
 class ExplainingTransaction:

@@ -7,7 +7,7 @@ from headway.ledger import text
 from headway.ledger.errors import Invalid, NameTaken, NotFound
 from headway.ledger.tenancy import Conversation, Turn
 from headway.storage.stores import conversations as conversation_store
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Row, Transaction
 
 
 def add(tx: Transaction, tenant_id: int, title: str = "", key: str | None = None) -> Conversation:
@@ -72,14 +72,16 @@ def open_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn:
 
 
 def get_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn:
-    turn = conversation_store.find_turn(tx, tenant_id, text.check_text(turn_id, "turn_id"))
-    if turn is None:
-        raise NotFound(f"No turn {turn_id[:80]!r}.")
-    return turn
+    return load_turn(tx.fetch(conversation_store.build_find_turn(tenant_id, text.check_text(turn_id, "turn_id")))[0], turn_id)
 
 
 def lock_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn:
-    turn = conversation_store.find_turn_locked(tx, tenant_id, text.check_text(turn_id, "turn_id"))
-    if turn is None:
+    query = conversation_store.build_find_turn_locked(tx, tenant_id, text.check_text(turn_id, "turn_id"))
+    return load_turn(tx.fetch(query)[0], turn_id)
+
+
+def load_turn(rows: list[Row], turn_id: str) -> Turn:
+    """Return the turn that was found, or raise NotFound."""
+    if not rows:
         raise NotFound(f"No turn {turn_id[:80]!r}.")
-    return turn
+    return Turn._make(rows[0])

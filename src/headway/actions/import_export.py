@@ -182,7 +182,7 @@ def open_turns(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) -> l
         if turn_id is None or (turn_id, conversation_id) in turns:
             continue
         exists = conversation_store.find_turn_conversation(tx, tenant_id, turn_id) == conversation_id
-        if exists or conversation_store.insert_turn(tx, tenant_id, Turn(turn_id, conversation_id, started_at=tx.now)):
+        if exists or conversation_store.insert_turn_once(tx, tenant_id, Turn(turn_id, conversation_id, started_at=tx.now)):
             turns[turn_id, conversation_id] = turn_id
         else:
             turns[turn_id, conversation_id] = conversations.open_turn(tx, tenant_id, conversation_id).id

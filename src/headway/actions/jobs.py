@@ -82,7 +82,12 @@ def find_owned(tx: Transaction, tenant_id: int, job_id: str, owner: str) -> Job 
 def close(tx: Transaction, tenant_id: int, job_id: str, status: str, error: str) -> None:
     """Close a job whose work was completed, canceled or failed. An ended job stays as it is."""
     job = job_store.find_locked(tx, tenant_id, job_id)
-    if job is None or job.over:
+    if job:
+        close_locked(tx, job, status, error)
+
+
+def close_locked(tx: Transaction, job: Job, status: str, error: str) -> None:
+    if job.over:
         return
     if status == "failed":
         fail_permanently(tx, job, error)

@@ -37,20 +37,20 @@ def replace(tx: Transaction, scope: Scope, turn_id: str, items: list[Replacement
     conversation_id, rows = lock_plan(tx, scope.tenant_id, turn_id)
     matches = match_rows(rows, items)
     drafts = [
-        Draft(item.content, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
+        Draft(item.content, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id).checked()
         for index, item in enumerate(items)
         if index not in matches
     ]
-    added = iter(todos.append(tx, scope.tenant_id, drafts) if drafts else ())
-    row_ids: list[int] = []
-    for index, item in enumerate(items):
-        row = matches.get(index) or next(added)
-        if index in matches or item.status != row.status:  # a row that was just added as pending needs no change
-            set_status(tx, scope.tenant_id, row, item.status)
-        row_ids.append(row.id)
+    if drafts:
+        check_room(sum(not row.ended for row in rows), len(drafts))
+    added = iter(todos.append_checked(tx, scope.tenant_id, drafts) if drafts else ())
+    listed = [matches.get(index) or next(added) for index in range(len(items))]
+    row_ids = [row.id for row in listed]
     omitted_rows = [row for row in rows if row.id not in row_ids and not row.ended]
-    canceled = [todos.change(tx, scope.tenant_id, row.id, Change(status="canceled")) for row in omitted_rows]
+    changed = [(row, item.status) for row, item in zip(listed, items, strict=True) if row.status != item.status]
+    set_statuses(tx, scope.tenant_id, [*changed, *((row, "canceled") for row in omitted_rows)])
     plan = {row.id: row for row in todo_store.list_by_turn(tx, scope.tenant_id, turn_id)}
+    canceled = [plan[row.id] for row in omitted_rows]
     ordered = [plan.pop(todo_id) for todo_id in row_ids]
     numbered = renumber(tx, scope.tenant_id, [*ordered, *plan.values()])
     emit_queue_at_commit(tx, scope.tenant_id, turn_id)
@@ -73,8 +73,14 @@ def match_rows(rows: list[Todo], items: list[ReplacementItem]) -> dict[int, Todo
     return matches
 
 
-def set_status(tx: Transaction, tenant_id: int, row: Todo, status: Status) -> None:
-    """Set the status given in the list, reopening the row first if it has ended."""
-    if row.ended and status not in (row.status, "pending"):
-        todos.change(tx, tenant_id, row.id, Change(status="pending"))
-    todos.change(tx, tenant_id, row.id, Change(status=status))
+def set_statuses(tx: Transaction, tenant_id: int, changed: list[tuple[Todo, Status]]) -> None:
+    """Set the statuses of locked rows. Rows that become pending again come last, because each may move others."""
+    forward = [(row, status) for row, status in changed if not row.ended and status != "pending"]
+    locked_rows = todos.load_for_change(tx, tenant_id, [row for row, _ in forward])
+    for locked, (_, new_status) in zip(locked_rows, forward, strict=True):
+        todos.change_locked(tx, tenant_id, locked, Change(status=new_status))
+    for row, status in changed:
+        if row.ended and status != "pending":  # it is reopened first
+            todos.change(tx, tenant_id, row.id, Change(status="pending"))
+        if row.ended or status == "pending":
+            todos.change(tx, tenant_id, row.id, Change(status=status))

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 from headway.actions import jobs, spending, sub_goals
 from headway.actions.people import waiting
+from headway.actions.spending import LockedPool
 from headway.ledger import text
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode_json, list_unchanged_texts, omit_texts
@@ -185,25 +186,31 @@ class StepRows(NamedTuple):
     run: Run
     is_halted: bool
     plan: list[Todo]  # of the turn that was asked for
+    pool: LockedPool
 
 
-def begin_step(tx: Transaction, run: Run, turn_id: str, owner: str) -> StepRows | None:
+def begin_step(tx: Transaction, run: Run, turn_id: str, owner: str, *, locks_pool: bool = False) -> StepRows | None:
     """Lock the run's job and read what a step needs, in one round trip. Returns None if another process owns the job.
 
     The run is read by its own statement: after waiting for the lock, a joint statement would return the new job with the old run.
+    With `locks_pool`, for a run whose calls cost money, the tenant's pool is locked, too.
     """
     lock_root(tx, run)
     queries = [job_store.build_find_locked(tx, run.tenant_id, run.id), run_store.build_find_with_halt(run.tenant_id, run.id)]
     if turn_id:
         queries.append(todo_store.build_list_by_turn(run.tenant_id, turn_id))
-    jobs_found, runs_found, *plans = tx.fetch(*queries)
+    if locks_pool:
+        queries += spending.build_lock_pool(tx, run.tenant_id)
+    jobs_found, runs_found, *others = tx.fetch(*queries)
+    pool = spending.load_pool(tx, run.tenant_id, *others[-2:]) if locks_pool else None
     if not jobs_found or not runs_found:
         return None
     job = job_store.load_job(tx, jobs_found[0])
     if job.state != "running" or job.owner != owner:
         return None
     *columns, is_halted = runs_found[0]
-    return StepRows(job, Run._make(columns), bool(is_halted), [todo_store.load_todo(row) for plan in plans for row in plan])
+    plan = [todo_store.load_todo(row) for row in others[0]] if turn_id else []
+    return StepRows(job, Run._make(columns), bool(is_halted), plan, LockedPool(tx, run.tenant_id, pool))
 
 
 def get(tx: Transaction, tenant_id: int, run_id: str) -> Run:

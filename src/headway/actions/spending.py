@@ -10,11 +10,13 @@ from headway.ledger.run import Run, to_dollars
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import spending as spending_store
-from headway.storage.stores.spending import ModelCall, Pool
-from headway.storage.transaction import Transaction
+from headway.storage.stores.spending import ModelCall, Pool, SpendingTotal
+from headway.storage.transaction import Query, Row, Transaction
 
 WINDOW_S = 24 * 3600
+WINDOW_MS = WINDOW_S * 1000
 RUNS_LIMIT = 100
+TENANTS_LIMIT = 100
 
 
 class Usage(NamedTuple):
@@ -26,16 +28,50 @@ class Usage(NamedTuple):
     cost_usd: float = 0.0
 
 
-def reserve(tx: Transaction, run: Run, amount: int, budget: int) -> Run | None:
+class LockedPool:
+    """The pool in one transaction: locked, and without the calls that have left the window. It is read when it is first needed, and
+    again if another part of the transaction has changed it."""
+
+    def __init__(self, tx: Transaction, tenant_id: int, known: Pool | None = None) -> None:
+        self.tx = tx
+        self.tenant_id = tenant_id
+        self.known = known
+        self.known_changes = tx.count_writes("pools")
+
+    def get(self) -> Pool:
+        if self.known is None or self.tx.count_writes("pools") != self.known_changes:
+            self.keep(roll_window(self.tx, self.tenant_id, spending_store.lock_pool(self.tx, self.tenant_id)))
+        assert self.known is not None
+        return self.known
+
+    def keep(self, pool: Pool) -> None:
+        """Remember the state that was read or written just now."""
+        self.known, self.known_changes = pool, self.tx.count_writes("pools")
+
+
+def build_lock_pool(tx: Transaction, tenant_id: int) -> tuple[Query, Query]:
+    """Build the queries that lock the pool and read what `load_pool` needs."""
+    return spending_store.build_lock_pool(tx, tenant_id), spending_store.build_sum_expired(tenant_id, tx.now - WINDOW_MS)
+
+
+def load_pool(tx: Transaction, tenant_id: int, pools: list[Row], sums: list[Row]) -> Pool | None:
+    """Return the pool from the rows of these queries. None if the tenant has none yet."""
+    return roll_window(tx, tenant_id, Pool._make(pools[0]), int(sums[0][0])) if pools else None
+
+
+def reserve(tx: Transaction, run: Run, amount: int, budget: int, pool: LockedPool | None = None) -> Run | None:
     """Reserve an amount for the run's next call. Returns the updated run, or None if the pool cannot cover it. An amount of zero
     always passes."""
     if amount == run.reserved:
         return run
-    pool = roll_window(tx, run.tenant_id, spending_store.lock_pool(tx, run.tenant_id))
-    pool = pool._replace(reserved=pool.reserved - run.reserved)
-    if amount and pool.spent + pool.reserved + amount > get_limit(pool, budget):
+    pool = pool or LockedPool(tx, run.tenant_id)
+    state = pool.get()
+    state = state._replace(reserved=state.reserved - run.reserved)
+    if amount and state.spent + state.reserved + amount > get_limit(state, budget):
         return None
-    spending_store.save_pool(tx, run.tenant_id, pool._replace(reserved=pool.reserved + amount))
+    state = state._replace(reserved=state.reserved + amount)
+    spending_store.save_pool(tx, run.tenant_id, state)
+    pool.keep(state)
     return run._replace(reserved=amount)
 
 
@@ -45,9 +81,9 @@ def has_room(tx: Transaction, tenant_id: int, budget: int) -> bool:
     return pool.spent + pool.reserved < get_limit(pool, budget)
 
 
-def settle(tx: Transaction, run: Run, call: ModelCall, budget: int) -> Run:
+def settle(tx: Transaction, run: Run, call: ModelCall, budget: int, pool: LockedPool | None = None) -> Run:
     """Record the cost of a call and release its reservation."""
-    return book_call(tx, run, call, budget, run.reserved)
+    return book_call(tx, run, call, budget, run.reserved, pool)
 
 
 def settle_late(tx: Transaction, tenant_id: int, run_id: str, call: ModelCall, budget: int) -> None:
@@ -59,19 +95,20 @@ def settle_late(tx: Transaction, tenant_id: int, run_id: str, call: ModelCall, b
         run_store.save(tx, book_call(tx, run, call, budget, 0))
 
 
-def book_call(tx: Transaction, run: Run, call: ModelCall, budget: int, released: int) -> Run:
+def book_call(tx: Transaction, run: Run, call: ModelCall, budget: int, released: int, pool: LockedPool | None = None) -> Run:
     if not call.cost and not released:
         spending_store.insert_call(tx, run.tenant_id, run.id, call)
         return run
-    pool = roll_window(tx, run.tenant_id, spending_store.lock_pool(tx, run.tenant_id))  # first, so as not to count the call twice
-    spending_store.insert_call(tx, run.tenant_id, run.id, call)
-    pool = pool._replace(spent=pool.spent + call.cost, reserved=pool.reserved - released)
-    spending_store.save_pool(tx, run.tenant_id, pool)
+    pool = pool or LockedPool(tx, run.tenant_id)
+    state = pool.get()  # before the call is inserted, so as not to count it twice
+    state = state._replace(spent=state.spent + call.cost, reserved=state.reserved - released)
+    spending_store.insert_call_and_save_pool(tx, run.tenant_id, run.id, call, state)
+    pool.keep(state)
     spent = {
         "run_id": run.id,
         "cost_usd": to_dollars(call.cost),
-        "spent_usd": to_dollars(pool.spent),
-        "limit_usd": to_dollars(get_limit(pool, budget)),
+        "spent_usd": to_dollars(state.spent),
+        "limit_usd": to_dollars(get_limit(state, budget)),
     }
     tx.emit(Event(run.tenant_id, "cost_changed", encode_json(spent), run.conversation_id, run.turn_id))
     return run._replace(reserved=run.reserved - released, cost=run.cost + call.cost)
@@ -97,14 +134,15 @@ def get_limit(pool: Pool, budget: int) -> int:
     return budget if pool.ceiling is None else pool.ceiling
 
 
-def roll_window(tx: Transaction, tenant_id: int, pool: Pool) -> Pool:
-    """Subtract calls that have left the 24-hour window; each is subtracted once."""
-    start = tx.now - WINDOW_S * 1000
+def roll_window(tx: Transaction, tenant_id: int, pool: Pool, expired: int | None = None) -> Pool:
+    """Subtract calls that have left the 24-hour window; each is subtracted once. `expired` is their cost, if it is known."""
+    start = tx.now - WINDOW_MS
     if pool.counted_from > tx.now:  # the clock was set back: calls booked since then would never be subtracted
         return pool._replace(spent=spending_store.sum_cost_between(tx, tenant_id, start, NEVER), counted_from=start)
     if pool.counted_from >= start:
         return pool
-    expired = spending_store.sum_cost_between(tx, tenant_id, pool.counted_from, start)
+    if expired is None:
+        expired = spending_store.sum_cost_between(tx, tenant_id, pool.counted_from, start)
     return pool._replace(spent=pool.spent - expired, counted_from=start)
 
 
@@ -116,7 +154,7 @@ def subtract_expired(tx: Transaction, tenant_id: int) -> None:
 
 def build_costs(tx: Transaction, tenant_id: int, budget: int, unpriced: Sequence[str] = ()) -> dict[str, Any]:
     """Return the amount spent and the limit, with totals by model and by run, and the configured models without a price."""
-    since = tx.now - WINDOW_S * 1000
+    since = tx.now - WINDOW_MS
     pool = roll_window(tx, tenant_id, spending_store.get_pool(tx, tenant_id))
     return {
         "spent_usd": to_dollars(pool.spent),
@@ -128,13 +166,35 @@ def build_costs(tx: Transaction, tenant_id: int, budget: int, unpriced: Sequence
     }
 
 
+def build_all_costs(tx: Transaction, budget: int) -> dict[str, Any]:
+    """Return what all tenants together have spent, with totals by model, and the tenants that spent the most with their limits."""
+    models: dict[str, SpendingTotal] = {}
+    tenants: dict[str, tuple[int, int]] = {}  # spent, limit
+    for tenant, ceiling, total in spending_store.list_all(tx, tx.now - WINDOW_MS):
+        models[total.name] = models.get(total.name, SpendingTotal(total.name)).merge(total)
+        tenants[tenant] = tenants.get(tenant, (0, 0))[0] + total.cost, budget if ceiling is None else ceiling
+    most = sorted(tenants.items(), key=lambda item: (-item[1][0], item[0]))[:TENANTS_LIMIT]
+    by_cost = sorted(models.values(), key=lambda total: (-total.cost, total.name))
+    return {
+        "spent_usd": to_dollars(sum(spent for spent, _ in tenants.values())),
+        "window_s": WINDOW_S,
+        "by_model": [encode_total("model", total) for total in by_cost],
+        "by_tenant": [
+            {"tenant": name, "spent_usd": to_dollars(spent), "limit_usd": to_dollars(limit)} for name, (spent, limit) in most
+        ],
+    }
+
+
 def get_turn_usage(tx: Transaction, tenant_id: int, turn_id: str) -> Usage:
     """Return the tokens and the cost of a turn, its sub-agents included."""
-    total = spending_store.sum_turn(tx, tenant_id, turn_id)
+    return to_usage(spending_store.sum_turn(tx, tenant_id, turn_id))
+
+
+def to_usage(total: SpendingTotal) -> Usage:
     return Usage(total.input_tokens, total.cached_tokens, total.output_tokens, to_dollars(total.cost))
 
 
-def encode_total(name: str, spent: spending_store.SpendingTotal) -> dict[str, Any]:
+def encode_total(name: str, spent: SpendingTotal) -> dict[str, Any]:
     return {
         name: spent.name,
         "calls": spent.calls,

@@ -1,6 +1,7 @@
 """The operations of the ledger: add, change, end and remove todos."""
 
 import os
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from headway.actions import conversations
@@ -67,10 +68,14 @@ def is_plain(draft: Draft) -> bool:
 
 def append(tx: Transaction, tenant_id: int, drafts: list[Draft]) -> list[Todo]:
     """Append plain drafts to the list that they share."""
-    quotas.check_storage(tx, tenant_id)
     drafts = [draft.checked() for draft in drafts]
     conversation_id = resolve_list(tx, tenant_id, drafts[0], len(drafts)).conversation_id
-    drafts = [draft._replace(conversation_id=conversation_id) for draft in drafts]
+    return append_checked(tx, tenant_id, [draft._replace(conversation_id=conversation_id) for draft in drafts])
+
+
+def append_checked(tx: Transaction, tenant_id: int, drafts: list[Draft]) -> list[Todo]:
+    """Append checked, plain drafts to the list that they share. It exists and has room for them."""
+    quotas.check_storage(tx, tenant_id)
     added = todo_store.insert_pending(tx, tenant_id, drafts, [make_uuid() for _ in drafts])
     for todo in added:
         tx.emit(build_todo_event(tenant_id, todo, "created"))
@@ -100,7 +105,22 @@ def change(
     """
     if changes.depends_on is not UNSET:
         todo_store.lock_graph(tx, tenant_id)  # before the todo, or two changes of dependencies would deadlock
-    old, lease, dependants = get_for_change(tx, tenant_id, todo_id)
+    locked = get_for_change(tx, tenant_id, todo_id)
+    return change_locked(tx, tenant_id, locked, changes, lease_token, force=force, override=override)
+
+
+def change_locked(
+    tx: Transaction,
+    tenant_id: int,
+    locked: "LockedTodo",
+    changes: Change,
+    lease_token: str | None = None,
+    *,
+    force: bool = False,
+    override: Override = NO_OVERRIDE,
+) -> Todo:
+    """Apply the change to a todo that `get_for_change` has returned, and that nothing has changed since."""
+    old, lease, dependants = locked
     overruled_lease = check_lease(tx, old, lease, lease_token, force=force)
     new = rules.apply_proof(tx, old, changes.apply_to(old, tx.now), override.reason)
     if changes.depends_on is not UNSET:
@@ -117,12 +137,12 @@ def change(
     if new.proof == "overridden" != old.proof:
         receipts.override(tx, tenant_id, new, *override)
         proof = {"status": new.status, "proof": new.proof, "reason": override.reason}
-        audit.record(tx, tenant_id, "check.override", f"todo:{todo_id}", {"status": old.status, "proof": old.proof}, proof)
+        audit.record(tx, tenant_id, "check.override", f"todo:{old.id}", {"status": old.status, "proof": old.proof}, proof)
     if overruled_lease:
         record_forced(tx, tenant_id, overruled_lease, old, new)
     todo_store.update(tx, tenant_id, old, new, dependants)
-    if new.status != "in_progress":
-        lease_store.delete(tx, tenant_id, todo_id)
+    if lease is not None and new.status != "in_progress":
+        lease_store.delete(tx, tenant_id, old.id)
     tx.emit(build_todo_event(tenant_id, new, "updated", old))
     emit_queue_at_commit(tx, tenant_id, new.turn_id)
     return new
@@ -130,8 +150,9 @@ def change(
 
 def start(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | None = None, *, force: bool = False) -> Todo:
     """Start an open todo. Starting an ended one is an error, because the caller evidently does not know that it has ended."""
-    refuse_start_of_ended(get_locked(tx, tenant_id, todo_id))
-    return change(tx, tenant_id, todo_id, Change(status="in_progress"), lease_token, force=force)
+    locked = get_for_change(tx, tenant_id, todo_id)
+    refuse_start_of_ended(locked.todo)
+    return change_locked(tx, tenant_id, locked, Change(status="in_progress"), lease_token, force=force)
 
 
 def end(
@@ -146,9 +167,10 @@ def end(
     override: Override = NO_OVERRIDE,
 ) -> Todo:
     """Complete or cancel a todo. Ending it a second time the same way is an error, because the caller evidently does not know."""
-    check_not_already_ended(get_locked(tx, tenant_id, todo_id), status)
+    locked = get_for_change(tx, tenant_id, todo_id)
+    check_not_already_ended(locked.todo, status)
     changes = Change(status=status, outcome=UNSET if outcome is None else outcome)
-    return change(tx, tenant_id, todo_id, changes, lease_token, force=force, override=override)
+    return change_locked(tx, tenant_id, locked, changes, lease_token, force=force, override=override)
 
 
 def remove(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | None = None, *, force: bool = False) -> Todo:
@@ -196,7 +218,21 @@ def get_for_change(tx: Transaction, tenant_id: int, todo_id: int) -> LockedTodo:
     )
     if not rows:
         raise NotFound(f"No todo {todo_id}.")
-    return LockedTodo(todo_store.load_todo(rows[0]), lease_store.load(tx, leases), [int(row[0]) for row in dependants])
+    lease = lease_store.load(tx, leases[0]) if leases else None
+    return LockedTodo(todo_store.load_todo(rows[0]), lease, [int(row[0]) for row in dependants])
+
+
+def load_for_change(tx: Transaction, tenant_id: int, rows: Sequence[Todo]) -> list[LockedTodo]:
+    """Read what changes of these todos need besides their rows, which this transaction has locked and read, in one round trip."""
+    if not rows:
+        return []
+    ids = [row.id for row in rows]
+    leases, edges = tx.fetch(lease_store.build_find(tenant_id, *ids), todo_store.build_list_dependants(tenant_id, *ids))
+    leases_by_id = {int(row[0]): lease_store.load(tx, row) for row in leases}
+    dependants: dict[int, list[int]] = {}
+    for dependant, todo_id in edges:
+        dependants.setdefault(int(todo_id), []).append(int(dependant))
+    return [LockedTodo(row, leases_by_id.get(row.id), dependants.get(row.id, [])) for row in rows]
 
 
 def move_to_position(tx: Transaction, tenant_id: int, todo: Todo, position: int) -> Todo:

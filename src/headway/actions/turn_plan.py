@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from headway.actions import todos
-from headway.actions.turn_state import check_room, count_open_items, emit_queue_at_commit, lock_plan
+from headway.actions.turn_state import check_room, emit_queue_at_commit, lock_plan
 from headway.ledger.errors import AlreadyEnded, Invalid, NotFound
 from headway.ledger.events import build_moves_event, build_todo_event
 from headway.ledger.scope import Scope
@@ -45,7 +45,7 @@ def create(tx: Transaction, scope: Scope, turn_id: str, items: list[PlanItem]) -
     if misplaced is not None:
         raise Invalid(f"items[{misplaced}].order counts from 1.")
     conversation_id, plan = lock_plan(tx, scope.tenant_id, turn_id)
-    check_room(count_open_items(tx, scope.tenant_id, turn_id), len(items))
+    check_room(sum(not todo.ended for todo in plan), len(items))
     drafts = [build_draft(scope, conversation_id, turn_id, item).checked() for item in items]
     new_todos = todo_store.insert_pending(tx, scope.tenant_id, drafts, [todos.make_uuid() for _ in drafts])
     # Items without an order first, then the others in ascending order, so that none moves another from its place.
@@ -92,17 +92,16 @@ def start(tx: Transaction, scope: Scope, turn_id: str, reference: str) -> Todo:
 
 def complete(
     tx: Transaction, scope: Scope, turn_id: str, reference: str, outcome: str, status: Literal["completed", "canceled"]
-) -> tuple[Todo, int]:
-    """End a todo. Returns it with the number of open todos left."""
+) -> tuple[Todo, list[Todo]]:
+    """End a todo. Returns it with the open todos that are left."""
     todo = get(tx, scope, turn_id, reference)
     check_not_ended(todo)
     ended = todos.end(tx, scope.tenant_id, todo.id, status, outcome)
-    return ended, sum(not row.ended for row in todo_store.list_by_turn(tx, scope.tenant_id, turn_id))
+    return ended, [row for row in todo_store.list_by_turn(tx, scope.tenant_id, turn_id) if not row.ended]
 
 
-def start_next(tx: Transaction, scope: Scope, turn_id: str) -> Todo | None:
+def start_next(tx: Transaction, scope: Scope, open_todos: list[Todo]) -> Todo | None:
     """Start the first pending todo, unless one is in progress already."""
-    open_todos = [todo for todo in todo_store.list_by_turn(tx, scope.tenant_id, turn_id) if not todo.ended]
     if not open_todos or any(todo.status == "in_progress" for todo in open_todos):
         return None
     return todos.start(tx, scope.tenant_id, open_todos[0].id)

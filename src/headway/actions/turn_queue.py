@@ -4,7 +4,7 @@ from math import isfinite
 from typing import Any
 
 from headway.actions import todos
-from headway.actions.turn_state import QueueState, check_room, count_open_items, emit_queue_at_commit, load_queue_state, lock_plan
+from headway.actions.turn_state import QueueState, check_room, emit_queue_at_commit, load_queue_state, lock_plan
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Draft, Todo
 from headway.storage.stores import forks as fork_store
@@ -15,8 +15,8 @@ from headway.storage.transaction import Transaction
 def manage(tx: Transaction, scope: Scope, turn_id: str, add: Any = None, delete: Any = None) -> QueueState:
     """Add items, then delete items. Arguments that are not lists are ignored, because models send all sorts of values."""
     descriptions = parse_texts(add)
-    conversation_id, _ = lock_plan(tx, scope.tenant_id, turn_id)
-    check_room(count_open_items(tx, scope.tenant_id, turn_id), len(descriptions))
+    conversation_id, rows = lock_plan(tx, scope.tenant_id, turn_id)
+    check_room(sum(not row.ended for row in rows), len(descriptions))
     for description in descriptions:
         draft = Draft(description, conversation_id=conversation_id, turn_id=turn_id, agent_id=scope.agent_id)
         todos.add(tx, scope.tenant_id, draft)

@@ -4,14 +4,16 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from headway.actions import conversations
+from headway.ledger import text
 from headway.ledger.errors import Invalid
 from headway.ledger.events import Event, encode_json
 from headway.ledger.scope import Selection
+from headway.ledger.tenancy import Turn
 from headway.ledger.todo import Todo
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import todo_pages
 from headway.storage.stores import todos as todo_store
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Row, Transaction
 
 PLAN_LIMIT = 500  # open items; limited because each change emits the whole list
 EVENT_CHARACTERS = 32_000  # of the descriptions in such an event; an ordinary list has far fewer
@@ -26,8 +28,12 @@ class LockedPlan(NamedTuple):
 def lock_plan(tx: Transaction, tenant_id: int, turn_id: str) -> LockedPlan:
     """Lock a turn's list, so that no other transaction can reorder it or change its rows. The rows are always locked before the
     list's counters, the same order in which a todo is ended."""
-    conversation_id = conversations.lock_turn(tx, tenant_id, turn_id).conversation_id
-    return LockedPlan(conversation_id, todo_store.lock_by_turn(tx, tenant_id, turn_id))
+    turn_id = text.check_text(turn_id, "turn_id")
+    turns, rows = tx.fetch(
+        conversation_store.build_find_turn_locked(tx, tenant_id, turn_id), todo_store.build_lock_by_turn(tx, tenant_id, turn_id)
+    )
+    conversation_id = conversations.load_turn(turns, turn_id).conversation_id
+    return LockedPlan(conversation_id, [todo_store.load_todo(row) for row in rows])
 
 
 def check_room(open_count: int, new_count: int) -> None:
@@ -65,7 +71,11 @@ class QueueState(NamedTuple):
 
 def load_queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> QueueState:
     """Load the queue. The current item is the one in progress, or else the first pending one."""
-    rows = todo_store.queue_of_turn(tx, tenant_id, turn_id)
+    return build_queue_state(tx.fetch(todo_store.build_queue_of_turn(tenant_id, turn_id))[0])
+
+
+def build_queue_state(queue: list[Row]) -> QueueState:
+    rows = [todo_store.load_todo(row) for row in queue]
     in_progress = (todo for todo in rows if todo.status == "in_progress")
     pending = (todo for todo in rows if todo.status == "pending")
     return QueueState(rows, next(in_progress, None) or next(pending, None))
@@ -92,11 +102,15 @@ def emit_queue_at_commit(tx: Transaction, tenant_id: int, turn_id: str | None) -
 
 
 def emit_queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> None:
-    turn = conversation_store.find_turn(tx, tenant_id, turn_id)
-    if turn is None:  # its creation was undone within the transaction
+    turns, _, queue = tx.fetch(
+        conversation_store.build_find_turn(tenant_id, turn_id),
+        todo_store.build_lock_turn_list(tx, tenant_id, turn_id),  # until commit, so that states are emitted in order
+        todo_store.build_queue_of_turn(tenant_id, turn_id),
+    )
+    if not turns:  # its creation was undone within the transaction
         return
-    todo_store.lock_list(tx, tenant_id, turn.conversation_id, turn_id)  # until commit, so that states are emitted in order
-    state = shorten_items(load_queue_state(tx, tenant_id, turn_id).as_json())
+    turn = Turn._make(turns[0])
+    state = shorten_items(build_queue_state(queue).as_json())
     summary = {name: state[name] for name in ("current", "remaining", "total")}
     for kind, data in (("todos_updated", state), ("todos_current", summary)):
         tx.emit(Event(tenant_id, kind, encode_json(data), turn.conversation_id, turn_id))

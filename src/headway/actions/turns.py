@@ -14,18 +14,17 @@ from headway.ledger.errors import Invalid, NotFound, TurnEnded, TurnFailed, Turn
 from headway.ledger.events import Event, encode_json
 from headway.ledger.job import Job
 from headway.ledger.run import Limits, Message, MessageRole, Run, RunStatus, TurnMode, TurnOutcome
-from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Turn, TurnStatus
-from headway.ledger.todo import OPEN_STATUSES, Todo
+from headway.ledger.todo import Todo
 from headway.storage.stores import attachments as attachment_store
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import events as event_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import messages as message_store
 from headway.storage.stores import runs as run_store
-from headway.storage.stores import todo_pages
+from headway.storage.stores import spending as spending_store
 from headway.storage.stores import todos as todo_store
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Row, Transaction
 
 JOB_KIND = "turn"  # the kind of a turn's job
 TITLE_LENGTH = 80
@@ -57,8 +56,17 @@ class TurnReport(NamedTuple):
     changes: dict[str, Any] | None = None  # what it changed in its repository, if it worked in one
 
 
+class StartedTurn(NamedTuple):
+    run: Run
+    job: Job
+
+
 def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRequest) -> Run:
     """Store the message and the run that will answer it. A conversation has one running turn at a time."""
+    return start_with_job(tx, tenant_id, conversation_id, request).run
+
+
+def start_with_job(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRequest) -> StartedTurn:
     halts.check(tx)
     conversations.get(tx, tenant_id, conversation_id)
     if not text.check_text(request.content, "content").strip():
@@ -91,13 +99,13 @@ def start(tx: Transaction, tenant_id: int, conversation_id: int, request: TurnRe
         "conversation_id": conversation_id,
         "request": text.to_one_line(request.content)[: text.SUBJECT_LIMIT],
     }
-    jobs.create(tx, tenant_id, JOB_KIND, payload, job_id=run.id, owner=request.owner, max_attempts=request.attempts)
+    job = jobs.create(tx, tenant_id, JOB_KIND, payload, job_id=run.id, owner=request.owner, max_attempts=request.attempts)
     conversation_store.touch(tx, tenant_id, conversation_id, text.to_one_line(request.content.strip())[:TITLE_LENGTH])
     emit_event(tx, run, "turn_started", {"conversation_id": conversation_id, "run_id": run.id, "mode": request.mode})
     if request.attachments:
         attachment_store.insert(tx, tenant_id, turn.id, request.attachments)
     append_message(tx, run, "user", request.content, request.attachments)
-    return run
+    return StartedTurn(run, job)
 
 
 def find_obstacle(tx: Transaction, tenant_id: int, conversation_id: int) -> TurnRunning | None:
@@ -140,8 +148,11 @@ def emit_after_list(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) 
 
 def list_incomplete(tx: Transaction, tenant_id: int, turn_id: str) -> list[dict[str, Any]]:
     """List the open items of the turn's plan."""
-    rows = todo_pages.list_page(tx, tenant_id, Selection(turn_id=turn_id, statuses=OPEN_STATUSES), INCOMPLETE_LIMIT).todos
-    return [{"id": todo.id, "title": todo.subject, "status": todo.status} for todo in rows]
+    return describe_incomplete(tx.fetch(todo_store.build_list_open_by_turn(tenant_id, turn_id, INCOMPLETE_LIMIT))[0])
+
+
+def describe_incomplete(rows: list[Row]) -> list[dict[str, Any]]:
+    return [{"id": todo.id, "title": todo.subject, "status": todo.status} for todo in map(todo_store.load_todo, rows)]
 
 
 def get_turn_id(job: Job) -> str:
@@ -187,14 +198,18 @@ def cancel(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:
 
 
 def end(tx: Transaction, run: Run, status: RunStatus, turn_status: TurnStatus, outcome: str | None, result: str | None) -> Run:
-    turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
+    turn_rows, job_rows = tx.fetch(
+        conversation_store.build_find_turn(run.tenant_id, run.turn_id or ""), job_store.build_find_locked(tx, run.tenant_id, run.id)
+    )
+    turn = conversations.load_turn(turn_rows, run.turn_id or "")
     if turn.waiting:
         waiting.cancel_open(tx, run)
     run = spending.release(tx, run)
     run = run._replace(status=status, result=result, updated_at=tx.now, ended_at=tx.now)
     run_store.save(tx, run)
     conversation_store.save_turn(tx, run.tenant_id, turn._replace(status=turn_status, outcome=outcome, ended_at=tx.now))
-    jobs.close(tx, run.tenant_id, run.id, status, result or "")
+    if job_rows:
+        jobs.close_locked(tx, job_store.load_job(tx, job_rows[0]), status, result or "")
     if run.repository and status != "completed":
         runs.create_cleanup(tx, run)
     return run
@@ -250,8 +265,14 @@ def find_start(tx: Transaction, tenant_id: int, turn_id: str) -> tuple[int, int]
 
 def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[str, Any]:
     """Return a turn with its progress and the open items of its plan. Turns driven by an external loop have no run."""
-    turn = conversations.get_turn(tx, tenant_id, turn_id)
-    run = run_store.find_by_turn(tx, tenant_id, turn.id)
+    turn_rows, run_rows, open_rows, sums = tx.fetch(
+        conversation_store.build_find_turn(tenant_id, text.check_text(turn_id, "turn_id")),
+        run_store.build_find_by_turn(tenant_id, turn_id),
+        todo_store.build_list_open_by_turn(tenant_id, turn_id, INCOMPLETE_LIMIT),
+        spending_store.build_sum_turn(tenant_id, turn_id),
+    )
+    turn = conversations.load_turn(turn_rows, turn_id)
+    run = Run._make(run_rows[0]) if run_rows else None
     return {
         "id": turn.id,
         "conversation_id": turn.conversation_id,
@@ -263,10 +284,10 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
         "limit": run.limit if run else limits.iterations,
         "resubmissions": run.resubmissions if run else 0,
         "outcome": turn.outcome,
-        "incomplete": list_incomplete(tx, tenant_id, turn.id),
+        "incomplete": describe_incomplete(open_rows),
         "forked_from": {"turn_id": turn.forked_from, "at": turn.fork_at} if turn.forked_from else None,
-        "retry_at": jobs.retry_times(tx, tenant_id, [run.id]).get(run.id, 0) if run else 0,
-        "usage": spending.get_turn_usage(tx, tenant_id, turn.id)._asdict(),
+        "retry_at": jobs.retry_times(tx, tenant_id, [run.id]).get(run.id, 0) if run and not run.ended else 0,
+        "usage": spending.to_usage(spending_store.load_total(turn.id, sums[0]))._asdict(),
         "changes": runs.load_changes(tx, run) if run else None,
         "started_at": turn.started_at // 1000,
         "ended_at": turn.ended_at // 1000,
@@ -275,13 +296,19 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
 
 def get_report(tx: Transaction, tenant_id: int, turn_id: str) -> TurnReport:
     """Return the report of a turn that an agent answers. A failed turn raises TurnFailed with the reason."""
-    turn = conversations.get_turn(tx, tenant_id, turn_id)
-    run = run_store.find_by_turn(tx, tenant_id, turn_id)
+    turn_rows, run_rows, plan_rows, sums = tx.fetch(
+        conversation_store.build_find_turn(tenant_id, text.check_text(turn_id, "turn_id")),
+        run_store.build_find_by_turn(tenant_id, turn_id),
+        todo_store.build_list_by_turn(tenant_id, turn_id),
+        spending_store.build_sum_turn(tenant_id, turn_id),
+    )
+    turn = conversations.load_turn(turn_rows, turn_id)
+    run = Run._make(run_rows[0]) if run_rows else None
     result = (run.result if run else None) or ""
     if turn.status == "failed":
         raise TurnFailed(result)
-    plan = tuple(todo_store.list_by_turn(tx, tenant_id, turn_id))
-    usage = spending.get_turn_usage(tx, tenant_id, turn_id)
+    plan = tuple(map(todo_store.load_todo, plan_rows))
+    usage = spending.to_usage(spending_store.load_total(turn_id, sums[0]))
     changes = runs.load_changes(tx, run) if run else None
     return TurnReport(turn.id, turn.conversation_id, turn.status, turn.outcome, result, plan, usage, changes)
 

@@ -98,7 +98,8 @@ class ThreadPool:
             for submission, outcome in zip(submissions, outcomes, strict=False):
                 self.queue.finish(submission, outcome.seconds)
             self.idle.release()  # before its caller submits more
-            self.queue.put_back(submissions[len(outcomes) :])  # the group was committed early because it took long
+            if len(outcomes) < len(submissions):  # the group was committed early because it took long
+                self.queue.put_back(submissions[len(outcomes) :])
             deliver_outcomes(submissions[: len(outcomes)], outcomes)
         if connection is not None:
             connection.close()

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 from headway.storage import stored_bytes
 from headway.storage.stored_bytes import StatementRunner
+from headway.storage.transaction import Query
 
 NumberedKind = Literal[
     "approvals",
@@ -37,9 +38,15 @@ TAKE = "UPDATE id_ranges SET next = next + ? WHERE tenant_id = ? AND kind = ? AN
 
 def take(tx: StatementRunner, tenant_id: int, kind: NumberedKind, count: int = 1) -> int:
     """Return the first of `count` consecutive new ids. There may be at most as many as a range has."""
-    while (row := tx.one(TAKE, count, tenant_id, kind, count, count)) is None:
+    query = build_take(tenant_id, kind, count)
+    while (row := tx.one(query.sql, *query.parameters)) is None:
         open_range(tx, tenant_id, kind)
     return int(row[0])
+
+
+def build_take(tenant_id: int, kind: NumberedKind, count: int) -> Query:
+    """Build the statement that returns the first of `count` new ids. It returns nothing if the range has too few."""
+    return Query(TAKE, (count, tenant_id, kind, count, count))
 
 
 @cache

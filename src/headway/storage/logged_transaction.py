@@ -114,7 +114,8 @@ class LoggedTransaction(ABC):
 
     def before_write(self, sql: str) -> None:
         """Prepare for a statement that changes something: count it, and set the savepoints that are due."""
-        self.writes.update(list_changed_tables(sql))
+        for table in list_changed_tables(sql):
+            self.writes[table] += 1
         if self.unset:
             self.set_savepoints()
 

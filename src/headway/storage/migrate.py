@@ -1,7 +1,8 @@
 """Numbered, forward-only migrations. Each process that opens the database applies the missing ones first.
 
-They are applied in one transaction, except those with a file of the same name in `postgres/migrations`: its statements run on
-Postgres one by one, while other processes use the database (`postgres/online.py`). A new database gets all in one transaction.
+They are applied in one transaction, except those with a file of the same name in `postgres/migrations`: on Postgres, its statements
+replace them and run one by one, while other processes use the database (`postgres/online.py`). A new database gets all in one
+transaction.
 """
 
 import os
@@ -90,10 +91,7 @@ def apply_missing(tx: Transaction, migrations: list[tuple[int, str]]) -> int:
         is_online = is_postgres and has_online_part(name)
         if is_online and not is_new:
             break
-        statements = read_statements(MIGRATIONS_FOLDER, name)
-        if is_online:
-            statements += simplify_online_part(name)
-        for statement in statements:
+        for statement in simplify_online_part(name) if is_online else read_statements(MIGRATIONS_FOLDER, name):
             tx.run(statement.replace("{id}", tx.dialect.primary_key))
         record_migration(tx, number, name)
         version = number

@@ -5,7 +5,7 @@ addresses. `headway.cells` runs these actions in several databases.
 """
 
 from collections.abc import Collection
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from headway.actions.access import audit
 from headway.ledger.cells import TENANT_IDS_PER_CELL, Cell, Move
@@ -15,8 +15,6 @@ from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import cells as cell_store
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
-
-FRESH_MS: Final = 10_000  # how long a process relies on what it read about its own cell
 
 
 class MemberFacts(NamedTuple):
@@ -38,13 +36,7 @@ def find_own(tx: Transaction) -> Cell | None:
 
 def get_own_name(tx: Transaction) -> str:
     """Return the name of the cell that this database is, or an empty string. It is read from the database every ten seconds."""
-    meter = tx.meter
-    if tx.dialect.name == "sqlite":
-        return ""
-    if abs(tx.now - meter.cell_read_at) >= FRESH_MS:
-        own = cell_store.find_self(tx)
-        meter.cell, meter.cell_read_at = own.name if own else "", tx.now
-    return meter.cell
+    return cell_store.get_own_name(tx)
 
 
 def list_open_moves(tx: Transaction) -> list[Move]:
@@ -57,9 +49,12 @@ def list_open_moves(tx: Transaction) -> list[Move]:
 def check_token_is_here(tx: Transaction, secret_digest: str, token_cell: str) -> None:
     """Raise WrongCell if the tenant of an unknown token has moved to another cell, or if the token's prefix names another cell."""
     own = get_own_name(tx)
-    cell = own and (cell_store.find_departed(tx, secret_digest) or token_cell)
+    departed = own and cell_store.find_departed(tx, secret_digest)
+    cell = own and (departed or token_cell)
     if cell and cell != own and (found := cell_store.find_cell(tx, cell)):
-        raise build_wrong_cell("The tenant of this token", found)
+        error = build_wrong_cell("The tenant of this token", found)
+        error.has_moved = bool(departed)
+        raise error
 
 
 def check_tenant_is_here(tx: Transaction, name: str) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 
 from headway.agents.tools.files import contents
-from headway.agents.transcripts.facts import build_runtime_message, find_facts
+from headway.agents.transcripts.facts import build_runtime_message
 from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.ledger.errors import HeadwayError
 from headway.ledger.framing import escape_frames, format_frame
@@ -61,7 +61,7 @@ def render_frame(body: str, *, has_changed: bool = False) -> str:
 def find_shown(entries: Sequence[TranscriptEntry]) -> str | None:
     """Return the text that the last of these messages to show the file shows."""
     for entry in reversed(entries):
-        if "guide" in (find_facts(entry.message) or {}):
+        if "guide" in entry.facts:
             (part,) = entry.message.parts
             assert isinstance(part, UserPromptPart)
             frame = str(part.content).rpartition(HEAD)[2]

@@ -70,9 +70,7 @@ def make_room(step: Step) -> Compact | None:
 def get_budget(step: Step) -> int:
     """Return how many tokens a request may have. A provider's refusal of a shorter one lowers it."""
     info = step.context.models.describe(step.context.role.tier)
-    refused = (
-        facts["refused_tokens"] for entry in step.entries if (facts := find_facts(entry.message)) and "refused_tokens" in facts
-    )
+    refused = (entry.facts["refused_tokens"] for entry in step.entries if "refused_tokens" in entry.facts)
     return min([info.context_tokens - info.max_output_tokens, *(int(tokens * REFUSED_SHARE) for tokens in refused)])
 
 
@@ -93,7 +91,7 @@ def find_boundary(window: Sequence[TranscriptEntry], kept_tokens: int) -> int:
 
 
 def is_note(entry: TranscriptEntry) -> bool:
-    return "compaction" in (find_facts(entry.message) or {})
+    return "compaction" in entry.facts
 
 
 def append_note(step: Step, note: NoteWritten) -> None:
@@ -146,7 +144,7 @@ def repeat_guide(step: Step, boundary: int, note: ModelRequest) -> ModelRequest:
 def list_noted_results(step: Step) -> list[tuple[str, str]]:
     """List the results that earlier notes replaced, of this run or of the turn before it."""
     last = next((compaction.facts for compaction in find_compactions(step.entries)), None)
-    first_facts = find_facts(step.window[0].message) or {}
+    first_facts = step.window[0].facts
     inherited = first_facts["compaction"]["results"] if "compaction" in first_facts else []
     return last["results"] if last else inherited
 
@@ -205,7 +203,7 @@ def handle_refusal(step: Step, message: str) -> None:
     for entry in reversed(step.entries):
         if isinstance(entry.message, ModelResponse):
             break
-        refusals += "refused_tokens" in (find_facts(entry.message) or {})
+        refusals += "refused_tokens" in entry.facts
     if refusals >= MAX_REFUSALS or not can_compact(step):
         step.end(RunEnd.fail(f"{message} Nothing more can be left out of the request.", "context_too_long"))
         return

@@ -9,7 +9,6 @@ from pydantic_ai.messages import InstructionPart
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from headway.actions import conversations
 from headway.agents.checks.runner import CheckRunner
 from headway.agents.instructions import prompts
 from headway.agents.instructions.roles import INDEX, Role, Roles
@@ -115,7 +114,8 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
     """Load a run's role, tools and history. A sub-agent gets neither the turn's plan nor the conversation, only its assignment."""
     role = runtime.roles.find(run.role)
     scope = Scope(run.tenant_id, run.conversation_id, run.turn_id if run.answers_turn else None, role.name)
-    execution = runtime.execution(resolve_scope(tx, scope), role)
+    resolved_scope = resolve_scope(tx, scope)
+    execution = runtime.execution(resolved_scope, role)
     own_models = runtime.models.using(role.tier, run.model) if run.model else None
     models = own_models or runtime.models
     result_limit = int(models.describe(role.tier).context_tokens * RESULT_SHARE) * CHARACTERS_PER_TOKEN
@@ -133,9 +133,9 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
         history_folders = places.list_history_folders(execution.workspace, run.repository)
         sandbox = sandbox._replace(readable=(*sandbox.readable, *history_folders))
         execution = execution._replace(workspace=folder, tenant_workspace=execution.workspace, sandbox=sandbox)
-    if not run.answers_turn:
+    turn = resolved_scope.turn
+    if turn is None:
         return RunContext(runtime, run, "plan", role, execution, [], Quotations(), own_models=own_models)
-    turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
     history = load_history(tx, run, build_reader(models, role))
     attachments = attachment_store.list_by_turns(tx, run.tenant_id, [turn.id]).get(turn.id, ())
     mode: TurnMode = "queue" if turn.mode == "queue" else "plan"

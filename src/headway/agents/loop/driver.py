@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import cast
 
 from pydantic_ai.messages import ModelRequest, ModelResponse
+from pydantic_ai.models import ModelRequestParameters
 
 from headway.actions import jobs, runs, spending
 from headway.agents import trace_content
@@ -21,7 +22,7 @@ from headway.agents.instructions import guide, prompts
 from headway.agents.loop import assessor, broken_answers, compaction, cut_off, gates, step_limits
 from headway.agents.loop.answer_stream import RESTART_DELTA, AnswerStream
 from headway.agents.loop.calls import proofs, tool_calls
-from headway.agents.loop.context import RunContext, Runtime, load_context
+from headway.agents.loop.context import Offer, RunContext, Runtime, load_context
 from headway.agents.loop.requests import (
     AskModel,
     Assess,
@@ -59,13 +60,13 @@ from headway.agents.tracing import (
 )
 from headway.agents.transcripts import transcript
 from headway.agents.transcripts.attachments import attach
-from headway.agents.transcripts.facts import build_runtime_message, find_facts
+from headway.agents.transcripts.facts import build_runtime_message
 from headway.agents.transcripts.transcript import TranscriptEntry, build_user_message, get_text
-from headway.agents.transcripts.window import select_window, to_messages
+from headway.agents.transcripts.window import to_messages
 from headway.ledger.errors import CommitUncertain, SettingsError, StorageError
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Effect, Run, RunEnd
-from headway.ledger.todo import Todo
+from headway.ledger.todo import Todo, compute_plan_digest
 from headway.storage.retry import MAX_REFUSALS, StorageRetry, retry_storage
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
@@ -80,10 +81,9 @@ async def drive(runtime: Runtime, run: Run, *, taken_over: bool = False, answers
     await runtime.prepare(role)
     if role.repository and run.answers_turn:
         run = await load_delivery().take_repository(runtime, run, role.repository)
-    work = await retry_storage(
-        lambda: runtime.database.read(partial(load_context, runtime=runtime, run=run)), f"run {run.id}", max_refusals=1
+    work, entries = await retry_storage(
+        lambda: runtime.database.read(partial(load_run, runtime=runtime, run=run)), f"run {run.id}", max_refusals=1
     )
-    entries = await load_journal(work)
     reply: Reply = await load_delivery().prepare(runtime, run) if run.repository else None
     if len(entries) <= 1:
         work = await load_guide(work)
@@ -108,6 +108,11 @@ async def drive(runtime: Runtime, run: Run, *, taken_over: bool = False, answers
                     note(to_plan_attributes(request.planned, request.remaining))
             reply = await fulfil_request(work, entries, request)
             note_run(describe_reply(runtime.tracer, reply))  # before the commit, after which a short-lived process may stop
+
+
+def load_run(tx: Transaction, runtime: Runtime, run: Run) -> tuple[RunContext, list[TranscriptEntry]]:
+    context = load_context(tx, runtime, run)
+    return context, transcript.load(tx, run, context.attachments)
 
 
 def describe_reply(tracer: Tracer, reply: Reply) -> Attributes:
@@ -202,7 +207,8 @@ def apply_step(
 
     `lost` is a tool call that a commit without acknowledgement may have stored as started, and that was certainly not made.
     """
-    rows = runs.begin_step(tx, context.run, context.scope.turn_id or "", context.runtime.owner)
+    is_priced = context.models.is_priced(context.role.tier)
+    rows = runs.begin_step(tx, context.run, context.scope.turn_id or "", context.runtime.owner, locks_pool=is_priced)
     step = Step(tx, context, rows, entries, lost) if rows else None
     if rows is None or step is None or step.over:
         return NOT_OWNER, entries
@@ -304,16 +310,16 @@ def prepare_model_request(step: Step) -> AskModel | Compact | None:
         step.run = step.run._replace(hint="")
     if step.turn_id and is_context_due(step, plan):
         step.append(prompts.build_turn_context(step.run.task, plan, step.list_messages()))
-    return compaction.make_room(step) or AskModel(len(plan), len(open_items), is_last)
+    return compaction.make_room(step) or AskModel(to_messages(step.window), len(plan), len(open_items), is_last)
 
 
 def is_context_due(step: Step, plan: list[Todo]) -> bool:
     """Whether to show the request and the plan: the plan is not the one shown last, or both are far up in the window."""
     tokens = 0
     for entry in reversed(step.window):
-        facts = find_facts(entry.message) or {}
+        facts = entry.facts
         if "plan_digest" in facts:
-            return facts["plan_digest"] != prompts.to_plan_facts(plan)["plan_digest"] or tokens > REMINDER_TOKENS
+            return facts["plan_digest"] != compute_plan_digest(plan).plan or tokens > REMINDER_TOKENS
         if entry.n == 0 or "request" in facts:
             return bool(plan) or tokens > REMINDER_TOKENS
         tokens += entry.tokens
@@ -322,11 +328,11 @@ def is_context_due(step: Step, plan: list[Todo]) -> bool:
 
 async def fulfil_request(context: RunContext, entries: list[TranscriptEntry], request: Request) -> Reply:
     """Perform the request outside the transaction, and return the reply or the failure."""
-    had_tools = context.offer.has_tools
+    offer = context.offer  # a failure may change it
     try:
-        return await dispatch_request(context, entries, request)
+        return await dispatch_request(context, entries, request, offer)
     except ModelFailed as error:
-        if error.lacks_tools and had_tools:
+        if error.lacks_tools and offer.has_tools:
             return None  # from now on the model is asked without tools, and the run repeats the request with writs
         if error.is_too_long and isinstance(request, AskModel):
             return ContextRefused(str(error))
@@ -335,10 +341,10 @@ async def fulfil_request(context: RunContext, entries: list[TranscriptEntry], re
         return PermanentFailure(str(error), error.code)
 
 
-async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], request: Request) -> Reply:
+async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], request: Request, offer: Offer) -> Reply:
     match request:
         case AskModel():
-            return await ask_model(work, entries, is_last=request.is_last)
+            return await ask_model(work, entries, request, offer.parameters)
         case CallTool(effect, tool, arguments):
             with trace_tool_call(work.runtime.tracer, effect.tool, effect.call_id) as note:
                 execution = work.execution._replace(effect_key=effect.key(work.run.id))
@@ -360,11 +366,12 @@ async def dispatch_request(work: RunContext, entries: list[TranscriptEntry], req
     return None
 
 
-async def ask_model(work: RunContext, entries: list[TranscriptEntry], *, is_last: bool) -> ModelAnswered:
-    messages = to_messages(select_window(work.history, entries))
+async def ask_model(
+    work: RunContext, entries: list[TranscriptEntry], request: AskModel, parameters: ModelRequestParameters
+) -> ModelAnswered:
     stream = AnswerStream(work, entries)
     try:
-        reply = await work.models.ask(work.role.tier, messages, work.offer.parameters, stream, use_tools=not is_last)
+        reply = await work.models.ask(work.role.tier, request.messages, parameters, stream, use_tools=not request.is_last)
         stream.on_end()
     finally:
         stream.close()

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from pydantic_ai.messages import ModelResponse
+from pydantic_ai.messages import ModelMessage, ModelResponse
 
 from headway.agents.checks.runner import CheckedSubject, CheckSubject
 from headway.agents.tools.toolbox import Result, Tool
@@ -12,6 +12,7 @@ from headway.storage.stores.spending import ModelCall
 
 
 class AskModel(NamedTuple):
+    messages: list[ModelMessage]
     planned: int = 0  # number of items in the plan
     remaining: int = 0
     is_last: bool = False  # the run ends with the answer, which may not call tools

@@ -12,7 +12,7 @@ from headway.agents.instructions import prompts
 from headway.agents.loop.context import RunContext
 from headway.agents.loop.requests import AskModel, Assess, Compact, Deliver, Request, RunChecks, Sleep, Stop, Summarise
 from headway.agents.transcripts import transcript
-from headway.agents.transcripts.facts import build_runtime_message, find_facts
+from headway.agents.transcripts.facts import build_runtime_message
 from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.agents.transcripts.window import Size, find_compactions, measure, select_window
 from headway.ledger.job import NEVER
@@ -40,6 +40,7 @@ class Step:
         self.run = rows.run
         self.known_plan = rows.plan  # as of so many changes of todos in this transaction
         self.known_changes = tx.count_writes(*PLAN_TABLES)
+        self.pool = rows.pool
         self.lost = lost  # the call that the previous attempt was about to make
         self.turn_id = context.scope.turn_id or ""  # the turn that owns the plan; empty for a sub-agent
         self.entries = list(entries)
@@ -92,7 +93,7 @@ class Step:
 
     def charge(self, call: ModelCall | None) -> None:
         if call:
-            self.run = spending.settle(self.tx, self.run, call, self.limits.budget)
+            self.run = spending.settle(self.tx, self.run, call, self.limits.budget, self.pool)
 
     def plan(self) -> list[Todo]:
         """Return the plan of the turn, read again only if this step has changed a todo."""
@@ -156,8 +157,7 @@ class Step:
 
     def list_messages(self) -> list[str]:
         """List the messages that the run has read."""
-        facts = (find_facts(entry.message) for entry in self.entries)
-        return [known["steering"] for known in facts if known and "steering" in known]
+        return [entry.facts["steering"] for entry in self.entries if "steering" in entry.facts]
 
     def handle_transient_failure(self, message: str, retry_after_s: float | None, code: str) -> None:
         """Retry later without holding a slot, even if this process dies. After the last attempt the run fails."""
@@ -232,7 +232,7 @@ class Step:
         is_own = isinstance(request, AskModel)
         tier, models = (self.context.role.tier, self.context.models) if is_own else ("cheap", self.context.runtime.models)
         cost = models.estimate(tier, lambda: self.size.tokens) * (request.opinions if isinstance(request, RunChecks) else 1)
-        funded = spending.reserve(self.tx, self.run, cost, self.limits.budget)
+        funded = spending.reserve(self.tx, self.run, cost, self.limits.budget, self.pool)
         self.run = funded or self.run
         return funded is not None
 

@@ -7,7 +7,7 @@ from pydantic_ai.messages import ModelResponse
 from headway.agents.instructions import prompts
 from headway.agents.loop.requests import Stop
 from headway.agents.loop.step import Step, list_open_items
-from headway.agents.transcripts.facts import build_runtime_message, find_facts
+from headway.agents.transcripts.facts import build_runtime_message
 from headway.ledger.run import TurnOutcome
 from headway.ledger.todo import Todo
 
@@ -49,7 +49,7 @@ def makes_progress(step: Step) -> bool:
 
 def find_last_call(step: Step) -> TurnOutcome | None:
     """Return the outcome with which the run ends, if the model was asked to sum up and no message has arrived since."""
-    recent = (find_facts(entry.message) or {} for entry in reversed(step.entries[-RECENT_ENTRIES:]))
+    recent = (entry.facts for entry in reversed(step.entries[-RECENT_ENTRIES:]))
     latest = next((facts for facts in recent if "last_call" in facts or "steering" in facts), None)
     return cast("TurnOutcome | None", latest.get("last_call")) if latest else None
 

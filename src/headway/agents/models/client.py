@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import AgentRunError, UserError
@@ -40,6 +40,9 @@ from headway.ledger.tiers import Tier, TierParameters
 from headway.storage.stores.spending import ModelCall, SpendingTotal
 
 log = logging.getLogger("headway.models")
+
+DEFAULT_PARAMETERS: Final = TierParameters()
+RENEWAL_SHARE: Final = 0.02  # of the time limit: how much earlier than that an answer without data may be given up
 
 
 class ModelFailed(HeadwayError):
@@ -115,7 +118,7 @@ class Models:
         return list(dict.fromkeys((self.names[tier], *self.get_parameters(tier).fallback)))
 
     def get_parameters(self, tier: Tier) -> TierParameters:
-        return self.parameters.get(tier, TierParameters())
+        return self.parameters.get(tier, DEFAULT_PARAMETERS)
 
     def using(self, tier: Tier, name: str) -> "Models":
         """Return these models with another one for a tier. It has no fallbacks, so that it is the one that answers."""
@@ -181,16 +184,19 @@ class Models:
         return self.sizes[tier]
 
     def supports_tools(self, name: str) -> bool:
-        model = self.try_load(name)
+        model = self.by_name.get(name) or self.try_load(name)
         return name not in self.without_tools and (model is None or model.profile.get("supports_tools", True))
 
     def estimate(self, tier: Tier, count_tokens: Callable[[], int]) -> int:
         """Return the most that a call can cost, in nanos. Tokens are counted only for models that have a price."""
-        priced = [name for name in self.list_names(tier) if not self.prices.is_free(name)]
-        if not priced:
+        if not self.is_priced(tier):
             return 0
         input_tokens, output_tokens = count_tokens(), self.find_sizes(tier)[1]
-        return max(self.prices.estimate(name, input_tokens, output_tokens) for name in priced)
+        return max(self.prices.estimate(name, input_tokens, output_tokens) for name in self.list_names(tier))
+
+    def is_priced(self, tier: Tier) -> bool:
+        """Whether a call of the tier can cost anything."""
+        return any(map(self.prices.costs_money, self.list_names(tier)))
 
     async def ask(
         self,
@@ -291,15 +297,19 @@ class Models:
     ) -> ModelResponse:
         loop = asyncio.get_running_loop()
         meter = AnswerMeter(self.timeout_s, loop.time())
+        renew_at = 0.0  # not at every event: an answer may have thousands
         async with (
             asyncio.timeout(self.timeout_s) as deadline,
             model_request_stream(model, messages, model_settings=settings, model_request_parameters=parameters) as stream,
         ):
             async for event in stream:
-                deadline.reschedule(loop.time() + self.timeout_s)
+                now = loop.time()
+                if now >= renew_at:
+                    deadline.reschedule(now + self.timeout_s)
+                    renew_at = now + self.timeout_s * RENEWAL_SHARE
                 if listener and (text := extract_text(event)):
                     listener.on_text(text)
-                if meter.must_stop(event, loop.time()):
+                if meter.must_stop(event, now):
                     return meter.cut_off(stream.get())  # leaving the context closes the connection
         return stream.get()
 

@@ -47,6 +47,11 @@ class Prices:
     def is_free(self, model: str) -> bool:
         return model not in self.overrides and not has_list_price(model)
 
+    def costs_money(self, model: str) -> bool:
+        """Whether a call of the model can cost anything. An installation may set a price of zero."""
+        price = self.overrides.get(model)
+        return has_list_price(model) if price is None else any(price)
+
     def list_unpriced(self, models: Iterable[str]) -> list[str]:
         """List the models without a known price, without duplicates. The rehearsal is left out: it makes no calls that cost."""
         return [model for model in dict.fromkeys(models) if model != REHEARSAL_MODEL and self.is_free(model)]

@@ -16,6 +16,7 @@ from headway.ledger.permission import PolicyCall
 from headway.ledger.redaction import Redactor
 from headway.ledger.run import Limits, Sandbox
 from headway.ledger.scope import TENANT_WIDE, Scope
+from headway.ledger.tenancy import Turn
 from headway.storage.database import DatabaseAccess
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import AgentRights, Transaction
@@ -56,21 +57,23 @@ class ResolvedScope(NamedTuple):
 
     scope: Scope
     conversation_uuid: str | None
+    turn: Turn | None = None
 
 
 def resolve_scope(tx: Transaction, scope: Scope) -> ResolvedScope:
     """Resolve a scope. A turn implies its conversation; an unknown conversation, or another tenant's, is not found."""
     conversation_id = scope.conversation_id
     scope = scope._replace(agent_id=text.check_name(scope.agent_id, "agent_id"))
-    if scope.turn_id is not None:
-        owner = conversations.get_turn(tx, scope.tenant_id, scope.turn_id).conversation_id
+    turn = None if scope.turn_id is None else conversations.get_turn(tx, scope.tenant_id, scope.turn_id)
+    if turn is not None:
+        owner = turn.conversation_id
         if conversation_id not in (TENANT_WIDE, owner):
             raise Conflict(f"Turn {scope.turn_id} belongs to conversation {owner}, not to {conversation_id}.")
         conversation_id = owner
     if conversation_id == TENANT_WIDE:
         return ResolvedScope(scope, None)
     conversation = conversations.get(tx, scope.tenant_id, conversation_id)
-    return ResolvedScope(scope._replace(conversation_id=conversation_id), conversation.uuid)
+    return ResolvedScope(scope._replace(conversation_id=conversation_id), conversation.uuid, turn)
 
 
 def build_agent_rights(tx: Transaction, execution: Execution) -> AgentRights:

@@ -107,15 +107,15 @@ class CompleteTodo(Arguments):
 def complete_todo(tx: Transaction, execution: Execution, arguments: CompleteTodo) -> dict[str, Any]:
     status: Literal["completed", "canceled"] = "completed" if arguments.status == "completed" else "canceled"
     turn_id = get_turn_id(execution)
-    todo, remaining = turn_plan.complete(tx, execution.scope, turn_id, arguments.todoId, arguments.outcome, status)
-    started = turn_plan.start_next(tx, execution.scope, turn_id) if arguments.startNext else None
+    todo, open_todos = turn_plan.complete(tx, execution.scope, turn_id, arguments.todoId, arguments.outcome, status)
+    started = turn_plan.start_next(tx, execution.scope, open_todos) if arguments.startNext else None
     return {
         "id": todo.uuid,
         "title": todo.subject,
         "status": turn_plan.STATUS_SPELLING[todo.status],
         "outcome": todo.outcome,
         "completedAt": format_timestamp(todo.completed_at),
-        "remaining": remaining,
+        "remaining": len(open_todos),
         **({"started": encode_plan_item(started)} if started else {}),
     }
 

@@ -23,7 +23,8 @@ from pydantic_ai.messages import (
 
 from headway.agents.tools.toolbox import match_name
 from headway.agents.transcripts.attachments import CanRead, attach
-from headway.agents.transcripts.tokens import estimate_message
+from headway.agents.transcripts.facts import Facts, find_facts
+from headway.agents.transcripts.tokens import estimate_message, get_reported_tokens
 from headway.ledger.attachment import Attachment
 from headway.ledger.events import to_json
 from headway.ledger.run import Run
@@ -35,14 +36,22 @@ NAME_LIMIT: Final = 64
 
 
 class TranscriptEntry(NamedTuple):
+    """A message, with what every step looks up in all messages of a run."""
+
     n: int
     message: ModelMessage
-    sent: bool = True
-    tokens: int = 0  # estimated
+    sent: bool
+    tokens: int  # estimated
+    reported_tokens: int  # of a response and its request, as the provider counted them; 0 if it did not
+    facts: Facts  # empty for a user's or a model's message
+    is_cut_off: bool  # by the length limit
 
     @classmethod
     def of(cls, n: int, message: ModelMessage, *, sent: bool = True) -> "TranscriptEntry":
-        return cls(n, message, sent, estimate_message(message))
+        tokens = estimate_message(message)
+        if isinstance(message, ModelResponse):
+            return cls(n, message, sent, tokens, get_reported_tokens(message), {}, message.finish_reason == "length")
+        return cls(n, message, sent, tokens, 0, find_facts(message) or {}, is_cut_off=False)
 
 
 def load(tx: Transaction, run: Run, attachments: Sequence[Attachment] = ()) -> list[TranscriptEntry]:
@@ -112,21 +121,25 @@ def clean_response(response: ModelResponse, offered: Container[str] = ()) -> Mod
     matched to those that were offered.
     """
     used_ids: set[str] = set()
-    return replace(response, parts=[clean_part(part, used_ids, offered) for part in response.parts])
+    parts = [clean_part(part, used_ids, offered) for part in response.parts]
+    is_clean = all(cleaned is part for cleaned, part in zip(parts, response.parts, strict=True))
+    return response if is_clean else replace(response, parts=parts)
 
 
 def clean_part(part: ModelResponsePart, used_ids: set[str], offered: Container[str]) -> ModelResponsePart:
     if isinstance(part, TextPart | ThinkingPart):
-        return replace(part, content=to_storable(part.content))
+        content = to_storable(part.content)
+        return part if content == part.content else replace(part, content=content)
     if isinstance(part, ToolCallPart):
         call = cast("ToolCallPart[Any]", part)
         name = match_name(INVALID_NAME_CHARACTER.sub("_", call.tool_name[:NAME_LIMIT]) or "_", offered)
         if not isinstance(call.args, str | dict | None):
             raise TypeError(f"arguments of {name} are a {type(call.args).__name__}")
         arguments = to_storable(call.args) if isinstance(call.args, str) else json.dumps(call.args or {})
-        return replace(
-            call, tool_name=name, tool_call_id=ensure_unique_id(to_storable(call.tool_call_id), used_ids), args=arguments
-        )
+        call_id = ensure_unique_id(to_storable(call.tool_call_id), used_ids)
+        if (name, arguments, call_id) == (call.tool_name, call.args, call.tool_call_id):
+            return part
+        return replace(call, tool_name=name, tool_call_id=call_id, args=arguments)
     return part
 
 

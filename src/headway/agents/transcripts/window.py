@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelRequestPart, ModelResponse, TextPart, ToolReturnPart
 
-from headway.agents.transcripts.facts import CompactionFacts, find_facts
-from headway.agents.transcripts.tokens import get_reported_tokens
+from headway.agents.transcripts.facts import CompactionFacts
 from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.ledger.text import to_one_line
 
@@ -30,36 +29,35 @@ class Compaction(NamedTuple):
 
 def select_window(history: Sequence[TranscriptEntry], entries: Sequence[TranscriptEntry]) -> list[TranscriptEntry]:
     """Select what is sent: the last note, then the messages that it does not replace. A tool result never loses its call."""
+    own = [entry for entry in entries if entry.sent and not (entry.facts and is_marker(entry))]
+    visible = [to_sendable(entry) if entry.is_cut_off else entry for entry in chain(history, own)]
     compactions = [*find_compactions(entries)]
+    if not compactions:
+        return visible
     note = next((compaction for compaction in compactions if compaction.facts["noted_before"] is not None), None)
     first = note.facts["noted_before"] if note else None
-    shrunk_before = compactions[0].facts["shrunk_before"] if compactions else None
-    own = (entry for entry in entries if entry.sent and not is_marker(entry))
-    visible = (entry for entry in chain(history, own) if first is None or entry.n >= first)
-    shown = (shrink(entry) if shrunk_before is not None and entry.n < shrunk_before else to_sendable(entry) for entry in visible)
-    return [*([note.entry] if note else []), *shown]
+    shrunk_before = compactions[0].facts["shrunk_before"]
+    kept = (entry for entry in visible if first is None or entry.n >= first)
+    return [*([note.entry] if note else []), *(shrink(entry) if entry.n < shrunk_before else entry for entry in kept)]
 
 
 def find_compactions(entries: Sequence[TranscriptEntry]) -> Iterator[Compaction]:
     """Yield the run's compactions, newest first."""
     for entry in reversed(entries):
-        facts = find_facts(entry.message)
-        if facts and "compaction" in facts:
-            yield Compaction(entry, facts["compaction"])
+        if "compaction" in entry.facts:
+            yield Compaction(entry, entry.facts["compaction"])
 
 
 def is_marker(entry: TranscriptEntry) -> bool:
     """Whether an entry describes the window instead of being a part of it."""
-    facts = find_facts(entry.message) or {}
-    return "compaction" in facts or "refused_tokens" in facts
+    return "compaction" in entry.facts or "refused_tokens" in entry.facts
 
 
 def to_sendable(entry: TranscriptEntry) -> TranscriptEntry:
     """Replace a cut-off response with its text. As a tool call it would need a result, and its arguments are not valid JSON."""
-    message = entry.message
-    if isinstance(message, ModelResponse) and message.finish_reason == "length":
-        return entry._replace(message=ModelResponse([TextPart(render_partial_answer(message))]))
-    return entry
+    assert isinstance(entry.message, ModelResponse)
+    message = ModelResponse([TextPart(render_partial_answer(entry.message))])
+    return entry._replace(message=message, reported_tokens=0, is_cut_off=False)
 
 
 def render_partial_answer(response: ModelResponse) -> str:
@@ -68,7 +66,6 @@ def render_partial_answer(response: ModelResponse) -> str:
 
 def shrink(entry: TranscriptEntry) -> TranscriptEntry:
     """Replace long tool results with stubs that name a handle for reading them again."""
-    entry = to_sendable(entry)
     if not isinstance(entry.message, ModelRequest) or not any(map(can_shrink, entry.message.parts)):
         return entry
     parts = [shrink_part(part) for part in entry.message.parts]
@@ -117,13 +114,13 @@ def measure(window: Sequence[TranscriptEntry], overhead: int, last: Compaction |
 
     The estimate is scaled by what the provider last reported. Responses before the `last` compaction answered another request.
     """
-    estimated = overhead + sum(entry.tokens for entry in window)
+    estimated = overhead + sum([entry.tokens for entry in window])
     counted, scale = estimated, last.facts["scale"] if last else 1.0
     for entry in reversed(window):
         if last and entry.n < last.entry.n:
             break
-        if isinstance(entry.message, ModelResponse) and (reported := get_reported_tokens(entry.message)):
-            scale = min(max(reported / counted, MIN_SCALE), MAX_SCALE)
+        if entry.reported_tokens:
+            scale = min(max(entry.reported_tokens / counted, MIN_SCALE), MAX_SCALE)
             break
         counted -= entry.tokens
     return Size(int(estimated * scale), scale)

@@ -18,6 +18,7 @@ log = logging.getLogger("headway.announcements")
 RECONNECT_S = 1.0
 STOP_CHECK_S = 0.5  # how often the thread checks whether to stop
 RECHECK_S = 60.0  # how often to look whether a pooler that did not keep sessions does now
+OWN_PAUSE_S = 0.01  # after announcements of this process alone: otherwise each of its commits would wake the thread
 LOCK_BITS = 62
 
 
@@ -91,18 +92,22 @@ class AnnouncementListener:
         self.subscriber.start_listening(channels)
         try:
             while not self.stop_requested.is_set():
-                for notice in connection.notifies(timeout=STOP_CHECK_S):
+                notices = [*connection.notifies(timeout=STOP_CHECK_S, stop_after=1)]
+                for notice in notices:
                     self._dispatch(notice.channel, notice.payload)
+                if notices and all(self._is_own(notice.channel, notice.payload) for notice in notices):
+                    self.stop_requested.wait(OWN_PAUSE_S)
         finally:
             self.subscriber.stop_listening()
 
     def _dispatch(self, channel: str, payload: str) -> None:
         if channel != CHANNEL:
             self.subscriber.hear(channel, payload)
-            return
-        *tenants, mark = payload.split(",")
-        if mark != self.own_mark:
-            self.on_commit(frozenset(int(part) for part in (*tenants, mark) if part.isascii() and part.isdigit()))
+        elif not self._is_own(channel, payload):
+            self.on_commit(frozenset(int(part) for part in payload.split(",") if part.isascii() and part.isdigit()))
+
+    def _is_own(self, channel: str, payload: str) -> bool:
+        return channel == CHANNEL and bool(self.own_mark) and payload.endswith(self.own_mark)
 
     def _take_lock(self, connection: "psycopg.Connection[Row]") -> int:
         """Take the lock that shows other processes that this one is alive. If the server has not noticed that the last connection

@@ -97,7 +97,7 @@ def copy_table(source: PostgresTransaction, target: PostgresTransaction, table: 
     return count
 
 
-def take_part(rows: Iterator[bytes]) -> list[bytes]:
+def take_part(rows: Iterator[bytes | bytearray | memoryview]) -> list[bytes]:
     """Take the next rows, up to PART_BYTES. A COPY of the target is short, so that a process that freezes in it is cut off."""
     part: list[bytes] = []
     size = 0

@@ -2,7 +2,7 @@
 
 from headway.ledger.tenancy import Conversation, Turn
 from headway.storage import id_ranges
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Query, Transaction
 
 COLUMNS = "id, uuid, key, title, created_at, updated_at"
 TURN_COLUMNS = "id, conversation_id, request, mode, status, outcome, started_at, ended_at, waiting, forked_from, fork_at"
@@ -51,15 +51,17 @@ def file_names(tx: Transaction, tenant_id: int) -> list[tuple[str, int]]:
     return [(str(uuid), int(conversation_id)) for uuid, conversation_id in rows]
 
 
-def insert_turn(tx: Transaction, tenant_id: int, turn: Turn) -> bool:
+INSERT_TURN = f"INSERT INTO turns (tenant_id, {TURN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+def insert_turn(tx: Transaction, tenant_id: int, turn: Turn) -> None:
+    """Insert a turn with a new id."""
+    tx.run(INSERT_TURN, tenant_id, *turn)
+
+
+def insert_turn_once(tx: Transaction, tenant_id: int, turn: Turn) -> bool:
     """Insert a turn and return whether it is new. An id that the tenant has used is rejected, on SQLite also another tenant's."""
-    row = tx.one(
-        f"""INSERT INTO turns (tenant_id, {TURN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            ON CONFLICT DO NOTHING RETURNING id""",
-        tenant_id,
-        *turn,
-    )
-    return row is not None
+    return tx.one(f"{INSERT_TURN} ON CONFLICT DO NOTHING RETURNING id", tenant_id, *turn) is not None
 
 
 def save_turn(tx: Transaction, tenant_id: int, turn: Turn) -> None:
@@ -85,15 +87,18 @@ def touch(tx: Transaction, tenant_id: int, conversation_id: int, title: str) -> 
 
 
 def find_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn | None:
-    row = tx.one(f"SELECT {TURN_COLUMNS} FROM turns WHERE tenant_id = ? AND id = ?", tenant_id, turn_id)
-    return Turn._make(row) if row else None
+    rows = tx.fetch(build_find_turn(tenant_id, turn_id))[0]
+    return Turn._make(rows[0]) if rows else None
 
 
-def find_turn_locked(tx: Transaction, tenant_id: int, turn_id: str) -> Turn | None:
-    """Return the turn, locked so that no other transaction can change its plan before this one ends."""
+def build_find_turn(tenant_id: int, turn_id: str) -> Query:
+    return Query(f"SELECT {TURN_COLUMNS} FROM turns WHERE tenant_id = ? AND id = ?", (tenant_id, turn_id))
+
+
+def build_find_turn_locked(tx: Transaction, tenant_id: int, turn_id: str) -> Query:
+    """Build the query for the turn, locked so that no other transaction can change its plan before this one ends."""
     sql = f"SELECT {TURN_COLUMNS} FROM turns WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}"
-    row = tx.one(sql, tenant_id, turn_id)
-    return Turn._make(row) if row else None
+    return Query(sql, (tenant_id, turn_id))
 
 
 def find_turn_conversation(tx: Transaction, tenant_id: int, turn_id: str) -> int | None:

@@ -5,16 +5,19 @@ from headway.storage.transaction import Query, Row, Transaction
 
 
 def find(tx: Transaction, tenant_id: int, todo_id: int) -> Lease | None:
-    return load(tx, tx.fetch(build_find(tenant_id, todo_id))[0])
+    rows = tx.fetch(build_find(tenant_id, todo_id))[0]
+    return load(tx, rows[0]) if rows else None
 
 
-def build_find(tenant_id: int, todo_id: int) -> Query:
-    sql = "SELECT todo_id, agent_id, token, expires_at FROM leases WHERE tenant_id = ? AND todo_id = ?"
-    return Query(sql, (tenant_id, todo_id))
+def build_find(tenant_id: int, *todo_ids: int) -> Query:
+    """Build the query for the leases of these todos."""
+    marks = ", ".join("?" * len(todo_ids))
+    sql = f"SELECT todo_id, agent_id, token, expires_at FROM leases WHERE tenant_id = ? AND todo_id IN ({marks})"
+    return Query(sql, (tenant_id, *todo_ids))
 
 
-def load(tx: Transaction, rows: list[Row]) -> Lease | None:
-    return Lease._make((*rows[0][:-1], rows[0][-1] - tx.drift)) if rows else None
+def load(tx: Transaction, row: Row) -> Lease:
+    return Lease._make((*row[:-1], row[-1] - tx.drift))
 
 
 def put(tx: Transaction, tenant_id: int, lease: Lease) -> None:

@@ -39,8 +39,13 @@ def build_find_with_halt(tenant_id: int, run_id: str) -> Query:
 
 def find_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Run | None:
     """Return the run that answers the turn. Turns driven by an external loop have none."""
-    row = tx.one(f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND turn_id = ? AND parent_run_id IS NULL", tenant_id, turn_id)
-    return Run._make(row) if row else None
+    rows = tx.fetch(build_find_by_turn(tenant_id, turn_id))[0]
+    return Run._make(rows[0]) if rows else None
+
+
+def build_find_by_turn(tenant_id: int, turn_id: str) -> Query:
+    sql = f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND turn_id = ? AND parent_run_id IS NULL"
+    return Query(sql, (tenant_id, turn_id))
 
 
 def find_running_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Run | None:

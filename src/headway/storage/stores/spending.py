@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from headway.storage.transaction import Transaction
+from headway.storage.stores.tenants import NOT_DEPARTED
+from headway.storage.transaction import Query, Row, Transaction
 
 
 class Pool(NamedTuple):
@@ -26,15 +27,19 @@ class ModelCall(NamedTuple):
 
 
 def insert_call(tx: Transaction, tenant_id: int, run_id: str, call: ModelCall) -> None:
-    tx.run(
-        """INSERT INTO model_calls
+    query = build_insert_call(tx, tenant_id, run_id, call)
+    tx.run(query.sql, *query.parameters)
+
+
+def insert_call_and_save_pool(tx: Transaction, tenant_id: int, run_id: str, call: ModelCall, pool: Pool) -> None:
+    tx.run_together(build_insert_call(tx, tenant_id, run_id, call), build_save_pool(tenant_id, pool))
+
+
+def build_insert_call(tx: Transaction, tenant_id: int, run_id: str, call: ModelCall) -> Query:
+    sql = """INSERT INTO model_calls
                (tenant_id, run_id, tier, model, input_tokens, output_tokens, cost, cached_tokens, cache_write_tokens, at)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        tenant_id,
-        run_id,
-        *call,
-        tx.now,
-    )
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+    return Query(sql, (tenant_id, run_id, *call, tx.now))
 
 
 SELECT_POOL = "SELECT ceiling, spent, reserved, counted_from FROM pools WHERE tenant_id = ?"
@@ -47,15 +52,33 @@ def get_pool(tx: Transaction, tenant_id: int) -> Pool:
 
 def lock_pool(tx: Transaction, tenant_id: int) -> Pool:
     """Return the pool, locked so that no other transaction can draw on it before this one ends."""
-    row = tx.one(SELECT_POOL + tx.dialect.for_update, tenant_id)
+    query = build_lock_pool(tx, tenant_id)
+    row = tx.one(query.sql, *query.parameters)
     if row is None:
         tx.run("INSERT INTO pools (tenant_id) VALUES (?) ON CONFLICT (tenant_id) DO NOTHING", tenant_id)
-        row = tx.one(SELECT_POOL + tx.dialect.for_update, tenant_id)
+        row = tx.one(query.sql, *query.parameters)
     return Pool._make(row) if row else Pool()
 
 
+def build_lock_pool(tx: Transaction, tenant_id: int) -> Query:
+    return Query(SELECT_POOL + tx.dialect.for_update, (tenant_id,))
+
+
 def save_pool(tx: Transaction, tenant_id: int, pool: Pool) -> None:
-    tx.run("UPDATE pools SET ceiling = ?, spent = ?, reserved = ?, counted_from = ? WHERE tenant_id = ?", *pool, tenant_id)
+    query = build_save_pool(tenant_id, pool)
+    tx.run(query.sql, *query.parameters)
+
+
+def build_save_pool(tenant_id: int, pool: Pool) -> Query:
+    sql = "UPDATE pools SET ceiling = ?, spent = ?, reserved = ?, counted_from = ? WHERE tenant_id = ?"
+    return Query(sql, (*pool, tenant_id))
+
+
+def build_sum_expired(tenant_id: int, end: int) -> Query:
+    """Build the query for the cost of the calls before `end` that the pool still counts. It must follow the lock of the pool."""
+    sql = """SELECT COALESCE(SUM(cost), 0) FROM model_calls
+        WHERE tenant_id = ? AND at >= (SELECT counted_from FROM pools WHERE tenant_id = ?) AND at < ?"""
+    return Query(sql, (tenant_id, tenant_id, end))
 
 
 def sum_cost_between(tx: Transaction, tenant_id: int, start: int, end: int) -> int:
@@ -92,6 +115,9 @@ class SpendingTotal(NamedTuple):
             self.cost + call.cost,
         )
 
+    def merge(self, other: "SpendingTotal") -> "SpendingTotal":
+        return SpendingTotal(self.name, *(mine + its for mine, its in zip(self[1:], other[1:], strict=True)))
+
 
 def list_by_model(tx: Transaction, tenant_id: int, since: int) -> list[SpendingTotal]:
     return list_by_column(tx, "model", tenant_id, since, 100)
@@ -112,6 +138,19 @@ def list_by_column(tx: Transaction, column: str, tenant_id: int, since: int, lim
     return [SpendingTotal(str(row[0]), *(int(number) for number in row[1:])) for row in rows]
 
 
+def list_all(tx: Transaction, since: int) -> list[tuple[str, int | None, SpendingTotal]]:
+    """List the totals of every tenant by model: the tenant's name, the ceiling of its pool, and the model's total."""
+    rows = tx.all(
+        f"""SELECT tenants.name, pools.ceiling, model_calls.model, {SUMS}
+            FROM tenants JOIN model_calls ON model_calls.tenant_id = tenants.id AND model_calls.at >= ?
+            LEFT JOIN pools ON pools.tenant_id = tenants.id
+            WHERE {NOT_DEPARTED}
+            GROUP BY tenants.name, pools.ceiling, model_calls.model ORDER BY 1, 3""",
+        since,
+    )
+    return [(str(name), ceiling, SpendingTotal(str(model), *map(int, sums))) for name, ceiling, model, *sums in rows]
+
+
 def list_turn_models(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:
     """List the models that the turn's runs have asked, in order of their first call."""
     rows = tx.all(
@@ -122,11 +161,15 @@ def list_turn_models(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]
     return [str(row[0]) for row in rows]
 
 
+def build_sum_turn(tenant_id: int, turn_id: str) -> Query:
+    """Build the query for the sums of the calls of the turn's runs, its sub-agents included."""
+    return Query(f"SELECT {SUMS} {FROM_TURN}", (tenant_id, turn_id))
+
+
 def sum_turn(tx: Transaction, tenant_id: int, turn_id: str) -> SpendingTotal:
-    """Sum the calls of the turn's runs, its sub-agents included."""
-    row = tx.one(
-        f"""SELECT {SUMS} {FROM_TURN}""",
-        tenant_id,
-        turn_id,
-    )
-    return SpendingTotal(turn_id, *(int(number or 0) for number in row or ()))
+    query = build_sum_turn(tenant_id, turn_id)
+    return load_total(turn_id, tx.one(query.sql, *query.parameters) or ())
+
+
+def load_total(name: str, row: Row) -> SpendingTotal:
+    return SpendingTotal(name, *(int(number or 0) for number in row))

@@ -47,7 +47,10 @@ def build_append_to_list(status: Status, count: int = 1) -> str:
 
 def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
     """Append a draft to its list."""
-    values = build_values(draft, take_positions(tx, tenant_id, draft), tx.now)
+    query = build_take_positions(tenant_id, draft)
+    row = tx.one(query.sql, *query.parameters)
+    assert row is not None
+    values = build_values(draft, int(row[0]), tx.now)
     blocked_by = lock_and_count_open(tx, tenant_id, draft.depends_on) if draft.depends_on else 0
     todo_id = id_ranges.insert(tx, tenant_id, "todos", INSERTED_COLUMNS, uuid, tenant_id, *values, blocked_by)
     for other in draft.depends_on:
@@ -59,8 +62,11 @@ def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
 
 def insert_pending(tx: Transaction, tenant_id: int, drafts: Sequence[Draft], uuids: Sequence[str]) -> list[Todo]:
     """Append pending drafts of one list, without dependencies, in three statements."""
-    position = take_positions(tx, tenant_id, drafts[0], len(drafts))
-    todo_id = id_ranges.take(tx, tenant_id, "todos", len(drafts))
+    positions, ids = tx.fetch(
+        build_take_positions(tenant_id, drafts[0], len(drafts)), id_ranges.build_take(tenant_id, "todos", len(drafts))
+    )
+    position = int(positions[0][0])
+    todo_id = int(ids[0][0]) if ids else id_ranges.take(tx, tenant_id, "todos", len(drafts))
     todos = [
         Todo._make((todo_id + place, uuid, *build_values(draft, position + place, tx.now), ()))
         for place, (draft, uuid) in enumerate(zip(drafts, uuids, strict=True))
@@ -73,12 +79,10 @@ def insert_pending(tx: Transaction, tenant_id: int, drafts: Sequence[Draft], uui
     return todos
 
 
-def take_positions(tx: Transaction, tenant_id: int, draft: Draft, count: int = 1) -> int:
-    """Count new rows in the draft's list, and return the position of the first."""
+def build_take_positions(tenant_id: int, draft: Draft, count: int = 1) -> Query:
+    """Build the statement that counts new rows in the draft's list, and returns the position of the first."""
     first = 0 if draft.turn_id else 1  # a turn's plan counts from 0, other lists from 1
-    row = tx.one(build_append_to_list(draft.status, count), tenant_id, draft.conversation_id, draft.turn_id or "", first)
-    assert row is not None
-    return int(row[0])
+    return Query(build_append_to_list(draft.status, count), (tenant_id, draft.conversation_id, draft.turn_id or "", first))
 
 
 def build_values(draft: Draft, position: int, now: int) -> tuple[Any, ...]:
@@ -130,6 +134,10 @@ QUEUE_OF_TURN = f"""SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id 
     ORDER BY position, id"""
 
 
+OPEN_OF_TURN = f"""SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id = ? AND status IN ('in_progress', 'pending')
+    ORDER BY status, position, id LIMIT ?"""
+
+
 def list_subjects(tx: Transaction, tenant_id: int, conversation_id: int, limit: int, *, ended: bool) -> list[tuple[int, str]]:
     """List (id, subject) of a list's open rows, or of its most recently ended ones."""
     state = "completed_at <> 0" if ended else "completed_at = 0"
@@ -152,14 +160,19 @@ def build_list_by_turn(tenant_id: int, turn_id: str) -> Query:
     return Query(SELECT_OF_TURN, (tenant_id, turn_id))
 
 
-def lock_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
-    """List a turn's plan, locked so that no other transaction can change its rows before this one ends."""
-    return [load_todo(row) for row in tx.all(SELECT_OF_TURN + tx.dialect.for_update, tenant_id, turn_id)]
+def build_list_open_by_turn(tenant_id: int, turn_id: str, limit: int) -> Query:
+    """Build the query for the open rows of a turn's plan, those in progress first."""
+    return Query(OPEN_OF_TURN, (tenant_id, turn_id, limit))
 
 
-def queue_of_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
-    """List the turn's rows, except those deleted from its queue: canceled while open, or dequeued when done."""
-    return [load_todo(row) for row in tx.all(QUEUE_OF_TURN, tenant_id, turn_id)]
+def build_lock_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Query:
+    """Build the query for a turn's plan, locked so that no other transaction can change its rows before this one ends."""
+    return Query(SELECT_OF_TURN + tx.dialect.for_update, (tenant_id, turn_id))
+
+
+def build_queue_of_turn(tenant_id: int, turn_id: str) -> Query:
+    """Build the query for the turn's rows, except those deleted from its queue: canceled while open, or dequeued when done."""
+    return Query(QUEUE_OF_TURN, (tenant_id, turn_id))
 
 
 def dequeue(tx: Transaction, tenant_id: int, todo: Todo) -> None:
@@ -274,6 +287,13 @@ def take_last_position(tx: Transaction, tenant_id: int, todo: Todo) -> int:
     return int(row[0])
 
 
+def build_lock_turn_list(tx: Transaction, tenant_id: int, turn_id: str) -> Query:
+    """Build the statement that locks the list of a turn, like `lock_list`."""
+    sql = f"""SELECT 1 FROM todo_lists WHERE tenant_id = ? AND turn_id = ?
+        AND conversation_id = (SELECT conversation_id FROM turns WHERE tenant_id = ? AND id = ?){tx.dialect.for_update}"""
+    return Query(sql, (tenant_id, turn_id, tenant_id, turn_id))
+
+
 def lock_list(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str | None) -> None:
     """Lock a list before assigning positions or reporting all of it; otherwise two todos could get the same position."""
     sql = "SELECT 1 FROM todo_lists WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"
@@ -361,8 +381,11 @@ def list_dependants(tx: Transaction, tenant_id: int, todo_id: int) -> list[int]:
     return [int(row[0]) for row in tx.fetch(build_list_dependants(tenant_id, todo_id))[0]]
 
 
-def build_list_dependants(tenant_id: int, todo_id: int) -> Query:
-    return Query("SELECT todo_id FROM todo_edges WHERE tenant_id = ? AND depends_on = ? ORDER BY todo_id", (tenant_id, todo_id))
+def build_list_dependants(tenant_id: int, *todo_ids: int) -> Query:
+    """Build the query for the todos that wait for one of these, each with the one that it waits for."""
+    marks = ", ".join("?" * len(todo_ids))
+    sql = f"SELECT todo_id, depends_on FROM todo_edges WHERE tenant_id = ? AND depends_on IN ({marks}) ORDER BY todo_id"
+    return Query(sql, (tenant_id, *todo_ids))
 
 
 def update_blocked_by(tx: Transaction, tenant_id: int, dependants: Iterable[int], step: int) -> None:

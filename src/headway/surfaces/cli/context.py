@@ -96,7 +96,7 @@ class Invocation:
                 yield found
             return
         with self.database() as database:
-            yield database, database.read(tenants.find_local) or database.write(tenants.ensure_local)
+            yield database, get_local_tenant(database)
 
     @contextmanager
     def open_named_tenant(self, name: str) -> Iterator[tuple[DirectDatabase, Tenant]]:
@@ -139,6 +139,10 @@ class Invocation:
             click.echo(text.format_json(document))
         else:
             draw()
+
+
+def get_local_tenant(database: DirectDatabase) -> Tenant:
+    return database.read(tenants.find_local) or database.write(tenants.ensure_local)
 
 
 def act_as_sender(work: Work[T]) -> Work[T]:

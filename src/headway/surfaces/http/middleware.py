@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from random import getrandbits
 from typing import Any
@@ -129,13 +129,22 @@ class Exchange:
             get_secret(Request(self.scope))  # raises the reason
             raise Unauthorized
         current_tenant.set(UNKNOWN_CALLER)
-        self.token = await self.admission.authenticate(self.digest, self.token_cell)
+        try:
+            self.token = await self.admission.authenticate(self.digest, self.token_cell)
+        except WrongCell as error:
+            if error.has_moved:  # a proxy sends all requests of such a token here first
+                self.take_rate(self.digest)
+            raise
         current_tenant.set(self.token.tenant_id)
-        if self.counts_as_stranger:
-            self.admission.give_back(self.address)
         if connection := self.scope.get("headway.connection"):
             connection.keep()
-        self.remaining = self.admission.tokens.take(self.token.session_of if self.token.session_of > 0 else self.token.id)
+        self.take_rate(self.token.session_of if self.token.session_of > 0 else self.token.id)
+
+    def take_rate(self, caller: Hashable) -> None:
+        """Count the request of a caller who is not a stranger."""
+        if self.counts_as_stranger:
+            self.admission.give_back(self.address)
+        self.remaining = self.admission.tokens.take(caller)
         if self.remaining < 0:
             self.remaining = 0
             detail = f"Rate limit exceeded: {self.admission.tokens.rate} requests a second."

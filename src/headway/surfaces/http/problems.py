@@ -20,12 +20,15 @@ from headway.ledger.errors import (
     NotFound,
     QuotaExceeded,
     StorageError,
+    TenantMoving,
     Unauthorized,
     WrongCell,
 )
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
+MOVING_RETRY_AFTER_S = 1  # a tenant is moved within seconds
+CELL_HEADER = "Headway-Cell"  # the cell that has the tenant, for proxies
 LISTED_ERRORS = 1_000  # describing one takes microseconds, and a body can have many thousands
 
 # The first class that matches decides.
@@ -84,9 +87,9 @@ def to_problem(error: HeadwayError) -> Problem:
     status = get_http_status(error)
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if status == 503 or isinstance(error, KeyBusy):
-        headers = {"Retry-After": str(RETRY_AFTER_S)}
-    if isinstance(error, WrongCell) and error.location:
-        headers = {"Location": error.location}
+        headers = {"Retry-After": str(MOVING_RETRY_AFTER_S if isinstance(error, TenantMoving) else RETRY_AFTER_S)}
+    if isinstance(error, WrongCell):
+        headers = {CELL_HEADER: error.cell, **({"Location": error.location} if error.location else {})}
     problem = Problem(status, error.code, str(error), headers)
     if isinstance(error, CheckFailed):
         problem.failures = error.failures
@@ -113,8 +116,8 @@ def format_path(path: tuple[str | int, ...]) -> str:
 def encode_problem(problem: Problem) -> str:
     title = STATUS_TITLES.get(problem.status, "Error")
     document = {"title": title, "status": problem.status, "detail": problem.detail, "code": problem.code}
-    if problem.status == 421 and "Location" in problem.headers:
-        document["location"] = problem.headers["Location"]
+    if problem.status == 421:
+        document |= {"cell": problem.headers[CELL_HEADER], "location": problem.headers.get("Location")}
     return json.dumps({**document, "failures": problem.failures} if problem.failures else document)
 
 

@@ -20,7 +20,7 @@ from headway.agents.loop.calls.call_arguments import JSON_ENCODER, encode_argume
 from headway.agents.loop.context import PLAN_FAMILIES
 from headway.agents.loop.step import Step
 from headway.agents.tools.results import READ_RESULT, build_handle
-from headway.agents.transcripts.facts import Facts, find_facts, to_metadata
+from headway.agents.transcripts.facts import Facts, to_metadata
 from headway.ledger.attachment import Attachment
 from headway.ledger.framing import escape_frames
 from headway.ledger.run import Effect
@@ -74,7 +74,7 @@ def list_facts(step: Step, plan: list[Todo], plan_calls: list[Effect]) -> Facts:
 
 def iter_facts(step: Step) -> Iterator[Facts]:
     """Yield the facts of the run's messages, newest first."""
-    return (find_facts(entry.message) or {} for entry in reversed(step.entries))
+    return (entry.facts for entry in reversed(step.entries))
 
 
 def get_family(step: Step, effect: Effect) -> str:
@@ -102,7 +102,7 @@ def abridge_result(step: Step, effect: Effect, plan: list[Todo], *, shows_plan: 
 
 def describe_changes(step: Step, call: ToolCallPart, effect: Effect) -> str:
     """Tell the model if the arguments were changed before the call was made."""
-    if effect.arguments == encode_arguments(resolve_tool(step, call).arguments):
+    if effect.arguments == call.args or effect.arguments == encode_arguments(resolve_tool(step, call).arguments):
         return ""
     return f"\n(A person changed the arguments before the call was made: {escape_frames(cut_text(effect.arguments, 2_000))})"
 

@@ -44,7 +44,8 @@ def find_own_name(settings: Settings, directory: Directory) -> str:
 
 
 def inspect_directory(directory: Directory) -> list[Finding]:
-    """Report cells that cannot be reached, moves that are not complete, and tenants about which the directory is wrong."""
+    """Report moves that are not complete, and tenants about which the directory is wrong. Cells that cannot be reached have a
+    finding about their database."""
     report = registry.compare_placements(directory)
     moves = [move for visit in directory.visit(registry.read_open_moves) for move in visit.value or ()]
     warnings = [
@@ -58,5 +59,4 @@ def inspect_directory(directory: Directory) -> list[Finding]:
           "`headway tenant rm`" for cell, names in report.reserved.items()),
         *(registry.describe_double(name) for name in report.doubled if name not in {move.tenant_name for move in moves}),
     ]  # fmt: skip
-    errors = [Finding("cells", error, ok=False) for error in report.errors]
-    return [*errors, *(Finding("cells", warning, warning=True) for warning in warnings)]
+    return [Finding("cells", warning, warning=True) for warning in warnings]

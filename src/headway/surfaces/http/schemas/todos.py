@@ -324,6 +324,7 @@ class ProblemShape(BaseModel):
     detail: str
     code: str
     failures: Annotated[list[CheckFailure] | None, Field(description="With the code check_failed: the checks that failed")] = None
+    cell: Annotated[str | None, Field(description="With the code wrong_cell: the tenant's cell")] = None
     location: Annotated[str | None, Field(description="With the code wrong_cell: the address of the tenant's cell")] = None
 
 
