@@ -36,6 +36,7 @@ class Client:
         self.http = httpx.Client(
             headers={"Authorization": f"Bearer {secret}"}, timeout=10, verify=False, trust_env=False, follow_redirects=False
         )
+        self.is_abandoned = False
         self.surprises: list[str] = []
         self.refused = 0  # answers that said the tenant is being moved
         self.followed = 0
@@ -46,7 +47,7 @@ class Client:
         if self.chance.random() < STRAY:
             self.address = self.chance.choice(list(self.cells))
         hops = 0
-        while time.monotonic() < until:
+        while time.monotonic() < until and not self.is_abandoned:
             try:
                 answer = self.http.request(method, self.address + path, json=body, headers={"Idempotency-Key": key})
             except httpx.HTTPError as error:  # the process was killed, or its cell is down
@@ -102,9 +103,16 @@ class Load:
             thread.start()
 
     def stop(self) -> None:
+        """Wait until every request that was sent has been answered."""
         self.stopped.set()
         for thread in self.threads:
             thread.join()
+
+    def abandon(self) -> None:
+        """Do not wait for answers, because the row has ended."""
+        for client in self.clients:
+            client.is_abandoned = True
+        self.stop()
 
     def write_todos(self, client: Client) -> None:
         while not self.stopped.wait(REST_S):

@@ -21,6 +21,7 @@ class Worker:
         path = {"PYTHONPATH": str(source)} if source else {}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
         self.node = node
+        self.log = log
         self.owner = ""  # its name in `jobs.owner`, once it is ready
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
@@ -34,8 +35,15 @@ class Worker:
             )
 
     def wait_until_ready(self) -> None:
+        self.owner = str(self.read_first_line()["worker"])
+
+    def read_first_line(self) -> dict[str, str]:
+        """Wait for the line that a process prints when it is ready."""
         assert self.process.stdout is not None
-        self.owner = str(json.loads(self.process.stdout.readline())["worker"])
+        line = self.process.stdout.readline()
+        assert line, self.log.read_text()[-2000:]
+        ready: dict[str, str] = json.loads(line)
+        return ready
 
     def send(self, what: signal.Signals) -> None:
         """Send a signal. `ip netns exec` replaces itself with the worker, so the process is the worker itself."""
@@ -62,5 +70,4 @@ class Server(Worker):
         super().__init__(node, env, log)
 
     def wait_until_ready(self) -> None:
-        assert self.process.stdout is not None
-        assert "url" in json.loads(self.process.stdout.readline())
+        assert "url" in self.read_first_line()
