@@ -12,12 +12,12 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # Tests start hundreds of processes; where this is set, each would recompile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast torture cluster check audit format docs chromium bubblewrap bench pictures build sbom lock clean
+.PHONY: run test test-fast torture cluster check audit format docs chromium bubblewrap nginx bench pictures build sbom lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
 
-test: $(VENV)/.installed-dev chromium bubblewrap  ## run all tests, on SQLite, on a temporary Postgres and in a real browser
+test: $(VENV)/.installed-dev chromium bubblewrap nginx  ## run all tests, on SQLite, on a temporary Postgres and in a real browser
 	$(BIN)/pytest -n $(WORKERS) -m "not torture"
 
 test-fast: $(VENV)/.installed-dev bubblewrap  ## the inner loop: SQLite, no browser, no long runs; about a minute
@@ -35,12 +35,13 @@ cluster: $(VENV)/.installed-dev  ## break a cluster of Postgres servers, PgBounc
 	@[ "$$(id -u)" = 0 ] || echo "This is not root: rows that need network namespaces or a small disk are left out. sudo make cluster runs all."
 	$(BIN)/python -m tests.cluster --write $(ROWS)
 
-check: $(VENV)/.installed-dev $(BIOME)  ## check formatting, lint, types, layers, shape and documents
+check: $(VENV)/.installed-dev $(BIOME)  ## check formatting, lint, types, layers, shape, documents and manifests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIOME) check --error-on-warnings
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_manifests.py
 	$(BIN)/pytest -q tests/test_shape.py tests/test_documents.py
 
 audit: $(VENV)/.installed-dev  ## look for known vulnerabilities in the dependencies; fails without the service that knows them
@@ -72,6 +73,14 @@ bubblewrap:  ## install the sandbox for the tests of commands, if it is missing
 		  { $(APT_INSTALL) bubblewrap || { apt-get update -q; $(APT_INSTALL) bubblewrap; }; } >/dev/null; } || { \
 		echo "The tests of commands need bubblewrap, which cannot be installed automatically here. Install it:"; \
 		echo "apt install bubblewrap, or dnf install bubblewrap"; exit 1; }; }
+
+nginx:  ## install the proxy for the tests of cells, if it is missing. The service that Debian starts is not used
+	@PATH="$$PATH:/usr/sbin:/usr/local/sbin" command -v nginx >/dev/null || { \
+		echo "Installing nginx, for the tests of cells …"; \
+		{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+		  { $(APT_INSTALL) nginx || { apt-get update -q; $(APT_INSTALL) nginx; }; } >/dev/null; } || { \
+		echo "The tests of cells need nginx, which cannot be installed automatically here. Install it:"; \
+		echo "apt install nginx, dnf install nginx, or brew install nginx"; exit 1; }; }
 
 bench: $(VENV)/.installed-dev  ## run the benchmarks and update bench/RESULTS.md (15 minutes)
 	$(BIN)/python -m bench --write

@@ -9,9 +9,11 @@ from pathlib import Path
 
 from bench import (  # noqa: F401  importing a module registers its benchmarks
     agent_loop,
+    cells,
     checkpoints,
     claims,
     cold_start,
+    dispatch,
     engine_jobs,
     engine_life,
     http,
@@ -28,7 +30,24 @@ from bench.harness import REGISTRY, Benchmark, Pace, Unavailable, Workshop, open
 from bench.report import Result, as_document, conditions, figure, table, write_down
 
 # The order of the report, independent of the order of imports.
-ROOMS = ("store", "http", "sse", "pg", "claim", "loop", "tokens", "goal", "engine", "peer", "cli", "import", "demo", "page")
+ROOMS = (
+    "store",
+    "http",
+    "sse",
+    "pg",
+    "cells",
+    "claim",
+    "loop",
+    "tokens",
+    "goal",
+    "engine",
+    "dispatch",
+    "peer",
+    "cli",
+    "import",
+    "demo",
+    "page",
+)
 
 
 def main() -> None:

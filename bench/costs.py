@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,15 +28,19 @@ from bench.harness import Workshop, open_workshop
 from bench.peers.queueing import JOBS
 from bench.postgres import new_database, new_tenant, server_url
 from bench.report import SCALING, aligned, between_markers
+from bench.scale_model import ANNOUNCEMENT, IDLE_SECOND, ITERATION, PRICED, TURN
+from bench.scaling import write_page
 from headway.actions import claims, conversations, todos, views
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Change
 from headway.storage.direct import DirectDatabase
+from headway.storage.postgres.transaction import CHANNEL
 from headway.storage.postgres.wire import Wire
 from headway.storage.stores import events as event_store
 
 REPEATED = 200
 IDLE_S = 10.0
+ANNOUNCED_EVERY_S = 0.05
 TURNS = 10
 PRICES = '["test:scripted"]\ninput = 1.0\noutput = 1.0\n'  # dollars per million tokens
 DOCUMENT = Path(__file__).with_name("costs.json")
@@ -106,6 +111,7 @@ def everything(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
     yield from of_turns(shop, meter)
     yield from of_jobs(shop, meter)
     yield from of_an_idle_server(shop, meter)
+    yield from of_announcements(shop, meter)
 
 
 def of_todos(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
@@ -158,7 +164,7 @@ def of_goals(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
 
 
 def of_turns(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
-    for name, prices in (("", ""), (", with a model that costs money", PRICES)):
+    for name, prices in (("", ""), (PRICED, PRICES)):
         folder = shop.folder / f"turns{len(prices)}"
         folder.mkdir()
         (folder / "prices.toml").write_text(prices, encoding="utf-8")
@@ -168,8 +174,8 @@ def of_turns(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
         loop.round(60)
         short, long = (turns(meter, loop, url, idle, iterations) for iterations in (10, 60))
         iteration = shared(without(long, short), 50)
-        yield f"an iteration of the loop with a tool call{name}", iteration
-        yield f"the rest of a turn: begun, five todos written and ended, ended{name}", without(short, scaled(iteration, 10))
+        yield ITERATION + name, iteration
+        yield TURN + name, without(short, scaled(iteration, 10))
 
 
 def of_a_second(meter: Meter, url: str, run: Callable[..., object]) -> Counted:
@@ -178,13 +184,39 @@ def of_a_second(meter: Meter, url: str, run: Callable[..., object]) -> Counted:
 
 
 def of_an_idle_server(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
+    url = new_database(shop)
+    with idle_process(shop, url) as run:
+        yield IDLE_SECOND, of_a_second(meter, url, run)
+
+
+def of_announcements(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
+    """Count what a process does when it hears of commits of another one, in which there is nothing to do for it. They come one by
+    one: those that come while it looks for jobs cost less."""
+    url = new_database(shop)
+    tenant_id = new_tenant(url)
+
+    async def announce() -> None:
+        for _ in range(REPEATED):
+            other.execute("SELECT pg_notify(%s, %s)", (CHANNEL, str(tenant_id)))
+            await asyncio.sleep(ANNOUNCED_EVERY_S)
+
+    with idle_process(shop, url) as run, psycopg.connect(url, autocommit=True) as other:
+        idle = of_a_second(meter, url, run)
+        start = time.perf_counter()
+        total = meter.of(url, lambda: run(announce()))
+        counted = without(total, scaled(idle, time.perf_counter() - start))
+    yield ANNOUNCEMENT, shared(counted._replace(commits=0, log_bytes=0, kept_bytes=0), REPEATED)
+
+
+@contextmanager
+def idle_process(shop: Workshop, url: str) -> Iterator[Callable[..., object]]:
+    """Open a Headway that has nothing to do, and yield a function that runs coroutines beside it."""
     from headway.assembly import Headway
 
-    url = new_database(shop)
     with asyncio.Runner() as runner:
         context = Headway.open(home=shop.folder / "idle", database_url=url, model="rehearsal")
         runner.run(context.__aenter__())
-        yield "a second of a process that has nothing to do", of_a_second(meter, url, runner.run)
+        yield runner.run
         runner.run(context.__aexit__(None, None, None))
 
 
@@ -253,6 +285,7 @@ def main() -> None:
         sentence = f"A serving process keeps {open_at_once} connections open, and one more while it sends live text."
         section = f"{table(costs)}\n\n{sentence}"
         SCALING.write_text(between_markers(SCALING.read_text(encoding="utf-8"), "costs", section), encoding="utf-8")
+        write_page()
 
 
 def table(costs: dict[str, Counted]) -> str:

@@ -24,7 +24,9 @@ from bench.peer import DBOS, PROCRASTINATE, Peer
 from bench.peers.queueing import BATCH, CONCURRENCY, JOBS, KIND, PATIENCE_S, idle_s
 from bench.postgres import new_database, new_tenant, server_url
 from headway.actions import jobs
-from headway.engine import Engine, EngineLimits, JobHandler
+from headway.engine.engine import Engine
+from headway.engine.port import Dispatcher
+from headway.engine.runner import EngineLimits, JobHandler
 from headway.ledger.job import Job
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
@@ -44,7 +46,8 @@ def bury(tx: Transaction, job: Job, error: str) -> None:
 
 
 class Ours:
-    def __init__(self, shop: Workshop, url: str) -> None:
+    def __init__(self, shop: Workshop, url: str, dispatcher: Dispatcher | None = None) -> None:
+        self.dispatcher = dispatcher  # None: the built-in one
         self.runner = asyncio.Runner()
         shop.cleanup.callback(self.runner.close)
         self.starts: asyncio.Queue[float] = asyncio.Queue()
@@ -112,7 +115,7 @@ class Ours:
     async def working(self) -> AsyncIterator[None]:
         handler = JobHandler(self.work, bury)
         self.engine = Engine(self.whole_database, f"bench:{uuid4()}", {KIND: handler}, EngineLimits(slots=CONCURRENCY))
-        self.engine.start()
+        self.engine.start(self.dispatcher)
         try:
             yield
         finally:

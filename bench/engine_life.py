@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import subprocess
 import sys
 import time
@@ -13,8 +14,9 @@ from uuid import uuid4
 
 from bench.harness import Measurements, Unavailable, Workshop, at_least, at_most, benchmark, in_turns
 from bench.http import stop
+from bench.postgres import new_database
 from headway import settings
-from headway.actions import conversations, jobs, turns
+from headway.actions import conversations, jobs, turns, views
 from headway.actions.access import tenants
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
@@ -26,6 +28,8 @@ ROUNDS = 5
 
 WATCHED_S = 10.0
 IDLE_PERCENT = 3.0
+AT_WORK = 64
+PLANNED_MB = 256.0  # that deploy/kubernetes requests for a process
 
 
 @benchmark("engine.idle", "CPU of an idle `headway serve` on SQLite over 10 s, its engine at work", "3 % of a core", at_most(1.0))
@@ -60,6 +64,34 @@ def see_it_work(url: str) -> None:
         while (state := database.read(partial(jobs.get, tenant_id=tenant_id, job_id=job.id)).state) != "completed":
             assert time.monotonic() < deadline, f"the job is {state}"
             time.sleep(0.1)
+
+
+@benchmark("engine.memory", "memory of a `headway worker` on Postgres with 64 turns at work", "256 MB", None)
+def memory(shop: Workshop) -> Measurements:
+    try:
+        import psutil
+    except ImportError:
+        raise Unavailable("needs psutil: pip install psutil") from None
+    url, home = new_database(shop), shop.folder / "memory"
+    command = [sys.executable, "-m", "headway", "worker", "--json", "--home", str(home), "--database-url", url]
+    environment = {**os.environ, "HEADWAY_REHEARSAL_PACE_S": str(2 * PATIENCE_S)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    shop.cleanup.callback(stop, process)
+    assert process.stdout is not None
+    process.stdout.readline()
+    with DirectDatabase(url) as database:
+        tenant_id = database.write(tenants.ensure_local).id
+        for _ in range(AT_WORK):
+            conversation_id = database.write(partial(conversations.add, tenant_id=tenant_id)).id
+            request = turns.TurnRequest("Plan three things.")
+            database.write(partial(turns.start, tenant_id=tenant_id, conversation_id=conversation_id, request=request))
+        deadline = time.monotonic() + PATIENCE_S
+        while (running := len(database.read(lambda tx: views.list_jobs(tx, tenant_id, "running", AT_WORK)).jobs)) < AT_WORK:
+            assert time.monotonic() < deadline, f"{running} of {AT_WORK} turns are at work"
+            time.sleep(0.1)
+    megabytes = psutil.Process(process.pid).memory_info().rss / 1e6
+    stop(process)
+    return Measurements([megabytes], [PLANNED_MB], "MB")
 
 
 def cpu_s(process: Any) -> float:

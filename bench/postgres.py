@@ -11,13 +11,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 from uuid import uuid4
 
 import psycopg
 
 from bench import bare
 from bench.agent_loop import Ours as Loop
-from bench.harness import Measurements, Unavailable, Workshop, at_least, benchmark, in_turns, rate
+from bench.harness import Measurements, Pace, Unavailable, Workshop, at_least, benchmark, in_turns, rate
 from headway.actions import conversations, todos
 from headway.actions.access import tenants
 from headway.storage.database import Database
@@ -113,6 +114,42 @@ def processor_time(shop: Workshop) -> Measurements:
 
     ours, reference = shop.once(postgres_loop), shop.once(sqlite_loop)
     return in_turns(partial(milliseconds, ours), partial(milliseconds, reference), 5, unit="ms")
+
+
+@benchmark("pg.turns.server", "Postgres: the server's CPU per iteration, 8 turns of 40 iterations", "the client's", None)
+def server_processor_time(shop: Workshop) -> Measurements:
+    """Both sides are read before and after the same round."""
+    server, loop = find_server(shop), shop.once(postgres_loop)
+    measurements = Measurements([], [], "ms")
+    loop.round(40, CALLERS)
+    for _ in range(Pace.rounds(5)):
+        before = read_cpu_s(server), time.process_time()
+        loop.round(40, CALLERS)
+        after = read_cpu_s(server), time.process_time()
+        for side, start, end in zip((measurements.ours, measurements.reference), before, after, strict=True):
+            side.append((end - start) * 1000 / (41 * CALLERS))
+    return measurements
+
+
+def find_server(shop: Workshop) -> Any:
+    """Return the server's main process, which must run on this machine."""
+    try:
+        import psutil
+    except ImportError:
+        raise Unavailable("needs psutil: pip install psutil") from None
+    with psycopg.connect(shop.once(server_url)) as admin:
+        row = admin.execute("SELECT pg_backend_pid()").fetchone()
+        assert row is not None
+        server = psutil.Process(row[0]).parent() if psutil.pid_exists(row[0]) else None
+    if server is None or "postgres" not in server.name():
+        raise Unavailable("needs a Postgres server on this machine")
+    return server
+
+
+def read_cpu_s(server: Any) -> float:
+    """Return the processor time of the server, with that of its processes that have ended."""
+    own = sum(server.cpu_times()[:4])  # user and system, and the same of ended children
+    return float(own + sum(sum(child.cpu_times()[:2]) for child in server.children()))
 
 
 def postgres_loop(shop: Workshop) -> Loop:

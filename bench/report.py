@@ -164,6 +164,8 @@ def capacity_table(document: dict[str, Any]) -> str:
 
 def write_down(document: dict[str, Any]) -> None:
     """Update the measured figures and leave the prose around them. A partial run updates only its own benchmarks."""
+    from bench import scaling  # which uses the tables of this module
+
     if DOCUMENT.exists():
         document = merged(json.loads(DOCUMENT.read_text(encoding="utf-8")), document)
     DOCUMENT.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -181,6 +183,7 @@ def write_down(document: dict[str, Any]) -> None:
         for name, content in tables.items():
             text = between_markers(text, name, content)
         page.write_text(with_figures(text, document), encoding="utf-8")
+    scaling.write_page()
 
 
 def merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:

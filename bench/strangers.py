@@ -13,9 +13,9 @@ from itertools import count
 from urllib.parse import urlsplit
 
 from bench.harness import Measurements, Workshop, at_most, benchmark, in_turns
-from bench.http import Served, serve, served, stop
+from bench.http import Served, served, stop
 
-REQUESTS = 600
+REQUESTS = 3_000
 ROUNDS = 9
 BODY = b'{"threadId": "a", "runId": "b", "messages": [' + b",".join([b"[]"] * 330_000) + b"]}"
 CONNECTIONS = {"body": 3, "token": 16, "page": 16, "trailers": 8, "idle": 200}
@@ -89,27 +89,14 @@ def measure_p99(url: str, tokens: list[str]) -> float:
 WORKLOAD = "p99 of a tenant's list while a stranger attacks: 1 MB bodies, tokens, trailers, the page, idle connections"
 
 
-@benchmark("http.stranger", WORKLOAD, "while it attacks another server on the same machine", at_most(1.1))
+@benchmark("http.stranger", WORKLOAD, "nobody attacks; the stranger uses the same two cores", at_most(1.1))
 def stranger(shop: Workshop) -> Measurements:
-    at, other = shop.once(served), shop.once(serve_another)
-    return in_turns(partial(measure_under_attack, at, at.url), partial(measure_under_attack, at, other), ROUNDS, "ms")
-
-
-@benchmark("http.stranger.quiet", WORKLOAD, "nobody attacks; the stranger uses the same two cores", None)
-def stranger_or_nobody(shop: Workshop) -> Measurements:
     at = shop.once(served)
-    return in_turns(partial(measure_under_attack, at, at.url), partial(measure_p99, at.url, at.tokens), ROUNDS, "ms")
+    return in_turns(partial(measure_under_attack, at), partial(measure_p99, at.url, at.tokens), ROUNDS, "ms")
 
 
-def serve_another(shop: Workshop) -> str:
-    """Serve a second Headway, which a stranger can attack instead: it then uses as much of the machine, but not the first one."""
-    home = shop.folder / "attacked instead"
-    home.mkdir()
-    return serve(shop, home)
-
-
-def measure_under_attack(at: Served, attacked_url: str) -> float:
-    attacker = subprocess.Popen([sys.executable, "-m", "bench.strangers", attacked_url], text=True)
+def measure_under_attack(at: Served) -> float:
+    attacker = subprocess.Popen([sys.executable, "-m", "bench.strangers", at.url], text=True)
     try:
         time.sleep(1.5)  # until all of its connections are open
         return measure_p99(at.url, at.tokens)

@@ -35,6 +35,8 @@ atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 # The tests of a group run on one worker, because they share servers or import libraries that take seconds to load.
 SHARING_FILES = {
+    "test_cli_cells.py": "cells",
+    "test_cell_requests.py": "cells",
     "test_mcp_http.py": "MCP over HTTP",
     "test_mcp_real_servers.py": "MCP servers",
     "test_frameworks.py": "frameworks",
@@ -49,7 +51,7 @@ SHARING_FILES = {
     "test_provider_secrets.py": "providers",
 }
 
-pytest_plugins = ["tests.fast_selection", "tests.proofs", "tests.surfaces.model_fixtures"]
+pytest_plugins = ["tests.dispatch.fixtures", "tests.fast_selection", "tests.proofs", "tests.surfaces.model_fixtures"]
 
 # Without deadlines: the time an example takes depends more on the load of the machine than on the code.
 hypothesis.settings.register_profile("share", deadline=None, max_examples=40)
@@ -211,6 +213,32 @@ def postgres_url(swept_postgres_url: str, sweeping_connection: psycopg.Connectio
         "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'migrations'"
     ).fetchall()
     sweeping_connection.execute("; ".join(f'DELETE FROM "{table}"' for (table,) in tables).encode())
+
+
+@pytest.fixture(scope="session")
+def kept_cell_urls(postgres_server: str) -> Iterator[list[str]]:
+    """Three databases per worker process, for tests of cells."""
+    with ExitStack() as stack:
+        urls = [stack.enter_context(new_database(postgres_server)) for _ in range(3)]
+        for url in urls:
+            DirectDatabase(url).close()
+        yield urls
+
+
+@pytest.fixture
+def cell_urls(postgres_server: str, kept_cell_urls: list[str]) -> Iterator[list[str]]:
+    """Three migrated databases without rows."""
+    yield kept_cell_urls
+    for url in kept_cell_urls:
+        with psycopg.connect(postgres_server, dbname=psycopg.conninfo.conninfo_to_dict(url)["dbname"], autocommit=True) as admin:
+            admin.execute("SET headway.tenant = 'all'")
+            with suppress(psycopg.errors.InsufficientPrivilege):
+                admin.execute("SET session_replication_role = replica")
+            tables = admin.execute(
+                "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'migrations'"
+            ).fetchall()
+            admin.execute("; ".join(f'DELETE FROM "{table}"' for (table,) in tables).encode())
+            admin.execute("ALTER TABLE tenants ALTER COLUMN id RESTART")
 
 
 @contextmanager

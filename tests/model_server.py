@@ -35,7 +35,7 @@ from urllib.parse import parse_qs, urlsplit
 from urllib.request import ProxyHandler, build_opener
 from urllib.request import Request as HttpRequest
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 MODEL = "fake-1"
 ROLES = {"system", "developer", "user", "assistant", "tool"}
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from headway.agents.tools.custom import tool
     from headway.agents.tools.execution import Execution
     from headway.assembly import Headway
-    from headway.ledger.errors import Conflict, Halted, HeadwayError, Invalid, NotFound, TurnFailed, TurnRunning
+    from headway.ledger.errors import Conflict, Halted, HeadwayError, Invalid, NotFound, TurnFailed, TurnRunning, WrongCell
 
 __version__ = "0.1.0"
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "TurnFailed",
     "TurnReport",
     "TurnRunning",
+    "WrongCell",
     "__version__",
     "tool",
 ]

@@ -20,7 +20,7 @@ from headway.agents.people import People
 from headway.agents.tools.execution import ResolvedScope
 from headway.agents.tools.external_loop import ExternalLoop, place_loop
 from headway.agents.tools.programs.sandbox import probe
-from headway.engine import Engine
+from headway.engine.engine import Engine
 from headway.host import Host
 from headway.ledger.attachment import Attachment, build_attachment
 from headway.ledger.errors import SettingsError
@@ -38,6 +38,7 @@ from headway.storage.transaction import Transaction, Work, within_tenant
 if TYPE_CHECKING:
     from headway.agents.loop.context import Runtime
     from headway.agents.tracing import Tracer
+    from headway.engine.port import Dispatcher
 
 
 class Headway(Host):
@@ -55,7 +56,8 @@ class Headway(Host):
     ) -> None:
         super().__init__(settings, tools, mcp)
         self.models_by_name = models or {}  # models that the settings name and that are missing here are built
-        self.people = People(self.database, self.permission, self.nudge)
+        self.tenant = LOCAL_TENANT  # of calls that name no other one
+        self.people = People(self.database, self.permission, self.nudge, lambda: self.tenant)
         self.forks = Forks(lambda: self.runtime)
         self.warming: asyncio.Task[None] | None = None
 
@@ -68,19 +70,26 @@ class Headway(Host):
         models: Mapping[str, Any] | None = None,
         mcp: Mapping[str, Any] | None = None,
         alone: bool = False,
+        tenant: str | None = None,
         **settings: str | int | float | Path | None,
     ) -> AsyncIterator[Self]:
         """Open a Headway inside a program and run it until the block ends. Unfinished work resumes when the next one opens.
 
         `tools` are functions marked with @tool. `models` are models that the caller built, by the names used in the settings. `mcp`
         are MCP servers, in the form of mcpServers in mcp.json. With `alone`, work only on what this process starts, not on
-        schedules or on jobs of other processes. Other keyword arguments are settings, named like the environment variables in
+        schedules or on jobs of other processes. `tenant` is used by all methods that are not given another one; if it is in another
+        cell, that cell's database is opened. Other keyword arguments are settings, named like the environment variables in
         lower case (home="…", model="…", budget_usd=2). They override the environment.
         """
         loaded_settings = load({name: None if value is None else str(value) for name, value in settings.items()})
+        if tenant is not None:
+            from headway.cells.whereabouts import find_settings  # noqa: PLC0415  few programs name a tenant
+
+            loaded_settings = await asyncio.to_thread(find_settings, loaded_settings, tenant)
         if loaded_settings.commands:
             await asyncio.to_thread(probe)  # starts a process, which the event loop must not wait for
         headway = cls(loaded_settings, models, tools, mcp)
+        headway.tenant = tenant or LOCAL_TENANT
         try:
             headway.start()
             headway.start_agents(alone=alone)
@@ -101,12 +110,12 @@ class Headway(Host):
         self.warming = asyncio.create_task(self._warm_up(alone=alone))
 
     async def _warm_up(self, *, alone: bool) -> None:
-        await asyncio.to_thread(self._load)
-        self.engine.start(alone=alone)
+        self.engine.start(await asyncio.to_thread(self._load, alone=alone), alone=alone)
 
-    def _load(self) -> None:
+    def _load(self, *, alone: bool) -> "Dispatcher | None":
         probe()  # starts a process, which no transaction should wait for
         self.runtime.models.preload()
+        return None if alone else self.dispatcher
 
     async def agents_ready(self) -> None:
         """Wait until the model layer is loaded and the engine has started."""
@@ -132,6 +141,15 @@ class Headway(Host):
         from headway.building import build_engine  # noqa: PLC0415
 
         return build_engine(self.settings, self.database, self.runtime, self.session)
+
+    @cached_property
+    def dispatcher(self) -> "Dispatcher | None":
+        """The external engine that dispatches jobs. None: Headway does it."""
+        if not self.settings.dispatch:
+            return None
+        from headway.dispatch.opening import open_dispatcher  # noqa: PLC0415  an optional library
+
+        return open_dispatcher(self.settings.dispatch)
 
     @cached_property
     def runtime(self) -> "Runtime":
@@ -248,7 +266,7 @@ class Headway(Host):
         *,
         mode: TurnMode = "plan",
         attachments: Iterable[Path | bytes] = (),
-        tenant: str = LOCAL_TENANT,
+        tenant: str | None = None,
     ) -> turns.TurnReport:
         """Have an agent answer a message, and return a report of the turn.
 
@@ -262,24 +280,28 @@ class Headway(Host):
         await self.agents_ready()
 
         def begin(tx: Transaction) -> Job:
-            tenant_id = tenants.resolve(tx, tenant).id
+            tenant_id = tenants.resolve(tx, tenant or self.tenant).id
             return self.begin_turn(tx, tenant_id, conversations.ensure(tx, tenant_id, conversation).id, content, mode, files)
 
         job = await self._run_to_end(begin)
         return await self.database.of(job.tenant_id).read(lambda tx: turns.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
 
-    async def fork(self, turn_id: str, request: ForkRequest, *, tenant: str = LOCAL_TENANT) -> turns.TurnReport:
+    async def fork(self, turn_id: str, request: ForkRequest, *, tenant: str | None = None) -> turns.TurnReport:
         """Fork a turn at one of its steps, and return a report of the fork when it has ended, like `ask`."""
         await self.agents_ready()
         checked = self.forks.check(request)
-        job = await self._run_to_end(lambda tx: self.forks.begin(tx, tenants.resolve(tx, tenant).id, turn_id, checked))
+        job = await self._run_to_end(
+            lambda tx: self.forks.begin(tx, tenants.resolve(tx, tenant or self.tenant).id, turn_id, checked)
+        )
         return await self.database.of(job.tenant_id).read(lambda tx: turns.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
 
-    async def send_message(self, content: str, conversation: int | str, *, tenant: str = LOCAL_TENANT) -> None:
+    async def send_message(self, content: str, conversation: int | str, *, tenant: str | None = None) -> None:
         """Send a message to the turn that runs in a conversation, or raise Conflict. Its agent reads it at its next step."""
 
         await self.database.write(
-            lambda tx: steering.send_to_conversation(tx, tenants.resolve(tx, tenant).id, conversation, content, "library")
+            lambda tx: steering.send_to_conversation(
+                tx, tenants.resolve(tx, tenant or self.tenant).id, conversation, content, "library"
+            )
         )
 
     async def own_loop(
@@ -289,13 +311,13 @@ class Headway(Host):
         turn: str | None = None,
         role: str = SUPERVISOR,
         agent: str = DEFAULT_AGENT,
-        tenant: str = LOCAL_TENANT,
+        tenant: str | None = None,
     ) -> ExternalLoop:
         """Return Headway's tools for an agent loop that you drive yourself, on the plan of the given turn or of a new one."""
         found_role = self.roles.find(role)
 
         def place(tx: Transaction) -> ResolvedScope:
-            return place_loop(tx, Scope(tenants.resolve(tx, tenant).id, turn_id=turn, agent_id=agent), conversation)
+            return place_loop(tx, Scope(tenants.resolve(tx, tenant or self.tenant).id, turn_id=turn, agent_id=agent), conversation)
 
         return ExternalLoop.of(self.toolbox, self.execution(await self.database.write(place), found_role), self.checks)
 

@@ -14,7 +14,8 @@ from headway.agents.models.rehearsal.model import build_rehearsal_model
 from headway.agents.tracing import Tracer
 from headway.autonomy import job_handlers as goal_job_handlers
 from headway.autonomy import recovery
-from headway.engine import Engine, EngineLimits
+from headway.engine.engine import Engine
+from headway.engine.runner import EngineLimits
 from headway.ledger.redaction import Redactor
 from headway.ledger.run import REHEARSAL_MODEL
 from headway.settings import Settings

@@ -10,16 +10,28 @@ from functools import partial
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from headway.feed_channel import FeedChannel, FeedEvent, FeedReader, RemoteText, build_event, build_ping, build_pruned
-from headway.ledger.errors import QuotaExceeded, StorageError
+from headway.feed_channel import (
+    FeedChannel,
+    FeedEvent,
+    FeedReader,
+    RemoteText,
+    build_event,
+    build_moved,
+    build_ping,
+    build_pruned,
+)
+from headway.ledger.errors import QuotaExceeded, StorageError, WrongCell
 from headway.ledger.events import LoggedEvent
 from headway.ledger.scope import TENANT_WIDE
 from headway.ledger.tenancy import Quotas
 from headway.storage.database import Database
 from headway.storage.retry import StorageRetry, repeat_forever
 from headway.storage.server_session import ServerSession
+from headway.storage.stores import cells as cell_store
 from headway.storage.stores import events as event_store
 from headway.storage.stores import runs as run_store
+from headway.storage.stores.cells import Departure
+from headway.storage.stores.events import LogBounds
 from headway.storage.transaction import Transaction
 
 PAGE_EVENTS = 500
@@ -56,16 +68,48 @@ def read_log(tx: Transaction, tenant_id: int, conversation_id: int | None, after
     return event_store.list_after_in_conversation(tx, tenant_id, conversation_id, after, EVENTS_PER_READ)
 
 
+def read_older_page(tx: Transaction, tenant_id: int, conversation_id: int | None, after: int) -> LogPage:
+    """Read a page of the log, or raise WrongCell if the tenant has moved: its events are deleted here part by part, so the page
+    could have gaps."""
+    check_tenant_is_here(tx, tenant_id)
+    return read_page(tx, tenant_id, conversation_id, after)
+
+
+def read_bounds(tx: Transaction, tenant_id: int) -> LogBounds:
+    check_tenant_is_here(tx, tenant_id)
+    return event_store.get_bounds(tx, tenant_id)
+
+
+def check_tenant_is_here(tx: Transaction, tenant_id: int) -> None:
+    if departure := cell_store.find_departure(tx, tenant_id):
+        raise WrongCell(f"The tenant has moved to the cell {departure.cell}.", *departure)
+
+
 class LogNews(NamedTuple):
     """A page of the log, and the numbers of the next messages of some runs at the same moment."""
 
     page: LogPage
     next_steps: dict[str, int]
+    departure: Departure | None  # where the tenant has moved
 
 
 def read_news(tx: Transaction, tenant_id: int, after: int, run_ids: Collection[str]) -> LogNews:
+    """Read what is new in the log. If nothing is new, or numbers are missing, the tenant may have moved to another cell."""
     page = read_page(tx, tenant_id, None, after)
-    return LogNews(page, {run_id: run_store.get_next_message_number(tx, tenant_id, run_id) for run_id in run_ids})
+    is_complete = page.events[-1].seq == after + len(page.events) if page.events else bool(run_ids)
+    departure = None if is_complete else cell_store.find_departure(tx, tenant_id)
+    return LogNews(page, {run_id: run_store.get_next_message_number(tx, tenant_id, run_id) for run_id in run_ids}, departure)
+
+
+class TenantStates(NamedTuple):
+    """The last event number of each tenant, and where those are that have moved."""
+
+    seqs: dict[int, int]
+    departures: dict[int, Departure]
+
+
+def read_states(tx: Transaction, tenant_ids: tuple[int, ...]) -> TenantStates:
+    return TenantStates(event_store.get_last_seqs(tx, tenant_ids), cell_store.find_departures(tx, tenant_ids))
 
 
 class Feed:
@@ -113,8 +157,8 @@ class Feed:
 
     async def open(self, tenant_id: int, conversation_id: int | None, after: int | None) -> tuple[FeedChannel, FeedReader]:
         """Open a reader positioned after a sequence number, at most at the end of the log. None means the end. Raises QuotaExceeded
-        if the tenant has as many open streams as it may."""
-        bounds = await self.database.of(tenant_id).read(partial(event_store.get_bounds, tenant_id=tenant_id))
+        if the tenant has as many open streams as it may, and WrongCell if it has moved to another cell."""
+        bounds = await self.database.of(tenant_id).read(partial(read_bounds, tenant_id=tenant_id))
         reader = FeedReader(conversation_id, bounds.last_seq if after is None else min(after, bounds.last_seq))
         if reader.after < bounds.pruned:
             reader.pruned = bounds.pruned
@@ -131,20 +175,24 @@ class Feed:
         """Yield a ping with the reader's position, then the events it has not seen, then new events until it leaves. Events that
         are available together are yielded in one list, which is the caller's own.
 
-        If events were deleted that the reader has not seen, `log_pruned` comes before the ping. Without `text`, other processes are
-        not asked for the text that models write there."""
+        If events were deleted that the reader has not seen, `log_pruned` comes before the ping. If the tenant moves to another
+        cell, `tenant_moved` is the last event; what the reader has not seen is in the other cell. Without `text`, other processes
+        are not asked for the text that models write there."""
         reader.follows_text = text
         self.on_readers_changed()
         retry = StorageRetry("an event stream")
         ping = build_ping(reader.after)
         yield [build_pruned(reader.after, reader.pruned), ping] if reader.pruned else [ping]
-        while not self.closed and not reader.gone:
+        while not self.closed and not reader.gone and not channel.departure:
             reader.bell.rung = False  # before reading, so that anything that arrives later rings again
             try:
                 events = channel.news(reader) if reader.after >= channel.floor else await self._read_older(channel, reader)
             except StorageError as error:
                 await retry.wait(error)
                 continue
+            except WrongCell as error:
+                self._end_channel(channel, Departure(error.cell, error.location))
+                break
             if reader.due_ping:
                 reader.due_ping = False
                 events.append(build_ping(reader.after))
@@ -152,6 +200,8 @@ class Feed:
                 yield events
             else:
                 await reader.bell.wait()
+        if channel.departure and not reader.gone:
+            yield [build_moved(channel.departure)]
 
     def get_line(self, tenant_id: int, conversation_id: int) -> asyncio.Lock:
         """Return the lock of those who wait for the conversation's turn to end. They get it in order."""
@@ -191,7 +241,7 @@ class Feed:
     async def _read_older(self, channel: FeedChannel, reader: FeedReader) -> list[FeedEvent]:
         """Read the next page of the log, for a reader that is behind the kept events."""
         head = channel.head  # before reading, because the page may not cover later events
-        work = partial(read_page, tenant_id=channel.tenant_id, conversation_id=reader.conversation_id, after=reader.after)
+        work = partial(read_older_page, tenant_id=channel.tenant_id, conversation_id=reader.conversation_id, after=reader.after)
         events, is_last = await self.database.of(channel.tenant_id).read(work)
         last = events[-1].seq if events else reader.after
         reader.after = max(head, last) if is_last else last
@@ -214,10 +264,13 @@ class Feed:
         work = partial(read_news, tenant_id=channel.tenant_id, after=channel.head, run_ids=run_ids)
         channel.dirty.clear()
         try:
-            page, next_steps = await self.database.of(channel.tenant_id).read(work)
+            page, next_steps, departure = await self.database.of(channel.tenant_id).read(work)
         except StorageError:
             channel.dirty.set()  # the events are still unread, and nothing else will wake this channel
             raise
+        if departure:
+            self._end_channel(channel, departure)
+            return
         if page.events:
             channel.take(page.events)
             self.delivered += len(page.events)
@@ -237,14 +290,26 @@ class Feed:
                 channel.behind = True
                 channel.dirty.set()
 
+    def _end_channel(self, channel: FeedChannel, departure: Departure) -> None:
+        """End the streams of a tenant that has moved. If it comes back, its next reader gets a new channel."""
+        channel.departure = departure
+        if self.channels.get(channel.tenant_id) is channel:
+            del self.channels[channel.tenant_id]
+        if channel.pump:
+            channel.pump.cancel()
+        for reader in channel.readers:
+            reader.bell.ring()
+
     async def _poll(self) -> None:
-        """Check for commits of other processes."""
+        """Check for commits of other processes, and for tenants that have moved to another cell."""
         await asyncio.sleep(POLL_ANNOUNCED_S if self.session.is_open else POLL_S)
         if self.channels:
-            seqs = await self.database.unrestricted.read(partial(event_store.get_last_seqs, tenant_ids=tuple(self.channels)))
+            seqs, departures = await self.database.unrestricted.read(partial(read_states, tenant_ids=tuple(self.channels)))
             self._ring(
                 [tenant_id for tenant_id, channel in self.channels.items() if seqs.get(tenant_id, 0) > channel.head],
             )
+            for tenant_id in departures.keys() & self.channels.keys():
+                self._end_channel(self.channels[tenant_id], departures[tenant_id])
 
     async def _beat(self) -> None:
         await asyncio.sleep(self.heartbeat_s)

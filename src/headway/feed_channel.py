@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 from headway.ledger.events import TURN_ENDS, LoggedEvent
 from headway.ledger.scope import TENANT_WIDE
+from headway.storage.stores.cells import Departure
 
+TENANT_MOVED = "tenant_moved"
 MAX_KEPT_EVENTS = 1024  # per channel
 MAX_KEPT_CHARACTERS = 2 * 1024 * 1024  # of the kept events' data; their encoded form may take as much again
 
@@ -45,6 +47,11 @@ def build_pruned(after: int, pruned: int) -> FeedEvent:
 def build_ping(seq: int) -> FeedEvent:
     """Build a heartbeat, which carries the reader's position."""
     return FeedEvent(seq, TENANT_WIDE, None, "ping", "{}")
+
+
+def build_moved(departure: Departure) -> FeedEvent:
+    """Tell a reader that its tenant has moved to another cell. It has no number, because the log continues there."""
+    return FeedEvent(0, TENANT_WIDE, None, TENANT_MOVED, json.dumps(departure._asdict()), is_broadcast=True)
 
 
 class RemoteText(NamedTuple):
@@ -146,6 +153,7 @@ class FeedChannel:
         self.readers: set[FeedReader] = set()
         self.dirty = asyncio.Event()
         self.pump: asyncio.Task[None] | None = None
+        self.departure: Departure | None = None  # where the tenant has moved
 
     def take(self, events: Sequence[LoggedEvent]) -> None:
         last_words = find_last_words(events)

@@ -12,13 +12,14 @@ from shutil import rmtree
 from headway.actions import idempotency, jobs
 from headway.actions.retention import pruning
 from headway.actions.retention.pruning import DeletedOwner, PruneStep
+from headway.ledger.errors import TenantMoving
 from headway.ledger.retention import DAY_MS, GROUPS, Group
 from headway.settings import Settings
 from headway.storage.database import Database
 from headway.storage.retry import retry_storage
 from headway.storage.stores.retention import Key
 from headway.storage.task_files import delete_task_files
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, Work
 
 log = logging.getLogger("headway.housekeeping")
 
@@ -64,13 +65,8 @@ class Housekeeping:
         deleted, position = 0, None
         while True:
             started = time.monotonic()
-            step = await retry_storage(
-                partial(
-                    self.database.of(tenant_id).write,
-                    partial(self._prune_step, tenant_id=tenant_id, group=group, position=position),
-                ),
-                "retention",
-            )
+            prune = partial(self._prune_step, tenant_id=tenant_id, group=group, position=position)
+            step = await retry_storage(partial(self._write_unless_moving, tenant_id, prune), "retention")
             deleted += step.deleted
             for owner in step.owners:
                 await asyncio.to_thread(delete_files, self.settings, tenant_id, owner)
@@ -78,6 +74,12 @@ class Housekeeping:
                 return deleted
             position = step.position
             await asyncio.sleep((time.monotonic() - started) * REST_RATIO)
+
+    async def _write_unless_moving(self, tenant_id: int, prune: Work[PruneStep]) -> PruneStep:
+        try:
+            return await self.database.of(tenant_id).write(prune)
+        except TenantMoving:  # a later pass continues, here or in the other cell; other tenants must not wait for it
+            return PruneStep(None, 0)
 
     def _prune_step(self, tx: Transaction, tenant_id: int, group: Group, position: Key | None) -> PruneStep:
         before = tx.now - self.settings.retention[group] * DAY_MS

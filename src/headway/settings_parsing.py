@@ -45,8 +45,10 @@ def parse_directory_url(url: str) -> str:
 
 
 def parse_dispatch(address: str) -> str:
-    if address and not address.startswith("restate://"):
-        raise SettingsError("HEADWAY_DISPATCH must be empty or start with restate://.")
+    if address:
+        from headway.dispatch.restate.address import parse_address  # noqa: PLC0415  most installations do not need it
+
+        parse_address(address)
     return address
 
 

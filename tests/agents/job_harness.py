@@ -32,7 +32,7 @@ async def begin_delayed_turn(talk: Talk) -> Job:
 
 def make_due(talk: Talk) -> None:
     """Make every delayed job due now."""
-    talk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0 WHERE state = 'delayed'"))
+    talk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0, announce_at = 0 WHERE state = 'delayed'"))
 
 
 def spoil_transcript(talk: Talk, message: str) -> list[str]:

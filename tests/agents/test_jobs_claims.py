@@ -14,7 +14,9 @@ import psycopg
 import pytest
 
 from headway.actions import halts, jobs
-from headway.engine import POLL_S, PRUNE_OWN_JOBS_AT, Engine, EngineLimits
+from headway.engine.engine import Engine
+from headway.engine.polling import POLL_S, PRUNE_OWN_JOBS_AT
+from headway.engine.runner import EngineLimits
 from headway.ledger.errors import CommitUncertain, DatabaseUnreachable
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
@@ -34,7 +36,7 @@ from tests.agents.timed_jobs import (
 SLOTS, PER_FAMILY = 8, 2
 STAGGER_S = 40
 ALONE, FAMILIES = 100, 5
-PATIENCE_S = 30
+PATIENCE_S = 60
 SCRIPT = f"""
 import runpy, sys
 sys.argv = ["timed_jobs", sys.argv[1], "{SLOTS}", "{PER_FAMILY}"]
@@ -70,6 +72,7 @@ def list_running_owners(desk: TenantHarness) -> list[str]:
     return [str(owner) for (owner,) in desk.database.read(lambda tx: tx.all("SELECT owner FROM jobs WHERE state = 'running'"))]
 
 
+@pytest.mark.usefixtures("dispatch")
 def test_four_processes_work_two_hundred_jobs_off_each_once_and_within_the_limits(
     ledger: TenantHarness, database_url: str, at_once: Callable[..., list[str]]
 ) -> None:
@@ -89,6 +92,7 @@ def test_four_processes_work_two_hundred_jobs_off_each_once_and_within_the_limit
         assert count_most_at_once([run for run in timed_runs if run.owner == owner]) <= SLOTS
 
 
+@pytest.mark.usefixtures("dispatch")
 def test_families_taken_in_different_orders_never_wait_for_each_other_in_a_circle(postgres_url: str) -> None:
     """If two engines locked the families in different orders, they would deadlock, and one would be rolled back after a second."""
 
@@ -117,6 +121,7 @@ def count_deadlocks(url: str) -> int:
     return int(row[0])
 
 
+@pytest.mark.usefixtures("honest_dispatch")
 def test_the_longest_waiting_job_comes_first(ledger: TenantHarness, database_url: str) -> None:
     created = ledger.write(enqueue, [""] * 20)
     order = random.Random(7).sample(created, 20)
@@ -131,6 +136,7 @@ def test_the_longest_waiting_job_comes_first(ledger: TenantHarness, database_url
     assert [run.job for run in list_recorded_runs(ledger)] == [job.id for job in order]
 
 
+@pytest.mark.usefixtures("honest_dispatch")
 def test_nothing_is_taken_before_it_is_due(ledger: TenantHarness, database_url: str) -> None:
     (job,) = ledger.write(enqueue, [""])
     due_at = job.due_at + 700
@@ -143,6 +149,7 @@ def test_nothing_is_taken_before_it_is_due(ledger: TenantHarness, database_url: 
     assert -1 < late_ms < 1000
 
 
+@pytest.mark.usefixtures("dispatch")
 def test_a_kind_that_only_a_newer_headway_knows_is_left_to_it(ledger: TenantHarness, database_url: str) -> None:
     async def scenario(engine: Engine) -> None:
         engine.start()
@@ -171,6 +178,7 @@ def test_jobs_of_a_dead_process_restart_spread_over_time(ledger: TenantHarness, 
     assert max(quarters.values()) < 150
 
 
+@pytest.mark.usefixtures("dispatch")
 def test_a_process_has_no_more_at_work_than_it_has_slots(ledger: TenantHarness, database_url: str) -> None:
     ledger.write(enqueue, [""] * 30)
     with open_database(database_url) as database:
@@ -178,6 +186,7 @@ def test_a_process_has_no_more_at_work_than_it_has_slots(ledger: TenantHarness, 
     assert count_most_at_once(list_recorded_runs(ledger)) == 3
 
 
+@pytest.mark.usefixtures("dispatch")
 def test_a_full_family_does_not_block_others(ledger: TenantHarness, database_url: str) -> None:
     async def scenario(engine: Engine, gate: asyncio.Event) -> None:
         engine.start()
@@ -202,6 +211,7 @@ async def wait_until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.usefixtures("dispatch")
 def test_nothing_is_taken_while_halted_and_everything_after(ledger: TenantHarness, database_url: str) -> None:
     async def scenario(engine: Engine) -> None:
         engine.start()
@@ -228,6 +238,7 @@ def test_old_ended_jobs_are_deleted_in_batches_and_dead_ones_are_kept(ledger: Te
     assert {job.id for job in ledger.read(job_store.list_page, None, 500)} == {dead.id, recent.id}
 
 
+@pytest.mark.usefixtures("dispatch")
 def test_a_clean_stop_at_any_moment_leaves_no_job_with_the_stopped_process(ledger: TenantHarness, database_url: str) -> None:
     async def scenario(database: Database) -> None:
         chance = random.Random(7)
@@ -246,6 +257,7 @@ def test_a_clean_stop_at_any_moment_leaves_no_job_with_the_stopped_process(ledge
     assert [kind for kind, _ in ledger.events()] == []
 
 
+@pytest.mark.usefixtures("dispatch")
 def test_a_process_that_was_silent_for_too_long_does_not_take_over_its_own_jobs(ledger: TenantHarness, database_url: str) -> None:
     """For example, a laptop wakes from sleep and the lease of its process has expired."""
 
@@ -266,6 +278,7 @@ def test_a_process_that_was_silent_for_too_long_does_not_take_over_its_own_jobs(
     assert [kind for kind, _ in ledger.events()] == []
 
 
+@pytest.mark.usefixtures("dispatch")
 def test_a_job_owned_by_this_process_without_a_task_is_claimed_again(ledger: TenantHarness, database_url: str) -> None:
     """The engine claimed it in a commit whose result was lost."""
 
@@ -291,6 +304,7 @@ def test_a_job_owned_by_this_process_without_a_task_is_claimed_again(ledger: Ten
     assert len(list_recorded_runs(ledger)) == 2
 
 
+@pytest.mark.usefixtures("dispatch")
 def test_a_database_that_is_away_for_a_moment_kills_no_job(ledger: TenantHarness, database_url: str) -> None:
     outages = iter([DatabaseUnreachable("away"), CommitUncertain()])
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic_ai.messages import ModelResponse, TextPart
 
 from headway.actions import dead_letters, jobs
-from headway.engine import INTERRUPTED_ERROR, MAX_LOST_WORKERS
+from headway.engine.engine import INTERRUPTED_ERROR, MAX_LOST_WORKERS
 from headway.ledger.errors import Conflict, NotFound, TurnRunning
 from headway.testing import scripted_model
 from tests.agents.job_harness import (

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from headway.actions import jobs
-from headway.engine import Engine, EngineLimits, JobHandler
+from headway.engine.engine import Engine
+from headway.engine.runner import EngineLimits, JobHandler
 from headway.ledger.job import Job, choose_jobs
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
@@ -16,10 +17,11 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Row, Transaction
 from headway.testing import TenantHarness
 from tests.agents.timed_jobs import KIND, fail_job
+from tests.dispatch.local_dispatch import ChosenEngine
 
 GREEDY_TURNS = 66
 QUEUED = 300
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 class Desk:
@@ -47,7 +49,7 @@ class Desk:
                 await self.gate.wait()
             await database.of(job.tenant_id).write(lambda tx: end(tx, job))
 
-        return Engine(database, owner, {KIND: JobHandler(run, fail_job)}, limits)
+        return ChosenEngine(database, owner, {KIND: JobHandler(run, fail_job)}, limits)
 
 
 def end(tx: Transaction, job: Job) -> None:
@@ -83,6 +85,7 @@ async def wait_until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
+@pytest.mark.usefixtures("dispatch")
 def test_sixty_six_slow_turns_of_one_tenant_do_not_delay_another(desk: Desk, database_url: str) -> None:
     """The greedy tenant holds all slots and more, and its queue is ahead of the other tenant's job."""
 
@@ -100,6 +103,7 @@ def test_sixty_six_slow_turns_of_one_tenant_do_not_delay_another(desk: Desk, dat
     run_engines(desk, database_url, scenario, EngineLimits())
 
 
+@pytest.mark.usefixtures("dispatch")
 def test_a_tenant_that_fills_every_process_does_not_delay_another(desk: Desk, database_url: str) -> None:
     async def scenario(engines: list[Engine]) -> None:
         desk.enqueue(desk.greedy, 40)
@@ -113,6 +117,7 @@ def test_a_tenant_that_fills_every_process_does_not_delay_another(desk: Desk, da
     run_engines(desk, database_url, scenario, EngineLimits(slots=8), count=2)
 
 
+@pytest.mark.usefixtures("dispatch")
 def test_a_tenant_runs_no_more_jobs_than_its_quota_and_the_rest_wait(desk: Desk, database_url: str) -> None:
     async def scenario(engines: list[Engine]) -> None:
         (engine,) = engines

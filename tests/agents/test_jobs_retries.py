@@ -18,6 +18,8 @@ from tests.agents.job_harness import (
 from tests.agents.turn_harness import Talk, in_order, open_talk
 from tests.model_server import ModelServer, Reply, calls, drop, error, flaky, slow, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 HELLO = text("Hello.")
 
 

@@ -13,6 +13,8 @@ from headway.ledger.job import Job
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 OWN = '''
 from pathlib import Path
 import threading
@@ -149,7 +151,7 @@ def test_a_tool_that_may_be_repeated_is_tried_again_later(database_url: str, unl
         tool_job = get_job(talk, looking.id)
         assert (tool_job.attempts, tool_job.owner, tool_job.result) == (1, "", "null")
         assert 44_000 < tool_job.due_at - tool_job.updated_at < 76_000
-        talk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0"))
+        talk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0, announce_at = 0"))
         assert wait_until_over(talk, looking)["result"] == "seen"
         assert count_calls(unlucky, "look") == 2
 
@@ -206,7 +208,7 @@ def test_a_canceled_tool_job_that_waits_for_a_retry_is_not_retried(sqlite_url: s
         looking = create_tool_job(talk, "look", {"luck": 1})
         talk.wait(talk.until(lambda: get_job(talk, looking.id).state == "delayed"))
         cancel(talk, looking.id)
-        talk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0"))
+        talk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0, announce_at = 0"))
         wait_until_over(talk, create_tool_job(talk, "now", {}))
         assert (get_job(talk, looking.id).state, count_calls(unlucky, "look")) == ("canceled", 1)
 

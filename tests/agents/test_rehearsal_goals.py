@@ -11,7 +11,7 @@ from headway.actions.access import tenants
 from headway.actions.goals import NewGoal
 from headway.testing import temporary_headway
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 def pursue_goal(home: Path, wish: str, criteria: str = "") -> dict[str, Any]:

@@ -22,7 +22,7 @@ from headway.testing import temporary_headway
 from tests.agents.turn_harness import complete_next, in_order, open_talk, plan_call
 from tests.model_server import text
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 OTHER_WORDS = "Lorem ipsum: 3 items (dolor) sit amet."
 
 

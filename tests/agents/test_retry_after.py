@@ -11,6 +11,8 @@ from tests.agents.job_harness import LONG_S, begin_delayed_turn, list_errors, ma
 from tests.agents.turn_harness import CHEAP_TIER, Talk, in_order, open_talk, queue_call, tiers
 from tests.model_server import Reply, calls, error, raw, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 HELLO = text("Hello.")
 
 

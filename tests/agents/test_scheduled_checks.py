@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from headway.actions import todos
 from headway.actions.proof import receipts
 from headway.ledger.job import Job
@@ -11,6 +13,8 @@ from tests.agents.test_checks import FILE_CHECK, add_todo
 from tests.agents.test_jobs_tools import create_tool_job, get_job
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import text
+
+pytestmark = pytest.mark.usefixtures("dispatch")
 
 
 def run_job(talk: Talk, name: str, arguments: dict[str, Any]) -> Job:

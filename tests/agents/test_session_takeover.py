@@ -84,7 +84,7 @@ def test_a_process_is_taken_over_when_its_lock_is_free_and_its_last_heartbeat_is
     session.opened_at -= SETTLING_S * is_settled
     with closing(Database(postgres_url)) as database:
         engine = build_engine(database, "one")
-        engine.session = session
+        engine.runner.session = session
 
         assert ledger.database.write(engine.recover) == is_taken
 

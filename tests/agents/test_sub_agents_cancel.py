@@ -5,6 +5,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from headway.actions import runs, spending, turns
 from headway.ledger.events import TURN_ENDS
 from headway.ledger.run import NANOS_PER_DOLLAR, Run
@@ -30,6 +32,8 @@ from tests.agents.sub_agent_harness import (
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import slow, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 CANCELED = ("canceled", "canceled")
 SLOW = slow(15, text("At last."))
 
@@ -54,7 +58,7 @@ def test_a_canceled_turn_stops_all_of_its_sub_agents_at_once(database_url: str, 
     with open_talk(database_url, tmp_path, text("")) as talk:
         start_nested_sub_agents(talk)
         cancel_turn(talk)
-        talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 1))
+        talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 20))
         assert get_states(talk) == dict.fromkeys(("dig", "drill", "later", "shovel"), CANCELED)
         assert (talk.turn()["status"], talk.run_row().status, talk.job().state) == ("canceled", "canceled", "canceled")
         assert [kind for kind, _ in talk.events(*TURN_ENDS)] == ["turn_canceled"]
@@ -77,7 +81,7 @@ def test_a_canceled_turn_also_stops_sub_agents_of_ended_agents(database_url: str
         talk.wait(scenario())
         cancel_turn(talk)
         assert get_states(talk) == {"dig": ("completed", "completed"), "drill": CANCELED, "shovel": CANCELED}
-        talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 5))
+        talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 20))
 
 
 def test_those_that_wait_for_a_slot_never_start(sqlite_url: str, tmp_path: Path) -> None:
@@ -98,7 +102,7 @@ def test_a_sub_agent_canceled_by_another_process_stops_within_a_heartbeat(sqlite
         start_nested_sub_agents(talk)
         turn_id = talk.turn()["id"]
         talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
-        talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 2))
+        talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 20))
         assert set(get_states(talk).values()) == {CANCELED}
 
 

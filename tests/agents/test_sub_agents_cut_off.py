@@ -23,6 +23,8 @@ from tests.agents.sub_agent_harness import (
 from tests.agents.turn_harness import CHEAP, CHEAP_TIER, Talk, in_order, open_talk
 from tests.model_server import Reply, Request, call, calls, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 INDEX = by_transcript(delegate_call("dig"), text("Dug."))
 STORY = "The first hole is one metre deep. The second hole is two metres deep."
 HALF = STORY[:37]

@@ -25,6 +25,8 @@ from tests.agents.sub_agent_harness import (
 from tests.agents.turn_harness import Talk, complete_next, list_open_ids, open_talk, plan_call
 from tests.model_server import Reply, Request, calls, error, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 
 def delegate_next(request: Request) -> Reply:
     """Delegate the first open item of the plan."""

@@ -22,6 +22,8 @@ from tests.agents.sub_agent_harness import (
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import Reply, Request, calls, drop, error, filtered_text, flaky, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 INDEX = by_transcript(delegate_call("dig"), text("I go on."))
 
 

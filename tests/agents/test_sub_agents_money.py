@@ -21,6 +21,8 @@ from tests.agents.sub_agent_harness import (
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import Reply, Request, calls, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 PRICED = "openai-chat:gpt-4o"
 WORKER = by_transcript(calls(("now", {}), usage=(1_000, 500)), text("A hole.", usage=(2_000, 700)))
 

@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from headway.actions import conversations
 from tests.agents.sub_agent_harness import (
     await_calls,
@@ -23,6 +25,8 @@ from tests.agents.sub_agent_harness import (
 )
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import Reply, Request, calls, text
+
+pytestmark = pytest.mark.usefixtures("dispatch")
 
 HOLES = by_task(dig=text("A hole."), drill=text("A bore."), shovel=text("A heap."))
 
@@ -144,7 +148,7 @@ def test_a_canceled_sub_agent_stops_with_all_that_it_began(database_url: str, tm
         assert (canceled_result["status"], canceled_result["run_id"]) == ("canceled", list_sub_agents(talk)["dig"].id)
         assert list_tool_answers(talk.server.requests[-1], "await_agent")[0] == canceled_result
         assert "already ended" in second_result["error"]
-        talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 2))
+        talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 20))
 
 
 def test_a_sub_agent_canceled_before_it_began_never_starts(sqlite_url: str, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from headway.actions import todos
 from headway.ledger.todo import Draft
 from tests.agents.sub_agent_harness import (
@@ -20,6 +22,8 @@ from tests.agents.sub_agent_harness import (
 )
 from tests.agents.turn_harness import Talk, open_talk, plan_call
 from tests.model_server import Reply, Script, calls, text
+
+pytestmark = pytest.mark.usefixtures("dispatch")
 
 WORKERS: dict[str, Script | Reply] = {
     "researcher": by_task(dig=text("A hole.\nDeep."), drill=text("A bore.")),

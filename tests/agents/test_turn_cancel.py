@@ -10,6 +10,8 @@ from headway.ledger.errors import Halted, NotFound, TurnEnded, TurnRunning
 from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, plan_call, tiers
 from tests.model_server import Reply, Request, calls, error, pause_midway, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 NOW = calls(("now", {}))
 
 
@@ -25,7 +27,7 @@ async def cancel_at_request(talk: Talk, number: int) -> None:
     task = await talk.begin()
     await talk.wait_for_requests(number)
     cancel(talk)
-    await asyncio.wait_for(asyncio.wait([task]), 2)
+    await asyncio.wait_for(asyncio.wait([task]), 20)
 
 
 def test_a_turn_that_waits_for_its_model_stops_at_once(database_url: str, tmp_path: Path) -> None:

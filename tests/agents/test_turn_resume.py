@@ -11,12 +11,14 @@ from headway.actions import conversations
 from headway.agents.loop.calls.tool_calls import INTERRUPTED_MESSAGE
 from headway.agents.loop.job_handlers import build_handlers
 from headway.agents.transcripts.transcript import encode
-from headway.engine import Engine
+from headway.engine.engine import Engine
 from headway.storage.stores import jobs as job_store
 from headway.testing import scripted_model
 from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, plan_call, tiers
 from tests.lost_commits import lose_commit_answer
 from tests.model_server import Reply, Request, Script, by_turn, calls, pause_midway, text
+
+pytestmark = pytest.mark.usefixtures("dispatch")
 
 OWN = '''
 import threading

@@ -15,6 +15,8 @@ from headway.ledger.run import NANOS_PER_DOLLAR
 from tests.agents.turn_harness import Talk, complete_next, in_order, open_talk, plan_call
 from tests.model_server import Reply, Request, Script, calls, error, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 PRICED = "openai-chat:gpt-4o"
 USED = (1_000, 500)
 NOW = calls(("now", {}), usage=USED)

@@ -12,6 +12,8 @@ from tests.agents.sub_agent_harness import by_role, by_transcript, delegate_call
 from tests.agents.turn_harness import Talk, in_order, open_talk
 from tests.model_server import Call, call, calls, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 DONE = text("Done.")
 
 TOOLS = '''

@@ -11,11 +11,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
 from headway.actions import jobs
-from headway.engine import Engine, EngineLimits, JobHandler
+from headway.engine.engine import Engine
+from headway.engine.runner import EngineLimits, JobHandler
 from headway.ledger.job import Job
 from headway.storage.database import Database
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
+from tests.dispatch.local_dispatch import ChosenEngine
 
 KIND = "count"
 RAN = "CREATE TABLE IF NOT EXISTS ran (job TEXT, family TEXT, owner TEXT, began BIGINT, ended BIGINT)"
@@ -70,7 +72,7 @@ def build_engine(
     async def run(job: Job) -> None:
         await record_run(database, owner, job, during)
 
-    return Engine(database, owner, {KIND: JobHandler(run, fail_job)}, limits)
+    return ChosenEngine(database, owner, {KIND: JobHandler(run, fail_job)}, limits)
 
 
 def count_unfinished(tx: Transaction) -> int:

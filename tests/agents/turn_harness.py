@@ -39,6 +39,7 @@ from headway.storage.stores import spending as spending_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.stores.spending import ModelCall, Pool
 from headway.storage.transaction import Work
+from tests.dispatch.local_dispatch import find_dispatcher, hurry
 from tests.model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment
 from tests.people_rows import check_waiting
 from tests.proof_rows import check_proofs
@@ -305,9 +306,12 @@ def restart_headway(headway: WatchedHeadway) -> WatchedHeadway:
 
 
 async def start_headway(headway: Headway, *, sweeping: bool) -> None:
+    dispatcher = headway.dispatcher = find_dispatcher()
     headway.start()
     headway.start_agents(alone=not sweeping)
     await headway.agents_ready()
+    if dispatcher and dispatcher.faults.lost and sweeping:
+        hurry(headway.engine)
     LIVING.append(headway)
 
 

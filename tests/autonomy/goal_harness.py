@@ -33,13 +33,14 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import spending as spending_store
 from headway.storage.stores.spending import Pool
+from tests.dispatch.local_dispatch import find_dispatcher, hurry
 from tests.model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment, text, to_script
 from tests.people_rows import check_waiting
 from tests.proof_rows import check_proofs
 
 T = TypeVar("T")
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 PRICED: Final = f"openai-chat:{MODEL}"
 PRICES: Final = f'["{PRICED}"]\ninput = 1000.0\noutput = 1000.0\n'  # 1,000 tokens cost one dollar
 FORMS: Final = ("plan", "replan", "evaluation", "verdict", "intervention", "resumption")
@@ -235,9 +236,12 @@ def open_pursuit(
 
 
 async def start_headway(headway: Headway) -> None:
+    dispatcher = headway.dispatcher = find_dispatcher()
     headway.start()
     headway.start_agents()
     await headway.agents_ready()
+    if dispatcher and dispatcher.faults.lost:
+        hurry(headway.engine)
 
 
 async def stop_headway(headway: Headway) -> None:

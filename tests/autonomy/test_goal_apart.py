@@ -13,6 +13,8 @@ from headway.storage.stores import spending as spending_store
 from tests.autonomy.goal_harness import Gate, agent, by_part, get_question, open_pursuit, plan, step
 from tests.model_server import Reply, Request
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 
 def test_two_goals_of_a_tenant_are_pursued_for_themselves(database_url: str, tmp_path: Path) -> None:
     gate = Gate()

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from headway.actions import goal_views
 from headway.actions.people import approvals
 from headway.actions.people.approvals import Answer, ApprovalDecision
@@ -21,6 +23,8 @@ from tests.autonomy.goal_harness import (
     step,
 )
 from tests.model_server import calls, text
+
+pytestmark = pytest.mark.usefixtures("dispatch")
 
 RUN = calls(("run_command", {"command": ["echo", "dig"]}))
 DIGGING = by_transcript(RUN, text("A hole."))

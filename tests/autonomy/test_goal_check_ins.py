@@ -24,6 +24,8 @@ from tests.autonomy.goal_harness import (
 )
 from tests.model_server import calls, error, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 WRONG = calls(("no_such_tool", {}))
 SOON: dict[str, Any] = {"check_in_s": "0.1"}
 

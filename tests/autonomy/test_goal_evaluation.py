@@ -22,6 +22,8 @@ from tests.autonomy.goal_harness import (
 )
 from tests.model_server import MODEL, Reply, calls, error, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 CHEAP = "cheap-1"
 DIG = plan(step("dig"))
 ANOTHER_WAY = replan(step("dig elsewhere"), reason="The ground was too hard.")

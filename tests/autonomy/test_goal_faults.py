@@ -12,6 +12,8 @@ from headway.autonomy.pursuit import fail_pursuit
 from tests.autonomy.goal_harness import Pursuit, agent, by_part, in_order, open_pursuit, plan, replan, step
 from tests.model_server import Reply, chunk, encode_stream, error, raw, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 DOWN = error(500, "no model here")
 DIG = plan(step("dig"))
 

@@ -23,6 +23,8 @@ from tests.autonomy.goal_harness import (
 )
 from tests.model_server import calls, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 
 def test_inline_work_uses_tools(database_url: str, tmp_path: Path) -> None:
     asking = by_transcript(calls(("now", {})), calls(("todo_add", {"subject": "buy a spade"})), text("A hole."))

@@ -23,6 +23,8 @@ from tests.autonomy.goal_harness import (
 )
 from tests.model_server import Reply, calls, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 EVERYTHING = (99_500, 0)  # tokens; the pool holds 100 dollars
 
 

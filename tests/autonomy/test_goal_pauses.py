@@ -13,6 +13,8 @@ from headway.storage.transaction import Transaction
 from tests.autonomy.goal_harness import Gate, Pursuit, agent, by_part, by_transcript, in_order, open_pursuit, plan, reply_done, step
 from tests.model_server import Reply, Request, Script, calls, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 
 def test_inline_work_stops_at_its_next_step_and_resumes_with_the_same_transcript(database_url: str, tmp_path: Path) -> None:
     gate = Gate()

@@ -28,6 +28,8 @@ from tests.autonomy.goal_harness import (
 )
 from tests.model_server import Reply, Request, Script, calls, text
 
+pytestmark = pytest.mark.usefixtures("dispatch")
+
 
 def attempts() -> Script:
     """A different plan for every request."""

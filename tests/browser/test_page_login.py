@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, BrowserContext, Route, expect
 
 from headway.actions.access import tokens
 from headway.storage.stores import tenants as tenant_store
@@ -114,3 +114,46 @@ def test_the_page_is_kept_by_the_browser_and_checked_for_news(page: Visit) -> No
     assert script.headers["content-type"].startswith("text/javascript")
     assert "require-trusted-types-for 'script'" in shell.headers["content-security-policy"]
     assert page.page.request.get(f"{page.url}/static/older/js/start.js").status == 404
+
+
+@pytest.mark.parametrize("signed_in", [True, False])
+def test_the_page_goes_to_the_address_of_the_workspace_and_says_why(stranger: Visit, client: Client, *, signed_in: bool) -> None:
+    """The same server has two addresses here. Requests to the first one are answered as by a cell that the tenant has left."""
+    there = stranger.url.replace("127.0.0.1", "localhost")
+    problem = {"title": "Misdirected request", "status": 421, "detail": "…", "code": "wrong_cell", "cell": "eu2", "location": there}
+    conversation_id, page = client.conversation(title="Plans"), stranger.page
+    stranger.forgiven = ("401", "421")
+    if signed_in:
+        sign_in(page.context, there, client)
+    page.route(re.compile(re.escape(f"{stranger.url}/v1/")), lambda route: route.fulfill(status=421, json=problem))
+    stranger.open(f"/c/{conversation_id}")
+
+    if not signed_in:
+        expect(page.get_by_role("heading", level=1)).to_have_text("Your workspace is at this address now")
+        expect(page).to_have_url(f"{there}/c/{conversation_id}?moved=1")
+        page.get_by_label("Token").fill(client.secret)
+        stranger.button("Sign in").click()
+    expect(page.locator(".toast")).to_contain_text(f"Your workspace is now at {there.removeprefix('http://')}.")
+    expect(page).to_have_url(f"{there}/c/{conversation_id}")
+    expect(stranger.live().page.get_by_role("link", name="Plans")).to_be_visible()
+
+
+def test_cells_that_disagree_do_not_keep_the_page_moving(stranger: Visit) -> None:
+    addresses = [stranger.url, stranger.url.replace("127.0.0.1", "localhost")]
+    stranger.forgiven = ("421",)
+
+    def refuse(route: Route) -> None:
+        (other,) = (address for address in addresses if not route.request.url.startswith(address))
+        detail = "The tenant is in the cell eu2."
+        problem = {"title": "Misdirected request", "status": 421, "detail": detail, "code": "wrong_cell", "location": other}
+        route.fulfill(status=421, json=problem)
+
+    stranger.page.route(re.compile("/v1/"), refuse)
+    stranger.open("/board?moved=1")
+    expect(stranger.page).to_have_url(f"{addresses[1]}/board?moved=2")
+    expect(stranger.page.get_by_text("The tenant is in the cell eu2.").first).to_be_visible()
+
+
+def sign_in(context: BrowserContext, url: str, client: Client) -> None:
+    answer = context.request.post(f"{url}/login", data={"token": client.secret}, headers={"Origin": url})
+    assert answer.status == 204

@@ -10,7 +10,9 @@ from functools import partial
 import psycopg
 
 from tests.cluster import table, workload
+from tests.cluster.cells import MOVING_ROWS
 from tests.cluster.cluster import Outcome, build_url, open_cluster
+from tests.cluster.dispatch import DISPATCH
 from tests.cluster.faults import ROWS as FAULTS
 from tests.cluster.faults import Row, find_missing
 from tests.cluster.network import Network, open_network
@@ -18,7 +20,7 @@ from tests.cluster.operations import OPERATIONS, enqueue_with, unpack_old_versio
 from tests.cluster.servers import find_programs
 from tests.model_server import ModelServer
 
-ROWS = (*FAULTS, *OPERATIONS)
+ROWS = (*FAULTS, *OPERATIONS, *MOVING_ROWS, *DISPATCH)
 
 
 def run_row(row: Row, network: Network) -> Outcome:

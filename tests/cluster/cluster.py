@@ -13,12 +13,16 @@ from typing import NamedTuple
 import psycopg
 
 from tests.cluster import workload
+from tests.cluster.balancer import run_balancer
 from tests.cluster.network import Network
 from tests.cluster.servers import DATABASE, ROLE, Pooler, Postgres, make_folder, wait_for
 from tests.cluster.workers import Worker
 from tests.model_server import ModelServer, environment
+from tests.restate.nodes import Machine, RestateCluster, find_ports
 
 WORKERS = ("w1", "w2", "w3")
+WORKER_PORTS = {"w1": 9081, "w2": 9082, "w3": 9083}  # for deliveries from Restate
+BALANCER_PORT, RESTATE_PORT = 9080, 8080
 STRIKE_AFTER = 12  # effects
 PATIENCE_S = 150  # after the end of a fault
 
@@ -33,7 +37,9 @@ class Shape(NamedTuple):
     fake_clock: bool = False
     disk_mb: int = 0  # the size of the first server's disk; 0: that of this machine
     standby_first: bool = False  # in the URL
+    second: bool = False  # whether there is another server, with a database that has no rows
     backup: bool = False  # whether a base backup is made before the work begins
+    restate: int = 0  # the number of Restate nodes that dispatch the jobs
     settings: str = ""
 
 
@@ -63,9 +69,15 @@ class Cluster:
         self.primary = Postgres(network.nodes["pg1"], self.disk / "pg1", self._clock_environment())
         self.standby = Postgres(network.nodes["pg2"], folder / "pg2")
         self.pooler = Pooler(network.nodes["pooler"], folder / "pooler", self.primary)
+        machines = [self._build_machine(f"r{number}") for number in range(1, shape.restate + 1)]
+        self.restate = RestateCluster(machines, folder)
         self.workers: dict[str, Worker] = {}
         self.model: ModelServer | None = None
         self.forgotten: list[workload.Note] = []  # effects from after the point that was restored
+
+    def _build_machine(self, name: str) -> Machine:
+        node = self.network.nodes[name]
+        return Machine(name, node.address, RESTATE_PORT if self.network.separate else find_ports(), node.prefix)
 
     def _clock_environment(self) -> dict[str, str]:
         if not self.shape.fake_clock:
@@ -98,12 +110,22 @@ class Cluster:
                 wait_for(lambda: self.primary.ask("SELECT 1 FROM pg_stat_replication"), "the standby follows")
                 if self.shape.synchronous:
                     self.primary.set(synchronous_standby_names="*")
+            if self.shape.second:
+                self.standby.create()
+                stack.callback(self.standby.kill)
+                self.standby.start()
+                self.standby.add_database()
             if self.shape.backup:
                 self.standby.copy_from(self.primary)
                 stack.callback(self.standby.kill)
             if self.shape.pooler:
                 self.pooler.start()
                 stack.callback(self.pooler.stop)
+            if self.shape.restate:
+                stack.callback(self.restate.kill)
+                self.restate.start()
+                targets = [(self.network.nodes[name].address, port) for name, port in WORKER_PORTS.items()]
+                stack.enter_context(run_balancer(self.network.hub, BALANCER_PORT, targets))
             yield
 
     @contextmanager
@@ -131,9 +153,15 @@ class Cluster:
         }
         if self.shape.pooler and self.shape.direct:
             env["HEADWAY_DATABASE_DIRECT_URL"] = build_url(self.primary.address)
+        if self.shape.restate:
+            env["HEADWAY_DISPATCH"] = self.build_dispatch(name)
         key = name if name not in self.workers else f"{name} {len(self.workers)}"
         self.workers[key] = Worker(self.network.nodes[name], env, self.folder / f"{key}.log", source)
         return self.workers[key]
+
+    def build_dispatch(self, name: str) -> str:
+        listen = f"listen={self.network.nodes[name].address}:{WORKER_PORTS[name]}&identity_key=none"
+        return f"restate://{self.restate.ingress}?{listen}&admin={self.restate.admin}&endpoint=http://{self.network.hub}:{BALANCER_PORT}"
 
     def build_worker_url(self) -> str:
         if self.shape.pooler:

@@ -25,7 +25,7 @@ class Row(NamedTuple):
     strike: Callable[[Cluster], Postgres]
     """Causes the fault, ends it, and returns the server that has the rows afterwards."""
     shape: Shape = Shape()
-    needs: str = ""  # "namespaces", "mount", "pgbouncer" or "faketime"
+    needs: str = ""  # "namespaces", "mount", "pgbouncer", "faketime" or "restate"
     old: bool = False  # whether the work and the workers begin with the old version
 
 
@@ -203,6 +203,8 @@ def find_missing(need: str, *, namespaces: bool) -> str:
             return "needs root for a small disk"
         case "pgbouncer" if not shutil.which("pgbouncer"):
             return "needs pgbouncer"
+        case "restate" if not shutil.which("npm"):
+            return "needs npm, which has Restate's server"
         case "faketime" if not find_faketime():
             return "needs libfaketime"
     return ""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 BRIDGE = "hwcluster"
 HUB = "10.213.0.1"  # the address of the process that runs the faults, and of the model
 LOOPBACK = "127.0.0.1"
-NAMES = ("pg1", "pg2", "pooler", "w1", "w2", "w3")
+NAMES = ("pg1", "pg2", "pooler", "w1", "w2", "w3", "r1", "r2", "r3")
 
 
 class Node(NamedTuple):

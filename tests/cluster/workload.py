@@ -17,11 +17,13 @@ from tests.model_server import Reply, Request, calls, slow, text
 
 NOTE_TOOL = '''
 import os
+import time
 from pathlib import Path
 from headway.agents.tools.custom import tool
 from headway.agents.tools.execution import Execution
 
 NOTES = Path(__file__).parent.parent / "notes.txt"
+HOLD = NOTES.parent / "hold"
 
 @tool
 def note(name: str, execution: Execution) -> str:
@@ -29,12 +31,16 @@ def note(name: str, execution: Execution) -> str:
     file = os.open(NOTES, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(file, f"{name} {execution.effect_key}\\n".encode())
     os.close(file)
+    while HOLD.exists():
+        time.sleep(0.05)
     return "noted"
 '''
 MAIN_ROLE, WORKER_ROLE = 'tools = ["own", "delegate"]\n', 'tools = ["own"]\n'
 TURNS = ("a1", "a2", "a3", "a4")
 DELEGATED = ("b1", "b2")  # turns that leave their work to a sub-agent
 GOALS = ("c1", "c2")
+EXTRA = "extra.0"  # the first effect of a turn that is started during a fault
+HOLD = "hold"  # the file in the home folder that keeps calls of the tool from returning
 STEPS = 8  # effects of a turn and of a sub-agent
 GOAL_STEPS = 3  # effects of each of a goal's four sub-goals
 ANSWER_S = 0.4  # how long the model takes
@@ -116,21 +122,27 @@ def make_home(home: Path) -> None:
         (home / name).write_text(content)
 
 
+def start_turn(tx: Transaction, tenant_id: int, content: str) -> None:
+    conversation = conversations.add(tx, tenant_id)
+    turns.start(tx, tenant_id, conversation.id, turns.TurnRequest(content, limit=3 * STEPS))
+
+
 def enqueue(url: str) -> None:
     """Store all the work in one tenant."""
-
-    def start(tx: Transaction, tenant_id: int, content: str) -> None:
-        conversation = conversations.add(tx, tenant_id)
-        turns.start(tx, tenant_id, conversation.id, turns.TurnRequest(content, limit=3 * STEPS))
-
     with DirectDatabase(url) as database:
         desk = TenantHarness(database)
         for name in TURNS:
-            desk.write(partial(start, content=f"Note {name}."))
+            desk.write(partial(start_turn, content=f"Note {name}."))
         for name in DELEGATED:
-            desk.write(partial(start, content=f"Delegate {name}."))
+            desk.write(partial(start_turn, content=f"Delegate {name}."))
         for name in GOALS:
             desk.write(goals.add, NewGoal(f"Run the errands of {name}.", "Everything is noted."))
+
+
+def enqueue_extra(url: str) -> None:
+    """Store one more turn, whose effects are not expected but must not be doubled either."""
+    with DirectDatabase(url) as database:
+        TenantHarness(database).write(partial(start_turn, content=f"Note {EXTRA.partition('.')[0]}."))
 
 
 class Note(NamedTuple):

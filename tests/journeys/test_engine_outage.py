@@ -59,9 +59,11 @@ def test_turns_resume_after_a_postgres_restart(own_postgres: Any, tmp_path: Path
         for name in THEIRS:
             say(client, client.conversation(), f"Note {name}.")
         model.wait_for_requests(30)
+        model.hold()  # so that no turn can end before Postgres has stopped
         own_postgres.stop()
         own_postgres.start()
         assert count_unfinished(desk) > 0
+        model.release()
         wait_until_all_end(desk)
         assert worker.end() == 0
         ends = [kind for kind, _ in desk.events() if kind in TURN_ENDS]

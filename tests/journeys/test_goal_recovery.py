@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headway.actions import dead_letters, goals, halts
-from headway.engine import MAX_LOST_WORKERS
+from headway.engine.engine import MAX_LOST_WORKERS
 from headway.ledger.job import NEVER
 from tests.journeys.forked_process import ForkServer
 from tests.journeys.goal_scenario import Errand, Script, check_journal, count_notes, get_errand, list_entries

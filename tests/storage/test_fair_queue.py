@@ -11,7 +11,7 @@ from headway.storage.fair_queue import HEADWAY, FairQueue, current_tenant
 from headway.storage.sqlite_connection import GROUP_LIMIT_S
 from headway.storage.transaction import Transaction
 
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 class Unit(NamedTuple):

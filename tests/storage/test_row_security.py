@@ -22,7 +22,7 @@ from headway.storage.direct import DirectDatabase, connect
 from headway.storage.postgres.connection import PostgresConnection
 from headway.storage.postgres.row_security import POLICY, find_bypass
 from headway.storage.transaction import Transaction, Work, within_tenant
-from headway.surfaces.cli.commands.doctor import inspect_database
+from headway.surfaces.cli.health.database_checks import inspect_opened
 from headway.testing import TenantHarness
 from tests.postgres_roles import replace_database
 from tests.sent_statements import trace_statements
@@ -188,7 +188,8 @@ def test_doctor_warns_about_a_role_that_bypasses_it(postgres_server: str, postgr
 
     def inspect(url: str) -> list[str]:
         loaded = settings.load({"home": str(tmp_path), "database_url": url})
-        return [finding.detail for finding in inspect_database(loaded) if finding.warning]
+        with DirectDatabase(url) as database:
+            return [finding.detail for finding in inspect_opened(loaded, database, "shown") if finding.warning]
 
     assert inspect(postgres_url) == []
     (warning,) = inspect(replace_database(postgres_server, str(name)))

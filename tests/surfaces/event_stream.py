@@ -51,7 +51,7 @@ def parse_frames(chunks: Iterator[bytes]) -> Iterator[StreamEvent]:
         *whole, buffer = (buffer + chunk).split(b"\n\n")
         for frame in whole:
             fields = dict(line.split(": ", 1) for line in frame.decode().split("\n"))
-            logged = ["id"] if fields.get("event") != "text_delta" else []
+            logged = ["id"] if fields.get("event") not in ("text_delta", "tenant_moved") else []
             assert list(fields) == [*logged, "event", "data"], frame
             yield StreamEvent(int(fields.get("id", 0)), fields["event"], json.loads(fields["data"]))
     assert buffer == b"", buffer

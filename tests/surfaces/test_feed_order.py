@@ -12,7 +12,7 @@ from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
 
 HERE = 7  # a conversation
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 def log(desk: TenantHarness, kind: str, turn_id: str) -> None:

@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from headway.feed_channel import FeedEvent, build_ping
+from headway.feed_channel import FeedEvent, build_moved, build_ping
+from headway.storage.stores.cells import Departure
 from headway.surfaces.http import ag_ui, ui_messages
 from headway.surfaces.http.ag_ui import AgUiEncoder
 from headway.surfaces.http.turn_streams import build_encoder
@@ -221,16 +222,21 @@ def test_events_unknown_to_front_ends_are_left_out() -> None:
 
 
 def test_heartbeats_become_comments_and_events_are_passed_on_whole() -> None:
-    data = {"turn_id": "t", "text": "event: x \u2028 \n\n data: y"}
-    event = FeedEvent(3, 7, "t", "text_delta", json.dumps(data, ensure_ascii=False), is_broadcast=True)
-    passed_on: list[Event] = []
+    content = "event: x \u2028 \n\n data: y"
+    kind, data = text_delta(content)
+    event = FeedEvent(3, 7, "t", kind, json.dumps(data, ensure_ascii=False), is_broadcast=True)
 
-    def encode(kind: str, data: dict[str, Any]) -> str:
-        passed_on.append((kind, data))
-        return f"<{kind}>"
+    comment, _, encoded = build_encoder(UiStreamEncoder())([build_ping(3), event]).decode().partition("\n\n")
+    assert comment == ": ping"
+    assert [frame["delta"] for frame in decode(encoded) if frame["type"] == "text-delta"] == [content]
 
-    assert build_encoder(encode)([build_ping(3), event]) == b": ping\n\n<text_delta>"
-    assert passed_on == [("text_delta", data)]
+
+def test_a_tenant_that_moves_ends_the_run_with_an_error() -> None:
+    moved = build_moved(Departure("eu2", "https://eu2.example.org"))
+    (error,) = decode(build_encoder(AgUiEncoder("thread", "run", [REQUEST], None))([moved]).decode())
+    assert (error["type"], error["code"]) == ("RUN_ERROR", "wrong_cell")
+    assert "moved to another cell" in error["message"]
+    assert list_types(decode(build_encoder(UiStreamEncoder())([moved]).decode())) == ["error", "data: [DONE]"]
 
 
 # Turns that wait for a person

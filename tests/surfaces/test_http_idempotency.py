@@ -14,6 +14,7 @@ from headway.actions import goals, jobs, runs, turns
 from headway.actions.access import tokens
 from headway.actions.goals import NewGoal
 from headway.actions.people import approvals, questions
+from headway.ledger.job import Job
 from headway.ledger.run import Effect
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
@@ -82,8 +83,13 @@ def add_turn(client: Client) -> str | None:
 
 
 def add_tool_job(client: Client) -> str:
-    """Create a job that a worker owns. Return its id."""
-    return client.desk.write(jobs.create, "tool", {"name": "now", "arguments": {}}, owner="somebody").id
+    """Create a job that is due tomorrow, so that no worker takes it. Return its id."""
+
+    def create(tx: Transaction, tenant_id: int) -> Job:
+        job = jobs.create(tx, tenant_id, "tool", {"name": "now", "arguments": {}})
+        return jobs.move(tx, job, "delayed", tx.now + 86_400_000)
+
+    return client.desk.write(create).id
 
 
 def add_goal(client: Client, *, active: bool) -> int:

@@ -90,7 +90,7 @@ def test_waiting_ends_when_it_was_said_to(chatter: Client, model: ModelServer) -
     took = monotonic() - began
     model.release()
 
-    assert 0.5 <= took < 5
+    assert 0.5 <= took < 30
     assert wait_for_turn(chatter, first)["status"] == "finished"
 
 

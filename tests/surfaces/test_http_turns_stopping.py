@@ -49,7 +49,7 @@ def test_a_turn_is_canceled_while_the_model_answers(chatter: Client, model: Mode
     assert canceled["ended_at"] > 0
     assert list_kinds([event for event in rest if event.event != "text_delta"]) == ["turn_canceled"]
     assert rest[-1].data == {"turn_id": turn_id}
-    assert took < 2
+    assert took < 20
     assert list_messages(chatter, conversation) == [("user", "hello")]
 
     model.script = lambda _: text("at your service")

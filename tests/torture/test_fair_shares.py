@@ -9,7 +9,8 @@ from statistics import median
 import pytest
 
 from headway.actions import jobs, todos
-from headway.engine import Engine, JobHandler
+from headway.engine.engine import Engine
+from headway.engine.runner import JobHandler
 from headway.ledger.job import Job
 from headway.ledger.todo import Draft
 from headway.storage.database import Database

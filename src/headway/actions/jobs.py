@@ -14,6 +14,7 @@ from headway.ledger.job import LEASE_MS, MAX_ATTEMPTS, NEVER, Job, JobState, com
 from headway.ledger.run import Limits
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
+from headway.storage.stores import usage as usage_store
 from headway.storage.transaction import Transaction
 
 ERROR_LIMIT = 2_000
@@ -154,6 +155,11 @@ def append_error(job: Job, error: str) -> str:
 def count_live_workers(tx: Transaction) -> int:
     """Count the live processes that take any job that is due."""
     return job_store.count_live_workers(tx, LEASE_MS)
+
+
+def count_all(tx: Transaction) -> tuple[int, int]:
+    """Count the jobs of all tenants: those that are due, and those that run."""
+    return usage_store.count_all_jobs(tx)
 
 
 def has_orphans(tx: Transaction) -> bool:

@@ -16,6 +16,7 @@ from headway.storage.transaction import Query, Row, Transaction
 WINDOW_S = 24 * 3600
 WINDOW_MS = WINDOW_S * 1000
 RUNS_LIMIT = 100
+TENANTS_LIMIT = 100
 
 
 class Usage(NamedTuple):
@@ -165,6 +166,25 @@ def build_costs(tx: Transaction, tenant_id: int, budget: int, unpriced: Sequence
     }
 
 
+def build_all_costs(tx: Transaction, budget: int) -> dict[str, Any]:
+    """Return what all tenants together have spent, with totals by model, and the tenants that spent the most with their limits."""
+    models: dict[str, SpendingTotal] = {}
+    tenants: dict[str, tuple[int, int]] = {}  # spent, limit
+    for tenant, ceiling, total in spending_store.list_all(tx, tx.now - WINDOW_MS):
+        models[total.name] = models.get(total.name, SpendingTotal(total.name)).merge(total)
+        tenants[tenant] = tenants.get(tenant, (0, 0))[0] + total.cost, budget if ceiling is None else ceiling
+    most = sorted(tenants.items(), key=lambda item: (-item[1][0], item[0]))[:TENANTS_LIMIT]
+    by_cost = sorted(models.values(), key=lambda total: (-total.cost, total.name))
+    return {
+        "spent_usd": to_dollars(sum(spent for spent, _ in tenants.values())),
+        "window_s": WINDOW_S,
+        "by_model": [encode_total("model", total) for total in by_cost],
+        "by_tenant": [
+            {"tenant": name, "spent_usd": to_dollars(spent), "limit_usd": to_dollars(limit)} for name, (spent, limit) in most
+        ],
+    }
+
+
 def get_turn_usage(tx: Transaction, tenant_id: int, turn_id: str) -> Usage:
     """Return the tokens and the cost of a turn, its sub-agents included."""
     return to_usage(spending_store.sum_turn(tx, tenant_id, turn_id))
@@ -174,7 +194,7 @@ def to_usage(total: SpendingTotal) -> Usage:
     return Usage(total.input_tokens, total.cached_tokens, total.output_tokens, to_dollars(total.cost))
 
 
-def encode_total(name: str, spent: spending_store.SpendingTotal) -> dict[str, Any]:
+def encode_total(name: str, spent: SpendingTotal) -> dict[str, Any]:
     return {
         name: spent.name,
         "calls": spent.calls,

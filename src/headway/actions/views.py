@@ -15,6 +15,7 @@ from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todo_pages
+from headway.storage.stores import usage as usage_store
 from headway.storage.stores.todo_pages import TodoListPage
 from headway.storage.transaction import Transaction
 
@@ -100,6 +101,11 @@ def list_jobs(tx: Transaction, tenant_id: int, state: JobState | None, limit: in
     rows = job_store.list_page(tx, tenant_id, state, limit + 1, JOB_CURSORS.decode(cursor))
     next_cursor = JOB_CURSORS.encode_next(rows, limit, lambda job: (job.created_at, job.id))
     return JobPage(rows[:limit], next_cursor)
+
+
+def list_all_dead_jobs(tx: Transaction, limit: int) -> list[tuple[str, Job]]:
+    """List the dead jobs of all tenants with their tenants' names, newest first. On Postgres only, for the operator of cells."""
+    return usage_store.list_all_dead_jobs(tx, limit)
 
 
 def list_agents(tx: Transaction, tenant_id: int, run_filter: RunFilter, limit: int, cursor: str | None = None) -> AgentPage:

@@ -22,17 +22,22 @@ class People(NamedTuple):
     database: Database
     permission: Permission
     nudge: Callable[[], None]
+    get_tenant: Callable[[], str]  # of calls that name no other one
 
-    async def list_approvals(self, state: ApprovalState | None = "proposed", *, tenant: str = LOCAL_TENANT) -> list[dict[str, Any]]:
+    async def list_approvals(self, state: ApprovalState | None = "proposed", *, tenant: str | None = None) -> list[dict[str, Any]]:
         """List up to 500 approvals, newest first: those that wait for a decision, or those in another state (None: all)."""
         return await self.database.read(
-            lambda tx: list(approvals.list_page(tx, find_tenant_id(tx, tenant), state, PAGE_LIMIT)["approvals"])
+            lambda tx: list(
+                approvals.list_page(tx, find_tenant_id(tx, tenant or self.get_tenant()), state, PAGE_LIMIT)["approvals"]
+            )
         )
 
-    async def list_questions(self, state: QuestionState | None = "open", *, tenant: str = LOCAL_TENANT) -> list[dict[str, Any]]:
+    async def list_questions(self, state: QuestionState | None = "open", *, tenant: str | None = None) -> list[dict[str, Any]]:
         """List up to 500 questions, newest first: those that wait for an answer, or those in another state (None: all)."""
         return await self.database.read(
-            lambda tx: list(questions.list_page(tx, find_tenant_id(tx, tenant), state, PAGE_LIMIT)["questions"])
+            lambda tx: list(
+                questions.list_page(tx, find_tenant_id(tx, tenant or self.get_tenant()), state, PAGE_LIMIT)["questions"]
+            )
         )
 
     async def decide(
@@ -44,25 +49,25 @@ class People(NamedTuple):
         reason: str = "",
         always: bool = False,
         by: str = DECIDER,
-        tenant: str = LOCAL_TENANT,
+        tenant: str | None = None,
     ) -> dict[str, Any]:
         """Approve or reject a proposed call. `arguments` replace the proposed ones. `always` adds a rule to the policy."""
         edits = None if arguments is None else encode_arguments(arguments)
         decision = ApprovalDecision(answer, by, edits, reason)
 
         def work(tx: Transaction) -> dict[str, Any]:
-            tenant_id = find_tenant_id(tx, tenant)
+            tenant_id = find_tenant_id(tx, tenant or self.get_tenant())
             return self.permission.decide(tx, tenant_id, approval_id, decision, always=always).as_json()
 
         decided = await self.database.write(work)
         self.nudge()
         return decided
 
-    async def answer(self, question_id: int, content: str, *, by: str = DECIDER, tenant: str = LOCAL_TENANT) -> dict[str, Any]:
+    async def answer(self, question_id: int, content: str, *, by: str = DECIDER, tenant: str | None = None) -> dict[str, Any]:
         """Answer a question of an agent, with one of its choices if it has any."""
 
         def work(tx: Transaction) -> dict[str, Any]:
-            return questions.answer(tx, find_tenant_id(tx, tenant), question_id, content, by).as_json()
+            return questions.answer(tx, find_tenant_id(tx, tenant or self.get_tenant()), question_id, content, by).as_json()
 
         answered = await self.database.write(work)
         self.nudge()

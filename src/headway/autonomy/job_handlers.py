@@ -4,7 +4,7 @@ from headway.actions import goals, notices
 from headway.agents.loop.context import Runtime
 from headway.agents.loop.job_handlers import fail_job
 from headway.autonomy import channels, pursuit
-from headway.engine import JobHandler
+from headway.engine.runner import JobHandler
 from headway.ledger.goal import GoalLimits
 
 

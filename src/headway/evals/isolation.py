@@ -75,6 +75,7 @@ def build_settings(settings: Settings, attempt: Attempt, home: Path, budget_usd:
     settings = choose_model(settings, attempt.cell.model)._replace(
         home=str(home),
         database_url=f"sqlite:///{home / 'headway.db'}",
+        dispatch="",  # an external one would deliver the jobs to workers of another database
         workspace=workspace,
         limits=settings.limits._replace(budget=int(budget_usd * NANOS_PER_DOLLAR)),
         http_allow=case.http_allow,

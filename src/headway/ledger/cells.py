@@ -21,6 +21,15 @@ class Cell(NamedTuple):
     is_self: bool  # whether it is the database in which this row is
     added_at: int
 
+    def __repr__(self) -> str:
+        """Show the cell without the URL of its database, which may contain a password."""
+        return f"Cell({self.name!r})"
+
+    @property
+    def number(self) -> int:
+        """Return the number of its part of the tenants' ids."""
+        return self.first_tenant_id // TENANT_IDS_PER_CELL
+
     def as_json(self) -> dict[str, Any]:
         """Return what may be shown: not the URL of its database, which may contain a password."""
         return {"name": self.name, "public_url": self.public_url, "home": self.home, "added_at": self.added_at // 1000}
@@ -38,6 +47,16 @@ class Move(NamedTuple):
     started_at: int
     updated_at: int
 
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "tenant": self.tenant_name,
+            "from": self.source,
+            "to": self.target,
+            "state": self.state,
+            "started_at": self.started_at // 1000,
+        }
+
 
 def check_cell_name(name: str) -> str:
     if not CELL_NAME.fullmatch(name):
@@ -49,5 +68,5 @@ def check_cell_name(name: str) -> str:
 
 def find_cell_name(secret: str) -> str:
     """Return the name of the cell that created a token: `eu1` for hw_eu1_…. Empty: the token was created without cells."""
-    cell, separator, _ = secret.removeprefix(TOKEN_PREFIX)[: -SECRET_LENGTH].rpartition("_")
+    cell, separator, _ = secret.removeprefix(TOKEN_PREFIX)[:-SECRET_LENGTH].rpartition("_")
     return cell if separator and CELL_NAME.fullmatch(cell) else ""

@@ -137,6 +137,7 @@ class WrongCell(HeadwayError):
         super().__init__(message)
         self.cell = cell
         self.location = location  # the public address of that cell; empty: unknown
+        self.has_moved = False  # whether this database has had the tenant, so that the caller is no stranger
 
 
 class NotFound(HeadwayError):

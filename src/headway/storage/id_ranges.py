@@ -5,7 +5,7 @@ The first tenant that stores a kind of row gets the lowest range, and counts 1, 
 
 import os
 from functools import cache
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from headway.storage import stored_bytes
 from headway.storage.stored_bytes import StatementRunner
@@ -126,3 +126,32 @@ def take_block(tx: StatementRunner, kind: NumberedKind, above: int) -> int:
         if tx.one(sql, kind, block):
             return block
         spread *= 2
+
+
+def adopt(tx: StatementRunner, tenant_id: int) -> None:
+    """Continue the ranges of a tenant whose rows were copied from another database.
+
+    Their blocks count as taken here. Another tenant may have the same block: ids are unique within a tenant, not between those that
+    come from different databases. A tenant that has rows of a kind from before there were ranges gets a range above them.
+    """
+    for kind in get_args(NumberedKind):
+        size = EVENT_RANGE_SIZE if kind == "events" else RANGE_SIZE
+        own = tx.one("SELECT ends FROM id_ranges WHERE tenant_id = ? AND kind = ?", tenant_id, kind)
+        if own:
+            # Not below the lowest block: new ranges are above that one, and so above all rows that are older than the ranges.
+            tx.run(
+                """INSERT INTO id_blocks (kind, block, next, taken)
+                   SELECT ?, ?, 0, 1 WHERE ? >= COALESCE((SELECT MIN(block) FROM id_blocks WHERE kind = ?), 0)
+                   ON CONFLICT (kind, block) DO UPDATE SET taken = 1""",
+                kind,
+                own[0] // size - 1,
+                own[0] // size - 1,
+                kind,
+            )
+            continue
+        number = "seq" if kind == "events" else "id"
+        last = tx.one(f"SELECT COALESCE(MAX({number}), 0) FROM {kind} WHERE tenant_id = ?", tenant_id)
+        if last and last[0]:
+            block = take_block(tx, kind, int(last[0]) // size)
+            sql = "INSERT INTO id_ranges (tenant_id, kind, next, ends, bytes) VALUES (?, ?, ?, ?, ?)"
+            tx.run(sql, tenant_id, kind, block * size + 1, (block + 1) * size, None if kind == "events" else 0)

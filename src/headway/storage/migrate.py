@@ -1,7 +1,8 @@
 """Numbered, forward-only migrations. Each process that opens the database applies the missing ones first.
 
-They are applied in one transaction, except those with a file of the same name in `postgres/migrations`: its statements run on
-Postgres one by one, while other processes use the database (`postgres/online.py`). A new database gets all in one transaction.
+They are applied in one transaction, except those with a file of the same name in `postgres/migrations`: on Postgres, its statements
+replace them and run one by one, while other processes use the database (`postgres/online.py`). A new database gets all in one
+transaction.
 """
 
 import os
@@ -17,6 +18,7 @@ MIGRATIONS_FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
 ONLINE_FOLDER = os.path.join(os.path.dirname(__file__), "postgres", "migrations")
 MIGRATION_LOCK = 0x4865_6164_7761_79
 FIRST_PROTECTED = "_row_security.sql"  # from the migration of this name on, Postgres tables have row-level security
+FIRST_WITH_CELLS = "_cells.sql"  # from the migration of this name on, tenants can be moved
 
 
 def list_migrations() -> list[tuple[int, str]]:
@@ -81,6 +83,7 @@ def apply_missing(tx: Transaction, migrations: list[tuple[int, str]]) -> int:
     is_postgres = tx.dialect.name == "postgresql"
     if is_postgres:  # on SQLite, BEGIN IMMEDIATE already takes the lock
         tx.run("SELECT pg_advisory_xact_lock(?)", MIGRATION_LOCK)
+        tx.run("SELECT set_config('headway.moving', 'all', true)")  # the rows of a tenant that is being moved are changed, too
     tx.run("CREATE TABLE IF NOT EXISTS migrations (number BIGINT PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)")
     version = get_current_version(tx)
     is_new = version == 0
@@ -88,16 +91,22 @@ def apply_missing(tx: Transaction, migrations: list[tuple[int, str]]) -> int:
         is_online = is_postgres and has_online_part(name)
         if is_online and not is_new:
             break
-        statements = read_statements(MIGRATIONS_FOLDER, name)
-        if is_online:
-            statements += simplify_online_part(name)
-        for statement in statements:
+        for statement in simplify_online_part(name) if is_online else read_statements(MIGRATIONS_FOLDER, name):
             tx.run(statement.replace("{id}", tx.dialect.primary_key))
         record_migration(tx, number, name)
         version = number
     if is_postgres and any(name.endswith(FIRST_PROTECTED) for _, name in migrations[:version]):
         protect_tables(tx)  # also those that a later migration adds or builds again
+    if is_postgres and any(name.endswith(FIRST_WITH_CELLS) for _, name in migrations[:version]):
+        from headway.storage.postgres.fence import fence_new_tables  # noqa: PLC0415  only a migration needs it
+
+        fence_new_tables(tx)
     return version
+
+
+def hold_schema(tx: Transaction) -> None:
+    """Let migrations of this Postgres database wait until the transaction ends."""
+    tx.run("SELECT pg_advisory_xact_lock_shared(?)", MIGRATION_LOCK)
 
 
 def simplify_online_part(name: str) -> list[str]:

@@ -153,11 +153,14 @@ class AgentRights(NamedTuple):
 
 
 class UsageMeter:
-    """The quotas, and how many bytes each tenant had stored when this process last changed something for it."""
+    """What a process knows between transactions: the quotas, how many bytes each tenant had stored when this process last changed
+    something for it, and which cell the database is."""
 
     def __init__(self, quotas: Quotas | None = None) -> None:
         self.quotas = quotas or Quotas()
         self.stored: dict[int, int] = {}
+        self.cell = ""  # empty: the database is not a cell
+        self.cell_read_at = 0  # when `cell` was read, in epoch milliseconds
 
 
 def within_tenant(tenant_id: int, work: Work[T]) -> Work[T]:

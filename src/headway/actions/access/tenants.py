@@ -1,6 +1,6 @@
 """Tenants: isolated customers. All data belongs to exactly one of them."""
 
-from headway.actions.access import audit
+from headway.actions.access import audit, cells
 from headway.ledger import text
 from headway.ledger.errors import NameTaken, NotFound
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant
@@ -20,8 +20,10 @@ def add(tx: Transaction, name: str) -> Tenant:
 
 
 def get_by_name(tx: Transaction, name: str) -> Tenant:
+    """Return a tenant, or raise NotFound, or WrongCell if the tenant is known to be in another cell."""
     tenant = tenant_store.find_by_name(tx, text.check_text(name, "tenant name"))
     if tenant is None:
+        cells.check_tenant_is_here(tx, name)
         raise NotFound(f"No tenant named {name[:80]!r}. `headway tenant list` shows all tenants.")
     return tenant
 

@@ -3,7 +3,7 @@
 import os
 from typing import Any, Final, NamedTuple
 
-from headway.actions.access import audit
+from headway.actions.access import audit, cells
 from headway.ledger import text
 from headway.ledger.cells import TOKEN_PREFIX
 from headway.ledger.cursors import CursorCodec
@@ -63,7 +63,7 @@ def compute_expiry(tx: Transaction, lifetime_s: float | None) -> int:
 
 
 def insert(tx: Transaction, tenant_id: int, label: str, scopes: str, expires_at: int) -> NewToken:
-    secret = generate_secret()
+    secret = generate_secret(cells.get_own_name(tx))
     label = text.check_text(label, "label", text.NAME_LIMIT)
     token = tenant_store.insert_token(tx, tenant_id, hash_secret(secret), label, scopes, expires_at)
     audit.record(tx, tenant_id, "token.create", f"token:{token.id}", new=token.as_json())
@@ -155,10 +155,12 @@ def lock(tx: Transaction, token: Token) -> None:
 # Authentication
 
 
-def authenticate(tx: Transaction, secret_digest: str) -> Token:
-    """Return the active token with this hash, or raise Unauthorized."""
+def authenticate(tx: Transaction, secret_digest: str, token_cell: str = "") -> Token:
+    """Return the active token with this hash, or raise Unauthorized, or WrongCell if another cell has its tenant. `token_cell` is
+    the cell that the token's prefix names."""
     token = tenant_store.find_token(tx, secret_digest)
     if token is None:
+        cells.check_token_is_here(tx, secret_digest, token_cell)
         raise Unauthorized
     tx.credential = f"token {token.id}"
     return token
@@ -193,9 +195,9 @@ def record_use(tx: Transaction, token: Token) -> None:
 # Browser sessions
 
 
-def open_session(tx: Transaction, secret_digest: str) -> NewToken:
+def open_session(tx: Transaction, secret_digest: str, token_cell: str = "") -> NewToken:
     """Open a session with a token. It has the token's scopes and ends with it, at the latest."""
-    token = authenticate(tx, secret_digest)
+    token = authenticate(tx, secret_digest, token_cell)
     if token.is_session:
         raise Forbidden("A browser session cannot open another one. Sign in with a token.")
     lock(tx, token)
@@ -214,7 +216,7 @@ def insert_session(tx: Transaction, tenant_id: int, scopes: str, session_of: int
     """Store a session, and delete those that have ended and those that are too many."""
     tenant_store.delete_ended_sessions(tx, tenant_id)
     tenant_store.delete_oldest_sessions(tx, tenant_id, session_of, MAX_SESSIONS - 1)
-    secret, expires_at = generate_secret(), tx.now + SESSION_LIFETIME_S * 1000
+    secret, expires_at = generate_secret(cells.get_own_name(tx)), tx.now + SESSION_LIFETIME_S * 1000
     expires_at = min(expires_at, not_after) if not_after else expires_at
     session = tenant_store.insert_token(tx, tenant_id, hash_secret(secret), SESSION_LABEL, scopes, expires_at, session_of)
     audit.record(tx, tenant_id, "session.open", f"token:{session.id}", new=session.as_json())
@@ -230,10 +232,11 @@ def sign_out(tx: Transaction, secret_digest: str) -> None:
 # Secrets
 
 
-def generate_secret() -> str:
+def generate_secret(cell: str) -> str:
+    """Generate a token. The name of the cell in it is a hint for proxies, and proves nothing."""
     from base64 import urlsafe_b64encode  # noqa: PLC0415  every command loads this module, but few create a token
 
-    return TOKEN_PREFIX + urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
+    return TOKEN_PREFIX + (f"{cell}_" if cell else "") + urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
 
 
 def hash_secret(secret: str) -> str:

@@ -12,7 +12,8 @@ from headway.agents.permission import find_denial
 from headway.agents.tools.execution import Execution, resolve_scope
 from headway.agents.tools.toolbox import Result, Tool, call_external, call_in_transaction, to_result
 from headway.agents.transcripts.transcript import to_storable
-from headway.engine import INTERRUPTED_ERROR, JobHandler
+from headway.engine.engine import INTERRUPTED_ERROR
+from headway.engine.runner import JobHandler
 from headway.ledger.errors import ChecksRequired, HeadwayError, StorageError
 from headway.ledger.job import Job
 from headway.ledger.run import RunEnd

@@ -6,7 +6,15 @@ import time
 import psycopg
 from psycopg import errors
 
-from headway.ledger.errors import DatabaseBusy, DatabaseFull, DatabaseReadOnly, DatabaseUnreachable, HeadwayError, StorageError
+from headway.ledger.errors import (
+    DatabaseBusy,
+    DatabaseFull,
+    DatabaseReadOnly,
+    DatabaseUnreachable,
+    HeadwayError,
+    StorageError,
+    TenantMoving,
+)
 from headway.storage.postgres.outage import Outage
 
 # The connection is intact, and the same work may succeed on retry or find out why it cannot: for example, that another transaction
@@ -22,6 +30,8 @@ CONNECTION_ERRORS = (
 )
 FINAL_ERRORS = (errors.DiskFull, errors.QueryCanceled, errors.LockNotAvailable)
 BUSY_ERRORS = (errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled, errors.LockNotAvailable)
+
+TENANT_MOVING = "HW421"  # the SQLSTATE of the fence (fence.py)
 
 MAX_CONFLICTS = 6
 REASON_LIMIT = 600
@@ -61,6 +71,8 @@ class Attempts:
 def to_headway_error(error: psycopg.Error, outage: Outage | None = None) -> HeadwayError:
     if isinstance(error, errors.DiskFull):
         return DatabaseFull("The database server's disk is full; nothing was changed.")
+    if error.sqlstate == TENANT_MOVING:
+        return TenantMoving()
     reason = describe_reason(error)
     if isinstance(error, BUSY_ERRORS):
         return DatabaseBusy(f"Postgres gave up waiting for other transactions ({reason}); nothing was changed. Try again shortly.")

@@ -44,6 +44,13 @@ def build_options(url: str) -> dict[str, Any]:
     return {**DEFAULT_OPTIONS, **conninfo_to_dict(url), "client_encoding": "utf8"}
 
 
+def limit_connect_time(url: str, seconds: int) -> str:
+    """Return the URL with a time limit for connecting, unless it has one."""
+    if "connect_timeout" in conninfo_to_dict(check_url(url)):
+        return url
+    return f"{url}{'&' if '?' in url else '?'}connect_timeout={seconds}"
+
+
 def check_url(url: str, variable: str = "HEADWAY_DATABASE_URL") -> str:
     """Check the URL, without quoting it in the error. If a password is not escaped, libpq parses parts of it as a host, port or
     database name and would reveal them."""

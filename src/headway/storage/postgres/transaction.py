@@ -1,10 +1,12 @@
 """A transaction on Postgres. Writes are queued, and travel with the next read or with COMMIT."""
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import cache
 from itertools import chain
 from typing import Any, TypeVar
 
+import psycopg
 from psycopg import errors
 
 from headway.ledger.errors import HeadwayError
@@ -92,6 +94,11 @@ class PostgresTransaction(LoggedTransaction):
     def stream(self, sql: str, *parameters: Any) -> Iterator[Row]:
         self.prepare(sql)
         return self.wire.stream(Query(sql, parameters))
+
+    def copy(self, sql: str) -> AbstractContextManager[psycopg.Copy]:
+        """Run COPY … TO STDOUT or COPY … FROM STDIN."""
+        self.prepare(sql)
+        return self.wire.copy(sql)
 
     def prepare(self, sql: str) -> None:
         """Queue what has to precede a statement."""

@@ -7,6 +7,7 @@ directly: ten statements then cost about as much as one.
 import select
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from itertools import count
 from math import inf
@@ -242,6 +243,20 @@ class Wire:
         self._receive()
         if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
             raise self._build_error(result)
+
+    @contextmanager
+    def copy(self, sql: str) -> "Iterator[psycopg.Copy]":
+        """Run COPY, after everything that is queued. libpq has no COPY in pipeline mode, so that mode is left meanwhile."""
+        self.flush()
+        if Wire.trace:
+            Wire.trace(sql)
+        self.pgconn.exit_pipeline_mode()
+        try:
+            with self.connection.cursor() as cursor, cursor.copy(sql.encode()) as copy:
+                yield copy
+        finally:
+            if not self.closed:
+                self.pgconn.enter_pipeline_mode()
 
     def _send_statement(self, query: Query, expected: Expected) -> None:
         if Wire.trace:

@@ -1,9 +1,14 @@
 """SQL for cells, for where tenants are, and for moves of tenants between cells."""
 
-from headway.ledger.cells import Cell, Move, MoveState
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from headway.ledger.cells import TENANT_IDS_PER_CELL, Cell, Move, MoveState
 from headway.storage.transaction import Row, Transaction
 
 CELL_COLUMNS = "name, url, public_url, home, first_tenant_id, is_self, added_at"
+TENANTS_PER_QUERY = 500  # databases limit the parameters of a statement
+FRESH_MS = 10_000  # how long a process relies on what it read about its own cell
 MOVE_COLUMNS = "id, tenant, tenant_name, source, target, state, started_at, updated_at"
 
 
@@ -26,6 +31,17 @@ def find_self(tx: Transaction) -> Cell | None:
     return load_cell(row) if row else None
 
 
+def get_own_name(tx: Transaction) -> str:
+    """Return the name of the cell that this database is, or an empty string. It is read from the database every ten seconds."""
+    meter = tx.meter
+    if tx.dialect.name == "sqlite":
+        return ""
+    if abs(tx.now - meter.cell_read_at) >= FRESH_MS:
+        own = find_self(tx)
+        meter.cell, meter.cell_read_at = own.name if own else "", tx.now
+    return meter.cell
+
+
 def put_cell(tx: Transaction, cell: Cell) -> None:
     """Insert a cell, or replace what is known about it."""
     tx.run(
@@ -35,8 +51,57 @@ def put_cell(tx: Transaction, cell: Cell) -> None:
     )
 
 
+def mark_self(tx: Transaction, name: str) -> None:
+    """Note that this database is the cell."""
+    tx.run("UPDATE cells SET is_self = 1 WHERE name = ?", name)
+
+
+def lock_cell(tx: Transaction, name: str) -> bool:
+    """Lock a cell until the end of the transaction, so that it is not removed while a tenant is placed on it. Returns whether it
+    exists."""
+    return tx.one(f"SELECT name FROM cells WHERE name = ?{tx.dialect.for_update}", name) is not None
+
+
 def delete_cell(tx: Transaction, name: str) -> None:
     tx.run("DELETE FROM cells WHERE name = ?", name)
+
+
+def delete_all_cells(tx: Transaction) -> None:
+    tx.run("DELETE FROM cells")
+
+
+# Numbers of cells, on Postgres. Each stands for a part of the ids of tenants, so none is used again, even if its cell is removed.
+
+
+def take_number(tx: Transaction) -> int:
+    """Take the next number. The cell that has tenants already gets 0, which this function does not return."""
+    sql = """INSERT INTO id_blocks (kind, block, next, taken)
+             SELECT 'cells', COALESCE(MAX(block), 0) + 1, 0, 1 FROM id_blocks WHERE kind = 'cells'
+             ON CONFLICT DO NOTHING RETURNING block"""
+    while (row := tx.one(sql)) is None:  # another transaction took it
+        pass
+    return int(row[0])
+
+
+def reserve_number(tx: Transaction, number: int) -> bool:
+    """Take this number. Returns False if it was taken before."""
+    sql = "INSERT INTO id_blocks (kind, block, next, taken) VALUES ('cells', ?, 0, 1) ON CONFLICT DO NOTHING RETURNING block"
+    return tx.one(sql, number) is not None
+
+
+def list_tenant_numbers(tx: Transaction) -> list[int]:
+    """List the numbers of the cells in which the tenants of this database were created."""
+    rows = tx.all("SELECT DISTINCT id / ? FROM tenants ORDER BY 1", TENANT_IDS_PER_CELL)
+    return [int(number) for (number,) in rows]
+
+
+def lock_tenants(tx: Transaction) -> None:
+    """Let no other transaction create a tenant until this one has ended."""
+    tx.run("LOCK TABLE tenants IN SHARE ROW EXCLUSIVE MODE")
+
+
+def set_next_tenant_id(tx: Transaction, tenant_id: int) -> None:
+    tx.one("SELECT setval(pg_get_serial_sequence('tenants', 'id'), ?, false)", tenant_id)
 
 
 # Where tenants are
@@ -67,6 +132,10 @@ def delete_placement(tx: Transaction, tenant_name: str) -> None:
     tx.run("DELETE FROM placements WHERE tenant_name = ?", tenant_name)
 
 
+def delete_placements(tx: Transaction, cell: str) -> None:
+    tx.run("DELETE FROM placements WHERE cell = ?", cell)
+
+
 def list_placements(tx: Transaction, cell: str | None = None) -> list[tuple[str, str]]:
     """List (tenant's name, cell), of one cell or of all."""
     condition, parameters = ("WHERE cell = ?", (cell,)) if cell else ("", ())
@@ -83,8 +152,8 @@ def find_move(tx: Transaction, move_id: str) -> Move | None:
 
 
 def find_last_move(tx: Transaction, tenant_name: str) -> Move | None:
-    """Return the last move of a tenant that this database has taken part in."""
-    row = tx.one(f"SELECT {MOVE_COLUMNS} FROM moves WHERE tenant_name = ? ORDER BY started_at DESC LIMIT 1", tenant_name)
+    """Return the last move of a tenant that this database has taken part in. `updated_at` is by the clock of this database."""
+    row = tx.one(f"SELECT {MOVE_COLUMNS} FROM moves WHERE tenant_name = ? ORDER BY updated_at DESC LIMIT 1", tenant_name)
     return Move._make(row) if row else None
 
 
@@ -92,6 +161,12 @@ def insert_move(tx: Transaction, move: Move) -> bool:
     """Insert a move. Returns False if there is one with this id. Waits for a transaction that is about to insert it."""
     sql = f"INSERT INTO moves ({MOVE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id"
     return tx.one(sql, *move) is not None
+
+
+def list_open_moves(tx: Transaction) -> list[Move]:
+    """List the moves out of this database that are neither completed nor undone."""
+    rows = tx.all(f"SELECT {MOVE_COLUMNS} FROM moves WHERE state IN ('fenced', 'departed') ORDER BY started_at, id")
+    return [Move._make(row) for row in rows]
 
 
 def set_move_state(tx: Transaction, move_id: str, state: MoveState) -> None:
@@ -102,3 +177,38 @@ def find_departed(tx: Transaction, digest: str) -> str | None:
     """Return the cell to which the tenant of a token has moved."""
     row = tx.one("SELECT cell FROM departed_tokens WHERE hash = ?", digest)
     return str(row[0]) if row else None
+
+
+# Tenants that have moved from here to another cell. SQLite databases are not cells, so they lose none.
+
+
+class Departure(NamedTuple):
+    """Where a tenant is now."""
+
+    cell: str
+    location: str  # the public address of that cell; empty: unknown
+
+
+# The rows of a tenant are deleted after it has left, and its own row last. It may come back after that.
+SELECT_DEPARTED = """SELECT moves.tenant, moves.target, COALESCE(cells.public_url, '')
+    FROM moves LEFT JOIN cells ON cells.name = moves.target
+    WHERE moves.tenant IN ({marks}) AND (moves.state = 'departed' OR (moves.state = 'done'
+        AND NOT EXISTS (SELECT 1 FROM tenants WHERE tenants.id = moves.tenant)))
+    ORDER BY moves.updated_at, moves.started_at"""
+
+
+def find_departure(tx: Transaction, tenant_id: int) -> Departure | None:
+    """Return where the tenant has moved, or None if it is here."""
+    return find_departures(tx, (tenant_id,)).get(tenant_id)
+
+
+def find_departures(tx: Transaction, tenant_ids: Sequence[int]) -> dict[int, Departure]:
+    """Return where those of the tenants are that have moved. If this database is not a cell, nothing is read."""
+    if not get_own_name(tx):
+        return {}
+    found: dict[int, Departure] = {}
+    for start in range(0, len(tenant_ids), TENANTS_PER_QUERY):
+        batch = tenant_ids[start : start + TENANTS_PER_QUERY]
+        rows = tx.all(SELECT_DEPARTED.format(marks=", ".join("?" * len(batch))), *batch)
+        found |= {int(tenant_id): Departure(str(cell), str(location)) for tenant_id, cell, location in rows}
+    return found

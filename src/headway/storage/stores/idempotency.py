@@ -59,4 +59,6 @@ def save_answer(tx: Transaction, tenant_id: int, route: str, key: str, status: i
 
 
 def delete_before(tx: Transaction, moment: int) -> None:
-    tx.run("DELETE FROM idempotency_keys WHERE at < ?", moment)
+    """Delete answers from before a time, except those of tenants that are being moved, which cannot be changed."""
+    moving = "SELECT tenant FROM moves WHERE state IN ('fenced', 'departed')"
+    tx.run(f"DELETE FROM idempotency_keys WHERE at < ? AND tenant_id NOT IN ({moving})", moment)

@@ -1,4 +1,7 @@
-"""SQL for jobs and for the heartbeats of the processes that run them. Due times are stored by the steady clock."""
+"""SQL for jobs and for the heartbeats of the processes that run them. Due times are stored by the steady clock.
+
+A statement that lets a job wait, or changes when it is due, also sets announce_at to 0: see job_announcements.py.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -65,7 +68,7 @@ def lock_root(tx: Transaction, tenant_id: int, turn_id: str | None, goal_id: int
 
 def save(tx: Transaction, job: Job) -> None:
     tx.run(
-        """UPDATE jobs SET state = ?, attempts = ?, errors = ?, result = ?, owner = ?, due_at = ?, updated_at = ?
+        """UPDATE jobs SET state = ?, attempts = ?, errors = ?, result = ?, owner = ?, due_at = ?, updated_at = ?, announce_at = 0
            WHERE tenant_id = ? AND id = ?""",
         job.state,
         job.attempts,
@@ -107,10 +110,12 @@ def list_delayed(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> lis
 
 
 def delete_ended(tx: Transaction, before: int, limit: int) -> int:
-    """Delete completed and canceled jobs that ended before a time, and return how many. Dead jobs are kept for the operator."""
+    """Delete completed and canceled jobs that ended before a time, and return how many. Dead jobs are kept for the operator, and
+    those of a tenant that is being moved cannot be changed."""
     rows = tx.all(
         """DELETE FROM jobs WHERE (tenant_id, id) IN (
-               SELECT tenant_id, id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ? LIMIT ?) RETURNING id""",
+               SELECT tenant_id, id FROM jobs WHERE state IN ('completed', 'canceled') AND updated_at < ?
+               AND tenant_id NOT IN (SELECT tenant FROM moves WHERE state IN ('fenced', 'departed')) LIMIT ?) RETURNING id""",
         before,
         limit,
     )
@@ -185,6 +190,13 @@ def lock_waiting(tx: Transaction, job_ids: Sequence[str]) -> list[Job]:
     return [load_job(tx, row) for row in tx.all(sql, *job_ids)]
 
 
+def list_waiting(tx: Transaction, job_ids: Sequence[str]) -> list[Job]:
+    """Return those of the given jobs that wait, also while other processes have locked them."""
+    marks = ", ".join("?" * len(job_ids))
+    rows = tx.all(f"SELECT {COLUMNS} FROM jobs WHERE id IN ({marks}) AND {WAITING_CONDITION}", *job_ids)
+    return [load_job(tx, row) for row in rows]
+
+
 def lock_family(tx: Transaction, family: str) -> None:
     """Keep other processes from taking jobs of the family until this transaction ends. SQLite needs no lock: it has one writer."""
     if tx.dialect.name == "postgresql":
@@ -249,7 +261,8 @@ def lock_orphans(tx: Transaction, leases: Leases, limit: int, job_ids: Sequence[
 def release_owner(tx: Transaction, owner: str) -> None:
     """Requeue the unfinished jobs of a process that stops cleanly, and delete its heartbeat."""
     tx.run(
-        "UPDATE jobs SET state = 'queued', owner = '', due_at = ?, updated_at = ? WHERE state = 'running' AND owner = ?",
+        """UPDATE jobs SET state = 'queued', owner = '', due_at = ?, updated_at = ?, announce_at = 0
+           WHERE state = 'running' AND owner = ?""",
         to_steady_time(tx, tx.now),
         tx.now,
         owner,
@@ -260,7 +273,7 @@ def release_owner(tx: Transaction, owner: str) -> None:
 def wake_waiting_runs(tx: Transaction, tenant_id: int) -> None:
     """Make the tenant's waiting runs due now, so that each checks again whether it can continue."""
     tx.run(
-        """UPDATE jobs SET due_at = ? WHERE tenant_id = ? AND state = 'delayed' AND due_at > ? AND id IN (
+        """UPDATE jobs SET due_at = ?, announce_at = 0 WHERE tenant_id = ? AND state = 'delayed' AND due_at > ? AND id IN (
                SELECT id FROM runs WHERE tenant_id = ? AND status = 'waiting')""",
         to_steady_time(tx, tx.now),
         tenant_id,
@@ -295,7 +308,7 @@ def list_settled_ids(tx: Transaction, job_ids: Collection[str]) -> set[str]:
 def requeue(tx: Transaction, owner: str, job_ids: Iterable[str]) -> None:
     for job_id in job_ids:
         tx.run(
-            """UPDATE jobs SET state = 'queued', owner = '', due_at = ?, updated_at = ?
+            """UPDATE jobs SET state = 'queued', owner = '', due_at = ?, updated_at = ?, announce_at = 0
                WHERE id = ? AND state = 'running' AND owner = ?""",
             to_steady_time(tx, tx.now),
             tx.now,

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from headway.storage.stores.tenants import NOT_DEPARTED
 from headway.storage.transaction import Query, Row, Transaction
 
 
@@ -114,6 +115,9 @@ class SpendingTotal(NamedTuple):
             self.cost + call.cost,
         )
 
+    def merge(self, other: "SpendingTotal") -> "SpendingTotal":
+        return SpendingTotal(self.name, *(mine + its for mine, its in zip(self[1:], other[1:], strict=True)))
+
 
 def list_by_model(tx: Transaction, tenant_id: int, since: int) -> list[SpendingTotal]:
     return list_by_column(tx, "model", tenant_id, since, 100)
@@ -132,6 +136,19 @@ def list_by_column(tx: Transaction, column: str, tenant_id: int, since: int, lim
         limit,
     )
     return [SpendingTotal(str(row[0]), *(int(number) for number in row[1:])) for row in rows]
+
+
+def list_all(tx: Transaction, since: int) -> list[tuple[str, int | None, SpendingTotal]]:
+    """List the totals of every tenant by model: the tenant's name, the ceiling of its pool, and the model's total."""
+    rows = tx.all(
+        f"""SELECT tenants.name, pools.ceiling, model_calls.model, {SUMS}
+            FROM tenants JOIN model_calls ON model_calls.tenant_id = tenants.id AND model_calls.at >= ?
+            LEFT JOIN pools ON pools.tenant_id = tenants.id
+            WHERE {NOT_DEPARTED}
+            GROUP BY tenants.name, pools.ceiling, model_calls.model ORDER BY 1, 3""",
+        since,
+    )
+    return [(str(name), ceiling, SpendingTotal(str(model), *map(int, sums))) for name, ceiling, model, *sums in rows]
 
 
 def list_turn_models(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:

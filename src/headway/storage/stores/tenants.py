@@ -7,6 +7,8 @@ from headway.storage.transaction import Row, Transaction
 TENANT_COLUMNS = "id, name, created_at"
 TOKEN_COLUMNS = "id, tenant_id, label, scopes, created_at, expires_at, last_used_at, revoked_at, session_of, replaced_by"  # noqa: S105
 ACTIVE = "revoked_at = 0 AND (expires_at = 0 OR expires_at > ?)"
+# A tenant that has moved to another cell is deleted here in parts. Until then its row remains.
+NOT_DEPARTED = "NOT EXISTS (SELECT 1 FROM moves WHERE moves.tenant_name = tenants.name AND moves.state = 'departed')"
 NOT_ENDED_SESSION = f"(session_of = 0 OR ({ACTIVE}))"  # sessions that have ended are no longer of interest
 
 
@@ -31,9 +33,11 @@ def find(tx: Transaction, tenant_id: int) -> Tenant | None:
 
 
 def find_by_name(tx: Transaction, name: str) -> Tenant | None:
-    """Find a tenant among all, and enter it."""
+    """Find a tenant among all, and enter it. One that has moved to another cell is not found."""
     tx.enter_all_tenants()
-    row = tx.one(f"SELECT {TENANT_COLUMNS}{tx.dialect.enter_found.format('id')} FROM tenants WHERE name = ?", name)
+    row = tx.one(
+        f"SELECT {TENANT_COLUMNS}{tx.dialect.enter_found.format('id')} FROM tenants WHERE name = ? AND {NOT_DEPARTED}", name
+    )
     return load_entered(tx, row)
 
 
@@ -45,7 +49,8 @@ def load_entered(tx: Transaction, row: Row | None) -> Tenant | None:
 
 
 def list_all(tx: Transaction) -> list[Tenant]:
-    return [Tenant._make(row) for row in tx.all(f"SELECT {TENANT_COLUMNS} FROM tenants ORDER BY id")]
+    """List all tenants, except those that have moved to another cell."""
+    return [Tenant._make(row) for row in tx.all(f"SELECT {TENANT_COLUMNS} FROM tenants WHERE {NOT_DEPARTED} ORDER BY id")]
 
 
 def delete(tx: Transaction, tenant_id: int) -> None:

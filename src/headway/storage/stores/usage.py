@@ -1,5 +1,8 @@
 """SQL for what a tenant uses. Stored bytes are counted in the row that numbers the tenant's events, which every change updates."""
 
+from headway.ledger.job import Job
+from headway.storage.stores.jobs import COLUMNS, load_job
+from headway.storage.stores.tenants import NOT_DEPARTED
 from headway.storage.transaction import Transaction
 
 
@@ -18,6 +21,28 @@ def count_open_turns(tx: Transaction, tenant_id: int, limit: int) -> int:
         limit,
     )
     return int(row[0]) if row else 0
+
+
+def count_all_jobs(tx: Transaction) -> tuple[int, int]:
+    """Count the jobs of all tenants: those that are due, and those that run."""
+    due = tx.one("SELECT COUNT(*) FROM jobs WHERE state IN ('queued', 'delayed') AND due_at <= ?", tx.now + tx.drift)
+    running = tx.one("SELECT COUNT(*) FROM jobs WHERE state = 'running'")
+    assert due is not None
+    assert running is not None
+    return int(due[0]), int(running[0])
+
+
+def list_all_dead_jobs(tx: Transaction, limit: int) -> list[tuple[str, Job]]:
+    """List the dead jobs of all tenants with their tenants' names, newest first. On Postgres only."""
+    rows = tx.all(
+        f"""SELECT tenants.name, job.* FROM tenants CROSS JOIN LATERAL (
+                SELECT {COLUMNS} FROM jobs WHERE jobs.tenant_id = tenants.id AND state = 'dead'
+                ORDER BY created_at DESC, id DESC LIMIT ?) job
+            WHERE {NOT_DEPARTED} ORDER BY job.created_at DESC, job.id DESC LIMIT ?""",
+        limit,
+        limit,
+    )
+    return [(str(row[0]), load_job(tx, row[1:])) for row in rows]
 
 
 def count_running_jobs(tx: Transaction, tenant_id: int) -> int:

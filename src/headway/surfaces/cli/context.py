@@ -3,8 +3,8 @@
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -13,7 +13,17 @@ from headway import settings
 from headway.actions import conversations
 from headway.actions.access import tenants
 from headway.ledger import text
-from headway.ledger.errors import BadDocument, Conflict, Halted, HeadwayError, Invalid, NotFound, SettingsError, UntrustedFolder
+from headway.ledger.errors import (
+    BadDocument,
+    Conflict,
+    Halted,
+    HeadwayError,
+    Invalid,
+    NotFound,
+    SettingsError,
+    UntrustedFolder,
+    WrongCell,
+)
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT, Tenant
 from headway.settings import Settings
@@ -54,6 +64,7 @@ class Invocation:
     home: str | None = None
     database_url: str | None = None
     loaded_settings: Settings | None = None
+    cell = ""  # the other cell that has the tenant; empty: the database of the settings has it
 
     def settings(self, **flags: str | None) -> Settings:
         """Load the settings once, so that a problem in a settings file is reported once. `flags` are those of one command."""
@@ -77,9 +88,40 @@ class Invocation:
         return DirectDatabase(settings.database_url, quotas=settings.quotas, direct_url=settings.database_direct_url)
 
     @contextmanager
-    def open_ledger(self) -> Iterator["TenantDatabase"]:
+    def open_tenant(self, name: str | None) -> Iterator[tuple[DirectDatabase, Tenant]]:
+        """Open the database that has a tenant, or the local tenant. If it is that of another cell, `settings` returns the settings
+        for that cell from then on."""
+        if name is not None and name != LOCAL_TENANT:
+            with self.open_named_tenant(name) as found:
+                yield found
+            return
         with self.database() as database:
-            tenant = database.read(self.find_tenant) or database.write(tenants.ensure_local)
+            yield database, get_local_tenant(database)
+
+    @contextmanager
+    def open_named_tenant(self, name: str) -> Iterator[tuple[DirectDatabase, Tenant]]:
+        """The same for a tenant that must exist."""
+        with ExitStack() as stack:
+            database, find = stack.enter_context(self.database()), partial(tenants.get_by_name, name=name)
+            try:
+                tenant = database.read(find)
+            except (NotFound, WrongCell) as error:
+                database = stack.enter_context(self.open_other_cell(name, error))
+                tenant = database.read(find)
+            yield database, tenant
+
+    def open_other_cell(self, tenant: str, error: NotFound | WrongCell) -> DirectDatabase:
+        """Open the database of the cell that has the tenant, or raise the error if the directory does not know it."""
+        from headway.cells.directory import open_cell  # noqa: PLC0415  only if the tenant is not here
+        from headway.cells.whereabouts import find_elsewhere  # noqa: PLC0415
+
+        cell, self.loaded_settings = find_elsewhere(self.settings(), tenant, error)
+        self.cell = cell.name
+        return open_cell(cell, self.loaded_settings)
+
+    @contextmanager
+    def open_ledger(self) -> Iterator["TenantDatabase"]:
+        with self.open_tenant(self.tenant) as (database, tenant):
             conversation_id = 0
             if self.conversation is not None:
                 conversation_id = database.read(lambda tx: conversations.resolve(tx, tenant.id, self.conversation or "")).id
@@ -97,6 +139,10 @@ class Invocation:
             click.echo(text.format_json(document))
         else:
             draw()
+
+
+def get_local_tenant(database: DirectDatabase) -> Tenant:
+    return database.read(tenants.find_local) or database.write(tenants.ensure_local)
 
 
 def act_as_sender(work: Work[T]) -> Work[T]:

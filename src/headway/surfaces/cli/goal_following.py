@@ -5,10 +5,13 @@ import signal
 from collections.abc import AsyncIterator
 from typing import Any
 
+import click
+
 from headway.actions import goal_views, halts, jobs, runs
 from headway.assembly import Headway
-from headway.feed_channel import FeedEvent
-from headway.ledger.errors import StorageError
+from headway.feed_channel import TENANT_MOVED, FeedEvent
+from headway.ledger.errors import StorageError, WrongCell
+from headway.ledger.text import to_one_line
 from headway.settings import Settings
 from headway.storage.retry import StorageRetry
 from headway.storage.transaction import Transaction
@@ -18,21 +21,33 @@ from headway.surfaces.cli.goal_view import GoalView, open_goal_view
 from headway.surfaces.log_lines import configure_plain_logging
 
 ENGINE_POLL_S = 1.0
+MAX_MISSED_ENTRIES = 500
 MAX_RUNS = 500
 PEOPLE_EVENTS = {"approval_requested", "approval_decided", "question_asked", "question_answered"}
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def follow_goal(invocation: Invocation, tenant_id: int, goal_id: int) -> dict[str, Any]:
-    """Follow a goal and return its final state, or its state when the user stopped watching."""
-    return asyncio.run(GoalFollower(invocation.settings(), tenant_id, goal_id).run(quiet=invocation.as_json))
+    """Follow a goal and return its final state, or its state when the user stopped watching. If its tenant moves to another cell,
+    follow it there."""
+    last_shown = -1
+    while True:
+        follower = GoalFollower(invocation.settings(), tenant_id, goal_id, last_shown)
+        try:
+            return asyncio.run(follower.run(quiet=invocation.as_json))
+        except WrongCell as error:
+            click.echo(f"headway: {to_one_line(str(error))} The goal is followed there.", err=True)
+            last_shown = follower.last_shown
+            with invocation.open_ledger():  # finds the cell, whose settings are used from now on
+                pass
 
 
 class GoalFollower:
-    def __init__(self, settings: Settings, tenant_id: int, goal_id: int) -> None:
+    def __init__(self, settings: Settings, tenant_id: int, goal_id: int, last_shown: int = -1) -> None:
         self.settings = settings
         self.tenant_id = tenant_id
         self.goal_id = goal_id
+        self.last_shown = last_shown  # the number of the last journal entry that was shown; -1: none was
         configure_plain_logging(settings)
         self.headway = Headway(settings)
         self.database = self.headway.database.of(tenant_id)
@@ -57,10 +72,10 @@ class GoalFollower:
             loop.add_signal_handler(signal_number, reader.leave)
         goal, entries = await self.database.read(lambda tx: (self.load_goal(tx), self.load_last_entries(tx)))
         view.begin(goal, entries)
+        self.last_shown = entries[-1]["n"] if entries else max(self.last_shown, 0)
         if goal["status"] == "active":
-            last_shown = entries[-1]["n"] if entries else 0
             batches = self.headway.feed.follow(channel, reader, text=False)
-            tasks = {loop.create_task(self.show(view, batches, last_shown)), loop.create_task(self.pursue_when_alone(view))}
+            tasks = {loop.create_task(self.show(view, batches)), loop.create_task(self.pursue_when_alone(view))}
             ended, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in pending:
                 task.cancel()
@@ -71,12 +86,15 @@ class GoalFollower:
             loop.remove_signal_handler(signal_number)
         self.headway.feed.leave(channel, reader)
 
-    async def show(self, view: GoalView, batches: AsyncIterator[list[FeedEvent]], last_shown: int) -> None:
-        """Show events until the goal is no longer active or the user stops watching."""
+    async def show(self, view: GoalView, batches: AsyncIterator[list[FeedEvent]]) -> None:
+        """Show events until the goal is no longer active or the user stops watching. Raise WrongCell if the tenant moves."""
         async for events in batches:
             for kind, data in [(event.kind, event.decode_data()) for event in events]:
-                if kind == "journal_appended" and data["goal_id"] == self.goal_id and data["entry"]["n"] > last_shown:
+                if kind == TENANT_MOVED:
+                    raise build_moved_error(data)
+                if kind == "journal_appended" and data["goal_id"] == self.goal_id and data["entry"]["n"] > self.last_shown:
                     view.entry(data["entry"])
+                    self.last_shown = data["entry"]["n"]
                 elif kind == "goal_changed" and data["goal"]["id"] == self.goal_id:
                     view.update(await self.database.read(self.load_goal))
                     if data["goal"]["status"] != "active":
@@ -127,7 +145,15 @@ class GoalFollower:
         return goal_views.show(tx, self.tenant_id, self.goal_id, self.settings.goals)
 
     def load_last_entries(self, tx: Transaction) -> list[dict[str, Any]]:
-        return [entry.as_json() for entry in goal_views.list_entries(tx, self.tenant_id, self.goal_id, LAST_ENTRIES)]
+        """Load the last journal entries, or those that were not shown yet."""
+        limit = LAST_ENTRIES if self.last_shown < 0 else MAX_MISSED_ENTRIES
+        entries = [entry.as_json() for entry in goal_views.list_entries(tx, self.tenant_id, self.goal_id, limit)]
+        return [entry for entry in entries if entry["n"] > self.last_shown]
+
+
+def build_moved_error(data: dict[str, Any]) -> WrongCell:
+    """Build the error for the event tenant_moved."""
+    return WrongCell(f"The tenant has moved to the cell {data['cell']}.", data["cell"], data["location"])
 
 
 def load_engine_state(tx: Transaction) -> tuple[bool, int]:

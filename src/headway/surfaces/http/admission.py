@@ -14,7 +14,7 @@ from starlette.types import Scope
 
 from headway.actions.access import tokens
 from headway.assembly import Headway
-from headway.ledger.errors import Unauthorized
+from headway.ledger.errors import Unauthorized, WrongCell
 from headway.ledger.tenancy import Token
 
 TOKEN_RATE = 600  # requests per second: stops abuse, and does not slow down ordinary clients
@@ -102,15 +102,16 @@ class Admission:
         self.clients.give_back(address)
         self.peers.give_back(address.peer)
 
-    async def authenticate(self, digest: str) -> Token:
-        """Return the token with this hash, from the database if it was not looked up just now. Raises Unauthorized."""
+    async def authenticate(self, digest: str, token_cell: str) -> Token:
+        """Return the token with this hash, from the database if it was not looked up just now. Raises Unauthorized, or WrongCell if
+        another cell has its tenant; `token_cell` is the cell that the token's prefix names."""
         now = time.monotonic()
         found = self.known.get(digest)
         if found and now - found.checked_at < FRESH_S:
             return found.token
         try:
-            token = await self.headway.database.read(lambda tx: tokens.authenticate(tx, digest))
-        except Unauthorized:
+            token = await self.headway.database.read(lambda tx: tokens.authenticate(tx, digest, token_cell))
+        except (Unauthorized, WrongCell):
             self.forget(digest)
             raise
         self.known[digest] = KnownToken(token, now)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from random import getrandbits
 from typing import Any
@@ -16,7 +16,8 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.actions.access import tokens
-from headway.ledger.errors import HeadwayError, Unauthorized
+from headway.ledger.cells import find_cell_name
+from headway.ledger.errors import HeadwayError, Unauthorized, WrongCell
 from headway.ledger.tenancy import Token
 from headway.storage.fair_queue import UNKNOWN_CALLER, current_tenant
 from headway.surfaces.http.admission import Admission, find_address, find_header
@@ -73,6 +74,7 @@ class Exchange:
         self.address = find_address(scope)
         self.counts_as_stranger = False
         self.digest: str | None = None
+        self.token_cell = ""  # the cell that the token's prefix names
         self.token: Token | None = None
         self.began_at = self.answered_at = time.perf_counter()
         self.status = 0
@@ -94,7 +96,7 @@ class Exchange:
     def explain_error(self, error: Exception) -> Problem:
         if isinstance(error, Problem):
             return error
-        if isinstance(error, Unauthorized):
+        if isinstance(error, Unauthorized | WrongCell):
             self.admission.forget(self.digest)
         if isinstance(error, HeadwayError):
             return to_problem(error)
@@ -110,7 +112,8 @@ class Exchange:
         """Refuse a caller whose token is not known, if its address has sent too many such requests. Health checks may come from the
         same address, and have their own limit."""
         with suppress(HeadwayError):  # the reason is given if the route needs a token
-            self.digest = tokens.hash_secret(get_secret(Request(self.scope)))
+            secret = get_secret(Request(self.scope))
+            self.digest, self.token_cell = tokens.hash_secret(secret), find_cell_name(secret)
         self.counts_as_stranger = not self.admission.is_known(self.digest)
         if not self.counts_as_stranger or self.admission.take_as_stranger(self.address):
             return
@@ -126,13 +129,22 @@ class Exchange:
             get_secret(Request(self.scope))  # raises the reason
             raise Unauthorized
         current_tenant.set(UNKNOWN_CALLER)
-        self.token = await self.admission.authenticate(self.digest)
+        try:
+            self.token = await self.admission.authenticate(self.digest, self.token_cell)
+        except WrongCell as error:
+            if error.has_moved:  # a proxy sends all requests of such a token here first
+                self.take_rate(self.digest)
+            raise
         current_tenant.set(self.token.tenant_id)
-        if self.counts_as_stranger:
-            self.admission.give_back(self.address)
         if connection := self.scope.get("headway.connection"):
             connection.keep()
-        self.remaining = self.admission.tokens.take(self.token.session_of if self.token.session_of > 0 else self.token.id)
+        self.take_rate(self.token.session_of if self.token.session_of > 0 else self.token.id)
+
+    def take_rate(self, caller: Hashable) -> None:
+        """Count the request of a caller who is not a stranger."""
+        if self.counts_as_stranger:
+            self.admission.give_back(self.address)
+        self.remaining = self.admission.tokens.take(caller)
         if self.remaining < 0:
             self.remaining = 0
             detail = f"Rate limit exceeded: {self.admission.tokens.rate} requests a second."

@@ -28,7 +28,7 @@ from headway.surfaces.http.schemas import todos as todo_schemas
 
 # The error statuses of every route, and those added by routes that require a token or accept a body. A route may add more.
 COMMON_STATUSES = (429, 500, 503)
-TOKEN_STATUSES = (400, 401, 403, 422)
+TOKEN_STATUSES = (400, 401, 403, 421, 422)
 BODY_STATUSES = (408, 409, 413, 415, 507)
 SCHEMA_MODULES = (todo_schemas, checks, agents, front_ends, goals, forks, people, memory, engine, operators, tokens, inspection)
 BASE_CLASSES = (todo_schemas.TodoChangeRow, front_ends.FrontEndModel, checks.NewCheck, checks.NamedCheck, checks.ProofShape)

@@ -26,6 +26,7 @@ from headway.ledger.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
+CELL_HEADER = "Headway-Cell"  # the cell that has the tenant, for proxies
 LISTED_ERRORS = 1_000  # describing one takes microseconds, and a body can have many thousands
 
 # The first class that matches decides.
@@ -85,8 +86,8 @@ def to_problem(error: HeadwayError) -> Problem:
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if status == 503 or isinstance(error, KeyBusy):
         headers = {"Retry-After": str(RETRY_AFTER_S)}
-    if isinstance(error, WrongCell) and error.location:
-        headers = {"Location": error.location}
+    if isinstance(error, WrongCell):
+        headers = {CELL_HEADER: error.cell, **({"Location": error.location} if error.location else {})}
     problem = Problem(status, error.code, str(error), headers)
     if isinstance(error, CheckFailed):
         problem.failures = error.failures
@@ -113,8 +114,8 @@ def format_path(path: tuple[str | int, ...]) -> str:
 def encode_problem(problem: Problem) -> str:
     title = STATUS_TITLES.get(problem.status, "Error")
     document = {"title": title, "status": problem.status, "detail": problem.detail, "code": problem.code}
-    if problem.status == 421 and "Location" in problem.headers:
-        document["location"] = problem.headers["Location"]
+    if problem.status == 421:
+        document |= {"cell": problem.headers[CELL_HEADER], "location": problem.headers.get("Location")}
     return json.dumps({**document, "failures": problem.failures} if problem.failures else document)
 
 

@@ -1,15 +1,15 @@
 """Starts a turn for a request and streams its events. All front ends share this code."""
 
 import json
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Final, Protocol
 
 from starlette.responses import Response
 
 from headway.actions import turns
 from headway.actions.people import waiting
-from headway.feed_channel import FeedEvent
-from headway.ledger.errors import StorageError
+from headway.feed_channel import TENANT_MOVED, FeedEvent
+from headway.ledger.errors import StorageError, WrongCell
 from headway.ledger.job import Job
 from headway.surfaces.http.request_context import RequestContext
 from headway.surfaces.http.routes.events import EventStream, FindEnd, StreamEncoder
@@ -17,7 +17,7 @@ from headway.surfaces.http.server_sent_events import HEARTBEAT_COMMENT
 from headway.surfaces.http.turn_events import TurnEventTranslator
 from headway.surfaces.http.turn_waits import BeginTurn, begin_when_free
 
-EventEncoder = Callable[[str, dict[str, Any]], str]
+MOVED: Final = "The tenant has moved to another cell, where the turn continues. Send the request again with its Idempotency-Key."
 
 
 class TurnEncoder(Protocol):
@@ -63,7 +63,7 @@ async def stream_turn(
         return EventStream(feed, channel, reader, request)
     encoder = create_encoder(turn_id)
     return EventStream(
-        feed, channel, reader, request, build_encoder(encoder.encode), build_wait_check(request, tenant_id, turn_id, encoder)
+        feed, channel, reader, request, build_encoder(encoder), build_wait_check(request, tenant_id, turn_id, encoder)
     )
 
 
@@ -73,14 +73,17 @@ def start_jobs(request: RequestContext, jobs: list[Job]) -> None:
         request.headway.engine.take(job)
 
 
-def build_encoder(encode: EventEncoder) -> StreamEncoder:
+def build_encoder(encoder: TurnEncoder) -> StreamEncoder:
     """Return a function that encodes a turn's events in another protocol."""
 
-    def encode_turn(events: Sequence[FeedEvent]) -> bytes:
-        frames = (HEARTBEAT_COMMENT if event.kind == "ping" else encode(event.kind, event.decode_data()) for event in events)
-        return "".join(frames).encode()
+    def encode(event: FeedEvent) -> str:
+        if event.kind == "ping":
+            return HEARTBEAT_COMMENT
+        if event.kind == TENANT_MOVED:
+            return encoder.encode_error(MOVED, WrongCell().code)
+        return encoder.encode(event.kind, event.decode_data())
 
-    return encode_turn
+    return lambda events: "".join(map(encode, events)).encode()
 
 
 def build_wait_check(request: RequestContext, tenant_id: int, turn_id: str, encoder: TurnEncoder) -> FindEnd:

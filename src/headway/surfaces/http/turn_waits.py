@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from headway.actions import turns
+from headway.feed_channel import TENANT_MOVED
 from headway.ledger.errors import TurnRunning, TurnWaiting
 from headway.ledger.events import TURN_ENDS
 from headway.surfaces.http.request_context import Action, RequestContext
@@ -15,8 +16,9 @@ from headway.surfaces.http.request_context import Action, RequestContext
 BeginTurn = Action[dict[str, Any]]
 
 REQUEST_ALLOWANCE_S = 30  # for everything except the wait
-# Events after which a waiting request looks at the conversation again. With the last two, the turn starts to wait for a person.
-WAKING_KINDS = TURN_ENDS | {"approval_requested", "question_asked"}
+# Events after which a waiting request looks at the conversation again: its turn has ended or starts to wait for a person, or the
+# tenant has moved, so that looking raises this error. First comes a ping: the turn may have ended before the reader was opened.
+WAKING_KINDS = TURN_ENDS | {"ping", "approval_requested", "question_asked", TENANT_MOVED}
 
 
 async def begin_when_free(request: RequestContext, begin: BeginTurn, wait_s: float) -> Response:
@@ -77,8 +79,7 @@ async def watch_conversation(request: RequestContext, tenant_id: int, obstacle: 
     channel, reader = await feed.open(tenant_id, conversation_id, None)
     try:
         async for events in feed.follow(channel, reader, text=False):
-            # The first one is a ping: the turn may have ended before the reader was opened.
-            if any(event.kind == "ping" or event.kind in WAKING_KINDS for event in events):
+            if any(event.kind in WAKING_KINDS for event in events):
                 found = await request.read(lambda tx, tenant_id: turns.find_obstacle(tx, tenant_id, conversation_id))
                 if found is None:
                     return

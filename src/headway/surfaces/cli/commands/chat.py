@@ -14,10 +14,10 @@ import click
 from headway.actions import conversations, halts, jobs, runs, turns, views
 from headway.actions.inspection.forks import ForkRequest
 from headway.actions.people import steering
-from headway.feed_channel import FeedReader
+from headway.feed_channel import TENANT_MOVED, FeedReader
 from headway.ledger import text
 from headway.ledger.attachment import Attachment, check_attachments
-from headway.ledger.errors import Halted, HeadwayError, Invalid, TurnEnded
+from headway.ledger.errors import Halted, HeadwayError, Invalid, TurnEnded, WrongCell
 from headway.ledger.job import Job
 from headway.ledger.run import REHEARSAL_MODEL, TurnMode
 from headway.ledger.scope import Scope
@@ -80,9 +80,9 @@ def chat(invocation: Invocation, message: str | None, queue: bool, paths: tuple[
         message = parse_message(message)
     attachments = [read_attachment(path) for path in paths]
     check_attachments(attachments)
-    settings = invocation.settings()
     with invocation.open_ledger() as ledger:
         scope = ledger.scope._replace(conversation_id=choose_conversation(ledger, going_on=going_on))
+    settings = invocation.settings()
     session = ChatSession(settings, scope, "queue" if queue else "plan", invocation, attachments, once=message is not None)
     with asyncio.Runner() as runner:
         try:
@@ -153,6 +153,12 @@ def run_fork(invocation: Invocation, request: ForkRequest, begin: Callable[["For
             runner.run(session.end())
     if session.exit_code:
         raise click.exceptions.Exit(session.exit_code)
+
+
+def build_moved_error(data: dict[str, Any], turn_id: str) -> WrongCell:
+    """Build the error for a turn that continues in another cell."""
+    advice = f"A worker continues the turn there: `headway turn show {turn_id}`."
+    return WrongCell(f"The tenant has moved to the cell {data['cell']}. {advice}", data["cell"], data["location"])
 
 
 def describe_fork(turn: dict[str, Any]) -> None:
@@ -250,7 +256,8 @@ class ChatSession:
         return job if job.state in ("queued", "delayed") and not waits_for_money else None
 
     async def follow(self, job: Job, view: TurnView, begin: Callable[[], None]) -> None:
-        """Show events until the turn ends or waits for a person who is not here. Raise Halted if the kill switch stops the turn."""
+        """Show events until the turn ends or waits for a person who is not here. Raise Halted if the kill switch stops the turn,
+        and WrongCell if the tenant moves."""
         headway = self.active_headway
         channel, reader = await headway.feed.open(self.scope.tenant_id, self.scope.conversation_id, None)
         reader.follow_turn(turns.get_turn_id(job), reader.after)
@@ -267,6 +274,8 @@ class ChatSession:
                     async with people.screen:
                         for event in events:
                             data = event.decode_data()
+                            if event.kind == TENANT_MOVED:
+                                raise build_moved_error(data, turns.get_turn_id(job))
                             view.show(event.kind, data)
                             people.hear(event.kind, data)
                             if event.kind in END_EVENTS:

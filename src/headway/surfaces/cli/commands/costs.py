@@ -7,21 +7,63 @@ from typing import Any
 import click
 
 from headway.actions import spending
+from headway.ledger.cells import Cell
 from headway.ledger.run import REHEARSAL_MODEL
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
-from headway.surfaces.cli.context import TENANT_WIDE, Command, Invocation, pass_invocation
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import within_tenant
+from headway.surfaces.cli.context import TENANT_WIDE, Command, Invocation, get_local_tenant, pass_invocation
+from headway.surfaces.cli.every_cell import CellAnswer, ask_every_cell, print_lines, report_failures
 
 
 @click.command(cls=Command, unused=TENANT_WIDE)
 @pass_invocation
 def costs(invocation: Invocation) -> None:
-    """Show what agents spent in the last 24 hours: the total, the limit, and the calls and tokens by model."""
-    settings = invocation.settings()
-    unpriced = list_unpriced(settings)
-    with invocation.open_ledger() as ledger:
-        document = ledger.read(spending.build_costs, settings.limits.budget, unpriced)
-    invocation.answer({"costs": document}, lambda: click.echo("\n".join(format_costs(document, settings))))
+    """Show what agents spent in the last 24 hours: the total, the limit, and the calls and tokens by model.
+
+    With cells and without --tenant, show what all tenants of each cell spent, and which of them spent the most.
+    """
+    unpriced = list_unpriced(invocation.settings())
+    if invocation.tenant is not None:
+        with invocation.open_ledger() as ledger:
+            document = ledger.read(spending.build_costs, invocation.settings().limits.budget, unpriced)
+        print_costs(invocation, document)
+        return
+    budget = invocation.settings().limits.budget
+
+    def read(cell: Cell | None, database: DirectDatabase) -> dict[str, Any]:
+        if cell:
+            return database.read(lambda tx: spending.build_all_costs(tx, budget))
+        tenant_id = get_local_tenant(database).id
+        return database.read(within_tenant(tenant_id, lambda tx: spending.build_costs(tx, tenant_id, budget, unpriced)))
+
+    answers = ask_every_cell(invocation, read)
+    if answers[0].cell:
+        print_costs_of_cells(invocation, answers, unpriced)
+    else:
+        print_costs(invocation, answers[0].value or {})
+
+
+def print_costs(invocation: Invocation, costs: dict[str, Any]) -> None:
+    settings, cell = invocation.settings(), {"cell": invocation.cell} if invocation.cell else {}
+    invocation.answer({"costs": costs, **cell}, lambda: print_lines(format_costs(costs, settings)))
+
+
+def print_costs_of_cells(invocation: Invocation, answers: list[CellAnswer[dict[str, Any]]], unpriced: list[str]) -> None:
+    known = [answer.value for answer in answers if answer.value is not None]
+    total = {"spent_usd": round(sum(costs["spent_usd"] for costs in known), 9), "window_s": spending.WINDOW_S, "unpriced": unpriced}
+
+    def draw() -> None:
+        for answer in answers:
+            print_lines(f"{answer.cell}: {line}" for line in format_cell_costs(answer.value or {}))
+        cells = f"{len(answers)} cells" if len(known) == len(answers) else f"{len(known)} of {len(answers)} cells"
+        click.echo(f"${total['spent_usd']:.4f} in the last 24 hours in {cells}")
+        print_lines(f"! {describe_unpriced(model, invocation.settings())}" for model in unpriced)
+
+    cells = [answer.build_document(lambda costs: {"costs": costs}) for answer in answers]
+    invocation.answer({"costs": total, "cells": cells}, draw)
+    report_failures(answers)
 
 
 def list_unpriced(settings: Settings) -> list[str]:
@@ -48,12 +90,25 @@ def describe_unpriced(model: str, settings: Settings) -> str:
 
 def format_costs(costs: dict[str, Any], settings: Settings) -> Iterator[str]:
     yield f"${costs['spent_usd']:.4f} of ${costs['limit_usd']:.2f} in the last 24 hours"
+    yield from format_models(costs)
+    for model in costs["unpriced"]:
+        yield f"! {describe_unpriced(model, settings)}"
+
+
+def format_cell_costs(costs: dict[str, Any]) -> Iterator[str]:
+    """Describe what the tenants of a cell spent. Nothing, if the cell is down."""
+    if costs:
+        yield f"${costs['spent_usd']:.4f} in the last 24 hours"
+        yield from format_models(costs)
+    for row in costs.get("by_tenant", ()):
+        yield f"tenant {to_one_line(row['tenant'])}  ${row['spent_usd']:.4f} of ${row['limit_usd']:.2f}"
+
+
+def format_models(costs: dict[str, Any]) -> Iterator[str]:
     for row in costs["by_model"]:
         calls = f"{row['calls']:,} {'call' if row['calls'] == 1 else 'calls'}"
         tokens = f"{row['input_tokens']:,} tokens in{format_cached(row)}, {row['output_tokens']:,} out"
         yield f"{to_one_line(row['model'])}  ${row['cost_usd']:.4f}  {calls}  {tokens}"
-    for model in costs["unpriced"]:
-        yield f"! {describe_unpriced(model, settings)}"
 
 
 def format_cached(row: dict[str, Any]) -> str:

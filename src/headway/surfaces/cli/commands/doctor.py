@@ -4,22 +4,19 @@ from typing import Any
 
 import click
 
-from headway.actions import halts, jobs
 from headway.ledger.errors import HeadwayError, UntrustedFolder
-from headway.ledger.job import Halt
 from headway.ledger.retention import describe_retention
 from headway.ledger.text import to_one_line
-from headway.settings import Settings, build_redactor, get_environment, inspect_current_folder, redact_database_url
-from headway.storage.direct import DirectDatabase, is_sqlite
-from headway.storage.health import check_database
-from headway.storage.postgres.row_security import find_bypass
+from headway.settings import Settings, build_redactor, get_environment, inspect_current_folder
 from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
-from headway.surfaces.cli.findings import Finding
-from headway.surfaces.cli.model_checks import inspect_models
-from headway.surfaces.cli.policy_checks import inspect_policy
-from headway.surfaces.cli.render import format_time
-from headway.surfaces.cli.sandbox_checks import inspect_sandbox
+from headway.surfaces.cli.health.cell_checks import inspect_cells
+from headway.surfaces.cli.health.database_checks import inspect_databases
+from headway.surfaces.cli.health.dispatch_checks import inspect_dispatch
+from headway.surfaces.cli.health.findings import Finding
+from headway.surfaces.cli.health.model_checks import inspect_models
+from headway.surfaces.cli.health.policy_checks import inspect_policy
+from headway.surfaces.cli.health.sandbox_checks import inspect_sandbox
 from headway.trust import Inspection, summarize
 
 
@@ -30,14 +27,16 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
     """Check the database, the engine, the models, the operator's channels, the policy and the sandbox. Says how to fix problems."""
     inspection = inspect_current_folder(invocation.home)
     try:
-        settings = invocation.load_settings()
+        settings = invocation.loaded_settings = invocation.load_settings()
     except UntrustedFolder as error:  # nothing else can be checked without using what is in the folder
         findings = [Finding("home", inspection.home), Finding("trust", str(error), ok=False)]
     else:
         findings = [
             Finding("home", settings.home),
             build_trust_finding(inspection),
-            *inspect_database(settings),
+            *inspect_databases(invocation, settings),
+            *inspect_dispatch(settings),
+            *inspect_cells(settings),
             *inspect_models(settings, may_call=may_call),
             *inspect_prices(settings),
             *inspect_channels(settings),
@@ -56,7 +55,8 @@ def doctor(invocation: Invocation, may_call: bool) -> None:  # noqa: FBT001  nam
 
 
 def format_finding(finding: Finding) -> str:
-    return f"{'✕' if not finding.ok else '!' if finding.warning else '✔'} {finding.name:<9} {to_one_line(finding.detail)}"
+    cell = f"{finding.cell}: " if finding.cell else ""
+    return f"{'✕' if not finding.ok else '!' if finding.warning else '✔'} {finding.name:<9} {cell}{to_one_line(finding.detail)}"
 
 
 def build_trust_finding(inspection: Inspection) -> Finding:
@@ -68,48 +68,6 @@ def build_trust_finding(inspection: Inspection) -> Finding:
     if inspection.home or inspection.is_env_trusted:
         return Finding("trust", f"{named}trusted: {contents}")
     return Finding("trust", f"{named}not read: {contents}. To use it, run `headway trust`.", warning=True)
-
-
-def inspect_database(settings: Settings) -> list[Finding]:
-    try:
-        with DirectDatabase(settings.database_url, direct_url=settings.database_direct_url) as database:
-            detail = database.read(check_database)
-            halt = database.read(halts.find_active)
-            workers = database.read(jobs.count_live_workers)
-            bypass = database.read(find_bypass)
-    except HeadwayError as error:
-        return [Finding("database", str(error), ok=False)]
-    at_work = f"{workers} running" if workers else "no process is running: start `headway serve` or `headway worker`"
-    checked = [Finding("database", f"{redact_database_url(settings.database_url)} ({detail})"), Finding("engine", at_work)]
-    if bypass:
-        checked.append(Finding("database", f"{bypass}, so row-level security does not apply. Use an ordinary role.", warning=True))
-    checked += inspect_session(settings)
-    return [*checked, build_halt_finding(halt)] if halt else checked
-
-
-def inspect_session(settings: Settings) -> list[Finding]:
-    """Check whether processes can keep a session with the Postgres server, which a pooler may prevent."""
-    url, direct_url = settings.database_url, settings.database_direct_url
-    if is_sqlite(url):
-        ignored = "HEADWAY_DATABASE_DIRECT_URL is ignored, because the database is SQLite"
-        return [Finding("database", ignored, warning=True)] if direct_url else []
-    from headway.storage.postgres.pooling import check_session  # noqa: PLC0415  SQLite users never load psycopg
-
-    consequence = "Until then, events of other processes are found by polling, and a killed process is noticed after 5 seconds."
-    try:
-        problem = check_session(url, direct_url)
-    except HeadwayError as error:
-        return [Finding("database", f"{redact_database_url(direct_url or url)} (direct): {error}", ok=False)]
-    if problem:
-        return [Finding("database", f"{problem}. {consequence}", warning=True)]
-    return [Finding("database", f"{redact_database_url(direct_url)} (direct)")] if direct_url else []
-
-
-def build_halt_finding(halt: Halt) -> Finding:
-    """Report an active halt as a warning: it is intended, but it explains why nothing runs."""
-    reason = f": {halt.why}" if halt.why else ""
-    detail = f"halted since {format_time(halt.since)}{reason}. Lift the halt with `headway unhalt`."
-    return Finding("halt", detail, warning=True)
 
 
 def inspect_channels(settings: Settings) -> list[Finding]:

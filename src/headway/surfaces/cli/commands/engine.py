@@ -11,13 +11,16 @@ from headway.actions import jobs as job_actions
 from headway.actions.goals import DEFAULT_PRIORITY
 from headway.actions.people import steering
 from headway.actions.schedules import MIN_INTERVAL_MS, SCHEDULES_LIMIT, Timing
-from headway.actions.views import RunFilter
+from headway.actions.views import JobPage, RunFilter
+from headway.ledger.cells import Cell
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.job import Job
 from headway.ledger.run import Run, to_dollars
 from headway.ledger.schedule import Schedule
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
+from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import within_tenant
 from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, format_duration, parse_json_object
 from headway.surfaces.cli.context import (
     SENDER,
@@ -25,9 +28,11 @@ from headway.surfaces.cli.context import (
     CommandGroup,
     Invocation,
     TenantDatabase,
+    get_local_tenant,
     pass_invocation,
     require_confirmation,
 )
+from headway.surfaces.cli.every_cell import ask_every_cell, report_failures
 from headway.surfaces.cli.render import format_time, format_wait, print_more_hint
 
 T = TypeVar("T")
@@ -45,10 +50,43 @@ def jobs() -> None:
 @click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
 @pass_invocation
 def list_jobs(invocation: Invocation, limit: int, *, dead: bool) -> None:
-    """List jobs, newest first."""
+    """List jobs, newest first. With cells, --dead without --tenant lists those of all tenants of all cells."""
+    if dead and invocation.tenant is None:
+        list_dead_jobs(invocation, limit)
+        return
     with invocation.open_ledger() as ledger:
         page = ledger.read(views.list_jobs, "dead" if dead else None, limit)
-    invocation.answer(page.as_json(), lambda: print_rows(list(map(format_job, page.jobs)), "no jobs", more=bool(page.next_cursor)))
+    print_job_page(invocation, page)
+
+
+def print_job_page(invocation: Invocation, page: JobPage) -> None:
+    cell = {"cell": invocation.cell} if invocation.cell else {}
+    lines = list(map(format_job, page.jobs))
+    invocation.answer({**page.as_json(), **cell}, lambda: print_rows(lines, "no jobs", more=bool(page.next_cursor)))
+
+
+def list_dead_jobs(invocation: Invocation, limit: int) -> None:
+    """List the dead jobs of the local tenant, or with cells those of all tenants."""
+
+    def read(cell: Cell | None, database: DirectDatabase) -> tuple[list[tuple[str, Job]], str | None]:
+        """Return jobs with the names of their tenants, and without cells the cursor of the next page."""
+        if cell:
+            return database.read(lambda tx: views.list_all_dead_jobs(tx, limit + 1)), None
+        tenant = get_local_tenant(database)
+        page = database.read(within_tenant(tenant.id, lambda tx: views.list_jobs(tx, tenant.id, "dead", limit)))
+        return [(tenant.name, job) for job in page.jobs], page.next_cursor
+
+    answers = ask_every_cell(invocation, read)
+    found = [(answer.cell, tenant, job) for answer in answers if answer.value for tenant, job in answer.value[0]]
+    if answers[0].value and not answers[0].cell:
+        print_job_page(invocation, JobPage([job for _, _, job in found], answers[0].value[1]))
+        return
+    found.sort(key=lambda row: (row[2].created_at, row[2].id), reverse=True)
+    lines = [f"{cell}  {to_one_line(tenant)}  {format_job(job)}" for cell, tenant, job in found[:limit]]
+    rows = [{"cell": cell, "tenant": tenant, **job.as_json()} for cell, tenant, job in found[:limit]]
+    document = {"jobs": rows, "has_more": len(found) > limit, "cells": [answer.build_document(lambda _: {}) for answer in answers]}
+    invocation.answer(document, lambda: print_rows(lines, "no jobs", more=len(found) > limit))
+    report_failures(answers)
 
 
 @jobs.command("show")

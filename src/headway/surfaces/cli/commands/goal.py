@@ -64,9 +64,9 @@ def add_goal(
     checks = write_checks(read_checks(check_fields), "operator")
     cost = int((budget or 0) * NANOS_PER_DOLLAR)
     new_goal = NewGoal(text, criteria, priority, cost, repository=repository, checks=checks)
-    settings = invocation.settings()
 
     def set_goal(tx: Transaction, tenant_id: int) -> Goal:
+        settings = invocation.settings()
         due = tx.now + int(deadline * 1000) if deadline is not None else 0
         checked = check_goal(new_goal, settings.get_workspace(tenant_id)) if repository else new_goal
         return goals.add(tx, tenant_id, checked._replace(deadline_at=due), settings.limits)

@@ -2,25 +2,26 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import click
 
 from headway.actions import halts
-from headway.actions.access import audit as audit_actions
-from headway.ledger.errors import NotFound
-from headway.ledger.tenancy import AuditFilter
+from headway.actions.access import tenants
+from headway.ledger.cells import Cell
+from headway.ledger.errors import HeadwayError, NotFound
+from headway.ledger.job import Halt
+from headway.ledger.tenancy import LOCAL_TENANT, AuditFilter, Tenant
 from headway.ledger.text import escape_line, to_one_line
 from headway.storage.direct import DirectDatabase
 from headway.surfaces.cli.arguments import SECONDS
+from headway.surfaces.cli.audit_log import OVERLAP, AuditLog, Entry, follow_cells
 from headway.surfaces.cli.context import INSTALLATION_WIDE, TENANT_WIDE, Command, Invocation, act_as_sender, pass_invocation
+from headway.surfaces.cli.every_cell import CellAnswer, answer_for_cells, ask_every_cell, report_failures
 from headway.surfaces.cli.render import format_time, print_more_hint
 
-Entry = dict[str, Any]
-INTERVAL_S: Final = 1.0
-OVERLAP: Final = 200  # numbers that --follow reads again: on Postgres, a lower one can be committed later
-PAGE_SIZE: Final = 1_000
 VALUE_LENGTH: Final = 120  # characters of a value in a line
 
 
@@ -28,25 +29,36 @@ VALUE_LENGTH: Final = 120  # characters of a value in a line
 @click.option("--why", default="", metavar="TEXT", help="The reason, shown while everything is halted.")
 @pass_invocation
 def halt(invocation: Invocation, why: str) -> None:
-    """Stop all agents until `headway unhalt`. No model is called, no tool runs and nothing starts."""
-    with invocation.database() as database:
-        before, active_halt = database.write(act_as_sender(lambda tx: (halts.find_active(tx), halts.halt(tx, why))))
+    """Stop all agents until `headway unhalt`. No model is called, no tool runs and nothing starts. With cells, in all of them."""
+
+    def throw(_: Cell | None, database: DirectDatabase) -> tuple[Halt | None, Halt]:
+        return database.write(act_as_sender(lambda tx: (halts.find_active(tx), halts.halt(tx, why))))
+
+    answer_for_cells(
+        invocation,
+        ask_every_cell(invocation, throw),
+        lambda found: {"halt": halts.as_json(found[1])},
+        lambda found: [describe_halt(*found, why)],
+    )
+
+
+def describe_halt(before: Halt | None, active_halt: Halt, why: str) -> str:
     sentence = f"Already halted since {format_time(active_halt.since)}" if before else "Halted"
     note = " The earlier reason is kept." if before and why.strip() not in ("", active_halt.why) else ""
     reason = f": {to_one_line(active_halt.why)}" if active_halt.why else ""
-    invocation.answer(
-        {"halt": halts.as_json(active_halt)}, lambda: click.echo(f"{sentence}{reason}.{note} Resume with `headway unhalt`.")
-    )
+    return f"{sentence}{reason}.{note} Resume with `headway unhalt`."
 
 
 @click.command(cls=Command, unused=INSTALLATION_WIDE)
 @pass_invocation
 def unhalt(invocation: Invocation) -> None:
-    """Lift the halt, so that everything resumes where it stopped."""
-    with invocation.database() as database:
-        lifted = database.write(act_as_sender(halts.unhalt))
-    sentence = "The halt is lifted." if lifted else "Nothing was halted."
-    invocation.answer({"halt": halts.as_json(None)}, lambda: click.echo(sentence))
+    """Lift the halt, so that everything resumes where it stopped. With cells, in all of them."""
+
+    def lift(_: Cell | None, database: DirectDatabase) -> str:
+        return "The halt is lifted." if database.write(act_as_sender(halts.unhalt)) else "Nothing was halted."
+
+    answers = ask_every_cell(invocation, lift)
+    answer_for_cells(invocation, answers, lambda _: {"halt": halts.as_json(None)}, lambda sentence: [sentence])
 
 
 @click.command(cls=Command, unused=TENANT_WIDE)
@@ -59,50 +71,102 @@ def unhalt(invocation: Invocation) -> None:
 def audit(invocation: Invocation, since: float | None, action: str, limit: int, *, follow: bool, json_lines: bool) -> None:
     """Show who changed access, limits or rules, with the old and the new value, newest first.
 
-    Shows the entries of all tenants and of the installation; with --tenant, those of one tenant and of the installation.
+    Shows the entries of all tenants and of the installation, with cells those of all cells; with --tenant, those of one tenant and
+    of the installation.
     """
     if invocation.as_json and (follow or json_lines):
         raise click.UsageError("--json prints one document, which --follow and --json-lines do not; omit it")
     start = 0 if since is None else int((time.time() - since) * 1000)
-    with invocation.database() as database:
-        tenant = database.read(invocation.find_tenant) if invocation.tenant is not None else None
-        if invocation.tenant is not None and tenant is None:
-            raise NotFound("The local tenant does not exist yet.")
-        log = AuditLog(database, tenant.id if tenant else None, AuditFilter(action, max(0, start)))
-        page = log.read_newest(max(limit, OVERLAP) if follow else limit)
-        if follow or json_lines:
-            print_entry = print_json_line if json_lines else print_line
-            for entry in reversed(page["entries"][:limit]):
-                print_entry(entry)
-            for entry in log.follow(page["entries"]) if follow else ():
-                print_entry(entry)
+    output = AuditOutput(limit, follow, json_lines)
+    chosen = AuditFilter(action, max(0, start))
+    if invocation.tenant is not None:
+        show_tenant_log(invocation, chosen, output)
+        return
+    log = AuditLog(None, chosen)
+    answers = ask_every_cell(invocation, lambda _, database: log.read_page(database, output.page_size))
+    has_cells = bool(answers[0].cell)
+    output.show(invocation, merge_pages(answers, limit) if has_cells else answers[0].value or {})
+    if follow and len(answers) > 1:
+        follow_every_cell(invocation, log, answers, output)
+    elif follow:
+        with invocation.database() as database:
+            for entry in log.follow(database, collect_numbers((answers[0].value or {})["entries"])):
+                output.print_all([{**entry, "cell": answers[0].cell} if has_cells else entry])
+    report_failures(answers)
+
+
+class AuditOutput(NamedTuple):
+    """How entries are printed."""
+
+    limit: int
+    follow: bool
+    json_lines: bool
+
+    @property
+    def page_size(self) -> int:
+        return max(self.limit, OVERLAP) if self.follow else self.limit
+
+    def show(self, invocation: Invocation, page: dict[str, Any]) -> None:
+        """Print the newest entries: as a page, or oldest first."""
+        if self.follow or self.json_lines:
+            self.print_all(reversed(page["entries"][: self.limit]))
         else:
             invocation.answer(page, lambda: print_page(page))
 
+    def print_all(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            print_json_line(entry) if self.json_lines else print_line(entry)
 
-class AuditLog(NamedTuple):
-    """The entries that the flags chose."""
 
-    database: DirectDatabase
-    tenant_id: int | None
-    chosen: AuditFilter
+def show_tenant_log(invocation: Invocation, chosen: AuditFilter, output: AuditOutput) -> None:
+    with open_existing_tenant(invocation) as (database, tenant):
+        log = AuditLog(tenant, chosen)
+        page = log.read_page(database, output.page_size)
+        output.show(invocation, {**page, "cell": invocation.cell} if invocation.cell else page)
+        if output.follow:
+            output.print_all(log.follow(database, collect_numbers(page["entries"])))
 
-    def read_newest(self, limit: int) -> dict[str, Any]:
-        return self.database.read(lambda tx: audit_actions.list_page(tx, self.tenant_id, self.chosen, limit))
 
-    def read_after(self, seq: int) -> list[Entry]:
-        return self.database.read(lambda tx: audit_actions.list_after(tx, self.tenant_id, self.chosen, seq, PAGE_SIZE))
+@contextmanager
+def open_existing_tenant(invocation: Invocation) -> Iterator[tuple[DirectDatabase, Tenant]]:
+    """Open the database of the chosen tenant. The local tenant is not created."""
+    name = invocation.tenant or LOCAL_TENANT
+    if name != LOCAL_TENANT:
+        with invocation.open_named_tenant(name) as found:
+            yield found
+        return
+    with invocation.database() as database:
+        tenant = database.read(tenants.find_local)
+        if tenant is None:
+            raise NotFound("The local tenant does not exist yet.")
+        yield database, tenant
 
-    def follow(self, newest: list[Entry]) -> Iterator[Entry]:
-        """Yield each entry that is written from now on. `newest` are those that are known, at least OVERLAP."""
-        known = {entry["seq"] for entry in newest}
-        while True:
-            last = max(known, default=0)
-            entries = self.read_after(last - OVERLAP)
-            yield from (entry for entry in entries if entry["seq"] not in known)
-            known = {seq for seq in known if seq > last - OVERLAP} | {entry["seq"] for entry in entries}
-            if len(entries) < PAGE_SIZE:
-                time.sleep(INTERVAL_S)
+
+def merge_pages(answers: list[CellAnswer[dict[str, Any]]], limit: int) -> dict[str, Any]:
+    """Merge the newest entries of all cells, newest first. Numbers of entries are those of a cell."""
+    entries = [{**entry, "cell": answer.cell} for answer in answers if answer.value for entry in answer.value["entries"]]
+    entries.sort(key=lambda entry: -entry["at"])  # stable: within a cell by number
+    has_more = len(entries) > limit or any(answer.value and answer.value["next_cursor"] for answer in answers)
+    return {"entries": entries[:limit], "has_more": has_more, "cells": [answer.build_document(lambda _: {}) for answer in answers]}
+
+
+def follow_every_cell(
+    invocation: Invocation, log: AuditLog, answers: list[CellAnswer[dict[str, Any]]], output: AuditOutput
+) -> None:
+    """Print the new entries of all cells. Say when a cell cannot be read, and continue when it can."""
+    from headway.cells.directory import Directory  # noqa: PLC0415  only needed with cells
+
+    known = {answer.cell: collect_numbers(answer.value["entries"]) for answer in answers if answer.value}
+    with Directory(invocation.settings()) as directory:
+        for cell, news in follow_cells(log, directory.cells, directory.open, known):
+            if isinstance(news, HeadwayError):
+                click.echo(f"✕ {cell}: {to_one_line(str(news))}", err=True)
+            else:
+                output.print_all([{**news, "cell": cell}])
+
+
+def collect_numbers(entries: list[Entry]) -> set[int]:
+    return {entry["seq"] for entry in entries}
 
 
 def print_page(page: dict[str, Any]) -> None:
@@ -110,7 +174,7 @@ def print_page(page: dict[str, Any]) -> None:
         print_line(entry)
     if not page["entries"]:
         click.echo("no entries")
-    if page["next_cursor"]:
+    if page.get("next_cursor") or page.get("has_more"):
         print_more_hint(len(page["entries"]))
 
 
@@ -123,7 +187,7 @@ def print_line(entry: Entry) -> None:
     values = " → ".join(format_value(entry[name]) for name in ("old", "new"))
     subject = f"{entry['action']} {entry['target']}"
     fields = (str(entry["seq"]), format_time(entry["at"] * 1000), entry["who"], entry["tenant"] or "installation", subject, values)
-    click.echo("  ".join(map(to_one_line, fields)))
+    click.echo("  ".join(map(to_one_line, (entry["cell"], *fields) if "cell" in entry else fields)))
 
 
 def format_value(value: Any) -> str:

@@ -14,7 +14,7 @@ from headway.actions import conversations
 from headway.actions.access import tokens
 from headway.feed import Feed
 from headway.feed_channel import FeedChannel, FeedEvent, FeedReader
-from headway.ledger.errors import StorageError, Unauthorized
+from headway.ledger.errors import StorageError, Unauthorized, WrongCell
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import Problem
@@ -147,10 +147,10 @@ class EventStream(Response):
         self.reader.leave()
 
     async def _is_still_admitted(self) -> bool:
-        """Return whether the token is still valid, so that revoking a token also ends its streams."""
+        """Return whether the token is still valid here, so that revoking a token also ends its streams."""
         try:
             await self.call.headway.database.read(partial(tokens.authenticate, secret_digest=self.call.digest))
-        except Unauthorized:
+        except (Unauthorized, WrongCell):
             return False
         except StorageError:
             pass  # without the database, no token counts as revoked

@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from headway.actions.access import tenants, tokens
 from headway.actions.access.tokens import NewToken
 from headway.assembly import Headway
+from headway.ledger.cells import find_cell_name
 from headway.ledger.text import NAME_LIMIT
 from headway.surfaces.http.bodies import read_body
 from headway.surfaces.http.problems import to_validation_problem
@@ -75,7 +76,8 @@ async def login_with_token(request: Request) -> Response:
     except ValidationError as error:
         raise to_validation_problem(error) from None
     headway: Headway = request.app.state.headway
-    session = await headway.database.write(partial(tokens.open_session, secret_digest=tokens.hash_secret(secret)))
+    digest, token_cell = tokens.hash_secret(secret), find_cell_name(secret)
+    session = await headway.database.write(partial(tokens.open_session, secret_digest=digest, token_cell=token_cell))
     return set_session_cookie(request, Response(status_code=204), session)
 
 

@@ -14,7 +14,7 @@ from headway.actions import claims, todos, views
 from headway.actions.proof import edits, receipts
 from headway.actions.todos import NO_OVERRIDE
 from headway.ledger.check import Author
-from headway.ledger.errors import CheckFailed, ChecksRequired, HeadwayError, StorageError, Unauthorized
+from headway.ledger.errors import CheckFailed, ChecksRequired, HeadwayError, StorageError, Unauthorized, WrongCell
 from headway.ledger.todo import Todo
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
@@ -122,7 +122,7 @@ def change_rows(
 async def complete_row(call: RequestContext, row: todo_schemas.LooseRow) -> dict[str, Any]:
     try:
         return await call.write(lambda tx, tenant_id: change_row(call, tx, tenant_id, row))
-    except (StorageError, Unauthorized):
+    except (StorageError, Unauthorized, WrongCell):
         raise
     except HeadwayError as error:  # its checks may not run
         return {"id": row.id, "ok": False, "error": str(error)}

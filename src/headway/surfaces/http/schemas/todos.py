@@ -324,6 +324,8 @@ class ProblemShape(BaseModel):
     detail: str
     code: str
     failures: Annotated[list[CheckFailure] | None, Field(description="With the code check_failed: the checks that failed")] = None
+    cell: Annotated[str | None, Field(description="With the code wrong_cell: the tenant's cell")] = None
+    location: Annotated[str | None, Field(description="With the code wrong_cell: the address of the tenant's cell")] = None
 
 
 # A union is resolved by its tag before validation, so that errors refer to the variant that the caller meant.

@@ -1,5 +1,6 @@
 // Requests to /v1. Every failure becomes an ApiError, whose message says what happened and what to do.
 import { preferences, signal } from "./lib.js";
+import { followMove } from "./moves.js";
 
 /** Why there is no session: "missing" (not signed in), "expired", or null while there is one. */
 export const signedOut = signal(null);
@@ -38,6 +39,7 @@ async function request(method, path, body, headers = {}) {
   if (response.ok) return response.status === 204 ? null : response.json();
   const problem = await response.json().catch(() => ({}));
   const code = problem.code ?? "failed";
+  if (code === "wrong_cell" && followMove(problem)) return new Promise(() => {}); // the page is being left
   if (response.status === 401 && path.startsWith("/v1")) signedOut.value = preferences.get("signed-in") ? "expired" : "missing";
   const message = ADVICE[code] ?? problem.detail ?? `The server answered ${response.status}.`;
   throw new ApiError(response.status, code, message, problem.failures);

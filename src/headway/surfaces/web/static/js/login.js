@@ -1,6 +1,7 @@
 // Signing in. The link that `headway serve` prints signs in directly; this form takes a token.
 import { ApiError, signedOut } from "./api.js";
 import { html, useState } from "./lib.js";
+import { hasMoved } from "./moves.js";
 import { navigate, path } from "./router.js";
 import { signIn } from "./session.js";
 import { Icon } from "./ui.js";
@@ -10,6 +11,12 @@ function explainSignIn() {
     return [
       "This link no longer works",
       html`A login link works once. Restart <code>headway serve</code> to get a new one, or paste a token.`,
+    ];
+  }
+  if (hasMoved()) {
+    return [
+      "Your workspace is at this address now",
+      `It is served by ${location.host}. Sign in with your token to continue where you left off. Agents keep working in the meantime.`,
     ];
   }
   if (signedOut.value === "expired") {

@@ -1,6 +1,8 @@
 // Who is signed in, and whether this page is still the build that the server serves.
 import { ApiError, get, post, signedOut } from "./api.js";
+import { showToast } from "./dialogs.js";
 import { preferences, signal } from "./lib.js";
+import { forgetMove, hasMoved } from "./moves.js";
 
 export const session = signal(null); // {tenant, operator, scopes, expires_at, model, page}
 export const isOutdated = signal(false); // the server has another build of the page
@@ -12,6 +14,8 @@ export async function loadSession() {
   preferences.set("signed-in", "yes");
   signedOut.value = null;
   session.value = loaded;
+  if (hasMoved()) showToast(`Your workspace is now at ${location.host}.`);
+  forgetMove();
   if (loaded.page !== build) isOutdated.value = true;
 }
 

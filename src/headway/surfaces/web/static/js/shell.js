@@ -2,6 +2,7 @@
 import { remove } from "./api.js";
 import { attempt, ConfirmDialog, Toasts } from "./dialogs.js";
 import { html, preferences } from "./lib.js";
+import { moveProblem } from "./moves.js";
 import { isOutdated, session, signOut } from "./session.js";
 import { connection } from "./stream.js";
 import { Icon } from "./ui.js";
@@ -56,6 +57,11 @@ const HaltBanner = () => html`<div class="banner bad" role="status">
   }
 </div>`;
 
+const MoveBanner = () => html`<div class="banner bad" role="status">
+  <${Icon} name="warn" />
+  <span class="grow" dir="auto"><strong>Your workspace is at another address.</strong> ${moveProblem.value}</span>
+</div>`;
+
 /** `sidebar`: what the page adds below the navigation. */
 export function Shell({ title, sidebar, children }) {
   const [dot, label] = CONNECTIONS[connection.value];
@@ -100,6 +106,7 @@ export function Shell({ title, sidebar, children }) {
       </nav>
       <div class="content">
         ${isOutdated.value && html`<${OutdatedBanner} />`}
+        ${moveProblem.value && html`<${MoveBanner} />`}
         ${halt.value.halted && html`<${HaltBanner} />`}
         ${children}
       </div>

@@ -2,7 +2,7 @@
 
 from headway.ledger.errors import Invalid
 from headway.settings import Settings
-from headway.surfaces.cli.findings import Finding
+from headway.surfaces.cli.health.findings import Finding
 
 
 def inspect_sandbox(settings: Settings) -> list[Finding]:

@@ -13,7 +13,7 @@ from headway.ledger.errors import HeadwayError
 from headway.ledger.run import NANOS_PER_DOLLAR, REHEARSAL_MODEL
 from headway.ledger.tiers import TIERS, Tier, TierParameters
 from headway.settings import Settings, build_redactor
-from headway.surfaces.cli.findings import Finding
+from headway.surfaces.cli.health.findings import Finding
 
 if TYPE_CHECKING:
     from headway.agents.models.trial import Trial

@@ -9,7 +9,7 @@ class Finding(NamedTuple):
     ok: bool = True
     warning: bool = False  # unusual, but not a fault
     call: dict[str, Any] | None = None  # the request that was made to try a model
+    cell: str = ""  # the cell that it is about
 
     def to_document(self) -> dict[str, Any]:
-        document = self._asdict()
-        return document if self.call else {key: value for key, value in document.items() if key != "call"}
+        return {key: value for key, value in self._asdict().items() if value or key not in ("call", "cell")}

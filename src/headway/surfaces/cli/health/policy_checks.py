@@ -5,7 +5,7 @@ import os
 from headway.ledger.errors import HeadwayError
 from headway.ledger.permission import FILE_NAME, GLOBS, Rule
 from headway.settings import Settings
-from headway.surfaces.cli.findings import Finding
+from headway.surfaces.cli.health.findings import Finding
 
 MAX_RULES = 50  # shown one by one
 

@@ -1,14 +1,15 @@
 """`headway tenant`, `headway token` and `headway conversation`: manage access and conversations."""
 
 from functools import partial
+from typing import Any
 
 import click
 
 from headway.actions import conversations, turns, views
-from headway.actions.access import quotas, tenants, tokens
+from headway.actions.access import cells, quotas, tokens
 from headway.actions.inspection.forks import ForkRequest
-from headway.ledger.errors import StorageError
-from headway.ledger.tenancy import Conversation, Token, TokenScope, format_size
+from headway.ledger.errors import NotFound, StorageError
+from headway.ledger.tenancy import Conversation, Tenant, Token, TokenScope, format_size
 from headway.ledger.text import to_one_line
 from headway.surfaces.cli.arguments import CONVERSATION_ID, MESSAGE_ID, SECONDS, TOKEN_ID, fork_options
 from headway.surfaces.cli.context import (
@@ -31,24 +32,31 @@ def tenant() -> None:
 
 @tenant.command("add")
 @click.argument("name")
+@click.option("--cell", metavar="CELL", help="The cell to create it in (default: the cell that the database is).")
 @pass_invocation
-def add_tenant(invocation: Invocation, name: str) -> None:
+def add_tenant(invocation: Invocation, name: str, cell: str | None) -> None:
     """Create a tenant."""
-    with invocation.database() as database:
-        row = database.write(act_as_sender(partial(tenants.add, name=name)))
-    invocation.answer({"tenant": row.as_json()}, partial(click.echo, f"tenant {to_one_line(row.name)} ({row.id})"))
+    from headway.cells import placement  # noqa: PLC0415  other commands of the group do not need it
+
+    row, cell_name = placement.add_tenant(invocation.settings(), name, cell, act_as_sender)
+    document = encode_tenant(row, cell_name)
+    invocation.answer({"tenant": document}, partial(click.echo, f"tenant {format_tenant(row, cell_name)}"))
 
 
 @tenant.command("list")
 @pass_invocation
 def list_tenants(invocation: Invocation) -> None:
-    """List all tenants."""
-    with invocation.database() as database:
-        rows = database.read(tenants.list_all)
-    invocation.answer(
-        {"tenants": [row.as_json() for row in rows]},
-        lambda: click.echo("\n".join(f"{row.id}\t{to_one_line(row.name)}" for row in rows) or "no tenants yet"),
-    )
+    """List all tenants, of all cells. Exits with 1 if a cell cannot be reached."""
+    from headway.cells import placement  # noqa: PLC0415  other commands of the group do not need it
+
+    rows, errors = placement.list_tenants(invocation.settings())
+    lines = ["\t".join((str(row.tenant.id) if row.tenant else "?", to_one_line(row.name), row.cell)).rstrip("\t") for row in rows]
+    document = {"tenants": [row.as_json() for row in rows], **({"errors": [str(error) for error in errors]} if errors else {})}
+    invocation.answer(document, lambda: click.echo("\n".join(lines) or "no tenants yet"))
+    if errors:
+        for error in errors:
+            report_progress(f"headway: {to_one_line(str(error))}")
+        raise click.exceptions.Exit(1)
 
 
 @tenant.command("show")
@@ -56,18 +64,26 @@ def list_tenants(invocation: Invocation) -> None:
 @pass_invocation
 def show_tenant(invocation: Invocation, name: str) -> None:
     """Show what a tenant uses, and its quotas."""
-    with invocation.database() as database:
-        row = database.read(partial(tenants.get_by_name, name=name))
+    with invocation.open_named_tenant(name) as (database, row):
         numbers = database.read(partial(quotas.describe_usage, tenant_id=row.id))
+        cell = database.read(cells.get_own_name)
 
     def render() -> None:
-        click.echo(f"tenant {to_one_line(row.name)} ({row.id})")
+        click.echo(f"tenant {format_tenant(row, cell)}")
         for quota, limit in numbers["quotas"].items():
             used = numbers["usage"].get(quota)
             amounts = [format_amount(quota, used)] if used is not None else []
             click.echo(f"{quota}\t{' of '.join([*amounts, format_amount(quota, limit)])}")
 
-    invocation.answer({"tenant": row.as_json(), **numbers}, render)
+    invocation.answer({"tenant": encode_tenant(row, cell), **numbers}, render)
+
+
+def encode_tenant(tenant: Tenant, cell: str) -> dict[str, Any]:
+    return tenant.as_json() | ({"cell": cell} if cell else {})
+
+
+def format_tenant(tenant: Tenant, cell: str) -> str:
+    return f"{to_one_line(tenant.name)} ({tenant.id})" + (f" in the cell {cell}" if cell else "")
 
 
 def format_amount(quota: str, amount: int | None) -> str:
@@ -87,8 +103,7 @@ def export_tenant(invocation: Invocation, name: str, path: str) -> None:
     """
     from headway import tenant_data  # noqa: PLC0415  loads modules that other commands of the group do not need
 
-    with invocation.database() as database:
-        row = database.read(partial(tenants.get_by_name, name=name))
+    with invocation.open_named_tenant(name) as (database, row):
         manifest = tenant_data.export_tenant(database, invocation.settings(), row, path, report_progress)
     rows = sum(manifest["tables"].values())
     done = f"exported tenant {to_one_line(name)} to {to_one_line(path)}: {rows:,} rows, {manifest['files']:,} files"
@@ -97,6 +112,31 @@ def export_tenant(invocation: Invocation, name: str, path: str) -> None:
 
 def report_progress(line: str) -> None:
     click.echo(line, err=True)
+
+
+@tenant.command("move")
+@click.argument("name")
+@click.option("--to", "target", metavar="CELL", help="The cell to move it to.")
+@click.option("--undo", is_flag=True, help="Let it stay where it is. This works until it has arrived in the other cell.")
+@pass_invocation
+def move_tenant(invocation: Invocation, name: str, target: str | None, *, undo: bool) -> None:
+    """Move a tenant with everything it owns to another cell.
+
+    Its changes are refused for a few seconds, and its agents continue in the other cell. Other tenants are not affected. If the
+    command is interrupted, run it again to continue, or with --undo. Run it where both databases can be reached, and both homes,
+    if the cells have different ones.
+    """
+    if (target is None) is not undo:
+        raise click.UsageError("Name a cell with --to, or use --undo.")
+    from headway.cells import routes  # noqa: PLC0415  loads modules that other commands of the group do not need
+
+    if target is None:
+        move = routes.undo_move(invocation.settings(), name, report_progress, act_as_sender)
+        done = f"tenant {to_one_line(name)} stays in the cell {move.source}"
+    else:
+        move = routes.move_tenant(invocation.settings(), name, target, report_progress, act_as_sender)
+        done = f"tenant {to_one_line(name)} is in the cell {move.target}"
+    invocation.answer({"move": move.as_json()}, partial(click.echo, done))
 
 
 @tenant.command("rm")
@@ -109,10 +149,24 @@ def remove_tenant(invocation: Invocation, name: str, *, yes: bool) -> None:
     Its tokens and sessions stop working first, and its agents are stopped. If the command is interrupted, run it again. A SQLite
     file is rewritten at the end, so that no deleted bytes remain in it. Other processes cannot write meanwhile.
     """
-    from headway import tenant_data  # noqa: PLC0415  loads modules that other commands of the group do not need
+    from headway.cells import placement  # noqa: PLC0415  loads modules that other commands of the group do not need
 
-    with invocation.database() as database:
-        row = database.read(partial(tenants.get_by_name, name=name))
+    try:
+        delete_tenant(invocation, name, yes=yes)
+    except NotFound:
+        if not placement.forget_tenant(invocation.settings(), name):  # its creation was interrupted: only the name was reserved
+            raise
+    else:
+        placement.forget_tenant(invocation.settings(), name)
+    invocation.answer({"deleted": True}, partial(click.echo, f"deleted tenant {to_one_line(name)}"))
+
+
+def delete_tenant(invocation: Invocation, name: str, *, yes: bool) -> None:
+    from headway import tenant_data  # noqa: PLC0415  loads modules that other commands of the group do not need
+    from headway.cells.placement import check_removable  # noqa: PLC0415
+
+    with invocation.open_named_tenant(name) as (database, row):
+        check_removable(invocation.settings())
         require_confirmation(f"Delete tenant {name!r} with all its conversations, todos, files and tokens for good?", yes=yes)
         tenant_data.remove_tenant(database, invocation.settings(), row, report_progress, act_as_sender)
         try:
@@ -120,7 +174,6 @@ def remove_tenant(invocation: Invocation, name: str, *, yes: bool) -> None:
         except StorageError as error:
             report_progress(f"The tenant is deleted, but its bytes are still in the free space of the database file. {error}")
             report_progress('Remove them later with `python -m apsw FILE "VACUUM"`.')
-    invocation.answer({"deleted": True}, partial(click.echo, f"deleted tenant {to_one_line(name)}"))
 
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)

@@ -1,0 +1,125 @@
+"""The directory: the database that knows all cells, and the way to each of them.
+
+It is the database at HEADWAY_DIRECTORY_URL, or the database itself. It is the directory if it has the URLs of cells.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from headway.actions.access import cells
+from headway.ledger.cells import Cell
+from headway.ledger.errors import HeadwayError, NotFound, SettingsError, StorageError
+from headway.settings import Settings
+from headway.storage.direct import DirectDatabase, is_sqlite
+
+T = TypeVar("T")
+
+CONNECT_TIMEOUT_S: Final = 3
+MAX_VISITS: Final = 16  # cells that are visited at the same time
+
+CellWork = Callable[[Cell, DirectDatabase], T]
+
+
+class Visit(NamedTuple, Generic[T]):
+    """What work in one cell returned, or why it failed."""
+
+    cell: Cell
+    value: T | None
+    error: HeadwayError | None
+
+
+class Directory:
+    """The directory, opened. Each of its cells is opened when it is needed, because any of them may be down."""
+
+    def __init__(self, settings: Settings) -> None:
+        if not may_have_cells(settings):
+            raise SettingsError("Cells need Postgres, and HEADWAY_DATABASE_URL names a SQLite file. See docs/cells.md.")
+        self.settings = settings
+        if self.is_own_database:
+            url, direct_url = settings.database_url, settings.database_direct_url
+            self.database = DirectDatabase(url, quotas=settings.quotas, direct_url=direct_url)
+        else:
+            self.database = open_postgres("The directory", settings.directory_url, settings)
+        try:
+            self.cells = self.database.read(cells.list_all)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def is_own_database(self) -> bool:
+        """Whether it is the database of the settings."""
+        return self.settings.directory_url in ("", self.settings.database_url)
+
+    def reload(self) -> None:
+        self.cells = self.database.read(cells.list_all)
+
+    def require_urls(self) -> None:
+        """Raise SettingsError if this database is a cell, but not the directory."""
+        if self.cells and not cells.is_directory(self.cells):
+            own = next((f"the cell {cell.name}" for cell in self.cells if cell.is_self), "a cell")
+            raise SettingsError(f"This database is {own}, not the directory. Set HEADWAY_DIRECTORY_URL to the directory's URL.")
+
+    def get(self, name: str) -> Cell:
+        found = next((cell for cell in self.cells if cell.name == name), None)
+        if found is None:
+            raise NotFound(f"No cell named {name[:80]!r}. `headway cell list` shows all cells.")
+        return found
+
+    def find_cell_of(self, tenant_name: str) -> Cell | None:
+        """Return the cell of a tenant, or None if the directory does not know the tenant."""
+        placed = self.database.read(lambda tx: cells.find_placement(tx, tenant_name))
+        return next((cell for cell in self.cells if cell.name == placed), None)
+
+    def open(self, cell: Cell) -> DirectDatabase:
+        """Open the database of a cell. The caller closes it. Raises a StorageError that names the cell."""
+        self.require_urls()
+        return open_cell(cell, self.settings)
+
+    def visit(self, work: CellWork[T], visited: Sequence[Cell] | None = None) -> list[Visit[T]]:
+        """Run work in all cells at the same time, and return the outcome of each, in the order of names. One that is down does not
+        delay the others. Each runs on a thread with its own connection."""
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  only needed with cells
+
+        def run(cell: Cell) -> Visit[T]:
+            try:
+                with open_cell(cell, self.settings) as database:
+                    return Visit(cell, work(cell, database), None)
+            except HeadwayError as error:
+                return Visit(cell, None, error)
+
+        self.require_urls()
+        chosen = self.cells if visited is None else visited
+        if not chosen:
+            return []
+        with ThreadPoolExecutor(min(len(chosen), MAX_VISITS)) as threads:
+            return list(threads.map(run, chosen))
+
+    def close(self) -> None:
+        self.database.close()
+
+    def __enter__(self) -> "Directory":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def may_have_cells(settings: Settings) -> bool:
+    """Whether these settings can lead to cells at all. With SQLite they cannot, and nothing else has to be asked."""
+    return bool(settings.directory_url) or not is_sqlite(settings.database_url)
+
+
+def open_cell(cell: Cell, settings: Settings) -> DirectDatabase:
+    """Open the database of a cell that the directory has returned."""
+    return open_postgres(f"The cell {cell.name}", cell.url, settings)
+
+
+def open_postgres(subject: str, url: str, settings: Settings) -> DirectDatabase:
+    """Open a database that may be down, and name it in the error."""
+    from headway.storage.postgres.opening import limit_connect_time  # noqa: PLC0415  SQLite users never load psycopg
+
+    try:
+        return DirectDatabase(limit_connect_time(url, CONNECT_TIMEOUT_S), quotas=settings.quotas)
+    except StorageError as error:
+        raise type(error)(f"{subject} cannot be used. {error}") from error

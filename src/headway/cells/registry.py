@@ -1,0 +1,194 @@
+"""Adds and removes cells, and keeps what the cells and the directory know about each other up to date.
+
+Each step is one transaction in one database, and each may be repeated: a command that was interrupted is run again.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from headway.actions import halts, jobs
+from headway.actions.access import cells, tenants
+from headway.cells.directory import Directory, open_postgres
+from headway.ledger.cells import Cell, Move, check_cell_name
+from headway.ledger.errors import Conflict, HeadwayError, Invalid
+from headway.ledger.tenancy import LOCAL_TENANT
+from headway.storage.direct import DirectDatabase
+from headway.storage.health import check_database
+from headway.storage.transaction import Transaction, Work
+
+Report = Callable[[str], None]  # shows a line about the progress
+Sign = Callable[[Work[Any]], Work[Any]]  # names who does the work
+
+
+class CellDraft(NamedTuple):
+    """A cell to add. None: as the directory knows it."""
+
+    name: str
+    url: str | None
+    public_url: str | None
+    home: str | None
+
+
+def add_cell(directory: Directory, draft: CellDraft, report: Report, sign: Sign) -> Cell:
+    """Add a cell, or change it, or repair what the directory knows about it."""
+    directory.require_urls()
+    new = complete_draft(directory, draft)
+    with open_postgres(f"The database of the cell {new.name}", new.url, directory.settings) as member:
+        facts = member.read(cells.read_facts)
+        cell = directory.database.write(sign(partial(cells.register, new=new, facts=facts)))
+        member.write(sign(partial(cells.join, cell=cell)))
+    directory.reload()
+    for problem in [*refresh(directory), *repair_placements(directory)]:
+        report(problem)
+    return directory.get(cell.name)
+
+
+def complete_draft(directory: Directory, draft: CellDraft) -> Cell:
+    known = next((cell for cell in directory.cells if cell.name == check_cell_name(draft.name)), None)
+    url = draft.url or (known.url if known else directory.settings.database_url)
+    if not url.startswith(("postgresql://", "postgres://")):  # not quoted, because it may contain a password
+        raise Invalid("A cell needs Postgres: --url must start with postgresql://.")
+    kept = known or Cell(draft.name, "", "", "", 0, is_self=False, added_at=0)
+    public_url = kept.public_url if draft.public_url is None else draft.public_url
+    home = kept.home if draft.home is None else draft.home
+    return kept._replace(url=url, public_url=public_url, home=home, is_self=False)
+
+
+def remove_cell(directory: Directory, name: str, sign: Sign, *, is_lost: bool) -> list[str]:
+    """Remove a cell without tenants. Its database is not deleted. With `is_lost`, the database is gone, and so are its tenants.
+    Returns what could not be done in other cells."""
+    directory.require_urls()
+    cell = directory.get(name)
+    others = [other for other in directory.cells if other != cell]
+    moves = [move for visit in directory.visit(read_open_moves, others) for move in visit.value or () if move.target == name]
+    if moves:
+        raise Conflict(f"The move of tenant {moves[0].tenant_name!r} to the cell {name} is not complete. Nothing was changed.")
+    if not is_lost:
+        placed = directory.database.read(partial(cells.list_placements, cell=name))
+        if placed:
+            named = cells.describe_names([tenant for tenant, _ in placed])
+            raise Conflict(f"The cell {name} has tenants: {named}. Move or delete them first. Nothing was changed.")
+        with directory.open(cell) as member:
+            member.write(sign(partial(cells.leave, name=name)))
+    directory.database.write(sign(partial(cells.unregister, name=name, is_lost=is_lost)))
+    directory.reload()
+    return refresh(directory)
+
+
+def read_open_moves(_cell: Cell, database: DirectDatabase) -> list[Move]:
+    return database.read(cells.list_open_moves)
+
+
+# Keeping the rows of several databases in agreement
+
+
+def refresh(directory: Directory) -> list[str]:
+    """Store the names and public addresses of all cells in each of them. Returns a sentence for each cell where that failed."""
+    known = directory.cells
+    if not cells.is_directory(known):
+        return []
+
+    def learn(cell: Cell, database: DirectDatabase) -> None:
+        def is_up_to_date(tx: Transaction) -> bool:
+            own = cells.find_own(tx)
+            if own and own.name != cell.name:
+                raise Conflict(f"The database of the cell {cell.name} is that of the cell {own.name}. Correct its URL.")
+            return cells.list_all(tx) == [row._replace(url="", is_self=row.name == cell.name) for row in known]
+
+        if not database.read(is_up_to_date):
+            database.write(partial(cells.learn_cells, own_name=cell.name, cells=known))
+
+    others = [cell for cell in known if not cell.is_self]  # the directory itself has more than the others
+    return [str(visit.error) for visit in directory.visit(learn, others) if visit.error]
+
+
+class PlacementReport(NamedTuple):
+    """How the directory and the tenants in the cells differ."""
+
+    unplaced: dict[str, list[str]]  # cell → tenants that it has, and that the directory does not know or places elsewhere
+    doubled: list[str]  # tenants that two cells have: being moved, or created twice
+    reserved: dict[str, list[str]]  # cell → names that the directory has placed there, but no cell has a tenant of that name
+    errors: list[str]  # cells that could not be read
+
+
+def compare_placements(directory: Directory) -> PlacementReport:
+    """Compare the directory with the tenants in all cells."""
+    visits = directory.visit(read_tenant_names)
+    placements = dict(directory.database.read(cells.list_placements))
+    owners: dict[str, list[str]] = {}
+    for visit in visits:
+        for name in visit.value or ():
+            owners.setdefault(name, []).append(visit.cell.name)
+    unplaced: dict[str, list[str]] = {}
+    reserved: dict[str, list[str]] = {}
+    down = {visit.cell.name for visit in visits if visit.error}
+    for name, found in owners.items():
+        if len(found) == 1 and placements.get(name) != found[0] and placements.get(name) not in down:
+            unplaced.setdefault(found[0], []).append(name)
+    for name, cell in placements.items():
+        if name not in owners and cell not in down:
+            reserved.setdefault(cell, []).append(name)
+    doubled = [name for name, found in owners.items() if len(found) > 1]
+    return PlacementReport(unplaced, doubled, reserved, [str(visit.error) for visit in visits if visit.error])
+
+
+def read_tenant_names(_cell: Cell, database: DirectDatabase) -> list[str]:
+    return [tenant.name for tenant in database.read(tenants.list_all) if tenant.name != LOCAL_TENANT]
+
+
+def repair_placements(directory: Directory) -> list[str]:
+    """Let the directory know where the tenants are that the cells have. Returns a sentence for each thing that it cannot decide."""
+    report = compare_placements(directory)
+    for cell, names in report.unplaced.items():
+        directory.database.write(partial(cells.place, tenant_names=names, cell=cell))
+    return [describe_double(name) for name in report.doubled]
+
+
+def describe_double(name: str) -> str:
+    return f"Two cells have a tenant named {name[:80]!r}. If it is being moved, complete the move with `headway tenant move`."
+
+
+# What a cell does
+
+
+class CellStatus(NamedTuple):
+    database: str  # its version
+    tenants: int
+    workers: int  # processes that take jobs
+    due: int  # jobs that wait for a process
+    running: int
+    halted: bool
+    moves: list[Move]  # out of it, not complete
+
+    def as_json(self) -> dict[str, Any]:
+        moves = [{"tenant": move.tenant_name, "to": move.target, "state": move.state} for move in self.moves]
+        return {
+            "database": self.database,
+            "tenants": self.tenants,
+            "workers": self.workers,
+            "jobs": {"due": self.due, "running": self.running},
+            "halted": self.halted,
+            "moves": moves,
+        }
+
+
+def read_status(_cell: Cell, database: DirectDatabase) -> CellStatus:
+    def read(tx: Transaction) -> CellStatus:
+        due, running = jobs.count_all(tx)
+        return CellStatus(
+            check_database(tx),
+            sum(tenant.name != LOCAL_TENANT for tenant in tenants.list_all(tx)),
+            jobs.count_live_workers(tx),
+            due,
+            running,
+            halts.find_active(tx) is not None,
+            cells.list_open_moves(tx),
+        )
+
+    return database.read(read)
+
+
+def build_document(cell: Cell, status: CellStatus | None, error: HeadwayError | None) -> dict[str, Any]:
+    """Return what is shown of a cell: its row, and what it does, or why that is not known."""
+    return {**cell.as_json(), "ok": error is None, "error": str(error) if error else None, **(status.as_json() if status else {})}

@@ -1,0 +1,1 @@
+"""Restate as the dispatcher of jobs."""

@@ -1,0 +1,1 @@
+"""Commands that manage cells, tenants, tokens and conversations."""

@@ -1,0 +1,143 @@
+"""`headway cell`: the Postgres databases on which tenants are placed."""
+
+import os
+import re
+from functools import partial
+from typing import Any, Final
+
+import click
+
+from headway.cells import registry
+from headway.cells.directory import Directory
+from headway.ledger.errors import Invalid
+from headway.ledger.text import to_one_line
+from headway.surfaces.cli.context import (
+    INSTALLATION_WIDE,
+    CommandGroup,
+    Invocation,
+    act_as_sender,
+    pass_invocation,
+    require_confirmation,
+)
+from headway.surfaces.cli.render import format_time
+
+PUBLIC_URL: Final = re.compile(r"https?://(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?/?")
+
+
+@click.group(cls=CommandGroup, unused=INSTALLATION_WIDE)
+def cell() -> None:
+    """Manage cells: independent Postgres databases, each with some of the tenants and with its own processes."""
+
+
+@cell.command("add")
+@click.argument("name")
+@click.option("--url", metavar="URL", help="Its database: postgresql://… (default: the database that this command uses).")
+@click.option("--public-url", metavar="URL", help="Where its API and its page are, for those who ask the wrong cell.")
+@click.option("--cell-home", metavar="DIR", help="Where its files are, if the cells do not share one home.")
+@pass_invocation
+def add_cell(invocation: Invocation, name: str, url: str | None, public_url: str | None, cell_home: str | None) -> None:
+    """Make a database a cell.
+
+    Its database must have no tenants, except that of one cell: the installation that existed before. Repeat the command to change a
+    cell, to continue after an interruption, or to repair the directory: what the cell's own database says counts.
+    """
+    with Directory(invocation.settings()) as directory:
+        draft = registry.CellDraft(name, url, check_public_url(public_url), check_home(cell_home))
+        added = registry.add_cell(directory, draft, report, act_as_sender)
+    invocation.answer({"cell": added.as_json()}, partial(click.echo, f"cell {added.name}"))
+
+
+def check_public_url(url: str | None) -> str | None:
+    """Check the address to which clients send their requests and tokens."""
+    if not url:
+        return url
+    if not PUBLIC_URL.fullmatch(url):  # not quoted, because it may contain a password
+        raise Invalid("--public-url must be a URL like https://eu1.example.org, without a path.")
+    return url.rstrip("/")
+
+
+def check_home(folder: str | None) -> str | None:
+    if folder and not os.path.isabs(folder):
+        raise Invalid("--cell-home must be an absolute path.")
+    return folder
+
+
+def report(line: str) -> None:
+    click.echo(to_one_line(line), err=True)
+
+
+@cell.command("list")
+@pass_invocation
+def list_cells(invocation: Invocation) -> None:
+    """List all cells: their public addresses, tenants and state. Exits with 1 if one cannot be reached."""
+    with Directory(invocation.settings()) as directory:
+        visits = directory.visit(registry.read_status)
+        problems = registry.refresh(directory)
+    rows = [registry.build_document(*visit) for visit in visits]
+    invocation.answer({"cells": rows}, lambda: click.echo("\n".join(map(format_line, rows)) or "no cells"))
+    fail_after(rows, problems)
+
+
+def fail_after(rows: list[dict[str, Any]], problems: list[str]) -> None:
+    """Say what could not be done, and exit with 1 if there was something."""
+    shown = {row["error"] for row in rows}
+    for problem in problems:
+        if problem not in shown:
+            report(problem)
+    if problems or any(not row["ok"] for row in rows):
+        raise click.exceptions.Exit(1)
+
+
+def format_line(row: dict[str, Any]) -> str:
+    if not row["ok"]:
+        return f"✕ {row['name']}\t{row['public_url'] or '-'}\t{to_one_line(row['error'])}"
+    return f"✔ {row['name']}\t{row['public_url'] or '-'}\t{row['tenants']:,} tenants\t{describe_load(row)}"
+
+
+def describe_load(row: dict[str, Any]) -> str:
+    jobs = row["jobs"]
+    load = f"{row['workers']} processes, {jobs['running']:,} jobs running, {jobs['due']:,} due"
+    return f"halted, {load}" if row["halted"] else load
+
+
+@cell.command("show")
+@click.argument("name")
+@pass_invocation
+def show_cell(invocation: Invocation, name: str) -> None:
+    """Show a cell: its tenants, its load and its health. Exits with 1 if it cannot be reached."""
+    with Directory(invocation.settings()) as directory:
+        chosen = directory.get(name)
+        (visit,) = directory.visit(registry.read_status, [chosen])
+        problems = registry.refresh(directory)
+    row = registry.build_document(*visit)
+
+    def draw() -> None:
+        click.echo(f"cell {row['name']}, added {format_time(chosen.added_at)}")
+        click.echo(f"address\t{row['public_url'] or 'unknown: set it with --public-url'}")
+        if row["home"]:
+            click.echo(f"home\t{row['home']}")
+        if not row["ok"]:
+            click.echo(f"✕\t{to_one_line(row['error'])}")
+            return
+        click.echo(f"database\t{row['database']}\ntenants\t{row['tenants']:,}\nload\t{describe_load(row)}")
+        for move in row["moves"]:
+            click.echo(f"moving\t{to_one_line(move['tenant'])} to {move['to']} ({move['state']})")
+
+    invocation.answer({"cell": row}, draw)
+    fail_after([row], problems)
+
+
+@cell.command("rm")
+@click.argument("name")
+@click.option("--lost", is_flag=True, help="Its database no longer exists: forget its tenants, too.")
+@click.option("--yes", "-y", is_flag=True, help="With --lost, do not ask for confirmation.")
+@pass_invocation
+def remove_cell(invocation: Invocation, name: str, *, lost: bool, yes: bool) -> None:
+    """Remove a cell that has no tenants. Its database is not deleted."""
+    with Directory(invocation.settings()) as directory:
+        directory.get(name)
+        if lost:
+            require_confirmation(f"Forget the cell {name} and all tenants that are placed on it?", yes=yes)
+        problems = registry.remove_cell(directory, name, act_as_sender, is_lost=lost)
+    invocation.answer({"removed": True}, partial(click.echo, f"removed cell {name}"))
+    fail_after([], problems)

@@ -1,0 +1,1 @@
+"""The checks of `headway doctor`, and what they find."""

@@ -1,0 +1,138 @@
+"""Two cells, a tenant with a row in every table, and what is known about both databases."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from headway import settings
+from headway.actions.access import tenants
+from headway.cells.moving import CellAccess, Route
+from headway.ledger.cells import TENANT_IDS_PER_CELL, Cell
+from headway.ledger.errors import TenantMoving
+from headway.storage.direct import DirectDatabase
+from headway.storage.stores import cells as cell_store
+from headway.storage.stores.tenant_rows import list_tables
+from headway.storage.transaction import Row, Transaction, within_tenant
+from headway.testing import TenantHarness
+
+NAMES = ("a", "b")
+
+
+class CellUrls(NamedTuple):
+    a: str
+    b: str
+
+
+def prepare_cells(urls: CellUrls, homes: tuple[str, str] = ("", "")) -> None:
+    """Make two databases the cells `a` and `b`. The first one is the directory, too."""
+    cells = [
+        Cell(name, url, f"https://{name}.example", home, TENANT_IDS_PER_CELL * number + 1, False, 1)
+        for number, (name, url, home) in enumerate(zip(NAMES, urls, homes, strict=True))
+    ]
+    for own in cells:
+        with DirectDatabase(own.url) as database:
+            for cell in cells:
+                database.write(partial(cell_store.put_cell, cell=cell._replace(is_self=cell is own)))
+            first = own.first_tenant_id
+            database.write(lambda tx, first=first: tx.run(f"ALTER TABLE tenants ALTER COLUMN id RESTART WITH {first}"))  # type: ignore[misc]
+
+
+class Cells:
+    """The databases of both cells, open."""
+
+    def __init__(self, urls: CellUrls, home: Path, homes: tuple[str, str] = ("", "")) -> None:
+        self.urls = urls
+        self.databases = {name: DirectDatabase(url) for name, url in zip(NAMES, urls, strict=True)}
+        self.directory = DirectDatabase(urls.a)
+        self.settings = settings.load({"home": str(home), "database_url": urls.a})
+        self.homes = dict(zip(NAMES, homes, strict=True))
+        self.lines: list[str] = []
+
+    def close(self) -> None:
+        for database in (*self.databases.values(), self.directory):
+            database.close()
+
+    def route(self, source: str = "a", target: str = "b") -> Route:
+        return Route(self.access(source), self.access(target), self.directory, self.settings, self.lines.append, lambda work: work)
+
+    def access(self, name: str) -> CellAccess:
+        cell = self.databases[name].read(partial(cell_store.find_cell, name=name))
+        assert cell is not None
+        return CellAccess(cell, self.databases[name])
+
+    def read_rows(self, name: str, tenant_id: int) -> dict[str, list[Row]]:
+        """Every row of the tenant in a cell, by table, without what a move adds to the audit log and changes in it."""
+
+        def look(tx: Transaction) -> dict[str, list[Row]]:
+            rows = {}
+            for table, columns in list_tables(tx).items():
+                names = [column for column in columns if (table, column) != ("audit", "seq")]
+                owner = "id" if table == "tenants" else "tenant_id"
+                kept = "AND action NOT LIKE 'tenant.move%'" if table == "audit" else ""
+                rows[table] = sorted(
+                    tx.all(f"SELECT {', '.join(names)} FROM {table} WHERE {owner} = ? {kept}", tenant_id), key=repr
+                )
+            return rows
+
+        return self.databases[name].read(look)
+
+    def count_rows(self, name: str, tenant_id: int) -> int:
+        return sum(len(rows) for rows in self.read_rows(name, tenant_id).values())
+
+    def list_writable(self, name: str, tenant_id: int) -> list[str]:
+        """The tables in which a cell would change a row of the tenant. Nothing is changed."""
+        return [table for table in self.databases[name].read(list_tables) if self.can_change(name, table, tenant_id)]
+
+    def can_change(self, name: str, table: str, tenant_id: int) -> bool:
+        owner = "id" if table == "tenants" else "tenant_id"
+
+        def touch(tx: Transaction) -> None:
+            changed = tx.all(f"UPDATE {table} SET {owner} = {owner} WHERE {owner} = ? RETURNING 1", tenant_id)
+            raise Undone(bool(changed))
+
+        try:
+            self.databases[name].write(touch)
+        except TenantMoving:
+            return False
+        except Undone as undone:
+            return undone.changed
+        raise AssertionError("unreachable")
+
+    def list_triggers(self, name: str) -> list[str]:
+        rows = self.databases[name].read(lambda tx: tx.all("SELECT tgname FROM pg_trigger WHERE NOT tgisinternal"))
+        return [str(row[0]) for row in rows]
+
+    def find_place(self, tenant_name: str) -> str | None:
+        return self.directory.read(partial(cell_store.find_placement, tenant_name=tenant_name))
+
+    def desk(self, name: str, tenant_name: str) -> TenantHarness:
+        """The tenant as it is in a cell."""
+        desk = TenantHarness.__new__(TenantHarness)
+        desk.database = self.databases[name]
+        desk.tenant = desk.database.read(partial(tenants.get_by_name, name=tenant_name))
+        return desk
+
+
+class Undone(Exception):
+    """Rolls a transaction back."""
+
+    def __init__(self, changed: bool) -> None:
+        self.changed = changed
+
+
+@contextmanager
+def open_cells(urls: CellUrls, home: Path, homes: tuple[str, str] = ("", "")) -> Iterator[Cells]:
+    prepare_cells(urls, homes)
+    with ExitStack() as stack:
+        cells = Cells(urls, home, homes)
+        stack.callback(cells.close)
+        yield cells
+
+
+def run_sql(database: DirectDatabase, sql: str, *parameters: Any, tenant_id: int | None = None) -> list[Row]:
+    def work(tx: Transaction) -> list[Row]:
+        return tx.all(sql, *parameters)
+
+    return database.write(work if tenant_id is None else within_tenant(tenant_id, work))
