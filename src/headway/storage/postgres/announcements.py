@@ -2,10 +2,12 @@
 
 import logging
 import random
+import select
 import threading
 from collections.abc import Callable, Sequence
 
 import psycopg
+from psycopg import pq
 
 from headway.storage.postgres.opening import check_url, open_connection
 from headway.storage.postgres.pooling import DIRECT_URL, find_session_problem
@@ -101,14 +103,25 @@ class AnnouncementListener:
         self.session.open(self._take_lock(connection))
         self.subscriber.start_listening(channels)
         try:
+            for notice in connection.notifies(timeout=0):  # those that have arrived already
+                self._dispatch(notice.channel, notice.payload)
+            readable = select.poll()
+            readable.register(connection.fileno(), select.POLLIN)
             while not self.stop_requested.is_set():
-                notices = [*connection.notifies(timeout=STOP_CHECK_S, stop_after=1)]
-                for notice in notices:
-                    self._dispatch(notice.channel, notice.payload)
-                if notices and all(self._is_own(notice.channel, notice.payload) for notice in notices):
+                if readable.poll(STOP_CHECK_S * 1000) and not self._hear_others(connection.pgconn):
                     self.stop_requested.wait(OWN_PAUSE_S)
         finally:
             self.subscriber.stop_listening()
+
+    def _hear_others(self, pgconn: "pq.abc.PGconn") -> bool:
+        """Dispatch what has arrived. Returns whether another process has sent some of it."""
+        pgconn.consume_input()
+        is_from_others = False
+        while notice := pgconn.notifies():
+            channel, payload = notice.relname.decode(), notice.extra.decode()
+            is_from_others = is_from_others or not self._is_own(channel, payload)
+            self._dispatch(channel, payload)
+        return is_from_others
 
     def _dispatch(self, channel: str, payload: str) -> None:
         if channel != CHANNEL:
