@@ -5,11 +5,13 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import psycopg
 import pytest
 
+from headway.actions import conversations, turns
 from headway.actions.access import audit, tenants
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import spending as spending_store
+from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
 from tests.surfaces.shell import CommandResult, Shell, get_error_line
 from tests.surfaces.test_cli_cells import query, take_down, use_settings_of
@@ -95,17 +97,18 @@ def test_a_cell_without_the_directory_says_that_it_is_alone(
     assert [len(found) for found in list_halts(cell_urls)] == [0, 1]
 
 
+def spend(tx: Transaction, tenant_id: int, nanos: int) -> None:
+    run = turns.start(tx, tenant_id, conversations.add(tx, tenant_id).id, turns.TurnRequest("hello"))
+    spending_store.insert_call(tx, tenant_id, run.id, ModelCall("large", "rehearsal", 100, 10, nanos))
+
+
 def test_costs_of_all_tenants_are_shown_by_cell(eu1: Shell, cell_urls: list[str]) -> None:
-    for name in IN_CELLS:
-        assert eu1.loaded("chat", "Buy milk.", "--tenant", name).code == 0
-    for url, nanos in zip(cell_urls, (1_000_000_000, 500_000_000), strict=False):
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("SET headway.tenant = 'all'")
-            connection.execute("UPDATE model_calls SET cost = %s WHERE id = (SELECT MIN(id) FROM model_calls)", [nanos])
+    for url, name, nanos in zip(cell_urls, IN_CELLS, (1_000_000_000, 500_000_000), strict=False):
+        write(url, name, partial(spend, nanos=nanos))
     lines = eu1.ok("costs").splitlines()
     assert (lines[0], lines[2]) == ("eu1: $1.0000 in the last 24 hours", "eu1: tenant first  $1.0000 of $5.00")
     assert (lines[3], lines[5]) == ("eu2: $0.5000 in the last 24 hours", "eu2: tenant acme  $0.5000 of $5.00")
-    assert lines[1].startswith("eu1: rehearsal  $1.0000  ")
+    assert lines[1] == "eu1: rehearsal  $1.0000  1 call  100 tokens in, 10 out"
     assert lines[6:] == ["$1.5000 in the last 24 hours in 2 cells"]
 
     document = eu1.json("costs")

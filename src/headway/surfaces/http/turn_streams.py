@@ -17,7 +17,7 @@ from headway.surfaces.http.server_sent_events import HEARTBEAT_COMMENT
 from headway.surfaces.http.turn_events import TurnEventTranslator
 from headway.surfaces.http.turn_waits import BeginTurn, begin_when_free
 
-MOVED: Final = "The tenant has moved to another cell, where the turn continues. Send the request again with its Idempotency-Key."
+ADVICE_AFTER_MOVE: Final = "The tenant has moved to another cell. Send the request there again, with its Idempotency-Key."
 
 
 class TurnEncoder(Protocol):
@@ -80,7 +80,7 @@ def build_encoder(encoder: TurnEncoder) -> StreamEncoder:
         if event.kind == "ping":
             return HEARTBEAT_COMMENT
         if event.kind == TENANT_MOVED:
-            return encoder.encode_error(MOVED, WrongCell().code)
+            return encoder.encode_error(ADVICE_AFTER_MOVE, WrongCell().code)
         return encoder.encode(event.kind, event.decode_data())
 
     return lambda events: "".join(map(encode, events)).encode()

@@ -16,7 +16,7 @@ function explainSignIn() {
   if (hasMoved()) {
     return [
       "Your workspace is at this address now",
-      `It is served by ${location.host}. Sign in with your token to continue where you left off. Agents keep working in the meantime.`,
+      `${location.host} serves it. Sign in with your token to continue where you left off. Agents keep working in the meantime.`,
     ];
   }
   if (signedOut.value === "expired") {

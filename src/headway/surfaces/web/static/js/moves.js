@@ -1,4 +1,4 @@
-// Workspaces that are in another cell, which may have another address. Behind a proxy that knows all cells, nothing of this is used.
+// Workspaces that are in another cell, which may have another address. Behind a proxy that knows all cells, this is not used.
 import { signal } from "./lib.js";
 
 /** Why the page cannot go to the workspace; empty while it can. */
