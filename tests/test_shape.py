@@ -251,7 +251,7 @@ def test_a_look_around_loads_no_agents(tmp_path: Path) -> None:
 
 
 def test_the_library_has_these_names() -> None:
-    errors = {"Conflict", "Halted", "HeadwayError", "Invalid", "NotFound", "TurnFailed", "TurnRunning"}
+    errors = {"Conflict", "Halted", "HeadwayError", "Invalid", "NotFound", "TurnFailed", "TurnRunning", "WrongCell"}
     assert set(library.__all__) == {"Execution", "Headway", "TurnReport", "__version__", "tool"} | errors
     assert [name for name in library.__all__ if not hasattr(library, name)] == []
 

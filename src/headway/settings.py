@@ -135,8 +135,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         return text.check_text(value, variable)
 
     def count(name: str, default: int, minimum: int = 1) -> int:
-        text = get(name, "")
-        return parse_integer(PREFIX + name.upper(), text, minimum, 1_000) if text else default
+        return parse_integer(PREFIX + name.upper(), given, minimum, 1_000) if (given := get(name, "")) else default
 
     def amount(name: str, default: float, minimum: float = 0) -> float:
         return parse_number(PREFIX + name.upper(), get(name, str(default)), minimum, 1_000_000)

@@ -32,9 +32,9 @@ from headway.agents.tools.plan import PLAN_TOOLS
 from headway.agents.tools.toolbox import Tool, Toolbox
 from headway.agents.transcripts.facts import build_runtime_message, find_facts, to_metadata
 from headway.agents.transcripts.transcript import build_user_message
+from headway.ledger.parsing.writ_parser import parse
 from headway.ledger.run import REHEARSAL_MODEL, TurnMode
 from headway.ledger.todo import Todo
-from headway.ledger.writ_parser import parse
 from tests.agents.agent_harness import Agent
 
 BUILT_IN = (*build_builtin_tools(ExternalAccess(http_hosts=("example.com",))), *LEDGER_TOOLS)

@@ -6,11 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import psycopg
+
 from headway import settings
 from headway.actions.access import tenants
 from headway.cells.moving import CellAccess, Route
 from headway.ledger.cells import TENANT_IDS_PER_CELL, Cell
-from headway.ledger.errors import TenantMoving
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import cells as cell_store
 from headway.storage.stores.tenant_rows import list_tables
@@ -83,22 +84,10 @@ class Cells:
 
     def list_writable(self, name: str, tenant_id: int) -> list[str]:
         """The tables in which a cell would change a row of the tenant. Nothing is changed."""
-        return [table for table in self.databases[name].read(list_tables) if self.can_change(name, table, tenant_id)]
-
-    def can_change(self, name: str, table: str, tenant_id: int) -> bool:
-        owner = "id" if table == "tenants" else "tenant_id"
-
-        def touch(tx: Transaction) -> None:
-            changed = tx.all(f"UPDATE {table} SET {owner} = {owner} WHERE {owner} = ? RETURNING 1", tenant_id)
-            raise Undone(bool(changed))
-
-        try:
-            self.databases[name].write(touch)
-        except TenantMoving:
-            return False
-        except Undone as undone:
-            return undone.changed
-        raise AssertionError("unreachable")
+        tables = self.databases[name].read(list_tables)
+        with psycopg.connect(self.urls[NAMES.index(name)]) as connection:
+            connection.execute("SELECT set_config('headway.tenant', 'all', true)")
+            return [table for table in tables if can_change(connection, table, tenant_id)]
 
     def list_triggers(self, name: str) -> list[str]:
         rows = self.databases[name].read(lambda tx: tx.all("SELECT tgname FROM pg_trigger WHERE NOT tgisinternal"))
@@ -115,11 +104,16 @@ class Cells:
         return desk
 
 
-class Undone(Exception):
-    """Rolls a transaction back."""
-
-    def __init__(self, changed: bool) -> None:
-        self.changed = changed
+def can_change(connection: psycopg.Connection[Any], table: str, tenant_id: int) -> bool:
+    owner = "id" if table == "tenants" else "tenant_id"
+    change = f'UPDATE "{table}" SET {owner} = {owner} WHERE {owner} = {tenant_id}'
+    try:
+        with connection.transaction(force_rollback=True):
+            return connection.execute(change.encode()).rowcount > 0
+    except psycopg.DatabaseError as error:
+        if error.sqlstate != "HW421":
+            raise
+        return False
 
 
 @contextmanager

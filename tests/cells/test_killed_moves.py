@@ -69,7 +69,6 @@ class Traveler:
         assert self.cells.read_rows(self.place, self.id) == self.rows
         assert self.cells.count_rows(self.elsewhere, self.id) == 0
         assert len(self.cells.list_writable(self.place, self.id)) == len(self.rows)
-        assert self.cells.list_triggers(self.elsewhere) == []
 
 
 def list_points(processes: MovingProcesses, traveler: Traveler, only: Counted) -> list[int]:
@@ -97,7 +96,7 @@ def test_a_move_that_was_killed_is_continued_or_undone(
     cells: Cells, tmp_path: Path, processes: MovingProcesses, proof: Proof
 ) -> None:
     traveler = Traveler(cells, tmp_path)
-    share = [25, 60, 110, 150, 190, 240, 280, 320, 360]
+    share = [91, 401, 690, 801]  # in the fence, in the copy, before the departure, while rows are deleted
     numbers = share if not proof.whole else list_points(processes, traveler, "statements")
     proof.tried("moves of a tenant, killed before a statement", len(numbers))
 
@@ -114,7 +113,7 @@ def test_a_suspended_move_changes_nothing_after_others_have_moved_on(
     cells: Cells, tmp_path: Path, processes: MovingProcesses, proof: Proof
 ) -> None:
     traveler = Traveler(cells, tmp_path)
-    numbers = [12, 48, 75, 100] if not proof.whole else list_points(processes, traveler, "transactions")
+    numbers = [31, 70] if not proof.whole else list_points(processes, traveler, "transactions")
     proof.tried("moves of a tenant, suspended before a transaction", len(numbers))
 
     for number in numbers:

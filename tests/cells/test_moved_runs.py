@@ -60,7 +60,7 @@ def test_a_turn_that_waits_for_its_model_is_answered_once_in_the_other_cell(
             second = await start_agents(tmp_path, cells.urls.b, "openai-chat:strong")
             await asyncio.to_thread(server.wait_for_requests, 2)  # the call is made again
             server.release()
-            ended = "SELECT 1 FROM turns WHERE ended_at <> 0 AND status = 'completed'"
+            ended = "SELECT 1 FROM turns WHERE ended_at <> 0 AND status = 'finished'"
             await until(lambda: bool(run_sql(cells.databases["b"], ended)))
             await until(lambda: not first.engine.tasks)
             await stop(first)

@@ -8,9 +8,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from headway.actions import idempotency, jobs
+from headway.actions import idempotency, jobs, schedules
 from headway.actions.access import tenants, tokens
 from headway.actions.idempotency import Answer, IdempotentRequest
+from headway.actions.moves import source as leaving
+from headway.actions.schedules import Timing
 from headway.cells.moving import Route, move_tenant, undo_move
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.job import NEVER, Job, JobState
@@ -18,11 +20,20 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.stores import cells as cell_store
 from headway.storage.stores import events as event_store
 from headway.storage.stores import jobs as job_store
+from headway.storage.stores import schedules as schedule_store
 from headway.storage.transaction import Transaction, Work, act_as
 from headway.testing import TenantHarness
 from tests.cells.move_harness import Cells, run_sql
 from tests.lost_commits import lose_commit_answer
-from tests.tenant_rows import fill_tenant
+from tests.tenant_rows import fill_tenant, message_work
+
+
+def sign(work: Work[Any]) -> Work[Any]:
+    def act(tx: Transaction) -> Any:
+        with act_as(tx, "ada"):
+            return work(tx)
+
+    return act
 
 
 def test_everything_of_a_tenant_moves_and_comes_back(cells: Cells) -> None:
@@ -33,13 +44,15 @@ def test_everything_of_a_tenant_moves_and_comes_back(cells: Cells) -> None:
     before, others = cells.read_rows("a", desk.tenant.id), cells.read_rows("a", other.tenant.id)
     assert all(before.values())
 
-    move_tenant(cells.route(), "acme")
+    move_tenant(cells.route()._replace(sign=sign), "acme")
 
     assert cells.read_rows("b", desk.tenant.id) == before
     assert cells.count_rows("a", desk.tenant.id) == 0
     assert cells.read_rows("a", other.tenant.id) == others
     assert cells.find_place("acme") == "b"
     assert cells.list_triggers("a") == []
+    for name in ("a", "b"):
+        assert run_sql(cells.databases[name], "SELECT who FROM audit WHERE action = 'tenant.move'") == [("ada",)]
 
     move_tenant(cells.route("b", "a"), "acme")
 
@@ -52,6 +65,8 @@ def test_the_tenant_continues_in_the_other_cell(cells: Cells) -> None:
     desk = TenantHarness(cells.databases["a"])
     created = desk.write(tokens.create, "laptop")
     todo = desk.add("before the move")
+    request = IdempotentRequest("POST /v1/todos", "a key", "a hash")
+    desk.write(idempotency.run_once, request, lambda _: Answer(201, "first"))
     last = desk.read(event_store.get_bounds).last_seq
 
     move_tenant(cells.route(), "acme")
@@ -60,6 +75,7 @@ def test_the_tenant_continues_in_the_other_cell(cells: Cells) -> None:
 
     assert later.id == todo.id + 1
     assert moved.read(event_store.get_bounds).last_seq == last + 1
+    assert moved.write(idempotency.run_once, request, lambda _: Answer(201, "second")) == Answer(201, "first")
     digest = tokens.hash_secret(created.secret)
     assert cells.databases["b"].read(partial(tokens.authenticate, secret_digest=digest)).id == created.token.id
     assert cells.databases["a"].read(partial(cell_store.find_departed, digest=digest)) == "b"
@@ -68,15 +84,6 @@ def test_the_tenant_continues_in_the_other_cell(cells: Cells) -> None:
 
     assert cells.databases["a"].read(partial(cell_store.find_departed, digest=digest)) is None
     assert cells.databases["b"].read(partial(cell_store.find_departed, digest=digest)) == "a"
-
-
-def test_an_idempotency_key_replays_its_answer_in_the_other_cell(cells: Cells) -> None:
-    request = IdempotentRequest("POST /v1/todos", "a key", "a hash")
-    TenantHarness(cells.databases["a"]).write(idempotency.run_once, request, lambda _: Answer(201, "first"))
-
-    move_tenant(cells.route(), "acme")
-
-    assert cells.desk("b", "acme").write(idempotency.run_once, request, lambda _: Answer(201, "second")) == Answer(201, "first")
 
 
 def add_job(desk: TenantHarness, name: str, state: JobState, due_at: int, owner: str = "") -> Job:
@@ -90,8 +97,10 @@ def add_job(desk: TenantHarness, name: str, state: JobState, due_at: int, owner:
     return desk.write(add)
 
 
-def test_jobs_continue_as_after_a_crash_and_others_stay_as_they_are(cells: Cells) -> None:
+def test_jobs_and_schedules_continue_and_others_stay_as_they_are(cells: Cells) -> None:
     desk = TenantHarness(cells.databases["a"])
+    desk.write(schedules.put, "daily", Timing(every_ms=60_000), message_work(desk.conversation().id))
+    run_sql(cells.databases["a"], "UPDATE schedules SET next_at = 5 WHERE tenant_id = ? RETURNING 1", desk.tenant.id)
     later = 4_000_000_000_000
     add_job(desk, "running", "running", 5, owner="worker-1")
     waiting = [
@@ -110,6 +119,8 @@ def test_jobs_continue_as_after_a_crash_and_others_stay_as_they_are(cells: Cells
     assert running is not None
     assert (running.state, running.owner, running.attempts) == ("queued", "", 0)
     assert 5 < running.due_at < later  # due when it arrived
+    assert [schedule.name for schedule in cells.databases["b"].write(lambda tx: schedule_store.lock_due(tx, 9))] == ["daily"]
+    assert cells.databases["a"].write(lambda tx: schedule_store.lock_due(tx, 9)) == []
 
 
 def test_times_are_converted_between_two_servers_whose_clocks_were_set_back(cells: Cells) -> None:
@@ -131,62 +142,24 @@ def test_times_are_converted_between_two_servers_whose_clocks_were_set_back(cell
         assert run_sql(b, "SELECT result FROM effects WHERE state = 'started'") == [('["child", 930000]',)]
 
 
-def test_a_schedule_that_is_due_during_the_move_fires_in_one_cell(cells: Cells) -> None:
+def test_new_rows_get_ids_that_no_other_row_of_the_tenant_has(cells: Cells) -> None:
+    """Ids come from ranges. Rows from before there were ranges, and rows that the database numbers, are not met again either."""
     desk = TenantHarness(cells.databases["a"])
     fill_tenant(desk)
-    run_sql(cells.databases["a"], "UPDATE schedules SET next_at = 5 WHERE tenant_id = ? RETURNING 1", desk.tenant.id)
-    find_due = "SELECT COUNT(*) FROM schedules WHERE paused = 0 AND next_at <= 5"
+    source, target = cells.databases["a"], cells.databases["b"]
+    run_sql(source, "UPDATE model_calls SET id = 5000 WHERE tenant_id = ? RETURNING 1", desk.tenant.id)
+    run_sql(source, "DELETE FROM id_ranges WHERE tenant_id = ? AND kind IN ('todos', 'events') RETURNING 1", desk.tenant.id)
+    [(last_todo, last_event)] = run_sql(source, "SELECT (SELECT MAX(id) FROM todos), (SELECT MAX(seq) FROM events)")
 
     move_tenant(cells.route(), "acme")
 
-    assert run_sql(cells.databases["a"], find_due) == [(0,)]
-    assert run_sql(cells.databases["b"], find_due) == [(1,)]
-
-
-def test_rows_from_before_there_were_id_ranges_keep_their_ids_apart(cells: Cells) -> None:
-    desk = TenantHarness(cells.databases["a"])
-    todo = desk.add("old")
-    run_sql(
-        cells.databases["a"],
-        "DELETE FROM id_ranges WHERE tenant_id = ? AND kind IN ('todos', 'events') RETURNING 1",
-        desk.tenant.id,
+    assert cells.desk("b", "acme").add("new").id > last_todo
+    [(new_event, next_call)] = run_sql(
+        target, "SELECT (SELECT MAX(seq) FROM events), nextval(pg_get_serial_sequence('model_calls', 'id'))"
     )
-
-    move_tenant(cells.route(), "acme")
-    moved = cells.desk("b", "acme")
-
-    assert moved.add("new").id > todo.id
-    assert moved.subjects() == ["old", "new"]
-
-
-def test_rows_that_the_database_numbers_do_not_collide_after_a_move(cells: Cells) -> None:
-    desk = TenantHarness(cells.databases["a"])
-    fill_tenant(desk)
-    run_sql(cells.databases["a"], "UPDATE model_calls SET id = 5000 WHERE tenant_id = ? RETURNING 1", desk.tenant.id)
-
-    move_tenant(cells.route(), "acme")
-
-    [(next_id,)] = run_sql(cells.databases["b"], "SELECT nextval(pg_get_serial_sequence('model_calls', 'id'))")
-    assert next_id > 5000
-    added = cells.databases["b"].write(partial(tenants.add, name="native"))
-    assert added.id == cells.access("b").cell.first_tenant_id
-
-
-def test_both_cells_record_who_moved_the_tenant(cells: Cells) -> None:
-    TenantHarness(cells.databases["a"])
-
-    def sign(work: Work[Any]) -> Work[Any]:
-        def act(tx: Transaction) -> Any:
-            with act_as(tx, "ada"):
-                return work(tx)
-
-        return act
-
-    move_tenant(cells.route()._replace(sign=sign), "acme")
-
-    entries = "SELECT who, action FROM audit WHERE action = 'tenant.move'"
-    assert run_sql(cells.databases["a"], entries) == [("ada", "tenant.move")]
-    assert run_sql(cells.databases["b"], entries) == [("ada", "tenant.move")]
+    assert new_event > last_event
+    assert next_call > 5000
+    assert target.write(partial(tenants.add, name="native")).id == cells.access("b").cell.first_tenant_id
 
 
 def test_a_lost_answer_to_the_commit_in_the_target_is_looked_up(cells: Cells) -> None:
@@ -232,21 +205,22 @@ def test_two_processes_that_move_the_same_tenant_do_it_once(cells: Cells, tmp_pa
 # What is refused
 
 
-def test_a_tenant_whose_name_is_taken_stays_where_it_is(cells: Cells) -> None:
+def test_a_tenant_that_cannot_be_moved_stays_where_it_is(cells: Cells) -> None:
     desk = TenantHarness(cells.databases["a"])
     TenantHarness(cells.databases["b"])
+    cells.databases["a"].write(tenants.ensure_local)
 
     with pytest.raises(Conflict, match="has a tenant named 'acme'"):
         move_tenant(cells.route(), "acme")
+    with pytest.raises(Invalid, match="exists in every cell"):
+        cells.databases["a"].write(partial(leaving.begin, tenant_name="local", target="b"))
+    with pytest.raises(NotFound, match="under way"):
+        undo_move(cells.route(), "acme")
+    run_sql(cells.databases["b"], "DELETE FROM migrations WHERE number = (SELECT MAX(number) FROM migrations) RETURNING 1")
+    with pytest.raises(Conflict, match="schema versions"):
+        move_tenant(cells.route(), "acme")
 
     assert desk.add("still here").subject == "still here"
-
-
-def test_the_local_tenant_cannot_be_moved(cells: Cells) -> None:
-    cells.databases["a"].write(tenants.ensure_local)
-
-    with pytest.raises(Invalid, match="exists in every cell"):
-        move_tenant(cells.route(), "local")
 
 
 def test_a_role_that_does_not_own_the_tables_is_refused_before_anything_changes(cells: Cells, postgres_server: str) -> None:
@@ -267,18 +241,3 @@ def test_a_role_that_does_not_own_the_tables_is_refused_before_anything_changes(
         admin.execute(f"DROP ROLE {role}".encode())
 
     assert run_sql(cells.databases["a"], "SELECT COUNT(*) FROM moves") == [(0,)]
-
-
-def test_cells_with_different_schemas_do_not_exchange_tenants(cells: Cells) -> None:
-    TenantHarness(cells.databases["a"])
-    run_sql(cells.databases["b"], "DELETE FROM migrations WHERE number = (SELECT MAX(number) FROM migrations) RETURNING 1")
-
-    with pytest.raises(Conflict, match="schema versions"):
-        move_tenant(cells.route(), "acme")
-
-
-def test_there_is_nothing_to_undo_without_a_move(cells: Cells) -> None:
-    TenantHarness(cells.databases["a"])
-
-    with pytest.raises(NotFound, match="under way"):
-        undo_move(cells.route(), "acme")

@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from headway.evals.matrix import Cell, list_attempts
+from headway.evals.matrix import MatrixCell, list_attempts
 from headway.evals.reports import Report, build_document, build_junit, render_table
 from headway.evals.results import AttemptResult, ResultsFile, load_results
 from headway.evals.run import SuiteEnd
@@ -14,12 +14,12 @@ from headway.evals.summaries import estimate_pass_power, summarise_cell
 from headway.evals.traces import TraceStep, find_difference
 from headway.ledger.errors import Conflict, Invalid
 
-CELL = Cell("model-a")
+CELL = MatrixCell("model-a")
 ANSWER = TraceStep("answer", result="done")
 READ, WRITE = TraceStep("read_file", '{"path": "a"}'), TraceStep("write_file", '{"path": "b"}', ok=False)
 
 
-def build_result(case: str, repetition: int, passed: bool, *trace: TraceStep, cell: Cell = CELL) -> AttemptResult:
+def build_result(case: str, repetition: int, passed: bool, *trace: TraceStep, cell: MatrixCell = CELL) -> AttemptResult:
     status, problems = ("passed", ()) if passed else ("failed", ("Check failed: file b\x1b[31m: There is no b.",))
     return AttemptResult(
         f"{case}{repetition}{cell.label}",

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headway.evals.isolation import check_access
-from headway.evals.matrix import Cell, build_cells, filter_cases, list_attempts
+from headway.evals.matrix import MatrixCell, build_cells, filter_cases, list_attempts
 from headway.evals.suite import Suite, load_suite, parse_suite
 from headway.ledger.errors import Invalid, NotFound
 from headway.settings import load
@@ -66,7 +66,7 @@ def test_the_matrix_combines_models_roles_and_prompts() -> None:
     attempts = list_attempts(suite._replace(repeat=3), cells, replay=False)
     assert len({attempt.key for attempt in attempts}) == 12
     assert [attempt.repetition for attempt in attempts[:5]] == [1, 1, 1, 1, 2]
-    assert build_cells(parse(MESSAGE), "default") == [Cell("default")]
+    assert build_cells(parse(MESSAGE), "default") == [MatrixCell("default")]
     with pytest.raises(Invalid, match="'two' is a goal"):
         build_cells(parse('matrix = {roles = ["coder"]}\n' + GOAL), "default")
 

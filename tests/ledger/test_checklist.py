@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.ledger import checklist, text
+from headway.ledger import text
+from headway.ledger.parsing import checklist
 from headway.ledger.todo import STATUSES, Status, Todo
 
 

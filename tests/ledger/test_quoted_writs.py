@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headway.ledger import writ_parser
-from headway.ledger.writ_parser import MAX_READ_WRITS, ParsedText, ReadWrits, Writ, WritParser, parse
+from headway.ledger.parsing import writ_parser
+from headway.ledger.parsing.writ_parser import MAX_READ_WRITS, ParsedText, ReadWrits, Writ, WritParser, parse
 
 CANCEL = "/todo cancel 1"
 SCHEDULE = '/schedule x every 1h: say "hi" to Zoë, twice'

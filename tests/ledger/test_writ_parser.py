@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headway.ledger.writ_parser import ParsedText, Writ, WritParser, parse
+from headway.ledger.parsing.writ_parser import ParsedText, Writ, WritParser, parse
 
 
 def writs(text: str) -> list[Writ]:

@@ -98,21 +98,18 @@ def test_only_one_cell_may_have_had_tenants_before(eu1: Shell, cell_urls: list[s
     assert query(cell_urls[2], "SELECT name FROM cells") == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["add", "Eu 3"], "cannot be the name of a cell"),
-        (["add", "eu3", "--url", "sqlite:///other.db"], "must start with postgresql://"),
-        (["add", "eu3", "--url", "postgresql://u:pa@ss/w@host/db"], "not a valid URL"),
-        (["add", "eu2", "--public-url", "javascript:alert(1)"], "must be a URL like"),
-        (["add", "eu2", "--public-url", "https://user:secret@example.org"], "must be a URL like"),
-        (["add", "eu2", "--cell-home", "files"], "must be an absolute path"),
-    ],
-)
-def test_bad_input_is_explained_without_secrets(eu1: Shell, arguments: list[str], sentence: str) -> None:
-    line = get_error_line(eu1("cell", *arguments), 2)
-    assert sentence in line
-    assert not re.search("ss/w|secret", line)
+def test_bad_input_is_explained_without_secrets(eu1: Shell) -> None:
+    for arguments, sentence in (
+        (["Eu 3"], "cannot be the name of a cell"),
+        (["eu3", "--url", "sqlite:///other.db"], "must start with postgresql://"),
+        (["eu3", "--url", "postgresql://u:pa@ss/w@host/db"], "not a valid URL"),
+        (["eu2", "--public-url", "javascript:alert(1)"], "must be a URL like"),
+        (["eu2", "--public-url", "https://user:secret@example.org"], "must be a URL like"),
+        (["eu2", "--cell-home", "files"], "must be an absolute path"),
+    ):
+        line = get_error_line(eu1("cell", "add", *arguments), 2)
+        assert sentence in line
+        assert not re.search("ss/w|secret", line)
 
 
 def test_names_and_databases_of_cells_are_not_confused(eu1: Shell, cell_urls: list[str]) -> None:
@@ -279,8 +276,7 @@ def test_a_tenant_of_another_cell_is_shown_exported_and_deleted(eu1: Shell, cell
 
 def test_agents_work_in_the_tenants_cell(eu1: Shell, cell_urls: list[str]) -> None:
     eu1.ok("tenant", "add", "acme", "--cell", "eu2")
-    result = eu1.loaded("chat", "Buy milk and bread.", "--tenant", "acme")
-    assert (result.code, result.out) == (0, "Done:\n- milk\n- bread\n"), result.err
+    assert "84" in eu1.ok("chat", "Calculate 12*7", "--tenant", "acme")
     assert query(cell_urls[0], "SELECT COUNT(*) FROM turns") == [(0,)]
     assert query(cell_urls[1], "SELECT COUNT(*) FROM turns") == [(1,)]
 

@@ -11,8 +11,9 @@ from headway.agents.loop import assessor, cut_off
 from headway.agents.models import dialects, key_shapes, text_calls
 from headway.agents.models.rehearsal import judging, reading
 from headway.agents.transcripts import tokens, transcript
-from headway.ledger import checklist, framing, text, writ_parser
-from headway.ledger.writ_parser import ReadWrits, WritParser
+from headway.ledger import framing, text
+from headway.ledger.parsing import checklist, writ_parser
+from headway.ledger.parsing.writ_parser import ReadWrits, WritParser
 from tests.proofs import Proof
 from tests.torture.arc_coverage import ArcCounter
 

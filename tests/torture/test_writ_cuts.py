@@ -10,10 +10,10 @@ import pytest
 
 from headway.agents import writs
 from headway.agents.instructions.roles import Roles
-from headway.ledger import writ_parser
 from headway.ledger.errors import Invalid
+from headway.ledger.parsing import writ_parser
+from headway.ledger.parsing.writ_parser import ParsedText, WritParser, parse
 from headway.ledger.scope import Scope
-from headway.ledger.writ_parser import ParsedText, WritParser, parse
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness

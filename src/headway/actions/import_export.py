@@ -10,11 +10,12 @@ from headway.actions import conversations
 from headway.actions.access import quotas
 from headway.actions.todos import make_uuid
 from headway.actions.turn_state import emit_queue_at_commit
-from headway.ledger import checklist, text
+from headway.ledger import text
 from headway.ledger.check import Author
 from headway.ledger.errors import BadDocument, Invalid
 from headway.ledger.events import build_todo_event
 from headway.ledger.graphs import graph
+from headway.ledger.parsing import checklist
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.tenancy import Turn
 from headway.ledger.text import MAX_INTEGER

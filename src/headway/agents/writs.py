@@ -10,10 +10,10 @@ from headway.actions.schedules import Timing
 from headway.agents.instructions.roles import Role
 from headway.ledger.errors import ChecksRequired, HeadwayError, Invalid
 from headway.ledger.framing import format_frame, format_inline
+from headway.ledger.parsing.writ_parser import QuoteCheck, Writ, is_never_quoted, list_agent_lines, parse
 from headway.ledger.schedule import Schedule
 from headway.ledger.scope import TENANT_WIDE, Scope, Selection
 from headway.ledger.todo import OPEN_STATUSES, Change, Draft, Todo
-from headway.ledger.writ_parser import QuoteCheck, Writ, is_never_quoted, list_agent_lines, parse
 from headway.storage.stores import schedules as schedule_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import AgentRights, Transaction

@@ -40,7 +40,7 @@ class CellFiles(NamedTuple):
 
 
 def find_files(cell: Cell, settings: Settings) -> CellFiles:
-    """Return the folders of a cell. A cell without a home shares the one of this process."""
+    """Return the folders of a cell. A cell without a home shares that of this process."""
     own = build_cell_settings(settings, cell)
     if not os.path.isdir(own.home) and cell.home:
         raise Conflict(f"The home of cell {cell.name}, {cell.home}, is not a folder on this machine. Mount it, then try again.")

@@ -15,7 +15,7 @@ from headway.agents.policy_file import format_rule, read_text
 from headway.agents.tools import catalogue
 from headway.agents.tools.addresses import is_host_allowed
 from headway.agents.tools.programs.tools import RUN_COMMAND, RUN_PYTHON
-from headway.evals.matrix import Attempt, Cell
+from headway.evals.matrix import Attempt, MatrixCell
 from headway.evals.suite import Case, Suite
 from headway.ledger.errors import Invalid
 from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
@@ -41,7 +41,7 @@ def check_access(settings: Settings, case: Case) -> None:
         )
 
 
-def check_cells(settings: Settings, suite: Suite, cells: Sequence[Cell], given_models: Sequence[str] = ()) -> None:
+def check_cells(settings: Settings, suite: Suite, cells: Sequence[MatrixCell], given_models: Sequence[str] = ()) -> None:
     """Raise an error for a model that cannot be used or a role that does not exist, before anything runs."""
     for name in {cell.model for cell in cells} - set(given_models):
         build_model(name)
@@ -51,7 +51,7 @@ def check_cells(settings: Settings, suite: Suite, cells: Sequence[Cell], given_m
         roles.find(role)
 
 
-def list_unpriced(settings: Settings, cells: Sequence[Cell]) -> list[str]:
+def list_unpriced(settings: Settings, cells: Sequence[MatrixCell]) -> list[str]:
     """List the models whose calls count as $0, so that no budget stops them."""
     prices = Prices(load_prices(Path(settings.home, "prices.toml")))
     return prices.list_unpriced(cell.model for cell in cells)

@@ -11,7 +11,7 @@ from headway.evals.suite import Case, Suite
 from headway.ledger.errors import Invalid, NotFound
 
 
-class Cell(NamedTuple):
+class MatrixCell(NamedTuple):
     """One combination of the matrix. Empty names mean the operator's settings and the case's own role."""
 
     model: str = ""
@@ -26,7 +26,7 @@ class Cell(NamedTuple):
 
 class Attempt(NamedTuple):
     case: Case
-    cell: Cell
+    cell: MatrixCell
     repetition: int  # counts from 1
     key: str  # identifies the case, the cell and the repetition as they are now
 
@@ -35,7 +35,7 @@ class Attempt(NamedTuple):
         return f"{self.case.name} #{self.repetition}"
 
 
-def build_cells(suite: Suite, default_model: str) -> list[Cell]:
+def build_cells(suite: Suite, default_model: str) -> list[MatrixCell]:
     """Combine the models, roles and prompts. Without models in the matrix, the cell shows the operator's model."""
     matrix = suite.matrix
     goal = next((case.name for case in suite.cases if case.goal), "")
@@ -45,7 +45,7 @@ def build_cells(suite: Suite, default_model: str) -> list[Cell]:
         )
     models = matrix.models or (default_model,)
     roles, prompts = matrix.roles or ("",), matrix.prompts or {"": ""}
-    return [Cell(model, role, name, prompts[name]) for model, role, name in product(models, roles, prompts)]
+    return [MatrixCell(model, role, name, prompts[name]) for model, role, name in product(models, roles, prompts)]
 
 
 def filter_cases(suite: Suite, patterns: Sequence[str]) -> Suite:
@@ -60,7 +60,7 @@ def filter_cases(suite: Suite, patterns: Sequence[str]) -> Suite:
     return suite._replace(cases=cases)
 
 
-def list_attempts(suite: Suite, cells: Sequence[Cell], *, replay: bool) -> list[Attempt]:
+def list_attempts(suite: Suite, cells: Sequence[MatrixCell], *, replay: bool) -> list[Attempt]:
     """List all attempts. The repetitions of a case come last, so that a run that ends early has tried every case."""
     prints = {case.name: suite.fingerprint(case) for case in suite.cases}
     return [
@@ -71,5 +71,5 @@ def list_attempts(suite: Suite, cells: Sequence[Cell], *, replay: bool) -> list[
     ]
 
 
-def make_key(fingerprint: str, cell: Cell, repetition: int, *, replay: bool) -> str:
+def make_key(fingerprint: str, cell: MatrixCell, repetition: int, *, replay: bool) -> str:
     return sha256(json.dumps([fingerprint, cell, repetition, replay]).encode()).hexdigest()[:32]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
-from headway.evals.matrix import Attempt, Cell
+from headway.evals.matrix import Attempt, MatrixCell
 from headway.evals.results import AttemptResult
 from headway.evals.run import SuiteEnd
 from headway.evals.suite import Suite
@@ -19,7 +19,7 @@ RECORDING_LABEL = "the recording"
 
 class Report(NamedTuple):
     suite: Suite
-    cells: Sequence[Cell]
+    cells: Sequence[MatrixCell]
     end: SuiteEnd
     recorded: Mapping[str, Sequence[TraceStep]] = {}  # by case
 

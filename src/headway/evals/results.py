@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from headway.evals.matrix import Cell
+from headway.evals.matrix import MatrixCell
 from headway.evals.traces import TraceStep
 from headway.ledger.errors import Conflict, Invalid, NotFound
 
@@ -22,7 +22,7 @@ AttemptStatus = Literal["passed", "failed", "error"]
 class AttemptResult(NamedTuple):
     key: str
     case: str
-    cell: Cell
+    cell: MatrixCell
     repetition: int
     status: AttemptStatus
     end: str  # how the turn or the goal ended: drained, answered, completed, timeout, …
@@ -49,7 +49,7 @@ def decode_result(document: dict[str, Any]) -> AttemptResult:
     for name in ("problems", "checks"):
         fields[name] = tuple(fields[name])
     trace = tuple(TraceStep(**step) for step in fields["trace"])
-    return AttemptResult(**{**fields, "cell": Cell(**fields["cell"]), "trace": trace})
+    return AttemptResult(**{**fields, "cell": MatrixCell(**fields["cell"]), "trace": trace})
 
 
 class ResultsFile:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from math import comb
 from typing import Any, NamedTuple
 
-from headway.evals.matrix import Cell
+from headway.evals.matrix import MatrixCell
 from headway.evals.results import AttemptResult
 
 
@@ -17,7 +17,7 @@ def estimate_pass_power(attempts: int, passed: int, k: int) -> float | None:
 
 
 class CellSummary(NamedTuple):
-    cell: Cell
+    cell: MatrixCell
     cases: int
     attempts: int
     passed: int
@@ -39,7 +39,7 @@ class CellSummary(NamedTuple):
         return {**cell, **fields, "pass_rate": round(self.pass_rate, 4), "cost_usd": round(self.cost_usd, 9)}
 
 
-def summarise_cell(cell: Cell, results: Iterable[AttemptResult], repeat: int) -> CellSummary:
+def summarise_cell(cell: MatrixCell, results: Iterable[AttemptResult], repeat: int) -> CellSummary:
     own = [result for result in results if result.cell == cell]
     by_case: dict[str, list[bool]] = {}
     for result in own:
@@ -61,5 +61,5 @@ def summarise_cell(cell: Cell, results: Iterable[AttemptResult], repeat: int) ->
     )
 
 
-def summarise(cells: Sequence[Cell], results: Sequence[AttemptResult], repeat: int) -> list[CellSummary]:
+def summarise(cells: Sequence[MatrixCell], results: Sequence[AttemptResult], repeat: int) -> list[CellSummary]:
     return [summarise_cell(cell, results, repeat) for cell in cells]

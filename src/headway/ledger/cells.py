@@ -68,5 +68,6 @@ def check_cell_name(name: str) -> str:
 
 def find_cell_name(secret: str) -> str:
     """Return the name of the cell that created a token: `eu1` for hw_eu1_…. Empty: the token was created without cells."""
-    cell, separator, _ = secret.removeprefix(TOKEN_PREFIX)[:-SECRET_LENGTH].rpartition("_")
-    return cell if separator and CELL_NAME.fullmatch(cell) else ""
+    prefix, separator, _ = secret[:-SECRET_LENGTH].rpartition("_")
+    cell = prefix.removeprefix(TOKEN_PREFIX)
+    return cell if separator and cell != prefix and CELL_NAME.fullmatch(cell) else ""

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from headway.agents.loop.context import RunContext
 from headway.agents.transcripts.transcript import TranscriptEntry, to_storable
-from headway.ledger.writ_parser import WritParser
+from headway.ledger.parsing.writ_parser import WritParser
 
 RESTART_DELTA: Final[dict[str, Any]] = {"text": "", "restart": True}  # withdraws the streamed part of an answer
 # The answer is stored next, or was given up. No subscriber gets this.

@@ -16,10 +16,10 @@ from headway.agents.transcripts.facts import build_runtime_message
 from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.agents.transcripts.window import Size, find_compactions, measure, select_window
 from headway.ledger.job import NEVER
+from headway.ledger.parsing.writ_parser import ParsedText, parse
 from headway.ledger.permission import Approval
 from headway.ledger.run import Effect, RunEnd, TurnOutcome
 from headway.ledger.todo import Todo
-from headway.ledger.writ_parser import ParsedText, parse
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.stores.spending import ModelCall

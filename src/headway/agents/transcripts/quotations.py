@@ -19,7 +19,7 @@ from headway.agents.transcripts.facts import Facts, find_facts
 from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.agents.writs import ENDS
 from headway.ledger.framing import format_frame, format_inline
-from headway.ledger.writ_parser import QuoteCheck, ReadWrits, Writ
+from headway.ledger.parsing.writ_parser import QuoteCheck, ReadWrits, Writ
 
 NOTICES_LIMIT: Final = 20  # per run; after that, quoted writs are text without a notice
 NOTICE_LENGTH: Final = 500  # characters of the quoted writ

@@ -12,12 +12,12 @@ from headway.ledger.errors import StorageError
 from headway.ledger.job import NEVER
 from headway.storage.postgres.fence import DURABLE
 from headway.storage.postgres.transaction import PostgresTransaction
-from headway.storage.stores.moves import PARKED, PARKED_SCHEDULE
+from headway.storage.stores.moves import PARKED_SCHEDULE, PARKED_TIME
 from headway.storage.stores.tenant_rows import list_tables
 
 TEMPORARY: Final = "headway_arriving"
 SEQUENCE_MARGIN: Final = 1_000  # more numbers than other transactions take while a sequence is advanced
-RENUMBERED: Final = {"audit": "seq"}  # pages of the audit log are read over several tenants, so numbers must not repeat
+NEW_NUMBERS: Final = {"audit": "seq"}  # pages of the audit log are read over several tenants, so numbers must not repeat
 # A process that copies waits for one database while the other is at work. If it freezes, its locks in the target end after this.
 IDLE_MS: Final = 60_000
 PART_BYTES: Final = 1024 * 1024
@@ -65,7 +65,7 @@ def copy_rows(source: PostgresTransaction, target: PostgresTransaction, tenant_i
     columns = list_tables(source)
     counts = {}
     for table in order_tables(target):
-        names = [column for column in columns[table] if RENUMBERED.get(table) != column]
+        names = [column for column in columns[table] if NEW_NUMBERS.get(table) != column]
         counts[table] = copy_table(source, target, table, build_select(table, names, tenant_id, clocks), names)
         report(table, counts[table])
     advance_sequences(target, tenant_id, [table for table, count in counts.items() if count])
@@ -74,16 +74,19 @@ def copy_rows(source: PostgresTransaction, target: PostgresTransaction, tenant_i
 
 def copy_table(source: PostgresTransaction, target: PostgresTransaction, table: str, select: str, columns: list[str]) -> int:
     names = ", ".join(f'"{column}"' for column in columns)
-    target.run(f'CREATE TEMPORARY TABLE {TEMPORARY} ON COMMIT DROP AS SELECT {names} FROM "{table}" WITH NO DATA')
     count = 0
-    target.run(STATEMENT_TIMEOUT, str(IDLE_MS))
     with source.copy(f"COPY ({select}) TO STDOUT") as rows:
         leaving = iter(rows)
         while part := take_part(leaving):
+            if not count:
+                target.run(f'CREATE TEMPORARY TABLE {TEMPORARY} ON COMMIT DROP AS SELECT {names} FROM "{table}" WITH NO DATA')
+                target.run(STATEMENT_TIMEOUT, str(IDLE_MS))
             with target.copy(f"COPY {TEMPORARY} ({names}) FROM STDIN") as arriving:
                 for row in part:
                     arriving.write(row)
             count += len(part)
+    if not count:
+        return 0
     target.run(STATEMENT_TIMEOUT, "0")
     stored = target.one(
         f'WITH stored AS (INSERT INTO "{table}" ({names}) SELECT {names} FROM {TEMPORARY} RETURNING 1) SELECT COUNT(*) FROM stored'
@@ -94,7 +97,7 @@ def copy_table(source: PostgresTransaction, target: PostgresTransaction, table: 
     return count
 
 
-def take_part(rows: Iterator[bytes]) -> list[bytes]:
+def take_part(rows: Iterator[bytes | bytearray | memoryview]) -> list[bytes]:
     """Take the next rows, up to PART_BYTES. A COPY of the target is short, so that a process that freezes in it is cut off."""
     part: list[bytes] = []
     size = 0
@@ -108,11 +111,11 @@ def build_select(table: str, columns: list[str], tenant_id: int, clocks: Clocks)
     changed = build_changes(clocks).get(table, {})
     values = ", ".join(changed.get(column, f'moving."{column}"') for column in columns)
     owner = "id" if table == "tenants" else "tenant_id"
-    order = f"ORDER BY moving.{RENUMBERED[table]}" if table in RENUMBERED else ""
+    order = f"ORDER BY moving.{NEW_NUMBERS[table]}" if table in NEW_NUMBERS else ""
     joined = ""
     if table == "jobs":
         joined = f"""LEFT JOIN parked ON parked.tenant = moving.tenant_id AND parked.kind = 'job' AND parked.id = moving.id
-            AND moving.due_at = {PARKED}"""
+            AND moving.due_at = {PARKED_TIME}"""
     return f'SELECT {values} FROM "{table}" moving {joined} WHERE moving.{owner} = {tenant_id:d} {order}'
 
 
@@ -143,7 +146,7 @@ def build_changes(clocks: Clocks) -> dict[str, dict[str, str]]:
 def advance_sequences(tx: PostgresTransaction, tenant_id: int, tables: list[str]) -> None:
     """Let the database number new rows above those that were copied. Ids of tenants are left alone: each cell has its own."""
     for table, column, sequence in tx.all(IDENTITIES):
-        if table in tables and table != "tenants" and table not in RENUMBERED:
+        if table in tables and table != "tenants" and table not in NEW_NUMBERS:
             tx.run(
                 f"""SELECT setval('{sequence}', copied.last + {SEQUENCE_MARGIN})
                     FROM (SELECT MAX("{column}") AS last FROM "{table}" WHERE tenant_id = ?) copied

@@ -31,7 +31,7 @@ CONNECTION_ERRORS = (
 FINAL_ERRORS = (errors.DiskFull, errors.QueryCanceled, errors.LockNotAvailable)
 BUSY_ERRORS = (errors.DeadlockDetected, errors.SerializationFailure, errors.QueryCanceled, errors.LockNotAvailable)
 
-TENANT_MOVING = "HW421"  # the SQLSTATE of the fence (fence.py)
+TENANT_MOVING = "HW421"  # the SQLSTATE of the fence (fence.py); psycopg raises an OperationalError for it
 
 MAX_CONFLICTS = 6
 REASON_LIMIT = 600
@@ -54,7 +54,8 @@ class Attempts:
         a caller that has waited for a second can decide better what to do."""
         self.count += 1
         is_conflict = isinstance(error, RETRYABLE_ERRORS)
-        if isinstance(error, FINAL_ERRORS) or not isinstance(error, (*RETRYABLE_ERRORS, *CONNECTION_ERRORS)):
+        is_final = isinstance(error, FINAL_ERRORS) or error.sqlstate == TENANT_MOVING
+        if is_final or not isinstance(error, (*RETRYABLE_ERRORS, *CONNECTION_ERRORS)):
             raise to_headway_error(error) from error
         if is_conflict:
             self.conflicts += 1

@@ -47,7 +47,9 @@ def put_cell(tx: Transaction, cell: Cell) -> None:
     tx.run(
         f"""INSERT INTO cells ({CELL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (name) DO UPDATE SET url = excluded.url, public_url = excluded.public_url, home = excluded.home""",
-        *cell._replace(is_self=int(cell.is_self)),
+        *cell[:5],
+        int(cell.is_self),
+        cell.added_at,
     )
 
 

@@ -80,7 +80,7 @@ def announce_again(tx: Transaction, job_ids: Sequence[str], delay_ms: int = 0) -
     marks = ", ".join("?" * len(job_ids))
     tx.run(
         f"""UPDATE jobs SET announce_at = ? WHERE (tenant_id, id) IN (
-                SELECT tenant_id, id FROM jobs WHERE {WAITING_CONDITION} AND id IN ({marks}){tx.dialect.skip_locked})""",
+                SELECT tenant_id, id FROM jobs WHERE {ANNOUNCED_CONDITION} AND id IN ({marks}){tx.dialect.skip_locked})""",
         to_steady_time(tx, tx.now) + delay_ms,
         *job_ids,
     )

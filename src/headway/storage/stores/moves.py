@@ -8,9 +8,9 @@ from headway.storage.stores.cells import MOVE_COLUMNS
 from headway.storage.stores.jobs import to_steady_time
 from headway.storage.transaction import Transaction
 
-PARKED: Final = NEVER + 1  # when a parked job is due; nothing else has this time
+PARKED_TIME: Final = NEVER + 1  # when a parked job is due; nothing else has this time
 PARKED_SCHEDULE: Final = 2  # the value of `paused` of a parked schedule
-UNFINISHED: Final = "state IN ('fenced', 'departed')"
+IS_UNFINISHED: Final = "state IN ('fenced', 'departed')"
 # An outside call of a run is an effect; that of a job which calls one tool is noted in its result.
 HAS_CALL: Final = """(jobs.result = '"begun"' OR EXISTS (SELECT 1 FROM effects WHERE effects.tenant_id = jobs.tenant_id
     AND effects.run_id = jobs.id AND effects.state = 'started'))"""
@@ -18,12 +18,12 @@ HAS_CALL: Final = """(jobs.result = '"begun"' OR EXISTS (SELECT 1 FROM effects W
 
 def find_unfinished(tx: Transaction, tenant_id: int) -> Move | None:
     """Return the move of a tenant out of this database that has begun and is not over."""
-    row = tx.one(f"SELECT {MOVE_COLUMNS} FROM moves WHERE tenant = ? AND {UNFINISHED} LIMIT 1", tenant_id)
+    row = tx.one(f"SELECT {MOVE_COLUMNS} FROM moves WHERE tenant = ? AND {IS_UNFINISHED} LIMIT 1", tenant_id)
     return Move._make(row) if row else None
 
 
 def find_unfinished_by_name(tx: Transaction, tenant_name: str) -> Move | None:
-    row = tx.one(f"SELECT {MOVE_COLUMNS} FROM moves WHERE tenant_name = ? AND {UNFINISHED} LIMIT 1", tenant_name)
+    row = tx.one(f"SELECT {MOVE_COLUMNS} FROM moves WHERE tenant_name = ? AND {IS_UNFINISHED} LIMIT 1", tenant_name)
     return Move._make(row) if row else None
 
 
@@ -73,7 +73,7 @@ def park_jobs(tx: Transaction, tenant_id: int, *, interrupts: bool) -> None:
             ON CONFLICT (tenant, kind, id) DO UPDATE SET state = excluded.state, due_at = excluded.due_at""",
         tenant_id,
         NEVER,
-        PARKED,
+        PARKED_TIME,
         tenant_id,
         tenant_id,
     )
@@ -96,13 +96,13 @@ def restore(tx: Transaction, tenant_id: int) -> None:
     """Let the parked jobs and schedules continue. Jobs that were running are due now."""
     tx.run(
         """UPDATE jobs SET state = CASE parked.state WHEN 'running' THEN 'queued' ELSE parked.state END,
-               due_at = CASE parked.state WHEN 'running' THEN ? ELSE parked.due_at END
+               due_at = CASE parked.state WHEN 'running' THEN ? ELSE parked.due_at END, announce_at = 0
            FROM parked WHERE parked.tenant = ? AND parked.kind = 'job' AND parked.id = jobs.id
            AND jobs.tenant_id = ? AND jobs.due_at = ?""",
         to_steady_time(tx, tx.now),
         tenant_id,
         tenant_id,
-        PARKED,
+        PARKED_TIME,
     )
     tx.run("UPDATE schedules SET paused = 0 WHERE tenant_id = ? AND paused = ?", tenant_id, PARKED_SCHEDULE)
     forget_parked(tx, tenant_id)

@@ -20,12 +20,14 @@ from headway.ledger.errors import (
     NotFound,
     QuotaExceeded,
     StorageError,
+    TenantMoving,
     Unauthorized,
     WrongCell,
 )
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
+MOVING_RETRY_AFTER_S = 1  # a tenant is moved within seconds
 CELL_HEADER = "Headway-Cell"  # the cell that has the tenant, for proxies
 LISTED_ERRORS = 1_000  # describing one takes microseconds, and a body can have many thousands
 
@@ -85,7 +87,7 @@ def to_problem(error: HeadwayError) -> Problem:
     status = get_http_status(error)
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if status == 503 or isinstance(error, KeyBusy):
-        headers = {"Retry-After": str(RETRY_AFTER_S)}
+        headers = {"Retry-After": str(MOVING_RETRY_AFTER_S if isinstance(error, TenantMoving) else RETRY_AFTER_S)}
     if isinstance(error, WrongCell):
         headers = {CELL_HEADER: error.cell, **({"Location": error.location} if error.location else {})}
     problem = Problem(status, error.code, str(error), headers)

@@ -15,9 +15,9 @@ from headway.agents.tools.agents import complete_item
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import HeadwayError, StorageError
 from headway.ledger.job import NEVER
+from headway.ledger.parsing.writ_parser import Writ
 from headway.ledger.run import Effect, RunEnd
 from headway.ledger.text import to_one_line
-from headway.ledger.writ_parser import Writ
 from headway.storage.stores import forks as fork_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todos as todo_store

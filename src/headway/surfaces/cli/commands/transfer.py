@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from headway.actions import import_export
-from headway.ledger import checklist
 from headway.ledger.errors import BadDocument, StorageError
+from headway.ledger.parsing import checklist
 from headway.ledger.scope import Selection
 from headway.ledger.text import to_one_line
 from headway.surfaces.cli import render

@@ -15,7 +15,7 @@ from headway import __version__
 from headway.actions import halts
 from headway.evals.attempt import Workbench
 from headway.evals.isolation import check_access, check_cells, list_unpriced
-from headway.evals.matrix import Cell, build_cells, filter_cases, list_attempts
+from headway.evals.matrix import MatrixCell, build_cells, filter_cases, list_attempts
 from headway.evals.recordings import load_recording
 from headway.evals.reports import Report, build_document, build_junit, is_ok, render_table
 from headway.evals.results import AttemptResult, ResultsFile, find_newest_run
@@ -59,7 +59,7 @@ class EvalCommand:
     """One `eval run`: checks everything first, then runs the attempts and shows each result on standard error."""
 
     def __init__(
-        self, invocation: Invocation, settings: Settings, suite: Suite, cells: Sequence[Cell], options: dict[str, Any]
+        self, invocation: Invocation, settings: Settings, suite: Suite, cells: Sequence[MatrixCell], options: dict[str, Any]
     ) -> None:
         self.invocation = invocation
         self.settings = settings
@@ -157,7 +157,7 @@ def describe_case(case: Case) -> dict[str, Any]:
     return {"name": case.name, "kind": kind, "tags": list(case.tags), "about": case.about, "recorded": bool(case.recording)}
 
 
-def print_cases(suite: Suite, cells: Sequence[Cell]) -> None:
+def print_cases(suite: Suite, cells: Sequence[MatrixCell]) -> None:
     for case in suite.cases:
         about = case.about or case.message or case.goal
         click.echo(to_one_line(f"{case.name}\t{','.join(case.tags)}\t{about}"))

@@ -1,0 +1,1 @@
+"""What people and models write: checklists in Markdown, and writs."""
