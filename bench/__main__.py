@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bench import (  # noqa: F401  importing a module registers its benchmarks
     agent_loop,
+    cell_costs,
     cells,
     checkpoints,
     claims,

@@ -34,7 +34,7 @@ from headway.actions import claims, conversations, todos, views
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Change
 from headway.storage.direct import DirectDatabase
-from headway.storage.postgres.transaction import CHANNEL
+from headway.storage.postgres.transaction import CHANNEL, JOBS_MARK
 from headway.storage.postgres.wire import Wire
 from headway.storage.stores import events as event_store
 
@@ -190,14 +190,14 @@ def of_an_idle_server(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Count
 
 
 def of_announcements(shop: Workshop, meter: Meter) -> Iterator[tuple[str, Counted]]:
-    """Count what a process does when it hears of commits of another one, in which there is nothing to do for it. They come one by
-    one: those that come while it looks for jobs cost less."""
+    """Count what a process does when it hears of commits of another one that changed jobs, but left nothing to do for it. They come
+    one by one: those that come while it looks for jobs cost less."""
     url = new_database(shop)
     tenant_id = new_tenant(url)
 
     async def announce() -> None:
         for _ in range(REPEATED):
-            other.execute("SELECT pg_notify(%s, %s)", (CHANNEL, str(tenant_id)))
+            other.execute("SELECT pg_notify(%s, %s)", (CHANNEL, f"{tenant_id},{JOBS_MARK}"))
             await asyncio.sleep(ANNOUNCED_EVERY_S)
 
     with idle_process(shop, url) as run, psycopg.connect(url, autocommit=True) as other:

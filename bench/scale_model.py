@@ -75,7 +75,7 @@ class Assumptions(NamedTuple):
     gb_per_core: float = 4.0
     gb_usd_per_month: float = 0.12
     copies: float = 2.0
-    heard: float = 1.0
+    heard: float = 0.15
 
 
 MEANINGS = {
@@ -97,7 +97,7 @@ MEANINGS = {
     "gb_per_core": "gigabytes of memory that come with a core",
     "gb_usd_per_month": "dollars for a gigabyte of disk, per month",
     "copies": "copies of each database: a primary and its standby",
-    "heard": "share of the announced commits that make other processes look for jobs",
+    "heard": "share of the commits that make other processes look for jobs: 2 of the 14 of a turn with 10 iterations",
 }
 
 
@@ -107,8 +107,8 @@ class NotMeasured(Exception):
 
 def read_measurements(results: dict[str, Any], costs: dict[str, Any]) -> Measured:
     """Convert the two documents. Processor time was measured per iteration of turns with MEASURED_ITERATIONS; each of them includes
-    its share of the turn's other statements, so it is divided by all of these statements. That of the server is taken from the ratio,
-    which does not depend on the load of the machine."""
+    its share of the turn's other statements, so it is divided by all of these statements. That of the server is taken from the
+    ratio, which does not depend on the load of the machine."""
     benchmarks = {benchmark["name"]: benchmark for benchmark in results["benchmarks"]}
 
     def find(name: str, field: str = "ours") -> Any:
@@ -189,9 +189,9 @@ class Model(NamedTuple):
         heard_per_s = work.commits * self.assumed.heard * (processes - 1) / processes  # a process ignores its own
         idle = self.measured.idle_second.statements * processes
         heard = self.compute_check_rate(heard_per_s) * self.measured.announcement.statements * processes
-        cores = [statements * self.measured.server_ms / 1000 for statements in (work.statements, idle, heard)]
+        work_cores, idle_cores, heard_cores = (rate * self.measured.server_ms / 1000 for rate in (work.statements, idle, heard))
         client_cores = (work.statements + idle + heard) * self.measured.client_ms / 1000
-        return Cell(agents, processes, work, *cores, client_cores)
+        return Cell(agents, processes, work, work_cores, idle_cores, heard_cores, client_cores)
 
     def list_uses(self, cell: Cell) -> dict[str, float]:
         """Return which share of its limits a cell uses. One that uses more than 1 does not fit on a server."""

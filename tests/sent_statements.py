@@ -36,11 +36,11 @@ class SentStatements:
         found: list[list[str]] = []
         for sent in self.by_thread.values():
             for statement in sent:
-                if statement == SERVER_TIME_SQL or statement.startswith("BEGIN"):
+                if statement.startswith((SERVER_TIME_SQL, "BEGIN")):
                     found.append([])
                 if found:
                     found[-1].append(statement)
-        return [SentTransaction([text for text in sent if text], sent.count("")) for sent in found if sent[0] != SERVER_TIME_SQL]
+        return [SentTransaction([text for text in sent if text], sent.count("")) for sent in found if sent[0].startswith("BEGIN")]
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from bench.scale_model import (
     plan_installation,
     read_measurements,
 )
-from headway.engine import EngineLimits
+from headway.engine.runner import EngineLimits
 
 # Figures that are easy to calculate with. An agent's second: 2 statements, 0.15 commits, 200 bytes of log, 100 bytes kept.
 ROUND = Measured(
@@ -44,7 +44,7 @@ ROUND = Measured(
 
 
 def build(**assumed: float) -> Model:
-    return Model(ROUND, Assumptions()._replace(**assumed))
+    return Model(ROUND, Assumptions()._replace(**{"heard": 1.0} | assumed))
 
 
 def test_an_agents_second_is_its_share_of_an_iteration_and_of_a_turn() -> None:

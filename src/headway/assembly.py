@@ -344,8 +344,7 @@ class Headway(Host):
         document = encode_json({"turn_id": run.turn_id, "run_id": run.id, **data})
         self.feed.broadcast(run.tenant_id, run.conversation_id, run.turn_id, "text_delta", document)
 
-    def _on_announcement(self, tenants: frozenset[int]) -> None:
-        """Handle a commit by another process: notify event subscribers and wake the engine."""
-        super()._on_announcement(tenants)
+    def _on_jobs(self) -> None:
+        """Wake the engine, because another process may have made a job due."""
         if "engine" in vars(self) and self.feed.loop is not None and not self.feed.loop.is_closed():
             self.feed.loop.call_soon_threadsafe(self.engine.nudge)

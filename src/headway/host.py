@@ -71,7 +71,7 @@ class Host:
             self.text_relay = TextRelay(self.feed, self.live_text, self.notifications.send)
             urls = settings.database_url, settings.database_direct_url
             self.announcements = AnnouncementListener(
-                *urls, self._on_announcement, self.session, self.database.source, self.text_relay
+                *urls, self._on_commit, self.session, self.database.source, self.text_relay, self._on_jobs
             )
 
     def start(self) -> None:
@@ -135,5 +135,5 @@ class Host:
     def _on_commit(self, tenants: frozenset[int]) -> None:
         self.feed.notify_commit(tenants)
 
-    def _on_announcement(self, tenants: frozenset[int]) -> None:
-        self.feed.notify_commit(tenants)
+    def _on_jobs(self) -> None:
+        """Called, from another thread, when another process may have made a job due."""

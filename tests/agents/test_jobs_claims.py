@@ -72,7 +72,6 @@ def list_running_owners(desk: TenantHarness) -> list[str]:
     return [str(owner) for (owner,) in desk.database.read(lambda tx: tx.all("SELECT owner FROM jobs WHERE state = 'running'"))]
 
 
-@pytest.mark.usefixtures("dispatch")
 def test_four_processes_work_two_hundred_jobs_off_each_once_and_within_the_limits(
     ledger: TenantHarness, database_url: str, at_once: Callable[..., list[str]]
 ) -> None:

@@ -33,7 +33,7 @@ def is_steady(transaction: SentTransaction) -> bool:
     return is_step and not transaction.has("todo_lists")
 
 
-def test_a_plan_is_written_in_one_statement_however_long_it_is(postgres_url: str, tmp_path: Path) -> None:
+def test_a_plan_is_written_and_completed_in_as_many_round_trips_however_long_it_is(postgres_url: str, tmp_path: Path) -> None:
     plans = ITEMS[:1], ITEMS[:2], ITEMS  # the first one also takes a range of ids
     answers = [write_todos(plan, status) for plan in plans for status in ("pending", "completed", "")]
     with open_talk(postgres_url, tmp_path, in_order(*answers)) as talk:
@@ -43,8 +43,10 @@ def test_a_plan_is_written_in_one_statement_however_long_it_is(postgres_url: str
                 talk.say()
             assert [(todo.subject, todo.position) for todo in talk.plan()] == [(item, place) for place, item in enumerate(plan)]
             [written] = [each for each in sent.list_transactions() if each.has("INSERT INTO todos")]
-            costs.append((len(written.statements), written.round_trips))
+            [completed] = [each for each in sent.list_transactions() if each.has("UPDATE todos")]
+            costs.append((len(written.statements), written.round_trips, completed.round_trips))
     assert costs[1] == costs[2]
+    assert costs[1][1:] == (7, 7)
 
 
 def write_todos(plan: list[str], status: str) -> Reply:

@@ -10,6 +10,7 @@ from functools import partial
 import psycopg
 
 from tests.cluster import table, workload
+from tests.cluster.cell_rows import CELL_ROWS, CellRow
 from tests.cluster.cells import MOVING_ROWS
 from tests.cluster.cluster import Outcome, build_url, open_cluster
 from tests.cluster.dispatch import DISPATCH
@@ -20,10 +21,15 @@ from tests.cluster.operations import OPERATIONS, enqueue_with, unpack_old_versio
 from tests.cluster.servers import find_programs
 from tests.model_server import ModelServer
 
-ROWS = (*FAULTS, *OPERATIONS, *MOVING_ROWS, *DISPATCH)
+ROWS: tuple[Row | CellRow, ...] = (*FAULTS, *OPERATIONS, *MOVING_ROWS, *CELL_ROWS, *DISPATCH)
 
 
-def run_row(row: Row, network: Network) -> Outcome:
+def run_row(row: Row | CellRow, network: Network) -> Outcome:
+    if isinstance(row, CellRow):
+        try:
+            return row.run(network)
+        finally:
+            network.reconnect_all()
     with open_cluster(network, row.shape) as cluster, cluster.run_servers():
         source = unpack_old_version() if row.old else None
         url = build_url(cluster.primary.address)

@@ -80,11 +80,17 @@ def measure_start(cluster: Cluster) -> float:
 RESTATE = Shape(restate=3)
 DISPATCH = (
     Row("restate", "jobs are dispatched by three Restate nodes", use_restate, RESTATE, "restate"),
-    Row("restate-kill", "the same, and a worker is killed", kill_worker, RESTATE, "restate"),
-    Row("restate-freeze", f"the same, and a worker is frozen for {HOLD_S} s", freeze_worker, RESTATE, "restate"),
-    Row("restate-call", "the same, and a worker is killed inside a call of a tool", kill_inside_call, RESTATE, "restate"),
+    Row("restate-kill", "Restate dispatches, and a worker is killed", kill_worker, RESTATE, "restate"),
+    Row("restate-freeze", f"Restate dispatches, and a worker is frozen for {HOLD_S} s", freeze_worker, RESTATE, "restate"),
+    Row("restate-call", "Restate dispatches, and a worker is killed inside a call of a tool", kill_inside_call, RESTATE, "restate"),
     *(
-        Row(f"restate-node{number}", f"the same, and node {number} of Restate is killed", kill_node(number - 1), RESTATE, "restate")
+        Row(
+            f"restate-node{number}",
+            f"Restate dispatches, and its node {number} is killed",
+            kill_node(number - 1),
+            RESTATE,
+            "restate",
+        )
         for number in (1, 2, 3)
     ),
     Row(

@@ -7,10 +7,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-BRIDGE = "hwcluster"
-HUB = "10.213.0.1"  # the address of the process that runs the faults, and of the model
+NUMBER = int(os.environ.get("HEADWAY_CLUSTER_NUMBER", "0"))  # runs with different numbers do not disturb each other
+BRIDGE = f"hwcluster{NUMBER or ''}"
+LINK = f"hwc{NUMBER or ''}n"
+SUBNET = f"10.{213 + NUMBER}.0"
+HUB = f"{SUBNET}.1"  # the address of the process that runs the faults, and of the model
 LOOPBACK = "127.0.0.1"
-NAMES = ("pg1", "pg2", "pooler", "w1", "w2", "w3", "r1", "r2", "r3")
+NAMES = ("pg1", "pg2", "pooler", "w1", "w2", "w3", "r1", "r2", "r3", "pg3")
 
 
 class Node(NamedTuple):
@@ -33,7 +36,7 @@ class Network:
     def _build_node(self, name: str, number: int) -> Node:
         if not self.separate:
             return Node(name, LOOPBACK, ())
-        return Node(name, f"10.213.0.{number}", ("ip", "netns", "exec", f"{BRIDGE}-{name}"))
+        return Node(name, f"{SUBNET}.{number}", ("ip", "netns", "exec", f"{BRIDGE}-{name}"))
 
     def cut(self, name: str) -> None:
         """Drop every packet from and to this node. Nothing answers that the node cannot be reached."""
@@ -86,7 +89,7 @@ def open_network() -> Iterator[Network]:
         yield network
         return
     namespaces = [f"{BRIDGE}-{name}" for name in NAMES]
-    links = [BRIDGE, *(f"hwc{number}" for number in range(len(NAMES)))]
+    links = [BRIDGE, *(f"{LINK}{number}" for number in range(len(NAMES)))]
     if used := [name for name in namespaces if list_processes(name)]:
         raise SystemExit(f"Another run uses the network namespaces {', '.join(used)}. `ip netns pids` lists its processes.")
     delete_all(namespaces, links)  # those of a run that was killed
@@ -95,7 +98,7 @@ def open_network() -> Iterator[Network]:
         run("ip", "addr", "add", f"{HUB}/24", "dev", BRIDGE)
         run("ip", "link", "set", BRIDGE, "up")
         for number, node in enumerate(network.nodes.values()):
-            connect(node, f"hwc{number}")
+            connect(node, f"{LINK}{number}")
         yield network
     finally:
         delete_all(namespaces, links)

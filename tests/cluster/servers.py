@@ -15,7 +15,7 @@ from tests.cluster.network import Node
 
 ROLE = "headway"  # owns the database, and is not a superuser
 DATABASE = "headway"
-PORTS = {"pg1": 54321, "pg2": 54322, "pooler": 64321}
+PORTS = {"pg1": 54321, "pg2": 54322, "pg3": 54323, "pooler": 64321}
 PATIENCE_S = 60
 SETTINGS = """
 listen_addresses = '*'

@@ -1,4 +1,4 @@
-"""`headway worker` processes, each on its own node."""
+"""`headway worker` and `headway serve` processes, each on its own node."""
 
 import json
 import os
@@ -14,15 +14,18 @@ PATIENCE_S = 60
 
 
 class Worker:
+    command: tuple[str, ...] = ("worker",)
+
     def __init__(self, node: Node, env: Mapping[str, str], log: Path, source: Path | None = None) -> None:
         """Start a worker; `source` is the `src` folder of another version."""
         path = {"PYTHONPATH": str(source)} if source else {}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
         self.node = node
+        self.log = log
         self.owner = ""  # its name in `jobs.owner`, once it is ready
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
-                node.command(sys.executable, "-m", "headway", "worker", "--json"),
+                node.command(sys.executable, "-m", "headway", *self.command, "--json"),
                 env={**inherited, **env, **path},
                 cwd=log.parent,
                 stdin=subprocess.DEVNULL,
@@ -32,8 +35,15 @@ class Worker:
             )
 
     def wait_until_ready(self) -> None:
+        self.owner = str(self.read_first_line()["worker"])
+
+    def read_first_line(self) -> dict[str, str]:
+        """Wait for the line that a process prints when it is ready."""
         assert self.process.stdout is not None
-        self.owner = str(json.loads(self.process.stdout.readline())["worker"])
+        line = self.process.stdout.readline()
+        assert line, self.log.read_text()[-2000:]
+        ready: dict[str, str] = json.loads(line)
+        return ready
 
     def send(self, what: signal.Signals) -> None:
         """Send a signal. `ip netns exec` replaces itself with the worker, so the process is the worker itself."""
@@ -50,3 +60,14 @@ class Worker:
         finally:
             if self.process.stdout:
                 self.process.stdout.close()
+
+
+class Server(Worker):
+    """A `headway serve` process, which also runs jobs."""
+
+    def __init__(self, node: Node, env: Mapping[str, str], log: Path, port: int) -> None:
+        self.command = ("serve", "--host", node.address, "--port", str(port))
+        super().__init__(node, env, log)
+
+    def wait_until_ready(self) -> None:
+        assert "url" in self.read_first_line()

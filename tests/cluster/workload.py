@@ -142,7 +142,7 @@ def enqueue(url: str) -> None:
 def enqueue_extra(url: str) -> None:
     """Store one more turn, whose effects are not expected but must not be doubled either."""
     with DirectDatabase(url) as database:
-        TenantHarness(database).write(partial(start_turn, content=f"Note {EXTRA.partition('.')[0]}."))
+        TenantHarness(database, "extra").write(partial(start_turn, content=f"Note {EXTRA.partition('.')[0]}."))
 
 
 class Note(NamedTuple):

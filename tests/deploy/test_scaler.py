@@ -66,7 +66,9 @@ def count_claims(ledger: DirectDatabase) -> int:
 
 
 def add_job(tx: Transaction, tenant_id: int) -> Job:
-    return jobs.create(tx, tenant_id, KIND, {"name": "now", "arguments": {}})
+    """Queue a job that has been due for an hour: a process knows the server's clock only approximately."""
+    job = jobs.create(tx, tenant_id, KIND, {"name": "now", "arguments": {}})
+    return jobs.move(tx, job, "queued", tx.now - HOUR_MS)
 
 
 def run_job(tx: Transaction, tenant_id: int) -> Job:
@@ -90,7 +92,7 @@ def test_the_scaler_counts_what_workers_have_and_would_claim_of_all_tenants(
         tenant.write(add_job)
         tenant.write(run_job)
         tenant.write(end_job)
-        tenant.write(delay_job, -1)
+        tenant.write(delay_job, -HOUR_MS)
         tenant.write(delay_job, HOUR_MS)
         tenant.write(delay_job, None)  # waits for something else than the time
     assert count_jobs(scaler) == count_claims(ledger) == 6

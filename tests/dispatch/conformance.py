@@ -156,7 +156,7 @@ class DispatcherConformance:
         async def scenario(crew: Crew) -> None:
             limits = EngineLimits(slots=5, per_family=2)
             workers = [crew.start_worker(limits) for _ in range(2)]
-            job_ids = [*crew.enqueue(40), *crew.enqueue(10, "one"), *crew.enqueue(10, "two")]
+            job_ids = [*crew.enqueue(20), *crew.enqueue(8, "one"), *crew.enqueue(8, "two")]
             await crew.until_done()
             runs = crew.list_runs()
             assert crew.count_runs() == dict.fromkeys(job_ids, 1)
@@ -247,6 +247,7 @@ class DispatcherConformance:
 
         self.run(url, tmp_path, scenario)
 
+    @pytest.mark.torture
     def test_jobs_that_a_full_worker_was_given_are_run_by_another(self, url: str, tmp_path: Path) -> None:
         async def scenario(crew: Crew) -> None:
             full = crew.start_worker(EngineLimits(slots=1, per_tenant=1))

@@ -130,7 +130,12 @@ def hurry(engine: Engine) -> None:
 
 
 def age_announcements(tx: Transaction, ms: int = HURRY_MS) -> None:
-    tx.run("UPDATE jobs SET announce_at = announce_at - ? WHERE state IN ('queued', 'delayed') AND announce_at > 0", ms)
+    # Without rows that others have locked: engines that do this at the same moment would deadlock.
+    tx.run(
+        f"""UPDATE jobs SET announce_at = announce_at - ? WHERE id IN (
+                SELECT id FROM jobs WHERE state IN ('queued', 'delayed') AND announce_at > 0{tx.dialect.skip_locked})""",
+        ms,
+    )
 
 
 def list_announce_times(tx: Transaction) -> dict[str, int]:

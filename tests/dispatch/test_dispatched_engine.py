@@ -282,6 +282,23 @@ def test_a_job_of_a_newer_version_is_delivered_again(ledger: TenantHarness, sqli
     play(ledger, sqlite_url, scenario, DeafDispatcher())
 
 
+def test_a_job_for_which_a_full_process_has_no_slot_is_refused_and_stays_as_it_is(ledger: TenantHarness, sqlite_url: str) -> None:
+    async def scenario(scene: Scene) -> None:
+        scene.gate.clear()
+        scene.start()
+        job_ids = scene.enqueue(2)
+        await scene.until(lambda: bool(scene.dispatcher.receivers))
+        (deliver,) = scene.dispatcher.receivers
+        deliveries = [asyncio.create_task(deliver(job_id)) for job_id in job_ids]
+        done, (running,) = await asyncio.wait(deliveries, return_when=asyncio.FIRST_COMPLETED)
+        assert [type(delivery.exception()) for delivery in done] == [NotNow]
+        assert sorted(job.state for job in ledger.read(job_store.list_page, None, 10)) == ["queued", "running"]
+        scene.gate.set()
+        await running
+
+    play(ledger, sqlite_url, scenario, DeafDispatcher(), EngineLimits(slots=1))
+
+
 def test_deliveries_of_a_job_that_runs_wait_for_it_and_run_it_once(ledger: TenantHarness, sqlite_url: str) -> None:
     async def scenario(scene: Scene) -> None:
         scene.gate.clear()

@@ -48,6 +48,7 @@ class TestDishonest(LocalConformance):
     crew = HurriedCrew
 
 
+@pytest.mark.torture
 class TestDishonestOnSqlite(LocalConformance):
     faults = DISHONEST
     crew = HurriedCrew

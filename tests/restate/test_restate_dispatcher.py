@@ -106,7 +106,7 @@ def test_the_registration_has_the_options_that_silent_jobs_need() -> None:
             "retryPolicyInitialInterval": 50,
             "retryPolicyExponentiationFactor": 2.0,
             "retryPolicyMaxInterval": 5_000,
-            "retryPolicyMaxAttempts": 100,
+            "retryPolicyMaxAttempts": 200,
             "retryPolicyOnMaxAttempts": "KILL",
         }
         assert manifest["protocolMode"] == "REQUEST_RESPONSE"

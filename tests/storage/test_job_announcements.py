@@ -126,6 +126,6 @@ def test_announcements_are_found_through_their_index(sqlite_url: str) -> None:
     with DirectDatabase(sqlite_url) as database:
         steps = database.read(explain)
     assert [re.sub(r" \(.*", "", step) for step in steps] == [
-        "SCAN jobs USING INDEX jobs_to_announce",
+        "SEARCH jobs USING INDEX jobs_to_announce",
         "SEARCH jobs USING INDEX jobs_to_announce",
     ]

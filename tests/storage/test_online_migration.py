@@ -90,7 +90,8 @@ def test_a_migration_that_is_interrupted_after_any_statement_continues_there(
         built |= {name: oid for oid, name, _ in admin.execute(INDEXES).fetchall() if name not in built}
     DirectDatabase(old_url).close()
 
-    assert {name: oid for oid, name, _ in admin.execute(INDEXES).fetchall()}.items() <= built.items(), "no index was built twice"
+    indexes = {name: oid for oid, name, _ in admin.execute(INDEXES).fetchall() if name in built}  # without those of later versions
+    assert indexes.items() <= built.items(), "no index was built twice"
     with psycopg.connect(postgres_url) as new:
         assert read_schema(admin) == read_schema(new)
     assert admin.execute("SELECT COUNT(*) FROM migrations").fetchone() == (get_newest_version(),)

@@ -80,6 +80,7 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "views.get_todo_list of a conversation": lambda desk, ids: desk.read(views.get_todo_list, Selection(ids.conversation), 50),
     "views.get_todo_list of a turn": lambda desk, ids: desk.read(views.get_todo_list, Selection(turn_id=ids.turn), 50),
     "turns.start": lambda desk, ids: desk.write(turns.start, ids.conversation, turns.TurnRequest("meddle")),
+    "turns.start_with_job": lambda desk, ids: desk.write(turns.start_with_job, ids.conversation, turns.TurnRequest("meddle")),
     "turns.cancel": lambda desk, ids: desk.write(turns.cancel, ids.turn),
     "jobs.get": lambda desk, ids: desk.read(jobs.get, ids.job),
     "jobs.get_locked": lambda desk, ids: desk.write(jobs.get_locked, ids.job),

@@ -8,7 +8,7 @@ from functools import partial
 import psycopg
 import pytest
 
-from headway.actions import todos
+from headway.actions import conversations, todos, turns
 from headway.ledger.errors import StorageError
 from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase, connect
@@ -18,6 +18,7 @@ from headway.storage.server_session import ServerSession
 from headway.storage.transaction import Query, Transaction, across_tenants
 from headway.testing import TenantHarness
 from tests.sent_statements import trace_statements
+from tests.surfaces.server_harness import wait_until
 
 LONG = "x" * 3_000_000  # more than the sockets' buffers hold
 
@@ -128,6 +129,41 @@ def test_a_process_hears_the_commits_of_others_and_not_its_own(postgres_url: str
     finally:
         listener.close()
     assert set(heard) == {theirs.tenant.id}
+
+
+def test_other_processes_hear_which_commits_may_have_made_a_job_due(postgres_url: str) -> None:
+    heard: list[str] = []
+    all_arrived = threading.Event()
+
+    def hear(word: str) -> None:
+        heard.append(word)
+        if len(heard) == 4:
+            all_arrived.set()
+
+    with DirectDatabase(postgres_url) as database:
+        desk = TenantHarness(database)
+    session = ServerSession()
+    on_commit, on_jobs = (lambda _tenants: hear("commit")), (lambda: hear("jobs"))
+    listener = AnnouncementListener(postgres_url, "", on_commit, session, "this-process", on_jobs=on_jobs)
+    try:
+        wait_until(lambda: session.is_open, "a session")
+        with closing(connect(postgres_url, source="other")) as other:
+            for write in (write_todo, start_turn, write_todo):
+                write(other, desk)
+        assert all_arrived.wait(60)
+    finally:
+        listener.close()
+    assert heard == ["commit", "commit", "jobs", "commit"]
+
+
+def start_turn(connection: object, desk: TenantHarness) -> None:
+    assert isinstance(connection, PostgresConnection)
+
+    def start(tx: Transaction) -> None:
+        conversation = conversations.add(tx, desk.tenant.id)
+        turns.start(tx, desk.tenant.id, conversation.id, turns.TurnRequest("Begin."))
+
+    connection.write(across_tenants(start))
 
 
 def write_todo(connection: object, desk: TenantHarness) -> None:

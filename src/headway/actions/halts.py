@@ -50,7 +50,8 @@ def check(tx: Transaction) -> None:
 
 
 def emit_to_all_tenants(tx: Transaction, kind: str, halt: Halt) -> None:
-    """Emit the event to every tenant. The caller may have entered one of them."""
+    """Emit the event to every tenant. The caller may have entered one of them. One that is being moved cannot be changed: it may
+    belong to another database by now, where this halt has no effect."""
     tx.enter_all_tenants()
-    for tenant in tenant_store.list_all(tx):
+    for tenant in tenant_store.list_staying(tx):
         tx.emit(Event(tenant.id, kind, encode_json({"why": halt.why, "since": halt.since // 1000, "by": halt.by}), subject="halt"))

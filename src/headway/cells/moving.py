@@ -16,7 +16,7 @@ from headway.actions.moves import source as leaving
 from headway.actions.moves import target as arriving
 from headway.actions.retention import removal
 from headway.cells.files import CellFiles, copy_files, delete_files, find_files, lock_home
-from headway.ledger.cells import Cell, Move, MoveState
+from headway.ledger.cells import HAS_ARRIVED, Cell, Move, MoveState
 from headway.ledger.errors import CommitUncertain, Conflict, DatabaseBusy, HeadwayError, NotFound
 from headway.ledger.tenancy import Tenant
 from headway.settings import Settings
@@ -76,6 +76,7 @@ def move_tenant(route: Route, tenant_name: str) -> Move:
         repeat(source, route.sign(partial(leaving.depart, move=move)))
         check_arrival(route, move)
         clean_up(route, move)
+        repeat(target, partial(arriving.settle, move=move))
     except HeadwayError:
         route.report(
             "The move is not complete, and changes of the tenant may be refused. Run the command again, or undo it with --undo."
@@ -133,7 +134,7 @@ def check_arrival(route: Route, move: Move) -> None:
     state = route.target.database.read(partial(arriving.get_state, move_id=move.id))
     if state == "canceled":
         raise Conflict(f"The move of tenant {move.tenant_name!r} is being undone. Complete that with `--undo`.")
-    if state != "arrived":
+    if state not in HAS_ARRIVED:
         raise Conflict(
             f"The database of cell {move.target} does not know the move of tenant {move.tenant_name!r}. Is it an old copy?"
         )
@@ -228,12 +229,16 @@ def clean_up(route: Route, move: Move) -> None:
     if before.home != after.home:
         owners = source.read(partial(removal.find_file_owners, tenant=Tenant(move.tenant, move.tenant_name, 0)))
         delete_files(before, after, move, owners.conversations, is_due)
-    tables = source.read(list_tables_to_empty)
-    for table in tables:
+    delete_rows(source, move)
+    drop_left_triggers(route, source)
+
+
+def delete_rows(source: DirectDatabase, move: Move) -> None:
+    """Delete the rows of a tenant that has departed, in parts."""
+    for table in source.read(list_tables_to_empty):
         while repeat(source, partial(leaving.delete_part, move=move, table=table)):
             pass
     repeat(source, partial(leaving.finish, move=move))
-    drop_left_triggers(route, source)
 
 
 def list_tables_to_empty(tx: Transaction) -> list[str]:
@@ -264,11 +269,18 @@ def undo_move(route: Route, tenant_name: str) -> Move:
     if move is None:
         raise NotFound(f"No move of tenant {tenant_name[:80]!r} out of cell {route.source.cell.name} is under way.")
     state = "arrived" if move.state == "departed" else repeat(route.target.database, partial(arriving.cancel, move=move))
-    if state == "arrived":
+    if state in HAS_ARRIVED:
         raise Conflict(
             f"The tenant {tenant_name!r} is in cell {move.target} by now. Complete the move with "
             f"`headway tenant move {tenant_name} --to {move.target}`, then move it back."
         )
     repeat(source, route.sign(partial(leaving.undo, move=move)))
     drop_left_triggers(route, source)
+    return move._replace(state="undone")
+
+
+def stay_without_target(source: DirectDatabase, move: Move, sign: Sign) -> Move:
+    """Let the tenant stay in the source, because the target no longer exists, with whatever it had received. A cell that has been
+    removed accepts no tenant."""
+    repeat(source, sign(partial(leaving.undo, move=move)))
     return move._replace(state="undone")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from headway.actions import halts, jobs
 from headway.actions.access import cells, tenants
 from headway.cells.directory import Directory, open_postgres
+from headway.cells.moving import delete_rows
 from headway.ledger.cells import Cell, Move, check_cell_name
 from headway.ledger.errors import Conflict, HeadwayError, Invalid
 from headway.ledger.tenancy import LOCAL_TENANT
@@ -62,9 +63,9 @@ def remove_cell(directory: Directory, name: str, sign: Sign, *, is_lost: bool) -
     cell = directory.get(name)
     others = [other for other in directory.cells if other != cell]
     moves = [move for visit in directory.visit(read_open_moves, others) for move in visit.value or () if move.target == name]
-    if moves:
-        raise Conflict(f"The move of tenant {moves[0].tenant_name!r} to the cell {name} is not complete. Nothing was changed.")
     if not is_lost:
+        if moves:
+            raise Conflict(f"The move of tenant {moves[0].tenant_name!r} to the cell {name} is not complete. Nothing was changed.")
         placed = directory.database.read(partial(cells.list_placements, cell=name))
         if placed:
             named = cells.describe_names([tenant for tenant, _ in placed])
@@ -73,7 +74,24 @@ def remove_cell(directory: Directory, name: str, sign: Sign, *, is_lost: bool) -
             member.write(sign(partial(cells.leave, name=name)))
     directory.database.write(sign(partial(cells.unregister, name=name, is_lost=is_lost)))
     directory.reload()
-    return refresh(directory)
+    problems = refresh(directory)
+    if is_lost:
+        directory.visit(partial(delete_departed, target=name))
+        stranded = [describe_stranded(move) for move in moves if move.state == "fenced"]
+        problems += [*repair_placements(directory), *stranded]
+    return problems
+
+
+def delete_departed(_cell: Cell, database: DirectDatabase, target: str) -> None:
+    """Delete what tenants have left here that had departed to a cell that is lost."""
+    for move in database.read(cells.list_open_moves):
+        if move.target == target and move.state == "departed":
+            delete_rows(database, move)
+
+
+def describe_stranded(move: Move) -> str:
+    stays = f"`headway tenant move {move.tenant_name} --undo` lets it stay in the cell {move.source}"
+    return f"The tenant {move.tenant_name!r} was on its way to the cell {move.target}: {stays}."
 
 
 def read_open_moves(_cell: Cell, database: DirectDatabase) -> list[Move]:

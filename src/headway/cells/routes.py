@@ -1,7 +1,7 @@
 """Finds the two cells of a move, opens them, and carries it out or undoes it."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from headway.actions.moves import source as leaving
@@ -10,7 +10,7 @@ from headway.cells import moving
 from headway.cells.directory import Directory
 from headway.cells.moving import CellAccess, Report, Route, Sign
 from headway.ledger.cells import Cell, Move
-from headway.ledger.errors import Conflict, Invalid, NotFound
+from headway.ledger.errors import Conflict, Invalid, NotFound, StorageError
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.settings import Settings
 
@@ -25,7 +25,24 @@ def move_tenant(settings: Settings, tenant_name: str, target_name: str, report: 
                 raise Conflict(f"The tenant {tenant_name!r} is in the cell {target.name} already. Nothing was changed.")
             return arrived._replace(state="done")
         with open_route(directory, source, target, report, sign) as route:
-            return moving.move_tenant(route, tenant_name)
+            move = moving.move_tenant(route, tenant_name)
+        redirect_others(directory, move, report)
+        return move
+
+
+def redirect_others(directory: Directory, move: Move, report: Report) -> None:
+    """Let the cells that the tenant left in earlier moves send its clients to the target: they follow only two answers in a row."""
+    others = [cell for cell in directory.cells if cell.name not in (move.source, move.target)]
+
+    def visit_others() -> None:
+        visits = directory.visit(lambda _, database: database.write(partial(arriving.redirect_tokens, move=move)), others)
+        for visit in visits:
+            if visit.error:
+                report(f"cell {visit.cell.name} does not know where the tenant is now: {visit.error}")
+
+    if others:
+        with suppress(StorageError):  # the directory has ended the transaction, because a cell did not answer for long
+            directory.database.write(partial(arriving.redirect, move=move, visit=visit_others))
 
 
 def undo_move(settings: Settings, tenant_name: str, report: Report, sign: Sign) -> Move:
@@ -36,6 +53,9 @@ def undo_move(settings: Settings, tenant_name: str, report: Report, sign: Sign) 
             move = database.read(partial(leaving.find, tenant_name=tenant_name))
         if move is None:
             raise NotFound(f"No move of the tenant {tenant_name[:80]!r} is under way. Nothing was changed.")
+        if all(cell.name != move.target for cell in directory.cells):
+            with directory.open(source) as database:
+                return moving.stay_without_target(database, move, sign)
         with open_route(directory, source, directory.get(move.target), report, sign) as route:
             return moving.undo_move(route, tenant_name)
 
@@ -63,15 +83,21 @@ def find_source(directory: Directory, tenant_name: str) -> tuple[Cell, Move | No
     with directory.open(placed) as database:
         if database.read(partial(leaving.find, tenant_name=tenant_name)):
             return placed, None
-        last = database.read(partial(arriving.find_last, tenant_name=tenant_name))
-    if last is None or last.state != "arrived":
-        return placed, None
-    source = next((cell for cell in directory.cells if cell.name == last.source), None)
-    if source:  # otherwise it was removed, which only happens after complete moves
-        with directory.open(source) as database:
-            if database.read(partial(leaving.get_state, move_id=last.id)) in ("fenced", "departed"):
+        for move in database.read(partial(arriving.list_unsettled, tenant_name=tenant_name)):
+            if source := find_incomplete(directory, move):
                 return source, None
-    return placed, last
+            database.write(partial(arriving.settle, move=move))
+        last = database.read(partial(arriving.find_last, tenant_name=tenant_name))
+    return placed, last if last and last.state == "settled" else None
+
+
+def find_incomplete(directory: Directory, move: Move) -> Cell | None:
+    """Return the source of a move if it has not completed the move."""
+    source = next((cell for cell in directory.cells if cell.name == move.source), None)
+    if source is None:  # it was removed, which only happens after complete moves
+        return None
+    with directory.open(source) as database:
+        return source if database.read(partial(leaving.get_state, move_id=move.id)) in ("fenced", "departed") else None
 
 
 @contextmanager

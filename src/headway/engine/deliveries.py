@@ -21,7 +21,7 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 
 CLAIM_BATCH = 500
-HOLD_S = 1.0  # how long a delivery waits while this process claims no job; another process may have a free slot
+HOLD_S = 0.5  # how long a delivery waits while this process claims no job; another process may have a free slot
 EARLY_MS = 2_000  # a delivery that is early by less than this waits for the due time
 ID_LIMIT = 200  # in characters
 
@@ -50,6 +50,7 @@ class HeldJob:
 class ClaimResult(NamedTuple):
     claimed: list[Job]
     waiting: dict[str, tuple[Job, float]]  # jobs to try again, with the pause until then in seconds; 0: when there is a free slot
+    unknown: list[str]  # jobs of a kind that only a newer Headway knows
 
 
 class Deliveries:
@@ -117,18 +118,17 @@ class Deliveries:
         locked = job_store.lock_waiting(tx, job_ids)
         missing = set(job_ids) - {job.id for job in locked}
         busy = job_store.list_waiting(tx, list(missing)) if tx.dialect.skip_locked and missing else []
-        waiting = {}
-        due_jobs = []
+        waiting, due_jobs, unknown = {}, [], []
         for job in (*locked, *busy):
-            if job.kind not in self.runner.handlers:  # created by a newer Headway: it goes to another process
-                waiting[job.id] = (job, inf)
+            if job.kind not in self.runner.handlers:
+                unknown.append(job.id)
             elif job.due_at <= tx.now:
                 waiting[job.id] = (job, POLL_S)
                 due_jobs.append(job)
             elif job.due_at <= tx.now + EARLY_MS:
                 waiting[job.id] = (job, (job.due_at - tx.now) / 1000)
         if halt_store.find_active(tx):
-            return ClaimResult([], waiting)
+            return ClaimResult([], waiting, unknown)
         lockable = [job for job in due_jobs if job.id not in missing]
         chosen = self.runner.choose(lockable, running)
         claimed = self.runner.claim_locked(tx, chosen)
@@ -136,7 +136,7 @@ class Deliveries:
             waiting[job.id] = (job, 0.0)
         for job in claimed:
             del waiting[job.id]
-        return ClaimResult(claimed, waiting)
+        return ClaimResult(claimed, waiting, unknown)
 
     def _answer(self, job_ids: Sequence[str], result: ClaimResult) -> None:
         now = monotonic()
@@ -145,21 +145,24 @@ class Deliveries:
             self.runner.take(job)
             self.runner.tasks[job.id].add_done_callback(lambda _task: self.arrival.set())
             self._remove(job.id).resolve(is_claimed=True)
-        for job_id in set(job_ids) - {job.id for job in result.claimed}:
+        for job_id in result.unknown:
+            self._remove(job_id).refuse("This version of Headway has no handler for the job.")
+        for job_id in set(job_ids) - {job.id for job in result.claimed} - set(result.unknown):
             if job_id not in result.waiting:  # ended, running elsewhere, or due much later
                 self._remove(job_id).resolve(is_claimed=False)
             elif delivery := self.held.get(job_id):
                 delivery.job, pause_s = result.waiting[job_id]
                 delivery.retry_at = now + pause_s
-                if POLL_S < pause_s < inf:
+                if pause_s > POLL_S:
                     delivery.expires_at = delivery.retry_at + HOLD_S
 
     def _refuse_expired(self) -> None:
         """Give up on deliveries that waited long enough. They wait longer while this process claims jobs."""
         now = monotonic()
-        is_busy = now < self.last_claim_at + HOLD_S
+        if now < self.last_claim_at + HOLD_S:
+            return
         for job_id, delivery in list(self.held.items()):
-            if delivery.job and now >= delivery.expires_at and not (is_busy and delivery.retry_at < inf):
+            if delivery.job and now >= delivery.expires_at:
                 self._remove(job_id).refuse("The job has to wait.")
 
     def _remove(self, job_id: str) -> HeldJob:

@@ -9,7 +9,8 @@ CELL_NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 SECRET_LENGTH: Final = 43  # characters of the random part of a token
 TOKEN_PREFIX: Final = "hw_"  # noqa: S105  prefix of every token, so that leaked ones can be searched for
 TENANT_IDS_PER_CELL: Final = 1_000_000_000_000  # so that a tenant keeps its id in every cell
-MoveState = Literal["fenced", "departed", "done", "undone", "arrived", "canceled"]
+MoveState = Literal["fenced", "departed", "done", "undone", "arrived", "settled", "canceled"]
+HAS_ARRIVED: Final = ("arrived", "settled")  # in the target; settled: the source has completed the move
 
 
 class Cell(NamedTuple):

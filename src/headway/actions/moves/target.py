@@ -93,13 +93,22 @@ def cancel(tx: Transaction, move: Move) -> MoveState:
     return stored.state
 
 
+def settle(tx: Transaction, move: Move) -> None:
+    """Note that the source has completed the move, so that it need not be asked again."""
+    move_store.settle(tx, move.id)
+
+
+def list_unsettled(tx: Transaction, tenant_name: str) -> list[Move]:
+    return move_store.list_unsettled(tx, tenant_name)
+
+
 def find_last(tx: Transaction, tenant_name: str) -> Move | None:
     """Return the last move of a tenant that this database has taken part in."""
     return cell_store.find_last_move(tx, tenant_name)
 
 
 def get_state(tx: Transaction, move_id: str) -> MoveState | None:
-    """Return how a move is stored here: arrived, canceled or not at all."""
+    """Return how a move is stored here: arrived, settled, canceled or not at all."""
     stored = cell_store.find_move(tx, move_id)
     return stored.state if stored else None
 
@@ -113,6 +122,17 @@ def place(tx: Transaction, move: Move, is_due: Callable[[], bool]) -> None:
     move_store.lock_placement(tx, move.tenant_name, move.target)
     if not is_due():
         raise Overtaken
+
+
+def redirect(tx: Transaction, move: Move, visit: Callable[[], None]) -> None:
+    """Run `visit`, which lets other cells know where the tenant is, unless it has moved on. A later move waits for the end."""
+    if move_store.lock_place(tx, move.tenant_name) == move.target:
+        visit()
+
+
+def redirect_tokens(tx: Transaction, move: Move) -> None:
+    """Let a cell that the tenant left before send the holders of its tokens to the target, rather than from cell to cell."""
+    move_store.redirect_departed_tokens(tx, move.tenant, move.target)
 
 
 def drop_old_keys(tx: Transaction, wait_ms: int) -> None:

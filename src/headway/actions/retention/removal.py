@@ -4,8 +4,10 @@ own row. If that is interrupted, the tenant is still listed, and the same comman
 from typing import NamedTuple
 
 from headway.actions.access import tenants
+from headway.ledger.errors import TenantMoving
 from headway.ledger.tenancy import Tenant
 from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import moves as move_store
 from headway.storage.stores import retention as retention_store
 from headway.storage.stores import tenant_rows
 from headway.storage.stores.retention import OWNERS_PER_QUERY, Batch
@@ -13,7 +15,10 @@ from headway.storage.transaction import Transaction
 
 
 def shut_out(tx: Transaction, tenant: Tenant) -> int:
-    """Revoke all access and stop all work of the tenant. Returns how many jobs were running; their processes stop them shortly."""
+    """Revoke all access and stop all work of the tenant. Returns how many jobs were running; their processes stop them shortly.
+    Raises TenantMoving if its move to another cell has begun."""
+    if move_store.find_unfinished(tx, tenant.id):
+        raise TenantMoving
     return tenant_rows.stop_work(tx, tenant.id)
 
 

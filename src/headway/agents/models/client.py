@@ -296,8 +296,9 @@ class Models:
         listener: TextListener | None,
     ) -> ModelResponse:
         loop = asyncio.get_running_loop()
-        meter = AnswerMeter(self.timeout_s, loop.time())
-        renew_at = 0.0  # not at every event: an answer may have thousands
+        begins_at = loop.time()
+        meter = AnswerMeter(self.timeout_s, begins_at)
+        renew_at = begins_at + self.timeout_s * RENEWAL_SHARE  # not at every event: an answer may have thousands
         async with (
             asyncio.timeout(self.timeout_s) as deadline,
             model_request_stream(model, messages, model_settings=settings, model_request_parameters=parameters) as stream,

@@ -33,7 +33,7 @@ RETRIES = restate.InvocationRetryPolicy(
     initial_interval=timedelta(milliseconds=50),
     exponentiation_factor=2.0,
     max_interval=timedelta(seconds=5),
-    max_attempts=100,  # about 8 minutes without any worker; the engine announces the job again when one is back
+    max_attempts=200,  # about 16 minutes without any worker; the engine announces the job again when one is back
     on_max_attempts="kill",
 )
 RETRY_S, MAX_RETRY_S = 0.1, 30.0  # after how long a job that has to wait is delivered again

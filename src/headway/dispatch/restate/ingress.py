@@ -38,7 +38,7 @@ class Ingress:
     def send(self, jobs: Sequence[DueJob]) -> list[str]:
         """Announce jobs one after the other, and return the ids of those that were not accepted. If no address answers, the rest is
         not tried."""
-        refused = []
+        refused: list[str] = []
         connection = self._take()
         for position, job in enumerate(jobs):
             answer, connection = self._send_one(job, connection)

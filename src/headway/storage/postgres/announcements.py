@@ -2,14 +2,16 @@
 
 import logging
 import random
+import select
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import psycopg
+from psycopg import pq
 
 from headway.storage.postgres.opening import check_url, open_connection
 from headway.storage.postgres.pooling import DIRECT_URL, find_session_problem
-from headway.storage.postgres.transaction import CHANNEL, SOURCE_MARK
+from headway.storage.postgres.transaction import CHANNEL, JOBS_MARK, SOURCE_MARK
 from headway.storage.server_session import ServerSession
 from headway.storage.transaction import CommitListener, Row
 
@@ -39,8 +41,16 @@ class Subscriber:
         """Called when the connection is lost or closed."""
 
 
+def ignore_jobs() -> None:
+    """Do nothing, for processes that run no jobs."""
+
+
 class AnnouncementListener:
-    """A thread with a dedicated connection, to the direct URL if there is one. While the connection is open, so is `session`."""
+    """A thread with a dedicated connection, to the direct URL if there is one. While the connection is open, so is `session`.
+
+    `on_jobs` is called after commits of other processes that may have made a job due. Most commits make none: if each of them had
+    every process look for jobs, that would soon cost the server more than the work itself.
+    """
 
     def __init__(
         self,
@@ -50,6 +60,7 @@ class AnnouncementListener:
         session: ServerSession,
         source: str = "",
         subscriber: Subscriber | None = None,
+        on_jobs: Callable[[], None] = ignore_jobs,
     ) -> None:
         self.url = url
         self.direct_url = check_url(direct_url, DIRECT_URL) if direct_url else ""
@@ -57,6 +68,7 @@ class AnnouncementListener:
             f"{SOURCE_MARK}{source}" if source else ""
         )  # ends the announcements of this process, which knows its commits
         self.on_commit = on_commit
+        self.on_jobs = on_jobs
         self.session = session
         self.subscriber = subscriber or Subscriber()
         self.lock = 0  # chosen once, and again only if another session holds it
@@ -91,20 +103,34 @@ class AnnouncementListener:
         self.session.open(self._take_lock(connection))
         self.subscriber.start_listening(channels)
         try:
+            for notice in connection.notifies(timeout=0):  # those that have arrived already
+                self._dispatch(notice.channel, notice.payload)
+            readable = select.poll()
+            readable.register(connection.fileno(), select.POLLIN)
             while not self.stop_requested.is_set():
-                notices = [*connection.notifies(timeout=STOP_CHECK_S, stop_after=1)]
-                for notice in notices:
-                    self._dispatch(notice.channel, notice.payload)
-                if notices and all(self._is_own(notice.channel, notice.payload) for notice in notices):
+                if readable.poll(STOP_CHECK_S * 1000) and not self._hear_others(connection.pgconn):
                     self.stop_requested.wait(OWN_PAUSE_S)
         finally:
             self.subscriber.stop_listening()
+
+    def _hear_others(self, pgconn: "pq.abc.PGconn") -> bool:
+        """Dispatch what has arrived. Returns whether another process has sent some of it."""
+        pgconn.consume_input()
+        is_from_others = False
+        while notice := pgconn.notifies():
+            channel, payload = notice.relname.decode(), notice.extra.decode()
+            is_from_others = is_from_others or not self._is_own(channel, payload)
+            self._dispatch(channel, payload)
+        return is_from_others
 
     def _dispatch(self, channel: str, payload: str) -> None:
         if channel != CHANNEL:
             self.subscriber.hear(channel, payload)
         elif not self._is_own(channel, payload):
-            self.on_commit(frozenset(int(part) for part in payload.split(",") if part.isascii() and part.isdigit()))
+            parts = payload.split(",")
+            self.on_commit(frozenset(int(part) for part in parts if part.isascii() and part.isdigit()))
+            if JOBS_MARK in parts:
+                self.on_jobs()
 
     def _is_own(self, channel: str, payload: str) -> bool:
         return channel == CHANNEL and bool(self.own_mark) and payload.endswith(self.own_mark)

@@ -14,7 +14,15 @@ from headway.storage.postgres.opening import check_url, open_in_turn
 from headway.storage.postgres.outage import find_outage
 from headway.storage.postgres.pooling import UNPREPARED_ERRORS, may_prepare, stop_preparing
 from headway.storage.postgres.server_clock import ServerClock, ServerTime
-from headway.storage.postgres.transaction import BEGIN, BEGIN_READ_ONLY, CHANNEL, SOURCE_MARK, PostgresTransaction
+from headway.storage.postgres.transaction import (
+    BEGIN,
+    BEGIN_READ_ONLY,
+    CHANNEL,
+    JOB_TABLES,
+    JOBS_MARK,
+    SOURCE_MARK,
+    PostgresTransaction,
+)
 from headway.storage.postgres.wire import Wire
 from headway.storage.transaction import CommitListener, Query, UsageMeter, Work, WorkOutcome, notify_listener
 
@@ -88,7 +96,8 @@ class PostgresConnection:
         """Build the notification of new events for other processes. It follows the commit, because a NOTIFY inside the transaction
         would serialize all commits on the server behind one lock. If it is lost, readers still find the events by polling."""
         tenants = sorted({event.tenant_id for event in transaction.events})
-        payload = ",".join([*map(str, tenants), f"{SOURCE_MARK}{self.source}"])
+        marks = [JOBS_MARK] if transaction.count_writes(*JOB_TABLES) else []
+        payload = ",".join([*map(str, tenants), *marks, f"{SOURCE_MARK}{self.source}"])
         return Query("SELECT pg_notify(?, ?)", (CHANNEL, payload)) if tenants else None
 
     def _now(self, wire: Wire) -> ServerTime:

@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 CHANNEL = "headway_events"
 SOURCE_MARK = "@"  # precedes the name of the process that sends an announcement
+JOBS_MARK = "jobs"  # stands in announcements of commits after which a job may have become due
+JOB_TABLES = ("jobs", "schedules", "halts")
 BEGIN = Query("BEGIN")
 BEGIN_READ_ONLY = Query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 # A process that freezes during a transaction keeps its locks and blocks the takeover of its work. Transactions take milliseconds,

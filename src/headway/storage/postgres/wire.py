@@ -288,12 +288,11 @@ class Wire:
 
     def _next_result(self) -> "pq.abc.PGresult | None":
         """Wait for the next result. libpq itself must not wait: it would hold the interpreter's lock."""
-        while True:
+        while self.pgconn.is_busy():
             has_unsent = self.pgconn.flush()
-            if not self.pgconn.is_busy():
-                return self.pgconn.get_result()
             (self.both if has_unsent else self.readable).poll(WAIT_MS)
             self.pgconn.consume_input()
+        return self.pgconn.get_result()
 
     def _load_rows(self, result: "pq.abc.PGresult") -> list[Row]:
         if not result.ntuples:

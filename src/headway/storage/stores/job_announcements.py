@@ -32,8 +32,11 @@ class UnannouncedJob(NamedTuple):
 def find_next_time(tx: Transaction, kinds: Collection[str]) -> int | None:
     """Return when the next job of these kinds is to be announced."""
     marks = ", ".join("?" * len(kinds))
+    # Without the lower limit, SQLite would read the jobs in the order of their due times and sort them.
     row = tx.one(
-        f"SELECT announce_at FROM jobs WHERE {ANNOUNCED_CONDITION} AND kind IN ({marks}) ORDER BY announce_at LIMIT 1", *kinds
+        f"""SELECT announce_at FROM jobs WHERE {ANNOUNCED_CONDITION} AND announce_at >= 0 AND kind IN ({marks})
+            ORDER BY announce_at LIMIT 1""",
+        *kinds,
     )
     return int(row[0]) - tx.drift if row else None
 

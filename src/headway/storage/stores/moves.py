@@ -27,6 +27,17 @@ def find_unfinished_by_name(tx: Transaction, tenant_name: str) -> Move | None:
     return Move._make(row) if row else None
 
 
+def list_unsettled(tx: Transaction, tenant_name: str) -> list[Move]:
+    """List the moves of a tenant to this database of which it is not known whether the source has completed them."""
+    rows = tx.all(f"SELECT {MOVE_COLUMNS} FROM moves WHERE tenant_name = ? AND state = 'arrived' ORDER BY id", tenant_name)
+    return [Move._make(row) for row in rows]
+
+
+def settle(tx: Transaction, move_id: str) -> None:
+    """Note that the source has completed a move. `updated_at` stays the time of the arrival."""
+    tx.run("UPDATE moves SET state = 'settled' WHERE id = ? AND state = 'arrived'", move_id)
+
+
 def limit_lock_waits(tx: Transaction, wait_ms: int) -> None:
     """Let the rest of the transaction fail with DatabaseBusy if it waits longer for a lock."""
     tx.run("SELECT set_config('lock_timeout', ?, true)", str(wait_ms))
@@ -112,6 +123,12 @@ def forget_parked(tx: Transaction, tenant_id: int) -> None:
     tx.run("DELETE FROM parked WHERE tenant = ?", tenant_id)
 
 
+def lock_place(tx: Transaction, tenant_name: str) -> str | None:
+    """Return where a tenant is, which cannot change before this transaction ends."""
+    row = tx.one("SELECT cell FROM placements WHERE tenant_name = ? FOR UPDATE", tenant_name)
+    return str(row[0]) if row else None
+
+
 def lock_placement(tx: Transaction, tenant_name: str, cell: str) -> None:
     """Store where a tenant is. The row is locked when this returns."""
     tx.one(
@@ -136,6 +153,11 @@ def note_departed_tokens(tx: Transaction, tenant_id: int, cell: str) -> None:
         tenant_id,
     )
     tx.run("DELETE FROM tokens WHERE tenant_id = ?", tenant_id)
+
+
+def redirect_departed_tokens(tx: Transaction, tenant_id: int, cell: str) -> None:
+    """Let a cell that the tenant left long ago send the holders of its tokens to the present one."""
+    tx.run("UPDATE departed_tokens SET cell = ? WHERE tenant = ? AND cell <> ?", cell, tenant_id, cell)
 
 
 def forget_departed_tokens(tx: Transaction, tenant_id: int) -> None:

@@ -12,8 +12,8 @@ def list_tables(tx: Transaction) -> dict[str, list[str]]:
         """SELECT tables.name, columns.name FROM sqlite_master tables JOIN pragma_table_info(tables.name) columns
            WHERE tables.type = 'table' ORDER BY tables.name, columns.cid"""
         if tx.dialect.name == "sqlite"
-        else """SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()
-                ORDER BY table_name, ordinal_position"""
+        else """SELECT table_name, column_name FROM information_schema.columns NATURAL JOIN information_schema.tables
+                WHERE table_schema = current_schema() AND table_type = 'BASE TABLE' ORDER BY table_name, ordinal_position"""
     )
     tables: dict[str, list[str]] = {}
     for table, column in rows:

@@ -53,6 +53,13 @@ def list_all(tx: Transaction) -> list[Tenant]:
     return [Tenant._make(row) for row in tx.all(f"SELECT {TENANT_COLUMNS} FROM tenants WHERE {NOT_DEPARTED} ORDER BY id")]
 
 
+def list_staying(tx: Transaction) -> list[Tenant]:
+    """List all tenants, except those that have moved to another cell, or are being moved."""
+    moving = "SELECT 1 FROM moves WHERE moves.tenant = tenants.id AND moves.state IN ('fenced', 'departed')"
+    rows = tx.all(f"SELECT {TENANT_COLUMNS} FROM tenants WHERE NOT EXISTS ({moving}) ORDER BY id")
+    return [Tenant._make(row) for row in rows]
+
+
 def delete(tx: Transaction, tenant_id: int) -> None:
     """Delete a tenant and everything it owns."""
     tx.run("DELETE FROM tenants WHERE id = ?", tenant_id)
