@@ -11,7 +11,6 @@ import psycopg
 
 from tests.cluster import table, workload
 from tests.cluster.cell_rows import CELL_ROWS, CellRow
-from tests.cluster.cells import MOVING_ROWS
 from tests.cluster.cluster import Outcome, build_url, open_cluster
 from tests.cluster.dispatch import DISPATCH
 from tests.cluster.faults import ROWS as FAULTS
@@ -21,7 +20,7 @@ from tests.cluster.operations import OPERATIONS, enqueue_with, unpack_old_versio
 from tests.cluster.servers import find_programs
 from tests.model_server import ModelServer
 
-ROWS: tuple[Row | CellRow, ...] = (*FAULTS, *OPERATIONS, *MOVING_ROWS, *CELL_ROWS, *DISPATCH)
+ROWS: tuple[Row | CellRow, ...] = (*FAULTS, *OPERATIONS, *CELL_ROWS, *DISPATCH)
 
 
 def run_row(row: Row | CellRow, network: Network) -> Outcome:

@@ -37,7 +37,6 @@ class Shape(NamedTuple):
     fake_clock: bool = False
     disk_mb: int = 0  # the size of the first server's disk; 0: that of this machine
     standby_first: bool = False  # in the URL
-    second: bool = False  # whether there is another server, with a database that has no rows
     backup: bool = False  # whether a base backup is made before the work begins
     restate: int = 0  # the number of Restate nodes that dispatch the jobs
     settings: str = ""
@@ -110,11 +109,6 @@ class Cluster:
                 wait_for(lambda: self.primary.ask("SELECT 1 FROM pg_stat_replication"), "the standby follows")
                 if self.shape.synchronous:
                     self.primary.set(synchronous_standby_names="*")
-            if self.shape.second:
-                self.standby.create()
-                stack.callback(self.standby.kill)
-                self.standby.start()
-                self.standby.add_database()
             if self.shape.backup:
                 self.standby.copy_from(self.primary)
                 stack.callback(self.standby.kill)
