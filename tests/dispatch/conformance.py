@@ -11,8 +11,8 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import ExitStack, asynccontextmanager, closing
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -125,11 +125,9 @@ class DispatcherConformance:
 
     crew: type[Crew] = Crew
 
-    @asynccontextmanager
-    async def open_dispatchers(self, folder: Path) -> AsyncIterator[Callable[[], Dispatcher]]:
+    def open_dispatchers(self, folder: Path) -> AbstractAsyncContextManager[Callable[[], Dispatcher]]:
         """Start the external engine, and yield a function that returns a dispatcher for one more worker."""
         raise NotImplementedError
-        yield
 
     @pytest.fixture
     def url(self, postgres_url: str) -> str:

@@ -289,7 +289,7 @@ def test_a_job_for_which_a_full_process_has_no_slot_is_refused_and_stays_as_it_i
         job_ids = scene.enqueue(2)
         await scene.until(lambda: bool(scene.dispatcher.receivers))
         (deliver,) = scene.dispatcher.receivers
-        deliveries = [asyncio.create_task(deliver(job_id)) for job_id in job_ids]
+        deliveries = [asyncio.ensure_future(deliver(job_id)) for job_id in job_ids]
         done, (running,) = await asyncio.wait(deliveries, return_when=asyncio.FIRST_COMPLETED)
         assert [type(delivery.exception()) for delivery in done] == [NotNow]
         assert sorted(job.state for job in ledger.read(job_store.list_page, None, 10)) == ["queued", "running"]
@@ -306,10 +306,10 @@ def test_deliveries_of_a_job_that_runs_wait_for_it_and_run_it_once(ledger: Tenan
         (job_id,) = scene.enqueue()
         await scene.until(lambda: bool(scene.dispatcher.receivers))
         (deliver,) = scene.dispatcher.receivers
-        deliveries = [asyncio.create_task(deliver(job_id)) for _ in range(5)]
+        deliveries = [asyncio.ensure_future(deliver(job_id)) for _ in range(5)]
         await scene.until(lambda: bool(scene.engine.tasks))
         deliveries[0].cancel()  # the dispatcher lost its connection: the job continues
-        deliveries += [asyncio.create_task(deliver(job_id)) for _ in range(5)]
+        deliveries += [asyncio.ensure_future(deliver(job_id)) for _ in range(5)]
         await asyncio.sleep(0)
         assert not any(delivery.done() for delivery in deliveries[1:])
         scene.gate.set()
@@ -327,7 +327,7 @@ def test_a_delivery_waits_for_a_row_that_another_transaction_has_locked(postgres
         with psycopg.connect(postgres_url) as other:
             other.execute("SET headway.tenant = 'all'")
             other.execute("SELECT 1 FROM jobs WHERE id = %s FOR UPDATE", (job_id,))
-            delivery = asyncio.create_task(scene.dispatcher.receivers[0](job_id))
+            delivery = asyncio.ensure_future(scene.dispatcher.receivers[0](job_id))
             await scene.until(lambda: is_held(scene))
             assert scene.list_runs() == []
         await delivery

@@ -121,7 +121,7 @@ def test_announcements_are_found_through_their_index(sqlite_url: str) -> None:
         explaining: Any = ExplainingTransaction(tx)
         job_announcements.find_next_time(explaining, [KIND])
         job_announcements.lock_unannounced(explaining, [KIND], 10)
-        return explaining.steps
+        return list(explaining.steps)
 
     with DirectDatabase(sqlite_url) as database:
         steps = database.read(explain)
