@@ -16,7 +16,12 @@ from headway.storage.postgres.wire import Wire
 def main() -> None:
     url, folder = sys.argv[1:]
     statements = count()
-    Wire.trace = lambda statement: next(statements) if statement else None
+
+    def note(statement: str) -> None:
+        if statement:
+            next(statements)
+
+    Wire.trace = note
     with ExitStack() as cleanup:
         loop = Loop(Workshop(Path(folder), cleanup), "cell", url)
         print("{}", flush=True)

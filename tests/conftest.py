@@ -37,6 +37,9 @@ atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 SHARING_FILES = {
     "test_cli_cells.py": "cells",
     "test_cell_requests.py": "cells",
+    "test_cli_every_cell.py": "cells",
+    "test_served_cells.py": "served cells",
+    "test_nginx.py": "nginx",
     "test_mcp_http.py": "MCP over HTTP",
     "test_mcp_real_servers.py": "MCP servers",
     "test_frameworks.py": "frameworks",

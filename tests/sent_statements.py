@@ -38,7 +38,7 @@ class SentStatements:
             for statement in sent:
                 if statement.startswith((SERVER_TIME_SQL, "BEGIN")):
                     found.append([])
-                if found:
+                if found and (statement or found[-1][-1]):  # a second wait in a row is for the reply to an announcement
                     found[-1].append(statement)
         return [SentTransaction([text for text in sent if text], sent.count("")) for sent in found if sent[0].startswith("BEGIN")]
 

@@ -164,14 +164,18 @@ def test_a_front_end_gets_its_turn_from_the_other_cell(served: ServedCells, tena
 def test_a_goal_is_watched_in_the_other_cell(served: ServedCells, tenant: str, model: ModelServer) -> None:
     model.script = lambda _: text("I cannot plan this.")
     model.hold()
-    with Program(("goal", "add", "Buy milk.", "--tenant", tenant, *served.flags), served.shell.folder) as program:
+    added = json.loads(served.run("goal", "add", "Buy milk.", "--tenant", tenant, "--no-wait", "--json"))["goal"]
+    with Program(("goal", "watch", str(added["id"]), "--tenant", tenant, *served.flags), served.shell.folder) as program:
+        assert program.stdout is not None
+        first = program.stdout.readline()
         model.wait_for_requests(1)
         served.run("tenant", "move", tenant, "--to", "eu2")
         assert program.stderr is not None
-        assert "has moved to the cell eu2. The goal is followed there." in program.stderr.readline()
+        sentence = "has moved to the cell eu2. The goal is followed there."
+        assert any(sentence in line for line in iter(program.stderr.readline, ""))
         model.release()
         out, _ = program.communicate(60)
-    journal = re.findall(r"^\d\d:.*$", out, re.MULTILINE)
+    journal = re.findall(r"^\d\d:.*$", first + out, re.MULTILINE)
     (goal,) = json.loads(served.run("goal", "list", "--tenant", tenant, "--json"))["goals"]
     assert goal["status"] != "active"
     assert len(journal) == len(set(journal)) > 1, out

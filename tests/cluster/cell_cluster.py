@@ -115,9 +115,9 @@ class CellCluster:
                 for process in host.processes.values():
                     process.wait_until_ready()
             for load in self.loads.values():
-                stack.callback(load.abandon)
                 load.clients[0].send("PUT", "/v1/schedules/tick", describe_tick(load.tenant))
                 load.start()
+                stack.callback(load.abandon)
             yield
 
     def add_tenant(self, name: str, host: CellHost) -> str:

@@ -161,7 +161,7 @@ def build_app(address: RestateAddress, deliver: Deliver, pace: RetryPace) -> Any
 
 
 def parse_announcement(announcement: object) -> tuple[str, float]:
-    """Return the job's id and the time at which its delivery is given up. Whoever reaches Restate's ingress can send anything."""
+    """Return the job's id and the time at which its delivery is given up. Callers of Restate's ingress can send anything."""
     match announcement:
         case {"job_id": str(job_id), "expires_at": int(expires_at)} if JOB_ID_PATTERN.fullmatch(job_id):
             return job_id, expires_at

@@ -79,7 +79,7 @@ def open_listener(place: Place) -> socket.socket:
 
 
 def use_up_signal_handler(app: Any) -> None:
-    """Make the first request to the application, in a thread with a loop of its own.
+    """Make the first request to the application, in a thread with a separate event loop.
 
     At its first request the SDK sets a handler for SIGTERM in the running loop, and `headway worker` would not stop any more. It
     cannot do so outside of the main thread, and does not try again.
