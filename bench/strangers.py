@@ -89,7 +89,7 @@ def measure_p99(url: str, tokens: list[str]) -> float:
 WORKLOAD = "p99 of a tenant's list while a stranger attacks: 1 MB bodies, tokens, trailers, the page, idle connections"
 
 
-@benchmark("http.stranger", WORKLOAD, "nobody attacks; the stranger uses the same two cores", at_most(1.1))
+@benchmark("http.stranger", WORKLOAD, "no attack; the stranger uses the same two cores", at_most(1.1))
 def stranger(shop: Workshop) -> Measurements:
     at = shop.once(served)
     return in_turns(partial(measure_under_attack, at), partial(measure_p99, at.url, at.tokens), ROUNDS, "ms")

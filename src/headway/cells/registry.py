@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from headway.actions import halts, jobs
 from headway.actions.access import cells, tenants
 from headway.cells.directory import Directory, open_postgres
-from headway.cells.moving import delete_rows
 from headway.ledger.cells import Cell, Move, check_cell_name
 from headway.ledger.errors import Conflict, HeadwayError, Invalid
 from headway.ledger.tenancy import LOCAL_TENANT
@@ -84,6 +83,8 @@ def remove_cell(directory: Directory, name: str, sign: Sign, *, is_lost: bool) -
 
 def delete_departed(_cell: Cell, database: DirectDatabase, target: str) -> None:
     """Delete what tenants have left here that had departed to a cell that is lost."""
+    from headway.cells.moving import delete_rows  # noqa: PLC0415  slow to load, and needed only when a cell is lost
+
     for move in database.read(cells.list_open_moves):
         if move.target == target and move.state == "departed":
             delete_rows(database, move)
