@@ -41,16 +41,16 @@ def move_all(cluster: CellCluster) -> None:
         cluster.complete(tenant, target)
 
 
-def disturb(strike: Strike, rounds: int = ROUNDS) -> Callable[[CellCluster], None]:
-    """Begin moves, disturb each at a random moment, and then continue it or undo it."""
+def disturb(*strikes: Strike, rounds: int = ROUNDS) -> Callable[[CellCluster], None]:
+    """Begin moves, disturb each at a random moment, in one of the given ways, and then continue it or undo it."""
 
     def act(cluster: CellCluster) -> None:
         for number in range(rounds):
             tenant = TENANTS[number % len(TENANTS)]
             place, target = cluster.choose_target(tenant)
             mover = cluster.start_move(tenant, target)
-            time.sleep(cluster.chance.uniform(0.6, 2.6))
-            strike(cluster, mover, place, target)
+            time.sleep(cluster.chance.uniform(0.5, 1.8))
+            strikes[number % len(strikes)](cluster, mover, place, target)
             mover.wait()
             if cluster.chance.random() < UNDONE and cluster.undo(tenant):
                 cluster.notes["moves undone"] += 1
@@ -78,20 +78,17 @@ def restart(cluster: CellCluster, mover: Mover, place: str, target: str) -> None
     cluster.notes["of them during a move"] += mover.poll() is None or mover.returncode != 0
 
 
-def strike_at_random(cluster: CellCluster, mover: Mover, place: str, target: str) -> None:
-    cluster.chance.choice([kill, kill, restart, compete])(cluster, mover, place, target)
-
-
 def compete(cluster: CellCluster, mover: Mover, place: str, target: str) -> None:
     """Freeze the process that moves the tenant, let another one do the same, and let the first continue."""
     del place
     assert isinstance(mover.args, list)
     tenant = str(mover.args[5])
+    is_overtaken = mover.poll() is None
     mover.send_signal(signal.SIGSTOP)
     cluster.complete(tenant, target)
     cluster.moves[tenant] -= 1  # it is counted when the first process has ended
     mover.send_signal(signal.SIGCONT)
-    cluster.notes["movers overtaken"] += 1
+    cluster.notes["movers overtaken"] += is_overtaken
 
 
 def cut_off(cluster: CellCluster, mover: Mover, place: str, target: str) -> None:
@@ -129,7 +126,14 @@ CELL_ROWS = (
     CellRow("cells-move", f"two cells, {ROUNDS} moves of three tenants", move_all),
     CellRow("cells-kill", "the same; each time the mover and a worker or server are killed", disturb(kill)),
     CellRow("cells-restart", "the same; each time the Postgres of one of both cells restarts", disturb(restart)),
-    CellRow("cells-cut", f"the same; the Postgres of a cell is cut off for {HOLD_S} s", disturb(cut_off, 3), needs="namespaces"),
-    CellRow("cells-three", "three cells, all of that, and movers that are overtaken by others", disturb(strike_at_random, 9), 3),
+    CellRow(
+        "cells-cut", f"the same; the Postgres of a cell is cut off for {HOLD_S} s", disturb(cut_off, rounds=3), needs="namespaces"
+    ),
+    CellRow(
+        "cells-three",
+        "three cells, all of that, and movers that are overtaken by others",
+        disturb(kill, compete, restart, kill, rounds=12),
+        3,
+    ),
     CellRow("cells-down", f"one of three cells is down for {HOLD_S} s, with a tenant on its way to it", take_down, 3),
 )

@@ -16,11 +16,12 @@ from headway.cells.directory import Directory
 from headway.cells.placement import add_tenant
 from headway.cells.registry import CellDraft, add_cell
 from headway.ledger.cells import find_cell_name
-from headway.ledger.errors import Unauthorized
+from headway.ledger.errors import SettingsError, Unauthorized
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.context import act_as_sender
 from headway.surfaces.http.admission import RateLimiter
+from headway.surfaces.http.server import check_has_tokens
 from tests.sent_statements import trace_statements
 from tests.surfaces.in_process_app import InProcessApp, open_app
 from tests.surfaces.server_harness import check_problem
@@ -161,3 +162,11 @@ def test_a_program_opens_the_cell_of_its_tenant(urls: list[str], tmp_path: Path)
     with DirectDatabase(urls[1]) as database:
         acme = database.read(partial(tenants.get_by_name, name="acme"))
         assert database.read(lambda tx: tx.one("SELECT DISTINCT tenant_id FROM turns")) == (acme.id,)
+
+
+def test_a_cell_without_tokens_can_be_served_to_other_machines(urls: list[str], cell_urls: list[str], tmp_path: Path) -> None:
+    """All its tenants may have moved away; it sends their clients on."""
+    check_has_tokens(settings.load({"home": str(tmp_path), "database_url": urls[1], "host": "0.0.0.0"}))
+
+    with pytest.raises(SettingsError, match="no tokens exist yet"):
+        check_has_tokens(settings.load({"home": str(tmp_path), "database_url": cell_urls[2], "host": "0.0.0.0"}))
