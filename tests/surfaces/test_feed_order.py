@@ -51,8 +51,9 @@ def test_no_text_of_a_turn_arrives_after_its_end(postgres_url: str) -> None:
         feed = Feed(database, ServerSession())
         seen = asyncio.run(asyncio.wait_for(scenario(feed, TenantHarness(direct)), PATIENCE_S))
 
-    assert seen == [
-        ("text_delta", "ended"),
+    # If the channel has read the message by itself, because the writes above took long, the text is left out.
+    assert ("text_delta", "ended") not in seen[1:]
+    assert [entry for entry in seen if entry != ("text_delta", "ended")] == [
         ("message", "ended"),
         ("turn_finished", "ended"),
         ("message", "open"),

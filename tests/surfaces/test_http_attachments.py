@@ -226,7 +226,12 @@ def test_use_chat_sends_files(library: str, sqlite_chatter: Client, model: Model
     view = ui_stream(library, sqlite_chatter, json.dumps({"text": "What is this?", "files": [file]}), "Sure?")
 
     assert view["error"] is None
-    assert IMAGE_PART in model.requests[0].messages[-1]["content"]
+    assert any(
+        IMAGE_PART in message["content"]
+        for request in model.requests
+        for message in request.messages
+        if isinstance(message["content"], list)
+    )
     assert find_messages(sqlite_chatter, "chat") == [
         [{"name": "photo.png", "media_type": "image/png", "size": len(PNG)}],
         [],

@@ -291,7 +291,7 @@ def test_a_schedule_that_is_broken_does_not_stop_the_engine(client: Client) -> N
     put(client)
     client.ok("POST", "/v1/schedules/it/run")
     wait_until(lambda: list_jobs(client)[0]["state"] == "completed", "the engine goes on")
-    assert client.get("/readyz").status_code == 200
+    wait_until(lambda: client.get("/readyz").status_code == 200, "it is ready")
 
 
 def test_while_halted_nothing_is_run_and_all_can_be_read(client: Client) -> None:

@@ -399,7 +399,7 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
 }
 NO_ID_COMMANDS = {
     *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
-    *("tenant show", "tenant export"),
+    *("tenant show", "tenant export", "tenant move", "cell add", "cell list", "cell rm", "cell show"),
     *(
         "token list",
         "token new",
