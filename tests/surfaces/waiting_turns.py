@@ -36,8 +36,10 @@ def ask_then_answer(question: str, choices: tuple[str, ...] = ()) -> Script:
 def begin_waiting_turn(client: Client, conversation: int) -> dict[str, Any]:
     """Send a message whose turn will wait for a person, and return the turn once it waits."""
     turn_id = say(client, conversation, "go")
-    wait_until(lambda: get_turn(client, turn_id)["status"] == "waiting", "the turn waits")
-    return get_turn(client, turn_id)
+    wait_until(lambda: get_turn(client, turn_id)["status"] != "running", "the turn waits")
+    turn = get_turn(client, turn_id)
+    assert turn["status"] == "waiting", (turn, client.desk.events()[-5:])
+    return turn
 
 
 def list_results(client: Client) -> list[tuple[str, Any, bool]]:
