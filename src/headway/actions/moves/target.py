@@ -119,7 +119,7 @@ class Overtaken(Exception):
 
 def place(tx: Transaction, move: Move, is_due: Callable[[], bool]) -> None:
     """Store in the directory where the tenant is. `is_due` is asked while the row is locked: if it says no, raises Overtaken."""
-    move_store.lock_placement(tx, move.tenant_name, move.target)
+    cell_store.put_placement(tx, move.tenant_name, move.target)
     if not is_due():
         raise Overtaken
 

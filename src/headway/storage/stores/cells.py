@@ -121,9 +121,10 @@ def insert_placement(tx: Transaction, tenant_name: str, cell: str) -> bool:
 
 
 def put_placement(tx: Transaction, tenant_name: str, cell: str) -> None:
-    tx.run(
+    """Store where a tenant is. The row is locked when this returns."""
+    tx.one(
         """INSERT INTO placements (tenant_name, cell, placed_at) VALUES (?, ?, ?)
-           ON CONFLICT (tenant_name) DO UPDATE SET cell = excluded.cell, placed_at = excluded.placed_at""",
+           ON CONFLICT (tenant_name) DO UPDATE SET cell = excluded.cell, placed_at = excluded.placed_at RETURNING cell""",
         tenant_name,
         cell,
         tx.now,

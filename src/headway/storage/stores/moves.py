@@ -129,17 +129,6 @@ def lock_place(tx: Transaction, tenant_name: str) -> str | None:
     return str(row[0]) if row else None
 
 
-def lock_placement(tx: Transaction, tenant_name: str, cell: str) -> None:
-    """Store where a tenant is. The row is locked when this returns."""
-    tx.one(
-        """INSERT INTO placements (tenant_name, cell, placed_at) VALUES (?, ?, ?)
-           ON CONFLICT (tenant_name) DO UPDATE SET cell = excluded.cell, placed_at = excluded.placed_at RETURNING cell""",
-        tenant_name,
-        cell,
-        tx.now,
-    )
-
-
 # What is left in the source, and what the target forgets
 
 
