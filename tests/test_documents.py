@@ -193,7 +193,7 @@ def literals(module: Path) -> list[str]:
 def read_all_strings() -> str:
     """Every string in the Python code, and the page's scripts."""
     texts = [text for path in (ROOT / "src").rglob("*.py") for text in literals(path)]
-    return "\n".join([*texts, *(read_page(path) for path in (ROOT / "src").rglob("static/js/*.js"))])
+    return "\n".join([*texts, *(read_page(path) for path in (ROOT / "src").rglob("static/js/**/*.js"))])
 
 
 def test_the_sentences_that_people_look_for_are_those_they_see() -> None:
@@ -220,7 +220,7 @@ def test_help_and_the_openapi_document_are_written_in_plain_words() -> None:
 def test_messages_and_prompts_are_written_in_plain_words() -> None:
     package = ROOT / "src" / "headway"
     modules = {str(path.relative_to(package)): "\n".join(literals(path)) for path in package.rglob("*.py")}
-    scripts = {path.name: read_page(path) for path in package.rglob("static/js/*.js")}
+    scripts = {path.name: read_page(path) for path in package.rglob("static/js/**/*.js")}
     tics_by_file = {name: find_tics(text) for name, text in (modules | scripts).items() if not name.startswith(UNCHECKED)}
 
     assert len(tics_by_file) > 150

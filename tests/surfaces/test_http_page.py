@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import json
+import posixpath
 import re
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from headway.surfaces.web.static_files import FOLDER, MEDIA_TYPES, load_site
 from tests.surfaces.server_harness import Client, Service, check_problem
 
 SHELL = (FOLDER / "index.html").read_text(encoding="utf-8")
-SCRIPTS = {path.name: path.read_text(encoding="utf-8") for path in (FOLDER / "js").iterdir()}
+JS = FOLDER / "js"
+SCRIPTS = {path.relative_to(JS).as_posix(): path.read_text(encoding="utf-8") for path in JS.rglob("*.js")}
 LARGEST_SCRIPT = 300
 
 
@@ -92,11 +94,12 @@ def test_another_build_is_another_folder(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def find_imports(name: str) -> set[str]:
-    """Return the modules that this module imports statically."""
+    """Return the modules of the page that this module imports statically."""
     matches = re.findall(
-        r'^(?:import|export)[^"\n]*(?:\n[^"\n]*)*? from "\./([\w]+\.js)"|^import "\./(\w+\.js)"', SCRIPTS[name], re.M
+        r'^(?:import|export)[^"\n]*(?:\n[^"\n]*)*? from "(\.{1,2}/[\w/]+\.js)"|^import "(\.{1,2}/[\w/]+\.js)"', SCRIPTS[name], re.M
     )
-    return {from_import or bare_import for from_import, bare_import in matches}
+    paths = {posixpath.normpath(posixpath.join(posixpath.dirname(name), first or second)) for first, second in matches}
+    return paths & SCRIPTS.keys()
 
 
 def test_the_shell_names_every_module_that_the_first_one_needs() -> None:
@@ -106,7 +109,7 @@ def test_the_shell_names_every_module_that_the_first_one_needs() -> None:
     while unvisited:
         needed |= unvisited
         unvisited = {other for name in unvisited for other in find_imports(name)} - needed
-    preloaded = set(re.findall(r'rel="modulepreload" href="/static/\{build\}/js/(\w+\.js)"', SHELL))
+    preloaded = set(re.findall(r'rel="modulepreload" href="/static/\{build\}/js/([\w/]+\.js)"', SHELL))
 
     assert preloaded == needed - {"start.js"}
 
@@ -117,7 +120,7 @@ def test_nothing_in_them_makes_elements_of_text() -> None:
 
 
 def test_the_page_names_no_other_host() -> None:
-    files = [*FOLDER.glob("*.*"), *(FOLDER / "js").iterdir(), *(FOLDER / "vendor").glob("*.js")]
+    files = [*FOLDER.glob("*.*"), *JS.rglob("*.js"), *(FOLDER / "vendor").glob("*.js")]
     hosts = {address for file in files for address in re.findall(rb"https?://[\w.-]+", file.read_bytes())}
 
     assert hosts <= {b"http://www.w3.org"}

@@ -1,26 +1,26 @@
 // The entry point: loads the session and the requested page, then renders.
-import { signedOut } from "./api.js";
-import { html, render, signal, useEffect, useRef } from "./lib.js";
-import { Login } from "./login.js";
-import { navigate, path } from "./router.js";
-import { isOutdated, loadSession } from "./session.js";
-import { Shell } from "./shell.js";
-import { pageTitle } from "./title.js";
-import { Main } from "./ui.js";
+import { signedOut } from "./core/api.js";
+import { html, render, signal, useEffect, useRef } from "./core/lib.js";
+import { Login } from "./core/login.js";
+import { navigate, path } from "./core/router.js";
+import { isOutdated, loadSession } from "./core/session.js";
+import { Shell } from "./core/shell.js";
+import { pageTitle } from "./core/title.js";
+import { Main } from "./core/ui.js";
 
 // Each page is loaded when it is first opened. Its module exports `Page`, `TITLE` (its name in the navigation) and optionally
 // `Sidebar`, which is shown below the navigation.
 const PAGES = [
-  [/^\/$/, () => import("./chat.js")],
-  [/^\/c\/(\d{1,18})$/, () => import("./chat.js")],
-  [/^\/board$/, () => import("./board.js")],
-  [/^\/goals$/, () => import("./goals.js")],
-  [/^\/goals\/(\d{1,18})$/, () => import("./goal.js")],
-  [/^\/approvals(?:\/(\d{1,18}))?$/, () => import("./approvals.js")],
-  [/^\/questions\/(\d{1,18})$/, () => import("./approvals.js")],
-  [/^\/memory$/, () => import("./memory.js")],
-  [/^\/compare\/[\w-]{1,64}\/[\w-]{1,64}$/, () => import("./compare.js")],
-  [/^\/operations$/, () => import("./operations.js")],
+  [/^\/$/, () => import("./chat/chat.js")],
+  [/^\/c\/(\d{1,18})$/, () => import("./chat/chat.js")],
+  [/^\/board$/, () => import("./work/board.js")],
+  [/^\/goals$/, () => import("./goals/goals.js")],
+  [/^\/goals\/(\d{1,18})$/, () => import("./goals/goal.js")],
+  [/^\/approvals(?:\/(\d{1,18}))?$/, () => import("./people/approvals.js")],
+  [/^\/questions\/(\d{1,18})$/, () => import("./people/approvals.js")],
+  [/^\/memory$/, () => import("./work/memory.js")],
+  [/^\/compare\/[\w-]{1,64}\/[\w-]{1,64}$/, () => import("./chat/compare.js")],
+  [/^\/operations$/, () => import("./operations/operations.js")],
 ];
 
 const current = signal(null); // {page, id} or {missing}

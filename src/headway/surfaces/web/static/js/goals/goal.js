@@ -1,0 +1,278 @@
+// One goal: the decision it waits for, its plan, its agents, its journal, its cost.
+import { post } from "../core/api.js";
+import { Changes } from "../work/changes.js";
+import { ask, attempt } from "../core/dialogs.js";
+import { createGoalState } from "./goal_state.js";
+import { countPlanned, describeOrigin } from "./goals.js";
+import { Plan } from "./graph.js";
+import { describeRecovery, Journal } from "./journal.js";
+import { html, preferences, signal, useEffect, useRef, useState } from "../core/lib.js";
+import { Checks, ProofMark } from "../work/proof.js";
+import { Receipts } from "../work/receipts.js";
+import { RequestItem, toItem } from "../people/request_item.js";
+import { pageTitle } from "../core/title.js";
+import {
+  Ago,
+  Card,
+  Empty,
+  formatDuration,
+  formatMoney,
+  Icon,
+  Main,
+  now,
+  Pill,
+  pluralize,
+  RetryTime,
+  StatusIcon,
+  Until,
+} from "../core/ui.js";
+import { requests } from "../core/waiting.js";
+import { useStream } from "../core/watch.js";
+import { Why } from "../work/why.js";
+
+export const TITLE = "Goals";
+
+const QUIET_S = 60; // an agent that has not checked in for longer is marked as late
+
+const Stat = ({ name, children }) => html`<div><dt>${name}</dt>${children}</div>`;
+
+function CostStat({ goal, costs }) {
+  const hasBudget = Boolean(goal.budget_usd);
+  const isUncounted = costs?.unpriced.length > 0;
+  const limit = goal.budget_usd || costs?.limit_usd || 0;
+  const spent = hasBudget ? goal.cost_usd : (costs?.spent_usd ?? 0);
+  const share = hasBudget ? `of ${formatMoney(limit)}` : `· pool ${formatMoney(spent)} of ${formatMoney(limit)}`;
+  return html`<${Stat} name=${hasBudget ? "Cost, own budget" : "Cost, shared pool"}>
+    <dd>${formatMoney(goal.cost_usd)} <small>${share}</small></dd>
+    <dd><progress
+      class=${limit && spent / limit > 0.8 ? "warn" : ""}
+      value=${spent}
+      max=${limit || 1}
+      aria-label=${hasBudget ? "Spent of the budget" : "Spent of the shared pool"}
+    ></progress></dd>
+    ${isUncounted && html`<dd><small><a class="link" href="/operations">A model has no known price</a></small></dd>`}
+  <//>`;
+}
+
+function Stats({ goal, costs }) {
+  const { completed, in_progress, failed } = goal.progress;
+  const planned = countPlanned(goal);
+  return html`<dl class="stats">
+    <${Stat} name="Progress">
+      <dd>${completed} <small>of ${pluralize(planned, "sub-goal")}</small></dd>
+      <dd><progress class="ok" value=${completed} max=${planned || 1} aria-label="Sub-goals completed"></progress></dd>
+    <//>
+    <${Stat} name="Running"><dd>${in_progress}</dd><//>
+    <${Stat} name="Failed"><dd>${failed}</dd><//>
+    <${Stat} name="Replans"><dd>${goal.replan_count} <small>of ${goal.replan_limit}</small></dd><//>
+    <${CostStat} goal=${goal} costs=${costs} />
+  </dl>`;
+}
+
+const REPLAN = ["replan", "Make a new plan"];
+// By the reason of the pause: what the operator can decide.
+const DECISIONS = {
+  replans: [["continue", "Allow more replans"], REPLAN],
+  proposal: [["continue", "Start it"]],
+  escalation: [["continue", "Continue the plan"], REPLAN],
+};
+const OTHER_DECISIONS = [["continue", "Resume"], REPLAN];
+const PAUSES = { operator: "Paused by the operator.", budget: "Paused: the budget is spent.", fault: "Paused after a fault." };
+
+const askToAbandon = (run) =>
+  ask({
+    title: "Abandon this goal?",
+    text: "Running sub-agents are stopped. The journal is kept.",
+    confirm: "Abandon the goal",
+    run,
+  });
+const askToDecline = (run) =>
+  ask({ title: "Decline this proposal?", text: "Running sub-agents are stopped. The journal is kept.", confirm: "Decline", run });
+
+function Decision({ goal, path }) {
+  const note = useRef();
+  if (goal.status !== "paused") return null;
+  const title = PAUSES[goal.pause_kind] ?? "Waiting for your decision.";
+  const isProposal = goal.pause_kind === "proposal";
+  const decide = (action) => post(`${path}/decision`, { action, note: note.current?.value.trim() ?? "" });
+  const abandon = () => (isProposal ? askToDecline : askToAbandon)(() => decide("abandon"));
+  return html`<div class="note stop" role="region" aria-label="Decision">
+    <${Icon} name="paused" />
+    <div class="grow">
+      <strong>${title}</strong> <span class="muted" dir="auto">${goal.pause_reason}</span>
+    </div>
+    <input
+      ref=${note}
+      class="decision-note"
+      aria-label="A note for the agent"
+      placeholder="A note for the agent (optional)"
+      maxlength="1000"
+      dir="auto"
+    />
+    ${(DECISIONS[goal.pause_kind] ?? OTHER_DECISIONS).map(
+      ([action, text], n) => html`<button
+        key=${action}
+        class="btn ${n ? "" : "primary"}"
+        onClick=${() => attempt(() => decide(action))}
+      >${text}</button>`,
+    )}
+    <button class="btn danger" onClick=${abandon}>${isProposal ? "Decline" : "Abandon"}</button>
+  </div>`;
+}
+
+/** What the goal's agents wait for a person for. */
+function Requests({ goal }) {
+  const list = requests.value.filter(({ goal_id }) => goal_id === goal.id);
+  if (!list.length) return null;
+  const open = list.filter(({ isOpen }) => isOpen).length;
+  return html`<${Card} title="Waits for you" count=${open}>
+    <ul class="requests">${list.map((request) => html`<${RequestItem} key=${request.key} item=${toItem(request)} />`)}</ul>
+  <//>`;
+}
+
+/** The last interruption, until the user dismisses it. */
+function Recovery({ goal, entries }) {
+  const preference = `recovery-${goal.id}`;
+  const [dismissed, setDismissed] = useState(() => Number(preferences.get(preference) ?? 0));
+  const last = entries.find(({ kind }) => kind === "recovered" || kind === "interrupted");
+  if (!last || dismissed >= last.n) return null;
+  const dismiss = () => {
+    preferences.set(preference, String(last.n));
+    setDismissed(last.n);
+  };
+  const hasRecovered = last.kind === "recovered";
+  const agents = entries.find(({ kind }) => kind === "interrupted")?.data.agents?.length ?? 0;
+  const text = hasRecovered
+    ? `${pluralize(agents, "agent")} restarted${describeRecovery(last.data.sub_goals)}.`
+    : "It resumes from the last checkpoint.";
+  return html`<div class="note info" role="status">
+    <${Icon} name="shield" />
+    <div class="grow">
+      <strong>${hasRecovered ? "Recovered after an interruption" : "Interrupted"}</strong> <span class="muted">
+        <${Ago} at=${last.at} />: ${text}
+      </span>
+    </div>
+    <button class="btn ghost small" onClick=${dismiss}>Dismiss</button>
+  </div>`;
+}
+
+function AgentRow({ run, subGoal }) {
+  const age = now.value - run.updated_at;
+  const isLate = age > QUIET_S;
+  const task = subGoal?.description ?? run.task;
+  const facts = [
+    run.role,
+    `step ${run.iterations} of ${run.limit}`,
+    formatMoney(run.cost_usd),
+    `running ${formatDuration(now.value - run.created_at)}`,
+  ];
+  const cancel = () =>
+    ask({ title: "Stop this sub-agent?", text: task, confirm: "Stop it", run: () => post(`/v1/agents/${run.id}/cancel`) });
+  return html`<li>
+    <${StatusIcon} status=${run.status} />
+    <div class="grow">
+      <div class="truncate" dir="auto">${task}</div>
+      <div class="sub num">
+        ${facts.join(" · ")} · <span class=${isLate ? "status-late" : ""}>
+          ${isLate ? `quiet for ${formatDuration(age)}` : `checked in ${formatDuration(age)} ago`}
+        </span><${RetryTime} at=${run.retry_at} />
+      </div>
+    </div>
+    <div class="actions"><button class="btn small" aria-label="Cancel ${task}" onClick=${cancel}>Cancel</button></div>
+  </li>`;
+}
+
+function Agents({ agents, goal }) {
+  const running = agents.filter((run) => !run.ended_at && run.parent_run_id);
+  if (!running.length) return html`<${Card} title="Sub-agents"><${Empty}>No sub-agent is running.<//><//>`;
+  const findSubGoal = (run) => goal.sub_goals.find((subGoal) => subGoal.run_id === run.id);
+  return html`<${Card} title="Sub-agents" count="${running.length} running">
+    <ul class="rows">${running.map((run) => html`<${AgentRow} key=${run.id} run=${run} subGoal=${findSubGoal(run)} />`)}</ul>
+  <//>`;
+}
+
+const Separator = () => html`<span aria-hidden="true">·</span>`;
+
+function Title({ goal, path }) {
+  const abandon = () => askToAbandon(() => post(`${path}/abandon`));
+  const pause = () => attempt(() => post(`${path}/pause`));
+  return html`<div>
+    <nav class="breadcrumb" aria-label="Breadcrumb">
+      <a href="/goals">Goals</a><span aria-hidden="true">/</span><span aria-current="page">${goal.id}</span>
+    </nav>
+    <div class="title">
+      <div class="grow">
+        <h1 dir="auto">${goal.description}</h1>
+        <div class="meta">
+          <${Pill} status=${goal.status} /><${ProofMark} proof=${goal.proof} />
+          <span>${describeOrigin(goal)}</span><${Separator} />
+          <span>priority ${goal.priority}</span><${Separator} />
+          <span>set <${Ago} at=${goal.created_at} /></span>
+          ${
+            goal.forked_from &&
+            html`<${Separator} /><span>forked from <a class="link" href="/goals/${goal.forked_from.goal_id}">goal ${
+              goal.forked_from.goal_id
+            }</a></span>`
+          }
+          ${goal.deadline > 0 && html`<${Separator} /><span>due <${Until} at=${goal.deadline} /></span>`}
+        </div>
+      </div>
+      <div class="actions">
+        ${
+          goal.status === "active" &&
+          html`<button class="btn" onClick=${pause}><${Icon} name="paused" />Pause</button>
+            <button class="btn danger" onClick=${abandon}>Abandon</button>`
+        }
+      </div>
+    </div>
+  </div>`;
+}
+
+const About = ({ goal, why, receipts }) => html`<${Card} title="About">
+  <dl class="about">
+    <dt>Success criteria</dt><dd dir="auto">${goal.success_criteria || "Every sub-goal is done."}</dd>
+    ${goal.checks.length > 0 && html`<dt>Checks</dt><dd><${Checks} checks=${goal.checks} /></dd>`}
+    ${receipts.length > 0 && html`<dt>Receipts</dt><dd><${Receipts} receipts=${receipts} /></dd>`}
+    ${goal.evidence && html`<dt>Evidence</dt><dd dir="auto">${goal.evidence}</dd>`}
+    <dt>Current state</dt><dd dir="auto">${why}<${Why} kind="goal" id=${goal.id} of=${goal.description} /></dd>
+    ${goal.repository && html`<dt>Repository</dt><dd dir="auto">${goal.repository}</dd>`}
+  </dl>
+  ${goal.changes && html`<div class="tool-line"><${Changes} changes=${goal.changes} /></div>`}
+<//>`;
+
+const NotFound = () => html`<${Main}>
+  <h1>Goal not found</h1>
+  <p class="muted">It may belong to another tenant. <a class="link" href="/goals">See all goals</a>.</p>
+<//>`;
+
+export function Page({ id }) {
+  const ref = useRef(null);
+  ref.current ??= createGoalState(id);
+  const state = ref.current;
+  const picked = useRef(signal(null)).current;
+  useStream("/v1/events", () => ({ exists: state.exists, load: state.load, on: state.on }));
+  const goal = state.goal.value;
+  useEffect(() => {
+    if (goal) pageTitle.value = goal.description.slice(0, 60);
+  }, [goal?.description]);
+  if (state.isMissing.value) return html`<${NotFound} />`;
+  if (!goal) return html`<${Main} />`;
+  const entries = state.entries.value;
+  const pick = (subGoalId) => (picked.value = subGoalId);
+  const loadOlder = () => attempt(state.loadOlderEntries);
+  return html`<${Main}>
+    <${Title} goal=${goal} path=${state.path} />
+    <${Decision} goal=${goal} path=${state.path} />
+    <${Requests} goal=${goal} />
+    <${Recovery} goal=${goal} entries=${entries} />
+    <${Stats} goal=${goal} costs=${state.costs.value} />
+    <${Plan} subGoals=${goal.sub_goals} graph=${state.graph.value} picked=${picked.value} onPick=${pick} />
+    <div class="columns">
+      <div class="stack">
+        <${Agents} agents=${state.agents.value} goal=${goal} />
+        <${About} goal=${goal} why=${state.why.value} receipts=${state.receipts.value} />
+      </div>
+      <${Journal} entries=${entries} hasMore=${state.hasOlderEntries.value} onMore=${loadOlder} />
+    </div>
+  <//>`;
+}

@@ -1,0 +1,175 @@
+// A call that needs approval: what the agent wants to do, and the buttons to decide. Nothing here ever gets the focus by itself.
+import { get, post } from "../core/api.js";
+import { Arguments } from "./arguments.js";
+import { attempt } from "../core/dialogs.js";
+import { html, useEffect, useRef, useState } from "../core/lib.js";
+import { Icon, now, Until } from "../core/ui.js";
+import { formatEditable, spellOut, VisibleText } from "../core/visible_text.js";
+
+const REASON_LENGTH = 2_000;
+
+/** The rule that "Always allow this" adds, in one sentence. */
+function describeRule({ tool, role, arguments: globs }) {
+  const named = Object.entries(globs).map(([name, glob]) => `${name} = ${glob.replace(/\[([*?[])\]/g, "$1")}`);
+  const which = named.length ? `${tool} with ${named.join(" and ")}` : `${tool}, whatever its arguments are,`;
+  return `From now on, the agent ${role} may call ${which} without asking.`;
+}
+
+function RejectForm({ onSubmit, onBack, isBusy }) {
+  const field = useRef();
+  useEffect(() => field.current.focus(), []);
+  const submit = (event) => {
+    event.preventDefault();
+    onSubmit({ decision: "reject", reason: field.current.value.trim() });
+  };
+  return html`<form class="request-form" onSubmit=${submit}>
+    <label class="field">Why not? The agent reads it.<input
+      ref=${field}
+      maxlength=${REASON_LENGTH}
+      dir="auto"
+      placeholder="Optional"
+    /></label>
+    <div class="actions">
+      <button class="btn danger" disabled=${isBusy}>Reject the call</button>
+      <button type="button" class="btn ghost" onClick=${onBack}>Back</button>
+    </div>
+  </form>`;
+}
+
+function parseArguments(text) {
+  try {
+    const value = JSON.parse(text);
+    if (value !== null && typeof value === "object" && !Array.isArray(value)) return { value };
+    return { problem: "The arguments must be one JSON object." };
+  } catch (error) {
+    return { problem: `This is not valid JSON: ${error.message}` };
+  }
+}
+
+function EditForm({ request, onSubmit, onProblem, onBack, isBusy }) {
+  const field = useRef();
+  useEffect(() => {
+    field.current.value = formatEditable(request.arguments);
+    field.current.focus();
+    field.current.setSelectionRange(0, 0);
+  }, []);
+  const submit = (event) => {
+    event.preventDefault();
+    const { value, problem } = parseArguments(field.current.value);
+    if (problem) onProblem(problem);
+    else onSubmit({ decision: "approve", arguments: value });
+  };
+  return html`<form class="request-form" onSubmit=${submit}>
+    <label class="field">Arguments, as JSON<textarea
+      ref=${field}
+      class="json"
+      dir="ltr"
+      spellcheck="false"
+      rows="8"
+    ></textarea></label>
+    <div class="actions">
+      <button class="btn primary" disabled=${isBusy}>Approve with these arguments</button>
+      <button type="button" class="btn ghost" onClick=${onBack}>Back</button>
+    </div>
+  </form>`;
+}
+
+function AlwaysForm({ request, onSubmit, onBack, isBusy }) {
+  const back = useRef();
+  const [rule, setRule] = useState(undefined); // null: no rule can be written
+  useEffect(() => {
+    back.current.focus();
+    attempt(async () => setRule((await get(`/v1/approvals/${request.id}`)).rule));
+  }, []);
+  return html`<div class="request-form">
+    <p role="status" dir="auto">
+      ${
+        rule
+          ? html`<${VisibleText} text=${describeRule(rule)} />`
+          : rule === null && "No rule can be written for this call. You can approve it once."
+      }
+    </p>
+    <div class="actions">
+      ${
+        rule &&
+        html`<button
+          type="button"
+          class="btn primary"
+          disabled=${isBusy}
+          onClick=${() => onSubmit({ decision: "approve", always: true })}
+        >Approve, and add this rule</button>`
+      }
+      <button ref=${back} type="button" class="btn ghost" onClick=${onBack}>Back</button>
+    </div>
+  </div>`;
+}
+
+const FORMS = { reject: RejectForm, edit: EditForm, always: AlwaysForm };
+
+const Buttons = ({ onApprove, onOpen, isBusy, described }) => html`<div class="actions">
+  <button type="button" class="btn primary" disabled=${isBusy} aria-describedby=${described} onClick=${onApprove}>
+    <${Icon} name="check" />Approve
+  </button>
+  <button type="button" class="btn" data-opens="reject" disabled=${isBusy} onClick=${() => onOpen("reject")}>Reject</button>
+  <button type="button" class="btn" data-opens="edit" disabled=${isBusy} onClick=${() => onOpen("edit")}>Edit</button>
+  <button type="button" class="btn" data-opens="always" disabled=${isBusy} onClick=${() => onOpen("always")}>
+    Always allow this
+  </button>
+</div>`;
+
+/** `settle`: called before the decision is sent, to move the focus off the buttons, which the decision removes. */
+export function ApprovalCard({ request, settle, origin }) {
+  const card = useRef();
+  const [form, setForm] = useState(null); // reject | edit | always
+  const [problem, setProblem] = useState("");
+  const [isBusy, setIsBusy] = useState(false);
+  const decide = async (decision) => {
+    settle();
+    setIsBusy(true);
+    setProblem("");
+    try {
+      await post(`/v1/approvals/${request.id}`, decision); // the event that follows replaces this card
+    } catch (error) {
+      setProblem(error.message);
+      setIsBusy(false);
+    }
+  };
+  const closed = useRef(null); // the form that was just closed, whose button gets the focus back
+  const open = (name) => {
+    setProblem("");
+    setForm(name);
+  };
+  const back = () => {
+    closed.current = form;
+    open(null);
+  };
+  useEffect(() => {
+    if (!form && closed.current) card.current.querySelector(`[data-opens="${closed.current}"]`)?.focus();
+  }, [form]);
+  const onKeyDown = (event) => event.key === "Escape" && form && back();
+  const Form = FORMS[form];
+  const name = `approval-${request.id}`;
+  const isLate = request.expires_at <= now.value;
+  return html`<section ref=${card} class="request-card" aria-labelledby=${name} onKeyDown=${onKeyDown}>
+    <header>
+      <${Icon} name="shield" />
+      <p class="grow" id=${name}><strong>${spellOut(request.role)}</strong> asks to call <code>${spellOut(request.tool)}</code></p>
+      <span class="request-time" aria-live="off">${isLate ? "expired" : html`expires <${Until} at=${request.expires_at} />`}</span>
+    </header>
+    <div class="request-body" id="${name}-call"><${Arguments} value=${request.arguments} /></div>
+    <p class="hint">Why it asks: <${VisibleText} text=${request.why} />.${origin && html` It works in ${origin}.`}</p>
+    ${problem && html`<p class="problem" role="alert" dir="auto">${problem}</p>`}
+    ${
+      isLate
+        ? html`<p class="muted small">The time to decide is over. The call is not made.</p>`
+        : Form
+          ? html`<${Form} request=${request} onSubmit=${decide} onProblem=${setProblem} onBack=${back} isBusy=${isBusy} />`
+          : html`<${Buttons}
+              onApprove=${() => decide({ decision: "approve" })}
+              onOpen=${open}
+              isBusy=${isBusy}
+              described="${name} ${name}-call"
+            />`
+    }
+  </section>`;
+}

@@ -1,0 +1,41 @@
+// A request of an agent to a person: a card while it is open, a line like other tool calls once it is decided.
+import { ApprovalCard } from "./approval_card.js";
+import { formatTitle } from "../chat/conversations.js";
+import { html, useRef } from "../core/lib.js";
+import { QuestionCard } from "./question_card.js";
+import { CallDetails } from "../chat/tool_line.js";
+
+const CARDS = { approval: ApprovalCard, question: QuestionCard };
+
+/** Where a request comes from. */
+export function Origin({ request, conversations = [] }) {
+  if (request.goal_id) return html`<a class="link" href="/goals/${request.goal_id}">goal ${request.goal_id}</a>`;
+  if (!request.conversation_id) return null;
+  const known = conversations.find(({ id }) => id === request.conversation_id) ?? { id: request.conversation_id };
+  return html`<a class="link" href="/c/${request.conversation_id}" dir="auto">${formatTitle(known)}</a>`;
+}
+
+/** `item`: an entry of a timeline with a request, or one made by `toItem`. The element stays when the card becomes a line. */
+export function RequestItem({ item, origin }) {
+  const element = useRef();
+  const { request } = item;
+  const settle = () => element.current.focus({ preventScroll: true });
+  const Card = CARDS[request.kind];
+  return html`<li ref=${element} class=${request.isOpen ? "request" : "tool-line"} tabindex="-1">
+    ${
+      request.isOpen
+        ? html`<${Card} request=${request} settle=${settle} origin=${origin} />`
+        : html`<${CallDetails} item=${item} origin=${origin && html`<p class="faint small">It worked in ${origin}.</p>`} />`
+    }
+  </li>`;
+}
+
+/** An entry for a request whose call is not loaded. */
+export const toItem = (request) => ({
+  key: request.key,
+  type: "tool",
+  tool: request.tool ?? "ask_person",
+  arguments: request.arguments ?? { question: request.question, choices: request.choices },
+  state: "done",
+  request,
+});
