@@ -65,7 +65,7 @@ class Visit:
 
     def check(self) -> None:
         wrong = [complaint for complaint in self.complaints if not any(words in complaint for words in self.forgiven)]
-        assert wrong == []
+        assert wrong == [], wrong
 
     # Parts of the page
 

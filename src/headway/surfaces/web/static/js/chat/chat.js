@@ -1,24 +1,24 @@
 // The chat: the conversation as it happens, with the todo panel above the input.
 import { get, post } from "../core/api.js";
-import { MessageFiles } from "./attachments.js";
-import { Changes } from "../work/changes.js";
-import { Composer } from "./composer.js";
-import { conversations, Drawer, getTitle, loadConversations, Sidebar } from "./conversations.js";
 import { attempt } from "../core/dialogs.js";
-import { ForkDialog } from "./forks.js";
 import { html, PureComponent, useEffect, useMemo, useRef, useState } from "../core/lib.js";
-import { Markdown } from "./markdown.js";
-import { RequestItem, toItem } from "../people/request_item.js";
 import { session } from "../core/session.js";
-import { createTimeline } from "./timeline.js";
-import { onTodoEvent, TodoDialog } from "../work/todo_dialog.js";
-import { TodoPanel } from "./todo_panel.js";
-import { AgentLine, ToolLine } from "./tool_line.js";
-import { AnswerActions, Editable, ForkNote, NeedsLiveNote } from "./turn_actions.js";
 import { Icon, pluralize, StatusIcon } from "../core/ui.js";
 import { openRequests } from "../core/waiting.js";
 import { useStream } from "../core/watch.js";
+import { RequestItem, toItem } from "../people/request_item.js";
+import { Changes } from "../work/changes.js";
+import { onTodoEvent, TodoDialog } from "../work/todo_dialog.js";
 import { Why } from "../work/why.js";
+import { MessageFiles } from "./attachments.js";
+import { Composer } from "./composer.js";
+import { conversations, Drawer, getTitle, loadConversations, Sidebar } from "./conversations.js";
+import { ForkDialog } from "./forks.js";
+import { Markdown } from "./markdown.js";
+import { createTimeline } from "./timeline.js";
+import { TodoPanel } from "./todo_panel.js";
+import { AgentLine, ToolLine } from "./tool_line.js";
+import { AnswerActions, Editable, ForkNote, NeedsLiveNote } from "./turn_actions.js";
 
 export const TITLE = "Chat";
 export { Sidebar };

@@ -1,11 +1,11 @@
 // The message input. A typed message stays until the server has accepted it.
 import { ApiError, createKey, post } from "../core/api.js";
-import { AttachButton, AttachedFiles, encodeFiles } from "./attachments.js";
 import { attempt } from "../core/dialogs.js";
 import { html, preferences, signal, useEffect, useRef, useState } from "../core/lib.js";
 import { navigate } from "../core/router.js";
 import { Icon, Select } from "../core/ui.js";
 import { halt } from "../core/watch.js";
+import { AttachButton, AttachedFiles, encodeFiles } from "./attachments.js";
 
 const MODES = [
   ["plan", "Plan", "The agent makes a plan and works through it"],

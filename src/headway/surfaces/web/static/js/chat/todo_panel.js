@@ -2,9 +2,9 @@
 import { get, post } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
 import { html, PureComponent, preferences, signal, useId, useRef } from "../core/lib.js";
+import { Icon, Ring, StatusIcon } from "../core/ui.js";
 import { ProofMark } from "../work/proof.js";
 import { changeTodo, checkedIds, showTodo } from "../work/todo_changes.js";
-import { Icon, Ring, StatusIcon } from "../core/ui.js";
 
 const ROW_LIMIT = 50;
 const isOpen = signal(preferences.get("todos-open") === "yes");

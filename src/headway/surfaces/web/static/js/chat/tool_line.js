@@ -1,11 +1,11 @@
 // Tool calls and sub-agents: one line each, which opens to show the details.
 import { get, post } from "../core/api.js";
-import { Changes } from "../work/changes.js";
 import { ask } from "../core/dialogs.js";
 import { html } from "../core/lib.js";
-import { forkAfterCall } from "./turn_actions.js";
 import { Ago, capitalize, formatMoney, Icon, pluralize, RetryTime, StatusIcon } from "../core/ui.js";
 import { spellOut, VisibleText } from "../core/visible_text.js";
+import { Changes } from "../work/changes.js";
+import { forkAfterCall } from "./turn_actions.js";
 
 const LINE_LENGTH = 72;
 const BLOCK_LENGTH = 20_000;

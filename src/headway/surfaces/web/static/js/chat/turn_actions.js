@@ -1,12 +1,12 @@
 // What people can do with a message or a call of a past step: send or write it again, or fork the turn there.
 
 import { get } from "../core/api.js";
-import { getTitle } from "./conversations.js";
 import { attempt } from "../core/dialogs.js";
 import { useFocusBack } from "../core/focus.js";
-import { continueLive, forkAtMessage, forkedTurn, LiveChoice, useLiveChoice } from "./forks.js";
 import { html, useEffect, useRef, useState } from "../core/lib.js";
 import { Icon } from "../core/ui.js";
+import { getTitle } from "./conversations.js";
+import { continueLive, forkAtMessage, forkedTurn, LiveChoice, useLiveChoice } from "./forks.js";
 
 const renderAction = (label, icon, onClick, extra) => html`<button
   class="btn ghost icon-only tiny"

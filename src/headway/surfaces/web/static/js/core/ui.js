@@ -1,7 +1,7 @@
 // Small pieces that every page is made of: icons, statuses, times, money.
 import { html, signal } from "./lib.js";
 
-const SPRITE = new URL("../icons.svg", import.meta.url).pathname;
+const SPRITE = new URL("../../icons.svg", import.meta.url).pathname;
 
 export const Icon = ({ name, class: extra = "" }) =>
   html`<svg class="icon ${extra}" aria-hidden="true"><use href="${SPRITE}#${name}" /></svg>`;

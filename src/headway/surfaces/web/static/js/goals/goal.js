@@ -1,15 +1,7 @@
 // One goal: the decision it waits for, its plan, its agents, its journal, its cost.
 import { post } from "../core/api.js";
-import { Changes } from "../work/changes.js";
 import { ask, attempt } from "../core/dialogs.js";
-import { createGoalState } from "./goal_state.js";
-import { countPlanned, describeOrigin } from "./goals.js";
-import { Plan } from "./graph.js";
-import { describeRecovery, Journal } from "./journal.js";
 import { html, preferences, signal, useEffect, useRef, useState } from "../core/lib.js";
-import { Checks, ProofMark } from "../work/proof.js";
-import { Receipts } from "../work/receipts.js";
-import { RequestItem, toItem } from "../people/request_item.js";
 import { pageTitle } from "../core/title.js";
 import {
   Ago,
@@ -28,7 +20,15 @@ import {
 } from "../core/ui.js";
 import { requests } from "../core/waiting.js";
 import { useStream } from "../core/watch.js";
+import { RequestItem, toItem } from "../people/request_item.js";
+import { Changes } from "../work/changes.js";
+import { Checks, ProofMark } from "../work/proof.js";
+import { Receipts } from "../work/receipts.js";
 import { Why } from "../work/why.js";
+import { createGoalState } from "./goal_state.js";
+import { countPlanned, describeOrigin } from "./goals.js";
+import { Plan } from "./graph.js";
+import { describeRecovery, Journal } from "./journal.js";
 
 export const TITLE = "Goals";
 

@@ -3,11 +3,11 @@ import { get, post } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
 import { html, signal, useRef, useState } from "../core/lib.js";
 import { coalesce, createLiveList } from "../core/live_list.js";
-import { ProofMark } from "../work/proof.js";
 import { navigate } from "../core/router.js";
 import { Ago, Choice, Empty, formatMoney, Icon, Main, Pill } from "../core/ui.js";
 import { openRequests } from "../core/waiting.js";
 import { useStream } from "../core/watch.js";
+import { ProofMark } from "../work/proof.js";
 
 export const TITLE = "Goals";
 

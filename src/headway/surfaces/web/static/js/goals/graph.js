@@ -1,8 +1,8 @@
 // The plan as a graph and as a list. The server decides where the cards are placed; this only draws them.
 // Cards are buttons inside <foreignObject>, placed by attributes, because the content policy forbids inline styles.
 import { html, preferences, signal, useEffect, useRef } from "../core/lib.js";
-import { Checks, ProofMark } from "../work/proof.js";
 import { Choice, formatDuration, formatMoney, getStatusClass, getStatusLabel, Pill, StatusIcon } from "../core/ui.js";
+import { Checks, ProofMark } from "../work/proof.js";
 
 const CARD_WIDTH = 176;
 const CARD_HEIGHT = 46;

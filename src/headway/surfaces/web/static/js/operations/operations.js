@@ -1,14 +1,14 @@
 // The operator's page: the kill switch, costs, dead letters, schedules, agents and notices.
 import { get, post, put, remove } from "../core/api.js";
-import { Costs, loadCosts } from "./costs.js";
 import { ask, attempt } from "../core/dialogs.js";
 import { html, signal } from "../core/lib.js";
 import { coalesce } from "../core/live_list.js";
-import { Schedules } from "./schedules.js";
 import { session } from "../core/session.js";
 import { Ago, Card, Empty, formatMoney, getStatusLabel, Icon, Main, pluralize, RetryTime, StatusIcon } from "../core/ui.js";
 import { deadLetterCount, halt, useStream } from "../core/watch.js";
 import { Why } from "../work/why.js";
+import { Costs, loadCosts } from "./costs.js";
+import { Schedules } from "./schedules.js";
 
 export const TITLE = "Operations";
 

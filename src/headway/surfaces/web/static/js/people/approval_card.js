@@ -1,10 +1,10 @@
 // A call that needs approval: what the agent wants to do, and the buttons to decide. Nothing here ever gets the focus by itself.
 import { get, post } from "../core/api.js";
-import { Arguments } from "./arguments.js";
 import { attempt } from "../core/dialogs.js";
 import { html, useEffect, useRef, useState } from "../core/lib.js";
 import { Icon, now, Until } from "../core/ui.js";
 import { formatEditable, spellOut, VisibleText } from "../core/visible_text.js";
+import { Arguments } from "./arguments.js";
 
 const REASON_LENGTH = 2_000;
 

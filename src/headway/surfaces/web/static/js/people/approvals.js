@@ -1,13 +1,14 @@
 // Requests of agents to people: one of them with its card, all open ones, and those decided last.
-import { get } from "../core/api.js";
+
 import { conversations, loadConversations } from "../chat/conversations.js";
+import { get } from "../core/api.js";
 import { html, signal, useMemo } from "../core/lib.js";
 import { coalesce } from "../core/live_list.js";
-import { Origin, RequestItem, toItem } from "./request_item.js";
 import { path } from "../core/router.js";
 import { Card, Empty, Main } from "../core/ui.js";
 import { merge, requests, toRequest } from "../core/waiting.js";
 import { useStream } from "../core/watch.js";
+import { Origin, RequestItem, toItem } from "./request_item.js";
 
 export const TITLE = "Approvals";
 

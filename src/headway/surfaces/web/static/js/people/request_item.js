@@ -1,9 +1,10 @@
 // A request of an agent to a person: a card while it is open, a line like other tool calls once it is decided.
-import { ApprovalCard } from "./approval_card.js";
+
 import { formatTitle } from "../chat/conversations.js";
-import { html, useRef } from "../core/lib.js";
-import { QuestionCard } from "./question_card.js";
 import { CallDetails } from "../chat/tool_line.js";
+import { html, useRef } from "../core/lib.js";
+import { ApprovalCard } from "./approval_card.js";
+import { QuestionCard } from "./question_card.js";
 
 const CARDS = { approval: ApprovalCard, question: QuestionCard };
 

@@ -1,14 +1,15 @@
 // The tenant's todos by status. Dragging, a card's menu, and Alt with an arrow key change the status.
-import { get, post } from "../core/api.js";
+
 import { conversations, formatTitle, loadConversations } from "../chat/conversations.js";
+import { get, post } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
 import { computed, html, PureComponent, signal, useEffect, useRef, useState } from "../core/lib.js";
 import { createLiveList } from "../core/live_list.js";
+import { Empty, Icon, Main, Select, StatusIcon } from "../core/ui.js";
+import { useStream } from "../core/watch.js";
 import { ProofMark } from "./proof.js";
 import { changeTodo, checkedIds, showTodo } from "./todo_changes.js";
 import { onTodoEvent, TodoDialog } from "./todo_dialog.js";
-import { Empty, Icon, Main, Select, StatusIcon } from "../core/ui.js";
-import { useStream } from "../core/watch.js";
 import { Why } from "./why.js";
 
 export const TITLE = "Board";

@@ -1,12 +1,13 @@
 // The tenant's memory: what agents and people noted, newest first. People search, add, edit and delete.
-import { get, post } from "../core/api.js";
+
 import { conversations, formatTitle, loadConversations } from "../chat/conversations.js";
+import { get, post } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
 import { html, signal, useEffect, useRef } from "../core/lib.js";
 import { coalesce, createLiveList } from "../core/live_list.js";
-import { MemoryEntry } from "./memory_entry.js";
 import { Card, Empty, Icon, Main, Select } from "../core/ui.js";
 import { useStream } from "../core/watch.js";
+import { MemoryEntry } from "./memory_entry.js";
 
 export const TITLE = "Memory";
 

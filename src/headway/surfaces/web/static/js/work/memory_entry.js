@@ -1,6 +1,7 @@
 // One entry of the memory: its text, where it comes from, and a form to edit it in place.
-import { patch, remove } from "../core/api.js";
+
 import { conversations, formatTitle } from "../chat/conversations.js";
+import { patch, remove } from "../core/api.js";
 import { ask } from "../core/dialogs.js";
 import { html, useEffect, useRef, useState } from "../core/lib.js";
 import { Ago } from "../core/ui.js";

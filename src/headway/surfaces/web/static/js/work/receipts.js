@@ -1,8 +1,8 @@
 // Receipts: what each run of the checks found, or who completed the work without them and why.
 import { html } from "../core/lib.js";
-import { CheckWords } from "./proof.js";
 import { Ago, Icon, pluralize, StatusIcon } from "../core/ui.js";
 import { spellOut, VisibleText } from "../core/visible_text.js";
+import { CheckWords } from "./proof.js";
 
 const HASH_LENGTH = 12;
 

@@ -1,15 +1,15 @@
 // One todo: what it is, its checks, whether it is proven, and what its checks found so far.
 import { get, patch } from "../core/api.js";
-import { CheckForm } from "./check_form.js";
 import { attempt } from "../core/dialogs.js";
 import { useFocusBack } from "../core/focus.js";
 import { html, signal, useEffect, useRef, useState } from "../core/lib.js";
 import { coalesce, createLiveList } from "../core/live_list.js";
+import { Ago, Icon, Pill, StatusIcon } from "../core/ui.js";
+import { VisibleText } from "../core/visible_text.js";
+import { CheckForm } from "./check_form.js";
 import { Checks, describeProof, ProofMark } from "./proof.js";
 import { Output, Receipts } from "./receipts.js";
 import { changeTodo, checkedIds, shownTodo, verifyTodo } from "./todo_changes.js";
-import { Ago, Icon, Pill, StatusIcon } from "../core/ui.js";
-import { VisibleText } from "../core/visible_text.js";
 
 const REASON_LENGTH = 1_000;
 const OUTCOME_LENGTH = 20_000;
