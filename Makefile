@@ -12,7 +12,7 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # Tests start hundreds of processes; where this is set, each would recompile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast torture cluster check audit format docs chromium bubblewrap nginx bench pictures build sbom lock clean
+.PHONY: run test test-fast torture cluster check audit format docs schema chromium bubblewrap nginx bench pictures build sbom lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
@@ -54,6 +54,9 @@ format: $(VENV)/.installed-dev $(BIOME)
 
 docs: $(VENV)/.installed-dev  ## generate docs/reference from the code
 	$(BIN)/python scripts/write_reference.py
+
+schema: $(VENV)/.installed-dev  ## write storage/schema.sql, after a new migration
+	$(BIN)/python scripts/write_schema.py
 
 APT_INSTALL = apt-get install -y -q --no-install-recommends
 CLUSTER_PACKAGES = postgresql pgbouncer libfaketime nftables iproute2
