@@ -22,8 +22,8 @@ DEFAULT_OPTIONS: Final[dict[str, Any]] = {
 }
 # The server detects within 30 seconds that a client vanished silently. Its own default is two hours, and sessions that clients have
 # given up after a network fault would use up its connections for that long.
-SERVER_KEEPALIVES: Final = """SELECT set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
-    set_config('tcp_keepalives_count', '4', false)"""
+SERVER_KEEPALIVES: Final = """SELECT set_config('tcp_keepalives_idle', '10', false),
+    set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '4', false)"""
 
 
 def open_connection(url: str) -> psycopg.Connection[Row]:
