@@ -41,7 +41,11 @@ const KINDS = {
   ],
   sub_goal_ended: ["done", "ok", formatSubGoal],
   sub_goal_skipped: ["skipped", "", (data) => `${formatSubGoal(data)} skipped${formatReason(data.reason)}`],
-  evaluated: ["check", "", (data) => `${formatSubGoal(data)}: ${formatDivergence(data.divergence)}${formatEvaluation(data.reason)}`],
+  evaluated: [
+    "check",
+    "",
+    (data) => `${formatSubGoal(data)}: ${formatDivergence(data.divergence)}${formatEvaluation(data.reason)}`,
+  ],
   goal_evaluated: ["check", "", ({ met, reason }) => (met ? "The goal is met" : `Not met yet${formatReason(reason)}`)],
   check_in: ["bell", "", (data) => `${formatSubGoal(data)}: checked in`],
   intervened: ["bolt", "warn", (data) => `${formatSubGoal(data)}: ${data.action}${formatReason(data.why)}`],
