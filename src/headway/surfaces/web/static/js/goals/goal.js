@@ -59,7 +59,7 @@ function Stats({ goal, costs }) {
   const planned = countPlanned(goal);
   return html`<dl class="stats">
     <${Stat} name="Progress">
-      <dd>${planned ? html`${completed} <small>of ${pluralize(planned, "sub-goal")}</small>` : html`<small>no plan yet</small>`}</dd>
+      <dd>${planned > 0 && completed} <small>${planned ? `of ${pluralize(planned, "sub-goal")}` : "no plan yet"}</small></dd>
       <dd><progress class="ok" value=${completed} max=${planned || 1} aria-label="Sub-goals completed"></progress></dd>
     <//>
     <${Stat} name="Running"><dd>${in_progress}</dd><//>
