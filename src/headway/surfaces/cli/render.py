@@ -70,7 +70,7 @@ def print_todos(todos: Sequence[Todo]) -> None:
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column()
     table.add_column(justify="right")
-    table.add_column(ratio=1)
+    table.add_column(ratio=1, overflow="fold")  # without it, rich cuts words of lines with wide characters
     table.add_column(justify="right")
     now = time.time()
     for todo in todos:

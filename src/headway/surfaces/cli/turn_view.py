@@ -9,6 +9,7 @@ import click
 from headway.ledger.text import to_lines, to_one_line
 from headway.surfaces.cli.changes_view import describe_changes
 from headway.surfaces.cli.render import build_console, format_wait, is_terminal
+from headway.surfaces.cli.tables import cut_at_word
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 THINKING = "thinking"
 WAITING = "waiting for you"
 MAX_ITEMS = 8
-MAX_SUMMARY_LENGTH = 60
+MAX_SUMMARY_WIDTH = 60
 DRAFT_CONTEXT = 500  # characters of the answer that are shown while a person types
 ANSWER_EVENTS = {"text_delta", "message", "tool_call", "refused"}  # the model answers again after a failed attempt
 LIST_TOOLS = {"create_todo", "list_todo", "start_todo", "complete_todo", "manage_todos"}
@@ -251,5 +252,4 @@ def format_summary(value: Any) -> str:
     """Summarise a tool call's arguments or result in half a line."""
     if isinstance(value, dict):
         value = ", ".join(f"{name}={item}" for name, item in value.items())
-    line = to_one_line(str(value))
-    return line if len(line) <= MAX_SUMMARY_LENGTH else f"{line[: MAX_SUMMARY_LENGTH - 1]}…"
+    return cut_at_word(to_one_line(str(value)), MAX_SUMMARY_WIDTH)
