@@ -69,7 +69,7 @@ def read_screen(headway: Shell, command: list[str], width: int) -> list[str]:
 def test_no_line_is_too_long_and_no_word_is_broken(filled: Shell) -> None:
     for command in LISTS:
         piped = filled.ok(*command)
-        words = set(piped.split())
+        words = {word.removesuffix("…") for word in piped.split()}
         for width in (80, 120) if command in LISTS[:3] else (80,):
             first, *lines = read_screen(filled, command, width)
             assert all(cell_len(line) <= width for line in (first, *lines)), (command, width, lines)
