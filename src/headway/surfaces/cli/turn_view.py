@@ -1,14 +1,14 @@
 """Shows a turn in the terminal while it runs: the agent's text, its tool calls, and the todo list below them."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 from headway.ledger.text import to_lines, to_one_line
 from headway.surfaces.cli.changes_view import describe_changes
-from headway.surfaces.cli.render import build_console, format_wait, is_terminal
+from headway.surfaces.cli.render import build_console, close_live, format_wait, is_terminal, print_above
 from headway.surfaces.cli.tables import cut_at_word
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class LiveTurnView:
 
     def __exit__(self, *_: object) -> None:
         if self.live:
-            self.live.stop()
+            close_live(self.live)
 
     def show(self, kind: str, data: dict[str, Any]) -> None:
         handler = getattr(self, f"on_{kind}", None)
@@ -188,7 +188,7 @@ class LiveTurnView:
     def suspended(self) -> Iterator[None]:
         """Leave the terminal to another program."""
         assert self.live is not None
-        self.live.stop()
+        close_live(self.live)
         try:
             yield
         finally:
@@ -200,9 +200,7 @@ class LiveTurnView:
 
     def print(self, content: "RenderableType") -> None:
         self.refresh()  # the printed text replaces the live text below
-        # Rich's own thread draws with this lock. Between them, it could draw below the wrong line and leave an old one behind.
-        with self.live._lock if self.live else nullcontext():
-            self.console.print(content)
+        print_above(self.live, self.console, content)
 
     def render_markdown(self, text: str) -> "RenderableType":
         from rich.markdown import Markdown  # noqa: PLC0415
