@@ -104,7 +104,7 @@ def test_files_are_attached_to_the_next_message(talker: Shell, model: ModelServe
     assert second.messages[-1]["content"] == "And now?"
 
 
-def test_a_file_that_the_model_refuses_is_dropped_and_the_chat_continues(headway: Shell) -> None:
+def test_a_file_that_the_model_refuses_is_dropped_and_one_that_it_writes_is_named_with_its_place(headway: Shell) -> None:
     (headway.folder / "photo.png").write_bytes(PNG)
     with headway.seated("chat", width=300) as terminal:
         assert terminal.sees(PROMPT)
@@ -115,8 +115,14 @@ def test_a_file_that_the_model_refuses_is_dropped_and_the_chat_continues(headway
         assert terminal.sees("The files are no longer attached.")
         assert terminal.sees(PROMPT)
         terminal.type("hello\n")
-        assert terminal.sees("stand-in for an LLM")
+        assert terminal.sees("is not an LLM")
         assert terminal.sees(PROMPT)
+        terminal.type("Calculate 6*7, then write the result to answer.txt\n")
+        assert terminal.sees(f"wrote {headway.folder}/.headway/workspace/1/answer.txt")
+        assert terminal.sees("I went through 2 steps")
+        rest = len(terminal.seen)
+        assert terminal.sees(PROMPT)
+        assert b"is not an LLM" not in terminal.seen[rest - 200 :]  # the first answer said so
         terminal.type("\x04")
         assert terminal.leave().code == 0
 

@@ -1,5 +1,6 @@
 """Shows a turn in the terminal while it runs: the agent's text, its tool calls, and the todo list below them."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
@@ -22,6 +23,7 @@ MAX_SUMMARY_WIDTH = 60
 DRAFT_CONTEXT = 500  # characters of the answer that are shown while a person types
 ANSWER_EVENTS = {"text_delta", "message", "tool_call", "refused"}  # the model answers again after a failed attempt
 LIST_TOOLS = {"create_todo", "list_todo", "start_todo", "complete_todo", "manage_todos"}
+FILE_TOOLS = {"write_file", "edit_file"}
 MARKS = {"done": "✔", "current": "▶", "pending": "○"}
 STYLES = {"done": "dim", "current": "bold cyan", "pending": ""}
 
@@ -35,12 +37,13 @@ class TurnView(Protocol):
 
 
 @contextmanager
-def open_turn_view(*, quiet: bool) -> Iterator[TurnView]:
-    """Open the view that fits the output: live on a terminal, plain text elsewhere. With `quiet`, it prints nothing."""
+def open_turn_view(workspace: str, *, quiet: bool) -> Iterator[TurnView]:
+    """Open the view that fits the output: live on a terminal, plain text elsewhere. With `quiet`, it prints nothing. `workspace` is
+    where the agents' files are."""
     if quiet or not is_terminal():
         yield PlainTurnView(quiet=quiet)
         return
-    with LiveTurnView() as view:
+    with LiveTurnView(workspace) as view:
         yield view
 
 
@@ -68,7 +71,8 @@ class PlainTurnView:
 class LiveTurnView:
     """For terminals: finished output scrolls up, the current text and the todo list stay at the bottom."""
 
-    def __init__(self) -> None:
+    def __init__(self, workspace: str) -> None:
+        self.workspace = workspace
         self.console = build_console()
         self.live: Live | None = None
         self.streamed_text = ""
@@ -118,6 +122,8 @@ class LiveTurnView:
     def on_tool_result(self, data: dict[str, Any]) -> None:
         if data["is_error"]:
             self.note(f"{data['tool']} failed: {format_summary(data['result'])}", "red")
+        elif data["tool"] in FILE_TOOLS and os.path.isfile(path := os.path.join(self.workspace, data["result"]["path"])):
+            self.note(f"wrote {path}")  # not in a repository: its files are in a worktree
 
     def on_todos_updated(self, data: dict[str, Any]) -> None:
         self.items = data["items"]

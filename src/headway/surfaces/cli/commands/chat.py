@@ -5,7 +5,7 @@ import json
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from headway.ledger.errors import AttachmentRefused, Halted, HeadwayError, Inval
 from headway.ledger.job import Job
 from headway.ledger.run import REHEARSAL_MODEL, TurnMode
 from headway.ledger.scope import Scope
-from headway.ledger.text import to_one_line
 from headway.settings import Settings
 from headway.storage.attachment_files import read_attachment
 from headway.storage.transaction import Transaction
@@ -128,7 +127,6 @@ def run_prompt_loop(runner: asyncio.Runner, session: "ChatSession") -> None:
     settings, tenant_id = session.settings, session.scope.tenant_id
     model = f"{REHEARSAL_MODEL} (a built-in stand-in, not an LLM)" if settings.model == REHEARSAL_MODEL else settings.model
     click.echo(f"Chatting with {model}. Press Ctrl-D to end.", err=True)
-    click.echo(f"Agents write their files to {to_one_line(settings.get_workspace(tenant_id))}", err=True)
     ask = open_prompt(runner, settings.get_chat_history(tenant_id))
     while (line := ask(session.take_draft())) is not None:
         try:
@@ -213,7 +211,7 @@ class ChatSession:
     async def turn(self, content: str) -> None:
         """Run one turn and show it as it happens. Finish an interrupted turn of the conversation first."""
         headway = self.active_headway
-        with open_turn_view(quiet=self.call.as_json) as view:
+        with self.open_view() as view:
             await headway.agents_ready()
             await self.finish_interrupted(view)
             scope = self.scope
@@ -228,7 +226,7 @@ class ChatSession:
     async def fork(self, request: ForkRequest, begin: BeginFork) -> None:
         """Create a fork, run it and show what it does."""
         headway = self.active_headway
-        with open_turn_view(quiet=self.call.as_json) as view:
+        with self.open_view() as view:
             await headway.agents_ready()
             checked = await asyncio.to_thread(headway.forks.check, request)
             job = await self.database.write(lambda tx: begin(headway.forks, tx, checked))
@@ -242,7 +240,7 @@ class ChatSession:
         """Finish an interrupted turn of the conversation, for a chat that begins with a prompt."""
         headway, scope = self.active_headway, self.scope
         if await self.database.read(lambda tx: turns.find_running(tx, scope.tenant_id, scope.conversation_id)):
-            with open_turn_view(quiet=False) as view:
+            with self.open_view() as view:
                 await headway.agents_ready()
                 await self.finish_interrupted(view)
 
@@ -374,6 +372,9 @@ class ChatSession:
             "turn": turns.show(tx, self.scope.tenant_id, turn_id, self.settings.limits),
             "messages": [message.as_json() for message in messages if message.turn_id == turn_id],
         }
+
+    def open_view(self) -> AbstractContextManager[TurnView]:
+        return open_turn_view(self.settings.get_workspace(self.scope.tenant_id), quiet=self.call.as_json)
 
     @property
     def database(self) -> "DatabaseAccess":
