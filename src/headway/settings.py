@@ -119,6 +119,10 @@ class Settings(NamedTuple):
         """Return the folder of a tenant's agents' files."""
         return os.path.join(self.workspace, str(tenant_id))
 
+    def get_chat_history(self, tenant_id: int) -> str:
+        """Return the folder of the messages that were typed in `headway chat` for a tenant."""
+        return os.path.join(self.home, "chat_history", str(tenant_id))
+
 
 def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     """Load the settings. Flags are named without the prefix, e.g. {"home": "/var/lib/headway"}; None means "not given".

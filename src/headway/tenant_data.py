@@ -43,12 +43,14 @@ def remove_tenant(database: DirectDatabase, settings: Settings, tenant: Tenant, 
 
 
 def delete_tenant_files(settings: Settings, tenant_id: int, owners: FileOwners) -> None:
-    """Delete the workspace, worktrees, skills and task files of a tenant. Raises Conflict if something could not be deleted."""
+    """Delete the workspace, worktrees, skills, chat history and task files of a tenant. Raises Conflict if something could not be
+    deleted."""
     worktrees = join(realpath(settings.worktrees), str(tenant_id))
     for repository in filter(isabs, owners.repositories):  # those in the workspace are deleted with it
         with suppress(Invalid):  # it is not there any more
             forget_below(read_place(realpath(repository), repository).common_dir, worktrees)
-    for folder in (settings.get_workspace(tenant_id), worktrees, join(settings.home, TENANTS, str(tenant_id))):
+    own_folders = (settings.get_workspace(tenant_id), settings.get_chat_history(tenant_id))
+    for folder in (*own_folders, worktrees, join(settings.home, TENANTS, str(tenant_id))):
         rmtree(folder, ignore_errors=True)
         if lexists(folder):
             raise Conflict(f"{folder} cannot be deleted. Delete it, then run the command again. The rows are still there.")

@@ -249,6 +249,14 @@ def test_after_a_refusal_the_rehearsal_works_on_the_open_items(stage: Stage) -> 
     assert [call.tool_name for call in stage.next_response("go on").tool_calls] == ["start_todo", "calculate"]
 
 
+def test_only_the_first_answer_of_a_conversation_says_that_the_model_is_no_llm(stage: Stage) -> None:
+    answers = [stage.ask("Hello there!"), stage.ask("Calculate 1+1, then calculate 2+2"), stage.ask("Hello again!")]
+
+    assert ["is not an LLM" in answer for answer in answers] == [True, False, False]
+    assert answers[1].endswith("2 + 2 = 4") or answers[1].endswith("2+2 = 4")
+    assert answers[2].startswith("Hello!")
+
+
 # Without a plan
 
 

@@ -21,6 +21,7 @@ from tests.warm_start import Program, build_command
 
 HEADWAY = (sys.executable, "-m", "headway")
 PATIENCE_S = 60
+ROWS = 40  # of a terminal
 
 
 class CommandResult(NamedTuple):
@@ -109,7 +110,7 @@ class Shell:
     def seated(self, *arguments: str, width: int = 100) -> Iterator["Terminal"]:
         """Run on a new terminal, for a test that types and reads while the command runs."""
         controller, terminal = pty.openpty()
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, pack("HHHH", 40, width, 0, 0))
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, pack("HHHH", ROWS, width, 0, 0))
         env = {**os.environ, "TERM": "xterm-256color"}
         for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
             env.pop(name, None)
@@ -155,15 +156,22 @@ class Terminal:
 def render_screen(output: str) -> list[str]:
     """Return the lines that remain on the terminal after this output. Erased lines are gone."""
     rows, row, column = [""], 0, 0
-    for escape, code, control, words in re.findall(r"\x1b\[([?\d;]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)", output):
+    for escape, code, control, words in re.findall(r"\x1b\[([?\d;]*)([A-Za-z])|([\r\n\b])|([^\x1b\r\n\b]+)", output):
         if code == "A":
-            row = max(0, row - int(escape or 1))
+            row = max(0, len(rows) - ROWS, row - int(escape or 1))  # not above the screen
+        elif code in ("C", "D"):
+            column = max(0, column + int(escape or 1) * (1 if code == "C" else -1))  # wide characters are not counted as such
+        elif code in ("K", "J") and escape in ("", "0"):
+            rows[row] = rows[row][:column]
+            rows = rows[: row + 1] if code == "J" else rows
         elif code == "K" and escape == "2":
             rows[row] = ""
         elif code:
             assert code in "mhl", f"a command that is not understood here: {escape}{code}"
         elif control == "\r":
             column = 0
+        elif control == "\b":
+            column = max(0, column - 1)
         elif control == "\n":
             row, column = row + 1, 0  # a terminal also sends a carriage return
             rows += [""] * (row - len(rows) + 1)

@@ -48,7 +48,7 @@ def asked(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
 
 
 def test_approvals_are_listed_and_shown(headway: Shell, asked: Asked) -> None:
-    line = f'#{asked.approval}  proposed  index: run_command {{"command": ["echo", "hello"]}}\n'
+    line = f'#{asked.approval}\tproposed\tindex\trun_command\t{{"command": ["echo", "hello"]}}\n'
 
     assert headway.ok("approvals", "list", "--tenant", "acme") == line
     assert headway.ok("approvals", "list", "--tenant", "acme", "--state", "approved") == "no approvals\n"
@@ -67,7 +67,7 @@ def test_a_decision_is_stored_while_no_process_runs(headway: Shell, asked: Asked
     shown = headway.json("approvals", "show", asked.approval, "--tenant", "acme")["approval"]
 
     assert (ran.code, ran.err) == (again.code, again.err) == (0, NO_PROCESS)
-    assert ran.out == again.out == f'#{asked.approval}  approved  index: run_command {{"command": ["echo", "hello"]}}\n'
+    assert ran.out == again.out == f'#{asked.approval}\tapproved\tindex\trun_command\t{{"command": ["echo", "hello"]}}\n'
     assert get_error_line(other, 4) == f"headway: Approval #{asked.approval} is already approved by cli."
     assert (shown["state"], shown["decided_by"], shown["reason"]) == ("approved", "cli", "fine")
 
@@ -113,7 +113,7 @@ def test_questions_are_listed_and_answered(headway: Shell, asked: Asked) -> None
     ran = headway("questions", "answer", asked.question, "blue", "--tenant", "acme")
     document = headway.json("questions", "show", asked.question, "--tenant", "acme")["question"]
 
-    assert listed.startswith(f"#{asked.question}  open      index: Which colour?")
+    assert listed.startswith(f"#{asked.question}\topen\tindex\tWhich colour?")
     assert listed.endswith("[red | blue]\n")
     assert "\x1b" not in listed
     assert get_error_line(wrong, 2) == "headway: Answer with one of: red, blue."

@@ -29,7 +29,7 @@ def test_the_command_line_names_the_user_of_the_machine(headway: Shell, database
 
     lines = headway.ok("audit", *flags).splitlines()
     assert len(lines) == 6
-    assert f"  {ME}  installation  tenant.remove tenant:" in lines[0]
+    assert f"\t{ME}\tinstallation\ttenant.remove tenant:" in lines[0]
     assert not any("\x1b" in line for line in lines)
 
     newest = headway("audit", "--limit", "2", *flags)

@@ -142,7 +142,7 @@ def test_a_turn_that_is_left_waiting_continues_in_the_next_chat(talker: Shell, m
         assert terminal.sees("Type your answer")
         terminal.type("green\n")
         assert terminal.sees("I heard")
-        assert terminal.sees(" › ")
+        assert terminal.sees(" ›")
         terminal.type("\x04")
         assert terminal.leave().code == 0
 

@@ -16,7 +16,7 @@ from tests.surfaces.conversation_client import (
 )
 from tests.surfaces.shell import Shell, render_screen
 
-PROMPT = " › "
+PROMPT = " ›"
 
 
 def test_the_list_is_seen_while_it_is_worked_off(talker: Shell, model: ModelServer) -> None:
@@ -210,6 +210,26 @@ def test_ctrl_c_stops_the_turn(talker: Shell, model: ModelServer, middle: bool) 
     assert list_statuses(talker) == ["canceled"]
 
 
+def test_nothing_of_the_live_view_stays_on_the_screen(talker: Shell, model: ModelServer) -> None:
+    """The answer is taller than the screen."""
+    lines = "\n\n".join(f"line {number}" for number in range(60))
+    model.script = lambda _: pause_midway(text(f"{lines}\n\nlast"))
+    model.hold()
+    with talker.seated("chat", "hello") as terminal:
+        assert terminal.sees("line 5")
+        terminal.type("\x03")
+        stopped = render_screen(terminal.leave().out)
+    model.release()
+    model.script = lambda _: text(lines)
+    finished = render_screen(talker.terminal("chat", "hello").out)
+
+    for screen in (stopped, finished):
+        assert not any("thinking" in line or "⠋" in line for line in screen), screen
+    assert list(filter(None, finished))[-1] == "· conversation 2: continue with `headway chat --conversation 2`"
+    assert [line for line in stopped if line.startswith("line")] == []
+    assert [line for line in finished if line.startswith("line")] == [f"line {number}" for number in range(60)]
+
+
 def test_ctrl_c_stops_a_turn_and_not_the_talk(talker: Shell, model: ModelServer) -> None:
     model.hold()
     with talker.seated("chat") as terminal:
@@ -221,7 +241,8 @@ def test_ctrl_c_stops_a_turn_and_not_the_talk(talker: Shell, model: ModelServer)
         assert terminal.sees("Stopped.")
         assert terminal.sees(PROMPT)
         model.release()
-        terminal.type("hello again\n")
+        terminal.type("once more\n")
+        assert terminal.sees("hello")
         assert terminal.sees(PROMPT)
         terminal.type("\x04")
         ran = terminal.leave()

@@ -27,7 +27,7 @@ def test_each_model_is_a_line_with_the_share_of_its_input_that_was_cached(talker
     warning = UNPRICED.format(home=talker.folder / ".headway")
     assert talker.ok("costs").splitlines() == [
         "$0.0000 of $5.00 in the last 24 hours",
-        f"openai-chat:{MODEL}  $0.0000  1 call  2,000 tokens in (75% from the cache), 300 out",
+        f"openai-chat:{MODEL}\t$0.0000\t1 call\t2,000 tokens in (75% from the cache), 300 out",
         f"! {warning}",
     ]
     costs = talker.json("costs")["costs"]
@@ -52,7 +52,7 @@ def test_a_price_of_ones_own_ends_the_warning(talker: Shell, model: ModelServer)
     talker.ok("chat", "hi")
     total, line = talker.ok("costs").splitlines()
     assert total == "$0.1200 of $5.00 in the last 24 hours"
-    assert line == f"openai-chat:{MODEL}  $0.1200  1 call  100,000 tokens in (50% from the cache), 1,000 out"
+    assert line == f"openai-chat:{MODEL}\t$0.1200\t1 call\t100,000 tokens in (50% from the cache), 1,000 out"
 
 
 def test_doctor_names_each_model_without_a_price_once(talker: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

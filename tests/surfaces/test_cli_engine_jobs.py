@@ -58,8 +58,8 @@ def test_the_commands_print_text_for_people(headway: Shell) -> None:
     assert headway.ok("jobs", "list") == "no jobs\n"
     first, second = add_dead_job(headway), add_queued_job(headway)
     waiting, broken = headway.ok("jobs", "list").splitlines()
-    assert waiting == f"{second}  tool   queued    0/5"
-    assert broken == f"{first}  tool   dead      1/5  the shop was closed \N{REPLACEMENT CHARACTER}[2J"
+    assert waiting == f"{second}\ttool\tqueued\t0/5"
+    assert broken == f"{first}\ttool\tdead\t1/5\tthe shop was closed \N{REPLACEMENT CHARACTER}[2J"
     assert headway.ok("jobs", "list", "--dead") == f"{broken}\n"
     assert headway("jobs", "list", "--limit", "1") == (0, f"{waiting}\n", "1 shown, more exist: use --limit N\n")
     assert headway("jobs", "list").err == headway("jobs", "list", "--limit", "1", "--json").err == ""
@@ -83,7 +83,7 @@ def test_the_documents_are_those_of_rest(headway: Shell, sqlite_service: Service
 
 def test_a_retry_queues_it_again(headway: Shell) -> None:
     job_id = add_dead_job(headway)
-    assert headway.ok("jobs", "retry", job_id).startswith(f"{job_id}  tool   queued    0/5")
+    assert headway.ok("jobs", "retry", job_id).startswith(f"{job_id}\ttool\tqueued\t0/5")
     assert "queued" in get_error_line(headway("jobs", "retry", job_id), 4)
     assert "queued" in get_error_line(headway("jobs", "drop", job_id, "--yes"), 4)
 
@@ -105,13 +105,13 @@ def test_a_job_waiting_for_its_model_shows_until_when_and_can_be_retried_sooner(
     retry_times = {agent["id"]: agent["retry_at"] for agent in headway.json("agents", "list")["agents"]}
     assert retry_times == {main.id: retry_at, helper.id: 0}
     assert headway.json("jobs", "show", main.id)["job"]["due_at"] == retry_at
-    assert headway.ok("jobs", "retry", main.id).startswith(f"{main.id}  turn   queued    1/5")
+    assert headway.ok("jobs", "retry", main.id).startswith(f"{main.id}\tturn\tqueued\t1/5")
     assert "waits" not in headway.ok("jobs", "show", main.id)
 
 
 def test_a_canceled_job_has_ended(headway: Shell) -> None:
     job_id = add_queued_job(headway)
-    assert headway.ok("jobs", "cancel", job_id).startswith(f"{job_id}  tool   canceled")
+    assert headway.ok("jobs", "cancel", job_id).startswith(f"{job_id}\ttool\tcanceled")
     assert "canceled" in get_error_line(headway("jobs", "cancel", job_id), 4)
     main, helper = start_agents(headway)
     refusal = get_error_line(headway("jobs", "cancel", main.id), 4)

@@ -58,10 +58,10 @@ def test_the_commands_print_text_for_people(headway: Shell) -> None:
     put(headway)
     headway.ok("schedule", "pause", "it")
     hourly, report = headway.ok("schedule", "list").splitlines()
-    assert hourly == "it  every 1h  paused  never run  now"
-    assert re.fullmatch(r"report  0 6 \* \* \* Europe/Berlin  next \S.*  never run  How is it\?", report)
-    assert re.fullmatch(r"it  every 1h  paused  last \S.*  now\n", headway.ok("schedule", "run", "it"))
-    assert headway.ok("schedule", "resume", "it").startswith("it  every 1h  next ")
+    assert hourly == "it\tevery 1h\tpaused\tnever run\tnow"
+    assert re.fullmatch(r"report\t0 6 \* \* \* Europe/Berlin\tnext \S.*\tnever run\tHow is it\?", report)
+    assert re.fullmatch(r"it\tevery 1h\tpaused\tlast \S.*\tnow\n", headway.ok("schedule", "run", "it"))
+    assert headway.ok("schedule", "resume", "it").startswith("it\tevery 1h\tnext ")
     assert headway.ok("schedule", "rm", "it") == "deleted it\n"
 
 
@@ -128,7 +128,7 @@ def test_an_invalid_interval_is_explained(headway: Shell) -> None:
     assert "at least a second" in get_error_line(headway("schedule", "put", "it", "--every", "0s", *NOW), 2)
     assert "omit it with --every" in get_error_line(headway("schedule", "put", "it", *HOURLY, "--tz", "Europe/Berlin", *NOW), 2)
     for given, printed in {"100d": "100d", "90s": "90s", "1.5s": "1.5s", "5400": "90m"}.items():
-        assert headway.ok("schedule", "put", "it", "--every", given, *NOW).startswith(f"it  every {printed}  next ")
+        assert headway.ok("schedule", "put", "it", "--every", given, *NOW).startswith(f"it\tevery {printed}\tnext ")
 
 
 def test_a_call_that_could_never_run_is_refused_with_the_reason(headway: Shell) -> None:
@@ -196,7 +196,8 @@ def test_control_characters_in_a_message_do_not_reach_the_terminal(headway: Shel
     add_conversation(headway)
     headway.ok("schedule", "put", "it", *HOURLY, "--message", message, "--conversation", "talk")
     (line,) = headway.ok("schedule", "list").splitlines()
-    assert line.isprintable()
+    assert line.replace("\t", "").isprintable()
+    assert line.count("\t") == 4  # between the columns
     output = headway("schedule", "list", "--json").out
     assert all(row.isprintable() for row in output.splitlines())
     assert json.loads(output)["schedules"][0]["message"]["content"] == message

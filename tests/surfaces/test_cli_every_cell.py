@@ -106,9 +106,9 @@ def test_costs_of_all_tenants_are_shown_by_cell(eu1: Shell, cell_urls: list[str]
     for url, name, nanos in zip(cell_urls, IN_CELLS, (1_000_000_000, 500_000_000), strict=False):
         write(url, name, partial(spend, nanos=nanos))
     lines = eu1.ok("costs").splitlines()
-    assert (lines[0], lines[2]) == ("eu1: $1.0000 in the last 24 hours", "eu1: tenant first  $1.0000 of $5.00")
-    assert (lines[3], lines[5]) == ("eu2: $0.5000 in the last 24 hours", "eu2: tenant acme  $0.5000 of $5.00")
-    assert lines[1] == "eu1: rehearsal  $1.0000  1 call  100 tokens in, 10 out"
+    assert (lines[0], lines[2]) == ("eu1: $1.0000 in the last 24 hours", "eu1:\ttenant first\t$1.0000 of $5.00")
+    assert (lines[3], lines[5]) == ("eu2: $0.5000 in the last 24 hours", "eu2:\ttenant acme\t$0.5000 of $5.00")
+    assert lines[1] == "eu1:\trehearsal\t$1.0000\t1 call\t100 tokens in, 10 out"
     assert lines[6:] == ["$1.5000 in the last 24 hours in 2 cells"]
 
     document = eu1.json("costs")
@@ -128,7 +128,7 @@ def test_dead_jobs_of_all_tenants_are_listed_with_their_cell(eu1: Shell, cell_ur
     ]
     assert (listed["has_more"], [cell["ok"] for cell in listed["cells"]]) == (False, [True, True])
     shorter = eu1("jobs", "list", "--dead", "--limit", "1")
-    assert shorter.out.startswith(f"eu2  acme  {ids[1]}  tool   dead ")
+    assert shorter.out.startswith(f"eu2\tacme\t{ids[1]}\ttool\tdead\t")
     assert "1 shown, more exist" in shorter.err
     assert [job["id"] for job in eu1.json("jobs", "list", "--dead", "--tenant", "acme")["jobs"]] == [ids[1]]
     assert eu1.ok("jobs", "list") == "no jobs\n"  # the local tenant's
@@ -136,14 +136,14 @@ def test_dead_jobs_of_all_tenants_are_listed_with_their_cell(eu1: Shell, cell_ur
     take_down(cell_urls[0], "eu2")
     rest = eu1("jobs", "list", "--dead")
     check_failed(rest)
-    assert rest.out.startswith(f"eu1  first  {ids[0]}")
+    assert rest.out.startswith(f"eu1\tfirst\t{ids[0]}")
 
 
 def test_the_audit_log_of_all_cells_is_one_list(eu1: Shell, cell_urls: list[str]) -> None:
     entries = eu1.json("audit", "--action", "tenant.add")["entries"]
     assert sorted((entry["cell"], entry["new"]["name"]) for entry in entries) == [("eu1", "first"), ("eu2", "acme")]
     assert [entry["at"] for entry in entries] == sorted((entry["at"] for entry in entries), reverse=True)
-    assert "eu2  " in eu1.ok("audit", "--action", "tenant.add")
+    assert "eu2\t" in eu1.ok("audit", "--action", "tenant.add")
     limited = eu1.json("audit", "--limit", "1")
     assert (len(limited["entries"]), limited["has_more"]) == (1, True)
     assert {entry["cell"] for entry in map(json.loads, eu1.ok("audit", "--json-lines").splitlines())} == {"eu1", "eu2"}

@@ -450,7 +450,7 @@ def test_goal_watch_shows_a_halt_and_waits(headway: Shell) -> None:
 def test_a_schedule_of_a_goal(headway: Shell) -> None:
     schedule = headway.json("schedule", "put", "tidy", "--every", "6h", "--goal", "Tidy up.")["schedule"]
     assert schedule["goal"] == {"description": "Tidy up.", "success_criteria": "", "priority": 50}
-    assert headway.ok("schedule", "list").endswith("  goal: Tidy up.\n")
+    assert headway.ok("schedule", "list").endswith("\tgoal: Tidy up.\n")
     headway.ok("schedule", "run", "tidy")
     assert "[active] Tidy up." in headway.ok("goal", "list")
     assert "has not ended yet" in get_error_line(headway("schedule", "run", "tidy"), 4)

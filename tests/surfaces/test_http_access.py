@@ -75,6 +75,15 @@ def test_a_revoked_token_is_refused_at_the_very_next_request(client: Client) -> 
     assert client.desk.subjects() == []
 
 
+def test_a_token_of_another_home_is_named_as_that_without_the_path_of_this_one(stranger: httpx.Client) -> None:
+    answer = stranger.get("/v1/todos", headers={"Authorization": f"Bearer hw_{'A' * 43}"})
+
+    detail = check_problem(answer, 401, "unauthorized")
+    assert "belongs to another installation" in detail
+    assert "HEADWAY_HOME" in detail
+    assert "/" not in detail
+
+
 def test_a_token_of_a_tenant_that_is_gone_is_refused(client: Client) -> None:
     client.desk.database.write(lambda tx: tenants.remove(tx, client.desk.tenant.name))
 

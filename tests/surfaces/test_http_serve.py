@@ -30,6 +30,7 @@ def test_serve_prints_its_address_as_soon_as_it_answers(tmp_path: Path) -> None:
             "url": service.url,
             "login_url": announced["login_url"],
             "database": url,
+            "home": announced["home"],
             "model": "rehearsal",
         }
         assert announced["login_url"].startswith(f"{service.url}/login?token=")
@@ -40,7 +41,7 @@ def test_serve_prints_its_address_as_soon_as_it_answers(tmp_path: Path) -> None:
 def test_serve_prints_its_address_in_a_sentence_without_json(headway: Shell) -> None:
     with subprocess.Popen(SERVE, cwd=headway.folder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(6)]
+        lines = [process.stdout.readline() for _ in range(8)]
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_S) == 0
     whole = "".join(lines)
@@ -48,6 +49,8 @@ def test_serve_prints_its_address_in_a_sentence_without_json(headway: Shell) -> 
     assert "/login?token=" in whole
     assert "(works once)" in whole
     assert f"sqlite:///{headway.ledger}" in whole
+    assert f"  home      {headway.folder}/.headway\n" in lines
+    assert f"  files     {headway.folder}/.headway/workspace  (" in whole
     assert "not an LLM" in whole
     assert lines[-1] == "  stop with Ctrl-C\n"
 

@@ -154,6 +154,7 @@ def test_a_session_has_the_rights_of_its_token(sqlite_client: Client, operator: 
         assert cookie.value != secret
         assert (session["tenant"], session["operator"]) == (sqlite_client.desk.tenant.name, operator)
         assert session["model"] == "rehearsal"
+        assert (session["workspace"] or "").endswith(f"/workspace/{sqlite_client.desk.tenant.id}") is operator
         assert session["expires_at"] > time.time() + 24 * 3600
         assert visitor.post("/logout", headers={"Origin": url.rstrip("/")}).headers["location"] == "/login"
         check_problem(visitor.get("/v1/session"), 401, "unauthorized")

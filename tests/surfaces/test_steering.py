@@ -7,14 +7,14 @@ from uuid import uuid4
 
 import pytest
 
-from headway.surfaces.cli.typed_lines import TypedLine
+from headway.surfaces.cli.keyboard.typed_lines import TypedLine
 from tests.model_server import ModelServer, Reply, Request, text
 from tests.surfaces.conversation_client import list_messages, list_statuses, read_rows, say, wait_for_turn
 from tests.surfaces.server_harness import Client
 from tests.surfaces.shell import Shell, get_error_line, render_screen
 from tests.surfaces.test_cli_engine_jobs import start_agents
 
-PROMPT = " › "
+PROMPT = " ›"
 
 
 def greet(request: Request) -> Reply:

@@ -13,6 +13,11 @@ from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
 
+# The same for every reason, and without a path: the caller may be a stranger.
+UNKNOWN: Final = (
+    "This token is not valid here. It was revoked, has expired, or belongs to another installation: a token works only with the "
+    "home (HEADWAY_HOME) and the database in which `headway token new` created it. `headway serve` prints those of the server."
+)
 USE_INTERVAL_MS = 60_000
 MAX_LIFETIME_S: Final = 3650 * 86400
 MAX_OVERLAP_S: Final = 30 * 86400
@@ -170,7 +175,7 @@ def authenticate(tx: Transaction, secret_digest: str, token_cell: str = "") -> T
     token = tenant_store.find_token(tx, secret_digest)
     if token is None:
         cells.check_token_is_here(tx, secret_digest, token_cell)
-        raise Unauthorized
+        raise Unauthorized(UNKNOWN)
     tx.credential = f"token {token.id}"
     return token
 

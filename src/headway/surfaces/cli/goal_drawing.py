@@ -11,6 +11,7 @@ from headway.actions.inspection.journal_sentences import describe_entry
 from headway.ledger.text import to_one_line
 from headway.surfaces.cli.changes_view import describe_changes
 from headway.surfaces.cli.render import PROOF_MARKS, build_console, format_age, format_check, format_time, is_terminal
+from headway.surfaces.cli.tables import cut_at_word
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -45,9 +46,18 @@ class StyledLine(NamedTuple):
 
         line = Text.assemble(*self.parts, overflow="ellipsis")
         if self.right:
-            line.truncate(max(width - len(self.right) - 2, MIN_DESCRIPTION_WIDTH), overflow="ellipsis", pad=True)
+            cut_line_at_word(line, max(width - len(self.right) - 2, MIN_DESCRIPTION_WIDTH))
             line.append(f"  {self.right}", "dim")
         return line
+
+
+def cut_line_at_word(line: "Text", width: int) -> None:
+    """Fit a styled line into a number of columns: cut it after the last word that fits, or fill it up with spaces."""
+    if line.cell_len > width:
+        kept = cut_at_word(line.plain, width).removesuffix("…")
+        line.right_crop(len(line.plain) - len(kept))
+        line.append("…")
+    line.pad_right(width - line.cell_len)
 
 
 def print_goal(goal: dict[str, Any], entries: Sequence[dict[str, Any]]) -> None:

@@ -8,7 +8,7 @@ import click
 
 from headway.ledger.text import to_one_line
 from headway.surfaces.cli import goal_drawing as drawing
-from headway.surfaces.cli.render import build_console, is_terminal
+from headway.surfaces.cli.render import build_console, close_live, is_terminal, print_above
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -80,7 +80,7 @@ class LiveGoalView:
 
     def __exit__(self, *_: object) -> None:
         if self.live:
-            self.live.stop()
+            close_live(self.live)
 
     def begin(self, goal: dict[str, Any], entries: Sequence[dict[str, Any]]) -> None:
         for entry in entries:
@@ -101,7 +101,7 @@ class LiveGoalView:
         self.say(drawing.StyledLine(((f"· {to_one_line(text)}", "yellow"),)))
 
     def say(self, line: drawing.StyledLine) -> None:
-        self.console.print(line.styled(self.console.width))
+        print_above(self.live, self.console, line.styled(self.console.width))
 
     def parts(self, goal: dict[str, Any]) -> "list[RenderableType]":
         """Render as much of the plan as fits on the screen. The top rows, which are finished first, are left out."""

@@ -15,8 +15,8 @@ from headway.ledger.text import to_lines, to_one_line
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.arguments import parse_json_object
 from headway.surfaces.cli.context import SENDER, act_as_sender
+from headway.surfaces.cli.keyboard.typed_lines import Keyboard
 from headway.surfaces.cli.turn_view import LiveTurnView, TurnView
-from headway.surfaces.cli.typed_lines import Keyboard
 
 if TYPE_CHECKING:
     from headway.assembly import Headway

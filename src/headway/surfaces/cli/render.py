@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +13,8 @@ from headway.ledger.text import to_lines, to_one_line
 from headway.ledger.todo import Lease, Status, Todo
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
+    from rich.live import Live
 
 # Each status has its own symbol, so that no meaning depends on colour alone.
 MARKS: dict[Status, str] = {"in_progress": "▶", "pending": "○", "completed": "✔", "canceled": "✕"}
@@ -35,6 +37,21 @@ def build_console() -> "Console":
     from rich.console import Console  # noqa: PLC0415  only needed on a terminal, and slower to import than the command itself
 
     return Console(highlight=False, emoji=False, markup=False)
+
+
+def print_above(live: "Live | None", console: "Console", content: "RenderableType") -> None:
+    """Print above a live view. Rich's own thread draws with its lock: without it, it could draw below the wrong line meanwhile, and
+    leave an old one behind."""
+    with live._lock if live else nullcontext():
+        console.print(content)
+
+
+def close_live(live: "Live") -> None:
+    """Close a live view and erase it. Rich draws it once more, in full. If it is taller than the screen, a part would remain."""
+    from rich.text import Text  # noqa: PLC0415
+
+    live.update(Text())
+    live.stop()
 
 
 def format_todo(todo: Todo) -> str:
@@ -70,7 +87,7 @@ def print_todos(todos: Sequence[Todo]) -> None:
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column()
     table.add_column(justify="right")
-    table.add_column(ratio=1)
+    table.add_column(ratio=1, overflow="fold")  # without it, rich cuts words of lines with wide characters
     table.add_column(justify="right")
     now = time.time()
     for todo in todos:

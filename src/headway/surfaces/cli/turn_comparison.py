@@ -2,29 +2,28 @@
 
 from collections.abc import Iterator
 from typing import Any, Final
-from unicodedata import combining, east_asian_width
 
 import click
 
 from headway.ledger.text import to_one_line
 from headway.surfaces.cli.changes_view import describe_changes, list_changed_files, list_diff_lines
+from headway.surfaces.cli.tables import count_columns, cut_at_word, print_row
 
 COLUMN_WIDTH: Final = 38
 SAME_MARK: Final = "  "
 DIVERGED_MARK: Final = "≠ "
-WIDE: Final = ("W", "F")
 
 
 def print_turn(turn: dict[str, Any], steps: list[dict[str, Any]], *, with_diff: bool) -> None:
     """Print a turn, then one line per step and one per tool call, then its open items and what it changed in its repository."""
-    click.echo(f"{turn['id']}  {describe_end(turn)}  {to_one_line(turn['request'])[:60]}".rstrip())
+    print_row((turn["id"], describe_end(turn), turn["request"]))
     if origin := turn["forked_from"]:
         click.echo(f"fork of {origin['turn_id']} at step {origin['at']}")
     for step in steps:
         lines = [to_one_line(step["text"])] if step["text"].strip() or not step["calls"] else []
         lines += map(describe_call, step["calls"])
         for place, line in enumerate(lines):
-            click.echo(fit(f"{step['step'] if place == 0 else '':>3}  {line}", 79).rstrip())
+            click.echo(cut_at_word(f"{step['step'] if place == 0 else '':>3}  {line}", 79).rstrip())
     for item in turn["incomplete"]:
         click.echo(f"  open: {to_one_line(item['title'])}")
     if changes := turn["changes"]:
@@ -35,7 +34,7 @@ def print_turn(turn: dict[str, Any], steps: list[dict[str, Any]], *, with_diff: 
 def print_diff(diff: dict[str, Any]) -> None:
     """Print the two turns side by side. A mark in front of a step says that it differs; the first one is the divergence."""
     for left, right in build_lines(diff):
-        click.echo(f"{pad(left)} │ {fit(right, COLUMN_WIDTH)}".rstrip())
+        click.echo(f"{pad(left)} │ {cut_at_word(right, COLUMN_WIDTH)}".rstrip())
     diverged = diff["diverged_at"]
     click.echo(f"They diverge at step {diverged}." if diverged else "No step differs.")
 
@@ -100,22 +99,5 @@ def describe_call(call: dict[str, Any]) -> str:
 
 
 def pad(text: str) -> str:
-    fitted = fit(text, COLUMN_WIDTH)
-    return fitted + " " * (COLUMN_WIDTH - sum(map(measure, fitted)))
-
-
-def fit(text: str, width: int) -> str:
-    """Cut a text to a number of terminal cells. Wide characters take two, combining ones none."""
-    cells = 0
-    for index, character in enumerate(text):
-        cells += measure(character)
-        if cells > width:
-            shortened = text[:index]
-            while sum(map(measure, shortened)) >= width:
-                shortened = shortened[:-1]
-            return f"{shortened}…"
-    return text
-
-
-def measure(character: str) -> int:
-    return 0 if combining(character) else 2 if east_asian_width(character) in WIDE else 1
+    fitted = cut_at_word(text, COLUMN_WIDTH)
+    return fitted + " " * (COLUMN_WIDTH - count_columns(fitted))

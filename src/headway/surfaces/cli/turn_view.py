@@ -1,14 +1,16 @@
 """Shows a turn in the terminal while it runs: the agent's text, its tool calls, and the todo list below them."""
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 from headway.ledger.text import to_lines, to_one_line
 from headway.surfaces.cli.changes_view import describe_changes
-from headway.surfaces.cli.render import build_console, format_wait, is_terminal
+from headway.surfaces.cli.render import build_console, close_live, format_wait, is_terminal, print_above
+from headway.surfaces.cli.tables import cut_at_word
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,10 +19,11 @@ if TYPE_CHECKING:
 THINKING = "thinking"
 WAITING = "waiting for you"
 MAX_ITEMS = 8
-MAX_SUMMARY_LENGTH = 60
+MAX_SUMMARY_WIDTH = 60
 DRAFT_CONTEXT = 500  # characters of the answer that are shown while a person types
 ANSWER_EVENTS = {"text_delta", "message", "tool_call", "refused"}  # the model answers again after a failed attempt
 LIST_TOOLS = {"create_todo", "list_todo", "start_todo", "complete_todo", "manage_todos"}
+FILE_TOOLS = {"write_file", "edit_file"}
 MARKS = {"done": "✔", "current": "▶", "pending": "○"}
 STYLES = {"done": "dim", "current": "bold cyan", "pending": ""}
 
@@ -34,12 +37,13 @@ class TurnView(Protocol):
 
 
 @contextmanager
-def open_turn_view(*, quiet: bool) -> Iterator[TurnView]:
-    """Open the view that fits the output: live on a terminal, plain text elsewhere. With `quiet`, it prints nothing."""
+def open_turn_view(workspace: str, *, quiet: bool) -> Iterator[TurnView]:
+    """Open the view that fits the output: live on a terminal, plain text elsewhere. With `quiet`, it prints nothing. `workspace` is
+    where the agents' files are."""
     if quiet or not is_terminal():
         yield PlainTurnView(quiet=quiet)
         return
-    with LiveTurnView() as view:
+    with LiveTurnView(workspace) as view:
         yield view
 
 
@@ -67,7 +71,8 @@ class PlainTurnView:
 class LiveTurnView:
     """For terminals: finished output scrolls up, the current text and the todo list stay at the bottom."""
 
-    def __init__(self) -> None:
+    def __init__(self, workspace: str) -> None:
+        self.workspace = workspace
         self.console = build_console()
         self.live: Live | None = None
         self.streamed_text = ""
@@ -86,7 +91,7 @@ class LiveTurnView:
 
     def __exit__(self, *_: object) -> None:
         if self.live:
-            self.live.stop()
+            close_live(self.live)
 
     def show(self, kind: str, data: dict[str, Any]) -> None:
         handler = getattr(self, f"on_{kind}", None)
@@ -117,6 +122,8 @@ class LiveTurnView:
     def on_tool_result(self, data: dict[str, Any]) -> None:
         if data["is_error"]:
             self.note(f"{data['tool']} failed: {format_summary(data['result'])}", "red")
+        elif data["tool"] in FILE_TOOLS and os.path.isfile(path := os.path.join(self.workspace, data["result"]["path"])):
+            self.note(f"wrote {path}")  # not in a repository: its files are in a worktree
 
     def on_todos_updated(self, data: dict[str, Any]) -> None:
         self.items = data["items"]
@@ -187,7 +194,7 @@ class LiveTurnView:
     def suspended(self) -> Iterator[None]:
         """Leave the terminal to another program."""
         assert self.live is not None
-        self.live.stop()
+        close_live(self.live)
         try:
             yield
         finally:
@@ -199,9 +206,7 @@ class LiveTurnView:
 
     def print(self, content: "RenderableType") -> None:
         self.refresh()  # the printed text replaces the live text below
-        # Rich's own thread draws with this lock. Between them, it could draw below the wrong line and leave an old one behind.
-        with self.live._lock if self.live else nullcontext():
-            self.console.print(content)
+        print_above(self.live, self.console, content)
 
     def render_markdown(self, text: str) -> "RenderableType":
         from rich.markdown import Markdown  # noqa: PLC0415
@@ -251,5 +256,4 @@ def format_summary(value: Any) -> str:
     """Summarise a tool call's arguments or result in half a line."""
     if isinstance(value, dict):
         value = ", ".join(f"{name}={item}" for name, item in value.items())
-    line = to_one_line(str(value))
-    return line if len(line) <= MAX_SUMMARY_LENGTH else f"{line[: MAX_SUMMARY_LENGTH - 1]}…"
+    return cut_at_word(to_one_line(str(value)), MAX_SUMMARY_WIDTH)

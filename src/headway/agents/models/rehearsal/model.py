@@ -64,11 +64,18 @@ def answer(messages: list[ModelMessage], parameters: ModelRequestParameters) -> 
     parsed = ParsedMessages(messages, parameters)
     reply = choose_reply(parsed)
     if isinstance(reply, str):
-        return build_response(parsed, [TextPart(reply)])
+        return build_response(parsed, [TextPart(remove_repeated_disclaimer(parsed, reply))])
     ids = (f"rehearsal-{parsed.next_number}-{index}-{hash_key(planned_call.key)}" for index, planned_call in enumerate(reply))
     return build_response(
         parsed, [ToolCallPart(*planned_call.call, tool_call_id=id_) for planned_call, id_ in zip(reply, ids, strict=True)]
     )
+
+
+def remove_repeated_disclaimer(parsed: ParsedMessages, reply: str) -> str:
+    """Remove the disclaimer if an earlier answer of the conversation has it."""
+    earlier = parsed.all[: len(parsed.all) - len(parsed.turn[1])]
+    texts = (part.content for message in earlier for part in message.parts if isinstance(part, TextPart))
+    return reply.removesuffix(f"\n\n{DISCLAIMER}") if any(DISCLAIMER in text for text in texts) else reply
 
 
 def build_response(parsed: "ParsedMessages", parts: list[TextPart] | list[ToolCallPart]) -> ModelResponse:

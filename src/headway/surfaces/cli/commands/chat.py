@@ -5,7 +5,7 @@ import json
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from headway.actions.people import steering
 from headway.feed_channel import TENANT_MOVED, FeedReader
 from headway.ledger import text
 from headway.ledger.attachment import Attachment, check_attachments
-from headway.ledger.errors import Halted, HeadwayError, Invalid, TurnEnded, WrongCell
+from headway.ledger.errors import AttachmentRefused, Halted, HeadwayError, Invalid, TurnEnded, WrongCell
 from headway.ledger.job import Job
 from headway.ledger.run import REHEARSAL_MODEL, TurnMode
 from headway.ledger.scope import Scope
@@ -35,9 +35,11 @@ from headway.surfaces.cli.context import (
     pass_invocation,
     read_standard_input,
 )
+from headway.surfaces.cli.keyboard.attaching import describe_attached, is_attach_line, read_attached
+from headway.surfaces.cli.keyboard.prompting import open_prompt
+from headway.surfaces.cli.keyboard.typed_lines import TypedLine, read_typed_lines
 from headway.surfaces.cli.person_prompts import PersonPrompts
 from headway.surfaces.cli.turn_view import LiveTurnView, TurnView, open_turn_view
-from headway.surfaces.cli.typed_lines import TypedLine, read_typed_lines
 from headway.surfaces.log_lines import configure_plain_logging
 
 if TYPE_CHECKING:
@@ -67,7 +69,7 @@ def chat(invocation: Invocation, message: str | None, queue: bool, paths: tuple[
     """Send MESSAGE to an agent, or chat turn by turn. Ctrl-C stops a turn, Ctrl-D ends the chat.
 
     On a terminal, a line that you type while the agent works is sent to it; it reads the line at its next step. If a tool call
-    needs approval, or the agent asks a question, you are asked here.
+    needs approval, or the agent asks a question, you are asked here. `/attach PATH` sends a file with your next message.
 
     Without MESSAGE and without a terminal, the message is read from standard input.
     """
@@ -91,7 +93,7 @@ def chat(invocation: Invocation, message: str | None, queue: bool, paths: tuple[
                 runner.run(session.turn(message))
             else:
                 runner.run(session.resume())
-                run_prompt_loop(lambda line: runner.run(session.turn(parse_message(line))), settings)
+                run_prompt_loop(runner, session)
         finally:
             runner.run(session.end())
     if session.exit_code:
@@ -121,17 +123,20 @@ def choose_exit_code(turn: dict[str, Any], *, once: bool) -> int:
     return UNFINISHED_EXIT_CODE if once and turn["outcome"] not in COMPLETE_OUTCOMES else 0
 
 
-def run_prompt_loop(answer: Callable[[str], None], settings: Settings) -> None:
+def run_prompt_loop(runner: asyncio.Runner, session: "ChatSession") -> None:
+    settings, tenant_id = session.settings, session.scope.tenant_id
     model = f"{REHEARSAL_MODEL} (a built-in stand-in, not an LLM)" if settings.model == REHEARSAL_MODEL else settings.model
     click.echo(f"Chatting with {model}. Press Ctrl-D to end.", err=True)
-    while True:
+    ask = open_prompt(runner, settings.get_chat_history(tenant_id))
+    while (line := ask(session.take_draft())) is not None:
         try:
-            message = click.prompt(click.style("you", bold=True), prompt_suffix=" › ", err=True)
-        except click.Abort:
-            click.echo(err=True)
-            return
-        try:
-            answer(message)
+            if is_attach_line(line):
+                click.echo(session.attach(line), err=True)
+            elif line.strip():
+                runner.run(session.turn(parse_message(line)))
+        except AttachmentRefused as error:
+            session.attachments = []
+            click.echo(f"headway: {error} The files are no longer attached.", err=True)
         except HeadwayError as error:  # the chat continues: the next message may succeed
             click.echo(f"headway: {error}", err=True)
 
@@ -185,6 +190,7 @@ class ChatSession:
         self.mode = mode
         self.call = invocation
         self.attachments = attachments  # sent with the next message
+        self.draft = ""  # typed while a turn ran, and not sent
         self.headway: Headway | None = None
         self.once = once
         self.exit_code = 0
@@ -205,7 +211,7 @@ class ChatSession:
     async def turn(self, content: str) -> None:
         """Run one turn and show it as it happens. Finish an interrupted turn of the conversation first."""
         headway = self.active_headway
-        with open_turn_view(quiet=self.call.as_json) as view:
+        with self.open_view() as view:
             await headway.agents_ready()
             await self.finish_interrupted(view)
             scope = self.scope
@@ -220,7 +226,7 @@ class ChatSession:
     async def fork(self, request: ForkRequest, begin: BeginFork) -> None:
         """Create a fork, run it and show what it does."""
         headway = self.active_headway
-        with open_turn_view(quiet=self.call.as_json) as view:
+        with self.open_view() as view:
             await headway.agents_ready()
             checked = await asyncio.to_thread(headway.forks.check, request)
             job = await self.database.write(lambda tx: begin(headway.forks, tx, checked))
@@ -234,7 +240,7 @@ class ChatSession:
         """Finish an interrupted turn of the conversation, for a chat that begins with a prompt."""
         headway, scope = self.active_headway, self.scope
         if await self.database.read(lambda tx: turns.find_running(tx, scope.tenant_id, scope.conversation_id)):
-            with open_turn_view(quiet=False) as view:
+            with self.open_view() as view:
                 await headway.agents_ready()
                 await self.finish_interrupted(view)
 
@@ -301,16 +307,22 @@ class ChatSession:
         sending: list[asyncio.Task[None]] = []
 
         def take(line: str) -> None:
-            work = people.answer(line) if people.wants() else self.send(job, line, view)
+            if people.wants():
+                work = people.answer(line)
+            elif is_attach_line(line) and not self.once:
+                work = self.attach_during_turn(line, view)
+            else:
+                work = self.send(job, line, view)
             sending.append(asyncio.create_task(work))
 
         with read_typed_lines(TypedLine(view.show_draft, take, people.postpone)) as people.keyboard:
             yield people
         await asyncio.gather(*sending)
         view.hide_question()
-        if view.draft:
+        if view.draft and self.once:
             view.note(f"Not sent: {view.draft}")
-            view.show_draft("")
+        self.draft = view.draft
+        view.show_draft("")
 
     async def send(self, job: Job, line: str, view: TurnView) -> None:
         try:
@@ -318,6 +330,22 @@ class ChatSession:
             await self.database.write(lambda tx: steering.send_to_turn(tx, tenant_id, turns.get_turn_id(job), content, SENDER))
         except HeadwayError as error:
             view.note(f"Not sent: {line} ({error})")
+
+    def attach(self, line: str) -> str:
+        """Attach the files that a line names to the next message, and return what to tell the person."""
+        files = read_attached(line, self.attachments)
+        self.attachments += files
+        return describe_attached(files)
+
+    async def attach_during_turn(self, line: str, view: TurnView) -> None:
+        try:
+            view.note(await asyncio.to_thread(self.attach, line))
+        except HeadwayError as error:
+            view.note(str(error))
+
+    def take_draft(self) -> str:
+        draft, self.draft = self.draft, ""
+        return draft
 
     async def leave_when_stuck(self, job: Job, reader: FeedReader, people: PersonPrompts) -> None:
         """Close the reader once nothing runs here any more: a turn that is halted, or waits for a person, publishes no events."""
@@ -344,6 +372,9 @@ class ChatSession:
             "turn": turns.show(tx, self.scope.tenant_id, turn_id, self.settings.limits),
             "messages": [message.as_json() for message in messages if message.turn_id == turn_id],
         }
+
+    def open_view(self) -> AbstractContextManager[TurnView]:
+        return open_turn_view(self.settings.get_workspace(self.scope.tenant_id), quiet=self.call.as_json)
 
     @property
     def database(self) -> "DatabaseAccess":

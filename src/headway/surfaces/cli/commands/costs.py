@@ -1,7 +1,7 @@
 """`headway costs`: what the agents of a tenant have spent."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -15,6 +15,7 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import within_tenant
 from headway.surfaces.cli.context import TENANT_WIDE, Command, Invocation, get_local_tenant, pass_invocation
 from headway.surfaces.cli.every_cell import CellAnswer, ask_every_cell, print_lines, report_failures
+from headway.surfaces.cli.tables import print_table
 
 
 @click.command(cls=Command, unused=TENANT_WIDE)
@@ -47,7 +48,7 @@ def costs(invocation: Invocation) -> None:
 
 def print_costs(invocation: Invocation, costs: dict[str, Any]) -> None:
     settings, cell = invocation.settings(), {"cell": invocation.cell} if invocation.cell else {}
-    invocation.answer({"costs": costs, **cell}, lambda: print_lines(format_costs(costs, settings)))
+    invocation.answer({"costs": costs, **cell}, lambda: draw_costs(costs, settings))
 
 
 def print_costs_of_cells(invocation: Invocation, answers: list[CellAnswer[dict[str, Any]]], unpriced: list[str]) -> None:
@@ -56,7 +57,7 @@ def print_costs_of_cells(invocation: Invocation, answers: list[CellAnswer[dict[s
 
     def draw() -> None:
         for answer in answers:
-            print_lines(f"{answer.cell}: {line}" for line in format_cell_costs(answer.value or {}))
+            draw_cell_costs(answer.cell, answer.value)
         cells = f"{len(answers)} cells" if len(known) == len(answers) else f"{len(known)} of {len(answers)} cells"
         click.echo(f"${total['spent_usd']:.4f} in the last 24 hours in {cells}")
         print_lines(f"! {describe_unpriced(model, invocation.settings())}" for model in unpriced)
@@ -88,27 +89,30 @@ def describe_unpriced(model: str, settings: Settings) -> str:
     )
 
 
-def format_costs(costs: dict[str, Any], settings: Settings) -> Iterator[str]:
-    yield f"${costs['spent_usd']:.4f} of ${costs['limit_usd']:.2f} in the last 24 hours"
-    yield from format_models(costs)
-    for model in costs["unpriced"]:
-        yield f"! {describe_unpriced(model, settings)}"
+def draw_costs(costs: dict[str, Any], settings: Settings) -> None:
+    click.echo(f"${costs['spent_usd']:.4f} of ${costs['limit_usd']:.2f} in the last 24 hours")
+    if costs["by_model"]:
+        print_table((), map(build_row, costs["by_model"]), "")
+    print_lines(f"! {describe_unpriced(model, settings)}" for model in costs["unpriced"])
 
 
-def format_cell_costs(costs: dict[str, Any]) -> Iterator[str]:
-    """Describe what the tenants of a cell spent. Nothing, if the cell is down."""
-    if costs:
-        yield f"${costs['spent_usd']:.4f} in the last 24 hours"
-        yield from format_models(costs)
-    for row in costs.get("by_tenant", ()):
-        yield f"tenant {to_one_line(row['tenant'])}  ${row['spent_usd']:.4f} of ${row['limit_usd']:.2f}"
+def draw_cell_costs(cell: str, costs: dict[str, Any] | None) -> None:
+    """Print what the tenants of a cell spent. Nothing, if the cell is down."""
+    if costs is None:
+        return
+    click.echo(f"{cell}: ${costs['spent_usd']:.4f} in the last 24 hours")
+    tenants = [
+        (f"tenant {row['tenant']}", f"${row['spent_usd']:.4f} of ${row['limit_usd']:.2f}", "", "") for row in costs["by_tenant"]
+    ]
+    if rows := [*map(build_row, costs["by_model"]), *tenants]:
+        print_table((), ((f"{cell}:", *row) for row in rows), "")
 
 
-def format_models(costs: dict[str, Any]) -> Iterator[str]:
-    for row in costs["by_model"]:
-        calls = f"{row['calls']:,} {'call' if row['calls'] == 1 else 'calls'}"
-        tokens = f"{row['input_tokens']:,} tokens in{format_cached(row)}, {row['output_tokens']:,} out"
-        yield f"{to_one_line(row['model'])}  ${row['cost_usd']:.4f}  {calls}  {tokens}"
+def build_row(row: dict[str, Any]) -> Sequence[str]:
+    """Return what a model cost, its calls and its tokens."""
+    calls = f"{row['calls']:,} {'call' if row['calls'] == 1 else 'calls'}"
+    tokens = f"{row['input_tokens']:,} tokens in{format_cached(row)}, {row['output_tokens']:,} out"
+    return row["model"], f"${row['cost_usd']:.4f}", calls, tokens
 
 
 def format_cached(row: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """`headway jobs`, `headway agents` and `headway schedule`: inspect and control the engine."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -33,11 +33,15 @@ from headway.surfaces.cli.context import (
     require_confirmation,
 )
 from headway.surfaces.cli.every_cell import ask_every_cell, report_failures
-from headway.surfaces.cli.render import format_time, format_wait, print_more_hint
+from headway.surfaces.cli.render import format_time, format_wait
+from headway.surfaces.cli.tables import print_row, print_table
 
 T = TypeVar("T")
 
 DEFAULT_PAGE_SIZE = 50
+JOB_HEADINGS = ("job", "kind", "state", "attempts", "error")
+RUN_HEADINGS = ("run", "role", "state", "steps", "cost", "task")
+SCHEDULE_HEADINGS = ("name", "when", "next", "last", "work")
 
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)
@@ -61,8 +65,8 @@ def list_jobs(invocation: Invocation, limit: int, *, dead: bool) -> None:
 
 def print_job_page(invocation: Invocation, page: JobPage) -> None:
     cell = {"cell": invocation.cell} if invocation.cell else {}
-    lines = list(map(format_job, page.jobs))
-    invocation.answer({**page.as_json(), **cell}, lambda: print_rows(lines, "no jobs", more=bool(page.next_cursor)))
+    rows = list(map(build_job_row, page.jobs))
+    invocation.answer({**page.as_json(), **cell}, lambda: print_table(JOB_HEADINGS, rows, "no jobs", more=bool(page.next_cursor)))
 
 
 def list_dead_jobs(invocation: Invocation, limit: int) -> None:
@@ -82,10 +86,11 @@ def list_dead_jobs(invocation: Invocation, limit: int) -> None:
         print_job_page(invocation, JobPage([job for _, _, job in found], answers[0].value[1]))
         return
     found.sort(key=lambda row: (row[2].created_at, row[2].id), reverse=True)
-    lines = [f"{cell}  {to_one_line(tenant)}  {format_job(job)}" for cell, tenant, job in found[:limit]]
-    rows = [{"cell": cell, "tenant": tenant, **job.as_json()} for cell, tenant, job in found[:limit]]
-    document = {"jobs": rows, "has_more": len(found) > limit, "cells": [answer.build_document(lambda _: {}) for answer in answers]}
-    invocation.answer(document, lambda: print_rows(lines, "no jobs", more=len(found) > limit))
+    rows = [(cell, tenant, *build_job_row(job)) for cell, tenant, job in found[:limit]]
+    documents = [{"cell": cell, "tenant": tenant, **job.as_json()} for cell, tenant, job in found[:limit]]
+    cells = [answer.build_document(lambda _: {}) for answer in answers]
+    document = {"jobs": documents, "has_more": len(found) > limit, "cells": cells}
+    invocation.answer(document, lambda: print_table(("cell", "tenant", *JOB_HEADINGS), rows, "no jobs", more=len(found) > limit))
     report_failures(answers)
 
 
@@ -113,7 +118,7 @@ def retry_job(invocation: Invocation, job_id: str) -> None:
     """Run a dead job again with the same context, or retry a delayed job now."""
     with invocation.open_ledger() as ledger:
         job = ledger.write(dead_letters.retry, job_id)
-    invocation.answer({"job": job.as_json()}, lambda: click.echo(format_job(job)))
+    invocation.answer({"job": job.as_json()}, lambda: print_row(build_job_row(job)))
 
 
 @jobs.command("cancel")
@@ -123,7 +128,7 @@ def cancel_job(invocation: Invocation, job_id: str) -> None:
     """Cancel a scheduled tool call, running or not yet started."""
     with invocation.open_ledger() as ledger:
         job = cancel_with_hint(ledger, job_actions.cancel, job_id)
-    invocation.answer({"job": job.as_json()}, lambda: click.echo(format_job(job)))
+    invocation.answer({"job": job.as_json()}, lambda: print_row(build_job_row(job)))
 
 
 @jobs.command("drop")
@@ -150,10 +155,8 @@ def cancel_with_hint(ledger: TenantDatabase, cancel: Callable[..., T], row_id: s
         raise Conflict(f"{error} Use `headway turn cancel {turn_id}`.") from None
 
 
-def format_job(job: Job) -> str:
-    document = job.as_json()
-    error = f"  {to_one_line(document['error'])[:80]}" if document["error"] else ""
-    return f"{job.id}  {job.kind:<6} {job.state:<9} {job.attempts}/{job.max_attempts}{error}"
+def build_job_row(job: Job) -> Sequence[str]:
+    return job.id, job.kind, job.state, f"{job.attempts}/{job.max_attempts}", job.as_json()["error"] or ""
 
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)
@@ -171,7 +174,8 @@ def list_agents(invocation: Invocation, turn: str | None, goal: int | None, limi
     with invocation.open_ledger() as ledger:
         page = ledger.read(views.list_agents, RunFilter(turn, goal), limit)
     invocation.answer(
-        page.as_json(), lambda: print_rows(list(map(format_run, page.agents)), "no agents", more=bool(page.next_cursor))
+        page.as_json(),
+        lambda: print_table(RUN_HEADINGS, map(build_run_row, page.agents), "no agents", more=bool(page.next_cursor)),
     )
 
 
@@ -194,7 +198,7 @@ def cancel_agent(invocation: Invocation, run_id: str) -> None:
     """Cancel a sub-agent and everything it started."""
     with invocation.open_ledger() as ledger:
         run = cancel_with_hint(ledger, runs.cancel, run_id)
-    invocation.answer({"agent": runs.as_json(run)}, lambda: click.echo(format_run(run)))
+    invocation.answer({"agent": runs.as_json(run)}, lambda: print_row(build_run_row(run)))
 
 
 @agents.command("send")
@@ -208,11 +212,8 @@ def send_to_agent(invocation: Invocation, run_id: str, message: str) -> None:
     invocation.answer({"message": sent.as_json()}, lambda: click.echo(f"sent to {run_id}"))
 
 
-def format_run(run: Run) -> str:
-    role = f"{'  ' * run.depth}{run.role}"
-    return (
-        f"{run.id}  {role:<14} {run.status:<9} {run.iterations:>3} steps  ${to_dollars(run.cost):.4f}  {to_one_line(run.task)[:60]}"
-    )
+def build_run_row(run: Run) -> Sequence[str]:
+    return run.id, f"{'  ' * run.depth}{run.role}", run.status, str(run.iterations), f"${to_dollars(run.cost):.4f}", run.task
 
 
 @click.group(cls=CommandGroup)
@@ -303,7 +304,10 @@ def list_schedules(invocation: Invocation, limit: int) -> None:
     with invocation.open_ledger() as ledger:
         page = ledger.read(schedules.list_page, limit)
     invocation.answer(
-        page.as_json(), lambda: print_rows(list(map(format_schedule, page.schedules)), "no schedules", more=bool(page.next_cursor))
+        page.as_json(),
+        lambda: print_table(
+            SCHEDULE_HEADINGS, map(build_schedule_row, page.schedules), "no schedules", more=bool(page.next_cursor)
+        ),
     )
 
 
@@ -345,26 +349,20 @@ def remove_schedule(invocation: Invocation, name: str) -> None:
 
 
 def answer_with_schedule(invocation: Invocation, row: Schedule) -> None:
-    invocation.answer({"schedule": row.as_json()}, lambda: click.echo(format_schedule(row)))
+    invocation.answer({"schedule": row.as_json()}, lambda: print_row(build_schedule_row(row)))
 
 
-def format_schedule(schedule: Schedule) -> str:
+def build_schedule_row(schedule: Schedule) -> Sequence[str]:
     when = f"{schedule.cron} {schedule.timezone}" if schedule.cron else f"every {format_duration(schedule.every_ms / 1000)}"
     next_run = "paused" if schedule.paused else f"next {format_time(schedule.next_at)}"
     last = f"last {format_time(schedule.last_at)}" if schedule.last_at else "never run"
-    return f"{to_one_line(schedule.name)}  {when}  {next_run}  {last}  {to_one_line(describe_work(json.loads(schedule.work)))[:50]}"
+    return schedule.name, when, next_run, last, describe_work(json.loads(schedule.work))
 
 
 def describe_work(work: dict[str, Any]) -> str:
     if "goal" in work:
         return f"goal: {work['goal']['description']}"
     return str(work["message"]["content"] if "message" in work else work["tool"]["name"])
-
-
-def print_rows(lines: list[str], placeholder: str, *, more: bool) -> None:
-    click.echo("\n".join(lines) or placeholder)
-    if more:
-        print_more_hint(len(lines))
 
 
 def print_fields(document: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """`headway memory`: read and change the notes that agents recall."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ from headway.actions.memory import DEFAULT_KIND, MemoryChange, NewMemory
 from headway.ledger.scope import MemorySelection
 from headway.ledger.text import to_lines, to_one_line
 from headway.surfaces.cli.arguments import MEMORY_ID
-from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE, print_rows
+from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE
 from headway.surfaces.cli.context import (
     SENDER,
     CommandGroup,
@@ -20,8 +21,9 @@ from headway.surfaces.cli.context import (
     require_confirmation,
 )
 from headway.surfaces.cli.render import format_time
+from headway.surfaces.cli.tables import print_row, print_table
 
-LINE_LENGTH = 100  # characters of a text in a list
+HEADINGS = ("id", "kind", "origin", "text")
 QUESTION_LENGTH = 60  # characters of a text in a question
 
 
@@ -118,18 +120,16 @@ def read_text(argument: str) -> str:
 
 
 def answer_with_page(invocation: Invocation, page: dict[str, Any], placeholder: str) -> None:
-    lines = [format_entry(entry) for entry in page["entries"]]
-    invocation.answer(page, lambda: print_rows(lines, placeholder, more=bool(page["next_cursor"])))
+    rows = list(map(build_row, page["entries"]))
+    invocation.answer(page, lambda: print_table(HEADINGS, rows, placeholder, more=bool(page["next_cursor"])))
 
 
 def answer_with_entry(invocation: Invocation, entry: dict[str, Any]) -> None:
-    invocation.answer({"entry": entry}, lambda: click.echo(format_entry(entry)))
+    invocation.answer({"entry": entry}, lambda: print_row(build_row(entry)))
 
 
-def format_entry(entry: dict[str, Any]) -> str:
-    line = to_one_line(entry["text"])
-    shortened = line if len(line) <= LINE_LENGTH else f"{line[: LINE_LENGTH - 1]}…"
-    return f"#{entry['id']}  {to_one_line(entry['kind'])}: {shortened}  ({', '.join(describe_origin(entry))})"
+def build_row(entry: dict[str, Any]) -> Sequence[str]:
+    return f"#{entry['id']}", entry["kind"], ", ".join(describe_origin(entry)), entry["text"]
 
 
 def describe_origin(entry: dict[str, Any]) -> list[str]:

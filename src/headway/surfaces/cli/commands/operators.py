@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -20,8 +20,10 @@ from headway.surfaces.cli.arguments import SECONDS
 from headway.surfaces.cli.audit_log import OVERLAP, AuditLog, Entry, follow_cells
 from headway.surfaces.cli.context import INSTALLATION_WIDE, TENANT_WIDE, Command, Invocation, act_as_sender, pass_invocation
 from headway.surfaces.cli.every_cell import CellAnswer, answer_for_cells, ask_every_cell, report_failures
-from headway.surfaces.cli.render import format_time, print_more_hint
+from headway.surfaces.cli.render import format_time
+from headway.surfaces.cli.tables import print_row, print_table
 
+HEADINGS: Final = ("entry", "time", "who", "tenant", "change", "values")
 VALUE_LENGTH: Final = 120  # characters of a value in a line
 
 
@@ -115,7 +117,7 @@ class AuditOutput(NamedTuple):
 
     def print_all(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
-            print_json_line(entry) if self.json_lines else print_line(entry)
+            print_json_line(entry) if self.json_lines else print_row(build_row(entry))
 
 
 def show_tenant_log(invocation: Invocation, chosen: AuditFilter, output: AuditOutput) -> None:
@@ -170,24 +172,22 @@ def collect_numbers(entries: list[Entry]) -> set[int]:
 
 
 def print_page(page: dict[str, Any]) -> None:
-    for entry in page["entries"]:
-        print_line(entry)
-    if not page["entries"]:
-        click.echo("no entries")
-    if page.get("next_cursor") or page.get("has_more"):
-        print_more_hint(len(page["entries"]))
+    has_cells = any("cell" in entry for entry in page["entries"])
+    headings = (*(["cell"] if has_cells else []), *HEADINGS)
+    more = bool(page.get("next_cursor") or page.get("has_more"))
+    print_table(headings, map(build_row, page["entries"]), "no entries", more=more)
 
 
 def print_json_line(entry: Entry) -> None:
     click.echo(escape_line(json.dumps(entry, ensure_ascii=False)))
 
 
-def print_line(entry: Entry) -> None:
-    """Print an entry: `12  2026-11-16 21:40:00  ci (token 3)  acme  limit.set costs  {"limit_usd": 5.0} → {"limit_usd": 50.0}`."""
+def build_row(entry: Entry) -> Sequence[str]:
+    """Return `12`, `2026-11-16 21:40:00`, `ci (token 3)`, `acme`, `limit.set costs`, `{"limit_usd": 5.0} → {"limit_usd": 50.0}`."""
     values = " → ".join(format_value(entry[name]) for name in ("old", "new"))
     subject = f"{entry['action']} {entry['target']}"
     fields = (str(entry["seq"]), format_time(entry["at"] * 1000), entry["who"], entry["tenant"] or "installation", subject, values)
-    click.echo("  ".join(map(to_one_line, (entry["cell"], *fields) if "cell" in entry else fields)))
+    return (entry["cell"], *fields) if "cell" in entry else fields
 
 
 def format_value(value: Any) -> str:

@@ -1,7 +1,7 @@
 """`headway approvals` and `headway questions`: decide about tool calls that agents proposed, and answer their questions."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -12,17 +12,18 @@ from headway.actions.people import approvals as approval_actions
 from headway.actions.people import questions as question_actions
 from headway.actions.people.approvals import ApprovalDecision
 from headway.ledger.permission import Approval, ApprovalState, PersonQuestion, QuestionState
-from headway.ledger.text import to_one_line
 from headway.surfaces.cli.arguments import APPROVAL_ID, QUESTION_ID, parse_json_object
-from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE, print_fields, print_rows
+from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE, print_fields
 from headway.surfaces.cli.commands.tools import prepare_tools_for, run_headway
 from headway.surfaces.cli.context import SENDER, TENANT_WIDE, CommandGroup, Invocation, TenantDatabase, pass_invocation
+from headway.surfaces.cli.tables import print_row, print_table
 
 if TYPE_CHECKING:
     from headway.assembly import Headway
 
 ALL_STATES = "all"
-LINE_LENGTH = 80  # characters of arguments or of a question in a list
+APPROVAL_HEADINGS = ("id", "state", "role", "tool", "arguments")
+QUESTION_HEADINGS = ("id", "state", "role", "question")
 
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)
@@ -44,8 +45,8 @@ def list_approvals(invocation: Invocation, state: str, limit: int) -> None:
     """List approvals, newest first."""
     with invocation.open_ledger() as ledger:
         page = ledger.read(approval_actions.list_page, None if state == ALL_STATES else state, limit)
-    lines = [format_approval(approval) for approval in page["approvals"]]
-    invocation.answer(page, lambda: print_rows(lines, "no approvals", more=bool(page["next_cursor"])))
+    rows = list(map(build_approval_row, page["approvals"]))
+    invocation.answer(page, lambda: print_table(APPROVAL_HEADINGS, rows, "no approvals", more=bool(page["next_cursor"])))
 
 
 @approvals.command("show")
@@ -98,7 +99,7 @@ async def decide_with_tools(headway: "Headway", tool: str, decide: Callable[...,
 
 def answer_with_approval(invocation: Invocation, ledger: TenantDatabase, approval: Approval) -> None:
     document = approval.as_json()
-    invocation.answer({"approval": document}, lambda: click.echo(format_approval(document)))
+    invocation.answer({"approval": document}, lambda: print_row(build_approval_row(document)))
     hint_at_missing_worker(invocation, ledger)
 
 
@@ -108,9 +109,9 @@ def hint_at_missing_worker(invocation: Invocation, ledger: TenantDatabase) -> No
         click.echo("No process is running: the agent continues when `headway serve` or `headway worker` starts.", err=True)
 
 
-def format_approval(approval: dict[str, Any]) -> str:
-    arguments = to_one_line(json.dumps(approval["arguments"], ensure_ascii=False))[:LINE_LENGTH]
-    return f"#{approval['id']}  {approval['state']:<9} {to_one_line(approval['role'])}: {to_one_line(approval['tool'])} {arguments}"
+def build_approval_row(approval: dict[str, Any]) -> Sequence[str]:
+    arguments = json.dumps(approval["arguments"], ensure_ascii=False)
+    return f"#{approval['id']}", approval["state"], approval["role"], approval["tool"], arguments
 
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)
@@ -132,8 +133,8 @@ def list_questions(invocation: Invocation, state: str, limit: int) -> None:
     """List questions, newest first."""
     with invocation.open_ledger() as ledger:
         page = ledger.read(question_actions.list_page, None if state == ALL_STATES else state, limit)
-    lines = [format_question(question) for question in page["questions"]]
-    invocation.answer(page, lambda: print_rows(lines, "no questions", more=bool(page["next_cursor"])))
+    rows = list(map(build_question_row, page["questions"]))
+    invocation.answer(page, lambda: print_table(QUESTION_HEADINGS, rows, "no questions", more=bool(page["next_cursor"])))
 
 
 @questions.command("show")
@@ -155,12 +156,11 @@ def answer_question(invocation: Invocation, question_id: int, text: str) -> None
     with invocation.open_ledger() as ledger:
         question: PersonQuestion = ledger.write(question_actions.answer, question_id, text, SENDER)
         document = question.as_json()
-        invocation.answer({"question": document}, lambda: click.echo(format_question(document)))
+        invocation.answer({"question": document}, lambda: print_row(build_question_row(document)))
         hint_at_missing_worker(invocation, ledger)
 
 
-def format_question(question: dict[str, Any]) -> str:
+def build_question_row(question: dict[str, Any]) -> Sequence[str]:
     choices = f" [{' | '.join(question['choices'])}]" if question["choices"] else ""
     answer = f" → {question['answer']}" if question["answer"] else ""
-    asked = to_one_line(f"{question['role']}: {question['question']}{choices}")
-    return f"#{question['id']}  {question['state']:<9} {asked[: 2 * LINE_LENGTH]}{to_one_line(answer)}"
+    return f"#{question['id']}", question["state"], question["role"], f"{question['question']}{choices}{answer}"

@@ -6,6 +6,7 @@ import click
 
 from headway import __version__
 from headway.ledger.run import REHEARSAL_MODEL
+from headway.ledger.text import to_one_line
 from headway.settings import redact_database_url
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
 
@@ -35,13 +36,21 @@ def serve(invocation: Invocation, host: str | None, port: str | None, log_level:
 
     def announce(address: str, login: str | None) -> None:
         if invocation.as_json:
-            document = {"url": address, "login_url": login, "database": database, "model": loaded_settings.model}
+            document = {
+                "url": address,
+                "login_url": login,
+                "database": database,
+                "home": loaded_settings.home,
+                "model": loaded_settings.model,
+            }
             click.echo(json.dumps(document))
             return
         click.echo(f"Headway {__version__}")
         if login:
             click.echo(f"  open      {login}  (works once)")
         click.echo(f"  API       {address}/v1")
+        click.echo(f"  home      {to_one_line(loaded_settings.home)}")
+        click.echo(f"  files     {to_one_line(loaded_settings.workspace)}  (of agents, one folder per tenant)")
         click.echo(f"  database  {database}")
         click.echo(f"  model     {model}")
         click.echo("  stop with Ctrl-C")

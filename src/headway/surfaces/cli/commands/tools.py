@@ -1,15 +1,16 @@
 """`headway tools`: the tools that agents may call, and calls of single ones to try them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from headway.ledger.scope import Scope
-from headway.ledger.text import to_lines, to_one_line
+from headway.ledger.text import to_lines
 from headway.surfaces.cli.arguments import parse_json_object
 from headway.surfaces.cli.context import SENDER, CommandGroup, Invocation, pass_invocation
+from headway.surfaces.cli.tables import print_table
 from headway.surfaces.log_lines import configure_plain_logging
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-DESCRIPTION_LENGTH = 90
+HEADINGS = ("name", "family", "approval", "description")
 
 
 @click.group(cls=CommandGroup)
@@ -38,7 +39,7 @@ def list_tools(invocation: Invocation, server: str | None) -> None:
 
     found = run_headway(invocation, collect)
     rows = [{**tool.as_json(), "family": tool.family, "asks": tool.needs_approval} for tool in found]
-    invocation.answer({"tools": rows}, lambda: click.echo("\n".join(map(format_tool, found)) or "no tools"))
+    invocation.answer({"tools": rows}, lambda: print_table(HEADINGS, map(build_row, found), "no tools"))
 
 
 @tools.command("call")
@@ -110,6 +111,5 @@ def run_headway(invocation: Invocation, work: "Callable[[Headway], Awaitable[T]]
     return asyncio.run(run())
 
 
-def format_tool(tool: "Tool") -> str:
-    mark = "asks" if tool.needs_approval else ""
-    return f"{tool.name:<32} {tool.family:<14} {mark:<5} {to_one_line(tool.description)[:DESCRIPTION_LENGTH]}".rstrip()
+def build_row(tool: "Tool") -> Sequence[str]:
+    return tool.name, tool.family, "asks" if tool.needs_approval else "", tool.description

@@ -8,10 +8,10 @@ from headway.actions import conversations, turns
 from headway.actions.inspection import comparison
 from headway.actions.inspection.forks import ForkRequest
 from headway.actions.people import steering
-from headway.ledger.text import to_one_line
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.arguments import fork_options
 from headway.surfaces.cli.context import SENDER, TENANT_WIDE, CommandGroup, Invocation, pass_invocation
+from headway.surfaces.cli.tables import print_row
 from headway.surfaces.cli.turn_comparison import print_diff, print_turn
 
 
@@ -33,8 +33,7 @@ def cancel_turn(invocation: Invocation, turn_id: str) -> None:
 
     with invocation.open_ledger() as ledger:
         ended = ledger.write(stop)
-    line = f"{ended['id']}  {ended['status']}  {to_one_line(ended['request'])[:60]}".rstrip()
-    invocation.answer({"turn": ended}, lambda: click.echo(line))
+    invocation.answer({"turn": ended}, lambda: print_row((ended["id"], ended["status"], ended["request"])))
 
 
 @turn.command("show")

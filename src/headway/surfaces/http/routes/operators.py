@@ -109,6 +109,8 @@ async def get_session(request: Request) -> Response:
         token = tokens.authenticate(tx, call.digest)
         tenant = tenants.get(tx, tenant_id)
         rights = {"operator": token.operator, "scopes": token.scopes.split(",")}
-        return {"tenant": tenant.name, **rights, "expires_at": token.expires_at // 1000}
+        workspace = settings.get_workspace(tenant_id) if token.operator else None
+        return {"tenant": tenant.name, **rights, "expires_at": token.expires_at // 1000, "workspace": workspace}
 
-    return to_json_response({"session": {**await call.read(load), "model": call.headway.settings.model, "page": load_site().build}})
+    settings = call.headway.settings
+    return to_json_response({"session": {**await call.read(load), "model": settings.model, "page": load_site().build}})

@@ -120,6 +120,9 @@ class SessionShape(BaseModel):
     scopes: list[TokenScope]
     expires_at: Annotated[int, Field(description="Epoch seconds; 0: never")]
     model: Annotated[str, Field(description="The model that answers; `rehearsal` is a stand-in that follows rules, not an LLM")]
+    workspace: Annotated[
+        str | None, Field(description="The folder of the agents' files on the server's machine; null without the operator scope")
+    ]
     page: Annotated[str, Field(description="The build of the web page that is served; a page from another build is outdated")]
 
 

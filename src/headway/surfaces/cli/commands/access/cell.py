@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -20,7 +21,9 @@ from headway.surfaces.cli.context import (
     require_confirmation,
 )
 from headway.surfaces.cli.render import format_time
+from headway.surfaces.cli.tables import print_table
 
+HEADINGS: Final = ("cell", "address", "tenants", "state")
 PUBLIC_URL: Final = re.compile(r"https?://(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?/?")
 
 
@@ -74,7 +77,7 @@ def list_cells(invocation: Invocation) -> None:
         visits = directory.visit(registry.read_status)
         problems = registry.refresh(directory)
     rows = [registry.build_document(*visit) for visit in visits]
-    invocation.answer({"cells": rows}, lambda: click.echo("\n".join(map(format_line, rows)) or "no cells"))
+    invocation.answer({"cells": rows}, lambda: print_table(HEADINGS, map(build_row, rows), "no cells"))
     fail_after(rows, problems)
 
 
@@ -88,10 +91,10 @@ def fail_after(rows: list[dict[str, Any]], problems: list[str]) -> None:
         raise click.exceptions.Exit(1)
 
 
-def format_line(row: dict[str, Any]) -> str:
+def build_row(row: dict[str, Any]) -> Sequence[str]:
     if not row["ok"]:
-        return f"✕ {row['name']}\t{row['public_url'] or '-'}\t{to_one_line(row['error'])}"
-    return f"✔ {row['name']}\t{row['public_url'] or '-'}\t{row['tenants']:,} tenants\t{describe_load(row)}"
+        return f"✕ {row['name']}", row["public_url"] or "-", "? tenants", row["error"]
+    return f"✔ {row['name']}", row["public_url"] or "-", f"{row['tenants']:,} tenants", describe_load(row)
 
 
 def describe_load(row: dict[str, Any]) -> str:

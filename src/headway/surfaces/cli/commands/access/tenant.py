@@ -1,5 +1,6 @@
 """`headway tenant`, `headway token` and `headway conversation`: manage access and conversations."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,10 @@ from headway.surfaces.cli.context import (
     require_confirmation,
 )
 from headway.surfaces.cli.render import format_time
+from headway.surfaces.cli.tables import print_row, print_table
+
+TOKEN_HEADINGS = ("id", "label", "scope", "created", "expiry", "use")
+CONVERSATION_HEADINGS = ("id", "key", "title")
 
 
 @click.group(cls=CommandGroup, unused=INSTALLATION_WIDE)
@@ -50,9 +55,9 @@ def list_tenants(invocation: Invocation) -> None:
     from headway.cells import placement  # noqa: PLC0415  other commands of the group do not need it
 
     rows, errors = placement.list_tenants(invocation.settings())
-    lines = ["\t".join((str(row.tenant.id) if row.tenant else "?", to_one_line(row.name), row.cell)).rstrip("\t") for row in rows]
+    cells = [(str(row.tenant.id) if row.tenant else "?", row.name, row.cell) for row in rows]
     document = {"tenants": [row.as_json() for row in rows], **({"errors": [str(error) for error in errors]} if errors else {})}
-    invocation.answer(document, lambda: click.echo("\n".join(lines) or "no tenants yet"))
+    invocation.answer(document, lambda: print_table(("id", "name", "cell"), cells, "no tenants yet"))
     if errors:
         for error in errors:
             report_progress(f"headway: {to_one_line(str(error))}")
@@ -205,7 +210,7 @@ def list_tokens(invocation: Invocation) -> None:
         rows = ledger.read(tokens.list_all)
     invocation.answer(
         {"tokens": [row.as_json() for row in rows]},
-        lambda: click.echo("\n".join(format_token(row) for row in rows) or "no tokens yet"),
+        lambda: print_table(TOKEN_HEADINGS, map(build_token_row, rows), "no tokens yet"),
     )
 
 
@@ -258,19 +263,16 @@ def revoke_all_tokens(invocation: Invocation, *, yes: bool) -> None:
     )
 
 
-def format_token(token: Token) -> str:
-    label = to_one_line(token.label) or "-"
+def build_token_row(token: Token) -> Sequence[str]:
+    label = token.label or "-"
     if token.is_session:
         label += f" of token {token.session_of}" if token.session_of > 0 else " of the login link"
-    parts = [str(token.id), label, *(["operator"] if token.operator else [] if token.can_write else ["read-only"])]
-    parts.append(f"created {format_time(token.created_at)}")
-    if token.expires_at:
-        parts.append(f"expires {format_time(token.expires_at)}")
-    if token.replaced_by:
-        parts.append(f"replaced by token {token.replaced_by}")
+    scope = "operator" if token.operator else "write" if token.can_write else "read-only"
+    expiry = f"expires {format_time(token.expires_at)}" if token.expires_at else ""
+    replaced = f"replaced by token {token.replaced_by}, " if token.replaced_by else ""
     used = f"last used {format_time(token.last_used_at)}" if token.last_used_at else "never used"
-    parts.append(f"revoked {format_time(token.revoked_at)}" if token.revoked_at else used)
-    return "\t".join(parts)
+    use = f"{replaced}revoked {format_time(token.revoked_at)}" if token.revoked_at else f"{replaced}{used}"
+    return str(token.id), label, scope, format_time(token.created_at), expiry, use
 
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)
@@ -286,7 +288,7 @@ def new_conversation(invocation: Invocation, title: str, key: str | None) -> Non
     """Create a conversation."""
     with invocation.open_ledger() as ledger:
         row = ledger.write(conversations.add, title, key)
-    invocation.answer({"conversation": row.as_json()}, partial(click.echo, format_conversation(row)))
+    invocation.answer({"conversation": row.as_json()}, lambda: print_row(build_conversation_row(row)))
 
 
 @conversation.command("list")
@@ -298,7 +300,7 @@ def list_conversations(invocation: Invocation, limit: int) -> None:
         rows = ledger.read(views.list_conversations, limit)
     invocation.answer(
         {"conversations": [row.as_json() for row in rows]},
-        lambda: click.echo("\n".join(format_conversation(row) for row in rows) or "no conversations yet"),
+        lambda: print_table(CONVERSATION_HEADINGS, map(build_conversation_row, rows), "no conversations yet"),
     )
 
 
@@ -313,9 +315,9 @@ def show_conversation(invocation: Invocation, conversation_id: int, limit: int) 
         messages = ledger.read(turns.list_messages, conversation_id, limit)
 
     def draw() -> None:
-        click.echo(format_conversation(row))
-        for message in messages:
-            click.echo(f"{message.id}\t{message.turn_id}\t{message.role}\t{to_one_line(message.content)[:80]}")
+        print_row(build_conversation_row(row))
+        rows = [(str(message.id), message.turn_id, message.role, message.content) for message in messages]
+        print_table(("message", "turn", "role", "content"), rows, "no messages yet")
 
     invocation.answer({"conversation": row.as_json(), "messages": [message.as_json() for message in messages]}, draw)
 
@@ -346,5 +348,5 @@ def fork_conversation(
     )
 
 
-def format_conversation(conversation: Conversation) -> str:
-    return f"{conversation.id}\t{to_one_line(conversation.key)}\t{to_one_line(conversation.title)}"
+def build_conversation_row(conversation: Conversation) -> Sequence[str]:
+    return str(conversation.id), conversation.key, conversation.title

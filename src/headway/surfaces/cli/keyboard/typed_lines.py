@@ -7,15 +7,18 @@ import sys
 import termios
 import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from headway.ledger.text import JOINERS
 
 READ_SIZE = 4096
+PASTE_BEGINS, PASTE_ENDS = "\x1b[200~", "\x1b[201~"  # what a terminal sends around a paste
+MARK_PASTES, LEAVE_PASTES = b"\x1b[?2004h", b"\x1b[?2004l"  # what a terminal is told, so that it does
 
 
 class TypedLine:
-    """The line that is being typed. Backspace deletes a character and Ctrl-U the line; other control keys do nothing.
+    """The line that is being typed. Backspace deletes a character and Ctrl-U the line; other control keys do nothing. Line ends in
+    a paste do not end the line.
 
     Calls `on_change` with the line as it is typed, `on_line` with each one that Enter ends, and `on_end` at Ctrl-D if it is empty.
     """
@@ -29,6 +32,7 @@ class TypedLine:
         self.text = ""
         self.decoder = codecs.getincrementaldecoder("utf-8")("ignore")
         self.escape = ""  # the escape sequence of a key such as an arrow, so far
+        self.is_pasting = False
 
     def type(self, keys: bytes) -> None:
         for character in self.decoder.decode(keys):
@@ -37,12 +41,10 @@ class TypedLine:
 
     def press(self, character: str) -> None:
         if self.escape:
-            self.escape += character
-            is_open = self.escape in ("\x1b[", "\x1bO") or (len(self.escape) > 2 and not "@" <= character <= "~")
-            self.escape = self.escape if is_open else ""
+            self.extend_escape(character)
         elif character == "\x1b":
             self.escape = character
-        elif character in "\r\n":
+        elif character in "\r\n" and not self.is_pasting:
             line, self.text = self.text, ""
             if line.strip():
                 self.on_line(line)
@@ -52,10 +54,21 @@ class TypedLine:
             self.text = ""
         elif character == "\x04" and not self.text:
             self.on_end()
-        elif character.isprintable() or character in JOINERS:
-            self.text += character
-        elif character == "\t":
-            self.text += " "
+        else:
+            self.text += self.to_typed(character)
+
+    def extend_escape(self, character: str) -> None:
+        self.escape += character
+        if self.escape in (PASTE_BEGINS, PASTE_ENDS):
+            self.is_pasting = self.escape == PASTE_BEGINS
+        is_open = self.escape in ("\x1b[", "\x1bO") or (len(self.escape) > 2 and not "@" <= character <= "~")
+        self.escape = self.escape if is_open else ""
+
+    def to_typed(self, character: str) -> str:
+        """Return what a key adds to the line: nothing, if it is another control key."""
+        if character in "\r\n":  # of a paste
+            return "\n"
+        return " " if character == "\t" else character if character.isprintable() or character in JOINERS else ""
 
 
 class Keyboard:
@@ -69,12 +82,18 @@ class Keyboard:
 
     def seize(self) -> None:
         tty.setcbreak(self.descriptor, termios.TCSADRAIN)
+        self.tell(MARK_PASTES)
         self.loop.add_reader(self.descriptor, self.take_keys)
 
     def release(self) -> None:
         self.loop.remove_reader(self.descriptor)
         if is_in_front(self.descriptor):
+            self.tell(LEAVE_PASTES)
             termios.tcsetattr(self.descriptor, termios.TCSADRAIN, self.modes)
+
+    def tell(self, command: bytes) -> None:
+        with suppress(OSError):  # it was opened for reading only
+            os.write(self.descriptor, command)
 
     @contextmanager
     def released(self) -> Iterator[None]:

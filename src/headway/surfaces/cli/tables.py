@@ -1,0 +1,120 @@
+"""Prints lists: in aligned columns on a terminal, with tabs between the columns in a pipe."""
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+import click
+
+from headway.ledger.text import to_one_line
+from headway.surfaces.cli.render import build_console, is_terminal, print_more_hint
+
+GAP = "  "  # between columns
+INDENT = "    "  # before what continues a row below it
+MIN_TEXT_WIDTH = 30  # columns; a text that has less room beside its row is printed below it
+MAX_TEXT_LINES = 3
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], placeholder: str, *, more: bool = False) -> None:
+    """Print a list whose last column is the longest text. In a pipe nothing is cut; a terminal shows a few lines of each text."""
+    cells = [[to_one_line(cell) for cell in row] for row in rows]
+    if not cells:
+        click.echo(placeholder)
+    elif is_terminal():
+        draw_table(headings, cells)
+    else:
+        click.echo("\n".join("\t".join(row).rstrip("\t") for row in cells))
+    if more:
+        print_more_hint(len(cells))
+
+
+def print_row(row: Sequence[str]) -> None:
+    """Print one row of a list by itself."""
+    print_table((), [row], "")
+
+
+def draw_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    used = [number for number in range(len(rows[0])) if any(row[number] for row in rows)]
+    rows = [[row[number] for number in used] for row in rows]
+    heading = [headings[number] for number in used] if headings else []
+    layout = measure_columns(heading, rows, build_console().width)
+    if line := layout.draw_heading(heading) if heading else "":
+        click.secho(line, dim=True)
+    for row in rows:
+        click.echo("\n".join(layout.draw_row(row)))
+
+
+class TableLayout(NamedTuple):
+    """How the rows of a list share the width of a terminal."""
+
+    widths: list[int]  # of the aligned columns
+    are_numbers: list[bool]  # aligned to the right
+    rest_width: int  # of what follows the aligned columns
+    is_below: bool  # whether it is below them, for want of room
+
+    def draw_heading(self, cells: Sequence[str]) -> str:
+        return (self.align(cells) + ("" if self.is_below else cells[-1])).rstrip()
+
+    def draw_row(self, cells: Sequence[str]) -> list[str]:
+        head = self.align(cells)
+        lines = fold_text(GAP.join(filter(None, cells[len(self.widths) :])), self.rest_width) or [""]
+        if self.is_below:
+            return [line.rstrip() for line in (head, *(INDENT + line for line in lines)) if line.strip()]
+        indent = " " * count_columns(head)
+        return [f"{indent if number else head}{line}".rstrip() for number, line in enumerate(lines)]
+
+    def align(self, cells: Sequence[str]) -> str:
+        parts = []
+        for cell, width, is_number in zip(cells, self.widths, self.are_numbers, strict=False):
+            padding = " " * (width - count_columns(cell))
+            parts.append(f"{padding}{cell}{GAP}" if is_number else f"{cell}{padding}{GAP}")
+        return "".join(parts)
+
+
+def measure_columns(heading: Sequence[str], rows: Sequence[Sequence[str]], screen_width: int) -> TableLayout:
+    """Align all columns but the last one, which gets the remaining width. If that is too little, it is printed below the others, as
+    are columns that do not fit beside them."""
+    columns = list(zip(*rows, strict=True))
+    titles = heading or [""] * len(columns)
+    *widths, text_width = [max(map(count_columns, (title, *cells))) for title, cells in zip(titles, columns, strict=True)]
+    are_numbers = [all(not cell.strip("#$,.0123456789") for cell in cells) for cells in columns]
+    ends = list(accumulate(width + len(GAP) for width in widths))
+    room = screen_width - (ends[-1] if ends else 0)
+    if room >= min(text_width, MIN_TEXT_WIDTH):
+        return TableLayout(widths, are_numbers, room, is_below=False)
+    fitting = sum(end - len(GAP) <= screen_width for end in ends)
+    return TableLayout(widths[:fitting], are_numbers, max(screen_width - len(INDENT), 1), is_below=True)
+
+
+def fold_text(text: str, width: int) -> list[str]:
+    """Fold a text at words into a few lines. Only a word that is wider than a line is broken."""
+    lines = split_at_words(text, width)
+    if len(lines) <= MAX_TEXT_LINES:
+        return lines
+    return [*lines[: MAX_TEXT_LINES - 1], cut_at_word(" ".join(lines[MAX_TEXT_LINES - 1 : MAX_TEXT_LINES + 1]), width)]
+
+
+def cut_at_word(text: str, width: int) -> str:
+    """Cut a line after the last word that fits into this many columns. A word is cut if it takes more than half of them."""
+    from rich.cells import set_cell_size  # noqa: PLC0415  few texts are cut
+
+    if count_columns(text) <= width:
+        return text
+    kept = split_at_words(text, max(width - 1, 1))[0]
+    if count_columns(kept) < width // 2:
+        kept = set_cell_size(text, width - 1).rstrip()
+    return f"{kept}…"
+
+
+def split_at_words(text: str, width: int) -> list[str]:
+    from rich.text import Text  # noqa: PLC0415  only needed on a terminal
+
+    limited = text[: width * (MAX_TEXT_LINES + 2)]  # what follows is never shown
+    return [line.plain.rstrip() for line in Text(limited).wrap(build_console(), width)]
+
+
+def count_columns(text: str) -> int:
+    """Count the columns that a text takes on a terminal: a Chinese character takes two."""
+    from rich.cells import cell_len  # noqa: PLC0415  only needed on a terminal
+
+    return cell_len(text)
