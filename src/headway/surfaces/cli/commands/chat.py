@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.actions import conversations, halts, jobs, runs, turns, views
+from headway.actions import conversations, halts, jobs, run_ends, runs, turns, views
 from headway.actions.inspection.forks import ForkRequest
 from headway.actions.people import steering
 from headway.feed_channel import TENANT_MOVED, FeedReader
@@ -334,7 +334,9 @@ class ChatSession:
     async def cancel(self, job: Job) -> None:
         with suppress(TurnEnded):
             ended = await self.database.write(
-                act_as_sender(lambda tx: turns.cancel(tx, self.scope.tenant_id, turns.get_turn_id(job)))
+                act_as_sender(
+                    lambda tx: run_ends.cancel_turn(tx, self.scope.tenant_id, turns.get_turn_id(job), self.active_headway.live_text)
+                )
             )
             self.active_headway.interrupt(ended)
 
