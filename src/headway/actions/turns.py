@@ -10,7 +10,7 @@ from headway.actions.people import waiting
 from headway.actions.spending import Usage
 from headway.ledger import text
 from headway.ledger.attachment import Attachment, check_attachments
-from headway.ledger.errors import Invalid, NotFound, TurnFailed, TurnRunning, TurnWaiting
+from headway.ledger.errors import Conflict, Invalid, NotFound, TurnFailed, TurnRunning, TurnWaiting
 from headway.ledger.events import Event, encode_json
 from headway.ledger.job import Job
 from headway.ledger.run import Limits, Message, MessageKind, MessageRole, Run, TurnMode
@@ -136,6 +136,14 @@ def find_obstacle(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn
         obstacle = TurnWaiting(f"The conversation's turn waits for a person: {request}. Decide, or cancel the turn.")
     obstacle.conversation_id = conversation_id
     return obstacle
+
+
+def get_unfinished(tx: Transaction, tenant_id: int, conversation_id: int) -> str:
+    """Return the id of the conversation's last turn, which has open todos to continue with."""
+    turn_id = conversation_store.find_last_turn(tx, tenant_id, conversation_id)
+    if turn_id is None or not list_incomplete(tx, tenant_id, turn_id):
+        raise Conflict("The last turn of this conversation has no open todos to continue with.")
+    return turn_id
 
 
 def append_message(
