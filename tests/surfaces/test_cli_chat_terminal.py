@@ -206,7 +206,9 @@ def test_ctrl_c_stops_the_turn(talker: Shell, model: ModelServer, middle: bool) 
         ran = terminal.leave()
 
     assert ran.code == 1
-    assert "Stopped." in ran.out
+    screen = render_screen(ran.out)
+    assert any("Stopped." in line for line in screen)
+    assert any(line.startswith("one") for line in screen) == middle
     assert "Traceback" not in ran.out
     assert list_statuses(talker) == ["canceled"]
 

@@ -56,7 +56,9 @@ class PlainTurnView:
         elif kind == "turn_delayed":
             self.note(format_wait(data["retry_at"], describe_failed_attempt(data)))
         elif kind == "message" and data["role"] == "assistant" and not self.quiet:
-            click.echo("\n".join(to_lines(data["content"])), err=data.get("kind") == "closing")  # which is no answer
+            lines = "\n".join(to_lines(data["content"]))
+            is_closing = data.get("kind") == "closing"  # the runtime's words are no answer
+            click.echo(f"headway: {lines}" if is_closing else lines, err=is_closing)
 
     def note(self, text: str) -> None:
         click.echo(f"headway: {to_one_line(text)}", err=True)

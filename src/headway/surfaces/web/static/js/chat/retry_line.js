@@ -27,7 +27,10 @@ export function findDelay(entries, turn) {
   return isOver ? undefined : toDelay(entries[at].data, turn.retry_at);
 }
 
-const formatRest = (seconds) => (seconds < 60 ? `${seconds} s` : formatDuration(seconds));
+const formatRest = (seconds) => {
+  if (seconds < 60) return `${seconds} s`;
+  return seconds < 3600 ? `${Math.ceil(seconds / 60)} min` : formatDuration(seconds);
+};
 
 /** Counts down each second. Screen readers skip it, because the log that it stands in is announced when it changes. */
 function Countdown({ until }) {

@@ -6,7 +6,7 @@ const ENDS = ["turn_finished", "turn_failed", "turn_canceled"];
 /** Add the line to the items when a turn has ended, and take it away when the turn goes on. */
 export function placeUsage(list, kind, { turn_id, models, usage, duration_s: seconds }) {
   const key = `u${turn_id}`;
-  const isEnd = ENDS.includes(kind) && usage;
+  const isEnd = ENDS.includes(kind) && models?.length > 0; // a turn that was stopped in its first answer has no counted call
   if (!isEnd && kind !== "turn_resumed") return list;
   const others = list.filter((item) => item.key !== key);
   return isEnd ? [...others, { key, type: "usage", turnId: turn_id, models, usage, seconds }] : others;
