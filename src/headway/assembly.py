@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from headway.actions import conversations, spending, turns
+from headway.actions import conversations, run_ends, spending, turns
 from headway.actions.access import tenants
 from headway.actions.inspection.forks import ForkRequest
+from headway.actions.live_text import PartialAnswer
 from headway.actions.people import steering
 from headway.agents.forks import Forks
 from headway.agents.instructions.roles import SUPERVISOR
@@ -23,7 +24,7 @@ from headway.agents.tools.programs.sandbox import probe
 from headway.engine.engine import Engine
 from headway.host import Host
 from headway.ledger.attachment import Attachment, build_attachment
-from headway.ledger.errors import SettingsError
+from headway.ledger.errors import SettingsError, StorageError
 from headway.ledger.events import encode_json
 from headway.ledger.job import Job
 from headway.ledger.run import Run, TurnMode
@@ -60,6 +61,7 @@ class Headway(Host):
         self.people = People(self.database, self.permission, self.nudge, lambda: self.tenant)
         self.forks = Forks(lambda: self.runtime)
         self.warming: asyncio.Task[None] | None = None
+        self.storing: set[asyncio.Task[None]] = set()  # interrupted answers
 
     @classmethod
     @asynccontextmanager
@@ -127,6 +129,7 @@ class Headway(Host):
         if self.warming:
             await self.agents_ready()
             await self.engine.stop()
+            await asyncio.gather(*self.storing)
             await self.runtime.models.close()
             await self.stop_tools()
             await asyncio.to_thread(self.tracer.close)
@@ -212,12 +215,14 @@ class Headway(Host):
         tenant_id: int,
         conversation_id: int,
         content: str,
-        mode: TurnMode = "plan",
+        mode: TurnMode | None = None,
         attachments: Sequence[Attachment] = (),
+        continues: str = "",
     ) -> Job:
         """Create a turn whose job this process owns. After the commit, the engine runs the job at once, ahead of every queue.
 
-        Raises AttachmentRefused if the model is known not to accept an attachment.
+        With `continues`, it takes over the open todos of that turn. Raises AttachmentRefused if the model is known not to accept an
+        attachment.
         """
         if attachments:
             self._check_readable(attachments)
@@ -230,6 +235,7 @@ class Headway(Host):
             attempts=limits.attempts,
             owner=self.executor_id,
             attachments=tuple(attachments),
+            continues=continues,
         )
         return turns.start_with_job(tx, tenant_id, conversation_id, request).job
 
@@ -272,14 +278,17 @@ class Headway(Host):
         content: str,
         conversation: int | str | None = None,
         *,
-        mode: TurnMode = "plan",
+        mode: TurnMode | None = None,
         attachments: Iterable[Path | bytes] = (),
+        continues: str = "",
         tenant: str | None = None,
     ) -> turns.TurnReport:
         """Have an agent answer a message, and return a report of the turn.
 
         Raises TurnFailed if the turn failed. Canceling the call does not stop the turn. `conversation` is an id, or a key of your
-        choice; a conversation is opened for a new key. `attachments` are files or their contents: images, PDFs or text.
+        choice; a conversation is opened for a new key. `mode` is plan (the default) or queue. `attachments` are files or their
+        contents: images, PDFs or text. `continues` is the id of an ended turn of the conversation, whose open todos this turn takes
+        over, in the same mode.
         """
         files = [
             build_attachment(f"file {n}", source) if isinstance(source, bytes) else await asyncio.to_thread(read_attachment, source)
@@ -289,7 +298,8 @@ class Headway(Host):
 
         def begin(tx: Transaction) -> Job:
             tenant_id = tenants.resolve(tx, tenant or self.tenant).id
-            return self.begin_turn(tx, tenant_id, conversations.ensure(tx, tenant_id, conversation).id, content, mode, files)
+            place = conversations.ensure(tx, tenant_id, conversation)
+            return self.begin_turn(tx, tenant_id, place.id, content, mode, files, continues)
 
         job = await self._run_to_end(begin)
         return await self.database.of(job.tenant_id).read(lambda tx: turns.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
@@ -342,15 +352,24 @@ class Headway(Host):
         if not run.answers_turn:
             return  # only the turn's main agent is streamed to users
         if data.get("end"):
-            self.live_text.finish(run.id)
+            answer = self.live_text.finish(run.id)
             if self.text_relay:
                 self.text_relay.finish(run)
+            if answer and data.get("interrupted"):
+                storing = asyncio.create_task(self._store_stopped(run, answer))
+                self.storing.add(storing)
+                storing.add_done_callback(self.storing.discard)
             return
         self.live_text.hear(run.id, data)
         if self.text_relay:
             self.text_relay.stream(run, data)
         document = encode_json({"turn_id": run.turn_id, "run_id": run.id, **data})
         self.feed.broadcast(run.tenant_id, run.conversation_id, run.turn_id, "text_delta", document)
+
+    async def _store_stopped(self, run: Run, answer: PartialAnswer) -> None:
+        """Store what was said of an interrupted answer, if its turn was canceled by a process that did not have the text."""
+        with suppress(StorageError):  # lost, like the text of a process that dies
+            await self.database.of(run.tenant_id).write(lambda tx: run_ends.store_stopped(tx, run, answer))
 
     def _on_jobs(self) -> None:
         """Wake the engine, because another process may have made a job due."""

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from headway.actions import conversations, dead_letters, turns
+from headway.actions import conversations, dead_letters, run_ends, turns
 from headway.ledger.job import Job
 from headway.storage.stores import runs as run_store
 from tests.agents.turn_harness import Talk
@@ -72,7 +72,7 @@ def retry(talk: Talk) -> None:
 def cancel(talk: Talk) -> None:
     """Cancel the turn as another process would: the engine here is not interrupted."""
     turn_id = talk.turn()["id"]
-    talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
+    talk.database.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, turn_id))
 
 
 def run_another_turn(talk: Talk, content: str = "Something else.") -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from headway.actions import turns
+from headway.actions import run_ends
 from headway.actions.people import approvals, questions
 from headway.actions.people.approvals import Answer, ApprovalDecision
 from headway.ledger.permission import Approval, PersonQuestion
@@ -63,4 +63,4 @@ def answer_question(talk: Talk, question_id: int, content: str) -> PersonQuestio
 
 def cancel_turn(talk: Talk) -> None:
     turn_id = talk.turn()["id"]
-    talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
+    talk.database.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, turn_id))

@@ -9,7 +9,7 @@ import json
 from itertools import count
 from typing import Any
 
-from headway.actions import jobs, turns
+from headway.actions import jobs, run_ends
 from headway.agents.instructions.roles import BUILT_IN_ROLES
 from headway.ledger.job import Job
 from headway.ledger.run import Run
@@ -129,7 +129,7 @@ def cancel_turn(talk: Talk) -> None:
     """Cancel the turn as a surface does: store the cancellation, then interrupt the running jobs."""
     assert talk.run is not None
     turn_id = talk.run.turn_id or ""
-    talk.headway.interrupt(talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id)))
+    talk.headway.interrupt(talk.database.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, turn_id)))
 
 
 # Actions

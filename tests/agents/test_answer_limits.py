@@ -141,7 +141,7 @@ def test_a_model_that_only_repeats_itself_ends_the_turn(sqlite_url: str, tmp_pat
     with open_talk(sqlite_url, tmp_path, repeating) as talk:
         assert talk.say()["outcome"] == "incomplete"
         assert len(talk.requests) == 3
-        assert talk.answers() == ["I stopped because the model's answers repeated themselves."]
+        assert talk.answers() == ["The agent was stopped, because the model's answers repeated themselves."]
 
 
 @pytest.mark.parametrize("answer", ["| 0 | 0 |\n" * 100, "".join(f"{n} squared is {n * n}. " for n in range(500))])

@@ -130,7 +130,9 @@ def test_a_refusal_of_the_responses_api_is_the_answer_too(sqlite_url: str, tmp_p
 def test_a_refusal_without_words_gets_ours(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, raw(encode_stream(chunk({"refusal": " "}), chunk({}, "stop")))) as talk:
         assert talk.say()["outcome"] == "filtered"
-        assert "withheld its answer (content filter)" in talk.answers()[0]
+        closing = talk.messages()[-1]
+        assert closing.kind == "closing"
+        assert "withheld its answer (content filter)" in closing.content
 
 
 # Empty answers
@@ -139,4 +141,4 @@ def test_a_refusal_without_words_gets_ours(sqlite_url: str, tmp_path: Path) -> N
 def test_empty_answers_end_with_words_about_them(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, text("")) as talk:
         assert talk.say()["outcome"] == "incomplete"
-        assert talk.answers() == ["I stopped because the model's answers were empty."]
+        assert talk.answers() == ["The agent was stopped, because the model's answers were empty."]

@@ -53,10 +53,9 @@ def test_a_delay_says_which_attempt_failed_and_when_the_next_is_made(sqlite_url:
         make_due(talk)
         talk.wait(wait_for_end(talk))
         first, second = talk.list_event_data("turn_delayed")
-        assert first["reason"].startswith("Attempt 1 of 4 failed, next in ")
-        assert first["reason"].endswith(" s: The model openai-chat:fake-1 failed (HTTP 503): busy.")
+        assert first["reason"] == "The model openai-chat:fake-1 failed (HTTP 503): busy."
         assert (first["attempt"], first["attempts"]) == (2, 4)
-        assert second["reason"].startswith("Attempt 2 of 4 failed, next in ")
+        assert 0 < first["delay_s"] < second["delay_s"] <= 200
         assert second["attempt"] == 3
         assert second["retry_at"] <= time.time() + 200
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import jobs, runs, turns
+from headway.actions import jobs, run_ends, runs, turns
 from headway.agents.loop.job_handlers import call_tool
 from headway.ledger.errors import Conflict
 from headway.ledger.job import Job
@@ -232,4 +232,4 @@ def test_canceling_the_job_of_an_agent_says_what_to_cancel_instead(database_url:
             cancel(talk, run.id)
         with pytest.raises(Conflict, match=f"sub-agent {child.id}: cancel the agent instead"):
             cancel(talk, child.id)
-        talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, run.turn_id or ""))
+        talk.database.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, run.turn_id or ""))

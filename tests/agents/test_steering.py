@@ -8,7 +8,7 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 
-from headway.actions import conversations, turns
+from headway.actions import conversations, run_ends, turns
 from headway.actions.access import tenants
 from headway.actions.people import steering
 from headway.agents.instructions.prompts import STEERING_PREFIX, build_steering_message
@@ -214,7 +214,7 @@ def test_an_unread_message_of_a_canceled_turn_is_in_the_history(sqlite_url: str,
     def cancel(request: Request) -> Reply:
         send(talk, "In German.")
         turn_id = talk.run_row().turn_id or ""
-        talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
+        talk.database.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, turn_id))
         return NOW
 
     with open_talk(sqlite_url, tmp_path, NOW) as talk:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import runs, spending, turns
+from headway.actions import run_ends, runs, spending
 from headway.ledger.events import TURN_ENDS
 from headway.ledger.run import NANOS_PER_DOLLAR, Run
 from headway.storage.direct import DirectDatabase
@@ -101,7 +101,7 @@ def test_a_sub_agent_canceled_by_another_process_stops_within_a_heartbeat(sqlite
     with open_talk(sqlite_url, tmp_path, text("")) as talk:
         start_nested_sub_agents(talk)
         turn_id = talk.turn()["id"]
-        talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
+        talk.database.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, turn_id))
         talk.wait(asyncio.wait_for(talk.until(lambda: not talk.headway.engine.tasks), 20))
         assert set(get_states(talk).values()) == {CANCELED}
 
@@ -131,7 +131,7 @@ def test_a_cancel_waits_for_the_step_a_sub_agent_is_taking(postgres_url: str, tm
 
     def cancel_elsewhere() -> list[str]:
         with DirectDatabase(postgres_url) as other:
-            return other.write(lambda tx: turns.cancel(tx, talk.tenant_id, talk_turn))
+            return other.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, talk_turn))
 
     with open_talk(postgres_url, tmp_path, text("")) as talk, ThreadPoolExecutor(1) as canceling:
         talk.server.script = by_role(

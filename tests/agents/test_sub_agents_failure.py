@@ -81,7 +81,7 @@ def test_a_sub_agent_that_runs_out_of_steps_sums_up_and_says_so(sqlite_url: str,
         talk.say()
         result = get_failed_result(talk)
         assert result["error"] == "limit"
-        assert result["summary"] == "Half a hole.\n\nI stopped after 3 steps, which is the limit."
+        assert result["summary"] == "Half a hole.\n\nThe agent was stopped after 3 steps, which is the limit."
         assert len(list_requests(talk, "researcher")) == 4
 
 
@@ -97,7 +97,7 @@ def test_a_sub_agent_has_twenty_steps_by_default(sqlite_url: str, tmp_path: Path
 def test_a_sub_agent_that_makes_new_calls_gets_up_to_fifty_steps(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, by_role(index=INDEX, researcher=summarise_at_limit)) as talk:
         talk.say()
-        assert get_failed_result(talk)["summary"] == "Half a hole.\n\nI stopped after 50 steps, which is the limit."
+        assert get_failed_result(talk)["summary"] == "Half a hole.\n\nThe agent was stopped after 50 steps, which is the limit."
         assert list_sub_agents(talk)["dig"].limit == 50
 
 

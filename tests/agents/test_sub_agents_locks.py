@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
-from headway.actions import runs, turns
+from headway.actions import run_ends, runs, turns
 from headway.agents.loop.context import RunContext, load_context
 from headway.agents.loop.driver import apply_step
 from headway.agents.loop.requests import ModelAnswered
@@ -96,7 +96,7 @@ def test_a_sub_agent_that_ends_while_its_turn_is_canceled_causes_no_deadlock(pos
         before = count_deadlocks(postgres_url)
         ends = build_step(talk, child, ModelResponse([TextPart("Done.")]), CALL)
         other.execute("INSERT INTO pools (tenant_id) VALUES (%s)", (talk.tenant_id,))  # every step with a cost waits for this
-        with run_until_blocked(postgres_url, ends, lambda tx: turns.cancel(tx, talk.tenant_id, root.turn_id or "")):
+        with run_until_blocked(postgres_url, ends, lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, root.turn_id or "")):
             other.rollback()
         assert count_deadlocks(postgres_url) == before
         rows = talk.database.read(lambda tx: runs.list_page(tx, talk.tenant_id, root.turn_id, 5))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import turns
+from headway.actions import run_ends
 from headway.ledger.errors import Halted, NotFound, TurnEnded, TurnRunning
 from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, plan_call, tiers
 from tests.model_server import Reply, Request, calls, error, pause_midway, text
@@ -19,7 +19,7 @@ def cancel(talk: Talk) -> None:
     """Cancel the turn as a surface does: store the cancellation, then interrupt the running job."""
     assert talk.run is not None
     turn_id = talk.run.turn_id or ""
-    talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
+    talk.database.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, turn_id))
     talk.headway.interrupt(turn_id)
 
 
@@ -36,8 +36,10 @@ def test_a_turn_that_waits_for_its_model_stops_at_once(database_url: str, tmp_pa
         talk.wait(cancel_at_request(talk, 1))
         turn = talk.turn()
         assert (turn["status"], turn["outcome"]) == ("canceled", None)
-        assert talk.list_event_data("turn_canceled") == [{"turn_id": turn["id"]}]
-        assert talk.answers() == []
+        (event,) = talk.list_event_data("turn_canceled")
+        assert (event["turn_id"], event["incomplete"], event["models"]) == (turn["id"], [], [])
+        talk.wait(talk.until(lambda: not talk.headway.storing))
+        assert all(message.kind == "stopped" for message in talk.messages()[1:])
         with pytest.raises(TurnEnded):
             cancel(talk)
         assert len(talk.list_event_data("turn_canceled")) == 1
@@ -60,7 +62,7 @@ def test_a_turn_canceled_by_another_process_stops_before_its_next_step(sqlite_ur
     def cancel_and_call(_: Request) -> Reply:
         assert talk.run is not None
         turn_id = talk.run.turn_id or ""
-        talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
+        talk.database.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, turn_id))
         return calls(("remember", {"text": "too late"}))
 
     with open_talk(sqlite_url, tmp_path, in_order(NOW, cancel_and_call)) as talk:
@@ -74,7 +76,7 @@ def test_a_waiting_caller_learns_that_the_turn_was_canceled(sqlite_url: str, tmp
         turn_task = asyncio.create_task(talk.headway.run_turn(talk.tenant_id, talk.conversation_id, "Hello!"))
         await talk.wait_for_requests(1)
         (row,) = talk.database.read(lambda tx: tx.all("SELECT id FROM turns"))
-        talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, row[0]))
+        talk.database.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, row[0]))
         talk.headway.interrupt(row[0])
         return await turn_task
 
@@ -89,7 +91,7 @@ def test_a_turn_that_ended_cannot_be_canceled_and_an_unknown_one_is_not_found(sq
         with pytest.raises(TurnEnded):
             cancel(talk)
         with pytest.raises(NotFound):
-            talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, "nobody's"))
+            talk.database.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, "nobody's"))
 
 
 def test_a_conversation_has_one_running_turn_at_a_time(database_url: str, tmp_path: Path) -> None:
@@ -160,7 +162,7 @@ def test_a_cancel_between_two_attempts_ends_them(sqlite_url: str, tmp_path: Path
     def cancel_and_fail(_: Request) -> Reply:
         assert talk.run is not None
         turn_id = talk.run.turn_id or ""
-        talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
+        talk.database.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, turn_id))
         return error(503)
 
     with open_talk(sqlite_url, tmp_path, cancel_and_fail) as talk:

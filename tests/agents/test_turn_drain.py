@@ -42,9 +42,12 @@ def test_the_third_refusal_without_a_change_ends_the_turn_honestly(database_url:
         turn = talk.say()
         assert (turn["status"], turn["outcome"], turn["iterations"]) == ("finished", "incomplete", 5)
         assert [data["remaining"] for data in talk.list_event_data("refused")] == [1, 1, 1]
-        (answer,) = talk.answers()
-        assert answer.startswith("Three.\n\nI stopped because")
-        assert answer.endswith("Incomplete:\n- Frost")
+        (closing,) = (message for message in talk.messages() if message.role == "assistant")
+        assert closing.kind == "closing"
+        assert closing.content == (
+            "The agent was stopped, because it made no progress with its plan. Its last answer was not accepted.\n\n"
+            "Incomplete:\n- Frost"
+        )
         assert [todo.status for todo in talk.plan()] == ["completed", "pending"]
         assert [todo["title"] for todo in talk.list_event_data("turn_finished")[0]["incomplete"]] == ["Frost"]
 
@@ -106,7 +109,7 @@ def test_empty_answers_only_end_the_turn_with_words_of_our_own(sqlite_url: str, 
     with open_talk(sqlite_url, tmp_path, text("")) as talk:
         turn = talk.say()
         assert (turn["outcome"], turn["iterations"]) == ("incomplete", 3)
-        assert "I stopped" in talk.answers()[-1]
+        assert [message.kind for message in talk.messages()] == ["text", "closing"]
 
 
 def test_text_beside_tool_calls_is_shown(sqlite_url: str, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.turn_harness import Talk, complete_next, in_order, list_open_ids, open_talk, plan_call
+from tests.agents.turn_harness import STRONG, Talk, complete_next, in_order, list_open_ids, open_talk, plan_call
 from tests.model_server import Reply, Request, Script, calls, text
 
 NOW = calls(("now", {}))
@@ -23,7 +23,16 @@ def test_a_simple_question_is_answered_at_once(database_url: str, tmp_path: Path
         assert turn["status"] == "finished"
         assert get_limits(talk) == ("answered", 1, 10)
         assert [(message.role, message.content) for message in talk.messages()] == [("user", "Hi!"), ("assistant", "Hello.")]
-        assert talk.list_event_data("turn_finished") == [{"turn_id": turn["id"], "outcome": "answered", "incomplete": []}]
+        assert [data | {"duration_s": 0} for data in talk.list_event_data("turn_finished")] == [
+            {
+                "turn_id": turn["id"],
+                "outcome": "answered",
+                "incomplete": [],
+                "models": [STRONG],
+                "usage": turn["usage"],
+                "duration_s": 0,
+            }
+        ]
 
 
 def test_a_turn_without_a_plan_ends_after_ten_steps_and_a_summary(sqlite_url: str, tmp_path: Path) -> None:
@@ -36,7 +45,7 @@ def test_a_turn_without_a_plan_ends_after_ten_steps_and_a_summary(sqlite_url: st
         assert last.body["tool_choice"] == "none"
         assert last.body["tools"] == steps[-1].body["tools"]  # so that a provider's cache still has the beginning
         assert last.last.startswith("You have reached the step limit of this task.")
-        assert talk.answers() == ["It is late.\n\nI stopped after 10 steps, which is the limit."]
+        assert talk.answers() == ["It is late.", "The agent was stopped after 10 steps, which is the limit."]
         assert talk.list_event_data("turn_finished")[0]["incomplete"] == []
 
 
@@ -46,7 +55,7 @@ def test_calls_of_the_last_answer_are_not_made(sqlite_url: str, tmp_path: Path) 
         assert get_limits(talk) == ("limit", 10, 10)
         assert len(talk.server.requests) == 11
         assert len(talk.effects()) == 10
-        assert talk.answers() == ["I stopped after 10 steps, which is the limit."]
+        assert talk.answers() == ["The agent was stopped after 10 steps, which is the limit."]
 
 
 def test_a_long_plan_can_be_completed_as_prescribed(sqlite_url: str, tmp_path: Path) -> None:

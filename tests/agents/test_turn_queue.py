@@ -110,9 +110,11 @@ def test_the_reason_goes_back_twice_then_the_item_stays_open(sqlite_url: str, tm
         for request in list_strong_requests(talk)[2:]:
             assert "(bake): It lacks butter." in request.texts[-1]
         assert len(list_assessor_requests(talk)) == 3
-        (answer,) = talk.answers()
-        assert answer.startswith("Three.")
-        assert answer.endswith("Incomplete:\n- bake\n- frost")
+        closing = talk.messages()[-1]
+        assert closing.kind == "closing"
+        assert closing.content.startswith("The agent was stopped, because its answers to the current item were not accepted.")
+        assert closing.content.endswith("Incomplete:\n- bake\n- frost")
+        assert len(talk.answers()) == 1
 
 
 def test_an_answer_that_does_at_the_third_try_is_taken(sqlite_url: str, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from genai_prices import Usage, calc_price
 from pydantic_ai.usage import RequestUsage
 
-from headway.actions import runs, spending, turns
+from headway.actions import run_ends, runs, spending
 from headway.agents.loop.driver import drive
 from headway.agents.models.prices import Price, Prices
 from headway.ledger.errors import SettingsError
@@ -132,7 +132,7 @@ def test_a_pool_that_was_spent_before_pauses_a_turn_at_its_beginning(sqlite_url:
 def test_a_paused_turn_can_be_canceled(sqlite_url: str, tmp_path: Path) -> None:
     with open_talk(sqlite_url, tmp_path, ANSWER, model=PRICED, budget_usd="0") as talk:
         turn = talk.say()
-        talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn["id"]))
+        talk.database.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, turn["id"]))
         assert talk.turn()["status"] == "canceled"
 
 
@@ -142,7 +142,7 @@ def test_a_canceled_turn_releases_its_reservation(database_url: str, tmp_path: P
         await talk.wait_for_requests(1)
         assert talk.pool().reserved > 0
         turn_id = talk.run_row().turn_id or ""
-        talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, turn_id))
+        talk.database.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, turn_id))
         talk.headway.interrupt(turn_id)
         await asyncio.wait([task])
 
@@ -166,7 +166,7 @@ def test_an_answer_to_a_dead_process_is_paid_for_once(database_url: str, tmp_pat
         )  # outside the engine, so only the run itself can notice the loss
         await talk.wait_for_requests(which)
         if how == "canceled":
-            talk.database.write(lambda tx: turns.cancel(tx, talk.tenant_id, run.turn_id or ""))
+            talk.database.write(lambda tx: run_ends.cancel_turn(tx, talk.tenant_id, run.turn_id or ""))
         else:
             talk.database.write(lambda tx: tx.run("UPDATE jobs SET owner = 'another'"))
         reserved.append(talk.pool().reserved)

@@ -80,8 +80,14 @@ def test_the_answer_that_a_user_saw_at_a_limit_is_in_view_of_the_next_turn(sqlit
     with open_talk(sqlite_url, tmp_path, in_order(plan_call("Bake"), NOW, text("Half of it."), text("Yes.")), **options) as talk:
         assert talk.say(REQUEST)["outcome"] == "incomplete"
         talk.say("Go on.")
-        assert talk.server.requests[-1].texts[-2] == talk.answers()[0]
-        assert talk.answers()[0].startswith("Half of it.\n\nI stopped after 2 steps")
+        answer, closing, _ = talk.answers()
+        assert answer == "Half of it."
+        assert closing == "The agent was stopped after 2 steps, which is the limit.\n\nIncomplete:\n- Bake"
+        assert [(message["role"], message["content"]) for message in talk.server.requests[-1].messages[-3:]] == [
+            ("assistant", answer),
+            ("user", f"The runtime ended the turn above and told the user:\n\n{closing}"),
+            ("user", "Go on."),
+        ]
 
 
 def test_without_a_plan_there_is_no_context(sqlite_url: str, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import halts, todos, turns
+from headway.actions import halts, run_ends, todos, turns
 from headway.actions.access import tenants
 from headway.actions.inspection import why
 from headway.actions.inspection.why import WhyKind
@@ -147,7 +147,7 @@ def test_a_canceled_turn_names_who_canceled_it_and_the_halt_before(sqlite_url: s
         def stop(tx: Transaction) -> None:
             halts.halt(tx, "maintenance")
             with act_as(tx, f"the operator {HOSTILE}"):
-                turns.cancel(tx, talk.tenant_id, run.turn_id or "")
+                run_ends.cancel_turn(tx, talk.tenant_id, run.turn_id or "")
 
         talk.database.write(stop)
         lines = explain(talk, "turn", run.turn_id)

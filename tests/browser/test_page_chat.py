@@ -6,8 +6,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from tests.browser.page_harness import Visit
-from tests.model_server import ModelServer, Reply, Request, by_turn, calls, error, flaky, pause_midway, text
-from tests.surfaces.conversation_client import allow_retries
+from tests.model_server import ModelServer, Reply, Request, by_turn, calls, error, pause_midway, text
 from tests.surfaces.server_harness import Client
 
 ANSWER = """All of them share **one** pattern:
@@ -125,24 +124,6 @@ def test_stop_stops_the_agent(page: Visit, client: Client, model: ModelServer) -
     model.release()
     page.say("and now?")
     expect(page.log.locator(".msg.assistant")).to_have_text(re.compile("hello"))
-
-
-def test_a_model_that_is_waited_for_can_be_asked_sooner(page: Visit, client: Client, model: ModelServer) -> None:
-    model.script = flaky(1, error(429, "slow down", retry_after=1_800), text("It works now."))
-    model.hold()
-    page.open().live().say("do it")
-    model.wait_for_requests(1)
-    allow_retries(client)
-    model.release()
-    waits = page.log.locator(".turn-note")
-    expect(waits).to_contain_text("Waiting to retry until")
-    expect(waits).to_contain_text("is rate limited (HTTP 429): slow down.")
-    page.page.reload()
-    expect(waits).to_contain_text("is rate limited (HTTP 429): slow down.")
-
-    page.button("Retry now").click()
-    expect(page.log.locator(".msg.assistant")).to_have_text(re.compile("It works now."))
-    expect(waits).to_have_count(0)
 
 
 def test_a_turn_that_failed_says_why_and_can_be_tried_again(page: Visit, model: ModelServer) -> None:

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg import errors
 
-from headway.actions import claims, dead_letters, jobs, todos, turns
+from headway.actions import claims, dead_letters, jobs, run_ends, todos, turns
 from headway.actions.access import audit
 from headway.ledger.errors import (
     CommitUncertain,
@@ -244,7 +244,7 @@ def test_a_retry_that_a_new_message_overtakes_finds_the_conversation_busy(
     desk = TenantHarness(database)
     conversation = desk.conversation()
     dead = desk.write(turns.start, conversation.id, turns.TurnRequest("first"))
-    database.write(lambda tx: turns.fail(tx, dead, "It broke.", "internal"))
+    database.write(lambda tx: run_ends.fail_turn(tx, dead, "It broke.", "internal"))
     helpers: list[Helper] = []
 
     def overtake(tx: Transaction, tenant_id: int) -> None:

@@ -1,18 +1,17 @@
 """Model calls: the pool counts those of the last 24 hours, even if the clock was wrong, and totals include the cached tokens."""
 
 from contextlib import suppress
-from typing import Any
 from uuid import uuid4
 
 from headway.actions import spending, turns
-from headway.actions.spending import LockedPool, Usage
+from headway.actions.spending import LockedPool, TurnSpending, Usage
 from headway.ledger.errors import Conflict
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import spending as spending_store
-from headway.storage.stores.spending import ModelCall, sum_turn
-from headway.storage.transaction import Row, Transaction, within_tenant
+from headway.storage.stores.spending import ModelCall, build_list_turn
+from headway.storage.transaction import Transaction, within_tenant
 from headway.testing import FixedClock, TenantHarness
 
 DAY_MS = 24 * 3600 * 1000
@@ -74,9 +73,10 @@ def test_totals_include_the_cached_tokens(desk: TenantHarness) -> None:
     }
     assert costs["unpriced"] == ["a:c"]
 
-    assert desk.read(spending.get_turn_usage, first.turn_id) == Usage(1_550, 1_000, 16, 3.0)
+    spent = desk.read(spending.get_turn_spending, first.turn_id)
+    assert spent == TurnSpending(("a:b", "a:c"), Usage(1_550, 1_000, 16, 3.0))
     stranger = TenantHarness(desk.database, "stranger")
-    assert stranger.read(spending.get_turn_usage, first.turn_id) == Usage()
+    assert stranger.read(spending.get_turn_spending, first.turn_id) == TurnSpending()
 
 
 def test_a_pool_that_another_part_of_the_transaction_changed_is_read_again(desk: TenantHarness) -> None:
@@ -100,25 +100,10 @@ def test_a_pool_that_another_part_of_the_transaction_changed_is_read_again(desk:
     assert (pool.spent, pool.reserved) == (NANOS_PER_DOLLAR, 99 * NANOS_PER_DOLLAR)
 
 
-class ExplainingTransaction:
-    """Records the query plan of a query instead of running it."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self.tx = tx
-        self.steps: list[str] = []
-
-    def one(self, sql: str, *parameters: Any) -> Row | None:
-        self.steps += [str(row[-1]) for row in self.tx.all(f"EXPLAIN QUERY PLAN {sql}", *parameters)]
-        return None
-
-
 def test_the_usage_of_a_turn_is_read_through_indexes(sqlite_url: str) -> None:
-    def explain(tx: Transaction) -> list[str]:
-        explaining = ExplainingTransaction(tx)
-        sum_turn(explaining, 1, "a turn")  # type: ignore[arg-type]
-        return explaining.steps
-
+    query = build_list_turn(1, "a turn")
     with DirectDatabase(sqlite_url) as database:
-        runs, calls = database.read(explain)
+        steps = database.read(lambda tx: tx.all(f"EXPLAIN QUERY PLAN {query.sql}", *query.parameters))
+    runs, calls = (str(row[-1]) for row in steps[:2])
     assert runs.startswith("SEARCH runs USING INDEX runs_of_turn")
     assert calls.startswith("SEARCH model_calls USING INDEX model_calls_of_run")

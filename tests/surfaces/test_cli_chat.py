@@ -11,6 +11,7 @@ from headway.storage.direct import DirectDatabase
 from tests.model_server import (
     ModelServer,
     Reply,
+    Request,
     Script,
     calls,
     environment,
@@ -60,11 +61,32 @@ def test_a_turn_that_ended_early_has_an_exit_code_of_its_own(
 ) -> None:
     model.script = to_script(script)
     code, out, err = talker("chat", "hi", *flags)
-    assert (code, err) == (6, "")
+    assert code == 6
     if flags:
-        assert json.loads(out)["turn"]["outcome"] == outcome
+        document = json.loads(out)
+        assert (document["turn"]["outcome"], document["messages"][-1]["kind"], err) == (outcome, "closing", "")
     else:
-        assert "stopped" in out or "withheld" in out
+        assert out == ""  # there is no answer
+        assert err.startswith("headway: ")
+        assert "was stopped" in err or "withheld" in err
+
+
+def test_a_script_continues_the_open_todos_of_the_last_turn(talker: Shell, model: ModelServer) -> None:
+    def script(request: Request) -> Reply:
+        drain = plan_and_drain("buy milk", "buy bread")
+        is_continued = any("Continue with the open todos." in words for words in request.texts)
+        return drain(request) if is_continued or not request.tool_results else text("All done!")
+
+    model.script = script
+    code, out, err = talker("chat", "Buy milk and bread.")
+    assert (code, out) == (6, "")
+    assert "Incomplete:\n- buy milk\n- buy bread" in err
+    document = talker.json("chat", "-c", "/continue")
+    assert (document["turn"]["outcome"], document["messages"][-1]["content"]) == ("drained", "All done.")
+    assert [todo["status"] for todo in talker.json("todo", "list", "--all")["todos"]] == ["completed"] * 2
+    code, out, err = talker("chat", "-c", "/continue")
+    assert (code, out) == (4, "")
+    assert "no open todos to continue with" in err
 
 
 def test_so_does_a_process_of_its_own(talker: Shell) -> None:

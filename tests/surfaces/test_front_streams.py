@@ -22,8 +22,8 @@ def text_delta(content: str) -> Event:
     return "text_delta", {"turn_id": "t", "run_id": "r", "text": content}
 
 
-def message(content: str, role: str = "assistant") -> Event:
-    return "message", {"id": 1, "turn_id": "t", "role": role, "content": content}
+def message(content: str, role: str = "assistant", kind: str = "text") -> Event:
+    return "message", {"id": 1, "turn_id": "t", "role": role, "content": content, "kind": kind}
 
 
 def tool_call(tool: str, run_id: str = "r", call_id: str = "c") -> Event:
@@ -210,6 +210,30 @@ def test_each_end_is_sent_once() -> None:
     error = {"type": "error", "errorText": "The model is away."}
     assert encode_ui_stream(failed) == [{"type": "finish-step"}, error, "data: [DONE]"]
     assert encode_ui_stream(canceled) == [{"type": "abort"}, "data: [DONE]"]
+
+
+def test_the_runtimes_closing_words_are_marked_and_a_refused_answer_is_withdrawn() -> None:
+    refused: Event = ("refused", {"turn_id": "t", "remaining": 2, "reason": "2 items are still open."})
+    events = (text_delta("All done!"), refused, message("The agent was stopped.", kind="closing"), FINISHED)
+
+    ui = encode_ui_stream(*events)
+    ends = [frame for frame in ui if isinstance(frame, dict) and frame["type"] == "text-end"]
+    assert [frame["providerMetadata"]["headway"] for frame in ends] == [{"withdrawn": True}, {"kind": "closing"}]
+    frames = encode_ag_ui(*events)
+    (snapshot,) = (frame for frame in frames if frame["type"] == "MESSAGES_SNAPSHOT")
+    assert snapshot["messages"] == [REQUEST]
+    (mark,) = (frame["value"] for frame in frames if frame.get("name") == "message_kind")
+    (content,) = (frame for frame in frames if frame["type"] == "TEXT_MESSAGE_CONTENT" and frame["messageId"] == mark["messageId"])
+    assert (mark["kind"], content["delta"]) == ("closing", "The agent was stopped.")
+
+
+def test_a_canceled_turn_keeps_what_was_streamed() -> None:
+    canceled: Event = ("turn_canceled", {"turn_id": "t", "incomplete": []})
+    for events in ((text_delta("It is"), canceled), (text_delta("It is"), message("It is", kind="stopped"), canceled)):
+        assert list_types(encode_ag_ui(*events)) == [
+            *("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "CUSTOM", "RUN_ERROR")
+        ]
+        assert list_types(encode_ui_stream(*events)) == ["text-start", "text-delta", "text-end", "abort", "data: [DONE]"]
 
 
 def test_an_end_leaves_no_text_open() -> None:

@@ -85,7 +85,9 @@ def test_an_external_loop_can_open_a_turn(client: Client) -> None:
         "started_at": 0,
         "ended_at": 0,
         "retry_at": 0,
+        "models": [],
         "usage": {"input_tokens": 0, "cached_tokens": 0, "output_tokens": 0, "cost_usd": 0.0},
+        "duration_s": 0,
     }
     assert client.ok("GET", f"/v1/turns/{turn['id']}") == {"turn": turn}
 

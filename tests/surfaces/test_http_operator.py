@@ -255,3 +255,14 @@ def test_a_turn_waiting_for_money_continues_when_the_limit_is_raised(poor: Clien
     assert costs["spent_usd"] > 0
     assert costs["by_model"][0]["cost_usd"] == costs["by_run"][0]["cost_usd"] == costs["spent_usd"]
     assert list_messages(poor, conversation)[-1] == ("assistant", "hello")
+
+
+def test_a_first_message_while_halted_leaves_no_conversation(client: Client) -> None:
+    body = {"message": {"content": "Hello!"}}
+    with halted(client):
+        client.refused("POST", "/v1/conversations", 503, "halted", json=body)
+        assert client.ok("GET", "/v1/conversations") == {"conversations": []}
+    started = client.ok("POST", "/v1/conversations", 201, json=body)
+    (listed,) = client.ok("GET", "/v1/conversations")["conversations"]
+    assert (listed["id"], listed["title"]) == (started["conversation"]["id"], "Hello!")
+    assert client.ok("GET", f"/v1/turns/{started['turn_id']}")["turn"]["request"] == "Hello!"

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from starlette.types import Message
 
-from headway.actions import conversations, jobs, turns
+from headway.actions import conversations, jobs, run_ends, turns
 from headway.ledger.job import NEVER
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
@@ -63,7 +63,7 @@ class BusyConversation:
         self.turn_id = turn_id
 
     def end(self) -> None:
-        self.rival.write(lambda tx: turns.cancel(tx, self.tenant_id, self.turn_id))
+        self.rival.write(lambda tx: run_ends.cancel_turn(tx, self.tenant_id, self.turn_id))
 
     async def say(self, content: str, wait_s: float = 100) -> httpx.Response:
         path = f"/v1/conversations/{self.conversation_id}/messages"

@@ -34,7 +34,7 @@ TURN_FIELDS = [
     "resubmissions",
     "outcome",
 ]
-TURN_FIELDS += ["incomplete", "forked_from", "retry_at", "usage", "changes", "started_at", "ended_at"]
+TURN_FIELDS += ["incomplete", "forked_from", "retry_at", "models", "usage", "changes", "duration_s", "started_at", "ended_at"]
 
 
 def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
@@ -60,6 +60,8 @@ def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
         "incomplete": [],
         "forked_from": None,
         "retry_at": 0,
+        "models": turn["models"],
+        "duration_s": turn["duration_s"],
         "usage": {"input_tokens": 120, "cached_tokens": 0, "output_tokens": 7, "cost_usd": 0.0},
         "changes": None,
         "started_at": turn["started_at"],
@@ -113,7 +115,9 @@ def test_messages_are_listed_in_order_and_page_by_page(chatter: Client, model: M
         for before in (messages[4]["id"], messages[2]["id"], messages[0]["id"])
     ]
 
-    assert [list(message) for message in messages] == [["id", "turn_id", "role", "content", "created_at", "attachments"]] * 6
+    assert [list(message) for message in messages] == [
+        ["id", "turn_id", "role", "content", "created_at", "kind", "attachments"]
+    ] * 6
     assert [message["content"] for message in messages] == ["one", "you said one", "two", "you said two", "three", "you said three"]
     assert [message["id"] for message in messages] == sorted(message["id"] for message in messages)
     assert pages == [messages[2:4], messages[:2], []]
@@ -263,7 +267,7 @@ def test_a_refusing_provider_fails_the_turn_and_no_key_is_revealed(
 
     assert list_kinds(events) == ["turn_started", "message", "turn_failed"]
     failed = events[-1].data
-    assert list(failed) == ["turn_id", "error", "code"]
+    assert list(failed) == ["turn_id", "error", "code", "models", "usage", "duration_s"]
     assert failed["code"] == "model_failed"
     assert "401" in failed["error"]
     assert "openai-chat:fake-1" in failed["error"]

@@ -42,7 +42,10 @@ def test_a_turns_own_stream_covers_it_from_start_to_end_and_ends(chatter: Client
     assert events[0].data["mode"] == "plan"
     assert events[0].id > first.id
     assert events[-1].event == "turn_finished"
-    assert events[-1].data == {"turn_id": turn_id, "outcome": "drained", "incomplete": []}
+    end = events[-1].data
+    assert (end["turn_id"], end["outcome"], end["incomplete"]) == (turn_id, "drained", [])
+    assert end["models"]
+    assert end["duration_s"] > 0
     assert sum(event.event in TURN_ENDS for event in events) == 1
     assert [event.id for event in list_logged(events)] == list_logged_ids(chatter)
     assert all(event.id == 0 for event in events if event.event == "text_delta")

@@ -70,9 +70,9 @@ class LiveText:
             self._keep(heard.run_id, heard.source, PartialAnswer(heard.step, n, text + "".join(pieces)))
         return RemoteNews(withdrawn, n - len(pieces) + 1, pieces)
 
-    def finish(self, run_id: str) -> None:
-        """Forget an answer that is complete."""
-        self.by_run.pop(run_id, None)
+    def finish(self, run_id: str) -> PartialAnswer | None:
+        """Forget an answer that is complete or was given up, and return what was known of it."""
+        return self.by_run.pop(run_id, (HERE, None))[1]
 
     def of(self, run_id: str, step: int) -> PartialAnswer | None:
         """Return the answer being written at this step of the run. Finished answers are not returned."""

@@ -234,19 +234,18 @@ def emit_changed(tx: Transaction, run: Run, retry_at: int = 0) -> None:
 
 
 def emit_delay(tx: Transaction, run: Run, job: Job, reason: str) -> None:
-    """Emit that the run will retry its model call later, as an event of the turn that it answers or else of the run.
+    """Emit that the run will retry its call later, as an event of the turn that it answers or else of the run.
 
-    `attempt` is the number of the next attempt.
+    `attempt` is the number of the next attempt, and `reason` says why the last one failed.
     """
     if not run.answers_turn:
         emit_changed(tx, run, job.retry_at)
         return
-    seconds = max(0, round((job.due_at - tx.now) / 1000))
-    attempts = f"Attempt {job.attempts} of {job.max_attempts} failed, next in {seconds} s"
     data = {
         "turn_id": run.turn_id,
         "retry_at": job.retry_at,
-        "reason": f"{attempts}: {reason}",
+        "delay_s": max(0, round((job.due_at - tx.now) / 1000)),
+        "reason": reason,
         "attempt": job.attempts + 1,
         "attempts": job.max_attempts,
     }

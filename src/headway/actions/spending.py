@@ -1,6 +1,7 @@
 """The budget pool that a tenant's agents share, per rolling 24 hours. Cost is reserved before a model call and settled after it."""
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 from headway.actions.access import audit
@@ -185,13 +186,26 @@ def build_all_costs(tx: Transaction, budget: int) -> dict[str, Any]:
     }
 
 
-def get_turn_usage(tx: Transaction, tenant_id: int, turn_id: str) -> Usage:
-    """Return the tokens and the cost of a turn, its sub-agents included."""
-    return to_usage(spending_store.sum_turn(tx, tenant_id, turn_id))
+class TurnSpending(NamedTuple):
+    """What the model calls of a turn used, those of its sub-agents included."""
+
+    models: tuple[str, ...] = ()  # in order of the first call of each
+    usage: Usage = Usage()
+
+    def as_json(self) -> dict[str, Any]:
+        return {"models": list(self.models), "usage": self.usage._asdict()}
 
 
-def to_usage(total: SpendingTotal) -> Usage:
-    return Usage(total.input_tokens, total.cached_tokens, total.output_tokens, to_dollars(total.cost))
+def get_turn_spending(tx: Transaction, tenant_id: int, turn_id: str) -> TurnSpending:
+    return load_turn_spending(tx.fetch(spending_store.build_list_turn(tenant_id, turn_id))[0])
+
+
+def load_turn_spending(rows: list[Row]) -> TurnSpending:
+    """Load the rows of `build_list_turn`."""
+    totals = spending_store.load_totals(rows)
+    total = reduce(SpendingTotal.merge, totals, SpendingTotal("turn"))
+    usage = Usage(total.input_tokens, total.cached_tokens, total.output_tokens, to_dollars(total.cost))
+    return TurnSpending(tuple(total.name for total in totals), usage)
 
 
 def encode_total(name: str, spent: SpendingTotal) -> dict[str, Any]:

@@ -6,9 +6,10 @@ from uuid import UUID
 
 from headway.actions import todos
 from headway.actions.turn_state import check_room, emit_queue_at_commit, lock_plan
-from headway.ledger.errors import AlreadyEnded, Invalid, NotFound
+from headway.ledger.errors import AlreadyEnded, Conflict, Invalid, NotFound
 from headway.ledger.events import build_moves_event, build_todo_event
 from headway.ledger.scope import Scope
+from headway.ledger.tenancy import Turn
 from headway.ledger.todo import Draft, Status, Todo
 from headway.storage.stores import forks as fork_store
 from headway.storage.stores import todos as todo_store
@@ -82,6 +83,19 @@ def renumber(tx: Transaction, tenant_id: int, plan: list[Todo], new_ids: Contain
         if todo.id in new_ids:
             tx.emit(build_todo_event(tenant_id, todo, "created"))
     return numbered
+
+
+def take_over(tx: Transaction, tenant_id: int, source: Turn, turn_id: str) -> None:
+    """Move the open rows of an ended turn's plan to a new turn of the same conversation, so that no todo is listed twice."""
+    if not source.ended:
+        raise Conflict(f"Turn {source.id} has not ended, so its plan cannot be continued.")
+    open_rows = [todo for todo in lock_plan(tx, tenant_id, source.id).rows if not todo.ended]
+    if not open_rows:
+        raise Conflict(f"Turn {source.id} has no open todos to continue with.")
+    for old, new in zip(open_rows, todo_store.move_to_turn(tx, tenant_id, open_rows, turn_id), strict=True):
+        tx.emit(build_todo_event(tenant_id, new, "updated", old))
+    emit_queue_at_commit(tx, tenant_id, source.id)
+    emit_queue_at_commit(tx, tenant_id, turn_id)
 
 
 def start(tx: Transaction, scope: Scope, turn_id: str, reference: str) -> Todo:

@@ -4,30 +4,31 @@ import json
 from typing import Any, NamedTuple, get_args
 from uuid import uuid4
 
-from headway.actions import conversations, halts, jobs, runs, spending
+from headway.actions import conversations, halts, jobs, runs, spending, turn_plan
 from headway.actions.access import quotas
 from headway.actions.people import waiting
 from headway.actions.spending import Usage
 from headway.ledger import text
 from headway.ledger.attachment import Attachment, check_attachments
-from headway.ledger.errors import Invalid, NotFound, TurnEnded, TurnFailed, TurnRunning, TurnWaiting
+from headway.ledger.errors import Conflict, Invalid, NotFound, TurnFailed, TurnRunning, TurnWaiting
 from headway.ledger.events import Event, encode_json
 from headway.ledger.job import Job
-from headway.ledger.run import Limits, Message, MessageRole, Run, RunStatus, TurnMode, TurnOutcome
+from headway.ledger.run import Limits, Message, MessageKind, MessageRole, Run, TurnMode
 from headway.ledger.tenancy import Turn, TurnStatus
 from headway.ledger.todo import Todo
 from headway.storage.stores import attachments as attachment_store
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import events as event_store
-from headway.storage.stores import jobs as job_store
 from headway.storage.stores import messages as message_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import spending as spending_store
 from headway.storage.stores import todos as todo_store
+from headway.storage.stores.messages import MessageDraft
 from headway.storage.transaction import Row, Transaction
 
 JOB_KIND = "turn"  # the kind of a turn's job
 TITLE_LENGTH = 80
+CONTINUE_REQUEST = "Continue with the open todos."  # what people who only press a button say
 INCOMPLETE_LIMIT = 500
 
 
@@ -35,12 +36,13 @@ class TurnRequest(NamedTuple):
     """The parameters of a new turn."""
 
     content: str
-    mode: TurnMode = "plan"
+    mode: TurnMode | None = None  # None: that of the turn that it continues, otherwise plan
     role: str = "index"
     limit: int = Limits().iterations
     attempts: int = Limits().attempts
     owner: str = ""  # the process that runs it from the start; empty: it is queued
     attachments: tuple[Attachment, ...] = ()
+    continues: str = ""  # an ended turn of the conversation, whose open todos this one takes over
 
 
 class TurnReport(NamedTuple):
@@ -54,6 +56,8 @@ class TurnReport(NamedTuple):
     plan: tuple[Todo, ...]
     usage: Usage
     changes: dict[str, Any] | None = None  # what it changed in its repository, if it worked in one
+    models: tuple[str, ...] = ()  # that its agents asked
+    duration_s: float = 0.0
 
 
 class StartedTurn(NamedTuple):
@@ -71,12 +75,14 @@ def start_with_job(tx: Transaction, tenant_id: int, conversation_id: int, reques
     conversations.get(tx, tenant_id, conversation_id)
     if not text.check_text(request.content, "content").strip():
         raise Invalid("content must not be blank. Say what the agent should do.")
-    if request.mode not in get_args(TurnMode):
-        raise Invalid(f"mode must be {' or '.join(get_args(TurnMode))}, not {request.mode!r}.")
+    source = get_continued(tx, tenant_id, conversation_id, request.continues) if request.continues else None
+    mode = request.mode or (source.mode if source else "plan")
+    if mode not in get_args(TurnMode):
+        raise Invalid(f"mode must be {' or '.join(get_args(TurnMode))}, not {mode!r}.")
     check_attachments(request.attachments)
     quotas.check_storage(tx, tenant_id)
     quotas.check_turns(tx, tenant_id)
-    turn = Turn(str(uuid4()), conversation_id, request.content, request.mode, started_at=tx.now)
+    turn = Turn(str(uuid4()), conversation_id, request.content, mode, started_at=tx.now)
     conversation_store.insert_turn(tx, tenant_id, turn)
     run = Run(
         id=str(uuid4()),
@@ -101,11 +107,21 @@ def start_with_job(tx: Transaction, tenant_id: int, conversation_id: int, reques
     }
     job = jobs.create(tx, tenant_id, JOB_KIND, payload, job_id=run.id, owner=request.owner, max_attempts=request.attempts)
     conversation_store.touch(tx, tenant_id, conversation_id, text.to_one_line(request.content.strip())[:TITLE_LENGTH])
-    emit_event(tx, run, "turn_started", {"conversation_id": conversation_id, "run_id": run.id, "mode": request.mode})
+    continued = {"continues": source.id} if source else {}
+    emit_event(tx, run, "turn_started", {"conversation_id": conversation_id, "run_id": run.id, "mode": mode, **continued})
     if request.attachments:
         attachment_store.insert(tx, tenant_id, turn.id, request.attachments)
     append_message(tx, run, "user", request.content, request.attachments)
+    if source:
+        turn_plan.take_over(tx, tenant_id, source, turn.id)
     return StartedTurn(run, job)
+
+
+def get_continued(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> Turn:
+    turn = conversations.get_turn(tx, tenant_id, turn_id)
+    if turn.conversation_id != conversation_id:
+        raise Invalid(f"Turn {turn_id} belongs to conversation {turn.conversation_id}. Continue it there.")
+    return turn
 
 
 def find_obstacle(tx: Transaction, tenant_id: int, conversation_id: int) -> TurnRunning | None:
@@ -122,13 +138,26 @@ def find_obstacle(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn
     return obstacle
 
 
+def get_unfinished(tx: Transaction, tenant_id: int, conversation_id: int) -> str:
+    """Return the id of the conversation's last turn, which has open todos to continue with."""
+    turn_id = conversation_store.find_last_turn(tx, tenant_id, conversation_id)
+    if turn_id is None or not list_incomplete(tx, tenant_id, turn_id):
+        raise Conflict("The last turn of this conversation has no open todos to continue with.")
+    return turn_id
+
+
 def append_message(
-    tx: Transaction, run: Run, role: MessageRole, content: str, attachments: tuple[Attachment, ...] = ()
+    tx: Transaction,
+    run: Run,
+    role: MessageRole,
+    content: str,
+    attachments: tuple[Attachment, ...] = (),
+    kind: MessageKind = "text",
 ) -> Message | None:
     """Append a message for people to read. Blank messages are not stored."""
     if not run.answers_turn or not content.strip():
         return None
-    message = message_store.insert(tx, run.tenant_id, run.conversation_id, run.turn_id or "", role, content)
+    message = message_store.insert(tx, run.tenant_id, run.conversation_id, MessageDraft(run.turn_id or "", role, content, kind))
     message = message._replace(attachments=tuple(attachment.info for attachment in attachments))
     emit_event(tx, run, "message", message.as_json())
     return message
@@ -157,62 +186,6 @@ def describe_incomplete(rows: list[Row]) -> list[dict[str, Any]]:
 
 def get_turn_id(job: Job) -> str:
     return str(json.loads(job.payload)["turn_id"])
-
-
-# Ending a turn
-
-
-def finish(tx: Transaction, run: Run, outcome: TurnOutcome, answer: str) -> Run:
-    assert run.turn_id is not None
-    append_message(tx, run, "assistant", answer)
-    incomplete = list_incomplete(tx, run.tenant_id, run.turn_id)
-    run = end(tx, run, "completed", "finished", outcome, answer)
-    changes = {"changes": runs.decode_changes(run)} if run.changes else {}
-    emit_after_list(tx, run, "turn_finished", {"outcome": outcome, "incomplete": incomplete, **changes})
-    return run
-
-
-def fail(tx: Transaction, run: Run, message: str, code: str) -> Run:
-    run = end(tx, run, "failed", "failed", None, message)
-    emit_after_list(tx, run, "turn_failed", {"error": message, "code": code})
-    return run
-
-
-def cancel(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:
-    """Cancel the turn and stop its agents. Completed work is kept, planned items stay open. Returns the ids of the ended runs."""
-    run = run_store.find_by_turn(tx, tenant_id, text.check_text(turn_id, "turn_id"))
-    if run:
-        job_store.find_locked(tx, tenant_id, run.id)  # only the holder of the job's lock may change the run
-        run = run_store.find(tx, tenant_id, run.id)
-    turn = conversations.lock_turn(tx, tenant_id, turn_id)
-    if turn.ended:
-        raise TurnEnded(f"Turn {turn_id} has already ended: {turn.status}.")
-    ended: list[str] = []
-    if run:
-        ended = [*runs.cancel_descendants(tx, run), run.id]
-        end(tx, run, "canceled", "canceled", None, None)
-    else:
-        conversation_store.save_turn(tx, tenant_id, turn._replace(status="canceled", ended_at=tx.now))
-    tx.emit(Event(tenant_id, "turn_canceled", encode_json({"turn_id": turn_id}), turn.conversation_id, turn_id))
-    return ended
-
-
-def end(tx: Transaction, run: Run, status: RunStatus, turn_status: TurnStatus, outcome: str | None, result: str | None) -> Run:
-    turn_rows, job_rows = tx.fetch(
-        conversation_store.build_find_turn(run.tenant_id, run.turn_id or ""), job_store.build_find_locked(tx, run.tenant_id, run.id)
-    )
-    turn = conversations.load_turn(turn_rows, run.turn_id or "")
-    if turn.waiting:
-        waiting.cancel_open(tx, run)
-    run = spending.release(tx, run)
-    run = run._replace(status=status, result=result, updated_at=tx.now, ended_at=tx.now)
-    run_store.save(tx, run)
-    conversation_store.save_turn(tx, run.tenant_id, turn._replace(status=turn_status, outcome=outcome, ended_at=tx.now))
-    if job_rows:
-        jobs.close_locked(tx, job_store.load_job(tx, job_rows[0]), status, result or "")
-    if run.repository and status != "completed":
-        runs.create_cleanup(tx, run)
-    return run
 
 
 def revive(tx: Transaction, run: Run) -> None:
@@ -265,11 +238,11 @@ def find_start(tx: Transaction, tenant_id: int, turn_id: str) -> tuple[int, int]
 
 def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[str, Any]:
     """Return a turn with its progress and the open items of its plan. Turns driven by an external loop have no run."""
-    turn_rows, run_rows, open_rows, sums = tx.fetch(
+    turn_rows, run_rows, open_rows, spent_rows = tx.fetch(
         conversation_store.build_find_turn(tenant_id, text.check_text(turn_id, "turn_id")),
         run_store.build_find_by_turn(tenant_id, turn_id),
         todo_store.build_list_open_by_turn(tenant_id, turn_id, INCOMPLETE_LIMIT),
-        spending_store.build_sum_turn(tenant_id, turn_id),
+        spending_store.build_list_turn(tenant_id, turn_id),
     )
     turn = conversations.load_turn(turn_rows, turn_id)
     run = Run._make(run_rows[0]) if run_rows else None
@@ -287,8 +260,9 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
         "incomplete": describe_incomplete(open_rows),
         "forked_from": {"turn_id": turn.forked_from, "at": turn.fork_at} if turn.forked_from else None,
         "retry_at": jobs.retry_times(tx, tenant_id, [run.id]).get(run.id, 0) if run and not run.ended else 0,
-        "usage": spending.to_usage(spending_store.load_total(turn.id, sums[0]))._asdict(),
+        **spending.load_turn_spending(spent_rows).as_json(),
         "changes": runs.load_changes(tx, run) if run else None,
+        "duration_s": turn.duration_s,
         "started_at": turn.started_at // 1000,
         "ended_at": turn.ended_at // 1000,
     }
@@ -296,11 +270,11 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
 
 def get_report(tx: Transaction, tenant_id: int, turn_id: str) -> TurnReport:
     """Return the report of a turn that an agent answers. A failed turn raises TurnFailed with the reason."""
-    turn_rows, run_rows, plan_rows, sums = tx.fetch(
+    turn_rows, run_rows, plan_rows, spent_rows = tx.fetch(
         conversation_store.build_find_turn(tenant_id, text.check_text(turn_id, "turn_id")),
         run_store.build_find_by_turn(tenant_id, turn_id),
         todo_store.build_list_by_turn(tenant_id, turn_id),
-        spending_store.build_sum_turn(tenant_id, turn_id),
+        spending_store.build_list_turn(tenant_id, turn_id),
     )
     turn = conversations.load_turn(turn_rows, turn_id)
     run = Run._make(run_rows[0]) if run_rows else None
@@ -308,9 +282,19 @@ def get_report(tx: Transaction, tenant_id: int, turn_id: str) -> TurnReport:
     if turn.status == "failed":
         raise TurnFailed(result)
     plan = tuple(map(todo_store.load_todo, plan_rows))
-    usage = spending.to_usage(spending_store.load_total(turn_id, sums[0]))
-    changes = runs.load_changes(tx, run) if run else None
-    return TurnReport(turn.id, turn.conversation_id, turn.status, turn.outcome, result, plan, usage, changes)
+    spent = spending.load_turn_spending(spent_rows)
+    return TurnReport(
+        turn.id,
+        turn.conversation_id,
+        turn.status,
+        turn.outcome,
+        result,
+        plan,
+        spent.usage,
+        runs.load_changes(tx, run) if run else None,
+        spent.models,
+        turn.duration_s,
+    )
 
 
 def list_messages(

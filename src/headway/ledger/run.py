@@ -76,13 +76,14 @@ class RunEnd(NamedTuple):
     error: str | None = None
     outcome: TurnOutcome | None = None  # missing if the run broke or was canceled
     code: str = ""  # error code of a run that broke; its job becomes a dead letter
+    closing: str = ""  # the runtime's own words: why the run ended before its work was done, and what is left
 
     @classmethod
-    def finish(cls, outcome: TurnOutcome, answer: str) -> "RunEnd":
+    def finish(cls, outcome: TurnOutcome, answer: str, closing: str = "") -> "RunEnd":
         """End with an answer. One that was cut short by a limit or a filter is a failure to a goal or a parent agent."""
         if outcome in ("answered", "drained"):
             return cls("completed", answer, outcome=outcome)
-        return cls("failed", answer, error=outcome, outcome=outcome)
+        return cls("failed", answer, error=outcome, outcome=outcome, closing=closing)
 
     @classmethod
     def report(cls, summary: str, data: Any, *, success: bool) -> "RunEnd":
@@ -94,8 +95,13 @@ class RunEnd(NamedTuple):
         """End with an error that no retry can fix."""
         return cls("failed", error=message, code=code)
 
+    @property
+    def text(self) -> str:
+        """The answer and the closing words, for those who get one text."""
+        return "\n\n".join(part for part in (self.answer.strip(), self.closing) if part) if self.closing else self.answer
+
     def as_result(self) -> dict[str, Any]:
-        return {"status": self.status, "summary": self.answer, "data": self.data, "error": self.error}
+        return {"status": self.status, "summary": self.text, "data": self.data, "error": self.error}
 
 
 class Effect(NamedTuple):
@@ -118,6 +124,8 @@ class Effect(NamedTuple):
 
 
 MessageRole = Literal["user", "assistant"]
+# closing: the runtime's own words at the end of a turn. stopped: the part of an answer that was written when the turn was stopped.
+MessageKind = Literal["text", "closing", "stopped"]
 
 
 class Message(NamedTuple):
@@ -128,6 +136,7 @@ class Message(NamedTuple):
     role: MessageRole
     content: str
     created_at: int
+    kind: MessageKind = "text"
     attachments: tuple[AttachmentInfo, ...] = ()
 
     def as_json(self) -> dict[str, Any]:

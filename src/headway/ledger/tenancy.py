@@ -191,6 +191,11 @@ class Turn(NamedTuple):
         return self.ended_at != 0
 
     @property
+    def duration_s(self) -> float:
+        """How long the turn took; 0 until it has ended."""
+        return round(max(0, self.ended_at - self.started_at) / 1000, 3)
+
+    @property
     def shown_status(self) -> TurnStatus:
         """The status for people: a running turn that needs one of them is waiting. `waiting` itself is never stored."""
         return "waiting" if self.status == "running" and self.waiting else self.status

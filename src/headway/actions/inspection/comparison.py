@@ -10,7 +10,6 @@ from headway.ledger.tenancy import Turn
 from headway.ledger.todo import Todo
 from headway.storage.stores import forks as fork_store
 from headway.storage.stores import runs as run_store
-from headway.storage.stores import spending as spending_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
@@ -112,7 +111,7 @@ def show_step(step: TurnStep) -> dict[str, Any]:
 
 def show_side(tx: Transaction, side: Side) -> dict[str, Any]:
     turn, run = side.turn, side.run
-    end = turn.ended_at or tx.now
+    spent = spending.get_turn_spending(tx, run.tenant_id, turn.id) if run else spending.TurnSpending()
     return {
         "id": turn.id,
         "conversation_id": turn.conversation_id,
@@ -121,14 +120,13 @@ def show_side(tx: Transaction, side: Side) -> dict[str, Any]:
         "outcome": turn.outcome,
         "forked_from": {"turn_id": turn.forked_from, "at": turn.fork_at} if turn.forked_from else None,
         "role": run.role if run else None,
-        "models": spending_store.list_turn_models(tx, run.tenant_id, turn.id) if run else [],
         "steps": len(side.steps),
         "answer": cut((run.result if run else None) or ""),
         "plan": [
             {"title": todo.subject, "status": todo.status, "outcome": cut(todo.outcome or "")} for todo in side.plan[:PLAN_LIMIT]
         ],
-        "usage": spending.get_turn_usage(tx, run.tenant_id, turn.id)._asdict() if run else spending.Usage()._asdict(),
-        "duration_s": round(max(0, end - turn.started_at) / 1000, 3),
+        **spent.as_json(),
+        "duration_s": turn._replace(ended_at=turn.ended_at or tx.now).duration_s,
     }
 
 

@@ -21,6 +21,7 @@ from headway.storage.transaction import Transaction
 
 CALL_KINDS: Final = ("message", "tool_call", "tool_result")
 TODO_KINDS: Final = ("todo_changed", "todos_moved")
+NOT_COPIED: Final = ("turn_id", "models", "usage", "duration_s")  # in events; a copy costs nothing
 TURN_KINDS: Final = ("turn_started", *CALL_KINDS, *sorted(TURN_ENDS))
 
 
@@ -90,11 +91,11 @@ class ConversationCopy:
             if data.get("run_id", source.id) != source.id:
                 continue
             if event.kind == "message":
-                turns.append_message(self.tx, run, data["role"], data["content"], attachments)
+                turns.append_message(self.tx, run, data["role"], data["content"], attachments, data.get("kind", "text"))
                 attachments = ()  # they came with the turn's first message
                 continue
             own_ids = {"conversation_id": self.conversation_id, "run_id": run.id}
-            mapped = {name: own_ids.get(name, value) for name, value in data.items() if name != "turn_id"}
+            mapped = {name: own_ids.get(name, value) for name, value in data.items() if name not in NOT_COPIED}
             turns.emit_event(self.tx, run, event.kind, {**mapped, "replayed": True})
 
     # Todos

@@ -131,7 +131,8 @@ def describe_answer(data: Data, _by: str) -> str:
 
 
 def describe_delay(data: Data, _by: str) -> str:
-    return join_reason("A model or tool call failed and is retried later", data.get("reason"))
+    attempt = f"Attempt {data['attempt'] - 1} of {data['attempts']}" if "attempt" in data else "A model or tool call"
+    return join_reason(f"{attempt} failed and is retried later", data.get("reason"))
 
 
 def describe_finish(data: Data, _by: str) -> str:

@@ -222,23 +222,24 @@ def choose_verb(items: list[Todo]) -> str:
     return "is" if len(items) == 1 else "are"
 
 
-# Closing words to the user, when a turn ends before its plan is drained
+# The runtime's own words to the user, when a turn ends before its plan is drained
 
 
-def render_closing(answer: str, reason: str, open_items: list[Todo]) -> str:
-    """Render the agent's last answer, the reason why the turn ends and the items that are left."""
+def render_closing(reason: str, open_items: list[Todo]) -> str:
+    """Render the reason why the turn ends and the items that are left."""
     item_list = "\n".join(f"- {format_inline(todo.subject)}" for todo in open_items[:OPEN_LIMIT])
     more = f"\n- … and {len(open_items) - OPEN_LIMIT} more" if len(open_items) > OPEN_LIMIT else ""
-    incomplete_section = f"Incomplete:\n{item_list}{more}" if open_items else ""
-    return "\n\n".join(part for part in (answer.strip(), reason, incomplete_section) if part)
+    return f"{reason}\n\nIncomplete:\n{item_list}{more}" if open_items else reason
 
 
 def describe_step_limit(iterations: int) -> str:
-    return f"I stopped after {iterations} steps, which is the limit."
+    return f"The agent was stopped after {iterations} steps, which is the limit."
 
 
-def describe_unanswered(status: str) -> str:
-    """Say in the history of a conversation that a turn has no answer."""
+def describe_unanswered(status: str, *, is_partial: bool = False) -> str:
+    """Say in the history of a conversation that a turn has no answer, or only the beginning of one."""
+    if is_partial:
+        return "The user stopped your answer above before it was complete."
     return (
         "The turn above was canceled before it was answered."
         if status == "canceled"
@@ -246,10 +247,15 @@ def describe_unanswered(status: str) -> str:
     )
 
 
-STAGNATION = "I stopped because I made no progress with the plan."
-EMPTY_ANSWERS = "I stopped because the model's answers were empty."
-REPEATED_ANSWERS = "I stopped because the model's answers repeated themselves."
-REJECTED_ANSWER = "I stopped because my answer to the current item was not accepted."
+def describe_closing(closing: str) -> str:
+    """Say in the history of a conversation how the runtime ended a turn."""
+    return f"The runtime ended the turn above and told the user:\n\n{escape_frames(closing)}"
+
+
+STAGNATION = "The agent was stopped, because it made no progress with its plan. Its last answer was not accepted."
+EMPTY_ANSWERS = "The agent was stopped, because the model's answers were empty."
+REPEATED_ANSWERS = "The agent was stopped, because the model's answers repeated themselves."
+REJECTED_ANSWER = "The agent was stopped, because its answers to the current item were not accepted."
 STORAGE_FULL = "This tenant has stored as much as it may. Work resumes when something is deleted or the quota storage is raised."
 POOL_EXHAUSTED = "The cost pool is spent. Work resumes automatically when the pool is raised or the 24-hour window moves on."
 CONTENT_FILTER_ANSWER = (
@@ -258,7 +264,7 @@ CONTENT_FILTER_ANSWER = (
 
 
 def describe_resubmission_limit(cap: int) -> str:
-    return f"I stopped after continuing {cap} times in one request, which is the limit. Ask me to continue with the rest."
+    return f"The agent was stopped after it had continued {cap} times, which is the limit for one request."
 
 
 # Questions to the cheap tier

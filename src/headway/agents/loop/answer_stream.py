@@ -7,8 +7,9 @@ from headway.agents.transcripts.transcript import TranscriptEntry, to_storable
 from headway.ledger.parsing.writ_parser import WritParser
 
 RESTART_DELTA: Final[dict[str, Any]] = {"text": "", "restart": True}  # withdraws the streamed part of an answer
-# The answer is stored next, or was given up. No subscriber gets this.
+# The answer is stored next, or was given up. No subscriber gets this. Interrupted: the process stops, or the run was canceled.
 END_OF_TEXT: Final[dict[str, Any]] = {"text": "", "end": True}
+INTERRUPTED_TEXT: Final[dict[str, Any]] = {**END_OF_TEXT, "interrupted": True}
 MAX_PIECE = 1_000  # characters, so that a piece fits into a notification of Postgres in any encoding
 
 
@@ -39,6 +40,9 @@ class AnswerStream:
 
     def close(self) -> None:
         self.context.runtime.stream(self.context.run, END_OF_TEXT)
+
+    def interrupt(self) -> None:
+        self.context.runtime.stream(self.context.run, INTERRUPTED_TEXT)
 
     def emit(self, text: str) -> None:
         for start in range(0, len(text), MAX_PIECE):

@@ -65,4 +65,4 @@ def end_filtered(step: Step, response: ModelResponse) -> Stop | None:
     origin = f" of turn {run.turn_id}" if run.turn_id else f" of goal #{run.goal_id}"
     cause = "A model's refusal" if answer else "A provider's content filter"
     step.notify("content_filter", f"{cause} ended run {run.id}{origin}.")
-    return step.end(RunEnd.finish("filtered", answer or prompts.CONTENT_FILTER_ANSWER))
+    return step.end(RunEnd.finish("filtered", answer, "" if answer else prompts.CONTENT_FILTER_ANSWER))

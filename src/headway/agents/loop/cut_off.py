@@ -63,7 +63,7 @@ def handle(step: Step, response: ModelResponse) -> Summarise | Stop | None:
     text = response.text or ""
     if len(text) >= REPEATED_LENGTH and find_period(text[-REPEATED_LENGTH:]):
         step.withdraw_last()
-        return gates.reject_answer(step, prompts.REPEATED_ANSWER, prompts.REPEATED_ANSWER_NUDGE, "", prompts.REPEATED_ANSWERS)
+        return gates.reject_answer(step, prompts.REPEATED_ANSWER, prompts.REPEATED_ANSWER_NUDGE, prompts.REPEATED_ANSWERS)
     if not is_result(response) or count_parts(response) >= MAX_PARTS:
         return Summarise(render_cut_off(response), step.is_last_attempt)
     step.append(build_runtime_message(CONTINUE_PROMPT))

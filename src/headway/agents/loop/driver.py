@@ -373,6 +373,9 @@ async def ask_model(
     try:
         reply = await work.models.ask(work.role.tier, request.messages, parameters, stream, use_tools=not request.is_last)
         stream.on_end()
+    except asyncio.CancelledError:
+        stream.interrupt()
+        raise
     finally:
         stream.close()
     return ModelAnswered(reply.response, reply.call, transcript.encode(reply.response))

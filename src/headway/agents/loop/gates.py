@@ -26,7 +26,7 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | RunC
         step.append(ModelRequest(writ_output, metadata=to_metadata()))
         return None
     if not text.strip():
-        return reject_answer(step, prompts.EMPTY_ANSWER, prompts.EMPTY_ANSWER_NUDGE, text, prompts.EMPTY_ANSWERS)
+        return reject_answer(step, prompts.EMPTY_ANSWER, prompts.EMPTY_ANSWER_NUDGE, prompts.EMPTY_ANSWERS)
     if step.context.mode == "queue":
         current = load_queue_state(step.tx, step.run.tenant_id, step.turn_id).current
         if current and current.checks:
@@ -36,7 +36,7 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | RunC
     plan = step.plan()
     if open_items := list_open_items(plan):
         refusal = prompts.render_open_items_refusal(open_items, has_tools=step.context.offer.has_tools)
-        return reject_answer(step, prompts.describe_open_items(open_items), refusal, text)
+        return reject_answer(step, prompts.describe_open_items(open_items), refusal)
     return step.finish("drained" if plan else "answered", text)
 
 
@@ -49,18 +49,19 @@ def prove_item(step: Step, entry: TranscriptEntry, item: Todo, text: str) -> Run
     return None
 
 
-def reject_answer(step: Step, reason: str, message: str, answer: str, last_words: str = prompts.STAGNATION) -> Stop | None:
+def reject_answer(step: Step, reason: str, message: str, closing: str = prompts.STAGNATION) -> Stop | None:
     """Return an answer to the model with the reason.
 
-    The turn ends after `limits.refusals` rejections in a row without a change to the plan, so that it cannot loop.
+    The turn ends after `limits.refusals` rejections in a row without a change to the plan, so that it cannot loop. Its last words
+    are then the runtime's, and the rejected answer is shown to nobody.
     """
     plan = step.plan()
     mark = fingerprint_plan(plan)
     refusals = step.run.refusals + 1 if step.run.plan_mark == mark else 1
     step.run = step.run._replace(refusals=refusals, plan_mark=mark)
     step.emit("refused", {"remaining": len(list_open_items(plan)), "reason": reason})
-    if refusals >= step.limits.refusals:
-        return step.give_up(last_words, "incomplete", answer)
+    if refusals >= step.limits.refusals and not step.run.unread:
+        return step.give_up(closing, "incomplete")
     step.append(build_runtime_message(message))
     return None
 
@@ -76,7 +77,7 @@ def apply_verdict(step: Step, verdict: Verdict) -> None:
     step.emit("todos_assessed", {"ok": verdict.ok, "reason": verdict.reason})
     if not verdict.ok:
         message = prompts.render_rejection(verdict.item.subject, verdict.reason)
-        reject_answer(step, verdict.reason, message, answer, prompts.REJECTED_ANSWER)
+        reject_answer(step, verdict.reason, message, prompts.REJECTED_ANSWER)
         return
     with act_as(step.tx, "the assessor"):
         state = turn_queue.complete(step.tx, step.context.scope, step.turn_id, verdict.item.id, answer[:TEXT_LIMIT])

@@ -135,11 +135,12 @@ class Step:
         return self.end(RunEnd.finish(outcome, answer))
 
     def give_up(self, reason: str, outcome: TurnOutcome, answer: str = "") -> Stop | None:
-        """End the turn with the last answer, the reason it ends here and the unfinished items, which stay open in the ledger."""
+        """End the turn with the runtime's own words: the reason, and the unfinished items, which stay open in the ledger. An answer
+        that was accepted comes before them."""
         if self.run.unread:
             self.read_on(answer)
             return None
-        return self.end(RunEnd.finish(outcome, prompts.render_closing(answer, reason, list_open_items(self.plan()))))
+        return self.end(RunEnd.finish(outcome, answer, prompts.render_closing(reason, list_open_items(self.plan()))))
 
     def read_on(self, answer: str) -> None:
         """Continue with unread messages instead of ending with an answer. A turn shows the answer; other runs have to repeat it."""

@@ -1,21 +1,29 @@
 """SQL for messages: the part of a conversation that people read, and what they send to a running agent."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from headway.ledger.run import Message, MessageRole, Run, SteeringMessage
+from headway.ledger.run import Message, MessageKind, MessageRole, Run, SteeringMessage
 from headway.ledger.text import count_bytes
 from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
 
-COLUMNS = "id, turn_id, role, content, created_at"
+COLUMNS = "id, turn_id, role, content, created_at, kind"
 STEERING_COLUMNS = "id, run_id, content, sender, created_at, read_at"
 
 
-def insert(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str, role: MessageRole, content: str) -> Message:
-    columns = "tenant_id, conversation_id, turn_id, role, content, created_at"
-    values = (tenant_id, conversation_id, turn_id, role, content, tx.now)
-    tx.count_stored(tenant_id, count_bytes(content))
-    return Message(id_ranges.insert(tx, tenant_id, "messages", columns, *values), turn_id, role, content, tx.now)
+class MessageDraft(NamedTuple):
+    turn_id: str
+    role: MessageRole
+    content: str
+    kind: MessageKind = "text"
+
+
+def insert(tx: Transaction, tenant_id: int, conversation_id: int, new: MessageDraft) -> Message:
+    columns = "tenant_id, conversation_id, turn_id, role, content, kind, created_at"
+    tx.count_stored(tenant_id, count_bytes(new.content))
+    message_id = id_ranges.insert(tx, tenant_id, "messages", columns, tenant_id, conversation_id, *new, tx.now)
+    return Message(message_id, new.turn_id, new.role, new.content, tx.now, new.kind)
 
 
 def find(tx: Transaction, tenant_id: int, conversation_id: int, message_id: int) -> Message | None:
@@ -41,6 +49,13 @@ def list_first_ids(tx: Transaction, tenant_id: int, conversation_id: int, turn_i
     sql = f"""SELECT MIN(id) FROM messages WHERE tenant_id = ? AND conversation_id = ?
         AND turn_id IN ({", ".join("?" * len(turn_ids))}) GROUP BY turn_id"""
     return {int(message_id) for (message_id,) in tx.all(sql, tenant_id, conversation_id, *turn_ids)}
+
+
+def list_last_words(tx: Transaction, tenant_id: int, turn_ids: Sequence[str]) -> dict[str, Message]:
+    """Return the runtime's closing words, or the part of a stopped answer, of those turns that have them, by turn."""
+    sql = f"""SELECT {COLUMNS} FROM messages WHERE tenant_id = ? AND turn_id IN ({", ".join("?" * len(turn_ids))})
+        AND kind <> 'text' ORDER BY id"""
+    return {str(row[1]): Message(*row) for row in tx.all(sql, tenant_id, *turn_ids)}
 
 
 # Steering: messages to a running agent

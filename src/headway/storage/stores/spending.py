@@ -135,7 +135,7 @@ def list_by_column(tx: Transaction, column: str, tenant_id: int, since: int, lim
         since,
         limit,
     )
-    return [SpendingTotal(str(row[0]), *(int(number) for number in row[1:])) for row in rows]
+    return load_totals(rows)
 
 
 def list_all(tx: Transaction, since: int) -> list[tuple[str, int | None, SpendingTotal]]:
@@ -151,25 +151,12 @@ def list_all(tx: Transaction, since: int) -> list[tuple[str, int | None, Spendin
     return [(str(name), ceiling, SpendingTotal(str(model), *map(int, sums))) for name, ceiling, model, *sums in rows]
 
 
-def list_turn_models(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:
-    """List the models that the turn's runs have asked, in order of their first call."""
-    rows = tx.all(
-        f"SELECT model_calls.model {FROM_TURN} GROUP BY model_calls.model ORDER BY MIN(model_calls.id)",
-        tenant_id,
-        turn_id,
-    )
-    return [str(row[0]) for row in rows]
+def build_list_turn(tenant_id: int, turn_id: str) -> Query:
+    """Build the query for the totals of the calls of the turn's runs, its sub-agents included: by model, in order of the first
+    call of each."""
+    sql = f"SELECT model_calls.model, {SUMS} {FROM_TURN} GROUP BY model_calls.model ORDER BY MIN(model_calls.id)"
+    return Query(sql, (tenant_id, turn_id))
 
 
-def build_sum_turn(tenant_id: int, turn_id: str) -> Query:
-    """Build the query for the sums of the calls of the turn's runs, its sub-agents included."""
-    return Query(f"SELECT {SUMS} {FROM_TURN}", (tenant_id, turn_id))
-
-
-def sum_turn(tx: Transaction, tenant_id: int, turn_id: str) -> SpendingTotal:
-    query = build_sum_turn(tenant_id, turn_id)
-    return load_total(turn_id, tx.one(query.sql, *query.parameters) or ())
-
-
-def load_total(name: str, row: Row) -> SpendingTotal:
-    return SpendingTotal(name, *(int(number or 0) for number in row))
+def load_totals(rows: list[Row]) -> list[SpendingTotal]:
+    return [SpendingTotal(str(name), *(int(number) for number in numbers)) for name, *numbers in rows]

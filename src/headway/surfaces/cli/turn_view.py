@@ -11,6 +11,7 @@ from headway.ledger.text import to_lines, to_one_line
 from headway.surfaces.cli.changes_view import describe_changes
 from headway.surfaces.cli.render import build_console, close_live, format_wait, is_terminal, print_above
 from headway.surfaces.cli.tables import cut_at_word
+from headway.surfaces.cli.turn_notes import RetryCountdown, describe_failed_attempt, describe_open, format_usage
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -57,9 +58,11 @@ class PlainTurnView:
         if kind in ("turn_failed", "turn_paused"):
             self.note(data.get("error") or data.get("reason") or kind)
         elif kind == "turn_delayed":
-            self.note(format_wait(data["retry_at"], data["reason"]))
+            self.note(format_wait(data["retry_at"], describe_failed_attempt(data)))
         elif kind == "message" and data["role"] == "assistant" and not self.quiet:
-            click.echo("\n".join(to_lines(data["content"])))
+            lines = "\n".join(to_lines(data["content"]))
+            is_closing = data.get("kind") == "closing"  # the runtime's words are no answer
+            click.echo(f"headway: {lines}" if is_closing else lines, err=is_closing)
 
     def note(self, text: str) -> None:
         click.echo(f"headway: {to_one_line(text)}", err=True)
@@ -78,7 +81,7 @@ class LiveTurnView:
         self.streamed_text = ""
         self.draft = ""  # what a person is typing to the agent
         self.hint = ""  # how to answer what the turn waits for
-        self.activity = THINKING
+        self.activity: RenderableType | str = THINKING
         self.items: list[dict[str, Any]] = []
 
     def __enter__(self) -> "LiveTurnView":
@@ -110,7 +113,9 @@ class LiveTurnView:
 
     def on_message(self, data: dict[str, Any]) -> None:
         self.streamed_text = ""
-        if data["role"] == "assistant":
+        if data.get("kind") == "closing":
+            self.print_lines(data["content"])
+        elif data["role"] == "assistant":
             self.print(self.render_markdown(data["content"]))
         else:
             self.note(f"you: {data['content']}", "bold")
@@ -140,10 +145,10 @@ class LiveTurnView:
 
     def on_turn_failed(self, data: dict[str, Any]) -> None:
         self.note(data["error"], "red")
+        self.note(format_usage(data))
 
     def on_turn_delayed(self, data: dict[str, Any]) -> None:
-        self.activity = f"attempt {data['attempt']} of {data['attempts']}"
-        self.note(format_wait(data["retry_at"], data["reason"]), "yellow")
+        self.activity = RetryCountdown(data)
 
     def on_approval_decided(self, data: dict[str, Any]) -> None:
         approval = data["approval"]
@@ -160,14 +165,17 @@ class LiveTurnView:
     def on_turn_paused(self, data: dict[str, Any]) -> None:
         self.note(data["reason"], "yellow")
 
-    def on_turn_canceled(self, _data: dict[str, Any]) -> None:
+    def on_turn_canceled(self, data: dict[str, Any]) -> None:
         self.note("Stopped.", "yellow")
+        self.on_turn_finished(data)
 
     def on_turn_finished(self, data: dict[str, Any]) -> None:
         if data["incomplete"]:
-            self.note(f"{len(data['incomplete'])} todos left open", "yellow")
+            self.note(describe_open(len(data["incomplete"])), "yellow")
         if data.get("changes"):
             self.note(describe_changes(data["changes"]))
+        if "usage" in data:
+            self.note(format_usage(data))
 
     def note(self, text: str, style: str = "dim") -> None:
         from rich.text import Text  # noqa: PLC0415
@@ -180,11 +188,15 @@ class LiveTurnView:
 
     def ask(self, lines: list[str], hint: str) -> None:
         """Print what a person must decide, and show how to answer below it."""
+        self.hint = hint
+        self.print_lines("\n".join(lines))
+        self.refresh()
+
+    def print_lines(self, text: str) -> None:
+        """Print words of the runtime, which are not the agent's."""
         from rich.text import Text  # noqa: PLC0415
 
-        self.hint = hint
-        self.print(Text("\n".join(lines), "yellow"))
-        self.refresh()
+        self.print(Text("\n".join(to_lines(text)), "yellow"))
 
     def hide_question(self) -> None:
         self.hint = ""
@@ -226,7 +238,8 @@ class LiveTurnView:
 
         shown = self.streamed_text[-DRAFT_CONTEXT:] if self.draft else self.streamed_text  # so that the draft stays on the screen
         activity = WAITING if self.hint else self.activity
-        parts: list[RenderableType] = [self.render_markdown(shown) if shown else Spinner("dots", Text(activity, "dim"))]
+        status = Text(activity, "dim") if isinstance(activity, str) else activity
+        parts: list[RenderableType] = [self.render_markdown(shown) if shown else Spinner("dots", status)]
         if self.items:
             open_count = sum(item["status"] != "done" for item in self.items)
             title = f"{len(self.items) - open_count} of {len(self.items)} done"

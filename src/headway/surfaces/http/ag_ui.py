@@ -103,9 +103,11 @@ class AgUiEncoder:
                 yield {"type": "TEXT_MESSAGE_START", "messageId": id, "role": "assistant"}
             case TextAppended(id, delta):
                 yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": id, "delta": delta}
-            case TextFinished(id, text):
+            case TextFinished(id, text, kind):
                 self.messages.append({"id": id, "role": "assistant", "content": text})
                 yield {"type": "TEXT_MESSAGE_END", "messageId": id}
+                if kind != "text":
+                    yield build_custom_event("message_kind", {"messageId": id, "kind": kind})
             case TextWithdrawn(id):
                 yield {"type": "TEXT_MESSAGE_END", "messageId": id}
                 yield {"type": "MESSAGES_SNAPSHOT", "messages": self.messages}  # AG-UI has no other way to remove a message

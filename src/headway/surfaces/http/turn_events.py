@@ -47,6 +47,7 @@ class TextAppended(NamedTuple):
 class TextFinished(NamedTuple):
     id: str
     text: str
+    kind: str = "text"  # closing: the runtime's own words. stopped: the turn was canceled before the text was complete
 
 
 class TextWithdrawn(NamedTuple):
@@ -203,7 +204,7 @@ class TurnEventTranslator:
             case "text_delta":
                 yield from self.withdraw() if data.get("restart") else self.append_text(data["text"])
             case "message" if data["role"] == "assistant":
-                yield from self.settle(data["content"])
+                yield from self.settle(data["content"], data.get("kind", "text"))
             case "tool_call" | "tool_result":
                 yield from self.translate_tool(kind, data)
             case _ if kind in PERSON_EVENT_KINDS:
@@ -214,8 +215,7 @@ class TurnEventTranslator:
                 yield from self.withdraw()
                 yield SideEvent(kind, data)
             case "turn_finished" | "turn_failed" | "turn_canceled":
-                yield from self.withdraw()
-                yield build_final_event(kind, data)
+                yield from self.end(kind, data)
             case _ if kind in SIDE_EVENT_KINDS:
                 yield SideEvent(kind, data)
 
@@ -227,14 +227,21 @@ class TurnEventTranslator:
         self.content += delta
         yield TextAppended(self.text_id, delta)
 
-    def settle(self, content: str) -> Iterator[TurnEvent]:
+    def settle(self, content: str, kind: str) -> Iterator[TurnEvent]:
         """Finish the text with the stored content. Text that was not streamed is appended; text that differs is withdrawn first."""
         if self.content.strip() != content.strip():
             if not content.startswith(self.content):
                 yield from self.withdraw()
             yield from self.append_text(content[len(self.content) :])
-        yield TextFinished(self.text_id, self.content)
+        yield TextFinished(self.text_id, self.content, kind)
         self.text_id = self.content = ""
+
+    def end(self, kind: str, data: dict[str, Any]) -> Iterator[TurnEvent]:
+        """End the turn. Text that a canceled turn leaves unfinished is kept: the process that runs the agent stores it, too."""
+        if kind == "turn_canceled" and self.text_id:
+            yield from self.settle(self.content, "stopped")
+        yield from self.withdraw()
+        yield build_final_event(kind, data)
 
     def withdraw(self) -> Iterator[TurnEvent]:
         if self.text_id:

@@ -127,8 +127,10 @@ class UiStreamEncoder:
                 yield {"type": "text-start", "id": id}
             case TextAppended(id, delta):
                 yield {"type": "text-delta", "id": id, "delta": delta}
-            case TextFinished(id):
+            case TextFinished(id, kind="text"):
                 yield {"type": "text-end", "id": id}
+            case TextFinished(id, kind=kind):
+                yield {"type": "text-end", "id": id, "providerMetadata": {"headway": {"kind": kind}}}
             case TextWithdrawn(id):
                 yield {"type": "text-end", "id": id, "providerMetadata": WITHDRAWN_METADATA}
                 self.is_step_over = True

@@ -170,7 +170,7 @@ def stop(step: Step, call: str) -> Sleep | Stop:
     run = step.run
     reason = STOP_MESSAGE.format(run.iterations, to_one_line(call)[:CALL_LIMIT])
     if run.goal_id is None:
-        return step.end(RunEnd.finish("needs_live", reason))
+        return step.end(RunEnd.finish("needs_live", "", reason))
     goal = goals.get(step.tx, run.tenant_id, run.goal_id)
     if goal.status == "active":
         goals.escalate(step.tx, goal, "escalation", reason)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headway.actions import conversations, halts, jobs, runs, turns, views
+from headway.actions import conversations, halts, jobs, run_ends, runs, turns, views
 from headway.actions.inspection.forks import ForkRequest
 from headway.actions.people import steering
 from headway.feed_channel import TENANT_MOVED, FeedReader
@@ -39,6 +39,7 @@ from headway.surfaces.cli.keyboard.attaching import describe_attached, is_attach
 from headway.surfaces.cli.keyboard.prompting import open_prompt
 from headway.surfaces.cli.keyboard.typed_lines import TypedLine, read_typed_lines
 from headway.surfaces.cli.person_prompts import PersonPrompts
+from headway.surfaces.cli.turn_notes import CONTINUE_COMMAND
 from headway.surfaces.cli.turn_view import LiveTurnView, TurnView, open_turn_view
 from headway.surfaces.log_lines import configure_plain_logging
 
@@ -69,7 +70,8 @@ def chat(invocation: Invocation, message: str | None, queue: bool, paths: tuple[
     """Send MESSAGE to an agent, or chat turn by turn. Ctrl-C stops a turn, Ctrl-D ends the chat.
 
     On a terminal, a line that you type while the agent works is sent to it; it reads the line at its next step. If a tool call
-    needs approval, or the agent asks a question, you are asked here. `/attach PATH` sends a file with your next message.
+    needs approval, or the agent asks a question, you are asked here. `/attach PATH` sends a file with your next message. If a turn
+    ends with open todos, the message /continue goes on with them.
 
     Without MESSAGE and without a terminal, the message is read from standard input.
     """
@@ -214,14 +216,19 @@ class ChatSession:
         with self.open_view() as view:
             await headway.agents_ready()
             await self.finish_interrupted(view)
-            scope = self.scope
-            message = (scope.tenant_id, scope.conversation_id, content, self.mode, self.attachments)
-            job = await self.database.write(act_as_sender(lambda tx: headway.begin_turn(tx, *message)))
+            job = await self.database.write(act_as_sender(lambda tx: self.begin_turn(tx, content)))
             self.attachments = []
             await self.follow(job, view, lambda: headway.engine.take(job))
         document = await self.database.read(lambda tx: self.document(tx, turns.get_turn_id(job)))
         self.exit_code = choose_exit_code(document["turn"], once=self.once)
         self.call.answer(document, lambda: view.show_resume_hint(self.scope.conversation_id) if self.once else None)
+
+    def begin_turn(self, tx: Transaction, content: str) -> Job:
+        place = (self.scope.tenant_id, self.scope.conversation_id)
+        if content != CONTINUE_COMMAND:
+            return self.active_headway.begin_turn(tx, *place, content, self.mode, self.attachments)
+        unfinished = turns.get_unfinished(tx, *place)
+        return self.active_headway.begin_turn(tx, *place, turns.CONTINUE_REQUEST, None, self.attachments, unfinished)
 
     async def fork(self, request: ForkRequest, begin: BeginFork) -> None:
         """Create a fork, run it and show what it does."""
@@ -362,7 +369,9 @@ class ChatSession:
     async def cancel(self, job: Job) -> None:
         with suppress(TurnEnded):
             ended = await self.database.write(
-                act_as_sender(lambda tx: turns.cancel(tx, self.scope.tenant_id, turns.get_turn_id(job)))
+                act_as_sender(
+                    lambda tx: run_ends.cancel_turn(tx, self.scope.tenant_id, turns.get_turn_id(job), self.active_headway.live_text)
+                )
             )
             self.active_headway.interrupt(ended)
 

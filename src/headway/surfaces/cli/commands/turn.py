@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from headway.actions import conversations, turns
+from headway.actions import conversations, run_ends, turns
 from headway.actions.inspection import comparison
 from headway.actions.inspection.forks import ForkRequest
 from headway.actions.people import steering
@@ -28,7 +28,7 @@ def cancel_turn(invocation: Invocation, turn_id: str) -> None:
     limits = invocation.settings().limits
 
     def stop(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        turns.cancel(tx, tenant_id, turn_id)
+        run_ends.cancel_turn(tx, tenant_id, turn_id)
         return turns.show(tx, tenant_id, turn_id, limits)
 
     with invocation.open_ledger() as ledger:

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import conversations, timeline, turns
+from headway.actions import conversations, run_ends, timeline, turns
 from headway.actions.people import steering
 from headway.ledger.attachment import BINARY_TYPES
 from headway.ledger.job import Job
@@ -81,7 +81,9 @@ async def say(request: Request) -> Response:
     started_jobs: list[Job] = []
 
     def begin(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        job = call.headway.begin_turn(tx, tenant_id, conversation_id, message.content, message.mode, attachments)
+        job = call.headway.begin_turn(
+            tx, tenant_id, conversation_id, message.content, message.mode, attachments, message.continues or ""
+        )
         started_jobs[:] = [job]
         return {"turn_id": turns.get_turn_id(started_jobs[0])}
 
@@ -94,7 +96,7 @@ async def say(request: Request) -> Response:
 
 @routes.post(
     "/turns/{turn_id}/cancel",
-    summary="Cancel a running turn",
+    summary="Cancel a running turn. What its agent was saying is kept as a message of the kind stopped",
     **document_route({200: agents.OneTurn}, also=(404, 409), path={"turn_id": str}, idempotent=True),
 )
 async def cancel(request: Request) -> Response:
@@ -104,7 +106,7 @@ async def cancel(request: Request) -> Response:
     ended: list[str] = []
 
     def stop(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        ended[:] = turns.cancel(tx, tenant_id, turn_id)
+        ended[:] = run_ends.cancel_turn(tx, tenant_id, turn_id, call.headway.live_text)
         return {"turn": turns.show(tx, tenant_id, turn_id, call.headway.settings.limits)}
 
     answer = await call.post(stop, 200)

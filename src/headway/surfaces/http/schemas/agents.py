@@ -6,10 +6,10 @@ from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from headway.agents.instructions.roles import SUPERVISOR
 from headway.ledger import attachment
-from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT
+from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
 from headway.ledger.todo import DEFAULT_AGENT
 from headway.surfaces.http.schemas.strict_model import StrictModel
-from headway.surfaces.http.schemas.todos import Id, ListId, Name, PageQuery, QueryModel, Text
+from headway.surfaces.http.schemas.todos import Id, ListId, Name, OneConversation, PageQuery, QueryModel, Text
 
 MAX_WAIT_S = 300
 BASE64_SCHEMA = {
@@ -47,9 +47,22 @@ class NewMessage(StrictModel):
         ),
     ]
     mode: Annotated[
-        Literal["plan", "queue"], Field(description="queue: one item at a time, each answer checked by an assessor")
-    ] = "plan"
+        Literal["plan", "queue"] | None,
+        Field(description="queue: one item at a time, each answer checked by an assessor. Default: that of `continues`, or plan"),
+    ] = None
     attachments: Annotated[list[NewAttachment], Field(max_length=attachment.MAX_ATTACHMENTS)] = []
+    continues: Annotated[
+        Name | None,
+        Field(description="An ended turn of the conversation. Its open todos move to the new turn, which works on them"),
+    ] = None
+
+
+class NewConversation(StrictModel):
+    title: Annotated[str, Field(max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})] = ""
+    key: Name | None = None
+    message: Annotated[
+        NewMessage | None, Field(description="The first message. If it cannot be sent, the conversation is not created either")
+    ] = None
 
 
 def build_attachments(message: NewMessage) -> list[attachment.Attachment]:
@@ -122,6 +135,13 @@ class MessageShape(BaseModel):
     role: Literal["user", "assistant"]
     content: str
     created_at: int
+    kind: Annotated[
+        Literal["text", "closing", "stopped"],
+        Field(
+            description="`closing`: the runtime's own words, why a turn ended early and what is left. "
+            "`stopped`: what an agent had said when its turn was canceled"
+        ),
+    ]
     attachments: Annotated[
         list[AttachmentShape], Field(description="Download them from /v1/turns/{turn_id}/attachments/{n}, numbered from 1")
     ]
@@ -151,6 +171,10 @@ class ManySteering(BaseModel):
 
 class TurnAccepted(BaseModel):
     turn_id: str
+
+
+class StartedConversation(OneConversation):
+    turn_id: Annotated[str | None, Field(description="The turn that answers the first message; null if there was none")]
 
 
 class IncompleteItem(BaseModel):
@@ -212,7 +236,9 @@ class TurnShape(BaseModel):
     incomplete: list[IncompleteItem]
     forked_from: Annotated[ForkOrigin | None, Field(description="The turn that it is a fork of")]
     retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is scheduled")]
+    models: Annotated[list[str], Field(description="The models that its agents have asked, in order of the first call")]
     usage: Annotated[UsageShape, Field(description="Of the turn's model calls so far, those of its sub-agents included")]
+    duration_s: Annotated[float, Field(description="0 until it has ended")]
     changes: Annotated[ChangesShape | None, Field(description="Only if it worked in a repository and has ended")]
     started_at: int
     ended_at: int

@@ -142,11 +142,6 @@ class Heartbeat(StrictModel):
     lease_s: LeaseSeconds = DEFAULT_LEASE_S
 
 
-class NewConversation(StrictModel):
-    title: Annotated[str, Field(max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})] = ""
-    key: Name | None = None
-
-
 class QueryModel(BaseModel):
     """A query string. All values arrive as text, so numbers are parsed from it."""
 

@@ -1,9 +1,9 @@
 // The chat: the conversation as it happens, with the todo panel above the input.
-import { get, post } from "../core/api.js";
+import { get } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
 import { html, PureComponent, useEffect, useMemo, useRef, useState } from "../core/lib.js";
 import { session } from "../core/session.js";
-import { Icon, pluralize, StatusIcon } from "../core/ui.js";
+import { Icon, StatusIcon } from "../core/ui.js";
 import { openRequests } from "../core/waiting.js";
 import { useStream } from "../core/watch.js";
 import { RequestItem, toItem } from "../people/request_item.js";
@@ -15,10 +15,13 @@ import { Composer } from "./composer.js";
 import { conversations, Drawer, getTitle, loadConversations, Sidebar } from "./conversations.js";
 import { ForkDialog } from "./forks.js";
 import { Markdown } from "./markdown.js";
+import { RetryLine } from "./retry_line.js";
 import { createTimeline } from "./timeline.js";
 import { TodoPanel } from "./todo_panel.js";
 import { AgentLine, ToolLine } from "./tool_line.js";
-import { AnswerActions, Editable, ForkNote, NeedsLiveNote } from "./turn_actions.js";
+import { AnswerActions, Editable, ForkNote } from "./turn_actions.js";
+import { TurnEnding } from "./turn_ending.js";
+import { TurnUsage } from "./turn_usage.js";
 
 export const TITLE = "Chat";
 export { Sidebar };
@@ -29,49 +32,9 @@ const SUGGESTIONS = [
   "What time is it in Tokyo?",
 ];
 
-const OUTCOMES = {
-  filtered: "The model's content filter ended this answer. Ask in other words, or try another model.",
-  limit: "The agent reached its limit before the list was done.",
-  incomplete: "The agent stopped before the list was done.",
-};
-
 const refreshConversations = () => loadConversations().catch(() => {}); // the next event or snapshot loads them again
 
-const RetryButton = ({ runId, children }) => html`<button
-  class="btn small"
-  onClick=${() => attempt(() => post(`/v1/jobs/${runId}/retry`))}
-><${Icon} name="replan" />${children}</button>`;
-
 const TurnWhy = ({ id }) => html`<${Why} kind="turn" id=${id} of="This turn" />`;
-
-/** How a turn ended, unless it ended with an answer and a finished list. */
-function TurnEnd({ item }) {
-  if (item.end === "canceled") {
-    return html`<li class="turn-note">
-      <${StatusIcon} status="canceled" decorative /><div class="grow">
-        Stopped. Work that was done is kept.<${TurnWhy} id=${item.turnId} />
-      </div>
-    </li>`;
-  }
-  if (item.end === "failed") {
-    return html`<li class="turn-note bad">
-      <${StatusIcon} status="failed" decorative />
-      <div class="grow">
-        <strong>The agent could not continue.</strong> <span dir="auto">${item.error}</span><${TurnWhy} id=${item.turnId} />
-      </div>
-      ${item.runId && html`<${RetryButton} runId=${item.runId}>Try again<//>`}
-    </li>`;
-  }
-  if (item.end === "needs_live") return html`<${NeedsLiveNote} item=${item} />`;
-  const open = item.incomplete.length;
-  return html`<li class="turn-note warn">
-    <${Icon} name="warn" />
-    <div class="grow">${OUTCOMES[item.end] ?? OUTCOMES.incomplete} ${
-      open > 0 && html`<span class="muted">${pluralize(open, "todo is", "todos are")} still open.</span>`
-    }<${TurnWhy} id=${item.turnId} /></div>
-    ${open > 0 && html`<a class="btn small" href="/board">Open the board</a>`}
-  </li>`;
-}
 
 function CompactionNote({ item }) {
   const [before, after] = [item.tokens_before, item.tokens_after].map((tokens) => tokens.toLocaleString());
@@ -103,7 +66,8 @@ class TimelineItem extends PureComponent {
     if (item.request) return html`<${RequestItem} item=${item} />`;
     if (item.type === "tool") return html`<${ToolLine} item=${item} />`;
     if (item.type === "agent") return html`<${AgentLine} run=${item.run} />`;
-    if (item.type === "end") return html`<${TurnEnd} item=${item} />`;
+    if (item.type === "end") return html`<${TurnEnding} item=${item} conversationId=${conversationId} />`;
+    if (item.type === "usage") return html`<${TurnUsage} item=${item} />`;
     if (item.type === "changes") return html`<${TurnChanges} item=${item} />`;
     if (item.type === "compacted") return html`<${CompactionNote} item=${item} />`;
     if (item.type === "fork") return html`<${ForkNote} item=${item} />`;
@@ -113,17 +77,6 @@ class TimelineItem extends PureComponent {
       <${AnswerActions} item=${item} conversationId=${conversationId} />
     </li>`;
   }
-}
-
-function DelayNote({ id, runId, delayed }) {
-  const time = new Date(delayed.until * 1000).toLocaleTimeString();
-  return html`<li class="turn-note warn">
-    <${StatusIcon} status="paused" decorative />
-    <div class="grow">
-      <strong>Waiting to retry until ${time}.</strong> <span dir="auto">${delayed.reason}</span><${TurnWhy} id=${id} />
-    </div>
-    ${runId && html`<${RetryButton} runId=${runId}>Retry now<//>`}
-  </li>`;
 }
 
 const PauseNote = ({ id, reason }) => html`<li class="turn-note warn">
@@ -141,7 +94,7 @@ function Activity({ timeline, waiting }) {
   const running = timeline.running.value;
   if (!running) return null;
   if (running.paused) return html`<${PauseNote} id=${running.id} reason=${running.paused} />`;
-  if (running.delayed) return html`<${DelayNote} id=${running.id} runId=${running.runId} delayed=${running.delayed} />`;
+  if (running.delayed) return html`<${RetryLine} id=${running.id} runId=${running.runId} delayed=${running.delayed} />`;
   if (timeline.streamedText.value) {
     return html`<li class="msg assistant streaming" aria-busy="true">
       <span class="sr-only">Headway:</span><${Markdown} text=${timeline.streamedText.value} />

@@ -15,7 +15,7 @@ const UNREADABLE_FILE = "A file can no longer be read. Remove it, or attach it a
 const FILES_WAIT = "A running agent takes no files. Remove them, or send the message when it has answered.";
 const ENDED = "The agent has just finished, so it cannot read this any more.";
 const mode = signal(preferences.get("mode") === "queue" ? "queue" : "plan");
-const drafts = new Map(); // by conversation: {text, files, key, conversation}
+const drafts = new Map(); // by conversation: {text, files, key}
 
 const getDraft = (id) => {
   if (!drafts.has(id)) drafts.set(id, { text: "", files: [], key: createKey() });
@@ -50,12 +50,12 @@ async function sendToTurn(turnId, draft, content) {
 
 /** Start a turn with a message, in a new conversation if `id` is null. Returns the conversation's id. */
 async function startTurn(id, draft, content) {
-  // A retry carries the same key, so that the server stores the message once.
-  draft.conversation ??= id ?? (await post("/v1/conversations", {}, `${draft.key}-c`)).conversation.id;
   const message = { content, mode: mode.value };
   if (draft.files.length) message.attachments = await encodeFiles(draft.files);
-  await post(`/v1/conversations/${draft.conversation}/messages`, message, draft.key);
-  return draft.conversation;
+  // A retry carries the same key, so that the server stores the message once. A message that it refuses leaves no conversation.
+  if (!id) return (await post("/v1/conversations", { message }, draft.key)).conversation.id;
+  await post(`/v1/conversations/${id}/messages`, message, draft.key);
+  return id;
 }
 
 /** What was typed while the message was being sent. */

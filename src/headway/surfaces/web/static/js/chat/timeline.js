@@ -1,6 +1,7 @@
 // The state of a conversation, built from its log: the entries of the snapshot first, then events as they arrive.
 import { get } from "../core/api.js";
 import { signal } from "../core/lib.js";
+import { findDelay, startDelay } from "./retry_line.js";
 import { createReducer } from "./timeline_items.js";
 import { createTurnProofs } from "./turn_proofs.js";
 
@@ -31,7 +32,7 @@ export function createTimeline(conversationId) {
   const items = signal([]); // see timeline_items.js
   const streamedText = signal(""); // the part of the answer that has arrived
   const note = signal(""); // what the agent is doing meanwhile
-  const running = signal(null); // {id, runId, paused, delayed: {until, reason}}
+  const running = signal(null); // {id, runId, paused, delayed: see retry_line.js}
   const turnId = signal(null); // the turn whose todos are shown
   const todos = signal(null);
   const flash = signal(null);
@@ -68,9 +69,6 @@ export function createTimeline(conversationId) {
     note.value = "";
     clearStreamedText();
   };
-  const setDelay = ({ turn_id, retry_at, reason }) => {
-    if (running.value?.id === turn_id) running.value = { ...running.value, delayed: { until: retry_at, reason } };
-  };
   /** The model answers again after a delay. */
   const clearDelay = () => {
     if (running.value?.delayed) running.value = { ...running.value, delayed: undefined };
@@ -103,7 +101,9 @@ export function createTimeline(conversationId) {
     },
     message(data) {
       apply("message", data);
-      if (data.role === "assistant") clearStreamedText();
+      if (data.role !== "assistant") return;
+      clearStreamedText();
+      clearDelay();
     },
     tool_call(data) {
       if (data.run_id === running.value?.runId) clearDelay();
@@ -117,7 +117,7 @@ export function createTimeline(conversationId) {
     ...Object.fromEntries(PLAIN_KINDS.map((kind) => [kind, (data) => apply(kind, data)])),
     turn_delayed(data) {
       clearStreamedText();
-      setDelay(data);
+      if (running.value?.id === data.turn_id) running.value = { ...running.value, delayed: startDelay(data) };
     },
     turn_paused({ turn_id, reason }) {
       if (running.value?.id === turn_id) running.value = { ...running.value, paused: reason };
@@ -172,10 +172,7 @@ export function createTimeline(conversationId) {
     items.value = buildItems(entries);
     limitNotice.value = findLast("todos_limit", snapshot.turn_id)?.message ?? null;
     const paused = turn?.status === "paused" ? "Waiting: the cost pool is spent." : undefined;
-    running.value = turn && { id: turn.id, runId: runs.get(turn.id), paused };
-    if (turn?.retry_at > 0) {
-      setDelay({ turn_id: turn.id, retry_at: turn.retry_at, reason: findLast("turn_delayed", turn.id)?.reason ?? "" });
-    }
+    running.value = turn && { id: turn.id, runId: runs.get(turn.id), paused, delayed: findDelay(entries, turn) };
     turnId.value = snapshot.turn_id;
     todos.value = snapshot.todos;
     setTurn(snapshot.turn_id, snapshot.todos?.total > 0);

@@ -1,5 +1,7 @@
-// The items of a conversation, each as {key, type, …}: user, assistant, tool, agent, compacted, fork, end.
+// The items of a conversation, each as {key, type, …}: user, assistant, tool, agent, compacted, fork, end, usage.
 import { toRequest } from "../core/waiting.js";
+import { placeEnding } from "./turn_ending.js";
+import { placeUsage } from "./turn_usage.js";
 
 const ASK_TOOL = "ask_person";
 const NOTED_OUTCOMES = ["filtered", "limit", "needs_live"]; // even if the list is done
@@ -99,11 +101,12 @@ export function createReducer() {
       return incomplete.length || NOTED_OUTCOMES.includes(outcome) ? endTurn(after, turn_id, outcome, { incomplete }) : after;
     },
     turn_failed: (list, { turn_id, error, code }) => endTurn(list, turn_id, "failed", { error, code, runId: runs.get(turn_id) }),
-    turn_canceled: (list, { turn_id }) => endTurn(list, turn_id, "canceled"),
+    turn_canceled: (list, { turn_id, incomplete = [] }) => endTurn(list, turn_id, "canceled", { incomplete }),
   };
   const reset = () => {
     runs.clear();
     requested.clear();
   };
-  return { runs, reset, reduce: (list, kind, data) => reducers[kind]?.(list, data) ?? list };
+  const reduce = (list, kind, data) => placeUsage(placeEnding(reducers[kind]?.(list, data) ?? list, kind, data), kind, data);
+  return { runs, reset, reduce };
 }

@@ -119,7 +119,7 @@ export function ForkNote({ item }) {
   </li>`;
 }
 
-/** A fork that had to stop, because a call has no recorded result. Its last message says which. */
+/** A fork that had to stop, because a call has no recorded result. The runtime's closing words say which. */
 export function NeedsLiveNote({ item }) {
   const [isBusy, setIsBusy] = useState(false);
   const proceed = async () => {
@@ -129,7 +129,11 @@ export function NeedsLiveNote({ item }) {
   };
   return html`<li class="turn-note warn">
     <${Icon} name="warn" />
-    <div class="grow"><strong>This fork needs the real world.</strong> It makes no new calls, because it is not live.</div>
+    <div class="grow">
+      <strong>This fork needs the real world.</strong> ${
+        item.text ? html`<span dir="auto">${item.text}</span>` : "It makes no new calls, because it is not live."
+      }
+    </div>
     <button class="btn small" disabled=${isBusy} onClick=${proceed}><${Icon} name="play" />Continue live</button>
   </li>`;
 }
