@@ -64,6 +64,9 @@ const toPlain = (text) =>
       .trim(),
   );
 
+/** Beside a remark: the tools, and the result if there is only one. */
+const describeWork = (work, tools) => [tools, work.length === 1 && summarizeResult(work[0])].filter(Boolean).join(" → ");
+
 /** {tool, text, result}: `tool` is there if the step is one call. */
 export function describeStep({ remark, calls }) {
   const work = calls.filter((call) => !isPlanCall(call));
@@ -71,7 +74,7 @@ export function describeStep({ remark, calls }) {
   const sentences = plan.length ? describePlanCalls(plan).map((sentence) => spellOut(sentence)) : [];
   const failed = work.find(({ state }) => state === "failed");
   const tools = spellOut(countTools(work));
-  if (remark) return { text: toPlain(remark.text), result: failed ? summarizeResult(failed) : tools };
+  if (remark) return { text: toPlain(remark.text), result: failed ? summarizeResult(failed) : describeWork(work, tools) };
   if (!work.length) return { text: sentences.join(" · ") };
   if (work.length === 1 && !sentences.length) {
     return { tool: spellOut(work[0].tool), text: summarizeCall(work[0]), result: summarizeResult(work[0]) };

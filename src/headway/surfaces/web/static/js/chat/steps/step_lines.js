@@ -62,7 +62,7 @@ function Summary({ group, hidden, isExpanded }) {
   >
     <${Icon} name="tool" /><span>${name}</span>
     ${failed > 0 && html`<span class="status-failed">${failed} failed</span>`}
-    ${span && html`<span class="faint num">${span}</span>`}
+    ${span && html`<span class="num">${span}</span>`}
     <${Icon} name="chev" class="chev" />
   </button>`;
 }
