@@ -39,7 +39,7 @@ function useOwnMessages(timeline, jump) {
 }
 
 const Skeleton = () => html`<div class="log" aria-busy="true">
-  <div class="skeleton log-skeleton" role="status">
+  <div class="loading-lines log-skeleton" role="status">
     <span class="sr-only">Loading the conversation…</span><i></i><i></i><i></i><i></i>
   </div>
 </div>`;

@@ -10,10 +10,12 @@ import { abbreviate, formatSpan } from "./describe.js";
 import { Fold } from "./fold.js";
 import { Transcript } from "./transcript.js";
 
+const STATUS_WORDS = { queued: "will start", running: "works", waiting: "waits" };
+
 const getOutcome = ({ result }) => result?.summary || result?.error || (typeof result === "string" ? result : "");
 
 function AgentLine({ run }) {
-  const outcome = run.ended_at ? abbreviate(getOutcome(run)) : `step ${run.iterations} of ${run.limit}`;
+  const outcome = run.ended_at ? abbreviate(getOutcome(run)) : (STATUS_WORDS[run.status] ?? "");
   const span = formatSpan(run.ended_at ? run.ended_at - run.created_at : undefined);
   return html`<${StatusIcon} status=${run.status} />
     <strong>${spellOut(run.role)}</strong>
@@ -33,7 +35,7 @@ function AgentBody({ run, Item }) {
     <${Transcript} key=${run.id} run=${run} outcome=${run.ended_at ? getOutcome(run) : ""} Item=${Item} />
     ${run.changes && html`<${Changes} changes=${run.changes} load=${loadChanges} />`}
     <p class="faint small">
-      ${run.iterations} of ${run.limit} steps · started <${Ago} at=${run.created_at} /><${RetryTime} at=${run.retry_at} />
+      ${run.ended_at ? `${run.iterations} of ${run.limit} steps` : `at most ${run.limit} steps`} · started <${Ago} at=${run.created_at} /><${RetryTime} at=${run.retry_at} />
       ${!run.ended_at && html`<button class="btn small danger push" onClick=${stop}>Stop</button>`}
     </p>`;
 }

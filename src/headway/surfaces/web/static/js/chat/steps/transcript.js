@@ -89,7 +89,7 @@ export function Transcript({ run, outcome, Item }) {
     return followRun(run.id, transcript.reload);
   }, [transcript]);
   if (!state)
-    return html`<div class="skeleton" role="status"><span class="sr-only">Loading the transcript…</span><i></i><i></i></div>`;
+    return html`<div class="loading-lines" role="status"><span class="sr-only">Loading the transcript…</span><i></i><i></i></div>`;
   const { steps, agents, nextAfter, isPruned, problem, isLoaded } = state;
   return html`${isPruned && html`<p class="faint small">The beginning of its transcript was deleted because of its age.</p>`}
     ${isLoaded && !steps.length && !isPruned && html`<p class="faint small">It has not taken a step yet.</p>`}
