@@ -28,7 +28,7 @@ def test_an_edited_message_starts_a_fork_that_stops_before_new_calls_and_continu
     finished: Visit, client: Client, model: ModelServer
 ) -> None:
     model.script = by_turn(calls(("write_file", {"path": "b.txt", "content": "two"})), text("Two are written."))
-    finished.button("Edit").click()
+    finished.button("Edit message").click()
     finished.page.get_by_label("Message to send again").fill("Write two lines.")
     finished.page.get_by_label("Live: make calls").uncheck()
     finished.button("Send in a new conversation").click()

@@ -131,7 +131,11 @@ def test_a_skeleton_is_shown_until_the_server_has_answered(
     wait_for_turn(client, say(client, conversation, "Where?"))
     page = open_page(axe=True)
     held: list[Route] = []
-    page.page.route("**/timeline?*", lambda route: held.append(route))
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.page.route("**/timeline?*", hold)
     page.open(f"/c/{conversation}")
     expect(page.page.get_by_text("Loading the conversation…")).to_be_attached()
     expect(page.log).to_have_count(0)

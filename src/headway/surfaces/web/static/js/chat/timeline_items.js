@@ -1,4 +1,4 @@
-// The items of a conversation, each as {key, type, …}: user, assistant, tool, agent, compacted, fork, changes, end. A tool call that
+// The items of a conversation, each as {key, type, …}: user, assistant, tool, agent, compacted, fork, changes, end. A call that
 // started a sub-agent has it as its `run`.
 import { toRequest } from "../core/waiting.js";
 
@@ -44,7 +44,7 @@ const setUnfinished = (list, turnId, state) =>
     item.type === "tool" && item.turnId === turnId && item.result === undefined && item.state !== state ? { ...item, state } : item,
   );
 
-/** Show a sub-agent at the call that started it, or as an item of its own: a writ is no call. */
+/** Show a sub-agent at the call that started it, or as a separate item: a writ is no call. */
 function placeAgent(list, run) {
   const known = list.findIndex((item) => item.run?.id === run.id);
   if (known >= 0) {

@@ -58,7 +58,9 @@ export function Editable({ item, conversationId, children }) {
   const edit = () => setIsEditing(true);
   return html`<li class="msg user" dir="auto">
     ${children}
-    <div class="message-actions">${renderAction("Edit", "send it again, in a new conversation", "edit", edit, { ref: button })}</div>
+    <div class="message-actions">
+      ${renderAction("Edit message", "send it again, in a new conversation", "edit", edit, { ref: button })}
+    </div>
   </li>`;
 }
 

@@ -30,12 +30,13 @@ function AgentLine({ run }) {
 function AgentBody({ run, Item }) {
   const stop = () =>
     ask({ title: "Stop this sub-agent?", text: run.task, confirm: "Stop it", run: () => post(`/v1/agents/${run.id}/cancel`) });
+  const steps = run.ended_at ? `${run.iterations} of ${run.limit} steps` : `at most ${run.limit} steps`;
   const loadChanges = async () => (await get(`/v1/agents/${run.id}`)).agent.changes;
   return html`<${Block} title="Task" value=${run.task} />
     <${Transcript} key=${run.id} run=${run} outcome=${run.ended_at ? getOutcome(run) : ""} Item=${Item} />
     ${run.changes && html`<${Changes} changes=${run.changes} load=${loadChanges} />`}
     <p class="faint small">
-      ${run.ended_at ? `${run.iterations} of ${run.limit} steps` : `at most ${run.limit} steps`} · started <${Ago} at=${run.created_at} /><${RetryTime} at=${run.retry_at} />
+      ${steps} · started <${Ago} at=${run.created_at} /><${RetryTime} at=${run.retry_at} />
       ${!run.ended_at && html`<button class="btn small danger push" onClick=${stop}>Stop</button>`}
     </p>`;
 }

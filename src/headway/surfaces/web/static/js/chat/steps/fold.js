@@ -1,4 +1,4 @@
-// Lines that open. Which ones are open is kept beside the elements, so that it survives when the log is drawn anew.
+// Lines that open. Which ones are open is kept beside the elements, so that it survives when the log is drawn again.
 import { html, signal } from "../../core/lib.js";
 import { Icon } from "../../core/ui.js";
 

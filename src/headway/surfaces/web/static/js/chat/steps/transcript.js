@@ -8,6 +8,8 @@ import { Block } from "../tool_line.js";
 import { followRun } from "./progress.js";
 
 const PAGE_SIZE = 50;
+const NO_STEPS = "It took no step.";
+const NO_STEPS_YET = "It has not taken a step yet.";
 const STATES = { proposed: "waiting", started: "running", succeeded: "done", failed: "failed", unknown: "failed" };
 
 const parse = (text) => {
@@ -80,6 +82,14 @@ function Steps({ runId, steps, agents, isRunning, Item }) {
   </ol>`;
 }
 
+const Loading = () => html`<div class="loading-lines" role="status">
+  <span class="sr-only">Loading the transcript…</span><i></i><i></i>
+</div>`;
+
+const Problem = ({ text, onRetry }) => html`<p class="problem" role="alert">
+  <span class="grow" dir="auto">${text}</span><button class="btn small" onClick=${onRetry}>Try again</button>
+</p>`;
+
 /** `outcome`: how the run ended; not repeated if it is the last step's text. `Item` renders a step. */
 export function Transcript({ run, outcome, Item }) {
   const [state, setState] = useState(null);
@@ -88,16 +98,13 @@ export function Transcript({ run, outcome, Item }) {
     transcript.begin();
     return followRun(run.id, transcript.reload);
   }, [transcript]);
-  if (!state)
-    return html`<div class="loading-lines" role="status"><span class="sr-only">Loading the transcript…</span><i></i><i></i></div>`;
+  if (!state) return html`<${Loading} />`;
   const { steps, agents, nextAfter, isPruned, problem, isLoaded } = state;
+  const hasOther = outcome && nextAfter === null && outcome.trim() !== steps.at(-1)?.text.trim();
   return html`${isPruned && html`<p class="faint small">The beginning of its transcript was deleted because of its age.</p>`}
-    ${isLoaded && !steps.length && !isPruned && html`<p class="faint small">It has not taken a step yet.</p>`}
+    ${isLoaded && !steps.length && !isPruned && html`<p class="faint small">${run.ended_at ? NO_STEPS : NO_STEPS_YET}</p>`}
     <${Steps} runId=${run.id} steps=${steps} agents=${agents} isRunning=${!run.ended_at} Item=${Item} />
-    ${outcome && outcome.trim() !== steps.at(-1)?.text.trim() && html`<${Block} title="Outcome" value=${outcome} />`}
     ${nextAfter !== null && html`<p><button class="btn small" onClick=${transcript.loadMore}>Show more steps</button></p>`}
-    ${
-      problem &&
-      html`<p class="problem" role="alert" dir="auto">${problem} <button class="btn small" onClick=${transcript.begin}>Try again</button></p>`
-    }`;
+    ${hasOther && html`<${Block} title="Outcome" value=${outcome} />`}
+    ${problem && html`<${Problem} text=${problem} onRetry=${transcript.begin} />`}`;
 }
