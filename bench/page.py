@@ -1,4 +1,5 @@
-"""The page in a browser: how fast a change is drawn among 500 todos, and how much is loaded before the page is live."""
+"""The page in a browser: how fast a change is drawn among 500 todos and 1,500 messages, and how much is loaded before the page is
+live."""
 
 import json
 import os
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 from bench.harness import Measurements, Unavailable, Workshop, at_most, benchmark, in_turns
 
 TODOS = 500
+MESSAGES = 1_500
 FRAME_BUDGET_MS = 50.0
 COLD_BUDGET_KB = 150.0
 ROUNDS = 15
@@ -23,7 +25,7 @@ WATCH = """() => {
     window.drawn = [];
     const add = EventTarget.prototype.addEventListener;
     EventTarget.prototype.addEventListener = function (kind, hear, ...rest) {
-        const timed = this instanceof EventSource && ['todos_updated', 'todo_changed'].includes(kind);
+        const timed = this instanceof EventSource && ['todos_updated', 'todo_changed', 'message'].includes(kind);
         return add.call(this, kind, timed ? event => {
             const began = performance.now();
             hear(event);
@@ -50,7 +52,7 @@ def stage(shop: Workshop) -> Stage:
         from playwright.sync_api import sync_playwright
     except ImportError:
         raise Unavailable("Playwright is not installed: pip install -e '.[dev]'") from None
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chromium-headless-shell"))), None)
     if not program:
         raise Unavailable("chromium is not installed")
     command = [sys.executable, "-m", "headway", "serve", "--json", "--port", "0", "--home", str(shop.folder / "page")]
@@ -110,6 +112,40 @@ def board(shop: Workshop) -> Measurements:
     page.get_by_role("button", name="Show more").first.click()
     page.wait_for_function(f"() => document.querySelectorAll('.tile').length >= {TODOS}")
     return against_budget(site, page, [todo["id"] for todo in todos])
+
+
+@benchmark("page.log.1500", "a message in a log of 1,500 messages, with 500 todos, until it is drawn", "50 ms", at_most(1))
+def log(shop: Workshop) -> Measurements:
+    site = shop.once(stage)
+    conversation = site.ask("POST", "/v1/conversations", {"title": "log"})["conversation"]["id"]
+    page = site.context.new_page()
+    page.add_init_script(f"({WATCH})()")
+    page.route("**/timeline?*", serve_long_log)
+    page.goto(f"{site.url}/c/{conversation}")
+    live(page)
+    page.wait_for_function(f"() => document.querySelectorAll('.msg').length === {MESSAGES}")
+
+    def send() -> None:
+        page.wait_for_function("() => !document.querySelector('.send.stop')")  # one turn at a time
+        site.ask("POST", f"/v1/conversations/{conversation}/messages", {"content": "hello"})
+
+    measurements = in_turns(partial(drawing, page, send), lambda: FRAME_BUDGET_MS, ROUNDS, "ms")
+    page.close()
+    return measurements
+
+
+def serve_long_log(route: Any) -> None:
+    """Answer with a longer conversation than the server has: making it would take an hour."""
+    timeline = route.fetch().json()["timeline"]
+    common = {"turn_id": "earlier", "created_at": 1, "attachments": []}
+    messages = [
+        {**common, "id": n + 1, "role": "assistant" if n % 2 else "user", "content": f"Message **{n}**\n\n- one\n- `two`"}
+        for n in range(MESSAGES)
+    ]
+    entries = [{"seq": 1, "kind": "message", "at": 1, "data": message} for message in messages]
+    items = [{"id": n + 1, "description": f"step {n}", "status": "pending"} for n in range(TODOS)]
+    todos = {"total": TODOS, "remaining": TODOS, "current": None, "items": items}
+    route.fulfill(json={"timeline": {**timeline, "entries": entries, "todos": todos}})
 
 
 def against_budget(site: Stage, page: Any, ids: list[int]) -> Measurements:

@@ -81,20 +81,6 @@ def test_markdown_becomes_elements(page: Visit, model: ModelServer) -> None:
     expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
 
 
-def test_tool_calls_are_quiet_lines_that_open(page: Visit, model: ModelServer) -> None:
-    model.script = by_turn(calls(("calculate", {"expression": "6*7"})), calls(("calculate", {"expression": "1/0"})), text("42."))
-    page.open().live().say("what is 6*7?")
-    expect(page.log).to_contain_text("42.")
-    good, bad = page.log.locator("details").all()
-
-    expect(good).to_contain_text("calculate6*7")
-    expect(good.get_by_text("Result", exact=True)).to_be_hidden()
-    good.locator("summary").click()
-    expect(good.get_by_text("Result", exact=True)).to_be_visible()
-    expect(good.locator("pre").last).to_contain_text("42")
-    expect(bad.locator("summary")).to_contain_text("failed")
-
-
 def test_a_refused_answer_is_withdrawn(page: Visit, model: ModelServer) -> None:
     replies = [calls(("create_todo", {"items": [{"title": "look"}]})), text("I am done, believe me.")]
 

@@ -28,8 +28,9 @@ def test_an_edited_message_starts_a_fork_that_stops_before_new_calls_and_continu
     finished: Visit, client: Client, model: ModelServer
 ) -> None:
     model.script = by_turn(calls(("write_file", {"path": "b.txt", "content": "two"})), text("Two are written."))
-    finished.button("Edit and resend").click()
+    finished.button("Edit message").click()
     finished.page.get_by_label("Message to send again").fill("Write two lines.")
+    finished.page.get_by_label("Live: make calls").uncheck()
     finished.button("Send in a new conversation").click()
 
     expect(finished.page).to_have_url(re.compile(r"/c/\d+$"))
@@ -46,7 +47,7 @@ def test_a_regenerated_answer_uses_recorded_results_and_can_be_compared(
     finished: Visit, client: Client, model: ModelServer
 ) -> None:
     model.script = by_turn(WRITE, text("<i>Really</i> written."))
-    finished.log.locator(".msg.assistant").last.get_by_role("button", name="Regenerate").click()
+    finished.log.locator(".msg.assistant").last.get_by_role("button", name="Try again").click()
     expect(finished.log).to_contain_text("Forked from Notes after step 1.")
     expect(finished.log).to_contain_text("<i>Really</i> written.")
     finished.page.get_by_role("link", name="Compare").click()
@@ -63,7 +64,7 @@ def test_a_regenerated_answer_uses_recorded_results_and_can_be_compared(
 def test_a_turn_is_forked_at_a_step_with_a_message(finished: Visit, model: ModelServer) -> None:
     model.script = by_turn(WRITE, text("I added a title."))
     finished.forgiven = ("404", "422")  # the role that does not exist
-    finished.log.get_by_text("write_file").click()
+    finished.log.locator(".steps summary").click()
     finished.log.get_by_role("button", name="Fork from here").and_(finished.page.locator(".small")).click()
     dialog = finished.page.get_by_role("dialog", name="Fork this turn")
     expect(dialog.get_by_label("Keep the turn up to")).to_have_value("1")

@@ -131,4 +131,8 @@ def show_side(tx: Transaction, side: Side) -> dict[str, Any]:
 
 
 def cut(text: str) -> str:
-    return text if len(text) <= TEXT_LIMIT else f"{text[:TEXT_LIMIT]}… ({len(text) - TEXT_LIMIT:,} more characters)"
+    return text if len(text) <= TEXT_LIMIT else note_cut(text[:TEXT_LIMIT], len(text) - TEXT_LIMIT)
+
+
+def note_cut(text: str, left_out: int) -> str:
+    return f"{text}… ({left_out:,} more characters)"

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from headway.ledger.events import LoggedEvent
 from headway.ledger.run import Effect
+from headway.ledger.text import MAX_INTEGER
 from headway.storage import id_ranges
 from headway.storage.stores.events import COLUMNS as EVENT_COLUMNS
 from headway.storage.stores.runs import EFFECT_COLUMNS
@@ -20,9 +21,9 @@ class StoredMessage(NamedTuple):
     at: int
 
 
-def list_transcript(tx: Transaction, tenant_id: int, run_id: str) -> list[StoredMessage]:
-    sql = "SELECT n, message, sent, at FROM transcript WHERE tenant_id = ? AND run_id = ? ORDER BY n"
-    return [StoredMessage._make(row) for row in tx.all(sql, tenant_id, run_id)]
+def list_transcript(tx: Transaction, tenant_id: int, run_id: str, after: int = -1, limit: int = MAX_INTEGER) -> list[StoredMessage]:
+    sql = "SELECT n, message, sent, at FROM transcript WHERE tenant_id = ? AND run_id = ? AND n > ? ORDER BY n LIMIT ?"
+    return [StoredMessage._make(row) for row in tx.all(sql, tenant_id, run_id, after, limit)]
 
 
 def is_transcript_pruned(tx: Transaction, tenant_id: int, run_id: str) -> bool:
@@ -37,6 +38,39 @@ def list_effects(tx: Transaction, tenant_id: int, run_id: str) -> list[Effect]:
     """List the run's tool calls in the order in which it made them."""
     sql = f"SELECT {EFFECT_COLUMNS} FROM effects WHERE tenant_id = ? AND run_id = ? ORDER BY n, place"
     return [Effect._make(row) for row in tx.all(sql, tenant_id, run_id)]
+
+
+class ShownCall(NamedTuple):
+    """A tool call as people see it: long texts are cut, with their whole length beside them."""
+
+    n: int
+    place: int
+    call_id: str
+    tool: str
+    state: str
+    replayed: int
+    started_at: int
+    ended_at: int
+    arguments: str
+    arguments_length: int
+    result: str
+    result_length: int
+
+
+def list_shown_calls(tx: Transaction, tenant_id: int, run_id: str, first: int, last: int, length: int) -> list[ShownCall]:
+    """List the calls of the messages with these numbers, in order. Texts are cut to `length` characters by the database."""
+    rows = tx.all(
+        """SELECT n, place, call_id, tool, state, replayed, started_at, ended_at, substr(arguments, 1, ?), length(arguments),
+            substr(result, 1, ?), length(result) FROM effects
+            WHERE tenant_id = ? AND run_id = ? AND n BETWEEN ? AND ? ORDER BY n, place""",
+        length,
+        length,
+        tenant_id,
+        run_id,
+        first,
+        last,
+    )
+    return [ShownCall._make(row) for row in rows]
 
 
 def list_events(

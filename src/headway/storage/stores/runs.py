@@ -154,6 +154,12 @@ def list_page(
     return [Run._make(row) for row in rows]
 
 
+def list_children(tx: Transaction, tenant_id: int, run_id: str, limit: int) -> list[Run]:
+    """List the sub-agents that a run has started itself, oldest first."""
+    sql = f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND parent_run_id = ? ORDER BY created_at, id LIMIT ?"
+    return [Run._make(row) for row in tx.all(sql, tenant_id, run_id, limit)]
+
+
 def count_sub_agents(tx: Transaction, parent: Run) -> tuple[int, int]:
     """Count the sub-agents that the run's turn (or its sub-goal) has started, and those that have not ended."""
     column, value = ("turn_id", parent.turn_id) if parent.turn_id else ("sub_goal_id", parent.sub_goal_id)

@@ -23,7 +23,7 @@ from headway.agents.tools.agents import REPORT_TOOL, ReportOutcome
 from headway.agents.tools.results import USE_TOOL, list_callable_names
 from headway.agents.tools.toolbox import Pending, Result, Tool, call_in_transaction, to_result, validate_call
 from headway.agents.tracing import to_result_attributes, trace_tool_call
-from headway.agents.transcripts.transcript import TranscriptEntry, to_storable, to_storable_value
+from headway.agents.transcripts.transcript import TranscriptEntry, get_text, to_storable, to_storable_value
 from headway.ledger.errors import ChecksRequired, HeadwayError, StorageError
 from headway.ledger.job import NEVER
 from headway.ledger.run import Effect, EffectState, RunEnd
@@ -81,7 +81,7 @@ def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announ
     """
     name, arguments, tool, on_demand = resolve_tool(step, call)
     effect = Effect(n, index, call.tool_call_id, name, encode_arguments(arguments), "started")
-    step.emit("tool_call", to_event_data(step, effect), arguments=effect.arguments)
+    emit_call(step, effect)
     if tool is None:
         return record_result(step, effect, to_result({"error": describe_unknown_tool(step, name)}))
     if name in call_limits.ANNOUNCING_TOOLS and not may_announce:
@@ -116,7 +116,7 @@ def propose_ahead(step: Step, n: int, current: int, response: ModelResponse, sto
         ruling = proposals.rule(step, tool, arguments)
         if ruling.decision == "ask":
             effect = Effect(n, index, call.tool_call_id, name, encode_arguments(arguments), "proposed")
-            step.emit("tool_call", to_event_data(step, effect), arguments=effect.arguments)
+            emit_call(step, effect)
             proposals.propose(step, effect, ruling)
     if step.proposed:
         approvals.notify_people(step.tx, step.proposed)
@@ -278,8 +278,18 @@ def end_with_report(step: Step, effect: Effect) -> Stop:
     return step.end(RunEnd.report(report.summary, report.data, success=report.success))
 
 
+def emit_call(step: Step, effect: Effect) -> None:
+    """Emit that a call begins. `has_text`: the model's answer also has text, which is the message before its first call."""
+    answer = next(entry.message for entry in reversed(step.entries) if entry.n == effect.n)
+    has_text = bool(step.parse(get_text(answer)).visible.strip())
+    step.emit("tool_call", to_event_data(step, effect) | {"has_text": has_text}, arguments=effect.arguments)
+
+
 def to_event_data(step: Step, effect: Effect) -> dict[str, Any]:
-    return {"run_id": step.run.id, "call_id": effect.call_id, "tool": effect.tool}
+    """Return what both events of a call say. `step` is the number of the model's answer in the transcript."""
+    run = step.run
+    call = {"call_id": effect.call_id, "tool": effect.tool}
+    return {"run_id": run.id, "depth": run.depth, "step": effect.n, **call, "at": step.tx.now / 1000}
 
 
 def describe_unknown_tool(step: Step, name: str) -> str:

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions import dead_letters, jobs, runs, schedules, views
+from headway.actions.inspection import agent_steps
 from headway.actions.people import steering
 from headway.actions.schedules import Timing
 from headway.actions.views import RunFilter
@@ -137,6 +138,19 @@ async def list_sent(request: Request) -> Response:
     query = await call.query(PageQuery)
     messages = await call.read(lambda tx, tenant_id: steering.list_by_agent(tx, tenant_id, run_id, query.limit))
     return to_json_response({"messages": [message.as_json() for message in messages]})
+
+
+@routes.get(
+    "/agents/{run_id}/steps",
+    summary="List an agent's steps with their tool calls, oldest first, and the sub-agents that it started",
+    **document_route({200: shapes.ManySteps}, also=(404,), query=shapes.StepsQuery, **RUN_PATH),
+)
+async def list_steps(request: Request) -> Response:
+    call, run_id = RequestContext(request), request.path_params["run_id"]
+    query = await call.query(shapes.StepsQuery)
+    after = -1 if query.after is None else query.after
+    page = await call.read(lambda tx, tenant_id: agent_steps.list_page(tx, tenant_id, run_id, after, query.limit))
+    return to_json_response(page)
 
 
 @routes.get("/schedules", summary="List schedules, by name", **document_route({200: shapes.ManySchedules}, query=CursorQuery))

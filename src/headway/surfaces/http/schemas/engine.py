@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from headway.actions.goals import DEFAULT_PRIORITY
-from headway.ledger.text import SUBJECT_PATTERN, TEXT_LIMIT
+from headway.ledger.text import MAX_INTEGER, SUBJECT_PATTERN, TEXT_LIMIT
 from headway.surfaces.http.schemas.agents import ChangesShape
 from headway.surfaces.http.schemas.goals import GoalDescription, GoalText, Priority
 from headway.surfaces.http.schemas.strict_model import StrictModel
-from headway.surfaces.http.schemas.todos import CursorQuery, Id, ListId, Name
+from headway.surfaces.http.schemas.todos import CursorQuery, Id, ListId, Name, QueryModel
 
 JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]
 
@@ -21,6 +21,11 @@ class JobsQuery(CursorQuery):
 class AgentsQuery(CursorQuery):
     turn_id: Name | None = None
     goal_id: Id | None = None
+
+
+class StepsQuery(QueryModel):
+    limit: Annotated[int, Field(ge=1, le=100)] = 50
+    after: Annotated[int | None, Field(ge=0, le=MAX_INTEGER, description="Only steps with a higher number")] = None
 
 
 class ScheduledGoal(StrictModel):
@@ -119,6 +124,36 @@ class OneAgent(BaseModel):
 class ManyAgents(BaseModel):
     agents: list[RunShape]
     next_cursor: str | None
+
+
+class StepCallShape(BaseModel):
+    call_id: Annotated[str, Field(description="Empty for a writ")]
+    tool: str
+    arguments: Annotated[str, Field(description="JSON; at most 4,000 characters")]
+    state: Literal["proposed", "started", "succeeded", "failed", "unknown"]
+    result: Annotated[str, Field(description="Text or JSON; at most 4,000 characters, and empty until the call has ended")]
+    run_id: Annotated[str | None, Field(description="The sub-agent that the call started")]
+    replayed: Annotated[bool, Field(description="Whether a fork got the result from the record")]
+    started_at: Annotated[float, Field(description="Epoch seconds")]
+    ended_at: Annotated[float, Field(description="Epoch seconds; 0: it has not ended")]
+
+
+class AgentStepShape(BaseModel):
+    """One answer of the agent's model. Answers that were withdrawn are not steps."""
+
+    n: Annotated[int, Field(description="The number of the answer in the transcript")]
+    at: Annotated[float, Field(description="Epoch seconds")]
+    text: Annotated[str, Field(description="At most 20,000 characters")]
+    calls: list[StepCallShape]
+    input_tokens: int
+    output_tokens: int
+
+
+class ManySteps(BaseModel):
+    steps: list[AgentStepShape]
+    agents: Annotated[list[RunShape], Field(description="The sub-agents that it started itself, oldest first; at most 100")]
+    next_after: Annotated[int | None, Field(description="`after` of the next page; null: this is the last one")]
+    pruned: Annotated[bool, Field(description="Whether the beginning of the transcript was deleted because of its age")]
 
 
 class ScheduleShape(BaseModel):

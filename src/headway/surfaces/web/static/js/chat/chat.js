@@ -1,12 +1,11 @@
 // The chat: the conversation as it happens, with the todo panel above the input.
 import { get } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
-import { html, PureComponent, useEffect, useMemo, useRef, useState } from "../core/lib.js";
+import { html, PureComponent, useMemo, useState } from "../core/lib.js";
 import { session } from "../core/session.js";
 import { Icon, StatusIcon } from "../core/ui.js";
-import { openRequests } from "../core/waiting.js";
 import { useStream } from "../core/watch.js";
-import { RequestItem, toItem } from "../people/request_item.js";
+import { RequestItem } from "../people/request_item.js";
 import { Changes } from "../work/changes.js";
 import { onTodoEvent, TodoDialog } from "../work/todo_dialog.js";
 import { Why } from "../work/why.js";
@@ -14,11 +13,12 @@ import { MessageFiles } from "./attachments.js";
 import { Composer } from "./composer.js";
 import { conversations, Drawer, getTitle, loadConversations, Sidebar } from "./conversations.js";
 import { ForkDialog } from "./forks.js";
+import { Log } from "./log.js";
 import { Markdown } from "./markdown.js";
 import { RetryLine } from "./retry_line.js";
+import { StepGroup } from "./steps/step_lines.js";
 import { createTimeline } from "./timeline.js";
 import { TodoPanel } from "./todo_panel.js";
-import { AgentLine, ToolLine } from "./tool_line.js";
 import { AnswerActions, Editable, ForkNote } from "./turn_actions.js";
 import { TurnEnding } from "./turn_ending.js";
 import { TurnUsage } from "./turn_usage.js";
@@ -64,8 +64,7 @@ function UserMessage({ item, conversationId }) {
 class TimelineItem extends PureComponent {
   render({ item, conversationId }) {
     if (item.request) return html`<${RequestItem} item=${item} />`;
-    if (item.type === "tool") return html`<${ToolLine} item=${item} />`;
-    if (item.type === "agent") return html`<${AgentLine} run=${item.run} />`;
+    if (item.type === "steps") return html`<${StepGroup} group=${item} />`;
     if (item.type === "end") return html`<${TurnEnding} item=${item} conversationId=${conversationId} />`;
     if (item.type === "usage") return html`<${TurnUsage} item=${item} />`;
     if (item.type === "changes") return html`<${TurnChanges} item=${item} />`;
@@ -101,62 +100,10 @@ function Activity({ timeline, waiting }) {
     </li>`;
   }
   if (waiting) return html`<${WaitingNote} count=${waiting} />`;
+  if (timeline.isCalling.value) return null; // the step in progress is marked
   return html`<li class="thinking">
     <span class="dots" aria-hidden="true"><i></i><i></i><i></i></span><span>${timeline.note.value || "Working"}</span>
   </li>`;
-}
-
-const NEAR_END_PX = 80;
-
-/** The items, and after them open requests whose events are further back than the items go. */
-function listItems(timeline, conversationId) {
-  const items = timeline.items.value;
-  if (!items.length) return items; // not loaded yet
-  const known = new Set(items.map(({ key }) => key));
-  const missing = openRequests.value.filter(({ key, conversation_id }) => conversation_id === conversationId && !known.has(key));
-  return missing.length ? [...items, ...missing.map(toItem)] : items;
-}
-
-function Log({ timeline, id }) {
-  const box = useRef();
-  const list = useRef();
-  const [isAway, setIsAway] = useState(false);
-  const isFollowing = useRef(true);
-  const scrollDown = () => {
-    if (isFollowing.current && box.current) box.current.scrollTop = box.current.scrollHeight;
-  };
-  useEffect(() => {
-    // Stay at the end also when the panel opens or an item grows.
-    const observer = new ResizeObserver(scrollDown);
-    observer.observe(box.current);
-    observer.observe(list.current);
-    return () => observer.disconnect();
-  }, []);
-  const onScroll = ({ currentTarget: log }) => {
-    isFollowing.current = log.scrollHeight - log.scrollTop - log.clientHeight < NEAR_END_PX;
-    setIsAway(!isFollowing.current);
-  };
-  const scrollToEnd = () => {
-    isFollowing.current = true;
-    scrollDown();
-  };
-  const loadEarlier = () => attempt(timeline.loadEarlier);
-  const items = listItems(timeline, id);
-  const waiting = items.filter(({ request }) => request?.isOpen && request.turn_id === timeline.running.value?.id).length;
-  return html`<div class="log" ref=${box} tabindex="0" role="log" aria-label="Conversation" onScroll=${onScroll}>
-      <ol ref=${list}>
-        ${
-          timeline.hasEarlier.value &&
-          html`<li class="center"><button class="btn small" onClick=${loadEarlier}>Show earlier messages</button></li>`
-        }
-        ${items.map((item) => html`<${TimelineItem} key=${item.key} item=${item} conversationId=${id} />`)}
-        <${Activity} timeline=${timeline} waiting=${waiting} />
-      </ol>
-    </div>
-    ${
-      isAway &&
-      html`<button class="btn scroll-to-end" aria-label="Scroll to the end" onClick=${scrollToEnd}><${Icon} name="down" /></button>`
-    }`;
 }
 
 const RehearsalNote = () => html`<p class="model-note">
@@ -182,6 +129,7 @@ function Conversation({ id }) {
   useStream(`/v1/conversations/${id}/events`, () => ({
     exists: timeline.exists,
     load: async () => (await Promise.all([timeline.load(), loadConversations()]))[0],
+    resumed: timeline.resumed,
     on: { ...timeline.on, ...onTodoEvent, todo_changed: onTodoChanged, turn_started: onTurnStarted, ping: refreshConversations },
   }));
   if (timeline.isMissing.value) {
@@ -190,7 +138,7 @@ function Conversation({ id }) {
       <p class="muted">It may belong to another tenant. <a class="link" href="/">Start a new one</a>.</p>
     </div></div>`;
   }
-  return html`<div class="log-frame"><${Log} timeline=${timeline} id=${id} /></div>
+  return html`<div class="log-frame"><${Log} timeline=${timeline} id=${id} Item=${TimelineItem} Activity=${Activity} /></div>
     <${Dock}><${TodoPanel} timeline=${timeline} /><${Composer} id=${id} running=${timeline.running.value} /><//>
     <${TodoDialog} /><${ForkDialog} />`;
 }

@@ -52,11 +52,12 @@ export const LiveChoice = ({ isLive, onChange }) => html`<label class="check-fie
   <span>Live: make calls that have no recorded result <span class="faint">Without it, the fork stops there.</span></span>
 </label>`;
 
-export function useLiveChoice() {
-  const [isLive, setIsLive] = useState(() => preferences.get("fork-live") === "yes");
+/** `name`: of the preference. `fallback`: what holds until the user has chosen. */
+export function useLiveChoice(name, fallback) {
+  const [isLive, setIsLive] = useState(() => (preferences.get(name) ?? (fallback ? "yes" : "no")) === "yes");
   const choose = (live) => {
     setIsLive(live);
-    preferences.set("fork-live", live ? "yes" : "no");
+    preferences.set(name, live ? "yes" : "no");
   };
   return [isLive, choose];
 }
@@ -65,7 +66,7 @@ function ForkForm({ steps, begin, turnId, onClose }) {
   const form = useRef();
   const [problem, setProblem] = useState("");
   const [isBusy, setIsBusy] = useState(false);
-  const [isLive, chooseLive] = useLiveChoice();
+  const [isLive, chooseLive] = useLiveChoice("fork-live", false);
   const [at, setAt] = useState(begin);
   const submit = async (event) => {
     event.preventDefault();

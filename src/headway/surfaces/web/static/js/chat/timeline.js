@@ -1,23 +1,16 @@
 // The state of a conversation, built from its log: the entries of the snapshot first, then events as they arrive.
 import { get } from "../core/api.js";
-import { signal } from "../core/lib.js";
+import { computed, signal } from "../core/lib.js";
 import { findDelay, startDelay } from "./retry_line.js";
+import { createBlocks } from "./steps/blocks.js";
+import { noteProgress } from "./steps/progress.js";
 import { createReducer } from "./timeline_items.js";
 import { createTurnProofs } from "./turn_proofs.js";
 
 const PAGE_SIZE = 200;
 const FLASH_MS = 2_000;
 // Events that change the items and nothing else.
-const PLAIN_KINDS = [
-  "tool_result",
-  "agent_changed",
-  "compacted",
-  "messages_read",
-  "approval_requested",
-  "approval_decided",
-  "question_asked",
-  "question_answered",
-];
+const PLAIN_KINDS = ["compacted", "messages_read", "approval_requested", "approval_decided", "question_asked", "question_answered"];
 
 /** Keep the old object of each todo that did not change, so that its row does not render again. */
 function reuseUnchanged(old, fresh) {
@@ -39,7 +32,9 @@ export function createTimeline(conversationId) {
   const limitNotice = signal(null);
   const hasEarlier = signal(false);
   const isMissing = signal(false);
+  const isLoaded = signal(false); // before that, nothing is known about the conversation
 
+  let history = []; // what the items were built from: the entries of the snapshot, and the events since
   let firstSeq = 0;
   let received = ""; // the whole streamed text, before the next frame shows it
   let pieces = 0; // the number of the last piece of it
@@ -59,9 +54,22 @@ export function createTimeline(conversationId) {
     received = streamedText.value = "";
   };
 
+  const setPartialAnswer = (partial) => {
+    clearStreamedText();
+    if (!partial) return;
+    pieces = partial.n;
+    received = streamedText.value = partial.text;
+  };
+
   const { proofs, setTurn, onChange: todo_changed } = createTurnProofs();
   const { runs, reset, reduce } = createReducer();
-  const apply = (kind, data) => (items.value = reduce(items.value, kind, data));
+  const apply = (kind, data) => {
+    history.push({ kind, data });
+    items.value = reduce(items.value, kind, data);
+  };
+  const build = createBlocks();
+  const blocks = computed(() => build(items.value, running.value?.id));
+  const isCalling = computed(() => Boolean(blocks.value.at(-1)?.isRunning) && items.value.at(-1).state === "running");
 
   const onTurnEnd = (kind) => (data) => {
     apply(kind, data);
@@ -106,8 +114,21 @@ export function createTimeline(conversationId) {
       clearDelay();
     },
     tool_call(data) {
-      if (data.run_id === running.value?.runId) clearDelay();
+      if (data.run_id === running.value?.runId) {
+        clearDelay();
+        note.value = "";
+      }
       apply("tool_call", data);
+      noteProgress(data.run_id);
+    },
+    tool_result(data) {
+      apply("tool_result", data);
+      noteProgress(data.run_id);
+    },
+    agent_changed(data) {
+      apply("agent_changed", data);
+      noteProgress(data.run.id);
+      noteProgress(data.run.parent_run_id);
     },
     refused({ reason }) {
       clearStreamedText();
@@ -152,7 +173,15 @@ export function createTimeline(conversationId) {
 
   const fetchPage = async (query) =>
     (await get(`/v1/conversations/${conversationId}/timeline`, { limit: PAGE_SIZE, ...query })).timeline;
-  const buildItems = (entries) => entries.reduce((list, { kind, data }) => reduce(list, kind, data), []);
+  const rebuild = () => {
+    reset();
+    items.value = history.reduce((list, { kind, data }) => reduce(list, kind, data), []);
+  };
+
+  /** After an interruption: text that was withdrawn meanwhile goes, because such events are never repeated. */
+  async function resumed() {
+    if (running.value) setPartialAnswer((await fetchPage({ limit: 1 })).saying);
+  }
 
   async function load() {
     const snapshot = await fetchPage();
@@ -163,13 +192,9 @@ export function createTimeline(conversationId) {
   function applySnapshot(snapshot) {
     const { entries, running: turn } = snapshot;
     const findLast = (kind, turn_id) => entries.findLast((entry) => entry.kind === kind && entry.data.turn_id === turn_id)?.data;
-    clearStreamedText();
-    reset();
-    if (snapshot.saying) {
-      pieces = snapshot.saying.n;
-      received = streamedText.value = snapshot.saying.text;
-    }
-    items.value = buildItems(entries);
+    setPartialAnswer(snapshot.saying);
+    history = [...entries];
+    rebuild();
     limitNotice.value = findLast("todos_limit", snapshot.turn_id)?.message ?? null;
     const paused = turn?.status === "paused" ? "Waiting: the cost pool is spent." : undefined;
     running.value = turn && { id: turn.id, runId: runs.get(turn.id), paused, delayed: findDelay(entries, turn) };
@@ -178,18 +203,22 @@ export function createTimeline(conversationId) {
     setTurn(snapshot.turn_id, snapshot.todos?.total > 0);
     firstSeq = entries[0]?.seq ?? 0;
     hasEarlier.value = entries.length === PAGE_SIZE;
+    isLoaded.value = true;
   }
 
+  /** Items are built again from the beginning: a call and its result, or a turn and its end, may be on different pages. */
   async function loadEarlier() {
     const { entries } = await fetchPage({ before: firstSeq });
-    const known = new Set(items.value.map(({ key }) => key));
-    items.value = [...buildItems(entries).filter(({ key }) => !known.has(key)), ...items.value];
+    history = [...entries, ...history];
+    rebuild();
     firstSeq = entries[0]?.seq ?? firstSeq;
     hasEarlier.value = entries.length === PAGE_SIZE;
   }
 
   return {
     items,
+    blocks,
+    isCalling,
     streamedText,
     note,
     running,
@@ -200,9 +229,11 @@ export function createTimeline(conversationId) {
     limitNotice,
     hasEarlier,
     isMissing,
+    isLoaded,
     on,
     exists,
     load,
+    resumed,
     loadEarlier,
   };
 }

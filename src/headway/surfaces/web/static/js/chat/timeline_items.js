@@ -1,9 +1,11 @@
-// The items of a conversation, each as {key, type, …}: user, assistant, tool, agent, compacted, fork, end, usage.
+// The items of a conversation, each as {key, type, …}: user, assistant, tool, agent, compacted, fork, changes, end, usage. A call
+// that started a sub-agent has it as its `run`.
 import { toRequest } from "../core/waiting.js";
 import { placeEnding } from "./turn_ending.js";
 import { placeUsage } from "./turn_usage.js";
 
 const ASK_TOOL = "ask_person";
+const STARTING_TOOLS = ["delegate", "spawn_agent"];
 const NOTED_OUTCOMES = ["filtered", "limit", "needs_live"]; // even if the list is done
 
 /** Replace the item with the same key, or append the item. */
@@ -36,6 +38,28 @@ function placeRequest(list, request) {
   return at < 0 ? [...list, item] : list.with(at, item);
 }
 
+const isAnswerOf = (item, turnId) => item?.type === "assistant" && item.turnId === turnId;
+
+/** Set the state of the calls of a turn that have no result. */
+const setUnfinished = (list, turnId, state) =>
+  list.map((item) =>
+    item.type === "tool" && item.turnId === turnId && item.result === undefined && item.state !== state ? { ...item, state } : item,
+  );
+
+/** Show a sub-agent at the call that started it, or as a separate item: a writ is no call. */
+function placeAgent(list, run) {
+  const known = list.findIndex((item) => item.run?.id === run.id);
+  if (known >= 0) {
+    const before = list[known];
+    return list.with(known, { ...before, run: { ...before.run, ...run } }); // later events leave out a long task
+  }
+  const isCall = ({ type, tool, runId, run: other, result }) =>
+    type === "tool" && STARTING_TOOLS.includes(tool) && runId === run.parent_run_id && !other && result === undefined;
+  const at = list.findLastIndex(isCall);
+  if (at >= 0) return list.with(at, { ...list[at], run });
+  return [...list, { key: `a${run.id}`, type: "agent", turnId: run.turn_id, run }];
+}
+
 export function createReducer() {
   const runs = new Map(); // turn → the run that answers it
   const requested = new Set(); // turns whose first message is known
@@ -62,16 +86,18 @@ export function createReducer() {
       isOfSubAgent(turn_id, run_id)
         ? list
         : list.map((item) => (item.isSteering && item.turnId === turn_id ? { ...item, isRead: true } : item)),
-    tool_call(list, { turn_id, run_id, call_id, tool, arguments: given }) {
-      if (isOfSubAgent(turn_id, run_id)) return list; // its call is shown if it needs approval
+    tool_call(list, { turn_id, run_id, depth, step, has_text, call_id, tool, arguments: given, at }) {
+      if (depth > 0 || isOfSubAgent(turn_id, run_id)) return list; // it is in the transcript; here only if it needs approval
       const call = `${run_id}/${call_id}`;
       const key = list.some((item) => item.key === call) ? `${call}/${list.length}` : call;
-      return [...list, { key, call, runId: run_id, turnId: turn_id, type: "tool", tool, arguments: given, state: "running" }];
+      const made = { tool, arguments: given, state: "running", step, at };
+      const said = has_text && isAnswerOf(list.at(-1), turn_id) ? [{ ...list.at(-1), step }] : list.slice(-1);
+      return [...list.slice(0, -1), ...said, { key, call, runId: run_id, turnId: turn_id, type: "tool", ...made }];
     },
-    tool_result(list, { run_id, call_id, result, is_error, state }) {
+    tool_result(list, { run_id, call_id, result, is_error, state, at: endedAt }) {
       const call = `${run_id}/${call_id}`;
       const at = list.findIndex((item) => item.call === call && item.result === undefined);
-      const ended = { result, state: is_error || state === "unknown" ? "failed" : "done" };
+      const ended = { result, state: is_error || state === "unknown" ? "failed" : "done", endedAt };
       return at < 0 ? list : list.with(at, { ...list[at], ...ended });
     },
     approval_requested: onApproval,
@@ -86,22 +112,24 @@ export function createReducer() {
       runs.get(turn_id) === run_id
         ? upsert(list, { key: `c${run_id}/${tokens_before}/${tokens_after}`, type: "compacted", tokens_before, tokens_after })
         : list,
-    agent_changed(list, { run }) {
-      if (!run.parent_run_id) return list;
-      const key = `a${run.id}`;
-      const before = list.find((item) => item.key === key)?.run; // has the task, which later events leave out if it is long
-      return upsert(list, { key, type: "agent", run: { ...before, ...run } });
-    },
-    turn_resumed: (list, { turn_id }) => list.filter(({ key }) => key !== `e${turn_id}`),
+    // Sub-agents of sub-agents are in the transcripts of those that started them.
+    agent_changed: (list, { run }) => (run.parent_run_id && !(run.depth > 1) ? placeAgent(list, run) : list),
+    turn_resumed: (list, { turn_id }) =>
+      setUnfinished(
+        list.filter(({ key }) => key !== `e${turn_id}`),
+        turn_id,
+        "running",
+      ),
     turn_finished(list, { turn_id, outcome, incomplete, changes }) {
-      const isUnmade = ({ type, turnId, result }) => type === "tool" && turnId === turn_id && result === undefined;
       // A fork that needs the real world has not made its last calls.
-      let after = outcome === "needs_live" ? list.map((item) => (isUnmade(item) ? { ...item, state: "skipped" } : item)) : list;
+      let after = setUnfinished(list, turn_id, "skipped");
       if (changes?.files.length) after = upsert(after, { key: `d${turn_id}`, type: "changes", turnId: turn_id, changes });
       return incomplete.length || NOTED_OUTCOMES.includes(outcome) ? endTurn(after, turn_id, outcome, { incomplete }) : after;
     },
-    turn_failed: (list, { turn_id, error, code }) => endTurn(list, turn_id, "failed", { error, code, runId: runs.get(turn_id) }),
-    turn_canceled: (list, { turn_id, incomplete = [] }) => endTurn(list, turn_id, "canceled", { incomplete }),
+    turn_failed: (list, { turn_id, error, code }) =>
+      endTurn(setUnfinished(list, turn_id, "canceled"), turn_id, "failed", { error, code, runId: runs.get(turn_id) }),
+    turn_canceled: (list, { turn_id, incomplete = [] }) =>
+      endTurn(setUnfinished(list, turn_id, "canceled"), turn_id, "canceled", { incomplete }),
   };
   const reset = () => {
     runs.clear();

@@ -8,10 +8,11 @@ import { Icon } from "../core/ui.js";
 import { getTitle } from "./conversations.js";
 import { continueLive, forkAtMessage, forkedTurn, LiveChoice, useLiveChoice } from "./forks.js";
 
-const renderAction = (label, icon, onClick, extra) => html`<button
+/** `hint`: what will happen, for the tooltip. */
+const renderAction = (label, hint, icon, onClick, extra) => html`<button
   class="btn ghost icon-only tiny"
   aria-label=${label}
-  title=${label}
+  title="${label}: ${hint}"
   onClick=${onClick}
   ...${extra}
 ><${Icon} name=${icon} /></button>`;
@@ -35,14 +36,14 @@ export const forkAfterCall = ({ turnId, tool, arguments: given }) =>
 
 export function AnswerActions({ item, conversationId }) {
   const [isBusy, setIsBusy] = useState(false);
-  const regenerate = async () => {
+  const tryAgain = async () => {
     setIsBusy(true);
-    await attempt(() => forkAtMessage(conversationId, item.id));
+    await attempt(() => forkAtMessage(conversationId, item.id, { live: true }));
     setIsBusy(false);
   };
   return html`<div class="message-actions">
-    ${renderAction("Regenerate", "replan", regenerate, { disabled: isBusy })}
-    ${renderAction("Fork from here", "fork", () => forkAfterMessage(item))}
+    ${renderAction("Try again", "another answer, in a new conversation", "replan", tryAgain, { disabled: isBusy })}
+    ${renderAction("Fork from here", "choose a step, a model and a message", "fork", () => forkAfterMessage(item))}
   </div>`;
 }
 
@@ -57,7 +58,9 @@ export function Editable({ item, conversationId, children }) {
   const edit = () => setIsEditing(true);
   return html`<li class="msg user" dir="auto">
     ${children}
-    <div class="message-actions">${renderAction("Edit and resend", "edit", edit, { ref: button })}</div>
+    <div class="message-actions">
+      ${renderAction("Edit message", "send it again, in a new conversation", "edit", edit, { ref: button })}
+    </div>
   </li>`;
 }
 
@@ -66,7 +69,7 @@ function EditForm({ item, conversationId, onClose }) {
   const field = useRef();
   const [problem, setProblem] = useState("");
   const [isBusy, setIsBusy] = useState(false);
-  const [isLive, chooseLive] = useLiveChoice();
+  const [isLive, chooseLive] = useLiveChoice("edit-live", true);
   useEffect(() => {
     field.current.value = item.text;
     field.current.focus();
@@ -88,8 +91,9 @@ function EditForm({ item, conversationId, onClose }) {
     if (event.key === "Escape") onClose();
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send(event);
   };
-  return html`<form class="edit-message" aria-label="Edit and resend" onSubmit=${send} onKeyDown=${onKeyDown}>
+  return html`<form class="edit-message" aria-label="Edit the message" onSubmit=${send} onKeyDown=${onKeyDown}>
     <textarea ref=${field} aria-label="Message to send again" rows="2" dir="auto" required></textarea>
+    <p class="muted small">A copy of this conversation up to here continues with it. This one stays as it is.</p>
     <${LiveChoice} isLive=${isLive} onChange=${chooseLive} />
     ${problem && html`<p class="problem" role="alert" dir="auto">${problem}</p>`}
     <div class="actions">
@@ -114,7 +118,7 @@ export function ForkNote({ item }) {
     : "another turn";
   return html`<li class="turn-note">
     <${Icon} name="fork" />
-    <span class="grow">Forked from ${origin} ${at ? `after step ${at}` : "at its request"}.</span>
+    <span class="grow">Forked from ${origin} ${at ? `after step ${at}` : "at its request"}. The original is unchanged.</span>
     <a class="btn small" href="/compare/${originId}/${item.turnId}"><${Icon} name="compare" />Compare</a>
   </li>`;
 }

@@ -35,7 +35,7 @@ const sharedHandlers = {
 /** Follow the page's one stream while the component is mounted. Another `url` opens another stream. */
 export function useStream(url, describePage) {
   useEffect(() => {
-    const { load: loadPage, on: pageHandlers, exists } = describePage();
+    const { load: loadPage, on: pageHandlers, exists, resumed = async () => {} } = describePage();
     const kinds = new Set([...Object.keys(sharedHandlers), ...Object.keys(pageHandlers)]);
     const handlers = [...kinds].map((kind) => [
       kind,
@@ -47,7 +47,7 @@ export function useStream(url, describePage) {
     return follow(url, {
       load: async () => (await Promise.all([loadPage(), load()]))[0],
       on: Object.fromEntries(handlers),
-      resumed: () => load().catch(() => {}), // retrying a dead letter emits no event
+      resumed: () => Promise.all([load(), resumed()]).catch(() => {}), // retrying a dead letter emits no event
       exists,
     });
   }, [url]);
