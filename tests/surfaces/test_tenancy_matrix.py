@@ -82,7 +82,7 @@ QUERIES: dict[str, Callable[[Ids], object]] = {
     "force": lambda _ids: "true",
 }
 # Filters on the caller's own rows.
-NO_ID_QUERIES = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait", "q", "kind", "action", "since"}
+NO_ID_QUERIES = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait", "q", "kind", "action", "since", "sort"}
 HELLO = [{"role": "user", "content": "hello"}]
 BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/todos"): lambda ids: [
@@ -112,6 +112,7 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/agents/{run_id}/messages"): lambda ids: [{"content": "hello"}],
     ("POST", "/v1/turns/{turn_id}/fork"): lambda ids: [{"at": 0}, {"at": 1, "message": "x", "live": True}],
     ("POST", "/v1/conversations/{conversation_id}/fork"): lambda ids: [{"at": 1}],
+    ("PATCH", "/v1/conversations/{conversation_id}"): lambda ids: [{"title": "x"}],
     ("POST", "/v1/goals/{goal_id}/fork"): lambda ids: [{"at": 1}],
     ("POST", "/v1/goals/{goal_id}/decision"): lambda ids: [{"action": "abandon"}, {"action": "replan", "note": "x"}],
     ("POST", "/v1/approvals/{approval_id}"): lambda ids: [

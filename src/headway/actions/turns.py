@@ -15,6 +15,7 @@ from headway.ledger.events import Event, encode_json
 from headway.ledger.job import Job
 from headway.ledger.run import Limits, Message, MessageRole, Run, RunStatus, TurnMode, TurnOutcome
 from headway.ledger.tenancy import Turn, TurnStatus
+from headway.ledger.titles import make_title
 from headway.ledger.todo import Todo
 from headway.storage.stores import attachments as attachment_store
 from headway.storage.stores import conversations as conversation_store
@@ -27,7 +28,6 @@ from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Row, Transaction
 
 JOB_KIND = "turn"  # the kind of a turn's job
-TITLE_LENGTH = 80
 INCOMPLETE_LIMIT = 500
 
 
@@ -100,8 +100,9 @@ def start_with_job(tx: Transaction, tenant_id: int, conversation_id: int, reques
         "request": text.to_one_line(request.content)[: text.SUBJECT_LIMIT],
     }
     job = jobs.create(tx, tenant_id, JOB_KIND, payload, job_id=run.id, owner=request.owner, max_attempts=request.attempts)
-    conversation_store.touch(tx, tenant_id, conversation_id, text.to_one_line(request.content.strip())[:TITLE_LENGTH])
+    conversation_store.touch(tx, tenant_id, conversation_id, make_title(request.content))
     emit_event(tx, run, "turn_started", {"conversation_id": conversation_id, "run_id": run.id, "mode": request.mode})
+    conversations.emit_changed(tx, tenant_id, conversation_id, "state", "running")
     if request.attachments:
         attachment_store.insert(tx, tenant_id, turn.id, request.attachments)
     append_message(tx, run, "user", request.content, request.attachments)
@@ -208,6 +209,7 @@ def end(tx: Transaction, run: Run, status: RunStatus, turn_status: TurnStatus, o
     run = run._replace(status=status, result=result, updated_at=tx.now, ended_at=tx.now)
     run_store.save(tx, run)
     conversation_store.save_turn(tx, run.tenant_id, turn._replace(status=turn_status, outcome=outcome, ended_at=tx.now))
+    conversations.emit_changed(tx, run.tenant_id, run.conversation_id, "state", "idle")
     if job_rows:
         jobs.close_locked(tx, job_store.load_job(tx, job_rows[0]), status, result or "")
     if run.repository and status != "completed":
@@ -219,11 +221,13 @@ def revive(tx: Transaction, run: Run) -> None:
     """Let a failed turn continue from the end of its transcript."""
     if find_running(tx, run.tenant_id, run.conversation_id):
         raise TurnRunning
+    conversations.get(tx, run.tenant_id, run.conversation_id)  # it may have been deleted
     run = run._replace(status="running", result=None, updated_at=tx.now, ended_at=0)
     run_store.save(tx, run)
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
     conversation_store.save_turn(tx, run.tenant_id, turn._replace(status="running", outcome=None, ended_at=0))
     emit_event(tx, run, "turn_resumed", {})
+    conversations.emit_changed(tx, run.tenant_id, run.conversation_id, "state", "running")
 
 
 # Waiting for budget: the whole turn waits when one of its runs finds the pool empty
@@ -234,6 +238,7 @@ def pause(tx: Transaction, run: Run, reason: str) -> None:
     if turn.status == "running":
         conversation_store.save_turn(tx, run.tenant_id, turn._replace(status="paused"))
         emit_event(tx, run, "turn_paused", {"reason": reason})
+        conversations.emit_changed(tx, run.tenant_id, run.conversation_id, "state", "paused")
 
 
 def resume(tx: Transaction, run: Run) -> None:
@@ -241,6 +246,7 @@ def resume(tx: Transaction, run: Run) -> None:
     if turn.status == "paused":
         conversation_store.save_turn(tx, run.tenant_id, turn._replace(status="running"))
         emit_event(tx, run, "turn_resumed", {})
+        conversations.emit_changed(tx, run.tenant_id, run.conversation_id, "state", "running")
 
 
 # Reading

@@ -115,6 +115,7 @@ def insert_fork(tx: Transaction, turn: Turn, source: Run, conversation_id: int, 
     origin = {"turn_id": turn.id, "at": request.at}
     data = {"conversation_id": conversation_id, "run_id": run.id, "mode": turn.mode, "forked_from": origin}
     turns.emit_event(tx, run, "turn_started", data)
+    conversations.emit_changed(tx, source.tenant_id, conversation_id, "state", "running")
     return run
 
 

@@ -64,7 +64,7 @@ def answer(messages: list[ModelMessage], parameters: ModelRequestParameters) -> 
     parsed = ParsedMessages(messages, parameters)
     reply = choose_reply(parsed)
     if isinstance(reply, str):
-        return build_response(parsed, [TextPart(reply)])
+        return build_response(parsed, [TextPart(drop_repeated_disclaimer(messages, reply))])
     ids = (f"rehearsal-{parsed.next_number}-{index}-{hash_key(planned_call.key)}" for index, planned_call in enumerate(reply))
     return build_response(
         parsed, [ToolCallPart(*planned_call.call, tool_call_id=id_) for planned_call, id_ in zip(reply, ids, strict=True)]
@@ -265,3 +265,9 @@ def append_disclaimer(text: str) -> str:
     """Append the disclaimer for users, and space out products: Markdown would turn two of `12*7` in a line into italics."""
     spaced = PRODUCT_SIGN.sub(r" \1 ", text)
     return f"{spaced}\n\n{DISCLAIMER}"
+
+
+def drop_repeated_disclaimer(messages: list[ModelMessage], reply: str) -> str:
+    """Remove the disclaimer if an earlier answer of the conversation has it."""
+    texts = (part.content for message in messages for part in message.parts if isinstance(part, TextPart))
+    return reply.removesuffix(f"\n\n{DISCLAIMER}") if any(DISCLAIMER in text for text in texts) else reply

@@ -1,4 +1,4 @@
-"""Schemas of todos and conversations."""
+"""Schemas of todos, and what the schemas of other resources share."""
 
 from typing import Annotated, Any, Literal
 
@@ -142,11 +142,6 @@ class Heartbeat(StrictModel):
     lease_s: LeaseSeconds = DEFAULT_LEASE_S
 
 
-class NewConversation(StrictModel):
-    title: Annotated[str, Field(max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})] = ""
-    key: Name | None = None
-
-
 class QueryModel(BaseModel):
     """A query string. All values arrive as text, so numbers are parsed from it."""
 
@@ -204,10 +199,6 @@ class DeleteQuery(QueryModel):
 
     lease_token: Annotated[Name | None, Field(description="Required while an agent holds a lease, unless `force` is set")] = None
     force: Annotated[bool, Field(strict=True), BeforeValidator(parse_boolean)] = False
-
-
-class ConversationsQuery(PageQuery):
-    before: Annotated[Id | None, Field(description="Only conversations older than this one")] = None
 
 
 AFTER_DESCRIPTION = "0: all events. Overrides Last-Event-ID, so omit it if the client reconnects to the same URL automatically"
@@ -280,23 +271,6 @@ class Claimed(OneTodo):
 
 class Deleted(BaseModel):
     deleted: Literal[True]
-
-
-class ConversationShape(BaseModel):
-    id: int
-    key: str
-    title: str
-    created_at: int
-    updated_at: int
-    task_file: Annotated[str, Field(description="Path of the task list below HEADWAY_HOME")]
-
-
-class OneConversation(BaseModel):
-    conversation: ConversationShape
-
-
-class ManyConversations(BaseModel):
-    conversations: list[ConversationShape]
 
 
 class Alive(BaseModel):
