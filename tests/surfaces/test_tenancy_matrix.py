@@ -392,6 +392,9 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "turn fork": lambda ids: [[ids.turn, "--at", "0"]],
     "turn diff": lambda ids: [[ids.turn, ids.turn]],
     "conversation show": lambda ids: [[f"{ids.conversation}"]],
+    "conversation rename": lambda ids: [[f"{ids.conversation}", "x"]],
+    "conversation rm": lambda ids: [[f"{ids.conversation}"]],
+    "conversation restore": lambda ids: [[f"{ids.conversation}"]],
     "conversation fork": lambda ids: [[f"{ids.conversation}", "--at", "1"]],
     "goal fork": lambda ids: [[f"{ids.goal}", "--at", "1"]],
     "turn send": lambda ids: [[ids.turn, "hello"]],
@@ -399,7 +402,7 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "agents send": lambda ids: [[ids.job, "hello"]],
 }
 NO_ID_COMMANDS = {
-    *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
+    *("goal add", "goal list", "conversation list", "conversation new", "conversation search", "tenant add", "tenant list", "tenant rm"),
     *("tenant show", "tenant export", "tenant move", "cell add", "cell list", "cell rm", "cell show"),
     *(
         "token list",
@@ -413,6 +416,7 @@ NO_ID_COMMANDS = {
         "audit",
         "doctor",
         "serve",
+        "login",
         "worker",
         "demo",
     ),

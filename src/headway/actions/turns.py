@@ -11,7 +11,7 @@ from headway.actions.spending import Usage
 from headway.ledger import text
 from headway.ledger.attachment import Attachment, check_attachments
 from headway.ledger.errors import Invalid, NotFound, TurnEnded, TurnFailed, TurnRunning, TurnWaiting
-from headway.ledger.events import Event, encode_json
+from headway.ledger.events import TURN_ENDS, Event, encode_json
 from headway.ledger.job import Job
 from headway.ledger.run import Limits, Message, MessageRole, Run, RunStatus, TurnMode, TurnOutcome
 from headway.ledger.tenancy import Turn, TurnStatus
@@ -101,8 +101,8 @@ def start_with_job(tx: Transaction, tenant_id: int, conversation_id: int, reques
     }
     job = jobs.create(tx, tenant_id, JOB_KIND, payload, job_id=run.id, owner=request.owner, max_attempts=request.attempts)
     conversation_store.touch(tx, tenant_id, conversation_id, make_title(request.content))
-    emit_event(tx, run, "turn_started", {"conversation_id": conversation_id, "run_id": run.id, "mode": request.mode})
     conversations.emit_changed(tx, tenant_id, conversation_id, "state", "running")
+    emit_event(tx, run, "turn_started", {"conversation_id": conversation_id, "run_id": run.id, "mode": request.mode})
     if request.attachments:
         attachment_store.insert(tx, tenant_id, turn.id, request.attachments)
     append_message(tx, run, "user", request.content, request.attachments)
@@ -144,7 +144,13 @@ def emit_event(tx: Transaction, run: Run, kind: str, data: dict[str, Any], **enc
 
 def emit_after_list(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:
     """Emit an event of the turn after the todos_updated and todos_current events that end this transaction."""
-    tx.before_commit((kind, run.id), lambda tx: emit_event(tx, run, kind, data))
+
+    def emit(tx: Transaction) -> None:
+        emit_event(tx, run, kind, data)
+        if kind in TURN_ENDS:
+            conversations.emit_changed(tx, run.tenant_id, run.conversation_id, "state", "idle")
+
+    tx.before_commit((kind, run.id), emit)
 
 
 def list_incomplete(tx: Transaction, tenant_id: int, turn_id: str) -> list[dict[str, Any]]:
@@ -195,6 +201,7 @@ def cancel(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:
     else:
         conversation_store.save_turn(tx, tenant_id, turn._replace(status="canceled", ended_at=tx.now))
     tx.emit(Event(tenant_id, "turn_canceled", encode_json({"turn_id": turn_id}), turn.conversation_id, turn_id))
+    conversations.emit_changed(tx, tenant_id, turn.conversation_id, "state", "idle")
     return ended
 
 
@@ -209,7 +216,6 @@ def end(tx: Transaction, run: Run, status: RunStatus, turn_status: TurnStatus, o
     run = run._replace(status=status, result=result, updated_at=tx.now, ended_at=tx.now)
     run_store.save(tx, run)
     conversation_store.save_turn(tx, run.tenant_id, turn._replace(status=turn_status, outcome=outcome, ended_at=tx.now))
-    conversations.emit_changed(tx, run.tenant_id, run.conversation_id, "state", "idle")
     if job_rows:
         jobs.close_locked(tx, job_store.load_job(tx, job_rows[0]), status, result or "")
     if run.repository and status != "completed":
