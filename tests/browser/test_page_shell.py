@@ -11,10 +11,12 @@ from headway.actions.access import tenants, tokens
 from tests.browser.page_harness import Visit, list_axe_violations
 from tests.surfaces.server_harness import Client, Service, check_problem
 
+PALETTE = "Search pages, conversations, goals, todos and actions"
+
 
 def get_active_option(page: Page) -> str:
     """The text of the option that the field says is active."""
-    active = page.get_by_role("combobox").get_attribute("aria-activedescendant")
+    active = page.get_by_label(PALETTE).get_attribute("aria-activedescendant")
     return page.locator(f"[id='{active}']").inner_text()
 
 
@@ -24,8 +26,8 @@ def test_the_palette_goes_anywhere_and_does_anything(open_page: Callable[..., Vi
     goal = client.ok("POST", "/v1/goals", 201, json={"description": "Paint every room"})["goal"]["id"]
     client.ok("POST", f"/v1/goals/{goal}/pause")
     page = open_page("/memory").live()
-    keyboard, field = page.page.keyboard, page.page.get_by_role("combobox")
-    options = page.page.get_by_role("option")
+    keyboard, field = page.page.keyboard, page.page.get_by_label(PALETTE)
+    options = page.page.get_by_role("listbox", name="Results").get_by_role("option")
 
     keyboard.press("Control+k")
     expect(field).to_be_focused()
@@ -56,8 +58,8 @@ def test_the_palette_goes_anywhere_and_does_anything(open_page: Callable[..., Vi
     field.fill("green paint")
     options.filter(has_text="buy green paint").click()
     expect(page.page.get_by_role("dialog")).to_contain_text("buy green paint")
-    expect(page.page).to_have_url(f"{page.url}/board")
     keyboard.press("Escape")
+    expect(page.page).to_have_url(f"{page.url}/board")
     keyboard.press("Control+k")
     field.fill("halt everything")
     expect(options).to_have_count(1)
@@ -77,7 +79,9 @@ def test_the_theme_follows_the_system_until_one_is_chosen_and_again_after(open_p
 
     def get_schemes() -> list[str]:
         return [
-            visit.page.evaluate("getComputedStyle(document.documentElement).colorScheme + (document.documentElement.dataset.theme ?? '')")
+            visit.page.evaluate(
+                "getComputedStyle(document.documentElement).colorScheme + (document.documentElement.dataset.theme ?? '')"
+            )
             for visit in (page, other)
         ]
 
@@ -110,20 +114,22 @@ def test_an_address_that_does_not_exist_shows_the_page(open_page: Callable[..., 
     expect(page.page.get_by_role("main")).to_contain_text("There is nothing at /goals/x/y.")
     assert list_axe_violations(page) == []
     page.button("Search").click()
-    page.page.get_by_role("option", name="Board").click()
-    expect(page.page.get_by_role("heading", level=1)).to_have_text("Board")
+    page.page.get_by_role("option", name="Board", exact=True).click()
+    expect(page.page.get_by_role("heading", level=1)).to_have_text("Todo board")
 
 
 def test_nothing_is_said_about_a_halt_before_it_is_known(open_page: Callable[..., Visit]) -> None:
     page = open_page()
     waiting: list[Route] = []
-    page.page.route("**/v1/halt", waiting.append)
-    page.open("/operations")
+
+    def hold(route: Route) -> None:
+        waiting.append(route)
+
+    page.page.route("**/v1/halt", hold)
+    with page.page.expect_request("**/v1/halt"):
+        page.open("/operations")
     main = page.page.get_by_role("main")
     expect(main.get_by_role("heading", name="Operations")).to_be_visible()
-    page.page.wait_for_function("() => true", timeout=0)
-    while not waiting:
-        page.page.wait_for_event("request")
     expect(main).not_to_contain_text("Agents can run")
     expect(page.button("Lift the halt")).to_have_count(0)
     waiting[0].fulfill(json={"halt": {"halted": True, "why": "a drill", "since": 1}})

@@ -10,7 +10,10 @@ from headway.ledger.titles import TITLE_LENGTH, make_title
     [
         ("What time is it in Tokyo?", "What time is it in Tokyo?"),
         ("Fix the build. It has failed since Monday.", "Fix the build"),
-        ("Calculate 12*7, then write the result to notes.txt, and then list", "Calculate 12*7, then write the result to notes.txt, and…"),
+        (
+            "Calculate 12*7, then write the result to notes.txt, and then list",
+            "Calculate 12*7, then write the result to notes.txt, and…",
+        ),
         ("Version 1.2.3 breaks imports, e.g. of yaml! Why?", "Version 1.2.3 breaks imports, e.g. of yaml!"),
         ("Hi.\n\nPlease rename the `main` branch to **trunk**.", "Hi. Please rename the main branch to trunk"),
         ("# Release notes\n\n- [ ] write them", "Release notes"),

@@ -6,6 +6,7 @@ from headway.actions import claims, conversation_pages, conversations, import_ex
 from headway.actions.conversation_pages import ConversationFilter
 from headway.actions.memory import NewMemory
 from headway.actions.retention import pruning
+from headway.actions.retention.pruning import PruneStep
 from headway.actions.schedules import Timing
 from headway.actions.turns import TurnRequest
 from headway.ledger.errors import Conflict, NotFound, TurnRunning
@@ -13,6 +14,7 @@ from headway.ledger.retention import DAY_MS, RESTORE_DAYS
 from headway.ledger.scope import MemorySelection, Selection
 from headway.ledger.todo import Draft
 from headway.storage.stores.retention import Key
+from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
 from tests.tenant_rows import fill_tenant, read_tenant_rows
 
@@ -22,13 +24,11 @@ DAY_S = 86_400
 def delete_for_good(desk: TenantHarness) -> None:
     """Delete the rows of conversations that can no longer be restored, as the background task does."""
     position: Key | None = None
-    while True:
-        before = RESTORE_DAYS * DAY_MS
-        step = desk.database.write(
-            lambda tx, at=position: pruning.prune_deleted(tx, desk.tenant.id, tx.now - before, at)  # type: ignore[misc]
-        )
-        if step.position is None:
-            return
+
+    def take_step(tx: Transaction) -> PruneStep:
+        return pruning.prune_deleted(tx, desk.tenant.id, tx.now - RESTORE_DAYS * DAY_MS, position)
+
+    while (step := desk.database.write(take_step)).position is not None:
         position = step.position
 
 

@@ -82,7 +82,21 @@ QUERIES: dict[str, Callable[[Ids], object]] = {
     "force": lambda _ids: "true",
 }
 # Filters on the caller's own rows.
-NO_ID_QUERIES = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait", "q", "kind", "action", "since", "sort"}
+NO_ID_QUERIES = {
+    "limit",
+    "cursor",
+    "before",
+    "after",
+    "status",
+    "state",
+    "agent_id",
+    "wait",
+    "q",
+    "kind",
+    "action",
+    "since",
+    "sort",
+}
 HELLO = [{"role": "user", "content": "hello"}]
 BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/todos"): lambda ids: [
@@ -402,7 +416,16 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "agents send": lambda ids: [[ids.job, "hello"]],
 }
 NO_ID_COMMANDS = {
-    *("goal add", "goal list", "conversation list", "conversation new", "conversation search", "tenant add", "tenant list", "tenant rm"),
+    *(
+        "goal add",
+        "goal list",
+        "conversation list",
+        "conversation new",
+        "conversation search",
+        "tenant add",
+        "tenant list",
+        "tenant rm",
+    ),
     *("tenant show", "tenant export", "tenant move", "cell add", "cell list", "cell rm", "cell show"),
     *(
         "token list",

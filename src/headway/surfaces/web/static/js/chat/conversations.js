@@ -2,6 +2,7 @@
 import { get } from "../core/api.js";
 import { computed, html, signal, useEffect, useRef, useState } from "../core/lib.js";
 import { coalesce } from "../core/live_list.js";
+import { itemTitle } from "../core/title.js";
 import { Icon, now } from "../core/ui.js";
 import { shareHandlers } from "../core/watch.js";
 import { ConversationRow, canChange, DeletedNote, RenameField } from "./conversation_row.js";
@@ -40,8 +41,8 @@ async function loadOpened(id) {
   opened.value = null;
   try {
     opened.value = (await get(`/v1/conversations/${id}`)).conversation;
-  } catch {
-    /* the chat itself says that it is missing, or the stream that the server is */
+  } catch (error) {
+    if (error.status === 404) opened.value = { id, title: "", isMissing: true }; // the chat itself says so
   }
 }
 
@@ -93,11 +94,16 @@ export function ConversationTitle({ id }) {
     setIsEditing(false);
     if (id && !find(id)) loadOpened(id);
   }, [id]);
-  if (isEditing && row) return html`<${RenameField} row=${row} onEnd=${() => setIsEditing(false)} />`;
   const title = getTitle(id);
+  useEffect(() => {
+    itemTitle.value = id ? title : "";
+    return () => (itemTitle.value = "");
+  }, [id, title]);
+  if (isEditing && row) return html`<${RenameField} row=${row} onEnd=${() => setIsEditing(false)} />`;
   return html`<h1 class="truncate" dir="auto">${title || html`<span class="skeleton" aria-label="Loading"></span>`}</h1>
     ${
       row &&
+      !row.isMissing &&
       canChange() &&
       html`<button class="btn ghost icon-only small" aria-label="Rename" title="Rename" onClick=${() => setIsEditing(true)}>
         <${Icon} name="edit" />

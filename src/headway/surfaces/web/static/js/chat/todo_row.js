@@ -55,7 +55,7 @@ function EditField({ text, onEnd }) {
     maxlength=${SUBJECT_LIMIT}
     value=${text}
     onKeyDown=${onKeyDown}
-    onBlur=${() => end(field.current.value.trim())}
+    onBlur=${(event) => end(event.currentTarget.value.trim())}
   />`;
 }
 
