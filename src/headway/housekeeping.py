@@ -1,5 +1,7 @@
-"""Background deletion: what has expired, and what is older than the retention setting. It works in short transactions, and rests
-after each for longer than the transaction took, so that others never wait for long."""
+"""Background deletion: what has expired, conversations that people deleted, and what is older than the retention setting.
+
+It works in short transactions, and rests after each for longer than the transaction took, so that others never wait for long.
+"""
 
 import asyncio
 import logging
@@ -11,9 +13,9 @@ from shutil import rmtree
 
 from headway.actions import idempotency, jobs
 from headway.actions.retention import pruning
-from headway.actions.retention.pruning import DeletedOwner, PruneStep
+from headway.actions.retention.pruning import DeletedOwner, Prune, PruneStep
 from headway.ledger.errors import TenantMoving
-from headway.ledger.retention import DAY_MS, GROUPS, Group
+from headway.ledger.retention import DAY_MS, GROUPS, RESTORE_DAYS, Group
 from headway.settings import Settings
 from headway.storage.database import Database
 from headway.storage.retry import retry_storage
@@ -35,6 +37,7 @@ class Housekeeping:
     async def run(self) -> None:
         """Clean up once, then wait for the next time."""
         await self.delete_expired()
+        await self.delete_conversations(INTERVAL_S * 1000)
         await self.prune(INTERVAL_S * 1000)
         await asyncio.sleep(INTERVAL_S)
 
@@ -42,6 +45,15 @@ class Housekeeping:
         await self.database.unrestricted.write(idempotency.delete_expired)
         while await self.database.unrestricted.write(jobs.delete_old):
             pass
+
+    async def delete_conversations(self, interval_ms: int = 0) -> int:
+        """Delete the rows of conversations that can no longer be restored. Returns how many rows that were."""
+
+        def begin(tx: Transaction) -> list[int]:
+            return pruning.begin_deleted_pass(tx, tx.now - RESTORE_DAYS * DAY_MS, interval_ms)
+
+        tenant_ids = await self.database.unrestricted.write(begin)
+        return sum([await self.prune_group(tenant_id, pruning.prune_deleted, RESTORE_DAYS) for tenant_id in tenant_ids])
 
     async def prune(self, interval_ms: int = 0) -> dict[Group, int]:
         """Delete what is older than the retention setting. Returns how many rows were deleted, without those that belonged to them.
@@ -55,18 +67,19 @@ class Housekeeping:
         for tenant_id in tenant_ids or ():
             for group in pruning.PRUNES:
                 if group in self.settings.retention:
-                    deleted[group] = deleted.get(group, 0) + await self.prune_group(tenant_id, group)
+                    days = self.settings.retention[group]
+                    deleted[group] = deleted.get(group, 0) + await self.prune_group(tenant_id, pruning.PRUNES[group], days)
         if any(deleted.values()):
             counts = ", ".join(f"{deleted[group]} {group}" for group in GROUPS if deleted.get(group))
             log.info("deleted because of HEADWAY_RETENTION: %s", counts)
         return deleted
 
-    async def prune_group(self, tenant_id: int, group: Group) -> int:
+    async def prune_group(self, tenant_id: int, prune: Prune, days: int) -> int:
         deleted, position = 0, None
         while True:
             started = time.monotonic()
-            prune = partial(self._prune_step, tenant_id=tenant_id, group=group, position=position)
-            step = await retry_storage(partial(self._write_unless_moving, tenant_id, prune), "retention")
+            take_step = partial(prune_once, tenant_id=tenant_id, prune=prune, days=days, position=position)
+            step = await retry_storage(partial(self._write_unless_moving, tenant_id, take_step), "retention")
             deleted += step.deleted
             for owner in step.owners:
                 await asyncio.to_thread(delete_files, self.settings, tenant_id, owner)
@@ -81,9 +94,9 @@ class Housekeeping:
         except TenantMoving:  # a later pass continues, here or in the other cell; other tenants must not wait for it
             return PruneStep(None, 0)
 
-    def _prune_step(self, tx: Transaction, tenant_id: int, group: Group, position: Key | None) -> PruneStep:
-        before = tx.now - self.settings.retention[group] * DAY_MS
-        return pruning.PRUNES[group](tx, tenant_id, before, position)
+
+def prune_once(tx: Transaction, tenant_id: int, prune: Prune, days: int, position: Key | None) -> PruneStep:
+    return prune(tx, tenant_id, tx.now - days * DAY_MS, position)
 
 
 def delete_files(settings: Settings, tenant_id: int, owner: DeletedOwner) -> None:

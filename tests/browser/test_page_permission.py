@@ -83,7 +83,7 @@ def test_an_approved_command_runs(page: Visit, model: ModelServer) -> None:
     expect(page.log.locator(".dots")).to_have_count(0)
     expect(approvals_link(page)).to_contain_text("1 waiting for you")
     expect(page.region("Conversations").get_by_role("link", name="greet")).to_contain_text("1 waiting for you")
-    expect(page.page).to_have_title("(1) Chat · Headway")
+    expect(page.page).to_have_title("(1) greet · Headway")
     page.page.keyboard.press("Enter")  # approves nothing: the card never takes the focus
     page.shoot("permission-approval")
     page.page.reload()
@@ -98,7 +98,7 @@ def test_an_approved_command_runs(page: Visit, model: ModelServer) -> None:
     expect(line).to_contain_text(re.compile(r"Approved by browser session, (just now|\d+s ago)"))
     expect(line.get_by_label("Result")).to_contain_text("hello two words")
     expect(approvals_link(page)).not_to_contain_text("waiting")
-    expect(page.page).to_have_title("Chat · Headway")
+    expect(page.page).to_have_title("greet · Headway")
 
 
 def test_a_call_can_be_rejected_edited_and_always_allowed(page: Visit, model: ModelServer, service: Service) -> None:
@@ -154,7 +154,7 @@ def test_questions_are_answered_by_choice_or_in_words(page: Visit, model: ModelS
     card = cards(page)
     expect(card).to_contain_text("index asks you")
     expect(card).to_contain_text("Which tier?")
-    expect(page.page).to_have_title("(1) Chat · Headway")
+    expect(page.page).to_have_title("(1) go · Headway")
     page.button("Gold").click()
 
     expect(card).to_contain_text("What")
@@ -174,7 +174,7 @@ def test_requests_of_other_conversations_are_counted_live_and_decided_by_others(
         client, model, calls(("run_command", {"command": ["echo", "a"]}), ("run_command", {"command": ["echo", "b"]}))
     )
     expect(approvals_link(page)).to_contain_text("2 waiting for you")
-    expect(page.page).to_have_title("(2) Chat · Headway")
+    expect(page.page).to_have_title("(2) Quiet · Headway")
     expect(cards(page)).to_have_count(0)
     deploy = page.region("Conversations").get_by_role("link", name="Deploy")
     page.page.get_by_role("link", name="Board").click()  # and back, which loads the new conversation's name

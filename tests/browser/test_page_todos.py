@@ -55,19 +55,63 @@ def test_there_is_no_panel_without_todos(page: Visit) -> None:
     expect(page.panel).to_have_count(0)
 
 
-def test_the_panel_counts_items_and_names_the_current_one(working: Visit) -> None:
-    expect(working.panel).to_contain_text("Current:buy milk")
-    shapes = [icon.get_attribute("aria-label") for icon in working.rows.locator("> svg").all()]
+def list_shapes(page: Visit) -> list[str | None]:
+    return [icon.get_attribute("aria-label") for icon in page.rows.locator("> svg").all()]
 
-    assert shapes == ["in progress", "pending", "pending"]
+
+def test_only_an_item_in_progress_is_current(working: Visit, client: Client) -> None:
+    """A person may finish the running item. The next one is pending until the agent starts it."""
+    expect(working.panel).to_contain_text("Next:buy milk")
+    assert list_shapes(working) == ["pending", "pending", "pending"]
+    milk = client.ok("GET", "/v1/todos", params={"limit": 1})["todos"][0]
+    client.change(milk, status="in_progress")
+    expect(working.panel).to_contain_text("Current:buy milk")
+    expect(working.panel.locator(".spin").first).to_be_visible()
+    assert list_shapes(working) == ["in progress", "pending", "pending"]
+    working.page.reload()
+    expect(working.live().panel).to_contain_text("Current:buy milk")
+    working.button("Finish: buy milk").click()
+    expect(working.panel).to_contain_text("Next:call Ada")
+    expect(working.panel.locator(".spin")).to_have_count(0)
+
+
+def test_an_item_is_edited_and_canceling_it_is_undone(working: Visit, client: Client) -> None:
+    working.button("Edit: call Ada").click()
+    field = working.page.get_by_label("Text of the todo")
+    expect(field).to_have_value("call Ada")
+    field.fill("call Grace")
+    working.page.keyboard.press("Enter")
+    expect(row(working, "call Grace")).to_be_visible()
+    working.button("Edit: call Grace").click()
+    field.fill("nothing")
+    working.page.keyboard.press("Escape")
+    expect(row(working, "call Grace")).to_be_visible()
+
+    working.button("Cancel: call Grace").click()
+    expect(working.panel).to_contain_text("2 total · 2 remaining · 1 canceled")
+    expect(row(working, "call Grace").get_by_role("img")).to_have_attribute("aria-label", "canceled")
+    working.button("Undo").click()
+    expect(working.panel).to_contain_text("3 total · 3 remaining")
+    working.button("Cancel: call Grace").click()
+    working.button("Restore: call Grace").click()
+    expect(working.panel).not_to_contain_text("canceled")
+    assert {todo["subject"]: todo["status"] for todo in client.ok("GET", "/v1/todos")["todos"]} == {
+        "buy milk": "pending",
+        "call Grace": "pending",
+        "write it down": "pending",
+    }
 
 
 def test_the_panel_follows_the_agent_to_the_end(page: Visit, model: ModelServer) -> None:
     model.script = plan_and_drain("one", "two")
     page.open().live().say("go")
 
-    expect(page.panel).to_contain_text("2 total · 0 remaining")
-    expect(page.panel).to_contain_text("All done")
+    expect(page.panel).to_contain_text("All done2 todos")
+    expect(page.panel.locator(".todo-current")).to_have_count(0)
+    page.button("Expand").click()
+    expect(page.rows).to_have_count(2)
+    page.say("again")  # the list of the next turn is a new one
+    expect(page.log.locator(".msg.user")).to_have_count(2)
 
 
 def test_expanding_is_remembered(working: Visit) -> None:
@@ -82,7 +126,7 @@ def test_expanding_is_remembered(working: Visit) -> None:
 def test_the_agent_sees_changes_by_people_at_its_next_step(working: Visit, client: Client, model: ModelServer) -> None:
     row(working, "call Ada").hover()
     working.button("Cancel: call Ada").click()
-    expect(working.rows).to_have_count(2)
+    expect(working.panel).to_contain_text("2 total · 2 remaining")
     working.button("Finish: buy milk").click()
     expect(working.panel).to_contain_text("2 total · 1 remaining")
     working.page.get_by_label("Add a todo").fill("feed the cat")
@@ -173,12 +217,16 @@ def test_the_cap_is_a_warning_that_stays(page: Visit, model: ModelServer) -> Non
     expect(page.live().panel.get_by_role("alert")).to_have_text(message)
 
 
-def test_of_a_long_list_the_neighbourhood_is_shown_and_the_rest_on_demand(page: Visit, model: ModelServer) -> None:
+def test_of_a_long_list_the_neighbourhood_is_shown_and_the_rest_on_demand(page: Visit, client: Client, model: ModelServer) -> None:
     model.script = waiting_after(model, plan(*(f"item {n}" for n in range(120))))
     page.open().live().say("go")
     page.button("Expand").click()
 
     expect(page.rows).to_have_count(50)
+    todo = next(todo for todo in client.ok("GET", "/v1/todos", params={"limit": 500})["todos"] if todo["subject"] == "item 30")
+    client.change(todo, status="in_progress")
+    expect(row(page, "item 30")).to_be_in_viewport()
+    assert page.page.locator(".log").evaluate("log => log.scrollTop + log.clientHeight >= log.scrollHeight - 2")
     page.button("+70 more").click()
     expect(page.rows).to_have_count(120)
     page.button("Show fewer").click()

@@ -47,10 +47,11 @@ def read_turn(client: Client, conversation: int, content: str = "hello", **optio
 
 
 def read_until_turn_ends(stream: Stream) -> list[StreamEvent]:
-    """Read an endless stream until a turn ends, and return the events."""
+    """Read an endless stream until a turn ends, and return the events, without those about conversations of the tenant."""
     events = []
     for event in stream.events():
-        events.append(event)
+        if event.event != "conversation_changed":
+            events.append(event)
         if event.event in TURN_ENDS:
             return events
     raise AssertionError(f"the stream ended before a turn did: {list_kinds(events)}")

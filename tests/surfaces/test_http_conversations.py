@@ -14,7 +14,7 @@ def test_a_conversation_gets_an_id_and_a_key_of_its_own(client: Client) -> None:
     before = int(time.time())
     conversation = client.ok("POST", "/v1/conversations", 201, json={})["conversation"]
 
-    assert list(conversation) == ["id", "key", "title", "created_at", "updated_at", "task_file"]
+    assert list(conversation) == ["id", "key", "title", "created_at", "updated_at", "state", "task_file"]
     assert UUID(hex=conversation["key"]).hex == conversation["key"]
     assert (conversation["title"], before <= conversation["created_at"] == conversation["updated_at"] <= time.time()) == ("", True)
 
@@ -58,7 +58,7 @@ def test_conversations_are_listed_newest_first_a_page_at_a_time(client: Client) 
 
 
 def test_a_tenant_without_conversations_has_an_empty_list(client: Client) -> None:
-    assert client.ok("GET", "/v1/conversations") == {"conversations": []}
+    assert client.ok("GET", "/v1/conversations") == {"conversations": [], "next_cursor": None, "searched_all": True}
 
 
 def test_an_external_loop_can_open_a_turn(client: Client) -> None:

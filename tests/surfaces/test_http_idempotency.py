@@ -110,6 +110,7 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
     bodies: dict[str, Any] = {
         "/v1/turns/{turn_id}/fork": {"at": 0},
         "/v1/conversations/{conversation_id}/fork": {"at": message.id},
+        "/v1/conversations/{conversation_id}/restore": {},
         "/v1/goals/{goal_id}/fork": {"at": 1},
         "/v1/todos": {"subject": "once"},
         "/v1/todos/claim": {"agent_id": "ada"},

@@ -82,7 +82,21 @@ QUERIES: dict[str, Callable[[Ids], object]] = {
     "force": lambda _ids: "true",
 }
 # Filters on the caller's own rows.
-NO_ID_QUERIES = {"limit", "cursor", "before", "after", "status", "state", "agent_id", "wait", "q", "kind", "action", "since"}
+NO_ID_QUERIES = {
+    "limit",
+    "cursor",
+    "before",
+    "after",
+    "status",
+    "state",
+    "agent_id",
+    "wait",
+    "q",
+    "kind",
+    "action",
+    "since",
+    "sort",
+}
 HELLO = [{"role": "user", "content": "hello"}]
 BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/todos"): lambda ids: [
@@ -112,6 +126,7 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/agents/{run_id}/messages"): lambda ids: [{"content": "hello"}],
     ("POST", "/v1/turns/{turn_id}/fork"): lambda ids: [{"at": 0}, {"at": 1, "message": "x", "live": True}],
     ("POST", "/v1/conversations/{conversation_id}/fork"): lambda ids: [{"at": 1}],
+    ("PATCH", "/v1/conversations/{conversation_id}"): lambda ids: [{"title": "x"}],
     ("POST", "/v1/goals/{goal_id}/fork"): lambda ids: [{"at": 1}],
     ("POST", "/v1/goals/{goal_id}/decision"): lambda ids: [{"action": "abandon"}, {"action": "replan", "note": "x"}],
     ("POST", "/v1/approvals/{approval_id}"): lambda ids: [
@@ -391,6 +406,9 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "turn fork": lambda ids: [[ids.turn, "--at", "0"]],
     "turn diff": lambda ids: [[ids.turn, ids.turn]],
     "conversation show": lambda ids: [[f"{ids.conversation}"]],
+    "conversation rename": lambda ids: [[f"{ids.conversation}", "x"]],
+    "conversation rm": lambda ids: [[f"{ids.conversation}"]],
+    "conversation restore": lambda ids: [[f"{ids.conversation}"]],
     "conversation fork": lambda ids: [[f"{ids.conversation}", "--at", "1"]],
     "goal fork": lambda ids: [[f"{ids.goal}", "--at", "1"]],
     "turn send": lambda ids: [[ids.turn, "hello"]],
@@ -398,7 +416,16 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "agents send": lambda ids: [[ids.job, "hello"]],
 }
 NO_ID_COMMANDS = {
-    *("goal add", "goal list", "conversation list", "conversation new", "tenant add", "tenant list", "tenant rm"),
+    *(
+        "goal add",
+        "goal list",
+        "conversation list",
+        "conversation new",
+        "conversation search",
+        "tenant add",
+        "tenant list",
+        "tenant rm",
+    ),
     *("tenant show", "tenant export", "tenant move", "cell add", "cell list", "cell rm", "cell show"),
     *(
         "token list",
@@ -412,6 +439,7 @@ NO_ID_COMMANDS = {
         "audit",
         "doctor",
         "serve",
+        "login",
         "worker",
         "demo",
     ),

@@ -1,13 +1,20 @@
-"""Creates and looks up conversations and their turns."""
+"""Conversations and their turns: created, looked up, renamed, deleted and restored."""
 
+from typing import Final, Literal
 from uuid import uuid4
 
 from headway.actions.access import quotas
 from headway.ledger import text
-from headway.ledger.errors import Invalid, NameTaken, NotFound
-from headway.ledger.tenancy import Conversation, Turn
+from headway.ledger.errors import Conflict, Invalid, NameTaken, NotFound, TurnRunning
+from headway.ledger.events import Event, encode_json
+from headway.ledger.retention import DAY_MS, RESTORE_DAYS
+from headway.ledger.tenancy import Conversation, ConversationState, Turn
 from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import runs as run_store
+from headway.storage.stores import schedules as schedule_store
 from headway.storage.transaction import Row, Transaction
+
+RESTORE_MS: Final = RESTORE_DAYS * DAY_MS
 
 
 def add(tx: Transaction, tenant_id: int, title: str = "", key: str | None = None) -> Conversation:
@@ -30,10 +37,18 @@ def get_or_create(tx: Transaction, tenant_id: int, key: str) -> Conversation:
 
 
 def get(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation:
-    conversation = conversation_store.find(tx, tenant_id, conversation_id)
+    return check_found(conversation_store.find(tx, tenant_id, conversation_id), conversation_id)
+
+
+def check_found(conversation: Conversation | None, conversation_id: int) -> Conversation:
     if conversation is None:
         raise NotFound(f"No conversation {conversation_id}.")
     return conversation
+
+
+def show(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation:
+    """Return a conversation with the state of its unfinished turn."""
+    return check_found(conversation_store.find_with_state(tx, tenant_id, conversation_id), conversation_id)
 
 
 def resolve(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
@@ -61,6 +76,57 @@ def ensure(tx: Transaction, tenant_id: int, reference: int | str | None) -> Conv
     if isinstance(reference, int):
         return get(tx, tenant_id, reference)
     return add(tx, tenant_id) if reference is None else get_or_create(tx, tenant_id, reference)
+
+
+def rename(tx: Transaction, tenant_id: int, conversation_id: int, title: str) -> Conversation:
+    """Set the title. One that a person has set is never replaced by another request."""
+    if not (title := text.check_text(title, "title", text.SUBJECT_LIMIT).strip()):
+        raise Invalid("title must not be blank.")
+    old = show(tx, tenant_id, conversation_id)
+    if title == old.title:
+        return old
+    conversation_store.rename(tx, tenant_id, conversation_id, title)
+    emit_changed(tx, tenant_id, conversation_id, "renamed")
+    return old._replace(title=title)
+
+
+def remove(tx: Transaction, tenant_id: int, conversation_id: int) -> int:
+    """Delete a conversation. It is hidden with its todos and notes, and its rows are deleted after a day. Returns until when it can
+    be restored."""
+    if not conversation_store.lock(tx, tenant_id, conversation_id):
+        raise NotFound(f"No conversation {conversation_id}.")
+    if run_store.find_running_turn(tx, tenant_id, conversation_id):
+        raise TurnRunning(
+            f"A turn of conversation {conversation_id} has not ended. Nothing was deleted. Cancel the turn or wait for it, then "
+            "delete the conversation."
+        )
+    if schedule := schedule_store.map_conversations(tx, tenant_id).get(conversation_id):
+        raise Conflict(
+            f"The schedule {schedule!r} works in conversation {conversation_id}. Nothing was deleted. Remove the schedule first."
+        )
+    conversation_store.mark_deleted(tx, tenant_id, conversation_id, uuid4().hex)
+    emit_changed(tx, tenant_id, conversation_id, "deleted")
+    return tx.now + RESTORE_MS
+
+
+def restore(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation:
+    """Undo the deletion of a conversation. Its key is the one it had, unless another conversation has taken that."""
+    if conversation_store.restore(tx, tenant_id, conversation_id):
+        emit_changed(tx, tenant_id, conversation_id, "restored")
+    return show(tx, tenant_id, conversation_id)
+
+
+def emit_changed(
+    tx: Transaction,
+    tenant_id: int,
+    conversation_id: int,
+    change: Literal["renamed", "deleted", "restored", "state"],
+    state: ConversationState | None = None,
+) -> None:
+    """Emit a tenant-wide event, so that the streams of other conversations get it, too. It has no title: events are kept for long,
+    and a person may delete a conversation for what it says."""
+    data = {"id": conversation_id, "change": change, **({"state": state} if state else {})}
+    tx.emit(Event(tenant_id, "conversation_changed", encode_json(data)))
 
 
 def open_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn:

@@ -13,12 +13,12 @@ from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.events import Event, encode_json
 from headway.ledger.scope import TENANT_WIDE, MemorySelection, Scope
 from headway.ledger.text import MAX_INTEGER
+from headway.ledger.words import has_all_words, parse_words
 from headway.storage.stores import memory as memory_store
 from headway.storage.stores.memory import MemoryEntry, MemoryOrigin
 from headway.storage.transaction import Transaction
 
 ENTRY_LIMIT = 10_000
-QUERY_LIMIT = 1_000
 DEFAULT_KIND = "note"
 SEARCH_LIMIT = 2_000  # how many entries a search covers, so that its cost does not grow with the memory
 CURSORS: Final = CursorCodec("memory", (MAX_INTEGER,))  # the id
@@ -53,7 +53,7 @@ def find_origin(tx: Transaction, scope: Scope, run_id: str | None) -> MemoryOrig
 def recall(tx: Transaction, scope: Scope, query: str = "", limit: int = 10) -> list[MemoryEntry]:
     """Return the newest entries that contain every word of the query; without a query, the newest entries."""
     words = parse_words(query)
-    matches = [entry for entry in list_newest(tx, scope, SEARCH_LIMIT if words else limit) if has_all_words(entry, words)]
+    matches = [entry for entry in list_newest(tx, scope, SEARCH_LIMIT if words else limit) if has_all_words(entry.text, words)]
     return matches[:limit]
 
 
@@ -108,7 +108,7 @@ def list_page(
     rows = memory_store.list_page(tx, tenant_id, selection, window_size + 1, before)
     window = rows[:window_size]
     has_older = len(rows) > window_size
-    matches = [entry for entry in window if has_all_words(entry, words)]
+    matches = [entry for entry in window if has_all_words(entry.text, words)]
     last = matches[limit - 1] if len(matches) > limit else window[-1] if has_older else None
     return MemoryPage(matches[:limit], CURSORS.encode((last.id,)) if last else None, not (words and has_older))
 
@@ -185,13 +185,3 @@ def check_found(entry: MemoryEntry | None, entry_id: int) -> MemoryEntry:
     if entry is None:
         raise NotFound(f"No memory entry #{entry_id}.")
     return entry
-
-
-def parse_words(query: str) -> list[str]:
-    return text.check_text(query, "query", QUERY_LIMIT).casefold().split()
-
-
-def has_all_words(entry: MemoryEntry, words: list[str]) -> bool:
-    """Compared here and not in SQL, because the databases fold case differently and patterns need escaping."""
-    content = entry.text.casefold()
-    return all(word in content for word in words)

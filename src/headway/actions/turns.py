@@ -11,10 +11,11 @@ from headway.actions.spending import Usage
 from headway.ledger import text
 from headway.ledger.attachment import Attachment, check_attachments
 from headway.ledger.errors import Conflict, Invalid, NotFound, TurnFailed, TurnRunning, TurnWaiting
-from headway.ledger.events import Event, encode_json
+from headway.ledger.events import TURN_ENDS, Event, encode_json
 from headway.ledger.job import Job
 from headway.ledger.run import Limits, Message, MessageKind, MessageRole, Run, TurnMode
 from headway.ledger.tenancy import Turn, TurnStatus
+from headway.ledger.titles import make_title
 from headway.ledger.todo import Todo
 from headway.storage.stores import attachments as attachment_store
 from headway.storage.stores import conversations as conversation_store
@@ -27,7 +28,6 @@ from headway.storage.stores.messages import MessageDraft
 from headway.storage.transaction import Row, Transaction
 
 JOB_KIND = "turn"  # the kind of a turn's job
-TITLE_LENGTH = 80
 CONTINUE_REQUEST = "Continue with the open todos."  # what people who only press a button say
 INCOMPLETE_LIMIT = 500
 
@@ -106,7 +106,8 @@ def start_with_job(tx: Transaction, tenant_id: int, conversation_id: int, reques
         "request": text.to_one_line(request.content)[: text.SUBJECT_LIMIT],
     }
     job = jobs.create(tx, tenant_id, JOB_KIND, payload, job_id=run.id, owner=request.owner, max_attempts=request.attempts)
-    conversation_store.touch(tx, tenant_id, conversation_id, text.to_one_line(request.content.strip())[:TITLE_LENGTH])
+    conversation_store.touch(tx, tenant_id, conversation_id, make_title(request.content))
+    conversations.emit_changed(tx, tenant_id, conversation_id, "state", "running")
     continued = {"continues": source.id} if source else {}
     emit_event(tx, run, "turn_started", {"conversation_id": conversation_id, "run_id": run.id, "mode": mode, **continued})
     if request.attachments:
@@ -172,7 +173,13 @@ def emit_event(tx: Transaction, run: Run, kind: str, data: dict[str, Any], **enc
 
 def emit_after_list(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) -> None:
     """Emit an event of the turn after the todos_updated and todos_current events that end this transaction."""
-    tx.before_commit((kind, run.id), lambda tx: emit_event(tx, run, kind, data))
+
+    def emit(tx: Transaction) -> None:
+        emit_event(tx, run, kind, data)
+        if kind in TURN_ENDS:
+            conversations.emit_changed(tx, run.tenant_id, run.conversation_id, "state", "idle")
+
+    tx.before_commit((kind, run.id), emit)
 
 
 def list_incomplete(tx: Transaction, tenant_id: int, turn_id: str) -> list[dict[str, Any]]:
@@ -192,11 +199,13 @@ def revive(tx: Transaction, run: Run) -> None:
     """Let a failed turn continue from the end of its transcript."""
     if find_running(tx, run.tenant_id, run.conversation_id):
         raise TurnRunning
+    conversations.get(tx, run.tenant_id, run.conversation_id)  # it may have been deleted
     run = run._replace(status="running", result=None, updated_at=tx.now, ended_at=0)
     run_store.save(tx, run)
     turn = conversations.get_turn(tx, run.tenant_id, run.turn_id or "")
     conversation_store.save_turn(tx, run.tenant_id, turn._replace(status="running", outcome=None, ended_at=0))
     emit_event(tx, run, "turn_resumed", {})
+    conversations.emit_changed(tx, run.tenant_id, run.conversation_id, "state", "running")
 
 
 # Waiting for budget: the whole turn waits when one of its runs finds the pool empty
@@ -207,6 +216,7 @@ def pause(tx: Transaction, run: Run, reason: str) -> None:
     if turn.status == "running":
         conversation_store.save_turn(tx, run.tenant_id, turn._replace(status="paused"))
         emit_event(tx, run, "turn_paused", {"reason": reason})
+        conversations.emit_changed(tx, run.tenant_id, run.conversation_id, "state", "paused")
 
 
 def resume(tx: Transaction, run: Run) -> None:
@@ -214,6 +224,7 @@ def resume(tx: Transaction, run: Run) -> None:
     if turn.status == "paused":
         conversation_store.save_turn(tx, run.tenant_id, turn._replace(status="running"))
         emit_event(tx, run, "turn_resumed", {})
+        conversations.emit_changed(tx, run.tenant_id, run.conversation_id, "state", "running")
 
 
 # Reading

@@ -11,6 +11,7 @@ Retention = Mapping[Group, int]  # days by group; a group that is missing is kep
 GROUPS: Final[tuple[Group, ...]] = get_args(Group)
 MAX_DAYS: Final = 36_500
 DAY_MS: Final = 86_400_000
+RESTORE_DAYS: Final = 1  # how long a deleted conversation can be restored
 
 
 def parse_retention(variable: str, value: str) -> Retention:

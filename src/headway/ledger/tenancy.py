@@ -12,10 +12,12 @@ UNITS: Final = {"M": 2**20, "G": GIBIBYTE, "T": 2**40}
 NO_LIMIT: Final = 2**62
 EXAMPLE: Final = "turns:200,storage:5G"
 TurnStatus = Literal["running", "waiting", "finished", "failed", "canceled", "paused"]
+ConversationState = Literal["idle", "running", "waiting", "paused"]  # that of its unfinished turn; idle: it has none
 TokenScope = Literal["read", "write", "operator"]
 TOKEN_SCOPES: Final[tuple[TokenScope, ...]] = ("read", "write", "operator")  # each includes the ones before it
 NO_SESSION: Final = 0
 LINK_SESSION: Final = -1  # a session that the login link opened, so it has no token
+LOGIN_LINK: Final = -2  # a login link: it opens a session once, and gives access to nothing else
 
 
 class Tenant(NamedTuple):
@@ -154,6 +156,7 @@ class Conversation(NamedTuple):
     title: str
     created_at: int
     updated_at: int
+    state: ConversationState = "idle"
 
     @property
     def task_file(self) -> str:
@@ -167,6 +170,7 @@ class Conversation(NamedTuple):
             "title": self.title,
             "created_at": self.created_at // 1000,
             "updated_at": self.updated_at // 1000,
+            "state": self.state,
             "task_file": self.task_file,
         }
 

@@ -8,7 +8,7 @@ from headway.ledger import text
 from headway.ledger.cells import TOKEN_PREFIX
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Conflict, Forbidden, Invalid, NotFound, ReadOnlyToken, Unauthorized
-from headway.ledger.tenancy import LINK_SESSION, TOKEN_SCOPES, Token, TokenScope
+from headway.ledger.tenancy import LINK_SESSION, LOGIN_LINK, TOKEN_SCOPES, Token, TokenScope
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
@@ -22,6 +22,8 @@ USE_INTERVAL_MS = 60_000
 MAX_LIFETIME_S: Final = 3650 * 86400
 MAX_OVERLAP_S: Final = 30 * 86400
 DEFAULT_OVERLAP_S: Final = 3600
+LINK_LABEL: Final = "login link"
+LINK_LIFETIME_S: Final = 600
 SESSION_LABEL: Final = "browser session"
 SESSION_LIFETIME_S: Final = 30 * 24 * 3600
 MAX_SESSIONS: Final = 500  # of a token; the next one ends the oldest
@@ -220,9 +222,29 @@ def open_session(tx: Transaction, secret_digest: str, token_cell: str = "") -> N
     return insert_session(tx, token.tenant_id, token.scopes, token.id, token.expires_at)
 
 
+def create_login_link(tx: Transaction, tenant_id: int) -> NewToken:
+    """Create the secret of a link with which the operator, who reads it in the terminal, can sign in once."""
+    tenant_store.delete_ended_sessions(tx, tenant_id)
+    secret, expires_at = generate_secret(cells.get_own_name(tx)), tx.now + LINK_LIFETIME_S * 1000
+    link = tenant_store.insert_token(
+        tx, tenant_id, hash_secret(secret), LINK_LABEL, list_scopes("operator"), expires_at, LOGIN_LINK
+    )
+    audit.record(tx, tenant_id, "link.create", f"token:{link.id}", new=link.as_json())
+    return NewToken(link, secret)
+
+
+def has_login_link(tx: Transaction, tenant_id: int, secret_digest: str) -> bool:
+    return tenant_store.has_login_link(tx, tenant_id, secret_digest)
+
+
+def redeem_login_link(tx: Transaction, tenant_id: int, secret_digest: str) -> NewToken | None:
+    """Open a session for a link that `create_login_link` made, once."""
+    return open_link_session(tx, tenant_id) if tenant_store.take_login_link(tx, tenant_id, secret_digest) else None
+
+
 def open_link_session(tx: Transaction, tenant_id: int) -> NewToken:
     """Open a session for the login link, which the operator has read in the terminal."""
-    tx.actor = "login link"
+    tx.actor = LINK_LABEL
     return insert_session(tx, tenant_id, list_scopes("operator"), LINK_SESSION)
 
 

@@ -114,6 +114,7 @@ def insert_fork(tx: Transaction, turn: Turn, source: Run, conversation_id: int, 
     jobs.create(tx, source.tenant_id, turns.JOB_KIND, payload, job_id=run.id, owner=owner, max_attempts=attempts)
     origin = {"turn_id": turn.id, "at": request.at}
     data = {"conversation_id": conversation_id, "run_id": run.id, "mode": turn.mode, "forked_from": origin}
+    conversations.emit_changed(tx, source.tenant_id, conversation_id, "state", "running")
     turns.emit_event(tx, run, "turn_started", data)
     return run
 

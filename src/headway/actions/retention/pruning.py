@@ -1,6 +1,5 @@
 """Deletes rows that are older than the retention setting, in small steps. What something open still needs is kept."""
 
-import json
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -8,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from headway.actions import spending
 from headway.ledger.events import Event, encode_json
 from headway.ledger.retention import Group
+from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import retention as retention_store
 from headway.storage.stores import schedules as schedule_store
 from headway.storage.stores import tenants as tenant_store
@@ -15,6 +15,7 @@ from headway.storage.stores.retention import AgedOwner, AgedTable, Batch, Key, O
 from headway.storage.transaction import Transaction
 
 TASK: Final = "retention"
+DELETED_TASK: Final = "deleted conversations"
 OLDEST: Final[Key] = (0, "")  # before the first run
 OLDEST_NUMBER: Final[Key] = (0, 0)  # before the first row with a numeric id
 
@@ -45,6 +46,13 @@ def begin_pass(tx: Transaction, interval_ms: int) -> list[int] | None:
     return [0, *(tenant.id for tenant in tenant_store.list_all(tx))]  # 0 is the installation, which has audit entries
 
 
+def begin_deleted_pass(tx: Transaction, before: int, interval_ms: int) -> list[int]:
+    """Return the tenants with conversations that were deleted before a time; none if another process began such a pass within the
+    interval."""
+    is_due = retention_store.begin_task(tx, DELETED_TASK, interval_ms)
+    return conversation_store.list_tenants_with_deleted(tx, before) if is_due else []
+
+
 def prune_table(tx: Transaction, tenant_id: int, before: int, position: Key | None, *, table: AgedTable) -> PruneStep:
     batch = Batch()
     part = retention_store.delete_aged(tx, table, tenant_id, before, position[0] if position else 0, batch)
@@ -64,12 +72,14 @@ def prune_transcripts(tx: Transaction, tenant_id: int, before: int, position: Ke
     return PruneStep(position if runs else None, batch.deleted)
 
 
-def prune_owner(tx: Transaction, tenant_id: int, before: int, position: Key | None, *, group: Group) -> PruneStep:
+def prune_owner(
+    tx: Transaction, tenant_id: int, before: int, position: Key | None, *, group: Group, rules: "OwnerRules | None" = None
+) -> PruneStep:
     """Delete the oldest runs of turns, conversations or goals. Each goes piece by piece, and its own row last."""
-    owner, runs_of, delete_parts, delete_rest = OWNERS[group]
+    owner, runs_of, delete_parts, delete_rest = rules or OWNERS[group]
     position, batch = position or (OLDEST if group == "runs" else OLDEST_NUMBER), Batch()
     rows = retention_store.list_old(tx, owner, tenant_id, before, position)
-    scheduled = find_scheduled_conversations(tx, tenant_id) if rows and group == "conversations" else frozenset()
+    scheduled = schedule_store.map_conversations(tx, tenant_id) if rows and group == "conversations" else {}
     for row in rows:
         if not row.is_needed and row.id not in scheduled:
             key = row.name if group == "runs" else row.id
@@ -100,13 +110,6 @@ def announce_deletion(tx: Transaction, tenant_id: int, group: Group, row: OldRow
     return (DeletedOwner(group, row.id, row.name),)
 
 
-def find_scheduled_conversations(tx: Transaction, tenant_id: int) -> frozenset[int]:
-    """Return the conversations that schedules send messages to or call tools in."""
-    works = [json.loads(work) for work in schedule_store.list_works(tx, tenant_id)]
-    found = (part.get("conversation_id") for work in works for part in work.values() if isinstance(part, dict))
-    return frozenset(conversation_id for conversation_id in found if conversation_id)
-
-
 def has_no_parts(_tx: Transaction, _tenant_id: int, _key: Any, _batch: Batch) -> bool:
     return True
 
@@ -130,6 +133,19 @@ OWNERS: Final[Mapping[Group, OwnerRules]] = {
         retention_store.GOALS, retention_store.RUNS_OF_GOAL, retention_store.delete_goal_parts, retention_store.delete_goal
     ),
 }
+
+
+def delete_deleted_conversation(tx: Transaction, tenant_id: int, conversation_id: int) -> None:
+    retention_store.delete_dead_letters(tx, tenant_id, conversation_id)
+    retention_store.delete_conversation(tx, tenant_id, conversation_id)
+
+
+# Conversations that people have deleted, whatever the setting is.
+prune_deleted: Final[Prune] = partial(
+    prune_owner,
+    group="conversations",
+    rules=OWNERS["conversations"]._replace(owner=retention_store.DELETED_CONVERSATIONS, delete_rest=delete_deleted_conversation),
+)
 
 PRUNES: Final[Mapping[Group, Prune]] = {
     "conversations": partial(prune_owner, group="conversations"),

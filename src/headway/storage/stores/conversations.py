@@ -5,6 +5,18 @@ from headway.storage import id_ranges
 from headway.storage.transaction import Query, Transaction
 
 COLUMNS = "id, uuid, key, title, created_at, updated_at"
+# Of the unfinished turn, which an index finds: a conversation has one at a time.
+STATE = """COALESCE((SELECT CASE WHEN turns.status = 'running' AND turns.waiting > 0 THEN 'waiting' ELSE turns.status END
+    FROM runs JOIN turns ON turns.tenant_id = runs.tenant_id AND turns.id = runs.turn_id
+    WHERE runs.tenant_id = conversations.tenant_id AND runs.conversation_id = conversations.id AND runs.turn_id IS NOT NULL
+    AND runs.parent_run_id IS NULL AND runs.ended_at = 0), 'idle')"""
+# SQL: whether a row is not part of a deleted conversation.
+TODO_IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden.tenant_id = todos.tenant_id
+    AND hidden.id = todos.conversation_id AND hidden.deleted_at <> 0)"""
+TODO_LIST_IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden.tenant_id = todo_lists.tenant_id
+    AND hidden.id = todo_lists.conversation_id AND hidden.deleted_at <> 0)"""
+MEMORY_IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden.tenant_id = memory_entries.tenant_id
+    AND hidden.id = memory_entries.conversation_id AND hidden.deleted_at <> 0)"""
 TURN_COLUMNS = "id, conversation_id, request, mode, status, outcome, started_at, ended_at, waiting, forked_from, fork_at"
 
 
@@ -21,28 +33,97 @@ def insert(tx: Transaction, tenant_id: int, uuid: str, key: str, title: str) -> 
         tx.now,
         tx.now,
     )
-    return Conversation._make(row) if row else None
+    return Conversation(*row) if row else None
 
 
 def find(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation | None:
-    row = tx.one(f"SELECT {COLUMNS} FROM conversations WHERE tenant_id = ? AND id = ?", tenant_id, conversation_id)
-    return Conversation._make(row) if row else None
+    sql = f"SELECT {COLUMNS} FROM conversations WHERE tenant_id = ? AND id = ? AND deleted_at = 0"
+    row = tx.one(sql, tenant_id, conversation_id)
+    return Conversation(*row) if row else None
+
+
+def find_with_state(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation | None:
+    sql = f"SELECT {COLUMNS}, {STATE} FROM conversations WHERE tenant_id = ? AND id = ? AND deleted_at = 0"
+    row = tx.one(sql, tenant_id, conversation_id)
+    return Conversation(*row) if row else None
 
 
 def find_by_key(tx: Transaction, tenant_id: int, key: str) -> Conversation | None:
-    row = tx.one(f"SELECT {COLUMNS} FROM conversations WHERE tenant_id = ? AND key = ?", tenant_id, key)
-    return Conversation._make(row) if row else None
+    sql = f"SELECT {COLUMNS} FROM conversations WHERE tenant_id = ? AND key = ? AND deleted_at = 0"
+    row = tx.one(sql, tenant_id, key)
+    return Conversation(*row) if row else None
 
 
 def list_page(tx: Transaction, tenant_id: int, before: int, limit: int) -> list[Conversation]:
     """List the newest conversations with an id below `before`."""
     rows = tx.all(
-        f"SELECT {COLUMNS} FROM conversations WHERE tenant_id = ? AND id < ? ORDER BY id DESC LIMIT ?",
+        f"""SELECT {COLUMNS}, {STATE} FROM conversations WHERE tenant_id = ? AND id < ? AND deleted_at = 0
+            ORDER BY id DESC LIMIT ?""",
         tenant_id,
         before,
         limit,
     )
-    return [Conversation._make(row) for row in rows]
+    return [Conversation(*row) for row in rows]
+
+
+def list_by_activity(tx: Transaction, tenant_id: int, before: tuple[int, int], limit: int) -> list[Conversation]:
+    """List the conversations that were used last, before a (time, id)."""
+    rows = tx.all(
+        f"""SELECT {COLUMNS}, {STATE} FROM conversations WHERE tenant_id = ? AND (updated_at, id) < (?, ?) AND deleted_at = 0
+            ORDER BY updated_at DESC, id DESC LIMIT ?""",
+        tenant_id,
+        *before,
+        limit,
+    )
+    return [Conversation(*row) for row in rows]
+
+
+def rename(tx: Transaction, tenant_id: int, conversation_id: int, title: str) -> bool:
+    """Set the title. Returns False if there is no such conversation."""
+    sql = "UPDATE conversations SET title = ? WHERE tenant_id = ? AND id = ? AND deleted_at = 0 RETURNING id"
+    return tx.one(sql, title, tenant_id, conversation_id) is not None
+
+
+# Deleted conversations, which can be restored for a while
+
+
+def lock(tx: Transaction, tenant_id: int, conversation_id: int) -> bool:
+    """Lock a conversation, so that no turn can be added to it before this transaction ends. Returns False if there is none."""
+    sql = f"SELECT id FROM conversations WHERE tenant_id = ? AND id = ? AND deleted_at = 0{tx.dialect.for_update}"
+    return tx.one(sql, tenant_id, conversation_id) is not None
+
+
+def mark_deleted(tx: Transaction, tenant_id: int, conversation_id: int, new_key: str) -> None:
+    """Hide a conversation. Its key is free for another one."""
+    tx.run(
+        "UPDATE conversations SET deleted_at = ?, former_key = key, key = ? WHERE tenant_id = ? AND id = ?",
+        tx.now,
+        new_key,
+        tenant_id,
+        conversation_id,
+    )
+
+
+def restore(tx: Transaction, tenant_id: int, conversation_id: int) -> bool:
+    """Show a deleted conversation again, with its key unless another one has it by now. Returns False if it was not deleted."""
+    row = tx.one(
+        """UPDATE conversations SET deleted_at = 0, former_key = '', key = CASE WHEN EXISTS (
+                SELECT 1 FROM conversations other WHERE other.tenant_id = conversations.tenant_id
+                AND other.key = conversations.former_key) THEN key ELSE former_key END
+            WHERE tenant_id = ? AND id = ? AND deleted_at <> 0 RETURNING id""",
+        tenant_id,
+        conversation_id,
+    )
+    return row is not None
+
+
+def list_tenants_with_deleted(tx: Transaction, before: int) -> list[int]:
+    """List the tenants with conversations that were deleted before a time."""
+    rows = tx.all("SELECT DISTINCT tenant_id FROM conversations WHERE deleted_at <> 0 AND deleted_at < ? ORDER BY 1", before)
+    return [int(tenant_id) for (tenant_id,) in rows]
+
+
+# Turns and files
 
 
 def file_names(tx: Transaction, tenant_id: int) -> list[tuple[str, int]]:

@@ -1,6 +1,7 @@
 """SQL for leases: which agent works on a todo, until when, and the token that proves it."""
 
 from headway.ledger.todo import Lease
+from headway.storage.stores.conversations import TODO_IS_SHOWN
 from headway.storage.transaction import Query, Row, Transaction
 
 
@@ -66,7 +67,7 @@ def lock_ready(tx: Transaction, tenant_id: int, conversation_id: int | None) -> 
 
 
 def build_list_condition(conversation_id: int | None) -> str:
-    return "" if conversation_id is None else " AND conversation_id = ?"
+    return f" AND {TODO_IS_SHOWN}" if conversation_id is None else " AND conversation_id = ?"
 
 
 def build_list_values(tenant_id: int, conversation_id: int | None) -> tuple[int, ...]:

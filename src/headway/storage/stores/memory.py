@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 from headway.ledger.scope import TENANT_WIDE, MemorySelection
 from headway.ledger.text import count_bytes
 from headway.storage import id_ranges
+from headway.storage.stores.conversations import MEMORY_IS_SHOWN
 from headway.storage.transaction import Row, Transaction
 
 ORIGIN_COLUMNS = "agent_id, person, origin_conversation_id, turn_id, run_id, goal_id"
@@ -122,7 +123,7 @@ def list_page(tx: Transaction, tenant_id: int, selection: MemorySelection, limit
         conditions.append("kind = ?")
         parameters.append(selection.kind)
     if selection.conversation_id is None:
-        return read_page(tx, conditions, parameters, limit)
+        return read_page(tx, [*conditions, MEMORY_IS_SHOWN], parameters, limit)
     entries = [
         entry
         for conversation_id in {TENANT_WIDE, selection.conversation_id}

@@ -44,6 +44,18 @@ def list_page(tx: Transaction, tenant_id: int, conversation_id: int, limit: int,
     return [Message(*row) for row in reversed(rows)]
 
 
+def list_texts(tx: Transaction, tenant_id: int, before: tuple[int, int], length: int, limit: int) -> list[tuple[int, int, str]]:
+    """List (conversation, id, beginning of the text) of messages before a (conversation, id), the newest conversations first."""
+    rows = tx.all(
+        f"""SELECT conversation_id, id, substr(content, 1, {int(length)}) FROM messages
+            WHERE tenant_id = ? AND (conversation_id, id) < (?, ?) ORDER BY conversation_id DESC, id DESC LIMIT ?""",
+        tenant_id,
+        *before,
+        limit,
+    )
+    return [(int(conversation_id), int(message_id), str(content)) for conversation_id, message_id, content in rows]
+
+
 def list_first_ids(tx: Transaction, tenant_id: int, conversation_id: int, turn_ids: Sequence[str]) -> set[int]:
     """Return the ids of the messages that began these turns."""
     sql = f"""SELECT MIN(id) FROM messages WHERE tenant_id = ? AND conversation_id = ?

@@ -5,6 +5,7 @@ import json
 from headway.ledger.check import Receipt, ReceiptDraft, SubjectKind
 from headway.storage import id_ranges
 from headway.storage.stores import events as event_store
+from headway.storage.stores.conversations import TODO_IS_SHOWN
 from headway.storage.transaction import Row, Transaction
 
 COLUMNS = "id, subject, subject_id, ok, results, versions, override, made_by, run_id, seq, at"
@@ -48,7 +49,7 @@ def list_checked_todos(
 ) -> list[int]:
     """List the completed todos that have checks, or all that have some. Those that were checked longest ago come first."""
     where = "" if include_open else " AND status = 'completed'"
-    where += "" if conversation_id is None else " AND conversation_id = ?"
+    where += f" AND {TODO_IS_SHOWN}" if conversation_id is None else " AND conversation_id = ?"
     rows = tx.all(
         f"""SELECT id FROM todos WHERE tenant_id = ? AND checks <> ''{where}
             ORDER BY COALESCE((SELECT MAX(receipts.id) FROM receipts WHERE receipts.tenant_id = todos.tenant_id

@@ -42,15 +42,17 @@ class Batch:
 
 # Whether something that is still open needs the row
 
-RUN_IS_NEEDED: Final = """(
-    EXISTS (SELECT 1 FROM runs other
-        WHERE other.tenant_id = runs.tenant_id AND other.turn_id = runs.turn_id AND other.ended_at = 0)
-    OR EXISTS (SELECT 1 FROM goals WHERE goals.tenant_id = runs.tenant_id AND goals.id = runs.goal_id AND goals.ended_at = 0)
-    OR EXISTS (SELECT 1 FROM runs fork
+RUN_IS_REPLAYED: Final = """EXISTS (SELECT 1 FROM runs fork
         WHERE fork.tenant_id = runs.tenant_id AND fork.ended_at = 0 AND fork.replays <> ''
         AND (fork.replays = 'goal:' || CAST(runs.goal_id AS TEXT) OR fork.replays = runs.id OR EXISTS (
             SELECT 1 FROM runs source
-            WHERE source.tenant_id = fork.tenant_id AND source.id = fork.replays AND source.turn_id = runs.turn_id)))
+            WHERE source.tenant_id = fork.tenant_id AND source.id = fork.replays AND source.turn_id = runs.turn_id)))"""
+
+RUN_IS_NEEDED: Final = f"""(
+    EXISTS (SELECT 1 FROM runs other
+        WHERE other.tenant_id = runs.tenant_id AND other.turn_id = runs.turn_id AND other.ended_at = 0)
+    OR EXISTS (SELECT 1 FROM goals WHERE goals.tenant_id = runs.tenant_id AND goals.id = runs.goal_id AND goals.ended_at = 0)
+    OR {RUN_IS_REPLAYED}
     OR EXISTS (SELECT 1 FROM jobs WHERE jobs.tenant_id = runs.tenant_id AND jobs.id = runs.id
         AND jobs.state NOT IN ('completed', 'canceled')))"""
 
@@ -73,6 +75,11 @@ CONVERSATION_IS_NEEDED: Final = f"""(
         AND turns.ended_at >= (SELECT before FROM age_limit))
     OR EXISTS (SELECT 1 FROM runs WHERE runs.tenant_id = conversations.tenant_id AND runs.conversation_id = conversations.id
         AND runs.turn_id IS NOT NULL AND runs.parent_run_id IS NULL AND (runs.ended_at = 0 OR {RUN_IS_NEEDED})))"""
+
+# What a person deleted is kept only for a fork that repeats recorded results from it.
+DELETED_IS_NEEDED: Final = f"""EXISTS (SELECT 1 FROM runs WHERE runs.tenant_id = conversations.tenant_id
+    AND runs.conversation_id = conversations.id AND runs.turn_id IS NOT NULL AND runs.parent_run_id IS NULL
+    AND (runs.ended_at = 0 OR {RUN_IS_REPLAYED}))"""
 
 GOAL_IS_NEEDED: Final = """(
     EXISTS (SELECT 1 FROM runs WHERE runs.tenant_id = goals.tenant_id AND runs.goal_id = goals.id AND runs.ended_at = 0)
@@ -166,6 +173,7 @@ RUNS_OF_TURNS: Final = AgedOwner(
     "runs", "ended_at", "turn_id", RUN_IS_NEEDED, "ended_at <> 0 AND turn_id IS NOT NULL AND parent_run_id IS NULL"
 )
 CONVERSATIONS: Final = AgedOwner("conversations", "updated_at", "uuid", CONVERSATION_IS_NEEDED)
+DELETED_CONVERSATIONS: Final = AgedOwner("conversations", "deleted_at", "uuid", DELETED_IS_NEEDED, "deleted_at <> 0")
 GOALS: Final = AgedOwner("goals", "ended_at", "status", GOAL_IS_NEEDED, "ended_at <> 0")
 
 
@@ -242,6 +250,17 @@ def delete_conversation(tx: Transaction, tenant_id: int, conversation_id: int) -
     for table in ("events", "todo_lists"):
         tx.run(f"DELETE FROM {table} WHERE tenant_id = ? AND conversation_id = ?", tenant_id, conversation_id)
     tx.run("DELETE FROM conversations WHERE tenant_id = ? AND id = ?", tenant_id, conversation_id)
+
+
+def delete_dead_letters(tx: Transaction, tenant_id: int, conversation_id: int) -> None:
+    """Delete the jobs of a conversation's turns that failed for good, so that nobody retries them without their turns."""
+    tx.run(
+        f"""DELETE FROM jobs WHERE tenant_id = ? AND state = 'dead'
+            AND id IN (SELECT id FROM runs WHERE tenant_id = ? AND {RUNS_OF_CONVERSATION})""",
+        tenant_id,
+        tenant_id,
+        conversation_id,
+    )
 
 
 def delete_goal_parts(tx: Transaction, tenant_id: int, goal_id: int, batch: Batch) -> bool:

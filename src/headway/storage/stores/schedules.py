@@ -1,5 +1,7 @@
 """SQL for schedules."""
 
+import json
+
 from headway.ledger.schedule import Schedule
 from headway.storage import id_ranges
 from headway.storage.transaction import Transaction
@@ -47,9 +49,13 @@ def list_page(tx: Transaction, tenant_id: int, limit: int, after: str = "") -> l
     return [Schedule._make(row) for row in rows]
 
 
-def list_works(tx: Transaction, tenant_id: int) -> list[str]:
-    """List what the tenant's schedules do, as JSON."""
-    return [str(row[0]) for row in tx.all("SELECT work FROM schedules WHERE tenant_id = ?", tenant_id)]
+def map_conversations(tx: Transaction, tenant_id: int) -> dict[int, str]:
+    """Return the conversations that schedules send messages to or call tools in, each with the name of a schedule."""
+    names: dict[int, str] = {}
+    for name, work in tx.all("SELECT name, work FROM schedules WHERE tenant_id = ?", tenant_id):
+        parts = (part for part in json.loads(work).values() if isinstance(part, dict))
+        names |= {part["conversation_id"]: str(name) for part in parts if part.get("conversation_id")}
+    return names
 
 
 def count(tx: Transaction, tenant_id: int) -> int:

@@ -1,6 +1,6 @@
 """SQL for tenants and their access tokens."""
 
-from headway.ledger.tenancy import NO_SESSION, Tenant, Token
+from headway.ledger.tenancy import LOGIN_LINK, NO_SESSION, Tenant, Token
 from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
 
@@ -96,7 +96,8 @@ def find_token(tx: Transaction, digest: str) -> Token | None:
     if not tx.visible:  # otherwise the transaction has found the token before
         tx.enter_all_tenants()
     row = tx.one(
-        f"SELECT {TOKEN_COLUMNS}{tx.dialect.enter_found.format('tenant_id')} FROM tokens WHERE hash = ? AND {ACTIVE}",
+        f"""SELECT {TOKEN_COLUMNS}{tx.dialect.enter_found.format("tenant_id")} FROM tokens
+            WHERE hash = ? AND session_of <> {LOGIN_LINK} AND {ACTIVE}""",
         digest,
         tx.now,
     )
@@ -105,6 +106,19 @@ def find_token(tx: Transaction, digest: str) -> Token | None:
     token = Token._make(row[: len(Token._fields)])
     tx.visible = str(token.tenant_id)  # the statement has entered it
     return token
+
+
+def has_login_link(tx: Transaction, tenant_id: int, digest: str) -> bool:
+    sql = f"SELECT 1 FROM tokens WHERE tenant_id = ? AND hash = ? AND session_of = {LOGIN_LINK} AND {ACTIVE}"
+    return tx.one(sql, tenant_id, digest, tx.now) is not None
+
+
+def take_login_link(tx: Transaction, tenant_id: int, digest: str) -> bool:
+    """Use up a login link. Returns False if there is none with this hash, or if it was used before."""
+    sql = (
+        f"UPDATE tokens SET revoked_at = ? WHERE tenant_id = ? AND hash = ? AND session_of = {LOGIN_LINK} AND {ACTIVE} RETURNING id"
+    )
+    return tx.one(sql, tx.now, tenant_id, digest, tx.now) is not None
 
 
 def lock_token(tx: Transaction, tenant_id: int, token_id: int) -> Token | None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.scope import TENANT_WIDE, Selection
 from headway.ledger.todo import STATUSES, Status, Todo
+from headway.storage.stores.conversations import TODO_IS_SHOWN, TODO_LIST_IS_SHOWN
 from headway.storage.stores.todos import COLUMNS, load_todo
 from headway.storage.transaction import Transaction
 
@@ -47,10 +48,16 @@ def select_lists(tenant_id: int, selection: Selection) -> SelectedLists:
     return SelectedLists(columns, (values, (*values[:-1], TENANT_WIDE)) if filters.get("conversation_id") else (values,))
 
 
+def build_where(columns: tuple[str, ...]) -> str:
+    """Build the condition for a selection. Without a turn and a conversation, it covers all lists except those of deleted ones."""
+    where = "".join(f" AND {column} = ?" for column in columns)
+    return where if {"turn_id", "conversation_id"} & set(columns) else f"{where} AND {TODO_IS_SHOWN}"
+
+
 @cache
 def build_parts(columns: tuple[str, ...], lists: int, statuses: tuple[Status, ...]) -> list[ListPart]:
     """Build the queries for a selection of this shape. There are few shapes, so the results are cached."""
-    where = "".join(f" AND {column} = ?" for column in columns)
+    where = build_where(columns)
     parts = [
         build_open_part(where, status, list_index)
         for status in ("in_progress", "pending")
@@ -139,7 +146,7 @@ def measure_texts(todo: Todo) -> int:
 
 @cache
 def build_ready_sql(columns: tuple[str, ...]) -> str:
-    where = "".join(f" AND {column} = ?" for column in columns)
+    where = build_where(columns)
     return f"""SELECT {COLUMNS} FROM todos WHERE tenant_id = ?{where} AND status = 'pending' AND blocked_by = 0 AND turn_id IS NULL
         ORDER BY position, id LIMIT ?"""
 
@@ -162,6 +169,8 @@ def count_by_status(tx: Transaction, tenant_id: int, selection: Selection) -> di
         values += [tenant_id, selection.turn_id, selection.turn_id]
     elif selection.conversation_id is not None:
         where, values = where + " AND conversation_id IN (?, ?)", [*values, selection.conversation_id, TENANT_WIDE]
+    else:
+        where = f" AND {TODO_LIST_IS_SHOWN}"
     row = tx.one(
         f"SELECT SUM(pending), SUM(in_progress), SUM(completed), SUM(canceled) FROM todo_lists WHERE tenant_id = ?{where}", *values
     )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # Where each command lives. A module is imported when its command is called, so that `todo add` does not load the web stack.
 COMMANDS = {
     "serve": "serve:serve",
+    "login": "access.login:login",
     "worker": "worker:worker",
     "demo": "demo:demo",
     "chat": "chat:chat",
@@ -31,7 +32,7 @@ COMMANDS = {
     "todo": "todo:todo",
     "goal": "goal:goal",
     "memory": "memory:memory",
-    "conversation": "access.tenant:conversation",
+    "conversation": "access.conversation:conversation",
     "tenant": "access.tenant:tenant",
     "cell": "access.cell:cell",
     "token": "access.tenant:token",

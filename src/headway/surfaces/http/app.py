@@ -109,7 +109,7 @@ class WebApp:
             PlainRoute("/mcp", self.mcp, {"GET", "POST", "DELETE"}),
         ]
         # No redirects for trailing slashes: they would send callers to the host in their own Host header.
-        self.router = Router(self.routes, redirect_slashes=False, lifespan=self.lifespan)
+        self.router = Router(self.routes, redirect_slashes=False, default=self.serve_unknown_path, lifespan=self.lifespan)
         self.compressed_router = GZipMiddleware(self.router, COMPRESS_MIN_BYTES, compresslevel=5)
         self.openapi = cache(lambda: build_openapi(self.documented_routes, headway.roles.by_name))
 
@@ -134,6 +134,11 @@ class WebApp:
         await asyncio.gather(mcp_task, return_exceptions=True)
         await self.headway.stop_agents()
         self.headway.close()
+
+    async def serve_unknown_path(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Show people the page, which says that there is nothing here. Programs get a problem."""
+        answer = page_routes.serve_missing_page(Request(scope)) if scope["type"] == "http" else None
+        await (answer or self.router.not_found)(scope, receive, send)
 
     async def serve_openapi(self, _request: Request) -> Response:
         return to_json_response(self.openapi())

@@ -16,12 +16,13 @@ import uvicorn
 from headway.actions.access import cells, tenants, tokens
 from headway.assembly import Headway
 from headway.ledger.errors import HeadwayError, SettingsError
-from headway.settings import Settings, build_local_url
+from headway.settings import Settings
 from headway.storage.direct import DirectDatabase
 from headway.surfaces.http.app import WebApp
 from headway.surfaces.http.bounded_protocol import build_protocol
 from headway.surfaces.http.request_context import LOOPBACK_NAMES
 from headway.surfaces.log_lines import configure_json_logging
+from headway.surfaces.served_port import replace_port, save_port
 
 MAX_FILES = 1_000_000
 RESERVED_FILES = 128  # for the database, models and tools
@@ -75,6 +76,7 @@ def serve(settings: Settings, log_level: str, announce: Callable[[str, str | Non
     address = f"http://{f'[{settings.host}]' if ':' in settings.host else settings.host}:{port}"
     secret = urlsafe_b64encode(os.urandom(24)).decode() if local else None
     headway = Headway(replace_port(settings, port))
+    save_port(settings, port)
     config = uvicorn.Config(
         WebApp(headway, secret),
         loop="auto",
@@ -92,12 +94,6 @@ def serve(settings: Settings, log_level: str, announce: Callable[[str, str | Non
         signal.signal(signal_number, lambda *_: sys.exit(0))
     login = f"{address}/login?token={secret}" if secret else None
     HttpServer(config, headway, partial(announce, address, login)).run(sockets=[listener])
-
-
-def replace_port(settings: Settings, port: int) -> Settings:
-    """Put the port that was actually bound into the settings and into the default URL. A configured HEADWAY_URL is kept."""
-    is_default_url = settings.url == build_local_url(settings.host, settings.port)
-    return settings._replace(port=port, url=build_local_url(settings.host, port) if is_default_url else settings.url)
 
 
 def create_bootstrap_token(settings: Settings) -> None:

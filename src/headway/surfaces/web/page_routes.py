@@ -1,5 +1,7 @@
 """Routes that serve the web page and its files. The page gets its data from /v1, like any other client."""
 
+import re
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,6 +17,9 @@ PAGE_POLICY = (
 )
 CACHE_FOREVER = "public, max-age=31536000, immutable"
 ALWAYS_REVALIDATE = "no-cache"
+API_PATHS = ("/v1", "/mcp", "/static", "/openapi.json")
+NUMBERS = ("conversation_id", "goal_id", "approval_id", "question_id")
+NUMBER = re.compile("[0-9]{1,18}")  # as in the page's own list of addresses
 PAGE_PATHS = (
     "/",
     "/c/{conversation_id}",
@@ -31,8 +36,17 @@ PAGE_PATHS = (
 
 
 async def serve_page(request: Request) -> Response:
-    """Serve the shell of the page, the same for every path. It contains no data, so it needs no session."""
-    return build_shell_response(request)
+    """Serve the shell of the page, the same for every path. It contains no data, so it needs no session. What is at an address that
+    exists only for another id, the page finds out itself."""
+    ids = (value for name, value in request.path_params.items() if name in NUMBERS)
+    return build_shell_response(request, 200 if all(map(NUMBER.fullmatch, ids)) else 404)
+
+
+def serve_missing_page(request: Request) -> Response | None:
+    """Serve the shell for an address that does not exist, if a person opened it in a browser. It says so."""
+    is_api = request.url.path.startswith(API_PATHS)
+    accepts_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
+    return build_shell_response(request, 404) if accepts_page and not is_api else None
 
 
 for path in PAGE_PATHS:

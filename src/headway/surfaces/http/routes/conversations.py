@@ -7,26 +7,27 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import conversations, turns, views
+from headway.actions import conversation_pages, conversations, turns
 from headway.ledger.job import Job
-from headway.ledger.text import MAX_INTEGER
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.bodies import ATTACHMENTS_BODY_LIMIT
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
 from headway.surfaces.http.schemas import agents
-from headway.surfaces.http.schemas import todos as todo_schemas
+from headway.surfaces.http.schemas import conversations as shapes
 from headway.surfaces.http.turn_streams import start_jobs
 
 routes = APIRouter(prefix="/v1", tags=["conversations"])
 
-CONVERSATION = TypeAdapter(agents.NewConversation)
+CONVERSATION = TypeAdapter(shapes.NewConversation)
+FIELDS = TypeAdapter(shapes.ConversationFields)
+CONVERSATION_PATH: dict[str, Any] = {"path": {"conversation_id": int}}
 
 
 @routes.post(
     "/conversations",
     summary="Create a conversation, and send its first message if there is one",
-    **document_route({201: agents.StartedConversation}, also=(404,), body=agents.NewConversation, idempotent=True),
+    **document_route({201: shapes.StartedConversation}, also=(404,), body=shapes.NewConversation, idempotent=True),
 )
 async def create(request: Request) -> Response:
     call = RequestContext(request)
@@ -53,24 +54,62 @@ async def create(request: Request) -> Response:
 
 @routes.get(
     "/conversations",
-    summary="List conversations, newest first",
-    **document_route({200: todo_schemas.ManyConversations}, query=todo_schemas.ConversationsQuery),
+    summary="List or search conversations, newest first",
+    **document_route({200: shapes.ManyConversations}, query=shapes.ConversationsQuery),
 )
 async def list_conversations(request: Request) -> Response:
     call = RequestContext(request)
-    query = await call.query(todo_schemas.ConversationsQuery)
-    before = query.before or MAX_INTEGER
-    page = await call.read(lambda tx, tenant_id: views.list_conversations(tx, tenant_id, query.limit, before))
-    return to_json_response({"conversations": [conversation.as_json() for conversation in page]})
+    query = await call.query(shapes.ConversationsQuery)
+    page = await call.read(
+        lambda tx, tenant_id: conversation_pages.list_page(tx, tenant_id, query.selection(), query.limit, query.cursor)
+    )
+    return to_json_response(page.as_json())
 
 
 @routes.get(
     "/conversations/{conversation_id}",
     summary="Get a conversation",
-    **document_route({200: todo_schemas.OneConversation}, also=(404,), path={"conversation_id": int}),
+    **document_route({200: shapes.OneConversation}, also=(404,), **CONVERSATION_PATH),
 )
 async def get(request: Request) -> Response:
     call = RequestContext(request)
     conversation_id = await call.parse_path_id("conversation_id")
-    conversation = await call.read(lambda tx, tenant_id: conversations.get(tx, tenant_id, conversation_id))
+    conversation = await call.read(lambda tx, tenant_id: conversations.show(tx, tenant_id, conversation_id))
     return to_json_response({"conversation": conversation.as_json()})
+
+
+@routes.patch(
+    "/conversations/{conversation_id}",
+    summary="Rename a conversation",
+    **document_route({200: shapes.OneConversation}, also=(404,), body=shapes.ConversationFields, **CONVERSATION_PATH),
+)
+async def rename(request: Request) -> Response:
+    call = RequestContext(request)
+    conversation_id, fields = await call.parse_path_id("conversation_id"), await call.body(FIELDS)
+    conversation = await call.write(lambda tx, tenant_id: conversations.rename(tx, tenant_id, conversation_id, fields.title))
+    return to_json_response({"conversation": conversation.as_json()})
+
+
+@routes.delete(
+    "/conversations/{conversation_id}",
+    summary="Delete a conversation. It can be restored for a day",
+    **document_route({200: shapes.DeletedConversation}, also=(404, 409, 507), **CONVERSATION_PATH),
+)
+async def delete(request: Request) -> Response:
+    call = RequestContext(request)
+    conversation_id = await call.parse_path_id("conversation_id")
+    until = await call.write(lambda tx, tenant_id: conversations.remove(tx, tenant_id, conversation_id))
+    return to_json_response({"deleted": True, "restorable_until": until // 1000})
+
+
+@routes.post(
+    "/conversations/{conversation_id}/restore",
+    summary="Restore a deleted conversation",
+    **document_route({200: shapes.OneConversation}, also=(404,), idempotent=True, **CONVERSATION_PATH),
+)
+async def restore(request: Request) -> Response:
+    call = RequestContext(request)
+    conversation_id = await call.parse_path_id("conversation_id")
+    return await call.post(
+        lambda tx, tenant_id: {"conversation": conversations.restore(tx, tenant_id, conversation_id).as_json()}, 200
+    )

@@ -36,7 +36,8 @@ TOKEN = TypeAdapter(TokenLogin)
 
 
 class LoginLink:
-    """The secret in the login link that `serve` prints. It works once and expires soon, because terminal output is often kept."""
+    """The secret in the login link that `serve` prints. It works once and expires soon, because terminal output is often kept. The
+    links of `headway login` are in the database."""
 
     def __init__(self, secret: str | None, now: Callable[[], float] = time.monotonic) -> None:
         self.secret = secret
@@ -54,17 +55,31 @@ class LoginLink:
 
 @routes.get("/login")
 async def login(request: Request) -> Response:
-    """Serve the login form. With the token from the link that `serve` printed, open a session and redirect to the page."""
+    """Serve the login form. With the token from a link that `serve` or `login` printed, open a session and redirect to the page."""
     check_same_site(request)
     secret = request.query_params.get("token")
     if secret is None:
         return build_shell_response(request)
     link: LoginLink = request.app.state.login_link
-    if not link.redeem(secret):
-        return build_shell_response(request, 401)
     headway: Headway = request.app.state.headway
-    session = await headway.database.write(lambda tx: tokens.open_link_session(tx, tenants.ensure_local(tx).id))
+    if link.redeem(secret):
+        session = await headway.database.write(lambda tx: tokens.open_link_session(tx, tenants.ensure_local(tx).id))
+    else:
+        session = await redeem_stored_link(headway, tokens.hash_secret(secret[:NAME_LIMIT]))
+    if session is None:
+        return build_shell_response(request, 401)
     return set_session_cookie(request, RedirectResponse("/", 303), session)
+
+
+async def redeem_stored_link(headway: Headway, digest: str) -> NewToken | None:
+    """Open a session for a link of `headway login`. Strangers may send anything here, so it is looked up before anything is
+    written."""
+    tenant = await headway.database.read(tenants.find_local)
+    if tenant is None or not await headway.database.of(tenant.id).read(
+        partial(tokens.has_login_link, tenant_id=tenant.id, secret_digest=digest)
+    ):
+        return None
+    return await headway.database.of(tenant.id).write(partial(tokens.redeem_login_link, tenant_id=tenant.id, secret_digest=digest))
 
 
 @routes.post("/login")

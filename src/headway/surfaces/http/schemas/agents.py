@@ -9,7 +9,7 @@ from headway.ledger import attachment
 from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
 from headway.ledger.todo import DEFAULT_AGENT
 from headway.surfaces.http.schemas.strict_model import StrictModel
-from headway.surfaces.http.schemas.todos import Id, ListId, Name, OneConversation, PageQuery, QueryModel, Text
+from headway.surfaces.http.schemas.todos import Id, ListId, Name, PageQuery, QueryModel, Text
 
 MAX_WAIT_S = 300
 BASE64_SCHEMA = {
@@ -54,14 +54,6 @@ class NewMessage(StrictModel):
     continues: Annotated[
         Name | None,
         Field(description="An ended turn of the conversation. Its open todos move to the new turn, which works on them"),
-    ] = None
-
-
-class NewConversation(StrictModel):
-    title: Annotated[str, Field(max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})] = ""
-    key: Name | None = None
-    message: Annotated[
-        NewMessage | None, Field(description="The first message. If it cannot be sent, the conversation is not created either")
     ] = None
 
 
@@ -171,10 +163,6 @@ class ManySteering(BaseModel):
 
 class TurnAccepted(BaseModel):
     turn_id: str
-
-
-class StartedConversation(OneConversation):
-    turn_id: Annotated[str | None, Field(description="The turn that answers the first message; null if there was none")]
 
 
 class IncompleteItem(BaseModel):

@@ -7,9 +7,10 @@ from pydantic import BaseModel, BeforeValidator, Field
 from headway.actions.inspection.forks import ForkRequest
 from headway.ledger.text import NAME_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT
 from headway.surfaces.http.schemas.agents import ForkOrigin, TurnShape, UsageShape
+from headway.surfaces.http.schemas.conversations import ConversationShape
 from headway.surfaces.http.schemas.goals import GoalDescription
 from headway.surfaces.http.schemas.strict_model import StrictModel, to_whole_number
-from headway.surfaces.http.schemas.todos import ConversationShape, Id, Name
+from headway.surfaces.http.schemas.todos import Id, Name
 
 ForkMessage = Annotated[str, Field(min_length=1, max_length=TEXT_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
 ModelName = Annotated[

@@ -1,4 +1,4 @@
-"""Schemas of todos and conversations."""
+"""Schemas of todos, and what the schemas of other resources share."""
 
 from typing import Annotated, Any, Literal
 
@@ -201,10 +201,6 @@ class DeleteQuery(QueryModel):
     force: Annotated[bool, Field(strict=True), BeforeValidator(parse_boolean)] = False
 
 
-class ConversationsQuery(PageQuery):
-    before: Annotated[Id | None, Field(description="Only conversations older than this one")] = None
-
-
 AFTER_DESCRIPTION = "0: all events. Overrides Last-Event-ID, so omit it if the client reconnects to the same URL automatically"
 
 
@@ -283,23 +279,6 @@ class Claimed(OneTodo):
 
 class Deleted(BaseModel):
     deleted: Literal[True]
-
-
-class ConversationShape(BaseModel):
-    id: int
-    key: str
-    title: str
-    created_at: int
-    updated_at: int
-    task_file: Annotated[str, Field(description="Path of the task list below HEADWAY_HOME")]
-
-
-class OneConversation(BaseModel):
-    conversation: ConversationShape
-
-
-class ManyConversations(BaseModel):
-    conversations: list[ConversationShape]
 
 
 class Alive(BaseModel):

@@ -10,7 +10,7 @@ from headway.actions import conversations, turns, views
 from headway.actions.access import cells, quotas, tokens
 from headway.actions.inspection.forks import ForkRequest
 from headway.ledger.errors import NotFound, StorageError
-from headway.ledger.tenancy import Conversation, Tenant, Token, TokenScope, format_size
+from headway.ledger.tenancy import LOGIN_LINK, Conversation, Tenant, Token, TokenScope, format_size
 from headway.ledger.text import to_one_line
 from headway.surfaces.cli.arguments import CONVERSATION_ID, MESSAGE_ID, SECONDS, TOKEN_ID, fork_options
 from headway.surfaces.cli.context import (
@@ -265,7 +265,7 @@ def revoke_all_tokens(invocation: Invocation, *, yes: bool) -> None:
 
 def build_token_row(token: Token) -> Sequence[str]:
     label = token.label or "-"
-    if token.is_session:
+    if token.is_session and token.session_of != LOGIN_LINK:
         label += f" of token {token.session_of}" if token.session_of > 0 else " of the login link"
     scope = "operator" if token.operator else "write" if token.can_write else "read-only"
     expiry = f"expires {format_time(token.expires_at)}" if token.expires_at else ""

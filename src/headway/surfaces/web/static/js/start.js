@@ -5,8 +5,10 @@ import { Login } from "./core/login.js";
 import { navigate, path } from "./core/router.js";
 import { isOutdated, loadSession } from "./core/session.js";
 import { Shell } from "./core/shell.js";
+import { showsPalette } from "./core/shortcuts.js";
 import { pageTitle } from "./core/title.js";
-import { Main } from "./core/ui.js";
+import { Icon, Main } from "./core/ui.js";
+import { useStream } from "./core/watch.js";
 
 // Each page is loaded when it is first opened. Its module exports `Page`, `TITLE` (its name in the navigation) and optionally
 // `Sidebar`, which is shown below the navigation.
@@ -23,6 +25,7 @@ const PAGES = [
   [/^\/operations$/, () => import("./operations/operations.js")],
 ];
 
+const SHOWN_PATH = 200; // characters of an address that does not exist
 const current = signal(null); // {page, id} or {missing}
 
 async function showPage(requested) {
@@ -40,10 +43,16 @@ async function showPage(requested) {
   }
 }
 
-const NotFound = () => html`<${Main}>
-  <h1>Page not found</h1>
-  <p class="muted">There is nothing at this address. <a class="link" href="/">Go to the chat</a>.</p>
-<//>`;
+function NotFound() {
+  useStream("/v1/events", () => ({ load: async () => {}, on: {} }));
+  return html`<${Main}>
+    <h1>Page not found</h1>
+    <p class="muted">
+      There is nothing at <code>${path.value.slice(0, SHOWN_PATH)}</code>. <a class="link" href="/">Go to the chat</a>, or search.
+    </p>
+    <p><button class="btn" onClick=${() => (showsPalette.value = true)}><${Icon} name="search" />Search</button></p>
+  <//>`;
+}
 
 function App() {
   const requested = path.value;
@@ -53,7 +62,7 @@ function App() {
   const view = current.value;
   const isFirst = useRef(true);
   useEffect(() => {
-    pageTitle.value = view?.page?.TITLE ?? "";
+    pageTitle.value = view?.missing ? "Page not found" : (view?.page?.TITLE ?? "");
     // Moves a screen reader to the new page's content.
     if (view && !isFirst.current) document.getElementById("main")?.focus({ preventScroll: true });
     isFirst.current &&= !view;

@@ -2,7 +2,6 @@
 import { get } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
 import { html, PureComponent, useMemo, useState } from "../core/lib.js";
-import { session } from "../core/session.js";
 import { Icon, StatusIcon } from "../core/ui.js";
 import { useStream } from "../core/watch.js";
 import { RequestItem } from "../people/request_item.js";
@@ -11,7 +10,7 @@ import { onTodoEvent, TodoDialog } from "../work/todo_dialog.js";
 import { Why } from "../work/why.js";
 import { MessageFiles } from "./attachments.js";
 import { Composer } from "./composer.js";
-import { conversations, Drawer, getTitle, loadConversations, Sidebar } from "./conversations.js";
+import { ConversationTitle, Drawer, loadConversations, Sidebar } from "./conversations.js";
 import { ForkDialog } from "./forks.js";
 import { Log } from "./log.js";
 import { Markdown } from "./markdown.js";
@@ -22,15 +21,10 @@ import { TodoPanel } from "./todo_panel.js";
 import { AnswerActions, Editable, ForkNote } from "./turn_actions.js";
 import { TurnEnding } from "./turn_ending.js";
 import { TurnUsage } from "./turn_usage.js";
+import { ModelNote, Welcome } from "./welcome.js";
 
 export const TITLE = "Chat";
 export { Sidebar };
-
-const SUGGESTIONS = [
-  "Calculate 12*7, then write the result to notes.txt, and then list the files",
-  "Plan a small party: write the guest list, choose a menu, and buy the drinks",
-  "What time is it in Tokyo?",
-];
 
 const refreshConversations = () => loadConversations().catch(() => {}); // the next event or snapshot loads them again
 
@@ -106,15 +100,8 @@ function Activity({ timeline, waiting }) {
   </li>`;
 }
 
-const RehearsalNote = () => html`<p class="model-note">
-  The rehearsal model answers: it follows rules and is not an LLM. Set <code>HEADWAY_MODEL</code> to use one.
-</p>`;
-
 /** The input and what belongs above it. */
-const Dock = ({ children }) => html`<div class="dock">
-  <div>${children}</div>
-  ${session.value?.model === "rehearsal" && html`<${RehearsalNote} />`}
-</div>`;
+const Dock = ({ children, note }) => html`<div class="dock"><div>${children}</div>${note}</div>`;
 
 function Conversation({ id }) {
   const timeline = useMemo(() => createTimeline(id), [id]);
@@ -146,27 +133,15 @@ function Conversation({ id }) {
 function NewConversation() {
   const [suggestion, setSuggestion] = useState(null);
   useStream("/v1/events", () => ({ load: () => loadConversations(), on: { turn_started: refreshConversations } }));
-  return html`<div class="log"><div class="welcome">
-      <${Icon} name="mark" class="logo" />
-      <h1>What should the agent do?</h1>
-      <p class="muted">The agent makes a plan, works through it and answers. You can change the plan while it works.</p>
-      <ul class="suggestions">
-        ${SUGGESTIONS.map(
-          (text) => html`<li key=${text}>
-            <button class="suggestion" onClick=${() => setSuggestion({ text })}>${text}</button>
-          </li>`,
-        )}
-      </ul>
-    </div></div>
-    <${Dock}><${Composer} id=${null} suggestion=${suggestion} /><//>`;
+  return html`<div class="log"><${Welcome} onSuggest=${(text) => setSuggestion({ text })} /></div>
+    <${Dock} note=${html`<${ModelNote} />`}><${Composer} id=${null} suggestion=${suggestion} /><//>`;
 }
 
 export function Page({ id }) {
-  conversations.value; // subscribes to them: the title comes from there
   return html`<main class="chat" id="main" tabindex="-1">
     <header class="chat-header">
       <${Drawer} id=${id} />
-      <h1 class="truncate" dir="auto">${getTitle(id)}</h1>
+      <${ConversationTitle} id=${id} />
       <span class="grow"></span>
       ${id && html`<a class="btn ghost small" href="/board?conversation=${id}"><${Icon} name="board" />Todos</a>`}
     </header>

@@ -1,68 +1,44 @@
 // The todo list of the turn, above the input. Changes go to the ledger; the panel shows the state that the ledger sends back.
-import { get, post } from "../core/api.js";
+import { post } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
-import { html, PureComponent, preferences, signal, useId, useRef } from "../core/lib.js";
-import { Icon, Ring, StatusIcon } from "../core/ui.js";
-import { ProofMark } from "../work/proof.js";
-import { changeTodo, checkedIds, showTodo } from "../work/todo_changes.js";
+import { html, preferences, signal, useEffect, useId, useRef } from "../core/lib.js";
+import { Icon, pluralize, Ring, StatusIcon } from "../core/ui.js";
+import { checkedIds } from "../work/todo_changes.js";
+import { TodoRow } from "./todo_row.js";
+import { turnTodos } from "./turn_proofs.js";
 
 const ROW_LIMIT = 50;
 const isOpen = signal(preferences.get("todos-open") === "yes");
+const doneTurn = signal(null); // the finished turn whose list the user has opened; otherwise a finished list is one line
 const showsAll = signal(false);
 
-const toggle = () => {
+function toggle(turnId, isDone) {
+  if (isDone) {
+    doneTurn.value = doneTurn.value === turnId ? null : turnId;
+    return;
+  }
   isOpen.value = !isOpen.value;
   preferences.set("todos-open", isOpen.value ? "yes" : "no");
-};
-
-/** Move a pending todo one place up or down. Moving it down moves the next one up. */
-async function moveTodo(turnId, id, isDown) {
-  const pending = (await get("/v1/todos", { turn_id: turnId, status: "pending", limit: 500 })).todos;
-  const at = pending.findIndex((todo) => todo.id === id);
-  const [moved, target] = isDown ? [pending[at + 1], pending[at]] : [pending[at], pending[at - 1]];
-  if (at >= 0 && moved && target) await changeTodo(moved.id, { position: target.position });
 }
 
-// A function and not a component: long lists have many of them.
-const renderButton = ({ action, todo, shortcut, icon, onClick }) => html`<button
-  class="btn ghost icon-only tiny"
-  aria-label="${action}: ${todo}"
-  title=${shortcut ? `${action} (${shortcut})` : action}
-  onClick=${onClick}
-><${Icon} name=${icon} /></button>`;
-
-class Row extends PureComponent {
-  render({ item, turnId, proof, isChecking }) {
-    const todo = item.description;
-    const move = (isDown) => attempt(() => moveTodo(turnId, item.id, isDown));
-    const setStatus = (status) => attempt(() => changeTodo(item.id, { status }));
-    const onKeyDown = (event) => {
-      if (!event.altKey || !["ArrowUp", "ArrowDown"].includes(event.key)) return;
-      event.preventDefault();
-      move(event.key === "ArrowDown");
-    };
-    return html`<li class="row-${item.status}" data-id=${item.id} onKeyDown=${onKeyDown}>
-      <${StatusIcon} status=${item.status} /><span class="grow" dir="auto">${todo}</span>
-      <span class="row-actions">
-        ${
-          item.status !== "done" && [
-            renderButton({ action: "Move up", shortcut: "Alt ↑", todo, icon: "up", onClick: () => move(false) }),
-            renderButton({ action: "Move down", shortcut: "Alt ↓", todo, icon: "down", onClick: () => move(true) }),
-            renderButton({ action: "Finish", todo, icon: "check", onClick: () => setStatus("completed") }),
-            renderButton({ action: "Cancel", todo, icon: "close", onClick: () => setStatus("canceled") }),
-          ]
-        }
-        ${renderButton({ action: "Details", todo, icon: "menu", onClick: () => showTodo(item.id) })}
-      </span>
-      <${ProofMark} proof=${proof} isChecking=${isChecking} compact />
-    </li>`;
-  }
+/**
+ * The items with their status as the ledger has it, then those that were canceled, which the state of the plan leaves out.
+ * The state names the first pending item as the current one, too: an item is shown as current only if it is in progress.
+ */
+export function listTodos(items, todos) {
+  const shown = items.map((item) => {
+    if (item.status !== "current") return item;
+    return todos.get(item.id)?.status === "in_progress" ? item : { ...item, status: "pending" };
+  });
+  const known = new Set(items.map(({ id }) => id));
+  const canceled = [...todos].filter(([id, { status }]) => status === "canceled" && !known.has(id));
+  return [...shown, ...canceled.map(([id, { subject }]) => ({ id, description: subject, status: "canceled" }))];
 }
 
 /** Of a long list, the rows around the current one. */
-function selectNearby(items) {
+function selectNearby(items, currentId) {
   if (items.length <= ROW_LIMIT) return items;
-  const current = items.findIndex(({ status }) => status === "current");
+  const current = items.findIndex(({ id }) => id === currentId);
   const start = Math.min(Math.max(0, (current < 0 ? items.length : current) - 3), items.length - ROW_LIMIT);
   return items.slice(start, start + ROW_LIMIT);
 }
@@ -91,48 +67,62 @@ function AddTodo({ turnId }) {
   </form>`;
 }
 
-const Header = ({ state, flash, listId }) => html`<div class="todo-head">
-  <h2><${Ring} value=${state.total - state.remaining} total=${state.total} />Todos</h2>
-  <span class="count">${state.total} total · ${state.remaining} remaining</span>
-  <span class="grow truncate" role="status">
-    ${flash !== null && html`<span class="flash" dir="auto">Continuing: <b>${flash}</b></span>`}
-  </span>
-  <button class="btn ghost small" aria-expanded=${String(isOpen.value)} aria-controls=${listId} onClick=${toggle}>
-    ${isOpen.value ? "Collapse" : "Expand"}<${Icon} name="chev" class="chev" />
-  </button>
-</div>`;
+function Header({ state, canceled, flash, listId, isListOpen, onToggle }) {
+  const isDone = state.remaining === 0;
+  const counts = isDone ? pluralize(state.total, "todo") : `${state.total} total · ${state.remaining} remaining`;
+  return html`<div class="todo-head ${isDone ? "done" : ""}">
+    <h2><${Ring} value=${state.total - state.remaining} total=${state.total} />${isDone ? "All done" : "Todos"}</h2>
+    <span class="count">${counts}${canceled > 0 && ` · ${canceled} canceled`}</span>
+    <span class="grow truncate" role="status">
+      ${flash !== null && html`<span class="flash" dir="auto">Continuing: <b>${flash}</b></span>`}
+    </span>
+    <button class="btn ghost small" aria-expanded=${String(isListOpen)} aria-controls=${listId} onClick=${onToggle}>
+      ${isListOpen ? "Collapse" : "Expand"}<${Icon} name="chev" class="chev" />
+    </button>
+  </div>`;
+}
 
-function CurrentTodo({ todo, hasEnded }) {
-  if (!todo) return html`<p class="todo-current"><${StatusIcon} status="done" decorative /><span>All done</span></p>`;
+/** The item in progress, or the one that comes next. */
+function CurrentTodo({ todo, isRunning }) {
+  const isCurrent = todo.status === "current" && isRunning;
+  const label = isCurrent ? "Current:" : todo.status === "current" ? "Left in progress:" : "Next:";
   return html`<p class="todo-current">
-    <${StatusIcon} status=${hasEnded ? "pending" : "current"} decorative />
-    <span class="muted">${hasEnded ? "Next:" : "Current:"}</span>
+    <${StatusIcon} status=${isCurrent ? "current" : "pending"} decorative />
+    <span class="muted">${label}</span>
     <span class="truncate" dir="auto" title=${todo.description}>${todo.description}</span>
   </p>`;
 }
 
-function TodoRows({ items, proofs, turnId, listId }) {
-  const rows = showsAll.value ? items : selectNearby(items);
+function TodoRows({ items, proofs, turnId, listId, currentId, isRunning }) {
+  const list = useRef();
+  useEffect(() => {
+    // Scrolls the list only: scrollIntoView would move the conversation, too.
+    const row = list.current.querySelector(`[data-id="${currentId}"]`);
+    if (!row) return;
+    const top = row.offsetTop;
+    const isVisible = top >= list.current.scrollTop && top + row.offsetHeight <= list.current.scrollTop + list.current.clientHeight;
+    if (!isVisible) list.current.scrollTop = top - list.current.clientHeight / 3;
+  }, [currentId]);
+  const rows = showsAll.value ? items : selectNearby(items, currentId);
   const hidden = items.length - rows.length;
-  const isLong = items.length > ROW_LIMIT;
-  const showAll = () => (showsAll.value = true);
-  const showFewer = () => (showsAll.value = false);
-  return html`<div class="todo-list" id=${listId} hidden=${!isOpen.value} tabindex="0" role="group" aria-label="All todos">
+  return html`<div ref=${list} class="todo-list" id=${listId} tabindex="0" role="group" aria-label="All todos">
+    <ul>
+      ${rows.map(
+        (item) => html`<${TodoRow}
+          key=${item.id}
+          item=${item}
+          turnId=${turnId}
+          proof=${proofs.get(item.id)}
+          isChecking=${checkedIds.value.has(item.id)}
+          isRunning=${isRunning}
+        />`,
+      )}
+    </ul>
+    ${hidden > 0 && html`<button class="btn ghost small show-more" onClick=${() => (showsAll.value = true)}>+${hidden} more</button>`}
     ${
-      isOpen.value &&
-      html`<ul>
-          ${rows.map(
-            (item) => html`<${Row}
-              key=${item.id}
-              item=${item}
-              turnId=${turnId}
-              proof=${proofs.get(item.id)}
-              isChecking=${checkedIds.value.has(item.id)}
-            />`,
-          )}
-        </ul>
-        ${hidden > 0 && html`<button class="btn ghost small show-more" onClick=${showAll}>+${hidden} more</button>`}
-        ${showsAll.value && isLong && html`<button class="btn ghost small show-more" onClick=${showFewer}>Show fewer</button>`}`
+      showsAll.value &&
+      items.length > ROW_LIMIT &&
+      html`<button class="btn ghost small show-more" onClick=${() => (showsAll.value = false)}>Show fewer</button>`
     }
   </div>`;
 }
@@ -140,15 +130,37 @@ function TodoRows({ items, proofs, turnId, listId }) {
 export function TodoPanel({ timeline }) {
   const listId = useId();
   const state = timeline.todos.value;
-  if (!state?.total) return null;
+  if (!state?.total) return null; // none, or not known yet
   const turnId = timeline.turnId.value;
   const limitNotice = timeline.limitNotice.value;
-  const hasEnded = !timeline.running.value && state.remaining > 0;
+  const isRunning = Boolean(timeline.running.value);
+  const isDone = state.remaining === 0;
+  const isListOpen = isDone ? doneTurn.value === turnId : isOpen.value;
+  const items = listTodos(state.items, turnTodos.value);
+  const next = items.find(({ id }) => id === state.current?.id);
+  const canceled = items.length - state.items.length;
   return html`<section class="todo" aria-label="Todos">
-    <${Header} state=${state} flash=${timeline.flash.value} listId=${listId} />
-    <${CurrentTodo} todo=${state.current} hasEnded=${hasEnded} />
+    <${Header}
+      state=${state}
+      canceled=${canceled}
+      flash=${timeline.flash.value}
+      listId=${listId}
+      isListOpen=${isListOpen}
+      onToggle=${() => toggle(turnId, isDone)}
+    />
+    ${next && html`<${CurrentTodo} todo=${next} isRunning=${isRunning} />`}
     ${limitNotice && html`<p class="todo-limit" role="alert"><${Icon} name="warn" /><span dir="auto">${limitNotice}</span></p>`}
-    <${TodoRows} items=${state.items} proofs=${timeline.proofs.value} turnId=${turnId} listId=${listId} />
-    ${isOpen.value && html`<${AddTodo} turnId=${turnId} />`}
+    ${
+      isListOpen
+        ? html`<${TodoRows}
+              items=${items}
+              proofs=${timeline.proofs.value}
+              turnId=${turnId}
+              listId=${listId}
+              currentId=${next?.id}
+              isRunning=${isRunning}
+            /><${AddTodo} turnId=${turnId} />`
+        : html`<div id=${listId} hidden></div>`
+    }
   </section>`;
 }

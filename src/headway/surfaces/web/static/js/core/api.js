@@ -2,7 +2,7 @@
 import { preferences, signal } from "./lib.js";
 import { followMove } from "./moves.js";
 
-/** Why there is no session: "missing" (not signed in), "expired", or null while there is one. */
+/** Why there is no session: "missing" (not signed in), "expired", "left" (signed out here), or null while there is one. */
 export const signedOut = signal(null);
 
 export class ApiError extends Error {

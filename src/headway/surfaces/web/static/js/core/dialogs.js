@@ -3,15 +3,16 @@ import { ApiError } from "./api.js";
 import { html, signal, useEffect, useRef } from "./lib.js";
 import { Icon } from "./ui.js";
 
-const question = signal(null); // {title, text, confirm, run, danger}
+const question = signal(null); // {title, text, confirm, cancel, run, danger}
 const toasts = signal([]);
 const TOAST_MS = 8_000;
 let lastId = 0;
 
 export const ask = (options) => (question.value = options);
 
-export function showToast(text, kind = "info") {
-  const toast = { id: ++lastId, text, kind };
+/** `action`: a button of the message, as {label, run}. */
+export function showToast(text, kind = "info", action = null) {
+  const toast = { id: ++lastId, text, kind, action };
   toasts.value = [...toasts.value.slice(-2), toast];
   setTimeout(() => dismiss(toast.id), TOAST_MS);
 }
@@ -45,17 +46,26 @@ export function ConfirmDialog() {
     <h2 id="question-title">${current?.title}</h2>
     <p id="question-text" dir="auto">${current?.text}</p>
     <form method="dialog" class="actions">
-      <button class="btn" autofocus>Leave it as is</button>
+      <button class="btn" autofocus>${current?.cancel ?? "Leave it as is"}</button>
       <button class="btn ${tone}" onClick=${() => attempt(current.run)}>${current?.confirm}</button>
     </form>
   </dialog>`;
 }
 
+function ToastAction({ id, action }) {
+  const run = () => {
+    dismiss(id);
+    action.run();
+  };
+  return html`<button class="btn small" onClick=${run}>${action.label}</button>`;
+}
+
 export const Toasts = () => html`<div class="toasts" role="status" aria-live="polite">
   ${toasts.value.map(
-    ({ id, text, kind }) => html`<div key=${id} class="toast ${kind}">
+    ({ id, text, kind, action }) => html`<div key=${id} class="toast ${kind}">
       <${Icon} name=${kind === "info" ? "done" : "warn"} />
       <span dir="auto">${text}</span>
+      ${action && html`<${ToastAction} id=${id} action=${action} />`}
       <button class="btn ghost icon-only small" aria-label="Dismiss" onClick=${() => dismiss(id)}><${Icon} name="close" /></button>
     </div>`,
   )}

@@ -1,4 +1,4 @@
-// Signing in. The link that `headway serve` prints signs in directly; this form takes a token.
+// Signing in. The links that `headway serve` and `headway login` print sign in directly; this form takes a token.
 import { ApiError, signedOut } from "./api.js";
 import { html, useState } from "./lib.js";
 import { hasMoved } from "./moves.js";
@@ -6,12 +6,11 @@ import { navigate, path } from "./router.js";
 import { signIn } from "./session.js";
 import { Icon } from "./ui.js";
 
+const renderHelp = () => html`For a new link, run <code>headway login</code> where the server runs, or paste a token.`;
+
 function explainSignIn() {
   if (path.value === "/login" && new URLSearchParams(location.search).has("token")) {
-    return [
-      "This link no longer works",
-      html`A login link works once. Restart <code>headway serve</code> to get a new one, or paste a token.`,
-    ];
+    return ["This link no longer works", html`A login link works once, and for a while. ${renderHelp()}`];
   }
   if (hasMoved()) {
     return [
@@ -20,9 +19,13 @@ function explainSignIn() {
     ];
   }
   if (signedOut.value === "expired") {
-    return ["Your session has ended", "Sign in again to continue where you left off. Agents keep working in the meantime."];
+    return [
+      "Your session has ended",
+      html`Sign in again to continue where you left off. Agents keep working in the meantime. ${renderHelp()}`,
+    ];
   }
-  return ["Sign in to Headway", html`Open the link that <code>headway serve</code> printed when it started, or paste a token.`];
+  if (signedOut.value === "left") return ["You are signed out", html`Agents keep working. ${renderHelp()}`];
+  return ["Sign in to Headway", html`Open the link that <code>headway serve</code> printed when it started. ${renderHelp()}`];
 }
 
 export function Login() {

@@ -1,12 +1,14 @@
 // Who is signed in, and whether this page is still the build that the server serves.
 import { ApiError, get, post, signedOut } from "./api.js";
-import { showToast } from "./dialogs.js";
+import { ask, showToast } from "./dialogs.js";
 import { preferences, signal } from "./lib.js";
 import { forgetMove, hasMoved } from "./moves.js";
 
 export const session = signal(null); // {tenant, operator, scopes, expires_at, model, page}
 export const isOutdated = signal(false); // the server has another build of the page
 
+const SIGN_IN_AGAIN =
+  "Agents keep working. To sign in again, run headway login where the server runs and open the link that it prints, or use a token.";
 const build = document.querySelector('meta[name="headway-build"]').content;
 
 export async function loadSession() {
@@ -29,9 +31,20 @@ export async function signIn(token) {
   await loadSession();
 }
 
-export async function signOut() {
+/** Ask before the session ends: the link that opened it does not work again. */
+export const askToSignOut = () =>
+  ask({
+    title: "Sign out?",
+    text: SIGN_IN_AGAIN,
+    confirm: "Sign out",
+    cancel: "Stay signed in",
+    danger: false,
+    run: signOut,
+  });
+
+async function signOut() {
   await fetch("/logout", { method: "POST", redirect: "manual" });
   preferences.set("signed-in", null);
   session.value = null;
-  signedOut.value = "missing";
+  signedOut.value = "left";
 }

@@ -1,10 +1,12 @@
 // The frame around every page: navigation, the state of the connection, and banners.
 import { remove } from "./api.js";
 import { attempt, ConfirmDialog, Toasts } from "./dialogs.js";
-import { html, preferences } from "./lib.js";
+import { html, useEffect, useState } from "./lib.js";
 import { moveProblem } from "./moves.js";
-import { isOutdated, session, signOut } from "./session.js";
+import { askToSignOut, isOutdated, session } from "./session.js";
+import { PALETTE_KEYS, ShortcutsDialog, showsPalette, showsShortcuts } from "./shortcuts.js";
 import { connection } from "./stream.js";
+import { getNextTheme, setTheme, THEME_ICONS, theme } from "./theme_choice.js";
 import { Icon } from "./ui.js";
 import { openRequests } from "./waiting.js";
 import { deadLetterCount, halt } from "./watch.js";
@@ -30,13 +32,6 @@ const CONNECTIONS = {
   offline: ["wait", "Offline"],
 };
 
-function toggleTheme() {
-  const root = document.documentElement;
-  const isDark = (root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-  root.dataset.theme = isDark ? "light" : "dark";
-  preferences.set("theme", root.dataset.theme);
-}
-
 const Badge = ({ count, label, tone }) =>
   count > 0 && html`<span class="count ${tone}">${count}<span class="sr-only"> ${label}</span></span>`;
 
@@ -61,6 +56,38 @@ const MoveBanner = () => html`<div class="banner bad" role="status">
   <${Icon} name="warn" />
   <span class="grow" dir="auto"><strong>Your workspace is at another address.</strong> ${moveProblem.value}</span>
 </div>`;
+
+function ThemeButton() {
+  const next = getNextTheme();
+  return html`<button
+    class="btn ghost icon-only small in-palette"
+    onClick=${() => setTheme(next)}
+    aria-label="Theme: ${theme.value}. Change to ${next}"
+    title="Theme: ${theme.value}"
+  ><${Icon} name=${THEME_ICONS[theme.value]} /></button>`;
+}
+
+const PaletteButton = () => html`<button
+  class="btn ghost icon-only small"
+  onClick=${() => (showsPalette.value = true)}
+  aria-label="Go anywhere, do anything"
+  aria-haspopup="dialog"
+  title="Go anywhere (${PALETTE_KEYS})"
+><${Icon} name="search" /></button>`;
+
+/** The palette, whose module is loaded when it is first opened. */
+function LazyPalette() {
+  const [module, setModule] = useState(null);
+  const isOpen = showsPalette.value;
+  useEffect(() => {
+    if (!isOpen || module) return;
+    import("./palette.js").then(setModule, () => {
+      isOutdated.value = true; // the server has another build, whose files have other addresses
+      showsPalette.value = false;
+    });
+  }, [isOpen]);
+  return isOpen && module && html`<${module.Palette} pages=${NAVIGATION} />`;
+}
 
 /** `sidebar`: what the page adds below the navigation. */
 export function Shell({ title, sidebar, children }) {
@@ -90,18 +117,10 @@ export function Shell({ title, sidebar, children }) {
           </span>
           <span class="grow truncate tenant" title="The tenant of this session" dir="auto">${session.value?.tenant}</span>
           ${session.value?.scopes.includes("write") === false && html`<span class="hint">read-only</span>`}
-          <button
-            class="btn ghost icon-only small"
-            onClick=${toggleTheme}
-            aria-label="Switch between light and dark"
-            title="Light or dark"
-          ><${Icon} name="theme" /></button>
-          <button
-            class="btn ghost icon-only small"
-            onClick=${() => attempt(signOut)}
-            aria-label="Sign out"
-            title="Sign out"
-          ><${Icon} name="exit" /></button>
+          <${PaletteButton} /><${ThemeButton} />
+          <button class="btn ghost icon-only small in-palette" onClick=${askToSignOut} aria-label="Sign out" title="Sign out">
+            <${Icon} name="exit" />
+          </button>
         </footer>
       </nav>
       <div class="content">
@@ -111,5 +130,5 @@ export function Shell({ title, sidebar, children }) {
         ${children}
       </div>
     </div>
-    <${ConfirmDialog} /><${Toasts} />`;
+    <${LazyPalette} />${showsShortcuts.value && html`<${ShortcutsDialog} />`}<${ConfirmDialog} /><${Toasts} />`;
 }

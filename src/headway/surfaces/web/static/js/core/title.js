@@ -1,10 +1,12 @@
-// The title of the window: the page's name, after the number of requests that wait for a person.
+// The title of the window: what is on screen, after the number of requests that wait for a person.
 import { effect, signal } from "./lib.js";
 import { openRequests } from "./waiting.js";
 
-export const pageTitle = signal(""); // empty: no page yet
+export const pageTitle = signal(""); // the page's name; empty: no page yet
+export const itemTitle = signal(""); // what the page shows, such as a conversation; empty: the page's name says it
 
 effect(() => {
   const count = openRequests.value.length;
-  document.title = `${count ? `(${count}) ` : ""}${pageTitle.value ? `${pageTitle.value} · ` : ""}Headway`;
+  const name = itemTitle.value || pageTitle.value;
+  document.title = `${count ? `(${count}) ` : ""}${name ? `${name} · ` : ""}Headway`;
 });

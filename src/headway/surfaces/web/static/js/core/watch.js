@@ -6,8 +6,9 @@ import { path } from "./router.js";
 import { follow } from "./stream.js";
 import { loadRequests, waitingHandlers } from "./waiting.js";
 
-export const halt = signal({ halted: false, why: "", since: 0 });
-export const deadLetterCount = signal(0);
+/** `isKnown` is false until the server has answered: neither halted nor running may be shown as a fact before. */
+export const halt = signal({ isKnown: false, halted: false, why: "", since: 0 });
+export const deadLetterCount = signal(null); // null: not known yet
 
 const COUNT_LIMIT = 100;
 const SHOWS_REQUESTS = /^\/($|c\/|approvals|questions\/)/; // pages that show requests to people, or count them beside the chat
@@ -18,12 +19,12 @@ export async function countDeadLetters() {
 
 async function load() {
   const [fetched] = await Promise.all([get("/v1/halt"), countDeadLetters(), loadRequests()]);
-  halt.value = fetched.halt;
+  halt.value = { ...fetched.halt, isKnown: true };
 }
 
 const sharedHandlers = {
-  halted: ({ why, since }) => (halt.value = { halted: true, why, since }),
-  unhalted: () => (halt.value = { halted: false, why: "", since: 0 }),
+  halted: ({ why, since }) => (halt.value = { isKnown: true, halted: true, why, since }),
+  unhalted: () => (halt.value = { isKnown: true, halted: false, why: "", since: 0 }),
   job_dead: () => countDeadLetters(),
   operator_notice({ kind, text }) {
     const isRequest = kind === "approval" || kind === "question";
@@ -31,6 +32,9 @@ const sharedHandlers = {
   },
   ...waitingHandlers,
 };
+
+/** Handle more kinds of events on every page from now on. */
+export const shareHandlers = (handlers) => Object.assign(sharedHandlers, handlers);
 
 /** Follow the page's one stream while the component is mounted. Another `url` opens another stream. */
 export function useStream(url, describePage) {

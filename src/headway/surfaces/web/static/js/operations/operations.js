@@ -61,6 +61,7 @@ const askToHalt = () =>
   });
 
 function HaltButton() {
+  if (!halt.value.isKnown) return null;
   if (!halt.value.halted) {
     return html`<button class="btn danger" onClick=${askToHalt}><${Icon} name="stop" />Halt everything</button>`;
   }
@@ -69,7 +70,8 @@ function HaltButton() {
 }
 
 function HaltState() {
-  const { halted, why, since } = halt.value;
+  const { isKnown, halted, why, since } = halt.value;
+  if (!isKnown) return html`<span class="skeleton" aria-label="Loading"></span>`;
   if (!halted) return html`<strong>Agents can run.</strong> <span class="muted">A halt stops all of them at once.</span>`;
   return html`<strong>Everything is halted</strong> <span class="muted">
     since <${Ago} at=${since} />. <span dir="auto">${why}</span>
@@ -78,7 +80,7 @@ function HaltState() {
 
 const KillSwitch = () => html`<${Card} title="Kill switch">
   <div class="halt">
-    <${StatusIcon} status=${halt.value.halted ? "paused" : "done"} decorative />
+    <${StatusIcon} status=${halt.value.halted ? "paused" : halt.value.isKnown ? "done" : "pending"} decorative />
     <div class="grow">
       <${HaltState} />
       ${!session.value?.operator && html`<p class="hint">Halting needs a token with the operator scope.</p>`}

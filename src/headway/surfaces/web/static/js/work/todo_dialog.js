@@ -9,7 +9,7 @@ import { VisibleText } from "../core/visible_text.js";
 import { CheckForm } from "./check_form.js";
 import { Checks, describeProof, ProofMark } from "./proof.js";
 import { Output, Receipts } from "./receipts.js";
-import { changeTodo, checkedIds, shownTodo, verifyTodo } from "./todo_changes.js";
+import { changeTodo, checkedIds, shownTodo, showTodo, verifyTodo } from "./todo_changes.js";
 
 const REASON_LENGTH = 1_000;
 const OUTCOME_LENGTH = 20_000;
@@ -178,6 +178,20 @@ function Content({ todo, receipts, isGone, failures }) {
     ${receipts.length > 0 && html`<section aria-label="Receipts"><h3>Receipts</h3><${Receipts} receipts=${receipts} /></section>`}`;
 }
 
+/** The todo that the address names: `?todo=12`. */
+function findLinkedTodo() {
+  const id = Number(new URLSearchParams(location.search).get("todo"));
+  return Number.isSafeInteger(id) && id > 0 ? id : null;
+}
+
+/** Remove the todo from the address, so that a reload does not open it again. */
+function unlinkTodo() {
+  const address = new URL(location.href);
+  if (!address.searchParams.has("todo")) return;
+  address.searchParams.delete("todo");
+  history.replaceState(history.state, "", address);
+}
+
 export function TodoDialog() {
   const dialog = useRef();
   const shown = shownTodo.value;
@@ -187,15 +201,23 @@ export function TodoDialog() {
     if (!dialog.current.open) dialog.current.showModal();
     attempt(load);
   }, [shown]);
-  useEffect(() => () => (shownTodo.value = null), []); // the page is left
+  useEffect(() => {
+    const linked = findLinkedTodo();
+    if (linked) showTodo(linked);
+    return () => (shownTodo.value = null); // the page is left
+  }, []);
   const close = () => dialog.current.close();
   const closeOutside = (event) => event.target === dialog.current && close();
+  const onClose = () => {
+    shownTodo.value = null;
+    unlinkTodo();
+  };
   const view = shown && loaded.value;
   return html`<dialog
     ref=${dialog}
     class="todo-dialog"
     aria-labelledby="todo-title"
-    onClose=${() => (shownTodo.value = null)}
+    onClose=${onClose}
     onClick=${closeOutside}
   >
     <header>

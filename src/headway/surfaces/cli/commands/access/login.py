@@ -1,0 +1,47 @@
+"""`headway login`: a fresh link that signs in to the page."""
+
+import socket
+
+import click
+
+from headway.actions.access import tokens
+from headway.ledger.errors import HeadwayError
+from headway.settings import Settings, build_local_url
+from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
+from headway.surfaces.served_port import find_port, replace_port
+
+CONNECT_TIMEOUT_S = 5.0
+
+
+class NoServer(HeadwayError):
+    """No server answers."""
+
+
+@click.command(cls=Command, unused=INSTALLATION_WIDE)
+@click.option("--port", metavar="PORT", help="Port of the server (default: the one that `serve` last used here).")
+@pass_invocation
+def login(invocation: Invocation, port: str | None) -> None:
+    """Print a link that signs in to the page of the running server, once, within 10 minutes.
+
+    It opens a session of the local tenant, as the link does that `headway serve` prints. Run it with the same home as the server.
+    """
+    settings = invocation.settings(port=port)
+    if port is None:
+        settings = replace_port(settings, find_port(settings) or settings.port)
+    check_is_served(settings)
+    with invocation.open_ledger() as ledger:
+        link = ledger.write(tokens.create_login_link)
+    url = f"{settings.url}/login?token={link.secret}"
+    invocation.answer({"login_url": url, "expires_at": link.token.expires_at // 1000}, lambda: click.echo(url))
+
+
+def check_is_served(settings: Settings) -> None:
+    """Raise NoServer unless something listens at the server's address. Its link would lead nowhere."""
+    address = build_local_url(settings.host, settings.port)
+    host = address.removeprefix("http://").rpartition(":")[0].strip("[]")
+    try:
+        socket.create_connection((host, settings.port), CONNECT_TIMEOUT_S).close()
+    except OSError:
+        raise NoServer(
+            f"No server answers at {address}. Start `headway serve`, which prints a link itself, or name its --port."
+        ) from None

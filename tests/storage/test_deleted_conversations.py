@@ -1,0 +1,125 @@
+"""A deleted conversation is hidden with all that belongs to it, can be restored for a day, and is then gone."""
+
+import pytest
+
+from headway.actions import claims, conversation_pages, conversations, import_export, memory, schedules, todos, turns, views
+from headway.actions.conversation_pages import ConversationFilter
+from headway.actions.memory import NewMemory
+from headway.actions.retention import pruning
+from headway.actions.retention.pruning import PruneStep
+from headway.actions.schedules import Timing
+from headway.actions.turns import TurnRequest
+from headway.ledger.errors import Conflict, NotFound, TurnRunning
+from headway.ledger.retention import DAY_MS, RESTORE_DAYS
+from headway.ledger.scope import MemorySelection, Selection
+from headway.ledger.todo import Draft
+from headway.storage.stores.retention import Key
+from headway.storage.transaction import Transaction
+from headway.testing import FixedClock, TenantHarness
+from tests.tenant_rows import fill_tenant, read_tenant_rows
+
+DAY_S = 86_400
+
+
+def delete_for_good(desk: TenantHarness) -> None:
+    """Delete the rows of conversations that can no longer be restored, as the background task does."""
+    position: Key | None = None
+
+    def take_step(tx: Transaction) -> PruneStep:
+        return pruning.prune_deleted(tx, desk.tenant.id, tx.now - RESTORE_DAYS * DAY_MS, position)
+
+    while (step := desk.database.write(take_step)).position is not None:
+        position = step.position
+
+
+def test_a_deleted_conversation_is_hidden_everywhere_until_it_is_restored(desk: TenantHarness) -> None:
+    conversation = desk.conversation(key="home", title="Kitchen")
+    desk.write(todos.add, Draft("paint it", conversation_id=conversation.id))
+    kept = desk.add("stays")
+    desk.write(memory.add, NewMemory("the door is green", conversation_id=conversation.id), "ada")
+    everything = read_tenant_rows(desk)
+    desk.write(conversations.remove, conversation.id)
+
+    with pytest.raises(NotFound):
+        desk.read(conversations.get, conversation.id)
+    with pytest.raises(NotFound):
+        desk.read(conversations.resolve, "home")
+    assert desk.read(views.list_conversations) == []
+    assert desk.read(conversation_pages.list_page, ConversationFilter("kitchen")).conversations == []
+    assert desk.read(conversation_pages.list_page, ConversationFilter(sort="activity")).conversations == []
+    assert desk.subjects() == ["stays"]
+    assert desk.read(views.get_todo_list, Selection(), 50).counts["pending"] == 1
+    assert [todo.subject for todo in desk.read(views.list_ready)] == ["stays"]
+    assert desk.write(claims.claim, "ada").todo.id == kept.id
+    assert desk.write(claims.claim, "ada") is None
+    assert desk.read(memory.list_page, MemorySelection()).entries == []
+    assert "paint it" not in desk.read(import_export.export_json, Selection())
+
+    restored = desk.write(conversations.restore, conversation.id)
+    assert restored._replace(state="idle") == conversation
+    assert sorted(desk.subjects()) == ["paint it", "stays"]
+    assert len(desk.read(memory.list_page, MemorySelection()).entries) == 1
+    changes = [data for kind, data in desk.events() if kind == "conversation_changed"]
+    assert [('"deleted"' in data, '"restored"' in data) for data in changes] == [(True, False), (False, True)]
+    assert "Kitchen" not in "".join(changes)
+    assert read_tenant_rows(desk)["conversations"] == everything["conversations"]
+
+
+def test_the_key_of_a_deleted_conversation_is_free(desk: TenantHarness) -> None:
+    first = desk.conversation(key="home")
+    desk.write(conversations.remove, first.id)
+    second = desk.write(conversations.get_or_create, "home")
+    restored = desk.write(conversations.restore, first.id)
+
+    assert second.id != first.id
+    assert restored.key not in ("home", "")
+    assert desk.read(conversations.resolve, "home").id == second.id
+
+
+def test_a_conversation_that_something_works_in_is_not_deleted(desk: TenantHarness) -> None:
+    conversation = desk.conversation()
+    run = desk.write(turns.start, conversation.id, TurnRequest("hello"))
+    with pytest.raises(TurnRunning, match="Cancel the turn or wait for it"):
+        desk.write(conversations.remove, conversation.id)
+    desk.write(turns.cancel, run.turn_id)
+    work = {"message": {"conversation_id": conversation.id, "content": "go"}}
+    desk.write(schedules.put, "daily", Timing("", "UTC", 60_000), work)
+    with pytest.raises(Conflict, match="'daily'"):
+        desk.write(conversations.remove, conversation.id)
+    assert desk.read(conversations.get, conversation.id).title == "hello"
+
+
+def test_after_a_day_the_rows_are_deleted(desk: TenantHarness, clock: FixedClock) -> None:
+    other = TenantHarness(desk.database, "other")
+    theirs = fill_tenant(other)
+    ids = fill_tenant(desk)
+    desk.write(turns.cancel, ids.turn)
+    desk.write(schedules.remove, ids.schedule)
+    desk.write(conversations.remove, ids.conversation)
+    other_rows = read_tenant_rows(other)
+    delete_for_good(desk)
+    assert desk.write(conversations.restore, ids.conversation).id == ids.conversation
+
+    desk.write(conversations.remove, ids.conversation)
+    clock.advance(DAY_S + 1)
+    delete_for_good(desk)
+
+    with pytest.raises(NotFound):
+        desk.write(conversations.restore, ids.conversation)
+    rows = read_tenant_rows(desk)
+    assert [table for table in ("conversations", "turns", "messages", "attachments", "todos") if rows[table]] == []
+    assert rows["goals"]
+    assert read_tenant_rows(other) == other_rows
+    assert other.read(conversations.get, theirs.conversation)
+
+
+def test_a_title_that_a_person_chose_stays(desk: TenantHarness) -> None:
+    conversation = desk.conversation()
+    run = desk.write(turns.start, conversation.id, TurnRequest("Paint the **door**. Then the wall."))
+    desk.write(turns.cancel, run.turn_id)
+    assert desk.read(conversations.get, conversation.id).title == "Paint the door"
+
+    desk.write(conversations.rename, conversation.id, "  Green  ")
+    desk.write(turns.start, conversation.id, TurnRequest("Now the roof"))
+    (shown,) = desk.read(conversation_pages.list_page, ConversationFilter()).conversations
+    assert (shown.title, shown.state) == ("Green", "running")
