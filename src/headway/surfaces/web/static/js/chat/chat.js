@@ -1,4 +1,7 @@
 // The chat: the conversation as it happens, with the todo panel above the input.
+
+import { MessageFiles } from "../composer/attachments.js";
+import { Composer } from "../composer/composer.js";
 import { get, post } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
 import { html, PureComponent, useEffect, useMemo, useRef, useState } from "../core/lib.js";
@@ -6,15 +9,13 @@ import { session } from "../core/session.js";
 import { Icon, pluralize, StatusIcon } from "../core/ui.js";
 import { openRequests } from "../core/waiting.js";
 import { useStream } from "../core/watch.js";
+import { Markdown, StreamedMarkdown } from "../markdown/markdown.js";
 import { RequestItem, toItem } from "../people/request_item.js";
 import { Changes } from "../work/changes.js";
 import { onTodoEvent, TodoDialog } from "../work/todo_dialog.js";
 import { Why } from "../work/why.js";
-import { MessageFiles } from "./attachments.js";
-import { Composer } from "./composer.js";
 import { conversations, Drawer, getTitle, loadConversations, Sidebar } from "./conversations.js";
 import { ForkDialog } from "./forks.js";
-import { Markdown } from "./markdown.js";
 import { createTimeline } from "./timeline.js";
 import { TodoPanel } from "./todo_panel.js";
 import { AgentLine, ToolLine } from "./tool_line.js";
@@ -144,7 +145,7 @@ function Activity({ timeline, waiting }) {
   if (running.delayed) return html`<${DelayNote} id=${running.id} runId=${running.runId} delayed=${running.delayed} />`;
   if (timeline.streamedText.value) {
     return html`<li class="msg assistant streaming" aria-busy="true">
-      <span class="sr-only">Headway:</span><${Markdown} text=${timeline.streamedText.value} />
+      <span class="sr-only">Headway:</span><${StreamedMarkdown} text=${timeline.streamedText.value} />
     </li>`;
   }
   if (waiting) return html`<${WaitingNote} count=${waiting} />`;

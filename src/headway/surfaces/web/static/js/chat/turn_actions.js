@@ -5,6 +5,7 @@ import { attempt } from "../core/dialogs.js";
 import { useFocusBack } from "../core/focus.js";
 import { html, useEffect, useRef, useState } from "../core/lib.js";
 import { Icon } from "../core/ui.js";
+import { CopyButton } from "../markdown/copy_button.js";
 import { getTitle } from "./conversations.js";
 import { continueLive, forkAtMessage, forkedTurn, LiveChoice, useLiveChoice } from "./forks.js";
 
@@ -41,6 +42,7 @@ export function AnswerActions({ item, conversationId }) {
     setIsBusy(false);
   };
   return html`<div class="message-actions">
+    <${CopyButton} text=${item.text} label="Copy answer" />
     ${renderAction("Regenerate", "replan", regenerate, { disabled: isBusy })}
     ${renderAction("Fork from here", "fork", () => forkAfterMessage(item))}
   </div>`;
@@ -57,7 +59,10 @@ export function Editable({ item, conversationId, children }) {
   const edit = () => setIsEditing(true);
   return html`<li class="msg user" dir="auto">
     ${children}
-    <div class="message-actions">${renderAction("Edit and resend", "edit", edit, { ref: button })}</div>
+    <div class="message-actions">
+      <${CopyButton} text=${item.text} label="Copy message" />
+      ${renderAction("Edit and resend", "edit", edit, { ref: button })}
+    </div>
   </li>`;
 }
 
