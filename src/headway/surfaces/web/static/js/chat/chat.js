@@ -1,19 +1,20 @@
 // The chat: the conversation as it happens, with the todo panel above the input.
+
+import { MessageFiles } from "../composer/attachments.js";
+import { Composer } from "../composer/composer.js";
 import { get } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
 import { html, PureComponent, useMemo, useState } from "../core/lib.js";
 import { Icon, StatusIcon } from "../core/ui.js";
 import { useStream } from "../core/watch.js";
+import { Markdown, StreamedMarkdown } from "../markdown/markdown.js";
 import { RequestItem } from "../people/request_item.js";
 import { Changes } from "../work/changes.js";
 import { onTodoEvent, TodoDialog } from "../work/todo_dialog.js";
 import { Why } from "../work/why.js";
-import { MessageFiles } from "./attachments.js";
-import { Composer } from "./composer.js";
 import { ConversationTitle, Drawer, loadConversations, Sidebar } from "./conversations.js";
 import { ForkDialog } from "./forks.js";
 import { Log } from "./log.js";
-import { Markdown } from "./markdown.js";
 import { RetryLine } from "./retry_line.js";
 import { StepGroup } from "./steps/step_lines.js";
 import { createTimeline } from "./timeline.js";
@@ -90,7 +91,7 @@ function Activity({ timeline, waiting }) {
   if (running.delayed) return html`<${RetryLine} id=${running.id} runId=${running.runId} delayed=${running.delayed} />`;
   if (timeline.streamedText.value) {
     return html`<li class="msg assistant streaming" aria-busy="true">
-      <span class="sr-only">Headway:</span><${Markdown} text=${timeline.streamedText.value} />
+      <span class="sr-only">Headway:</span><${StreamedMarkdown} text=${timeline.streamedText.value} />
     </li>`;
   }
   if (waiting) return html`<${WaitingNote} count=${waiting} />`;

@@ -5,6 +5,7 @@ import { attempt } from "../core/dialogs.js";
 import { useFocusBack } from "../core/focus.js";
 import { html, useEffect, useRef, useState } from "../core/lib.js";
 import { Icon } from "../core/ui.js";
+import { CopyButton } from "../markdown/copy_button.js";
 import { getTitle } from "./conversations.js";
 import { continueLive, forkAtMessage, forkedTurn, LiveChoice, useLiveChoice } from "./forks.js";
 
@@ -42,6 +43,7 @@ export function AnswerActions({ item, conversationId }) {
     setIsBusy(false);
   };
   return html`<div class="message-actions">
+    <${CopyButton} text=${item.text} label="Copy answer" />
     ${renderAction("Try again", "another answer, in a new conversation", "replan", tryAgain, { disabled: isBusy })}
     ${renderAction("Fork from here", "choose a step, a model and a message", "fork", () => forkAfterMessage(item))}
   </div>`;
@@ -59,6 +61,7 @@ export function Editable({ item, conversationId, children }) {
   return html`<li class="msg user" dir="auto">
     ${children}
     <div class="message-actions">
+      <${CopyButton} text=${item.text} label="Copy message" />
       ${renderAction("Edit message", "send it again, in a new conversation", "edit", edit, { ref: button })}
     </div>
   </li>`;
