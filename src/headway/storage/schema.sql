@@ -26,7 +26,7 @@ CREATE TABLE conversations (
     key TEXT NOT NULL,
     title TEXT NOT NULL DEFAULT '',
     created_at BIGINT NOT NULL,
-    updated_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL, deleted_at BIGINT NOT NULL DEFAULT 0, former_key TEXT NOT NULL DEFAULT '',
     UNIQUE (tenant_id, key)
 );
 
@@ -194,7 +194,7 @@ CREATE TABLE messages (
     role TEXT NOT NULL CHECK (role IN ('user', 'assistant')),
     content TEXT NOT NULL,
     created_at BIGINT NOT NULL
-);
+, kind TEXT NOT NULL DEFAULT 'text');
 
 CREATE INDEX messages_of_conversation ON messages (tenant_id, conversation_id, id);
 
@@ -668,6 +668,8 @@ CREATE TABLE parked (
 
 CREATE INDEX jobs_to_announce ON jobs (announce_at, due_at)
     WHERE state IN ('queued', 'delayed') AND due_at < 4611686018427387904;
+
+CREATE INDEX conversations_deleted ON conversations (tenant_id, id) WHERE deleted_at <> 0;
 
 INSERT INTO id_blocks VALUES ('tokens', 0, 1, 0);
 

@@ -3,7 +3,6 @@
 import { MessageFiles } from "../composer/attachments.js";
 import { Composer } from "../composer/composer.js";
 import { get } from "../core/api.js";
-import { attempt } from "../core/dialogs.js";
 import { html, PureComponent, useMemo, useState } from "../core/lib.js";
 import { Icon, StatusIcon } from "../core/ui.js";
 import { useStream } from "../core/watch.js";

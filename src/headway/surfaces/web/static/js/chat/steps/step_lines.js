@@ -1,7 +1,7 @@
 // Steps as lines that open, and groups of steps. A finished group is one line; a running one shows its last steps.
 import { html, PureComponent } from "../../core/lib.js";
 import { Icon, pluralize, StatusIcon } from "../../core/ui.js";
-import { Markdown } from "../markdown.js";
+import { Markdown } from "../../markdown/markdown.js";
 import { CallBody, CallDetails } from "../tool_line.js";
 import { AgentStep } from "./agent_step.js";
 import { describeStep, formatSpan, getStepState, hasFailed, measure } from "./describe.js";

@@ -3,7 +3,7 @@
 import { get } from "../../core/api.js";
 import { html, useEffect, useMemo, useState } from "../../core/lib.js";
 import { coalesce } from "../../core/live_list.js";
-import { Markdown } from "../markdown.js";
+import { Markdown } from "../../markdown/markdown.js";
 import { Block } from "../tool_line.js";
 import { followRun } from "./progress.js";
 
