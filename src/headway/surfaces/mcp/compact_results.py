@@ -4,6 +4,7 @@ from typing import Any, Final
 
 # Lists are in order, and a model has no use for the rest.
 UNNEEDED: Final = frozenset(("position", "priority", "turn_id", "updated_at"))
+NO_PROOF: Final = ("proof", "none")
 VERBATIM: Final = "checks"  # a zero in a check was written by somebody
 
 
@@ -20,4 +21,4 @@ def compact_value(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     fields = {name: member if name == VERBATIM else compact_value(member) for name, member in value.items() if name not in UNNEEDED}
-    return {name: member for name, member in fields.items() if member or member is False}
+    return {name: member for name, member in fields.items() if (member or member is False) and (name, member) != NO_PROOF}

@@ -134,7 +134,8 @@ def read_params(message: Message) -> Params | None:
     if VERSION_KEY not in meta:
         return Params(values, None)
     is_plain = isinstance(meta[VERSION_KEY], str) and is_object_of_objects(meta.get(CAPABILITIES_KEY))
-    return Params(values, meta[VERSION_KEY]) if is_plain and is_named(meta.get(CLIENT_INFO_KEY)) else None
+    is_anonymous = CLIENT_INFO_KEY not in meta
+    return Params(values, meta[VERSION_KEY]) if is_plain and (is_anonymous or is_named(meta[CLIENT_INFO_KEY])) else None
 
 
 def is_object_of_objects(value: Any) -> bool:
