@@ -53,7 +53,7 @@ def test_a_plan_is_continued_by_the_next_process_and_shows_on_the_command_line(h
     (conversation,) = headway.json("conversation", "list")["conversations"]
     assert conversation["key"] == f"folder {headway.folder}"
 
-    run_session(partial(over_stdio, headway.folder, "--turn", rows["look"]["turn_id"]), lambda connected: check_all(connected))
+    run_session(partial(over_stdio, headway.folder, "--turn", rows["look"]["turn_id"]), check_all)
 
 
 async def check_all(connected: McpClient) -> None:

@@ -12,13 +12,13 @@ from headway.ledger import text
 from headway.ledger.errors import HeadwayError, Invalid, NotFound
 from headway.ledger.scope import Scope
 from headway.storage.transaction import Transaction
+from headway.surfaces.cli.commands.mcp.clients import GROUPS_HELP, install, uninstall
 from headway.surfaces.cli.context import CommandGroup, Invocation
 from headway.surfaces.mcp.early_answers import EarlyAnswers, ListResources
 from headway.surfaces.mcp.offer import DEFAULT_GROUPS, choose_offer
 from headway.surfaces.mcp.resources import list_resources
 from headway.surfaces.mcp.stdio_transport import StdioChannel, answer_early
 
-GROUPS_HELP = "The tools to offer: a comma-separated list of ledger, plan, tasks and queue, or all."
 TURN_HELP = "The turn whose plan the session works on (default: the open plan of the conversation or the current folder)."
 
 
@@ -42,6 +42,10 @@ def mcp(context: click.Context, tools: str, turn: str | None, agent: str) -> Non
         line = answer_early(channel, early)
         if line is not None:
             serve_rest(invocation, scope, reference, channel, early, line)
+
+
+mcp.add_command(install)
+mcp.add_command(uninstall)
 
 
 def find_scope(tx: Transaction, tenant_id: int, scope: Scope, reference: str | None) -> Scope:
