@@ -17,13 +17,13 @@ from headway.surfaces.mcp.offer import TODO_URI_PREFIX
 from headway.surfaces.mcp.resources import LISTS
 
 Publish = Callable[[ServerEvent], Awaitable[None]]
-IsAdmitted = Callable[[], Awaitable[bool]]
+AdmissionCheck = Callable[[], Awaitable[bool]]
 
 
 class ChangeReader:
     """A reader of the feed that publishes which resources have changed."""
 
-    def __init__(self, feed: Feed, publish: Publish, is_admitted: IsAdmitted) -> None:
+    def __init__(self, feed: Feed, publish: Publish, is_admitted: AdmissionCheck) -> None:
         self.feed = feed
         self.publish = publish
         self.is_admitted = is_admitted
@@ -64,7 +64,7 @@ def collect_changes(events: list[FeedEvent]) -> list[ServerEvent]:
 async def listen(
     feed: Feed,
     scope: Scope,
-    is_admitted: IsAdmitted,
+    is_admitted: AdmissionCheck,
     context: ServerRequestContext[Any],
     params: types.SubscriptionsListenRequestParams,
 ) -> types.SubscriptionsListenResult:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from headway.surfaces.mcp.json_rpc import build_result
-from headway.surfaces.mcp.offer import SERVER_INFO, TEMPLATES, Offer
+from headway.surfaces.mcp.offer import SERVER_INFO, TEMPLATES, ToolOffer
 
 MODERN: Final = "2026-07-28"  # without a handshake: every request carries the version
 LATEST_HANDSHAKE: Final = "2025-11-25"
@@ -45,7 +45,7 @@ class Params(NamedTuple):
 class EarlyAnswers:
     """One client, until the server is loaded. `list_resources` is None if only the server can list them."""
 
-    def __init__(self, offer: Offer, list_resources: ListResources | None) -> None:
+    def __init__(self, offer: ToolOffer, list_resources: ListResources | None) -> None:
         self.offer = offer
         self.list_resources = list_resources
         self.version: str | None = None  # None: the client has not begun yet

@@ -18,7 +18,7 @@ from headway.surfaces.http.bodies import BODY_LIMIT, check_body, read_body
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import LOOPBACK_NAMES, RequestContext, parse_host_name
 from headway.surfaces.mcp.json_rpc import INVALID_REQUEST, PARSE_ERROR, build_error
-from headway.surfaces.mcp.offer import DEFAULT_GROUPS, Offer, choose_offer
+from headway.surfaces.mcp.offer import DEFAULT_GROUPS, ToolOffer, choose_offer
 from headway.surfaces.mcp.scopes import McpCaller
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ def find_caller(context: "McpContext") -> McpCaller:
     )
 
 
-def find_offer(context: "McpContext") -> Offer:
-    offer: Offer = get_request(context).scope[OFFER_SCOPE_KEY]
+def find_offer(context: "McpContext") -> ToolOffer:
+    offer: ToolOffer = get_request(context).scope[OFFER_SCOPE_KEY]
     return offer
 
 

@@ -76,7 +76,7 @@ TEMPLATES: Final = [
 SERVER_INFO: Final = {"name": "headway", "title": "Headway", "version": __version__}
 
 
-class Offer(NamedTuple):
+class ToolOffer(NamedTuple):
     """The part of the catalogue that a client gets."""
 
     groups: tuple[str, ...]
@@ -98,12 +98,12 @@ class Offer(NamedTuple):
         return any(name in TOOL_GROUPS[group] for group in self.groups)
 
 
-def choose_offer(groups: str) -> Offer:
+def choose_offer(groups: str) -> ToolOffer:
     """Parse a list like `ledger,plan`. Raises Invalid."""
     chosen = {name.strip() for name in groups.split(",")}
     if unknown := sorted(chosen - TOOL_GROUPS.keys()):
         raise Invalid(f"There is no group of tools {unknown[0][:80]!r}. The groups are {', '.join(TOOL_GROUPS)}.")
-    return Offer(tuple(group for group in TOOL_GROUPS if group in chosen or ALL_GROUPS in chosen))
+    return ToolOffer(tuple(group for group in TOOL_GROUPS if group in chosen or ALL_GROUPS in chosen))
 
 
 @cache

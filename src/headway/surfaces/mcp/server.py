@@ -20,7 +20,15 @@ from headway.assembly import Headway
 from headway.ledger.errors import HeadwayError, NotFound
 from headway.surfaces.mcp.changes import SessionChanges, is_always_admitted, listen
 from headway.surfaces.mcp.compact_results import compact_result
-from headway.surfaces.mcp.offer import ALL_GROUPS, JSON_MEDIA_TYPE, PLANNING_PROMPT, TEMPLATES, Offer, choose_offer, load_catalogue
+from headway.surfaces.mcp.offer import (
+    ALL_GROUPS,
+    JSON_MEDIA_TYPE,
+    PLANNING_PROMPT,
+    TEMPLATES,
+    ToolOffer,
+    choose_offer,
+    load_catalogue,
+)
 from headway.surfaces.mcp.resources import find_name, list_resources, load_resource
 from headway.surfaces.mcp.scopes import McpCaller, place_call
 
@@ -31,7 +39,7 @@ class Transport(NamedTuple):
     """What a transport knows about the client of a message."""
 
     find_caller: Callable[[McpContext], McpCaller]
-    find_offer: Callable[[McpContext], Offer]
+    find_offer: Callable[[McpContext], ToolOffer]
     # Called before work that can take longer than other requests may: checks, and streams of notifications.
     lift_time_limit: Callable[[McpContext], None] = lambda _context: None
     is_admitted: Callable[[McpContext], Awaitable[bool]] = lambda _context: is_always_admitted()

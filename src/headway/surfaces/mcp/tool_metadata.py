@@ -51,8 +51,8 @@ TODO: Final = describe_object({"id": NUMBER, "subject": TEXT, "status": TEXT}, "
 STEP: Final = describe_object({"id": TEXT, "title": TEXT, "status": TEXT}, "id", "title")
 TASK: Final = describe_object({"id": TEXT, "title": TEXT, "done": FLAG}, "id", "title")
 CONTENT: Final = describe_object({"id": NUMBER, "content": TEXT, "status": TEXT}, "id", "content")
-REPLACED: Final = describe_object({"todos": describe_list(CONTENT), "canceled": describe_list(CONTENT)})
-MARKED: Final = describe_object({"ok": FLAG, "task": OBJECT})
+REPLACED_LIST: Final = describe_object({"todos": describe_list(CONTENT), "canceled": describe_list(CONTENT)})
+TASK_RESULT: Final = describe_object({"ok": FLAG, "task": OBJECT})
 # No field of a result is required, because a refusal has only `error`.
 OUTPUT_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     "create_todo": describe_object({"created": describe_list(STEP), "totalPending": NUMBER}),
@@ -60,13 +60,13 @@ OUTPUT_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     "start_todo": describe_object(STEP["properties"]),
     "complete_todo": describe_object({**STEP["properties"], "remaining": NUMBER, "started": OBJECT}),
     "manage_todos": describe_object({"success": FLAG, "state": OBJECT}),
-    "write_todos": REPLACED,
-    "TodoWrite": REPLACED,
-    "update_plan": REPLACED,
+    "write_todos": REPLACED_LIST,
+    "TodoWrite": REPLACED_LIST,
+    "update_plan": REPLACED_LIST,
     "ListTasks": describe_object({"tasks": describe_list(TASK)}),
     "AddTask": describe_object(TASK["properties"]),
-    "CompleteTask": MARKED,
-    "UncompleteTask": MARKED,
+    "CompleteTask": TASK_RESULT,
+    "UncompleteTask": TASK_RESULT,
     "DeleteTask": describe_object({"ok": FLAG}),
     "todo_add": describe_object({"todo": TODO}),
     "todo_list": describe_object({"todos": describe_list(TODO), "next_cursor": TEXT}),

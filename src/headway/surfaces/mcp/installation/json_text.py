@@ -6,8 +6,6 @@ from typing import Any, Final, NamedTuple
 
 from headway.ledger.errors import BadDocument
 
-# White space and comments between tokens. Each alternative begins with a different character, so it takes linear time.
-SPACE: Final = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)*")
 STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 SCALAR: Final = re.compile(r"[A-Za-z0-9+.-]+")
 DEPTH_LIMIT: Final = 200
@@ -80,8 +78,21 @@ def parse_array(text: str, at: int, depth: int) -> Node:
 
 
 def skip_space(text: str, at: int) -> int:
-    match = SPACE.match(text, at)
-    return match.end() if match else at
+    """Return the place after white space and comments."""
+    while at < len(text):
+        if text[at] in " \t\r\n":
+            at += 1
+        elif text.startswith("//", at):
+            end = text.find("\n", at)
+            at = len(text) if end < 0 else end
+        elif text.startswith("/*", at):
+            end = text.find("*/", at + 2)
+            if end < 0:
+                raise build_error(text, at)
+            at = end + 2
+        else:
+            break
+    return at
 
 
 def skip_comma(text: str, at: int, closing: str) -> int:
