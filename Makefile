@@ -52,8 +52,9 @@ format: $(VENV)/.installed-dev $(BIOME)
 	$(BIN)/ruff check --fix .
 	$(BIOME) check --write
 
-docs: $(VENV)/.installed-dev  ## generate docs/reference from the code
+docs: $(VENV)/.installed-dev  ## generate docs/reference and the catalogue of the MCP server from the code
 	$(BIN)/python scripts/write_reference.py
+	$(BIN)/python scripts/write_mcp_catalogue.py
 
 APT_INSTALL = apt-get install -y -q --no-install-recommends
 CLUSTER_PACKAGES = postgresql pgbouncer libfaketime nftables iproute2

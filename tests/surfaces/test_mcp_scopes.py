@@ -166,9 +166,9 @@ def test_a_token_that_may_only_read_creates_nothing(client: Client) -> None:
 
 
 async def refuse_all(connected: McpClient, match: str) -> None:
-    for tool, arguments in (("todo_list", {}), ("ListTasks", {}), ("list_todo", {})):
+    for tool in ("todo_list", "ListTasks", "list_todo"):
         with pytest.raises(MCPError, match=match):
-            await connected.call_tool(tool, arguments)
+            await connected.call_tool(tool, {})
     with pytest.raises(MCPError, match=match):
         await read(connected, "open")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headway.surfaces.mcp.offer import CATALOGUE_FILE
-from scripts.write_mcp_catalogue import render_catalogue
+from headway.surfaces.mcp.tool_metadata import render_catalogue
 from tests.surfaces.shell import HEADWAY, Shell
 
 Message = dict[str, Any]
@@ -102,7 +102,7 @@ def measure(folder: Path, arguments: list[str], lines: bytes) -> float:
 
 
 def test_the_catalogue_is_up_to_date() -> None:
-    assert CATALOGUE_FILE.read_text() == render_catalogue(), "run scripts/write_mcp_catalogue.py"
+    assert CATALOGUE_FILE.read_text() == render_catalogue(), "run `make docs`"
 
 
 def test_what_a_tool_file_prints_goes_to_standard_error(headway: Shell) -> None:

@@ -11,7 +11,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, ServerEvent
 
 from headway.feed import Feed
-from headway.feed_channel import FeedEvent
+from headway.feed_channel import FeedChannel, FeedEvent, FeedReader
 from headway.ledger.scope import Scope
 from headway.surfaces.mcp.offer import TODO_URI_PREFIX
 from headway.surfaces.mcp.resources import LISTS
@@ -37,7 +37,7 @@ class ChangeReader:
         self.task = asyncio.create_task(self.run(*place))
         return self.task
 
-    async def run(self, channel: Any, reader: Any) -> None:
+    async def run(self, channel: FeedChannel, reader: FeedReader) -> None:
         try:
             async for events in self.feed.follow(channel, reader, text=False):
                 if not await self.is_admitted():  # heartbeats are events, too, so it is asked several times a minute

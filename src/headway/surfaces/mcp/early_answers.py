@@ -114,12 +114,13 @@ class EarlyAnswers:
             return None
         if method == "resources/list":
             return self.list_resources(cursor) if self.list_resources else None
-        lists = {
-            "tools/list": lambda: {"tools": self.offer.tools},
-            "prompts/list": lambda: {"prompts": self.offer.prompts},
-            "resources/templates/list": lambda: {"resourceTemplates": TEMPLATES},
-        }
-        return lists[method]() if method in lists and cursor is None else None
+        if cursor is not None:
+            return None
+        if method == "tools/list":
+            return {"tools": self.offer.tools}
+        if method == "prompts/list":
+            return {"prompts": self.offer.prompts}
+        return {"resourceTemplates": TEMPLATES} if method == "resources/templates/list" else None
 
 
 def read_params(message: Message) -> Params | None:

@@ -79,11 +79,11 @@ class McpHandlers:
         self.role = headway.roles.find("index")
         self.changes = SessionChanges(headway.feed)
 
-    async def give_instructions(self, context: McpContext, call_next: CallNext) -> HandlerResult:
+    async def give_instructions(self, ctx: McpContext, call_next: CallNext) -> HandlerResult:
         """Replace the instructions in the answer by those for the tools that this client gets."""
-        result = await call_next(context)
+        result = await call_next(ctx)
         if isinstance(result, dict) and "instructions" in result:
-            result["instructions"] = self.transport.find_offer(context).instructions
+            result["instructions"] = self.transport.find_offer(ctx).instructions
         return result
 
     async def list_tools(self, context: McpContext, _params: Any) -> types.ListToolsResult:
@@ -109,11 +109,12 @@ class McpHandlers:
             raise MCPError(types.INVALID_PARAMS, f"The tool {tool.name} is not offered here: its group of tools was not chosen.")
         return tool
 
-    async def list_resources(self, context: McpContext, params: types.PaginatedRequestParams) -> types.ListResourcesResult:
+    async def list_resources(self, context: McpContext, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         resolved_scope = await self.resolve(context, None)
         if self.transport.can_push and context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             await self.changes.start(resolved_scope.scope, context.session)
-        page = await self.read(resolved_scope, partial(list_resources, scope=resolved_scope.scope, cursor=params.cursor))
+        cursor = params.cursor if params else None
+        page = await self.read(resolved_scope, partial(list_resources, scope=resolved_scope.scope, cursor=cursor))
         return types.ListResourcesResult.model_validate(page)
 
     async def list_templates(self, _context: McpContext, _params: Any) -> types.ListResourceTemplatesResult:

@@ -75,8 +75,7 @@ async def relay_messages(
     async def pass_out() -> None:
         async for item in from_server:
             message = item.message
-            is_answer = isinstance(message, JSONRPCResponse | JSONRPCError)
-            if not is_answer or unanswered.settle(message.id):
+            if not isinstance(message, JSONRPCResponse | JSONRPCError) or unanswered.settle(message.id):
                 line = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
                 await asyncio.to_thread(channel.write_line, line)  # a client that does not read must not stop the server
 

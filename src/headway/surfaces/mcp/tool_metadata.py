@@ -3,9 +3,11 @@
 Only `scripts/write_mcp_catalogue.py` and its test use this module.
 """
 
+import json
 from typing import Any, Final
 
-from headway.agents.instructions.roles import READING_TOOLS
+from headway.agents.instructions.roles import READING_TOOLS, REMOTE_FAMILIES
+from headway.agents.tools.catalogue import build_toolbox
 
 TITLES: Final = {
     "create_todo": "Plan the task",
@@ -93,3 +95,9 @@ def describe_tool(tool: dict[str, Any]) -> dict[str, Any]:
         "outputSchema": OUTPUT_SCHEMAS[name],
         "annotations": annotations,
     }
+
+
+def render_catalogue() -> str:
+    """Return the content of catalogue.json."""
+    tools = [describe_tool(tool) for tool in build_toolbox().only(REMOTE_FAMILIES).catalogue()]
+    return json.dumps(tools, indent=1, ensure_ascii=False) + "\n"
