@@ -68,7 +68,7 @@ def abridge_created(result: dict[str, Any]) -> dict[str, Any]:
 
 
 class ListTodo(Arguments):
-    status: Literal["pending", "in_progress", "completed", "cancelled", "canceled", "all"] | None = None
+    status: Literal[StatusWord, "all"] | None = None
 
 
 def list_todo(tx: Transaction, execution: Execution, arguments: ListTodo) -> dict[str, Any]:

@@ -6,6 +6,7 @@ The first requests are answered from data. The server is loaded when a request n
 import json
 import os
 import select
+import sys
 import threading
 from typing import Any, Final
 
@@ -27,6 +28,14 @@ class StdioChannel:
         os.dup2(2, 1)
         self.buffer = b""
         self.writing = threading.Lock()
+
+    def close(self) -> None:
+        """Give standard input and output back, after what was printed has gone to standard error."""
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        for private, standard in ((self.input, 0), (self.output, 1)):
+            os.dup2(private, standard)
+            os.close(private)
 
     def wait(self, timeout_s: float | None) -> bool:
         """Wait for input. Return whether there is any; the end of the input counts."""

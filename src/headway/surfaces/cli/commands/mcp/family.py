@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import click
@@ -37,8 +37,7 @@ def mcp(context: click.Context, tools: str, turn: str | None, agent: str) -> Non
     with invocation.open_ledger() as ledger:
         scope = ledger.read(find_scope, scope, reference)
     early = EarlyAnswers(choose_offer(tools), build_list(invocation, scope) if scope.conversation_id or not reference else None)
-    with suppress(BrokenPipeError):  # the client is gone
-        channel = StdioChannel()
+    with suppress(BrokenPipeError), closing(StdioChannel()) as channel:  # a client that is gone is no failure
         line = answer_early(channel, early)
         if line is not None:
             serve_rest(invocation, scope, reference, channel, early, line)
