@@ -271,6 +271,10 @@ def test_a_refusal_is_an_error_result_and_an_unknown_tool_an_error(sqlite_client
         wrong = await connected.call_tool("AddTask", {"title": " "})
         assert wrong.is_error
         assert text_of(wrong).startswith("Error: ")
+        words = await connected.call_tool("todo_add", {"subject": "x", "depends_on": 5, "checks": [7]})
+        assert words.structured_content == {
+            "error": "Invalid arguments: depends_on: Input should be a list; checks[0]: Input should be an object"
+        }
         with pytest.raises(MCPError, match="rm_rf"):
             await connected.call_tool("rm_rf", {})
         assert (await call(connected, "list_todo"))["items"] == []
@@ -299,6 +303,17 @@ def test_there_is_no_stream_to_listen_to(sqlite_client: Client) -> None:
 
     check_problem(answer, 405, "no_stream")
     assert answer.headers["allow"] == "POST"
+
+
+def test_an_unknown_group_of_tools_is_named(sqlite_client: Client) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    check_problem(sqlite_client.post("/mcp?tools=ledger,nothing", json=body), 422, "invalid")
+
+
+@pytest.mark.parametrize(("body", "code"), [(b"garbage", -32700), (b"[]", -32600), (b'{"id": NaN', -32700)])
+def test_what_is_not_one_message_gets_the_code_of_json_rpc(sqlite_client: Client, body: bytes, code: int) -> None:
+    answer = sqlite_client.post("/mcp", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"], answer.json()["id"]) == (400, code, None)
 
 
 @pytest.mark.parametrize(

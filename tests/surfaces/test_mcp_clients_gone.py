@@ -31,7 +31,7 @@ def test_bad_lines_and_the_end_of_input_do_no_harm(headway: Shell) -> None:
     assert first["result"]["serverInfo"]["name"] == "headway"
     assert all(answer["jsonrpc"] == "2.0" for answer in answers), "nothing else goes to standard output"
     codes = [answer["error"]["code"] for answer in answers if answer.get("id") is None]
-    assert codes == [-32700, -32600, -32600, -32600, -32700], "a lone surrogate is no text, and NaN is no JSON"
+    assert codes == [-32700, -32600, -32600, -32700, -32700], "a lone surrogate is no text, and NaN is no JSON"
     assert headway.json("todo", "list")["todos"] == []
 
 

@@ -147,6 +147,15 @@ def test_without_headers_each_token_has_a_plan_and_tasks_and_the_ledger_is_the_t
         run_session(partial(over_http, other), check_other)
 
 
+def test_calls_that_come_at_once_share_the_first_plan(client: Client) -> None:
+    async def scenario(connected: McpClient) -> None:
+        await asyncio.gather(*(call(connected, "create_todo", items=[{"title": f"item {n}"}]) for n in range(6)))
+        assert (await call(connected, "list_todo"))["summary"]["total"] == 6
+
+    run_session(partial(over_http, client, {"Headway-Conversation": "a new key"}), scenario)
+    assert len({todo["turn_id"] for todo in client.ok("GET", "/v1/todos")["todos"]}) == 1
+
+
 def test_a_token_that_may_only_read_creates_nothing(client: Client) -> None:
     before = client.ok("GET", "/v1/conversations")["conversations"]
 

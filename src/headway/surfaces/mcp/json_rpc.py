@@ -19,6 +19,8 @@ def parse_message(line: bytes) -> tuple[dict[str, Any], None] | tuple[None, dict
     """Parse a line. Return the message, or the error to answer with."""
     try:
         message = json.loads(line, parse_constant=refuse_constant)
+        if b"\\u" in line:
+            json.dumps(message, ensure_ascii=False).encode()  # fails for half of a surrogate pair
     except (ValueError, RecursionError):
         return None, build_error(None, PARSE_ERROR, "The line is not JSON.")
     if isinstance(message, list):

@@ -112,7 +112,8 @@ class McpHandlers:
     async def list_resources(self, context: McpContext, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
         resolved_scope = await self.resolve(context, None)
         if self.transport.can_push and context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            await self.changes.start(resolved_scope.scope, context.session)
+            with refusals():
+                await self.changes.start(resolved_scope.scope, context.session)
         cursor = params.cursor if params else None
         page = await self.read(resolved_scope, partial(list_resources, scope=resolved_scope.scope, cursor=cursor))
         return types.ListResourcesResult.model_validate(page)
@@ -123,14 +124,15 @@ class McpHandlers:
     async def read_resource(self, context: McpContext, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         resolved_scope = await self.resolve(context, None)
         document = await self.read(resolved_scope, partial(load_resource, scope=resolved_scope.scope, uri=params.uri))
-        text = json.dumps(document, ensure_ascii=False)
+        text = encode_text(document)
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, mime_type=JSON_MEDIA_TYPE, text=text)])
 
     async def subscribe(self, context: McpContext, params: types.SubscribeRequestParams) -> types.EmptyResult:
         resolved_scope = await self.resolve(context, None)
         await self.read(resolved_scope, lambda _tx: find_name(params.uri))
         self.changes.uris.add(params.uri)
-        await self.changes.start(resolved_scope.scope, context.session)
+        with refusals():
+            await self.changes.start(resolved_scope.scope, context.session)
         return types.EmptyResult()
 
     async def unsubscribe(self, _context: McpContext, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
@@ -140,7 +142,9 @@ class McpHandlers:
     async def listen(self, context: McpContext, params: types.SubscriptionsListenRequestParams) -> types.SubscriptionsListenResult:
         resolved_scope = await self.resolve(context, None)
         self.transport.lift_time_limit(context)
-        return await listen(self.headway.feed, resolved_scope.scope, partial(self.transport.is_admitted, context), context, params)
+        is_admitted = partial(self.transport.is_admitted, context)
+        with refusals():
+            return await listen(self.headway.feed, resolved_scope.scope, is_admitted, context, params)
 
     async def list_prompts(self, context: McpContext, _params: Any) -> types.ListPromptsResult:
         return types.ListPromptsResult.model_validate({"prompts": self.transport.find_offer(context).prompts})
@@ -174,7 +178,11 @@ def refusals() -> Iterator[None]:
 def to_mcp_result(result: Result) -> types.CallToolResult:
     """Return a tool's result as structured content and as text, for clients that read only text."""
     value = compact_result(result.value) if isinstance(result.value, dict) else None
-    text = result.as_text if value is None else json.dumps(value, ensure_ascii=False)
+    text = result.as_text if value is None else encode_text(value)
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], structured_content=value, is_error=result.is_error
     )
+
+
+def encode_text(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
@@ -20,6 +21,7 @@ from headway.surfaces.mcp.scopes import McpCaller
 from headway.surfaces.mcp.server import McpHandlers, Transport, build_server
 from headway.surfaces.mcp.stdio_transport import StdioChannel
 
+QUEUE_LIMIT: Final = 100  # messages that are read ahead of the server
 STREAM_METHOD: Final = "subscriptions/listen"  # answered when the session ends
 
 
@@ -87,7 +89,7 @@ async def relay_messages(
 
 
 def read_messages(channel: StdioChannel, line: bytes, pass_on: Callable[[SessionMessage | None], None]) -> None:
-    """Read the client's messages on a thread, from this line on. None is passed on at the end of the input."""
+    """Read the client's messages until its input ends, from this line on. Answer those that are none."""
     next_line: bytes | None = line or channel.read_line()
     while next_line is not None:
         _message, refusal = parse_message(next_line)
@@ -99,17 +101,24 @@ def read_messages(channel: StdioChannel, line: bytes, pass_on: Callable[[Session
         if refusal is not None:
             channel.write(refusal)
         next_line = channel.read_line()
-    pass_on(None)
 
 
 async def receive_messages(channel: StdioChannel, line: bytes) -> AsyncIterator[SessionMessage]:
-    received: asyncio.Queue[SessionMessage | None] = asyncio.Queue()
+    received: asyncio.Queue[SessionMessage | None] = asyncio.Queue(QUEUE_LIMIT)
     loop = asyncio.get_running_loop()
 
     def pass_on(item: SessionMessage | None) -> None:
-        loop.call_soon_threadsafe(received.put_nowait, item)
+        asyncio.run_coroutine_threadsafe(received.put(item), loop).result()  # waits while the server is busy
 
-    threading.Thread(target=read_messages, args=(channel, line, pass_on), name="headway-mcp-input", daemon=True).start()
+    def run() -> None:
+        try:
+            with suppress(BrokenPipeError):  # the client is gone
+                read_messages(channel, line, pass_on)
+        finally:
+            with suppress(RuntimeError):  # the event loop has closed
+                pass_on(None)
+
+    threading.Thread(target=run, name="headway-mcp-input", daemon=True).start()
     while (item := await received.get()) is not None:
         yield item
 

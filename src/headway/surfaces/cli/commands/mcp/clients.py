@@ -14,6 +14,7 @@ from headway.surfaces.mcp.installation.clients import CLIENTS, LaunchCommand
 from headway.surfaces.mcp.installation.settings_file import SERVER_NAME, SettingsFile
 from headway.surfaces.mcp.offer import DEFAULT_GROUPS, choose_offer
 
+DATABASE_VARIABLE = "HEADWAY_DATABASE_URL"
 CLIENT = click.Choice(list(CLIENTS))
 GROUPS_HELP = "The tools to offer: a comma-separated list of ledger, plan, tasks and queue, or all."
 
@@ -41,6 +42,10 @@ def install(invocation: Invocation, client: str, tools: str, *, print_only: bool
         click.echo(f"{done}\n\n{file.render(entry)}")
         if not print_only:
             click.echo(f"{known.check} Undo: headway mcp uninstall {client}")
+        if DATABASE_VARIABLE in get_environment() and invocation.database_url is None:
+            click.echo(
+                f"{known.title} does not see the {DATABASE_VARIABLE} of this shell. Pass --database-url to write it.", err=True
+            )
 
     invocation.answer(document, draw)
 
