@@ -55,8 +55,9 @@ format: $(VENV)/.installed-dev $(BIOME)
 	$(BIN)/ruff check --fix .
 	$(BIOME) check --write
 
-docs: $(VENV)/.installed-dev  ## generate docs/reference from the code
+docs: $(VENV)/.installed-dev  ## generate docs/reference and the catalogue of the MCP server from the code
 	$(BIN)/python scripts/write_reference.py
+	$(BIN)/python scripts/write_mcp_catalogue.py
 
 schema: $(VENV)/.installed-dev  ## write storage/schema.sql, after a new migration
 	$(BIN)/python scripts/write_schema.py

@@ -40,7 +40,7 @@ MODULES = (
     "headway.surfaces.cli.commands.worker",
     "headway.surfaces.http.bounded_protocol",
     "headway.surfaces.http.server",
-    "headway.surfaces.mcp.stdio_transport",
+    "headway.surfaces.mcp.stdio_server",
     "anyio._backends._asyncio",
     "genai_prices.data",
     "openai.lib.streaming",

@@ -18,6 +18,7 @@ from headway.actions import (
     jobs,
     journal,
     memory,
+    open_plans,
     runs,
     schedules,
     todos,
@@ -69,6 +70,9 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "conversations.get": lambda desk, ids: desk.read(conversations.get, ids.conversation),
     "conversations.resolve by id": lambda desk, ids: desk.read(conversations.resolve, str(ids.conversation)),
     "conversations.resolve by key": lambda desk, ids: desk.read(conversations.resolve, ids.key),
+    "open_plans.continue_or_open": lambda desk, ids: desk.write(open_plans.continue_or_open, ids.conversation),
+    "open_plans.begin": lambda desk, ids: desk.write(open_plans.begin, ids.conversation),
+    "conversations.resolve_or_create": lambda desk, ids: desk.write(conversations.resolve_or_create, str(ids.conversation)),
     "conversations.ensure": lambda desk, ids: desk.write(conversations.ensure, ids.conversation),
     "conversations.get_turn": lambda desk, ids: desk.read(conversations.get_turn, ids.turn),
     "conversations.lock_turn": lambda desk, ids: desk.write(conversations.lock_turn, ids.turn),
@@ -144,6 +148,8 @@ STEPS = {
     "journal.emit_goal",
     "memory.check_selection",
     "memory.insert",
+    "open_plans.find",  # returns None for another tenant's conversation
+    "open_plans.is_drained",
     "receipts.list_checked_todos",  # returns an empty list for another tenant's conversation
     "receipts.store",
     "runs.list_page",  # returns an empty page for another tenant's turn or goal
@@ -214,6 +220,7 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
                 jobs,
                 journal,
                 memory,
+                open_plans,
                 questions,
                 receipts,
                 runs,
@@ -244,6 +251,7 @@ def test_lists_counts_claims_and_the_log_contain_only_the_tenants_rows(database:
     assert desk.read(jobs.find, foreign.job) is None
     assert desk.read(turns.find_id_by_run, foreign.job) is None
     assert desk.read(turns.find_running, foreign.conversation) is None
+    assert desk.read(open_plans.find, foreign.conversation) is None
     assert len(desk.read(event_store.list_after, 0, 100)) == 1
     claimed = [desk.write(claims.claim, "ada") for _ in range(2)]
     assert [result.todo.subject if result else None for result in claimed] == ["ours", None]

@@ -19,7 +19,6 @@ from mcp.types import CallToolResult, TextContent, TextResourceContents
 
 from headway.ledger.errors import BadCursor
 from tests.surfaces.server_harness import PATIENCE_S, Client, Service, check_problem
-from tests.surfaces.shell import Shell, get_error_line
 from tests.warm_start import build_command
 
 Connect = Callable[..., AbstractAsyncContextManager[McpClient]]
@@ -32,20 +31,22 @@ CATALOGUE = [
 
 
 @asynccontextmanager
-async def over_stdio(folder: Path, *flags: str, mode: str = "auto") -> AsyncIterator[McpClient]:
+async def over_stdio(folder: Path, *flags: str, mode: str = "auto", tools: str = "all") -> AsyncIterator[McpClient]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
-    command, *arguments = build_command("-m", "headway", "mcp", *flags)
+    command, *arguments = build_command("-m", "headway", "mcp", "--tools", tools, *flags)
     server = StdioServerParameters(command=command, args=arguments, cwd=folder, env=env)
     async with McpClient(server, mode=mode, read_timeout_seconds=PATIENCE_S) as connected:
         yield connected
 
 
 @asynccontextmanager
-async def over_http(client: Client, headers: dict[str, str] | None = None, mode: str = "auto") -> AsyncIterator[McpClient]:
+async def over_http(
+    client: Client, headers: dict[str, str] | None = None, mode: str = "auto", tools: str = "all"
+) -> AsyncIterator[McpClient]:
     all_headers = {"Authorization": f"Bearer {client.secret}", **(headers or {})}
     async with (
         httpx2.AsyncClient(headers=all_headers, timeout=PATIENCE_S) as http,
-        McpClient(streamable_http_client(f"{client.base_url}/mcp", http_client=http), mode=mode) as connected,
+        McpClient(streamable_http_client(f"{client.base_url}/mcp?tools={tools}", http_client=http), mode=mode) as connected,
     ):
         yield connected
 
@@ -133,7 +134,7 @@ def test_a_long_list_is_read_page_by_page(connect: Connect) -> None:
         page = await call(connected, "todo_list", limit=2)
         assert [todo["subject"] for todo in page["todos"]] == ["first", "second"]
         rest = await call(connected, "todo_list", limit=2, cursor=page["next_cursor"])
-        assert ([todo["subject"] for todo in rest["todos"]], rest["next_cursor"]) == (["third"], None)
+        assert ([todo["subject"] for todo in rest["todos"]], "next_cursor" in rest) == (["third"], False)
         refused = await connected.call_tool("todo_list", {"cursor": "nonsense"})
         assert refused.is_error
         assert json.loads(text_of(refused)) == {"error": BadCursor.__doc__}
@@ -146,16 +147,38 @@ def test_old_and_new_clients_find_the_whole_catalogue_and_it_is_small(connect: C
     async def scenario(connected: McpClient) -> None:
         assert connected.server_info is not None
         assert connected.server_info.name == "headway"
-        assert "todo_add" in (connected.instructions or "")
         tools = (await connected.list_tools()).tools
         assert [tool.name for tool in tools] == CATALOGUE
         assert all(tool.input_schema["additionalProperties"] is False for tool in tools)
+        assert all(tool.title and tool.output_schema and tool.annotations for tool in tools)
         document = json.dumps([tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools])
         assert len(document) < 14_000
-        # An upper bound for any tokenizer: one token per sign and one per six letters.
-        assert len(re.findall(r"[A-Za-z]{1,6}|[0-9]{1,3}|[^\sA-Za-z0-9]", document)) <= 3_000
+        assert '"type": [' not in document, "some clients do not understand several types"
+        # What models get. An upper bound for any tokenizer: one token per sign and one per six letters.
+        shown = json.dumps([[tool.name, tool.description, tool.input_schema] for tool in tools])
+        assert len(re.findall(r"[A-Za-z]{1,6}|[0-9]{1,3}|[^\sA-Za-z0-9]", shown)) <= 3_000
 
     run_session(connect, scenario, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_default_is_the_ledger_and_the_plan_and_the_instructions_name_nothing_else(connect: Connect, mode: str) -> None:
+    async def scenario(connected: McpClient, names: set[str]) -> None:
+        tools = {tool.name: tool for tool in (await connected.list_tools()).tools}
+        assert tools.keys() == names
+        assert {name for name in CATALOGUE if re.search(rf"\b{name}\b", connected.instructions or "")} <= names
+        assert bool((await connected.list_prompts()).prompts) == ("create_todo" in names)
+        with pytest.raises(MCPError, match="TodoWrite is not offered"):
+            await connected.call_tool("TodoWrite", {"todos": []})
+        hints = {name: tool.annotations for name, tool in tools.items() if tool.annotations}
+        assert all(hint.open_world_hint is False and hint.destructive_hint is False for hint in hints.values())
+        reading = {name for name, hint in hints.items() if hint.read_only_hint}
+        assert reading == names & {"todo_list", "todo_ready", "list_todo"}
+
+    ledger = {"todo_add", "todo_list", "todo_update", "todo_ready", "todo_claim"}
+    plan = {"create_todo", "list_todo", "start_todo", "complete_todo"}
+    run_session(connect, partial(scenario, names=ledger | plan), mode=mode, tools="ledger,plan")
+    run_session(connect, partial(scenario, names=ledger), mode=mode, tools="ledger")
 
 
 def test_every_family_of_tools_works(connect: Connect) -> None:
@@ -201,10 +224,12 @@ def test_names_with_hyphens_are_understood(connect: Connect) -> None:
 def test_the_open_and_the_ready_todos_and_each_one_are_resources(connect: Connect) -> None:
     async def scenario(connected: McpClient) -> None:
         first = (await call(connected, "todo_add", subject="first"))["todo"]
-        await call(connected, "todo_add", subject="second", depends_on=[first["id"]])
+        second = (await call(connected, "todo_add", subject="second", depends_on=[first["id"]]))["todo"]
 
-        resources = (await connected.list_resources()).resources
-        assert [str(resource.uri) for resource in resources] == ["headway://todos/open", "headway://todos/ready"]
+        resources = {str(resource.uri): resource.title for resource in (await connected.list_resources()).resources}
+        second_uri = f"headway://todos/{second['id']}"
+        assert list(resources) == ["headway://todos/open", "headway://todos/ready", f"headway://todos/{first['id']}", second_uri]
+        assert resources[second_uri] == "second"
         templates = (await connected.list_resource_templates()).resource_templates
         assert [template.uri_template for template in templates] == ["headway://todos/{id}"]
         assert [todo["subject"] for todo in (await read(connected, "open"))["todos"]] == ["first", "second"]
@@ -246,6 +271,10 @@ def test_a_refusal_is_an_error_result_and_an_unknown_tool_an_error(sqlite_client
         wrong = await connected.call_tool("AddTask", {"title": " "})
         assert wrong.is_error
         assert text_of(wrong).startswith("Error: ")
+        words = await connected.call_tool("todo_add", {"subject": "x", "depends_on": 5, "checks": [7]})
+        assert words.structured_content == {
+            "error": "Invalid arguments: depends_on: Input should be a list; checks[0]: Input should be an object"
+        }
         with pytest.raises(MCPError, match="rm_rf"):
             await connected.call_tool("rm_rf", {})
         assert (await call(connected, "list_todo"))["items"] == []
@@ -253,128 +282,7 @@ def test_a_refusal_is_an_error_result_and_an_unknown_tool_an_error(sqlite_client
     run_session(partial(over_http, sqlite_client, open_turn_headers(sqlite_client)), scenario)
 
 
-# stdio
-
-
-def test_todos_written_over_stdio_show_on_the_command_line(headway: Shell) -> None:
-    async def scenario(connected: McpClient) -> None:
-        await call(connected, "todo_add", subject="written down")
-        await call(connected, "create_todo", items=[{"title": "planned"}])
-
-    run_session(partial(over_stdio, headway.folder, "--agent", "claude"), scenario)
-    rows = {todo["subject"]: todo for todo in headway.json("todo", "list")["todos"]}
-    assert (rows["written down"]["conversation_id"], rows["written down"]["agent_id"]) == (0, "claude")
-    assert rows["planned"]["turn_id"]
-
-    async def resume(connected: McpClient) -> None:
-        (item,) = (await call(connected, "list_todo"))["items"]
-        await call(connected, "complete_todo", todoId=item["id"], outcome="done")
-
-    run_session(partial(over_stdio, headway.folder, "--turn", rows["planned"]["turn_id"]), resume)
-    assert headway.json("todo", "show", str(rows["planned"]["id"]))["todo"]["outcome"] == "done"
-
-
-def test_each_session_has_one_plan_however_many_calls_come_at_once_and_all_have_one_ledger(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with over_stdio(tmp_path) as first, over_stdio(tmp_path) as other:
-            await asyncio.gather(*(call(first, "create_todo", items=[{"title": f"item {n}"}]) for n in range(6)))
-            await call(first, "todo_add", subject="everybody's")
-            assert (await call(first, "list_todo"))["summary"]["total"] == 6
-            assert (await call(other, "list_todo"))["items"] == []
-            assert "everybody's" in [todo["subject"] for todo in (await call(other, "todo_list"))["todos"]]
-
-    asyncio.run(run())
-
-
-def test_a_session_started_in_a_conversation_works_in_it(headway: Shell) -> None:
-    for flag in ("--conversation", "--turn"):
-        assert "'nowhere'" in get_error_line(headway("mcp", flag, "nowhere"), 3)
-    document = {"conversations": [{"id": 1, "key": "a thread"}], "todos": [{"subject": "theirs", "conversation_id": 1}]}
-    headway.ok("todo", "import", "-", "--format", "json", stdin=json.dumps(document))
-
-    async def scenario(connected: McpClient) -> None:
-        assert [todo["subject"] for todo in (await read(connected, "open"))["todos"]] == ["theirs"]
-        await call(connected, "todo_add", subject="added")
-        await call(connected, "AddTask", title="look")
-
-    run_session(partial(over_stdio, headway.folder, "--conversation", "a thread"), scenario)
-    todos = headway.json("todo", "list", "--conversation", "a thread")["todos"]
-    assert [todo["subject"] for todo in todos] == ["theirs", "added"]
-    (conversation,) = headway.json("conversation", "list")["conversations"]
-    assert "look" in (headway.folder / ".headway" / conversation["task_file"]).read_text()
-
-
 # HTTP
-
-
-def test_the_headers_place_a_call_and_the_http_api_shows_its_rows(client: Client) -> None:
-    by_key = client.conversation(key="a thread")
-    turn_id = client.turn(by_key)
-
-    async def scenario(connected: McpClient) -> None:
-        await call(connected, "todo_add", subject="added")
-        await call(connected, "create_todo", items=[{"title": "planned"}])
-        await call(connected, "AddTask", title="look")
-
-    for headers in (
-        {"Headway-Turn": turn_id, "Headway-Agent": "claude"},
-        {"Headway-Conversation": "a thread", "Headway-Turn": turn_id},
-        {"Headway-Conversation": str(by_key), "Headway-Turn": turn_id},
-    ):
-        run_session(partial(over_http, client, headers), scenario)
-    todos = client.ok("GET", "/v1/todos", params={"conversation_id": by_key})["todos"]
-    assert sorted(todo["subject"] for todo in todos) == ["added"] * 3 + ["planned"] * 3
-    assert {todo["turn_id"] for todo in todos if todo["subject"] == "planned"} == {turn_id}
-    assert sorted(todo["agent_id"] for todo in todos) == ["claude"] * 2 + ["mcp"] * 4
-    tasks = client.ok("POST", "/v1/tools/ListTasks", json={"conversation_id": by_key})["result"]["tasks"]
-    assert [task["title"] for task in tasks] == ["look"] * 3
-
-
-def test_without_headers_the_ledger_is_the_tenants_and_there_is_no_plan_and_no_task_list(client: Client) -> None:
-    client.add("elsewhere", conversation_id=client.conversation())
-
-    async def scenario(connected: McpClient) -> None:
-        assert (await call(connected, "todo_add", subject="wide"))["todo"]["conversation_id"] == 0
-        assert [todo["subject"] for todo in (await read(connected, "open"))["todos"]] == ["elsewhere", "wide"]
-        plan = await connected.call_tool("create_todo", {"items": [{"title": "x"}]})
-        assert (plan.is_error, plan.structured_content) == (True, {"error": "Missing execution context"})
-        tasks = await connected.call_tool("AddTask", {"title": "x"})
-        assert tasks.is_error
-        assert text_of(tasks) == "Error: Task list is not available (no conversation context)."
-
-    run_session(partial(over_http, client), scenario)
-
-
-def test_an_unknown_or_foreign_conversation_is_refused_and_nothing_changes(client: Client, service: Service) -> None:
-    with service.tenant() as rival:
-        conversation_id = rival.conversation(key="theirs")
-        turn_id = rival.turn(conversation_id)
-        theirs = rival.add("theirs", conversation_id=conversation_id)
-
-        async def scenario(connected: McpClient) -> None:
-            for tool, arguments in (("todo_add", {"subject": "x"}), ("AddTask", {"title": "x"}), ("list_todo", {})):
-                with pytest.raises(MCPError, match=r"No (conversation|turn)"):
-                    await connected.call_tool(tool, arguments)
-            with pytest.raises(MCPError, match=r"No (conversation|turn)"):
-                await read(connected, "open")
-
-        async def check_todo(connected: McpClient) -> None:
-            with pytest.raises(MCPError, match="No todo"):
-                await read(connected, str(theirs["id"]))
-            refused = await connected.call_tool("todo_update", {"id": theirs["id"], "status": "completed"})
-            assert refused.is_error
-
-        for name, value in (
-            ("Headway-Conversation", str(conversation_id)),
-            ("Headway-Conversation", "theirs"),
-            ("Headway-Conversation", "987654321"),
-            ("Headway-Turn", turn_id),
-            ("Headway-Turn", "mine"),
-        ):
-            run_session(partial(over_http, client, {name: value}), scenario)
-        run_session(partial(over_http, client), check_todo)
-        assert [todo["status"] for todo in rival.ok("GET", "/v1/todos")["todos"]] == ["pending"]
-    assert client.subjects() == []
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
@@ -395,6 +303,17 @@ def test_there_is_no_stream_to_listen_to(sqlite_client: Client) -> None:
 
     check_problem(answer, 405, "no_stream")
     assert answer.headers["allow"] == "POST"
+
+
+def test_an_unknown_group_of_tools_is_named(sqlite_client: Client) -> None:
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    check_problem(sqlite_client.post("/mcp?tools=ledger,nothing", json=body), 422, "invalid")
+
+
+@pytest.mark.parametrize(("body", "code"), [(b"garbage", -32700), (b"[]", -32600), (b'{"id": NaN', -32700)])
+def test_what_is_not_one_message_gets_the_code_of_json_rpc(sqlite_client: Client, body: bytes, code: int) -> None:
+    answer = sqlite_client.post("/mcp", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["code"], answer.json()["id"]) == (400, code, None)
 
 
 @pytest.mark.parametrize(

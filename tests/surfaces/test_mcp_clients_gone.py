@@ -18,6 +18,8 @@ def test_bad_lines_and_the_end_of_input_do_no_harm(headway: Shell) -> None:
     lines = [
         *GREETING,
         "not JSON",
+        "[]",
+        '{"jsonrpc": "2.0", "id": true, "method": "ping"}',
         r'{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "todo_add", "arguments": {"subject": "\ud800"}}}',
         '{"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "todo_claim", "arguments": {"lease_s": NaN}}}',
         r'{"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "todo_add", "arguments": {"subject": "\u0000"}}}',
@@ -25,8 +27,11 @@ def test_bad_lines_and_the_end_of_input_do_no_harm(headway: Shell) -> None:
     ran = headway.process("mcp", stdin="\n".join([*lines, ""]).encode(), warm=True)
 
     assert (ran.code, ran.err) == (0, "")
-    assert json.loads(ran.out.splitlines()[0])["result"]["serverInfo"]["name"] == "headway"
-    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in ran.out.splitlines()), "nothing else goes to standard output"
+    first, *answers = map(json.loads, ran.out.splitlines())
+    assert first["result"]["serverInfo"]["name"] == "headway"
+    assert all(answer["jsonrpc"] == "2.0" for answer in answers), "nothing else goes to standard output"
+    codes = [answer["error"]["code"] for answer in answers if answer.get("id") is None]
+    assert codes == [-32700, -32600, -32600, -32700, -32700], "a lone surrogate is no text, and NaN is no JSON"
     assert headway.json("todo", "list")["todos"] == []
 
 

@@ -56,8 +56,7 @@ def resolve(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
     rejected as ambiguous; a key that matches no id today may match one tomorrow."""
     reference = text.check_text(reference, "conversation")
     number = reference.removeprefix("#")
-    is_number = number.isascii() and number.isdigit() and len(number) < 19
-    by_id = conversation_store.find(tx, tenant_id, int(number)) if is_number else None
+    by_id = conversation_store.find(tx, tenant_id, int(number)) if is_id(reference) and len(number) < 19 else None
     by_key = conversation_store.find_by_key(tx, tenant_id, reference)
     if by_id and by_key and by_id.id != by_key.id:
         sign = "" if reference.startswith("#") else "#"
@@ -69,6 +68,22 @@ def resolve(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
     if conversation is None:
         raise NotFound(f"No conversation {reference[:80]!r}.")
     return conversation
+
+
+def is_id(reference: str) -> bool:
+    """Whether a reference has the form of an id: 2 or #2."""
+    number = reference.removeprefix("#")
+    return number.isascii() and number.isdigit()
+
+
+def resolve_or_create(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
+    """Find a conversation like `resolve`. A key that no conversation has is given to a new one; an unknown id is not found."""
+    try:
+        return resolve(tx, tenant_id, reference)
+    except NotFound:
+        if is_id(reference):
+            raise
+        return get_or_create(tx, tenant_id, reference)
 
 
 def ensure(tx: Transaction, tenant_id: int, reference: int | str | None) -> Conversation:

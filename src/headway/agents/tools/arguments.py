@@ -69,6 +69,14 @@ CHECKS_HINT: Final = (
     'checks that prove it done: {"kind": "command", "run": "pytest -q"}, {"kind": "file", "path": "a.md", "contains": "x"}'
 )
 Checks = Annotated[list[dict[str, Any]] | None, Field(description=CHECKS_HINT)]
+# Words for models, who know JSON and not Python.
+ERROR_WORDS: Final = {
+    "tuple_type": "Input should be a list",
+    "list_type": "Input should be a list",
+    "dict_type": "Input should be an object",
+    "model_type": "Input should be an object",
+    "model_attributes_type": "Input should be an object",
+}
 StatusWord = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]  # both spellings are accepted everywhere
 
 
@@ -81,7 +89,9 @@ def build_input_schema(arguments: type[Arguments]) -> dict[str, Any]:
 def describe_validation_error(error: ValidationError) -> str:
     """Describe which arguments are invalid, in one sentence, without repeating their values."""
     errors = error.errors(include_url=False, include_input=False, include_context=False)
-    descriptions = "; ".join(f"{format_path(detail['loc'])}: {detail['msg']}" for detail in errors[:5])
+    descriptions = "; ".join(
+        f"{format_path(detail['loc'])}: {ERROR_WORDS.get(detail['type'], detail['msg'])}" for detail in errors[:5]
+    )
     return f"Invalid arguments: {descriptions}"
 
 

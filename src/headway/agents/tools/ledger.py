@@ -157,7 +157,7 @@ LEDGER_TOOLS = (
     ),
     Tool(
         "todo_claim",
-        "Take the next ready todo with a lease, so that no one else works on it.",
+        "Take the next ready todo with a lease, so that no one else works on it. If none is ready, there is no todo in the result.",
         "ledger",
         TodoClaimArguments,
         todo_claim,

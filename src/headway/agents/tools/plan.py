@@ -68,7 +68,7 @@ def abridge_created(result: dict[str, Any]) -> dict[str, Any]:
 
 
 class ListTodo(Arguments):
-    status: Literal["pending", "in_progress", "completed", "cancelled", "canceled", "all"] | None = None
+    status: Literal[StatusWord, "all"] | None = None
 
 
 def list_todo(tx: Transaction, execution: Execution, arguments: ListTodo) -> dict[str, Any]:
@@ -176,7 +176,7 @@ class ManageTodos(Arguments):
         BeforeValidator(to_list_or_none),
         WithJsonSchema({"type": "array", "items": {"type": "string"}}),
     ] = None
-    delete: Annotated[Any, WithJsonSchema({"type": "array", "items": {"type": ["string", "number"]}})] = None
+    delete: Annotated[Any, WithJsonSchema({"type": "array", "items": {"type": "string"}})] = None
 
 
 def manage_todos(tx: Transaction, execution: Execution, arguments: ManageTodos) -> dict[str, Any]:

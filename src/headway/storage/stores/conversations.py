@@ -196,3 +196,20 @@ def find_last_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> str
         conversation_id,
     )
     return str(row[0]) if row else None
+
+
+def lock(tx: Transaction, tenant_id: int, conversation_id: int) -> None:
+    """Lock a conversation until the transaction ends."""
+    tx.one(f"SELECT id FROM conversations WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, conversation_id)
+
+
+def find_open_plan(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn | None:
+    """Return the newest unfinished turn that an agent of another program works on: no run answers it."""
+    row = tx.one(
+        f"""SELECT {TURN_COLUMNS} FROM turns WHERE tenant_id = ? AND conversation_id = ? AND ended_at = 0
+            AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.tenant_id = turns.tenant_id AND runs.turn_id = turns.id)
+            ORDER BY started_at DESC LIMIT 1""",
+        tenant_id,
+        conversation_id,
+    )
+    return Turn._make(row) if row else None

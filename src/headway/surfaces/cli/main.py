@@ -36,7 +36,7 @@ COMMANDS = {
     "tenant": "access.tenant:tenant",
     "cell": "access.cell:cell",
     "token": "access.tenant:token",
-    "mcp": "mcp:mcp",
+    "mcp": "mcp.family:mcp",
     "tools": "tools:tools",
     "agents": "engine:agents",
     "jobs": "engine:jobs",

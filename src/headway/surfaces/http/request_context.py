@@ -5,6 +5,7 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
@@ -22,7 +23,16 @@ from headway.agents.instructions.roles import SUPERVISOR, Role
 from headway.agents.tools.execution import ResolvedScope
 from headway.assembly import Headway
 from headway.ledger.check import Author
-from headway.ledger.errors import ChecksRequired, Forbidden, HeadwayError, QuotaExceeded, StorageError, TurnRunning, Unauthorized
+from headway.ledger.errors import (
+    ChecksRequired,
+    Forbidden,
+    HeadwayError,
+    QuotaExceeded,
+    StorageError,
+    TurnRunning,
+    Unauthorized,
+    WrongCell,
+)
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import Token
 from headway.ledger.text import MAX_INTEGER
@@ -170,6 +180,16 @@ class RequestContext:
             before_checks=lambda: deadline.reschedule(None),
             is_stopping=lambda: headway.feed.closed,
         )
+
+    async def is_still_admitted(self) -> bool:
+        """Return whether the token is still valid here, so that revoking a token also ends its streams."""
+        try:
+            await self.headway.database.read(partial(tokens.authenticate, secret_digest=self.digest))
+        except (Unauthorized, WrongCell):
+            return False
+        except StorageError:
+            pass  # without the database, no token counts as revoked
+        return True
 
     def get_author(self, tx: Transaction) -> Author:
         """Return in whose name the caller writes checks."""

@@ -4,24 +4,22 @@ The MCP library takes as long to import as the rest of the server, so it is load
 """
 
 import asyncio
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
-from headway.actions import conversations
-from headway.agents.instructions.roles import READING_TOOLS
-from headway.agents.tools.execution import ResolvedScope, resolve_scope
-from headway.agents.tools.toolbox import Tool
 from headway.assembly import Headway
-from headway.ledger import scope as ledger_scope
-from headway.ledger.errors import ReadOnlyToken
-from headway.ledger.scope import TENANT_WIDE
+from headway.ledger.errors import Forbidden
 from headway.ledger.tenancy import Token
-from headway.storage.transaction import Transaction
 from headway.surfaces.http.bodies import BODY_LIMIT, check_body, read_body
 from headway.surfaces.http.problems import Problem
-from headway.surfaces.http.request_context import RequestContext
+from headway.surfaces.http.request_context import LOOPBACK_NAMES, RequestContext, parse_host_name
+from headway.surfaces.mcp.json_rpc import INVALID_REQUEST, PARSE_ERROR, build_error
+from headway.surfaces.mcp.offer import DEFAULT_GROUPS, ToolOffer, choose_offer
+from headway.surfaces.mcp.scopes import McpCaller
 
 if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
 
 VALUES_LIMIT = 10_000  # the MCP library compares a message with several shapes
 TOKEN_SCOPE_KEY = "headway.mcp_token"  # noqa: S105  a key, not a token
+CALL_SCOPE_KEY = "headway.mcp_call"
+OFFER_SCOPE_KEY = "headway.mcp_offer"
 
 
 class HttpTransport:
@@ -39,6 +39,8 @@ class HttpTransport:
         self.headway = headway
         self.first_request = asyncio.Event()
         self.manager_future: asyncio.Future[StreamableHTTPSessionManager] | None = None
+        addresses = (headway.settings.host, parse_host_name(headway.settings.url.partition("://")[2].partition("/")[0]))
+        self.page_hosts = frozenset((*LOOPBACK_NAMES, *addresses))  # pages of these hosts may use it
 
     async def keep(self) -> None:
         """Load the MCP server on the first request and keep it running as long as the HTTP server."""
@@ -56,41 +58,77 @@ class HttpTransport:
     def load(self) -> "StreamableHTTPSessionManager":
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415
 
-        from headway.surfaces.mcp.server import build_server  # noqa: PLC0415
+        from headway.surfaces.mcp.server import McpHandlers, Transport, build_server  # noqa: PLC0415
 
-        server = build_server(self.headway, self.resolve_scope, lift_time_limit)
+        server = build_server(McpHandlers(self.headway, Transport(find_caller, find_offer, lift_time_limit, is_admitted)))
         return StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        call = RequestContext(Request(scope, receive))
-        call.needs_write = False  # every message is a POST; tools that change something are refused below
+        self.check_origin(scope)
+        call = scope[CALL_SCOPE_KEY] = RequestContext(Request(scope, receive))
+        call.needs_write = False  # every message is a POST; tools that change something are refused later
         scope[TOKEN_SCOPE_KEY] = await call.read(lambda tx, _tenant_id: call.authenticate(tx))
         if scope["method"] == "GET":  # a stream that would never send anything
             raise Problem(405, "no_stream", "This endpoint has no event stream. Send POST.", {"Allow": "POST"})
+        scope[OFFER_SCOPE_KEY] = choose_offer(call.request.query_params.get("tools", DEFAULT_GROUPS))
         raw = await read_body(call.request)
         check_body(raw, VALUES_LIMIT)
+        if scope["method"] == "POST" and (refusal := find_refusal(raw)):
+            await refusal(scope, receive, send)
+            return
         self.first_request.set()
         assert self.manager_future is not None
         manager = await asyncio.shield(self.manager_future)
         await manager.handle_request(scope, repeat_body(raw, receive), send)
 
-    async def resolve_scope(self, context: "McpContext", tool: Tool | None) -> ResolvedScope:
-        request: Request | None = context.request
-        assert request is not None
-        token: Token = request.scope[TOKEN_SCOPE_KEY]
-        if tool is not None and tool.name not in READING_TOOLS and not token.can_write:
-            raise ReadOnlyToken
+    def check_origin(self, scope: Scope) -> None:
+        """Refuse requests of pages of other hosts, which could reach this server through a name that they made resolve to it."""
+        origin = Request(scope).headers.get("origin")
+        if origin is not None and parse_host_name(origin.partition("://")[2]) not in self.page_hosts:
+            raise Forbidden("Pages of other hosts may not use this endpoint. Set HEADWAY_URL to the address of this Headway.")
 
-        def resolve(tx: Transaction) -> ResolvedScope:
-            tenant_id = token.tenant_id
-            reference = request.headers.get("headway-conversation")
-            conversation_id = conversations.resolve(tx, tenant_id, reference).id if reference else TENANT_WIDE
-            turn_id = request.headers.get("headway-turn") or None
-            return resolve_scope(
-                tx, ledger_scope.Scope(tenant_id, conversation_id, turn_id, request.headers.get("headway-agent", "mcp"))
-            )
 
-        return await self.headway.database.of(token.tenant_id).read(resolve)
+def find_refusal(raw: bytes) -> Response | None:
+    """Return the answer to a body that is not one message, with the code that JSON-RPC has for it."""
+    try:
+        message = json.loads(raw)
+    except (ValueError, RecursionError):
+        return JSONResponse(build_error(None, PARSE_ERROR, "The body is not JSON."), 400)
+    if isinstance(message, list):
+        return JSONResponse(build_error(None, INVALID_REQUEST, "Send one message at a time, not a batch."), 400)
+    return None
+
+
+def find_caller(context: "McpContext") -> McpCaller:
+    request = get_request(context)
+    token: Token = request.scope[TOKEN_SCOPE_KEY]
+    return McpCaller(
+        token.tenant_id,
+        request.headers.get("headway-conversation") or None,
+        request.headers.get("headway-turn") or None,
+        request.headers.get("headway-agent", "mcp"),
+        f"mcp token {token.id}",
+        token.can_write,
+    )
+
+
+def find_offer(context: "McpContext") -> ToolOffer:
+    offer: ToolOffer = get_request(context).scope[OFFER_SCOPE_KEY]
+    return offer
+
+
+def lift_time_limit(context: "McpContext") -> None:
+    get_request(context).scope["headway.deadline"].reschedule(None)
+
+
+async def is_admitted(context: "McpContext") -> bool:
+    call: RequestContext = get_request(context).scope[CALL_SCOPE_KEY]
+    return await call.is_still_admitted()
+
+
+def get_request(context: "McpContext") -> Any:
+    assert context.request is not None
+    return context.request
 
 
 def repeat_body(raw: bytes, receive: Receive) -> Receive:
@@ -101,9 +139,3 @@ def repeat_body(raw: bytes, receive: Receive) -> Receive:
         return messages.pop() if messages else await receive()
 
     return receive_again
-
-
-def lift_time_limit(context: "McpContext") -> None:
-    """Let a call wait for checks, which can take longer than other requests may."""
-    assert context.request is not None
-    context.request.scope["headway.deadline"].reschedule(None)

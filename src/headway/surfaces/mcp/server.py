@@ -1,120 +1,153 @@
-"""The MCP server: all tools, the todo list as resources, and a prompt for planning. Transports only provide a call's scope."""
+"""The MCP server: tools, the todos as resources, and a prompt for planning. Transports know who calls."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp import types
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from headway import __version__
-from headway.actions import todos, views
 from headway.agents.permission import call_without_run
 from headway.agents.tools.execution import ResolvedScope, use_execution
 from headway.agents.tools.toolbox import Result, Tool
 from headway.assembly import Headway
 from headway.ledger.errors import HeadwayError, NotFound
-from headway.ledger.scope import Selection
-from headway.ledger.todo import OPEN_STATUSES
-from headway.storage.transaction import Transaction
+from headway.surfaces.mcp.changes import SessionChanges, is_always_admitted, listen
+from headway.surfaces.mcp.compact_results import compact_result
+from headway.surfaces.mcp.offer import (
+    ALL_GROUPS,
+    JSON_MEDIA_TYPE,
+    PLANNING_PROMPT,
+    TEMPLATES,
+    ToolOffer,
+    choose_offer,
+    load_catalogue,
+)
+from headway.surfaces.mcp.resources import find_name, list_resources, load_resource
+from headway.surfaces.mcp.scopes import McpCaller, place_call
 
 McpContext = ServerRequestContext[Any]
-# Returns the scope of a call. It depends on the tool, which may need a turn or a conversation.
-ScopeResolver = Callable[[McpContext, Tool | None], Awaitable[ResolvedScope]]
-
-TODO_URI_PREFIX = "headway://todos/"
-JSON_MEDIA_TYPE = "application/json"
-
-INSTRUCTIONS = (
-    "Headway keeps a todo list that outlives this session. Add work with todo_add, list it with todo_list, "
-    "mark progress with todo_update. For the steps of the current task, use create_todo and complete_todo."
-)
-PLANNING_PROMPT = """Plan and carry out this objective: {objective}
-
-1. Break it into distinct steps and call create_todo once with all of them.
-2. Work through them in order: start_todo, do it, complete_todo with the outcome.
-3. Answer only when list_todo shows no open items; cancel unnecessary items with a reason.
-Skip the plan if a single step is enough."""
 
 
-def build_server(
-    headway: Headway, resolve_scope: ScopeResolver, before_checks: Callable[[McpContext], None] = lambda _context: None
-) -> Server[Any]:
-    """Build the server. `before_checks` is called before the checks of a todo run, which can take minutes."""
-    ledger = McpHandlers(headway, resolve_scope, before_checks)
-    return Server(
+class Transport(NamedTuple):
+    """What a transport knows about the client of a message."""
+
+    find_caller: Callable[[McpContext], McpCaller]
+    find_offer: Callable[[McpContext], ToolOffer]
+    # Called before work that can take longer than other requests may: checks, and streams of notifications.
+    lift_time_limit: Callable[[McpContext], None] = lambda _context: None
+    is_admitted: Callable[[McpContext], Awaitable[bool]] = lambda _context: is_always_admitted()
+    can_push: bool = False  # whether clients of older protocols can get messages outside of a request
+
+
+def build_server(handlers: "McpHandlers") -> Server[Any]:
+    can_push = handlers.transport.can_push
+    server: Server[Any] = Server(
         "headway",
         version=__version__,
         title="Headway",
-        instructions=INSTRUCTIONS,
-        on_list_tools=ledger.list_tools,
-        on_call_tool=ledger.call_tool,
-        on_list_resources=ledger.list_resources,
-        on_list_resource_templates=ledger.list_templates,
-        on_read_resource=ledger.read_resource,
-        on_list_prompts=ledger.list_prompts,
-        on_get_prompt=ledger.get_prompt,
+        instructions=choose_offer(ALL_GROUPS).instructions,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_list_resource_templates=handlers.list_templates,
+        on_read_resource=handlers.read_resource,
+        on_subscribe_resource=handlers.subscribe if can_push else None,
+        on_unsubscribe_resource=handlers.unsubscribe if can_push else None,
+        on_subscriptions_listen=handlers.listen,
+        on_list_prompts=handlers.list_prompts,
+        on_get_prompt=handlers.get_prompt,
+        get_tool_input_schema=INPUT_SCHEMAS.get,
     )
+    server.middleware.append(handlers.give_instructions)
+    return server
+
+
+INPUT_SCHEMAS: Mapping[str, dict[str, Any]] = {tool["name"]: tool["inputSchema"] for tool in load_catalogue()}
 
 
 class McpHandlers:
-    def __init__(self, headway: Headway, resolve_scope: ScopeResolver, before_checks: Callable[[McpContext], None]) -> None:
+    def __init__(self, headway: Headway, transport: Transport) -> None:
         self.headway = headway
-        self.before_checks = before_checks
-        self.resolve_scope = resolve_scope
+        self.transport = transport
         self.role = headway.roles.find("index")
-        self.tools = [types.Tool.model_validate(to_mcp_tool(tool)) for tool in headway.remote_tools.catalogue()]
+        self.changes = SessionChanges(headway.feed)
 
-    async def list_tools(self, _context: McpContext, _params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=self.tools)
+    async def give_instructions(self, ctx: McpContext, call_next: CallNext) -> HandlerResult:
+        """Replace the instructions in the answer by those for the tools that this client gets."""
+        result = await call_next(ctx)
+        if isinstance(result, dict) and "instructions" in result:
+            result["instructions"] = self.transport.find_offer(ctx).instructions
+        return result
+
+    async def list_tools(self, context: McpContext, _params: Any) -> types.ListToolsResult:
+        return types.ListToolsResult.model_validate({"tools": self.transport.find_offer(context).tools})
 
     async def call_tool(self, context: McpContext, params: types.CallToolRequestParams) -> types.CallToolResult:
-        try:
-            tool = self.headway.remote_tools.find(params.name)
-        except NotFound:
-            raise MCPError(types.INVALID_PARAMS, f"No tool named {params.name[:80]!r}.") from None
+        tool = self.find_tool(context, params.name)
         resolved_scope = await self.resolve(context, tool)
-        headway, arguments, before_checks = self.headway, params.arguments or {}, partial(self.before_checks, context)
+        headway, arguments = self.headway, params.arguments or {}
+        before_checks = partial(self.transport.lift_time_limit, context)
         with use_execution(headway.execution(resolved_scope, self.role)):
             result = await call_without_run(
                 headway.remote_tools, tool.name, arguments, headway.checks, before_checks, lambda: headway.feed.closed
             )
             return to_mcp_result(result)
 
-    async def list_resources(self, _context: McpContext, _params: Any) -> types.ListResourcesResult:
-        descriptions = {"open": "Todos in progress or pending", "ready": "Todos that can start now"}
-        return types.ListResourcesResult(
-            resources=[
-                types.Resource(
-                    name=f"{name} todos", uri=f"{TODO_URI_PREFIX}{name}", mime_type=JSON_MEDIA_TYPE, description=description
-                )
-                for name, description in descriptions.items()
-            ]
-        )
+    def find_tool(self, context: McpContext, name: str) -> Tool:
+        try:
+            tool = self.headway.remote_tools.find(name)
+        except NotFound:
+            raise MCPError(types.INVALID_PARAMS, f"No tool named {name[:80]!r}.") from None
+        if not self.transport.find_offer(context).has_tool(tool.name):
+            raise MCPError(types.INVALID_PARAMS, f"The tool {tool.name} is not offered here: its group of tools was not chosen.")
+        return tool
+
+    async def list_resources(self, context: McpContext, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+        resolved_scope = await self.resolve(context, None)
+        if self.transport.can_push and context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            with refusals():
+                await self.changes.start(resolved_scope.scope, context.session)
+        cursor = params.cursor if params else None
+        page = await self.read(resolved_scope, partial(list_resources, scope=resolved_scope.scope, cursor=cursor))
+        return types.ListResourcesResult.model_validate(page)
 
     async def list_templates(self, _context: McpContext, _params: Any) -> types.ListResourceTemplatesResult:
-        template = types.ResourceTemplate(
-            name="todo", uri_template=f"{TODO_URI_PREFIX}{{id}}", mime_type=JSON_MEDIA_TYPE, description="A todo by its id"
-        )
-        return types.ListResourceTemplatesResult(resource_templates=[template])
+        return types.ListResourceTemplatesResult.model_validate({"resourceTemplates": TEMPLATES})
 
     async def read_resource(self, context: McpContext, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         resolved_scope = await self.resolve(context, None)
-        try:
-            database = self.headway.database.of(resolved_scope.scope.tenant_id)
-            document = await database.read(lambda tx: load_resource(tx, resolved_scope, params.uri))
-        except HeadwayError as error:
-            raise MCPError(types.INVALID_PARAMS, str(error)) from None
-        text = json.dumps(document, ensure_ascii=False)
+        document = await self.read(resolved_scope, partial(load_resource, scope=resolved_scope.scope, uri=params.uri))
+        text = encode_text(document)
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=params.uri, mime_type=JSON_MEDIA_TYPE, text=text)])
 
-    async def list_prompts(self, _context: McpContext, _params: Any) -> types.ListPromptsResult:
-        argument = types.PromptArgument(name="objective", description="What to achieve", required=True)
-        prompt = types.Prompt(name="plan", description="Plan an objective as todos and work through them", arguments=[argument])
-        return types.ListPromptsResult(prompts=[prompt])
+    async def subscribe(self, context: McpContext, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        resolved_scope = await self.resolve(context, None)
+        await self.read(resolved_scope, lambda _tx: find_name(params.uri))
+        self.changes.uris.add(params.uri)
+        with refusals():
+            await self.changes.start(resolved_scope.scope, context.session)
+        return types.EmptyResult()
+
+    async def unsubscribe(self, _context: McpContext, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        self.changes.uris.discard(params.uri)
+        return types.EmptyResult()
+
+    async def listen(self, context: McpContext, params: types.SubscriptionsListenRequestParams) -> types.SubscriptionsListenResult:
+        resolved_scope = await self.resolve(context, None)
+        self.transport.lift_time_limit(context)
+        is_admitted = partial(self.transport.is_admitted, context)
+        with refusals():
+            return await listen(self.headway.feed, resolved_scope.scope, is_admitted, context, params)
+
+    async def list_prompts(self, context: McpContext, _params: Any) -> types.ListPromptsResult:
+        return types.ListPromptsResult.model_validate({"prompts": self.transport.find_offer(context).prompts})
 
     async def get_prompt(self, _context: McpContext, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         objective = (params.arguments or {}).get("objective", "").strip()
@@ -124,33 +157,32 @@ class McpHandlers:
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
 
     async def resolve(self, context: McpContext, tool: Tool | None) -> ResolvedScope:
-        try:
-            return await self.resolve_scope(context, tool)
-        except HeadwayError as error:
-            raise MCPError(types.INVALID_PARAMS, str(error)) from None
+        caller = self.transport.find_caller(context)
+        with refusals():
+            return await place_call(self.headway.database.of(caller.tenant_id), caller, tool)
+
+    async def read(self, resolved_scope: ResolvedScope, work: Any) -> Any:
+        with refusals():
+            return await self.headway.database.of(resolved_scope.scope.tenant_id).read(work)
 
 
-def load_resource(tx: Transaction, resolved_scope: ResolvedScope, uri: str) -> dict[str, Any]:
-    tenant_id, conversation_id = resolved_scope.scope.tenant_id, resolved_scope.scope.conversation_id or None
-    name = uri.removeprefix(TODO_URI_PREFIX)
-    if name == "open":
-        page = views.list_todos(tx, tenant_id, Selection(conversation_id, statuses=OPEN_STATUSES), 100)
-        return {"todos": [todo.as_json() for todo in page.todos], "next_cursor": page.next_cursor}
-    if name == "ready":
-        return {"todos": [todo.as_json() for todo in views.list_ready(tx, tenant_id, conversation_id, 100)]}
-    if uri.startswith(TODO_URI_PREFIX) and name.isascii() and name.isdigit() and len(name) <= 18:
-        return {"todo": todos.get(tx, tenant_id, int(name)).as_json()}
-    raise NotFound(f"There is no resource {uri[:120]!r}.")
-
-
-def to_mcp_tool(tool: dict[str, Any]) -> dict[str, Any]:
-    return {"name": tool["name"], "description": tool["description"], "inputSchema": tool["input_schema"]}
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn refusals into errors of the protocol."""
+    try:
+        yield
+    except HeadwayError as error:
+        raise MCPError(types.INVALID_PARAMS, str(error)) from None
 
 
 def to_mcp_result(result: Result) -> types.CallToolResult:
     """Return a tool's result as structured content and as text, for clients that read only text."""
+    value = compact_result(result.value) if isinstance(result.value, dict) else None
+    text = result.as_text if value is None else encode_text(value)
     return types.CallToolResult(
-        content=[types.TextContent(type="text", text=result.as_text)],
-        structured_content=result.value if isinstance(result.value, dict) else None,
-        is_error=result.is_error,
+        content=[types.TextContent(type="text", text=text)], structured_content=value, is_error=result.is_error
     )
+
+
+def encode_text(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,109 +1,84 @@
-"""`headway mcp`: the MCP server on standard input and output, for one assistant on this machine."""
+"""`headway mcp`: the MCP server on standard input and output, for one assistant on this machine.
 
-import asyncio
-from collections.abc import AsyncIterator
-from typing import Any
+The first requests are answered from data. The server is loaded when a request needs it, or when the client has nothing more to ask.
+"""
 
-import anyio
-from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
-from mcp.shared.message import SessionMessage
-from mcp.types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+import json
+import os
+import select
+import sys
+import threading
+from typing import Any, Final
 
-from headway.actions import conversations
-from headway.agents.tools.execution import ResolvedScope, resolve_scope
-from headway.agents.tools.toolbox import Tool
-from headway.assembly import Headway
-from headway.ledger.scope import Scope
-from headway.settings import Settings
-from headway.storage.transaction import Transaction
-from headway.surfaces.mcp.server import McpContext, build_server
+from headway.surfaces.mcp.early_answers import EarlyAnswers
+from headway.surfaces.mcp.json_rpc import parse_message
+
+IDLE_S: Final = 2.0  # without a request for so long, the client has its lists, and the server is loaded for its first call
+CHUNK: Final = 64 * 1024
 
 
-class StdioSession:
-    """The scope of an assistant's calls. Ledger tools use the scope that the command line chose. Plan tools use a turn of the
-    session, which is opened when it is first needed."""
-
-    def __init__(self, headway: Headway, scope: Scope) -> None:
-        self.headway = headway
-        self.scope = scope
-        self.plans = scope if scope.turn_id else None
-        self.opening = asyncio.Lock()  # parallel tool calls must share one plan
-
-    async def resolve_scope(self, _context: McpContext, tool: Tool | None) -> ResolvedScope:
-        scope = self.scope if tool is None or tool.family == "ledger" else await self.get_plan_scope()
-        return await self.headway.database.of(self.scope.tenant_id).read(lambda tx: resolve_scope(tx, scope))
-
-    async def get_plan_scope(self) -> Scope:
-        async with self.opening:
-            if self.plans is None:
-                self.plans = await self.headway.database.of(self.scope.tenant_id).write(self.open_plan_scope)
-        return self.plans
-
-    def open_plan_scope(self, tx: Transaction) -> Scope:
-        conversation_id = self.scope.conversation_id or conversations.add(tx, self.scope.tenant_id, "MCP session").id
-        turn = conversations.open_turn(tx, self.scope.tenant_id, conversation_id)
-        return self.scope._replace(conversation_id=conversation_id, turn_id=turn.id)
-
-
-class PendingRequests:
-    """Requests without an answer yet."""
+class StdioChannel:
+    """The client's side of standard input and output. Other code, and programs that it starts, get neither of them: what they print
+    goes to standard error."""
 
     def __init__(self) -> None:
-        self.ids: set[str] = set()
-        self.none = asyncio.Event()
-        self.none.set()
+        self.input, self.output = os.dup(0), os.dup(1)
+        with open(os.devnull, "rb") as nothing:
+            os.dup2(nothing.fileno(), 0)
+        os.dup2(2, 1)
+        self.buffer = b""
+        self.writing = threading.Lock()
 
-    def track(self, item: SessionMessage | Exception) -> None:
-        match item:
-            case SessionMessage(message=JSONRPCRequest(id=request_id)):
-                self.ids.add(str(request_id))
-                self.none.clear()
-            case SessionMessage(message=JSONRPCNotification(method="notifications/cancelled", params=params)):
-                self.settle((params or {}).get("requestId"))  # a canceled request gets no answer
+    def close(self) -> None:
+        """Give standard input and output back, after what was printed has gone to standard error."""
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        for private, standard in ((self.input, 0), (self.output, 1)):
+            os.dup2(private, standard)
+            os.close(private)
 
-    def answer(self, item: SessionMessage) -> None:
-        if isinstance(item.message, JSONRPCResponse | JSONRPCError):
-            self.settle(item.message.id)
+    def wait(self, timeout_s: float | None) -> bool:
+        """Wait for input. Return whether there is any; the end of the input counts."""
+        return bool(self.buffer) or bool(select.select([self.input], [], [], timeout_s)[0])
 
-    def settle(self, request_id: object) -> None:
-        self.ids.discard(str(request_id))
-        if not self.ids:
-            self.none.set()
+    def read_line(self) -> bytes | None:
+        """Return the next line, or None at the end of the input. Blank lines are skipped."""
+        while True:
+            line, found, rest = self.buffer.partition(b"\n")
+            if found:
+                self.buffer = rest
+            else:
+                chunk = os.read(self.input, CHUNK)
+                if chunk:
+                    self.buffer += chunk
+                    continue
+                self.buffer = b""
+            if line.strip():
+                return line
+            if not found:
+                return None
 
+    def write(self, message: dict[str, Any]) -> None:
+        """Send a message. Raises BrokenPipeError if the client is gone."""
+        self.write_line(json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace"))
 
-async def relay_messages(server: Server[Any], incoming: AsyncIterator[SessionMessage | Exception], outgoing: Any) -> None:
-    """Relay messages until every request has been answered. The MCP library drops running calls when its input ends, although their
-    work may be committed, so the end of the input is passed on only after the last answer."""
-    to_server, server_input = anyio.create_memory_object_stream[SessionMessage | Exception]()
-    server_output, from_server = anyio.create_memory_object_stream[SessionMessage]()
-    unanswered = PendingRequests()
-
-    async def pass_in() -> None:
-        async with to_server:
-            async for item in incoming:
-                unanswered.track(item)
-                await to_server.send(item)
-            await unanswered.none.wait()
-
-    async def pass_out() -> None:
-        async with outgoing:
-            async for item in from_server:
-                await outgoing.send(item)
-                unanswered.answer(item)
-
-    async with anyio.create_task_group() as relays:
-        relays.start_soon(pass_in)
-        relays.start_soon(pass_out)
-        await server.run(server_input, server_output, server.create_initialization_options())
+    def write_line(self, line: bytes) -> None:
+        remaining = memoryview(line + b"\n")
+        with self.writing:
+            while remaining:
+                remaining = remaining[os.write(self.output, remaining) :]
 
 
-async def serve_stdio(settings: Settings, scope: Scope) -> None:
-    headway = Headway(settings)
-    try:
-        async with stdio_server() as (incoming, outgoing):
-            await relay_messages(build_server(headway, StdioSession(headway, scope).resolve_scope), incoming, outgoing)
-    except* (BrokenPipeError, anyio.BrokenResourceError):
-        pass  # the client has gone
-    finally:
-        headway.close()
+def answer_early(channel: StdioChannel, early: EarlyAnswers) -> bytes | None:
+    """Answer requests until one needs the server. Return its line, an empty line if the client is idle, or None at the end."""
+    while channel.wait(IDLE_S if early.version else None):
+        line = channel.read_line()
+        if line is None:
+            return None
+        message, refusal = parse_message(line)
+        answers = [refusal] if refusal else early.answer(message) if message else []
+        if answers is None:
+            return line
+        for answer in answers:
+            channel.write(answer)
+    return b""

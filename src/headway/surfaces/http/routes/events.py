@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -11,10 +10,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from headway.actions import conversations
-from headway.actions.access import tokens
 from headway.feed import Feed
 from headway.feed_channel import FeedChannel, FeedEvent, FeedReader
-from headway.ledger.errors import StorageError, Unauthorized, WrongCell
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import Problem
@@ -134,7 +131,7 @@ class EventStream(Response):
                     break
                 if time.monotonic() > next_look:
                     next_look = time.monotonic() + self.feed.heartbeat_s
-                    if not await self._is_still_admitted():
+                    if not await self.call.is_still_admitted():
                         break
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
@@ -145,13 +142,3 @@ class EventStream(Response):
         while (await receive())["type"] != "http.disconnect":
             pass
         self.reader.leave()
-
-    async def _is_still_admitted(self) -> bool:
-        """Return whether the token is still valid here, so that revoking a token also ends its streams."""
-        try:
-            await self.call.headway.database.read(partial(tokens.authenticate, secret_digest=self.call.digest))
-        except (Unauthorized, WrongCell):
-            return False
-        except StorageError:
-            pass  # without the database, no token counts as revoked
-        return True

@@ -6,12 +6,12 @@ import click
 
 from headway.actions import conversation_pages, conversations
 from headway.actions.conversation_pages import ConversationFilter
-from headway.ledger.text import to_one_line
 from headway.surfaces.cli.arguments import CONVERSATION_ID
-from headway.surfaces.cli.commands.access.tenant import conversation, format_conversation
-from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE, print_rows
+from headway.surfaces.cli.commands.access.tenant import CONVERSATION_HEADINGS, build_conversation_row, conversation
+from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE
 from headway.surfaces.cli.context import Invocation, pass_invocation
 from headway.surfaces.cli.render import format_time
+from headway.surfaces.cli.tables import print_row, print_table
 
 __all__ = ["conversation"]
 
@@ -24,7 +24,7 @@ def rename_conversation(invocation: Invocation, conversation_id: int, title: tup
     """Give a conversation another TITLE."""
     with invocation.open_ledger() as ledger:
         row = ledger.write(conversations.rename, conversation_id, " ".join(title))
-    invocation.answer({"conversation": row.as_json()}, partial(click.echo, format_conversation(row)))
+    invocation.answer({"conversation": row.as_json()}, lambda: print_row(build_conversation_row(row)))
 
 
 @conversation.command("rm")
@@ -52,7 +52,8 @@ def restore_conversations(invocation: Invocation, ids: tuple[int, ...]) -> None:
         tenant_id, unique_ids = ledger.scope.tenant_id, list(dict.fromkeys(ids))
         rows = ledger.write(lambda tx, _tenant_id: [conversations.restore(tx, tenant_id, id_) for id_ in unique_ids])
     invocation.answer(
-        {"conversations": [row.as_json() for row in rows]}, lambda: click.echo("\n".join(map(format_conversation, rows)))
+        {"conversations": [row.as_json() for row in rows]},
+        lambda: print_table(CONVERSATION_HEADINGS, map(build_conversation_row, rows), ""),
     )
 
 
@@ -70,7 +71,9 @@ def search_conversations(invocation: Invocation, words: tuple[str, ...], limit: 
             page = find(limit - len(rows), page.next_cursor)
             rows, excerpts = rows + page.conversations, excerpts | page.excerpts
     found = page._replace(conversations=rows, excerpts=excerpts)
-    lines = [format_conversation(row) + (f"\t{to_one_line(excerpts[row.id])}" if row.id in excerpts else "") for row in rows]
+    cells = [(*build_conversation_row(row), excerpts.get(row.id, "")) for row in rows]
+    headings = (*CONVERSATION_HEADINGS, "message")
     invocation.answer(
-        found.as_json(), lambda: print_rows(lines, "no conversation has all these words", more=bool(found.next_cursor))
+        found.as_json(),
+        lambda: print_table(headings, cells, "no conversation has all these words", more=bool(found.next_cursor)),
     )

@@ -1,0 +1,96 @@
+"""`headway mcp`: run an MCP server on standard input and output, or add it to the settings of an MCP client."""
+
+import hashlib
+import os
+from contextlib import closing, suppress
+from typing import Any
+
+import click
+
+from headway.actions import conversations
+from headway.ledger import text
+from headway.ledger.errors import HeadwayError, Invalid, NotFound
+from headway.ledger.scope import Scope
+from headway.storage.transaction import Transaction
+from headway.surfaces.cli.commands.mcp.clients import GROUPS_HELP, install, uninstall
+from headway.surfaces.cli.context import CommandGroup, Invocation
+from headway.surfaces.mcp.early_answers import EarlyAnswers, ListResources
+from headway.surfaces.mcp.offer import DEFAULT_GROUPS, choose_offer
+from headway.surfaces.mcp.resources import list_resources
+from headway.surfaces.mcp.stdio_transport import StdioChannel, answer_early
+
+TURN_HELP = "The turn whose plan the session works on (default: the open plan of the conversation or the current folder)."
+
+
+@click.group(cls=CommandGroup, invoke_without_command=True)
+@click.option("--tools", default=DEFAULT_GROUPS, show_default=True, metavar="GROUPS", help=GROUPS_HELP)
+@click.option("--turn", metavar="UUID", help=TURN_HELP)
+@click.option("--agent", default="mcp", show_default=True, metavar="NAME", help="Agent name to record.")
+@click.pass_context
+def mcp(context: click.Context, tools: str, turn: str | None, agent: str) -> None:
+    """Run an MCP server on standard input and output, for an assistant on this machine."""
+    if context.invoked_subcommand is not None:
+        return
+    invocation = context.ensure_object(Invocation)
+    reference, invocation.conversation = invocation.conversation, None
+    scope = Scope(0, agent_id=text.check_name(agent, "agent_id"), turn_id=turn)
+    with invocation.open_ledger() as ledger:
+        scope = ledger.read(find_scope, scope, reference)
+    early = EarlyAnswers(choose_offer(tools), build_list(invocation, scope) if scope.conversation_id or not reference else None)
+    with suppress(BrokenPipeError), closing(StdioChannel()) as channel:  # a client that is gone is no failure
+        line = answer_early(channel, early)
+        if line is not None:
+            serve_rest(invocation, scope, reference, channel, early, line)
+
+
+mcp.add_command(install)
+mcp.add_command(uninstall)
+
+
+def find_scope(tx: Transaction, tenant_id: int, scope: Scope, reference: str | None) -> Scope:
+    """Check what the flags name. A key that no conversation has is given to a new one, when the server first needs it."""
+    scope = scope._replace(tenant_id=tenant_id)
+    if reference:
+        try:
+            scope = scope._replace(conversation_id=conversations.resolve(tx, tenant_id, reference).id)
+        except NotFound:
+            if conversations.is_id(reference):
+                raise
+    if scope.turn_id:
+        from headway.agents.tools.execution import resolve_scope  # noqa: PLC0415  takes a second to load
+
+        scope = resolve_scope(tx, scope).scope
+    return scope
+
+
+def build_list(invocation: Invocation, scope: Scope) -> ListResources:
+    def list_early(cursor: str | None) -> dict[str, Any] | None:
+        with suppress(HeadwayError), invocation.open_ledger() as ledger:  # the server reports the error
+            return ledger.read(lambda tx, _tenant_id: list_resources(tx, scope, cursor))
+        return None
+
+    return list_early
+
+
+def serve_rest(
+    invocation: Invocation, scope: Scope, reference: str | None, channel: StdioChannel, early: EarlyAnswers, line: bytes
+) -> None:
+    """Load the server, and let it continue the session."""
+    import asyncio  # noqa: PLC0415  the first answers do not wait for it
+
+    from headway.surfaces.log_lines import configure_plain_logging  # noqa: PLC0415
+    from headway.surfaces.mcp.scopes import McpCaller  # noqa: PLC0415
+    from headway.surfaces.mcp.stdio_server import serve_stdio  # noqa: PLC0415
+
+    settings = invocation.settings()
+    configure_plain_logging(settings)
+    caller = McpCaller(scope.tenant_id, reference, scope.turn_id, scope.agent_id, build_folder_key(os.getcwd()))
+    asyncio.run(serve_stdio(settings, caller, channel, early, line))
+
+
+def build_folder_key(folder: str) -> str:
+    """Return the key of the conversation that has the plan of a project: the folder in which its assistant starts us."""
+    try:
+        return text.check_name(f"folder {folder}", "folder")
+    except Invalid:  # too long, or not text
+        return f"folder {hashlib.sha256(os.fsencode(folder)).hexdigest()}"
