@@ -29,6 +29,7 @@ from headway.storage.transaction import Row, Transaction
 JOB_KIND = "turn"  # the kind of a turn's job
 TITLE_LENGTH = 80
 INCOMPLETE_LIMIT = 500
+CONTEXT_LIMIT = 50_000  # characters, because every model call sends them
 
 
 class TurnRequest(NamedTuple):
@@ -41,6 +42,9 @@ class TurnRequest(NamedTuple):
     attempts: int = Limits().attempts
     owner: str = ""  # the process that runs it from the start; empty: it is queued
     attachments: tuple[Attachment, ...] = ()
+    context: str = ""  # what the client tells the agent beside the message
+    client_tools: str = ""  # the client's own tools, in JSON
+    fingerprint: str = ""  # of the client's history up to the message
 
 
 class TurnReport(NamedTuple):
@@ -76,7 +80,16 @@ def start_with_job(tx: Transaction, tenant_id: int, conversation_id: int, reques
     check_attachments(request.attachments)
     quotas.check_storage(tx, tenant_id)
     quotas.check_turns(tx, tenant_id)
-    turn = Turn(str(uuid4()), conversation_id, request.content, request.mode, started_at=tx.now)
+    turn = Turn(
+        str(uuid4()),
+        conversation_id,
+        request.content,
+        request.mode,
+        started_at=tx.now,
+        context=text.check_text(request.context, "context", CONTEXT_LIMIT),
+        client_tools=request.client_tools,
+        fingerprint=request.fingerprint,
+    )
     conversation_store.insert_turn(tx, tenant_id, turn)
     run = Run(
         id=str(uuid4()),
@@ -292,6 +305,20 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
         "started_at": turn.started_at // 1000,
         "ended_at": turn.ended_at // 1000,
     }
+
+
+def get_run(tx: Transaction, tenant_id: int, turn_id: str) -> Run:
+    """Return the run that answers a turn. A turn that an external loop answers has none."""
+    run = run_store.find_by_turn(tx, tenant_id, text.check_text(turn_id, "turn_id"))
+    if run is None:
+        raise NotFound(f"No turn {turn_id[:80]!r}.")
+    return run
+
+
+def get_usage(tx: Transaction, tenant_id: int, turn_id: str) -> Usage:
+    """Return the tokens and the cost of a turn, with its sub-agents."""
+    (sums,) = tx.fetch(spending_store.build_sum_turn(tenant_id, turn_id))
+    return spending.to_usage(spending_store.load_total(turn_id, sums[0]))
 
 
 def get_report(tx: Transaction, tenant_id: int, turn_id: str) -> TurnReport:

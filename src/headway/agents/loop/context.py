@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -84,6 +85,7 @@ class RunContext(NamedTuple):
     attachments: Sequence[Attachment] = ()  # of the turn's message
     guide: str = ""  # the workspace's AGENTS.md, if the run begins here
     own_models: Models | None = None  # if the run asks another model than its role does
+    client_context: str = ""  # what the client tells the agent beside the message
 
     @property
     def scope(self) -> Scope:
@@ -102,12 +104,14 @@ class RunContext(NamedTuple):
         runtime = self.runtime
         has_plan = self.scope.turn_id is not None
         if not self.models.describe(self.role.tier).supports_tools:
-            return build_writ_offer(self.role, has_plan=has_plan)
+            offer = build_writ_offer(self.role, has_plan=has_plan)
+            return add_client_context(offer, self.client_context) if self.client_context else offer
         may_delegate = self.run.depth < runtime.limits.depth
         toolbox, roles, skills = runtime.toolbox, runtime.roles, self.execution.skills
-        return build_offer(
+        offer = build_offer(
             toolbox, toolbox.version, roles, self.role, self.mode, skills, may_delegate=may_delegate, has_plan=has_plan
         )
+        return add_client_context(offer, self.client_context) if self.client_context else offer
 
 
 def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
@@ -140,7 +144,8 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
     attachments = attachment_store.list_by_turns(tx, run.tenant_id, [turn.id]).get(turn.id, ())
     mode: TurnMode = "queue" if turn.mode == "queue" else "plan"
     quotations = Quotations(history.messages)
-    return RunContext(runtime, run, mode, role, execution, history.window, quotations, attachments, own_models=own_models)
+    context = RunContext(runtime, run, mode, role, execution, history.window, quotations, attachments, own_models=own_models)
+    return context._replace(client_context=turn.context)
 
 
 def build_reader(models: Models, role: Role) -> CanRead:
@@ -198,6 +203,14 @@ def build_writ_offer(role: Role, *, has_plan: bool) -> Offer:
     instructions = prompts.render_writ_instructions(role, has_plan=has_plan)
     parameters = ModelRequestParameters(instruction_parts=[InstructionPart(content=instructions)])
     return Offer(parameters, estimate_parameters(parameters), has_tools=False)
+
+
+def add_client_context(offer: Offer, context: str) -> Offer:
+    """Add what the client tells the agent. It comes last, so that the instructions before it stay in the provider's cache."""
+    text = prompts.render_client_context(context)
+    parts = [*(offer.parameters.instruction_parts or ()), InstructionPart(content=text)]
+    parameters = replace(offer.parameters, instruction_parts=parts)
+    return Offer(parameters, offer.tokens + len(text) // CHARACTERS_PER_TOKEN, offer.has_tools)
 
 
 def list_granted_tools(toolbox: Toolbox, role: Role, mode: TurnMode, *, has_skills: bool) -> list[Tool]:

@@ -20,6 +20,7 @@ from headway.surfaces.http.schemas import (
     goals,
     inspection,
     memory,
+    openai,
     operators,
     people,
     tokens,
@@ -30,10 +31,13 @@ from headway.surfaces.http.schemas import todos as todo_schemas
 COMMON_STATUSES = (429, 500, 503)
 TOKEN_STATUSES = (400, 401, 403, 421, 422)
 BODY_STATUSES = (408, 409, 413, 415, 507)
-SCHEMA_MODULES = (todo_schemas, checks, agents, front_ends, goals, forks, people, memory, engine, operators, tokens, inspection)
+SCHEMA_MODULES = (
+    *(todo_schemas, checks, agents, front_ends, openai, goals, forks, people, memory, engine, operators, tokens, inspection),
+)
 BASE_CLASSES = (todo_schemas.TodoChangeRow, front_ends.FrontEndModel, checks.NewCheck, checks.NamedCheck, checks.ProofShape)
 SCHEMA_REF = "#/components/schemas/{model}"
 PROBLEM_CONTENT = {"schema": {"$ref": SCHEMA_REF.format(model="ProblemShape")}}
+OPENAI_ERROR_CONTENT = {"schema": {"$ref": SCHEMA_REF.format(model="OpenAiError")}}
 
 IDEMPOTENCY_KEY_PARAMETER = {
     "name": "Idempotency-Key",
@@ -54,12 +58,12 @@ def document_route(
     headers: tuple[dict[str, Any], ...] = (),
     idempotent: bool = False,
     public: bool = False,
+    openai_errors: bool = False,
 ) -> dict[str, Any]:
     """Return the documentation of a route as keyword arguments for FastAPI's decorator."""
     statuses = {*COMMON_STATUSES, *also, *(() if public else TOKEN_STATUSES), *(() if body is None else BODY_STATUSES)}
-    problems = {
-        status: {"description": STATUS_TITLES[status], "content": {MEDIA_TYPE: PROBLEM_CONTENT}} for status in sorted(statuses)
-    }
+    content = {"application/json": OPENAI_ERROR_CONTENT} if openai_errors else {MEDIA_TYPE: PROBLEM_CONTENT}
+    problems = {status: {"description": STATUS_TITLES[status], "content": content} for status in sorted(statuses)}
     parameters = (
         [build_path_parameter(name, kind) for name, kind in (path or {}).items()] + build_query_parameters(query) + list(headers)
     )

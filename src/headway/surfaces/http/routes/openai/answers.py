@@ -1,0 +1,180 @@
+"""Translates a turn into what chat clients show: the answer, and beside it the progress of the work.
+
+A client keeps what it has received, so text is sent as the answer only when it can be expected to stay: not while todos are open,
+and not before there is more of it than agents usually say before a call. Text that is withdrawn before that is progress.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+from headway.ledger.events import encode_json
+from headway.ledger.text import to_one_line
+from headway.surfaces.http.turn_events import (
+    ItemKey,
+    QuestionAsked,
+    SideEvent,
+    TextAppended,
+    TextFinished,
+    TextWithdrawn,
+    TodosUpdated,
+    ToolCallFinished,
+    ToolCallStarted,
+    TurnCanceled,
+    TurnErrored,
+    TurnEvent,
+    TurnEventTranslator,
+    TurnFinished,
+    WaitingItem,
+)
+
+HELD_CHARACTERS: Final = 240
+LINE_LIMIT: Final = 200  # characters of arguments and errors
+PLAN_TOOLS: Final = frozenset(("create_todo", "list_todo", "start_todo", "complete_todo", "manage_todos", "write_todos"))
+MARKS: Final = {"done": "[x]", "current": "[>]", "pending": "[ ]"}
+
+EndReason = Literal["finished", "unfinished", "filtered", "waiting", "paused", "canceled", "failed"]
+
+
+class Progress(NamedTuple):
+    text: str  # whole lines
+
+
+class AnswerText(NamedTuple):
+    text: str
+
+
+class AnswerEnd(NamedTuple):
+    reason: EndReason
+    text: str = ""  # what the answer ends with, or the error
+    code: str = ""
+    outcome: str = ""
+
+
+class AnswerTranslator:
+    """The state of an answer: what was sent of it, what is held back, and how it ended."""
+
+    def __init__(self) -> None:
+        self.translator = TurnEventTranslator()
+        self.progress = ""
+        self.content = ""
+        self.held = ""
+        self.is_sending = False  # whether the beginning of the current text was sent
+        self.has_open_todos = False
+        self.shown_todos = ""
+        self.hidden_calls: dict[str, str] = {}  # the tools of calls, by id
+        self.pause_reason = ""
+        self.end: AnswerEnd | None = None
+
+    def translate(self, kind: str, data: dict[str, Any]) -> Iterator[Progress | AnswerText]:
+        for turn_event in self.translator.translate(kind, data):
+            yield from self.translate_event(turn_event)
+
+    def translate_event(self, turn_event: TurnEvent) -> Iterator[Progress | AnswerText]:
+        match turn_event:
+            case TextAppended() | TextFinished() | TextWithdrawn():
+                yield from self.translate_text(turn_event)
+            case ToolCallStarted(id, tool, arguments):
+                self.hidden_calls[id] = tool
+                if tool not in PLAN_TOOLS:
+                    yield self.report(f"{tool} {shorten(arguments)}")
+            case ToolCallFinished(id, result, True):
+                yield self.report(f"{self.hidden_calls.get(id, 'A call')} failed: {shorten(result)}")
+            case QuestionAsked(_, arguments):
+                yield self.report(f"Question: {to_one_line(arguments['question'])}")
+            case TodosUpdated(todos):
+                yield from self.report_todos(todos)
+            case SideEvent(name, data):
+                yield from self.report_side_event(name, data)
+            case TurnFinished() | TurnErrored() | TurnCanceled():
+                self.end = build_end(turn_event)
+
+    def translate_text(self, turn_event: TextAppended | TextFinished | TextWithdrawn) -> Iterator[Progress | AnswerText]:
+        match turn_event:
+            case TextAppended(_, delta):
+                self.held += delta
+                if self.is_sending or (not self.has_open_todos and len(self.held) > HELD_CHARACTERS):
+                    yield self.send_held()
+            case TextFinished():
+                yield self.send_held()
+                self.is_sending = False
+            case TextWithdrawn():
+                if not self.is_sending and self.held.strip():
+                    yield self.report(self.held.strip())
+                self.held, self.is_sending = "", False
+
+    def send_held(self) -> AnswerText:
+        separator = "\n\n" if self.content and not self.is_sending else ""
+        text, self.held, self.is_sending = separator + self.held, "", True
+        self.content += text
+        return AnswerText(text)
+
+    def report(self, line: str) -> Progress:
+        self.progress += f"{line}\n"
+        return Progress(f"{line}\n")
+
+    def report_todos(self, todos: dict[str, Any]) -> Iterator[Progress]:
+        self.has_open_todos = todos["remaining"] > 0
+        items = [f"{MARKS[item['status']]} {to_one_line(item['description'])}" for item in todos["items"]]
+        shown = "\n".join(items)
+        if items and shown != self.shown_todos:
+            self.shown_todos = shown
+            yield self.report(f"Todos: {todos['remaining']} of {todos['total']} left\n{shown}")
+
+    def report_side_event(self, name: str, data: dict[str, Any]) -> Iterator[Progress]:
+        if name == "refused":
+            yield self.report(f"The answer was not accepted: {to_one_line(str(data.get('reason') or 'todos are open'))}")
+        elif name == "turn_paused":
+            self.pause_reason = str(data["reason"])
+        elif name == "turn_resumed":
+            self.pause_reason = ""
+
+    def end_waiting(self) -> AnswerEnd:
+        """End the answer with what the turn waits for. The client's next message can be the answer to it."""
+        return AnswerEnd("waiting", describe_waiting(self.translator.waiting))
+
+    def end_paused(self) -> AnswerEnd:
+        return AnswerEnd("paused", f"The turn is paused: {to_one_line(self.pause_reason)} It continues by itself after that.")
+
+    def close(self, end: AnswerEnd) -> str:
+        """Add what an answer ends with, and return it."""
+        if end.reason == "failed" or not end.text:
+            return ""
+        text = f"\n\n{end.text}" if self.content else end.text
+        self.content += text
+        return text
+
+
+def build_end(turn_event: TurnFinished | TurnErrored | TurnCanceled) -> AnswerEnd:
+    match turn_event:
+        case TurnErrored(message, code):
+            return AnswerEnd("failed", message, code)
+        case TurnCanceled():
+            return AnswerEnd("canceled", "The turn was canceled.")
+        case TurnFinished(end):
+            return AnswerEnd(to_end_reason(end["outcome"]), outcome=end["outcome"])
+
+
+def to_end_reason(outcome: str) -> EndReason:
+    """Return how an answer ends whose turn finished with this outcome."""
+    if outcome in ("drained", "answered"):
+        return "finished"
+    return "filtered" if outcome == "filtered" else "unfinished"
+
+
+def describe_waiting(waiting: Mapping[ItemKey, WaitingItem]) -> str:
+    """Describe what a turn waits for, and how to answer."""
+    texts = []
+    for (kind, item_id), item in waiting.items():
+        document = item.document
+        if kind == "question":
+            choices = "".join(f"\n- {choice}" for choice in document["choices"])
+            texts.append(f"{document['question']}{choices}")
+        else:
+            call = f"`{document['tool']}` with {shorten(document['arguments'])}"
+            texts.append(f'Approval #{item_id} is needed to call {call}. Reply "approve", or "reject" and the reason.')
+    return "\n\n".join(texts)
+
+
+def shorten(value: Any) -> str:
+    line = to_one_line(value if isinstance(value, str) else encode_json(value))
+    return line if len(line) <= LINE_LIMIT else f"{line[:LINE_LIMIT]}…"
