@@ -8,10 +8,14 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
 
 from headway.actions import halts
 from tests.model_server import Failure, ModelServer, Reply, calls, text
 from tests.surfaces.conversation_client import get_turn, list_messages, plan_and_drain, reply_in_order, say
+from tests.surfaces.front_end_clients import openai_js
 from tests.surfaces.server_harness import PATIENCE_S, Client, Service
 from tests.surfaces.waiting_turns import SUM, add_rule, ask_then_answer, call_then_answer
 
@@ -86,9 +90,7 @@ def test_a_completion_has_the_answer_the_progress_and_the_usage(ai: openai.OpenA
 def test_a_stream_has_the_same_and_keeps_the_answer_clean(ai: openai.OpenAI, model: ModelServer) -> None:
     model.script = reply_in_order(calls(("calculate", {"expression": "1/0"}), text="Let me see."), text(LONG))
     chunks = list(
-        ai.chat.completions.create(
-            model="index", messages=[user("Divide.")], stream=True, stream_options={"include_usage": True}
-        )
+        ai.chat.completions.create(model="index", messages=[user("Divide.")], stream=True, stream_options={"include_usage": True})
     )
     deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
     pieces = [delta.content for delta in deltas if delta.content]
@@ -96,7 +98,7 @@ def test_a_stream_has_the_same_and_keeps_the_answer_clean(ai: openai.OpenAI, mod
 
     assert "".join(pieces) == LONG
     assert len(pieces) > 3  # it is streamed while the model writes
-    assert progress.startswith("Let me see.\n" 'calculate {"expression":"1/0"}\ncalculate failed: ')
+    assert progress.startswith('Let me see.\ncalculate {"expression":"1/0"}\ncalculate failed: ')
     assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == "stop"
     assert chunks[-1].usage is not None
     assert chunks[-1].usage.completion_tokens > 0
@@ -139,7 +141,7 @@ def test_an_edited_message_continues_a_copy_of_the_conversation(ai: openai.OpenA
     assert any("My name is Ada." in said for said in model.requests[-1].texts)  # the agent knows what was said before
 
     edited[1]["content"] = "Something that was never said."
-    complete(ai, [*edited[:-1], user("And now?")])
+    complete(ai, [*edited[:2], user("And now?")])
     unknown = list_conversations(chatter)[-1]
     assert list_messages(chatter, unknown)[0] == ("user", "And now?")
     assert any("Something that was never said." in said for said in model.requests[-1].texts)  # as a file
@@ -179,7 +181,9 @@ def test_system_messages_and_files_reach_the_agent(ai: openai.OpenAI, chatter: C
     (message, _) = chatter.ok("GET", f"/v1/conversations/{conversation}/messages")["messages"]
     assert [file["name"] for file in message["attachments"]] == ["note.txt"]
     with pytest.raises(openai.UnprocessableEntityError, match="fetches no files"):
-        complete(ai, [user([{"type": "text", "text": "Look."}, {"type": "image_url", "image_url": {"url": "https://x.org/a.png"}}])])
+        complete(
+            ai, [user([{"type": "text", "text": "Look."}, {"type": "image_url", "image_url": {"url": "https://x.org/a.png"}}])]
+        )
 
 
 @pytest.mark.parametrize(
@@ -195,7 +199,11 @@ def test_system_messages_and_files_reach_the_agent(ai: openai.OpenAI, chatter: C
 def test_what_would_change_the_meaning_is_refused(ai: openai.OpenAI, options: dict[str, Any], param: str) -> None:
     with pytest.raises(openai.UnprocessableEntityError) as refused:
         ai.chat.completions.create(model="index", messages=[user("hello")], **options)
-    assert (refused.value.param, refused.value.code, refused.value.type) == (param, "unsupported_parameter", "invalid_request_error")
+    assert (refused.value.param, refused.value.code, refused.value.type) == (
+        param,
+        "unsupported_parameter",
+        "invalid_request_error",
+    )
 
 
 def test_what_is_harmless_is_ignored(ai: openai.OpenAI, model: ModelServer) -> None:
@@ -225,7 +233,7 @@ def test_errors_have_the_form_that_clients_know(
         with pytest.raises(openai.InternalServerError) as halted:
             complete(ai, [user("hello")])
     finally:
-        sqlite_chat_service.database.write(halts.lift)
+        sqlite_chat_service.database.write(halts.unhalt)
     assert (halted.value.status_code, halted.value.code) == (503, "halted")
 
 
@@ -346,3 +354,43 @@ def test_a_turn_of_another_surface_can_be_continued(ai: openai.OpenAI, chatter: 
     complete(ai, [user("and here")], user="mine", extra_query={"wait": 60})
     assert any("said elsewhere" in said for said in model.requests[-1].texts)
     assert json.loads(json.dumps(list_messages(chatter, conversation)))[2] == ["user", "and here"]
+
+
+# Other clients
+
+
+def test_the_javascript_client_understands_every_answer(chatter: Client, model: ModelServer) -> None:
+    plan = plan_and_drain("buy milk", answer="Bought.")
+    model.script = lambda request: text("Any time.") if "Thank you." in request.last else plan(request)
+    view = openai_js(chatter, "Buy milk.", "Thank you.")
+
+    assert view["models"][0] == "index"
+    assert [message["content"] for message in view["messages"]] == ["Buy milk.", "Bought.", "Thank you.", "Any time."]
+    assert "[x] buy milk" in view["progress"][0]
+    assert (view["response"]["status"], view["response"]["output_text"]) == ("completed", "Bought.")
+    assert view["refused"] == {"status": 422, "code": "unsupported_parameter", "param": "n"}
+    assert len(list_conversations(chatter)) == 2
+
+
+def test_langchain_talks_to_an_agent(ai: openai.OpenAI, chatter: Client, model: ModelServer) -> None:
+    model.script = lambda request: text(f"You said: {request.last.splitlines()[-1]}", usage=(100, 10))
+    chat = ChatOpenAI(model="index", base_url=str(ai.base_url), api_key=SecretStr(chatter.secret), http_client=ai._client)
+    talk = [SystemMessage("Be brief."), HumanMessage("one")]
+    first = chat.invoke(talk)
+    pieces = list(chat.stream([*talk, first, HumanMessage("two")]))
+
+    assert (first.content, first.response_metadata["finish_reason"]) == ("You said: one", "stop")
+    assert isinstance(first, AIMessage)
+    assert first.usage_metadata is not None
+    assert first.usage_metadata["total_tokens"] == 110
+    assert "".join(str(piece.content) for piece in pieces) == "You said: two"
+    (conversation,) = list_conversations(chatter)
+    assert len(list_messages(chatter, conversation)) == 4
+    by_responses = ChatOpenAI(
+        model="index",
+        base_url=str(ai.base_url),
+        api_key=SecretStr(chatter.secret),
+        http_client=ai._client,
+        use_responses_api=True,
+    )
+    assert by_responses.invoke("three").text == "You said: three"

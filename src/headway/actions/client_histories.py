@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from headway.actions import conversations
 from headway.actions.inspection import forks
 from headway.ledger import text
-from headway.ledger.events import encode_json
+from headway.ledger.events import to_json
 from headway.ledger.tenancy import Conversation, Turn
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import runs as run_store
@@ -45,7 +45,7 @@ class Place(NamedTuple):
 def compute_fingerprint(messages: Sequence[ClientMessage]) -> str:
     """Compute the fingerprint of a history. White space does not count, because clients trim texts."""
     words = [[message.role, " ".join(message.content.split())] for message in messages]
-    return hashlib.sha256(encode_json(words).encode()).hexdigest()[:32]
+    return hashlib.sha256(to_json(words).encode()).hexdigest()[:32]
 
 
 def find_place(tx: Transaction, tenant_id: int, name: ConversationName, history: Sequence[ClientMessage]) -> Place:

@@ -114,7 +114,10 @@ def start_with_job(tx: Transaction, tenant_id: int, conversation_id: int, reques
     }
     job = jobs.create(tx, tenant_id, JOB_KIND, payload, job_id=run.id, owner=request.owner, max_attempts=request.attempts)
     conversation_store.touch(tx, tenant_id, conversation_id, text.to_one_line(request.content.strip())[:TITLE_LENGTH])
-    emit_event(tx, run, "turn_started", {"conversation_id": conversation_id, "run_id": run.id, "mode": request.mode})
+    started = {"conversation_id": conversation_id, "run_id": run.id, "mode": request.mode}
+    if request.client_tools:
+        started["client_tools"] = [tool["name"] for tool in json.loads(request.client_tools)]
+    emit_event(tx, run, "turn_started", started)
     if request.attachments:
         attachment_store.insert(tx, tenant_id, turn.id, request.attachments)
     append_message(tx, run, "user", request.content, request.attachments)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
 from starlette.responses import Response
@@ -9,8 +10,9 @@ from starlette.responses import Response
 from headway.actions import turns
 from headway.actions.people import waiting
 from headway.feed_channel import TENANT_MOVED, FeedChannel, FeedEvent, FeedReader
-from headway.ledger.errors import StorageError, WrongCell
+from headway.ledger.errors import HeadwayError, StorageError, WrongCell
 from headway.ledger.job import Job
+from headway.storage.transaction import Transaction
 from headway.surfaces.http.request_context import RequestContext
 from headway.surfaces.http.routes.events import EventStream, FindEnd, StreamEncoder
 from headway.surfaces.http.server_sent_events import HEARTBEAT_COMMENT
@@ -89,6 +91,19 @@ async def open_turn(request: RequestContext, begin: BeginTurn, started_jobs: lis
     reader.follow_turn(turn_id, start - 1)
     request.request.scope["headway.deadline"].reschedule(None)
     return OpenedTurn(tenant_id, begun, channel, reader)
+
+
+def stop_when_left(request: RequestContext, stream: EventStream) -> None:
+    """Let a stream cancel its turn if the client closes it before its end."""
+
+    async def stop() -> None:
+        def cancel(tx: Transaction, tenant_id: int) -> list[str]:
+            return turns.cancel(tx, tenant_id, stream.reader.turn_id or "")
+
+        with suppress(HeadwayError):  # it has just ended, or the token was revoked
+            request.headway.interrupt(await request.write(cancel))
+
+    stream.on_left = stop
 
 
 def start_jobs(request: RequestContext, jobs: list[Job]) -> None:

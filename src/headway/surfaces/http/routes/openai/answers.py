@@ -1,7 +1,8 @@
 """Translates a turn into what chat clients show: the answer, and beside it the progress of the work.
 
-A client keeps what it has received, so text is sent as the answer only when it can be expected to stay: not while todos are open,
-and not before there is more of it than agents usually say before a call. Text that is withdrawn before that is progress.
+A client keeps what it has received, so text is sent as the answer only when it can be expected to be that: not while todos are
+open, and not before there is more of it than agents usually say before a call. Text that is withdrawn or followed by a call before
+that is progress.
 """
 
 from collections.abc import Iterator, Mapping
@@ -59,6 +60,7 @@ class AnswerTranslator:
         self.content = ""
         self.held = ""
         self.is_sending = False  # whether the beginning of the current text was sent
+        self.is_settled = False  # whether the text that is held back is complete
         self.has_open_todos = False
         self.shown_todos = ""
         self.hidden_calls: dict[str, str] = {}  # the tools of calls, by id
@@ -74,37 +76,51 @@ class AnswerTranslator:
             case TextAppended() | TextFinished() | TextWithdrawn():
                 yield from self.translate_text(turn_event)
             case ToolCallStarted(id, tool, arguments):
+                yield from self.report_held()
                 self.hidden_calls[id] = tool
                 if tool not in PLAN_TOOLS:
                     yield self.report(f"{tool} {shorten(arguments)}")
             case ToolCallFinished(id, result, True):
                 yield self.report(f"{self.hidden_calls.get(id, 'A call')} failed: {shorten(result)}")
-            case QuestionAsked(_, arguments):
-                yield self.report(f"Question: {to_one_line(arguments['question'])}")
+            case QuestionAsked(_, arguments, tool):
+                yield from self.report_held()
+                yield self.report(f"{tool} {shorten(arguments)}")
             case TodosUpdated(todos):
                 yield from self.report_todos(todos)
             case SideEvent(name, data):
                 yield from self.report_side_event(name, data)
             case TurnFinished() | TurnErrored() | TurnCanceled():
+                if self.is_settled:
+                    yield self.send_held()
                 self.end = build_end(turn_event)
 
     def translate_text(self, turn_event: TextAppended | TextFinished | TextWithdrawn) -> Iterator[Progress | AnswerText]:
         match turn_event:
             case TextAppended(_, delta):
+                if self.is_settled:
+                    yield self.send_held()
+                    self.is_sending = False
                 self.held += delta
                 if self.is_sending or (not self.has_open_todos and len(self.held) > HELD_CHARACTERS):
                     yield self.send_held()
             case TextFinished():
-                yield self.send_held()
-                self.is_sending = False
+                if self.is_sending:
+                    yield self.send_held()
+                self.is_settled, self.is_sending = not self.is_sending, False
             case TextWithdrawn():
-                if not self.is_sending and self.held.strip():
-                    yield self.report(self.held.strip())
+                if not self.is_sending:
+                    yield from self.report_held()
                 self.held, self.is_sending = "", False
+
+    def report_held(self) -> Iterator[Progress]:
+        """Report what is held back as progress: the agent goes on, so it was not the answer."""
+        text, self.held, self.is_settled = self.held.strip(), "", False
+        if text:
+            yield self.report(text)
 
     def send_held(self) -> AnswerText:
         separator = "\n\n" if self.content and not self.is_sending else ""
-        text, self.held, self.is_sending = separator + self.held, "", True
+        text, self.held, self.is_sending, self.is_settled = separator + self.held, "", True, False
         self.content += text
         return AnswerText(text)
 
