@@ -367,7 +367,7 @@ def test_the_javascript_client_understands_every_answer(chatter: Client, model: 
     assert view["models"][0] == "index"
     assert [message["content"] for message in view["messages"]] == ["Buy milk.", "Bought.", "Thank you.", "Any time."]
     assert "[x] buy milk" in view["progress"][0]
-    assert (view["response"]["status"], view["response"]["output_text"]) == ("completed", "Bought.")
+    assert (view["response"]["status"], view["response"]["output"][-1]["content"][0]["text"]) == ("completed", "Bought.")
     assert view["refused"] == {"status": 422, "code": "unsupported_parameter", "param": "n"}
     assert len(list_conversations(chatter)) == 2
 

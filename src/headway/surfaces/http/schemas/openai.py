@@ -15,7 +15,7 @@ Metadata = Annotated[
     Field(max_length=METADATA_LIMIT, description="`conversation`: the key of the conversation; created on first use"),
 ]
 User = Annotated[str, Field(max_length=NAME_LIMIT, description="The key of the conversation, if nothing else names it")]
-Refused = Annotated[Any, Field(description="Refused, unless it asks for the default")]
+RefusedParameter = Annotated[Any, Field(description="Refused, unless it asks for the default")]
 
 
 class StreamOptions(FrontEndModel):
@@ -31,14 +31,14 @@ class ChatCompletionRequest(FrontEndModel):
     stream_options: StreamOptions | None = None
     metadata: Metadata | None = None
     user: User | None = None
-    n: Refused = None
-    tools: Refused = None
-    functions: Refused = None
-    response_format: Refused = None
-    stop: Refused = None
-    logprobs: Refused = None
-    audio: Refused = None
-    web_search_options: Refused = None
+    n: RefusedParameter = None
+    tools: RefusedParameter = None
+    functions: RefusedParameter = None
+    response_format: RefusedParameter = None
+    stop: RefusedParameter = None
+    logprobs: RefusedParameter = None
+    audio: RefusedParameter = None
+    web_search_options: RefusedParameter = None
 
 
 class ConversationParameter(FrontEndModel):
@@ -62,9 +62,9 @@ class ResponseRequest(FrontEndModel):
     ] = None
     metadata: Metadata | None = None
     user: User | None = None
-    tools: Refused = None
-    text: Refused = None
-    prompt: Refused = None
+    tools: RefusedParameter = None
+    text: RefusedParameter = None
+    prompt: RefusedParameter = None
 
 
 # Answers. Clients know these shapes; only what every answer has is listed.

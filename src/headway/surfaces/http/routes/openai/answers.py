@@ -36,7 +36,7 @@ MARKS: Final = {"done": "[x]", "current": "[>]", "pending": "[ ]"}
 EndReason = Literal["finished", "unfinished", "filtered", "waiting", "paused", "canceled", "failed"]
 
 
-class Progress(NamedTuple):
+class ProgressText(NamedTuple):
     text: str  # whole lines
 
 
@@ -67,11 +67,11 @@ class AnswerTranslator:
         self.pause_reason = ""
         self.end: AnswerEnd | None = None
 
-    def translate(self, kind: str, data: dict[str, Any]) -> Iterator[Progress | AnswerText]:
+    def translate(self, kind: str, data: dict[str, Any]) -> Iterator[ProgressText | AnswerText]:
         for turn_event in self.translator.translate(kind, data):
             yield from self.translate_event(turn_event)
 
-    def translate_event(self, turn_event: TurnEvent) -> Iterator[Progress | AnswerText]:
+    def translate_event(self, turn_event: TurnEvent) -> Iterator[ProgressText | AnswerText]:
         match turn_event:
             case TextAppended() | TextFinished() | TextWithdrawn():
                 yield from self.translate_text(turn_event)
@@ -94,7 +94,7 @@ class AnswerTranslator:
                     yield self.send_held()
                 self.end = build_end(turn_event)
 
-    def translate_text(self, turn_event: TextAppended | TextFinished | TextWithdrawn) -> Iterator[Progress | AnswerText]:
+    def translate_text(self, turn_event: TextAppended | TextFinished | TextWithdrawn) -> Iterator[ProgressText | AnswerText]:
         match turn_event:
             case TextAppended(_, delta):
                 if self.is_settled:
@@ -112,7 +112,7 @@ class AnswerTranslator:
                     yield from self.report_held()
                 self.held, self.is_sending = "", False
 
-    def report_held(self) -> Iterator[Progress]:
+    def report_held(self) -> Iterator[ProgressText]:
         """Report what is held back as progress: the agent goes on, so it was not the answer."""
         text, self.held, self.is_settled = self.held.strip(), "", False
         if text:
@@ -124,11 +124,11 @@ class AnswerTranslator:
         self.content += text
         return AnswerText(text)
 
-    def report(self, line: str) -> Progress:
+    def report(self, line: str) -> ProgressText:
         self.progress += f"{line}\n"
-        return Progress(f"{line}\n")
+        return ProgressText(f"{line}\n")
 
-    def report_todos(self, todos: dict[str, Any]) -> Iterator[Progress]:
+    def report_todos(self, todos: dict[str, Any]) -> Iterator[ProgressText]:
         self.has_open_todos = todos["remaining"] > 0
         items = [f"{MARKS[item['status']]} {to_one_line(item['description'])}" for item in todos["items"]]
         shown = "\n".join(items)
@@ -136,7 +136,7 @@ class AnswerTranslator:
             self.shown_todos = shown
             yield self.report(f"Todos: {todos['remaining']} of {todos['total']} left\n{shown}")
 
-    def report_side_event(self, name: str, data: dict[str, Any]) -> Iterator[Progress]:
+    def report_side_event(self, name: str, data: dict[str, Any]) -> Iterator[ProgressText]:
         if name == "refused":
             yield self.report(f"The answer was not accepted: {to_one_line(str(data.get('reason') or 'todos are open'))}")
         elif name == "turn_paused":

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from starlette.responses import Response
 
 from headway.actions import client_histories, conversations, turns
-from headway.actions.client_histories import ConversationName, Place
+from headway.actions.client_histories import ClientPlace, ConversationName
 from headway.actions.people import waiting
 from headway.actions.spending import Usage
 from headway.agents.instructions.roles import UnknownRole
@@ -118,7 +118,7 @@ def build_begin(call: RequestContext, request: OpenAiRequest, started_jobs: list
     return begin
 
 
-def answer_wait(call: RequestContext, tx: Transaction, tenant_id: int, place: Place, content: str) -> str | None:
+def answer_wait(call: RequestContext, tx: Transaction, tenant_id: int, place: ClientPlace, content: str) -> str | None:
     """If the conversation's turn waits for a person, take the message as the answer, and return the turn's id."""
     turn = place.last_turn
     if turn is None or turn.ended or turn.conversation_id != place.conversation.id:
