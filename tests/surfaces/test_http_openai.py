@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from headway.actions import halts
-from tests.model_server import Failure, ModelServer, Reply, calls, text
+from tests.model_server import Failure, ModelServer, Reply, Request, calls, text
 from tests.surfaces.conversation_client import get_turn, list_messages, plan_and_drain, reply_in_order, say
 from tests.surfaces.front_end_clients import openai_js
 from tests.surfaces.server_harness import PATIENCE_S, Client, Service
@@ -190,7 +190,8 @@ def test_system_messages_and_files_reach_the_agent(ai: openai.OpenAI, chatter: C
     ("options", "param"),
     [
         ({"n": 2}, "n"),
-        ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}, "tools"),
+        ({"tools": [{"type": "custom", "custom": {"name": "f"}}]}, "tools"),
+        ({"tool_choice": "required"}, "tool_choice"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"stop": ["\n"]}, "stop"),
         ({"logprobs": True}, "logprobs"),
@@ -269,6 +270,68 @@ def test_the_next_message_answers_what_the_turn_waits_for(
     assert (undecided.value.code, undecided.value.response.headers["x-should-retry"]) == ("turn_waiting", "false")
     chat.append(user("Approve."))
     assert complete(ai, chat) == "Done."
+
+
+PAINT = {"name": "paint", "description": "Paint the door.", "parameters": {"type": "object", "properties": {"colour": {}}}}
+
+
+def paint_twice(request: Request) -> Reply:
+    """A model that thinks aloud, calls the client's tool twice, and then repeats the results."""
+    if len(request.tool_results) < 2:
+        return calls(("paint", {"colour": "blue"}), text=f"Coat {len(request.tool_results) + 1}.")
+    return text(" and ".join(result.content for result in request.tool_results))
+
+
+def test_an_agent_calls_the_tools_of_the_client(ai: openai.OpenAI, chatter: Client, model: ModelServer) -> None:
+    model.script = paint_twice
+    chat: Chat = [user("Paint the door.")]
+    tools: Any = [{"type": "function", "function": PAINT}]
+    for coat in ("first", "second"):
+        choice = ai.chat.completions.create(model="index", messages=chat, tools=tools).choices[0]
+        assert choice.message.tool_calls is not None
+        (made,) = choice.message.tool_calls
+        assert (choice.finish_reason, choice.message.content) == ("tool_calls", None)
+        assert choice.message.reasoning_content == f"Coat {len(chat) // 2 + 1}.\n"  # type: ignore[attr-defined]
+        assert (made.function.name, json.loads(made.function.arguments)) == ("paint", {"colour": "blue"})  # type: ignore[union-attr]
+        chat += [choice.message.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": made.id, "content": f"{coat} coat"}]
+    assert complete(ai, chat, tools=tools) == '{"result": "first coat"} and {"result": "second coat"}'
+    model.script = lambda _request: text("Any time.")
+    chat.append(user("Thank you."))
+    assert complete(ai, chat, tools=tools) == "Any time."
+    assert len(list_conversations(chatter)) == 1
+    with pytest.raises(openai.NotFoundError):
+        complete(ai, [user("x"), {"role": "tool", "tool_call_id": "call_1", "content": "y"}])
+    taken = [{"type": "function", "function": {**PAINT, "name": "calculate"}}]
+    with pytest.raises(openai.UnprocessableEntityError, match="calculate"):
+        complete(ai, [user("x")], tools=taken)
+
+
+def test_a_response_and_langchain_call_the_tools_of_the_client(ai: openai.OpenAI, chatter: Client, model: ModelServer) -> None:
+    model.script = paint_twice
+    tools: Any = [{"type": "function", **PAINT}]
+    with ai.responses.stream(model="index", input="Paint the door.", tools=tools) as stream:
+        response = stream.until_done().get_final_response()
+    made = response.output[-1]
+    assert made.type == "function_call"
+    stored = ai.responses.retrieve(response.id).output[-1]
+    assert stored.type == "function_call"
+    assert (stored.call_id, stored.name, stored.arguments) == (made.call_id, "paint", '{"colour":"blue"}')
+    result: Any = {"type": "function_call_output", "call_id": made.call_id, "output": "first coat"}
+    again = ai.responses.create(model="index", input=[result], previous_response_id=response.id, tools=tools)
+    assert [item.type for item in again.output] == ["reasoning", "function_call"]
+    # A message instead of the result: the turn goes on, and the agent reads it.
+    model.script = lambda request: text(f"I read: {request.last.splitlines()[-1]}")
+    last = ai.responses.create(model="index", input="Never mind.", previous_response_id=again.id)
+    assert last.output_text == "I read: Never mind."
+
+    model.script = lambda request: text("Painted.") if request.tool_results else calls(("paint", {"colour": "red"}))
+    chat = ChatOpenAI(model="index", base_url=str(ai.base_url), api_key=SecretStr(chatter.secret), http_client=ai._client)
+    bound = chat.bind_tools([{"type": "function", "function": PAINT}])
+    talk: list[Any] = [HumanMessage("Paint it red.")]
+    asked = bound.invoke(talk)
+    assert [(call["name"], call["args"]) for call in asked.tool_calls] == [("paint", {"colour": "red"})]
+    painted = bound.invoke([*talk, asked, ToolMessage("done", tool_call_id=asked.tool_calls[0]["id"])])
+    assert painted.content == "Painted."
 
 
 def test_a_key_makes_a_request_take_effect_once(ai: openai.OpenAI, chatter: Client, model: ModelServer) -> None:

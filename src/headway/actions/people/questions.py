@@ -37,7 +37,7 @@ def ask(tx: Transaction, run: Run, question: str, choices: Sequence[str] = ()) -
 
 
 def call_client(tx: Transaction, run: Run, tool: str, arguments: str) -> PersonQuestion:
-    """Store a call of a tool that the turn's client has. The client answers with the result; nobody is notified."""
+    """Store a call of a tool that the turn's client has. The client answers with the result, so no person is notified."""
     question = f"The client is to call {tool} with {text.to_one_line(arguments)}"[:QUESTION_LIMIT]
     return insert(tx, run, question, "[]", encode_json({"tool": tool}, arguments=arguments))
 

@@ -38,7 +38,7 @@ class Arguments(BaseModel):
 
 
 class AnyArguments(Arguments):
-    """The arguments of a tool that runs elsewhere: an MCP server's, or a client's. Whoever runs it checks them."""
+    """The arguments of a tool that an MCP server or a client runs, which checks them itself."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 

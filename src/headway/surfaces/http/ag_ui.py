@@ -176,7 +176,7 @@ def find_known_parts(turn_id: str, messages: list[Document]) -> KnownParts:
     own = [message for message in messages if str(message.get("id")).startswith(f"{turn_id}:")]
     return KnownParts(
         calls=[message["id"] for message in own if message.get("toolCalls")],
-        results=list_results(turn_id, messages),
+        results=list(list_results(turn_id, messages)),
         texts=[
             content for message in own if message.get("role") == "assistant" and isinstance(content := message.get("content"), str)
         ],
@@ -184,7 +184,7 @@ def find_known_parts(turn_id: str, messages: list[Document]) -> KnownParts:
 
 
 def list_results(turn_id: str, messages: list[Document]) -> dict[str, Any]:
-    """Return the results of the turn's calls that a client has, from the server or of its own tools, by the id of the call."""
+    """Return the results of the turn's calls that a client has, from the server or from the client, by the id of the call."""
     return {
         call_id: message.get("content")
         for message in messages

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions import conversations, turns
-from headway.actions.people import questions, steering
+from headway.actions.people import steering
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.job import Job
 from headway.ledger.run import Run
@@ -35,7 +35,6 @@ routes = APIRouter(prefix="/v1", tags=["front ends"])
 RUN_AGENT = TypeAdapter(front_ends.RunAgentInput)
 UI_MESSAGES = TypeAdapter(front_ends.UiMessages)
 VERSION_WITHOUT_APPROVALS = 5  # of the AI SDK
-NO_RESULT = "The client gave no result."
 STREAM_ANSWER = {"description": "The events, until the turn ends or waits", "content": {MEDIA_TYPE: {}}}
 ListResults = Callable[[str], list[PersonAnswer]]  # the results of the client's own tools in a turn
 
@@ -156,14 +155,8 @@ def find_running(tx: Transaction, tenant_id: int, key: str) -> Run | None:
 async def parse_turn(call: RequestContext, key: str, body: front_ends.RunAgentInput | front_ends.UiMessages) -> FrontEndTurn:
     request = await call.known(front_ends.get_request, body.messages)
     client_tools = await call.known(front_ends.encode_tools, body.tools)
-    taken = sorted(tool.name for tool in body.tools if tool.name in call.headway.toolbox.tools)
-    if taken:
-        await call.known(refuse_names, taken)
+    await call.known(partial(front_ends.check_names, body.tools), call.headway.toolbox.tools)
     return FrontEndTurn(key, request, body.mode, front_ends.join_context(body.context), client_tools)
-
-
-def refuse_names(names: list[str]) -> None:
-    raise Invalid(f"The server has tools with these names: {', '.join(names)}. Give yours other names.")
 
 
 async def start_turn(
@@ -179,10 +172,10 @@ async def start_turn(
     def begin(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         conversation = conversations.get_or_create(tx, tenant_id, turn.key)
         run = turns.find_running(tx, tenant_id, conversation.id)
-        if run and finish_client_calls(request, tx, run, list_results):
+        results = {answer.id: encode_result(answer.value) for answer in list_results(run.turn_id or "")} if run else {}
+        if run and steering.send_instead_of_results(tx, run, content, results, request.describe_caller(tx)):
             if attachments:
-                raise Conflict("The turn waited for a tool of yours and goes on now. Send the files when it has ended.")
-            steering.send(tx, run, content, request.describe_caller(tx))
+                raise Conflict("The turn waits for a tool of yours. Send the files in a later message.")
             steered[:] = [run.turn_id or ""]
             return {"turn_id": run.turn_id}
         turn_request = turns.TurnRequest(
@@ -197,16 +190,6 @@ async def start_turn(
     if steered:
         request.headway.nudge()
     return stop_with_connection(request, answer, query)
-
-
-def finish_client_calls(request: RequestContext, tx: Transaction, run: Run, list_results: ListResults) -> bool:
-    """Answer the calls of the client's own tools that a run waits for. Returns whether there were any."""
-    open_calls = questions.list_client_calls(tx, run)
-    results = {answer.id: answer.value for answer in list_results(run.turn_id or "")} if open_calls else {}
-    for question in open_calls:
-        content = encode_result(results[question.id]) if question.id in results else NO_RESULT
-        questions.answer(tx, run.tenant_id, question.id, content, request.describe_caller(tx))
-    return bool(open_calls)
 
 
 def stop_with_connection(request: RequestContext, answer: Response, query: front_ends.FrontEndQuery) -> Response:

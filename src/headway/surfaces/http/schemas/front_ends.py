@@ -1,6 +1,7 @@
 """Schemas of chat front ends' requests. Their protocols evolve, so unknown fields are ignored."""
 
 import json
+from collections.abc import Container
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -147,6 +148,12 @@ def encode_tools(tools: list[ClientTool]) -> str:
     if len(encoded) > TOOLS_LENGTH:
         raise Invalid(f"tools may have at most {TOOLS_LENGTH:,} characters of JSON, because every model call sends them.")
     return encoded
+
+
+def check_names(tools: list[ClientTool], taken: Container[str]) -> None:
+    names = sorted(tool.name for tool in tools if tool.name in taken)
+    if names:
+        raise Invalid(f"The server has tools with these names: {', '.join(names)}. Give yours other names.")
 
 
 def join_context(context: list[ContextEntry]) -> str:

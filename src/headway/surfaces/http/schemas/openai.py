@@ -15,6 +15,7 @@ Metadata = Annotated[
     Field(max_length=METADATA_LIMIT, description="`conversation`: the key of the conversation; created on first use"),
 ]
 User = Annotated[str, Field(max_length=NAME_LIMIT, description="The key of the conversation, if nothing else names it")]
+FunctionTools = Annotated[Any, Field(description="Functions that the client runs. The agent has the server's tools beside them")]
 RefusedParameter = Annotated[Any, Field(description="Refused, unless it asks for the default")]
 
 
@@ -32,7 +33,8 @@ class ChatCompletionRequest(FrontEndModel):
     metadata: Metadata | None = None
     user: User | None = None
     n: RefusedParameter = None
-    tools: RefusedParameter = None
+    tools: FunctionTools = None
+    tool_choice: RefusedParameter = None
     functions: RefusedParameter = None
     response_format: RefusedParameter = None
     stop: RefusedParameter = None
@@ -62,7 +64,8 @@ class ResponseRequest(FrontEndModel):
     ] = None
     metadata: Metadata | None = None
     user: User | None = None
-    tools: RefusedParameter = None
+    tools: FunctionTools = None
+    tool_choice: RefusedParameter = None
     text: RefusedParameter = None
     prompt: RefusedParameter = None
 

@@ -10,7 +10,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger.events import encode_json
 from headway.ledger.text import to_one_line
+from headway.surfaces.http.person_answers import KINDS
 from headway.surfaces.http.turn_events import (
+    ASK_PERSON,
     ItemKey,
     QuestionAsked,
     SideEvent,
@@ -33,7 +35,7 @@ LINE_LIMIT: Final = 200  # characters of arguments and errors
 PLAN_TOOLS: Final = frozenset(("create_todo", "list_todo", "start_todo", "complete_todo", "manage_todos", "write_todos"))
 MARKS: Final = {"done": "[x]", "current": "[>]", "pending": "[ ]"}
 
-EndReason = Literal["finished", "unfinished", "filtered", "waiting", "paused", "canceled", "failed"]
+EndReason = Literal["finished", "unfinished", "filtered", "calls", "waiting", "paused", "canceled", "failed"]
 
 
 class ProgressText(NamedTuple):
@@ -44,11 +46,20 @@ class AnswerText(NamedTuple):
     text: str
 
 
+class ClientCall(NamedTuple):
+    """A call of a tool that the client has."""
+
+    question_id: int
+    tool: str
+    arguments: str  # JSON
+
+
 class AnswerEnd(NamedTuple):
     reason: EndReason
     text: str = ""  # what the answer ends with, or the error
     code: str = ""
     outcome: str = ""
+    calls: tuple[ClientCall, ...] = ()  # those that the client is to make
 
 
 class AnswerTranslator:
@@ -63,28 +74,31 @@ class AnswerTranslator:
         self.is_settled = False  # whether the text that is held back is complete
         self.has_open_todos = False
         self.shown_todos = ""
-        self.hidden_calls: dict[str, str] = {}  # the tools of calls, by id
+        self.called_tools: dict[str, str] = {}  # the tools of calls, by id
         self.pause_reason = ""
         self.end: AnswerEnd | None = None
+        self.unanswered: set[ItemKey] = set()  # what the request has answered; what came before that, the client has
 
     def translate(self, kind: str, data: dict[str, Any]) -> Iterator[ProgressText | AnswerText]:
-        for turn_event in self.translator.translate(kind, data):
-            yield from self.translate_event(turn_event)
+        parts = [part for turn_event in self.translator.translate(kind, data) for part in self.translate_event(turn_event)]
+        if not self.unanswered:
+            yield from parts
+            return
+        self.progress = self.content = ""
+        if kind in ("approval_decided", "question_answered"):
+            self.unanswered -= {(KINDS[name], data[name]["id"]) for name in KINDS if name in data}
 
     def translate_event(self, turn_event: TurnEvent) -> Iterator[ProgressText | AnswerText]:
         match turn_event:
             case TextAppended() | TextFinished() | TextWithdrawn():
                 yield from self.translate_text(turn_event)
             case ToolCallStarted(id, tool, arguments):
-                yield from self.report_held()
-                self.hidden_calls[id] = tool
-                if tool not in PLAN_TOOLS:
-                    yield self.report(f"{tool} {shorten(arguments)}")
+                self.called_tools[id] = tool
+                yield from self.report_call("" if tool in PLAN_TOOLS else tool, arguments)
             case ToolCallFinished(id, result, True):
-                yield self.report(f"{self.hidden_calls.get(id, 'A call')} failed: {shorten(result)}")
+                yield self.report(f"{self.called_tools.get(id, 'A call')} failed: {shorten(result)}")
             case QuestionAsked(_, arguments, tool):
-                yield from self.report_held()
-                yield self.report(f"{tool} {shorten(arguments)}")
+                yield from self.report_call(tool if tool == ASK_PERSON else "", arguments)
             case TodosUpdated(todos):
                 yield from self.report_todos(todos)
             case SideEvent(name, data):
@@ -112,8 +126,14 @@ class AnswerTranslator:
                     yield from self.report_held()
                 self.held, self.is_sending = "", False
 
+    def report_call(self, tool: str, arguments: Any) -> Iterator[ProgressText]:
+        """Report a call. One without a name is shown in another way: as a change of the todos, or as a call for the client."""
+        yield from self.report_held()
+        if tool:
+            yield self.report(f"{tool} {shorten(arguments)}")
+
     def report_held(self) -> Iterator[ProgressText]:
-        """Report what is held back as progress: the agent goes on, so it was not the answer."""
+        """Report what is held back as progress: the agent continues, so it was not the answer."""
         text, self.held, self.is_settled = self.held.strip(), "", False
         if text:
             yield self.report(text)
@@ -146,7 +166,7 @@ class AnswerTranslator:
 
     def end_waiting(self) -> AnswerEnd:
         """End the answer with what the turn waits for. The client's next message can be the answer to it."""
-        return AnswerEnd("waiting", describe_waiting(self.translator.waiting))
+        return build_waiting_end(self.translator.waiting)
 
     def end_paused(self) -> AnswerEnd:
         return AnswerEnd("paused", f"The turn is paused: {to_one_line(self.pause_reason)} It continues by itself after that.")
@@ -175,6 +195,17 @@ def to_end_reason(outcome: str) -> EndReason:
     if outcome in ("drained", "answered"):
         return "finished"
     return "filtered" if outcome == "filtered" else "unfinished"
+
+
+def build_waiting_end(waiting: Mapping[ItemKey, WaitingItem]) -> AnswerEnd:
+    """Return how the answer of a turn ends that waits: with calls for the client to make, and what a person is to say."""
+    calls = tuple(
+        ClientCall(item_id, call["tool"], encode_json(call["arguments"]))
+        for (_, item_id), item in waiting.items()
+        if (call := item.document.get("client_call"))
+    )
+    others = {key: item for key, item in waiting.items() if not item.document.get("client_call")}
+    return AnswerEnd("calls" if calls else "waiting", describe_waiting(others), calls=calls)
 
 
 def describe_waiting(waiting: Mapping[ItemKey, WaitingItem]) -> str:

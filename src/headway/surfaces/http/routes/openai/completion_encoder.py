@@ -6,10 +6,11 @@ from headway.actions.spending import Usage
 from headway.ledger.events import encode_json
 from headway.surfaces.http.routes.openai.answers import AnswerEnd, AnswerText, AnswerTranslator, EndReason
 from headway.surfaces.http.routes.openai.encoders import AnswerHead, Document, build_error, split_usage
+from headway.surfaces.http.routes.openai.messages import build_call_id
 from headway.surfaces.http.server_sent_events import DONE_FRAME, frame_data
 from headway.surfaces.http.turn_events import TurnEventTranslator
 
-FINISH_REASONS: Final[dict[EndReason, str]] = {"unfinished": "length", "filtered": "content_filter"}
+FINISH_REASONS: Final[dict[EndReason, str]] = {"unfinished": "length", "filtered": "content_filter", "calls": "tool_calls"}
 
 
 class CompletionEncoder:
@@ -35,6 +36,9 @@ class CompletionEncoder:
             return self.encode_error(end.text, end.code)
         closing = self.answer.close(end)
         frames = self.encode_delta({"content": closing}) if closing or not self.has_begun else ""
+        if end.calls:
+            calls = [{"index": index, **call} for index, call in enumerate(self.build_calls(end))]
+            frames += self.encode_delta({"tool_calls": calls})
         frames += self.encode_delta({}, FINISH_REASONS.get(end.reason, "stop"))
         if self.include_usage:
             frames += frame_data(encode_json({**self.frame(), "choices": [], "usage": split_completion_usage(usage)}))
@@ -64,10 +68,22 @@ class CompletionEncoder:
         message: Document = {"role": "assistant", "content": self.answer.content, "refusal": None}
         if self.answer.progress:
             message["reasoning_content"] = self.answer.progress
+        if end.calls:
+            message |= {"content": self.answer.content or None, "tool_calls": self.build_calls(end)}
         reason = FINISH_REASONS.get(end.reason, "stop")
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
         frame = {**self.frame(), "object": "chat.completion"}
         return {**frame, "choices": [choice], "usage": split_completion_usage(usage)}
+
+    def build_calls(self, end: AnswerEnd) -> list[Document]:
+        return [
+            {
+                "id": build_call_id(self.head.hex_id, call.question_id),
+                "type": "function",
+                "function": {"name": call.tool, "arguments": call.arguments},
+            }
+            for call in end.calls
+        ]
 
 
 def split_completion_usage(usage: Usage) -> Document:

@@ -5,8 +5,9 @@ from typing import Any, Final, Literal
 
 from headway.actions.spending import Usage
 from headway.ledger.events import encode_json
-from headway.surfaces.http.routes.openai.answers import AnswerEnd, AnswerText, AnswerTranslator, EndReason
+from headway.surfaces.http.routes.openai.answers import AnswerEnd, AnswerText, AnswerTranslator, ClientCall, EndReason
 from headway.surfaces.http.routes.openai.encoders import AnswerHead, Document, split_usage
+from headway.surfaces.http.routes.openai.messages import build_call_id
 from headway.surfaces.http.server_sent_events import frame_data
 from headway.surfaces.http.turn_events import TurnEventTranslator
 
@@ -56,6 +57,8 @@ class ResponseEncoder:
         if closing:
             frames += self.send_text("message", closing)
         frames += self.end_item()
+        for call in end.calls:
+            frames += self.send_call(call)
         document = build_ended_response(self.head, self.items, end, usage)
         return frames + self.frame(END_EVENTS.get(document["status"], "response.completed"), response=document)
 
@@ -94,6 +97,17 @@ class ResponseEncoder:
         self.items.append(item)
         self.kind, self.text = None, ""
         return frames
+
+    def send_call(self, call: ClientCall) -> str:
+        item, index = build_call_item(self.head, call), len(self.items)
+        place = {"item_id": item["id"], "output_index": index}
+        self.items.append(item)
+        return (
+            self.frame("response.output_item.added", output_index=index, item={**item, "arguments": "", "status": "in_progress"})
+            + self.frame("response.function_call_arguments.delta", **place, delta=call.arguments)
+            + self.frame("response.function_call_arguments.done", **place, name=call.tool, arguments=call.arguments)
+            + self.frame("response.output_item.done", output_index=index, item=item)
+        )
 
     @property
     def item_id(self) -> str:
@@ -148,9 +162,22 @@ def build_response(head: AnswerHead, status: str, output: list[Document]) -> Doc
     }
 
 
-def build_output(head: AnswerHead, content: str) -> list[Document]:
-    """Build the output of a turn that ended earlier."""
-    return [build_item("message", build_item_id("message", head.hex_id, 0), content)] if content.strip() else []
+def build_output(head: AnswerHead, end: AnswerEnd) -> list[Document]:
+    """Build the output of a turn that ended earlier, or that waits."""
+    content = "" if end.reason == "failed" else end.text
+    messages = [build_item("message", build_item_id("message", head.hex_id, 0), content)] if content.strip() else []
+    return [*messages, *(build_call_item(head, call) for call in end.calls)]
+
+
+def build_call_item(head: AnswerHead, call: ClientCall) -> Document:
+    return {
+        "id": f"fc_{head.hex_id}_{call.question_id}",
+        "type": "function_call",
+        "call_id": build_call_id(head.hex_id, call.question_id),
+        "name": call.tool,
+        "arguments": call.arguments,
+        "status": "completed",
+    }
 
 
 def build_item_id(kind: ItemKind, hex_id: str, index: int) -> str:

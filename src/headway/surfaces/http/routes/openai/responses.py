@@ -18,7 +18,7 @@ from headway.surfaces.http.bodies import ATTACHMENTS_BODY_LIMIT
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.person_answers import KINDS
 from headway.surfaces.http.request_context import RequestContext, to_json_response
-from headway.surfaces.http.routes.openai.answers import AnswerEnd, describe_waiting, to_end_reason
+from headway.surfaces.http.routes.openai.answers import AnswerEnd, build_waiting_end, to_end_reason
 from headway.surfaces.http.routes.openai.chat_completions import document_answer
 from headway.surfaces.http.routes.openai.encoders import AnswerHead, Document
 from headway.surfaces.http.routes.openai.response_encoder import (
@@ -73,7 +73,7 @@ def list_messages(body: openai.ResponseRequest) -> list[Document]:
 
 def find_response_name(call: RequestContext, body: openai.ResponseRequest, parameters: dict[str, Any]) -> ConversationName:
     if body.stream and body.background:
-        raise Invalid("background and stream cannot be combined. A turn goes on when its stream is closed.")
+        raise Invalid("background and stream cannot be combined. A turn continues when its stream is closed.")
     if call.request.headers.get(CONVERSATION_HEADER):
         return find_name(call, parameters)
     if body.previous_response_id:
@@ -126,8 +126,7 @@ def show(tx: Transaction, tenant_id: int, turn_id: str) -> Document:
     end = find_stored_end(tx, tenant_id, turn, run.result or "")
     if end is None:
         return build_response(head, "in_progress", [])
-    output = build_output(head, "" if end.reason == "failed" else end.text)
-    return build_ended_response(head, output, end, turns.get_usage(tx, tenant_id, turn.id))
+    return build_ended_response(head, build_output(head, end), end, turns.get_usage(tx, tenant_id, turn.id))
 
 
 def find_stored_end(tx: Transaction, tenant_id: int, turn: Turn, result: str) -> AnswerEnd | None:
@@ -144,4 +143,4 @@ def find_stored_end(tx: Transaction, tenant_id: int, turn: Turn, result: str) ->
         return None
     get_item = approvals.get if wait["kind"] == "approval" else questions.get
     document = get_item(tx, tenant_id, wait["id"]).as_json()
-    return AnswerEnd("waiting", describe_waiting({(KINDS[wait["kind"]], wait["id"]): WaitingItem("", document)}))
+    return build_waiting_end({(KINDS[wait["kind"]], wait["id"]): WaitingItem("", document)})

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from headway.actions import client_histories, conversations, turns
 from headway.actions.client_histories import ClientPlace, ConversationName
-from headway.actions.people import waiting
+from headway.actions.people import steering, waiting
 from headway.actions.spending import Usage
 from headway.agents.instructions.roles import UnknownRole
 from headway.feed_channel import TENANT_MOVED
@@ -27,10 +27,13 @@ from headway.surfaces.http.routes.openai.messages import (
     Document,
     UnsupportedParameter,
     check_parameters,
+    parse_call_ids,
     quote_history,
     read_messages,
+    read_tools,
 )
-from headway.surfaces.http.schemas import agents
+from headway.surfaces.http.schemas import agents, front_ends
+from headway.surfaces.http.turn_events import ItemKey, ItemKind
 from headway.surfaces.http.turn_streams import OpenedTurn, build_encoder, open_turn, start_jobs
 from headway.surfaces.http.turn_waits import BeginTurn, begin_when_free
 
@@ -55,6 +58,7 @@ class OpenAiRequest(NamedTuple):
     client: ClientRequest
     role: str
     metadata: dict[str, str]
+    client_tools: str
 
 
 async def parse_request(
@@ -69,8 +73,10 @@ async def parse_request(
         check_parameters(parameters)
         role = call.headway.roles.find(model)
         client = await call.parse(read_messages, messages)
+        tools = read_tools(parameters)
+        front_ends.check_names(tools, call.headway.toolbox.tools)
         metadata = {name: value for name, value in (parameters.get("metadata") or {}).items() if isinstance(value, str)}
-        return OpenAiRequest(find_name(), client, role.name, metadata)
+        return OpenAiRequest(find_name(), client, role.name, metadata, front_ends.encode_tools(tools))
     except UnknownRole as error:
         problem = Problem(404, "model_not_found", str(error).replace("role", "model", 1))
         problem.param = "model"
@@ -96,10 +102,13 @@ def build_begin(call: RequestContext, request: OpenAiRequest, started_jobs: list
     client = request.client
 
     def begin(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        if client.results:
+            return continue_with_results(call, tx, tenant_id, client.results)
         place = client_histories.find_place(tx, tenant_id, request.name, client.history)
         fingerprint = client_histories.compute_fingerprint([*client.history, *client.new])
-        turn_id = answer_wait(call, tx, tenant_id, place, client.content)
-        if turn_id:
+        answered = answer_wait(call, tx, tenant_id, place, client.content)
+        if answered and place.last_turn:
+            turn_id = place.last_turn.id
             client_histories.save_fingerprint(tx, tenant_id, turn_id, fingerprint)
         else:
             is_unknown = place.last_turn is None and client.history
@@ -108,27 +117,45 @@ def build_begin(call: RequestContext, request: OpenAiRequest, started_jobs: list
                 role=request.role,
                 attachments=(*([quote_history(client.history)] if is_unknown else ()), *client.attachments),
                 context=client.instructions,
+                client_tools=request.client_tools,
                 fingerprint=fingerprint,
             )
             job = call.headway.begin_requested_turn(tx, tenant_id, place.conversation.id, turn_request)
             started_jobs[:] = [job]
             turn_id = turns.get_turn_id(job)
-        return {"turn_id": turn_id, "conversation_id": place.conversation.id, "created": tx.now // 1000}
+        return build_begun(tx, turn_id, place.conversation.id, answered)
 
     return begin
 
 
-def answer_wait(call: RequestContext, tx: Transaction, tenant_id: int, place: ClientPlace, content: str) -> str | None:
-    """If the conversation's turn waits for a person, take the message as the answer, and return the turn's id."""
+def build_begun(tx: Transaction, turn_id: str, conversation_id: int, answered: list[ItemKey]) -> dict[str, Any]:
+    return {"turn_id": turn_id, "conversation_id": conversation_id, "created": tx.now // 1000, "answered": answered}
+
+
+def continue_with_results(call: RequestContext, tx: Transaction, tenant_id: int, results: dict[str, str]) -> dict[str, Any]:
+    """Give a turn the results of the client's own tools that it waits for."""
+    turn_id, question_ids = parse_call_ids(results)
+    conversation = conversations.get(tx, tenant_id, conversations.get_turn(tx, tenant_id, turn_id).conversation_id)
+    answers = [PersonAnswer("question", question_ids[call_id], result) for call_id, result in results.items()]
+    turn_id = apply_answers(call, tx, tenant_id, conversation.key, answers)
+    return build_begun(tx, turn_id, conversation.id, [(answer.kind, answer.id) for answer in answers])
+
+
+def answer_wait(call: RequestContext, tx: Transaction, tenant_id: int, place: ClientPlace, content: str) -> list[ItemKey]:
+    """If the conversation's turn waits, take the message as the answer, and return what it answers. If the turn waits for tools of
+    the client, it continues without their results, and its agent reads the message."""
     turn = place.last_turn
     if turn is None or turn.ended or turn.conversation_id != place.conversation.id:
-        return None
+        return []
     wait = waiting.find_by_turn(tx, tenant_id, turn.id)
     if wait is None:
-        return None
-    kind = KINDS[wait["kind"]]
-    value = {"answer": content} if kind == "question" else parse_decision(content, wait["id"])
-    return apply_answers(call, tx, tenant_id, place.conversation.key, [PersonAnswer(kind, wait["id"], value)])
+        return []
+    kind: ItemKind = KINDS[wait["kind"]]
+    run = turns.get_run(tx, tenant_id, turn.id)
+    if not steering.send_instead_of_results(tx, run, content, {}, call.describe_caller(tx)):
+        value = {"answer": content} if kind == "question" else parse_decision(content, wait["id"])
+        apply_answers(call, tx, tenant_id, place.conversation.key, [PersonAnswer(kind, wait["id"], value)])
+    return [(kind, wait["id"])]
 
 
 def parse_decision(content: str, approval_id: int) -> dict[str, Any]:
@@ -157,6 +184,7 @@ async def answer_request(
     call.headway.nudge()
     head = build_head(request, opened.begun)
     encoder = create_encoder(head)
+    encoder.answer.unanswered = {(KINDS[kind], item_id) for kind, item_id in opened.begun["answered"]}
     if not stream:
         response = await collect_answer(call, opened, encoder)
     else:
@@ -224,7 +252,7 @@ async def collect_answer(call: RequestContext, opened: OpenedTurn, encoder: Answ
     if opened.channel.departure:
         departure = opened.channel.departure
         raise WrongCell(None, departure.cell, departure.location)
-    raise Problem(503, "closed", "The server stops. The turn goes on in another process.", {"Retry-After": "5", **NO_RETRY})
+    raise Problem(503, "closed", "The server stops. The turn continues in another process.", {"Retry-After": "5", **NO_RETRY})
 
 
 def build_result(encoder: AnswerEncoder, end: AnswerEnd, usage: Usage) -> Response:
