@@ -26,22 +26,17 @@ LONG = " ".join(f"word {n}" for n in range(200))
 def open_openai(client: Client) -> openai.OpenAI:
     """Return OpenAI's client of this tenant."""
     url = f"{str(client.base_url).rstrip('/')}/v1"
-    web = httpx.Client(trust_env=False, verify=False)
+    web: Any = httpx.Client(trust_env=False, verify=False)
     return openai.OpenAI(base_url=url, api_key=client.secret, max_retries=0, timeout=PATIENCE_S, http_client=web)
 
 
 @pytest.fixture
-def chatter(sqlite_chatter: Client) -> Client:
-    return sqlite_chatter
-
-
-@pytest.fixture
-def ai(chatter: Client) -> Iterator[openai.OpenAI]:
-    with open_openai(chatter) as opened:
+def ai(sqlite_chatter: Client) -> Iterator[openai.OpenAI]:
+    with open_openai(sqlite_chatter) as opened:
         yield opened
 
 
-def user(content: Any) -> dict[str, Any]:
+def user(content: Any) -> Any:
     return {"role": "user", "content": content}
 
 
@@ -68,7 +63,9 @@ def test_roles_are_models(ai: openai.OpenAI) -> None:
     assert "researcher" in refused.value.message
 
 
-def test_a_completion_has_the_answer_the_progress_and_the_usage(ai: openai.OpenAI, chatter: Client, model: ModelServer) -> None:
+def test_a_completion_has_the_answer_the_progress_and_the_usage(
+    ai: openai.OpenAI, sqlite_chatter: Client, model: ModelServer
+) -> None:
     script = plan_and_drain("buy milk", "buy bread", answer="All is bought.")
     model.script = lambda request: Reply(**{**vars(script(request)), "usage": (100, 10), "cached": 60})
     answer = ai.chat.completions.with_raw_response.create(model="index", messages=[user("Buy milk and bread.")])
@@ -83,7 +80,7 @@ def test_a_completion_has_the_answer_the_progress_and_the_usage(ai: openai.OpenA
     assert completion.usage.prompt_tokens_details is not None
     assert (completion.usage.prompt_tokens, completion.usage.completion_tokens) == (400, 40)
     assert completion.usage.prompt_tokens_details.cached_tokens == 240
-    turn = get_turn(chatter, answer.headers["headway-turn"])
+    turn = get_turn(sqlite_chatter, answer.headers["headway-turn"])
     assert (turn["status"], turn["conversation_id"]) == ("finished", int(answer.headers["headway-conversation"]))
 
 
@@ -106,14 +103,14 @@ def test_a_stream_has_the_same_and_keeps_the_answer_clean(ai: openai.OpenAI, mod
 
 
 def test_a_client_that_resends_its_history_continues_its_conversation(
-    ai: openai.OpenAI, chatter: Client, model: ModelServer
+    ai: openai.OpenAI, sqlite_chatter: Client, model: ModelServer
 ) -> None:
     model.script = lambda request: text(f"Answer {len(request.messages)} to {request.last.splitlines()[-1]}")
     first: Chat = [user("hello")]
     second: Chat = [user("hello")]
     complete(ai, first)
     complete(ai, second)
-    one, two = list_conversations(chatter)
+    one, two = list_conversations(sqlite_chatter)
     first[-1]["content"] += "  \n"  # clients trim and reformat
     for chat in (first, second):
         chat.append(user("and then?"))
@@ -121,13 +118,14 @@ def test_a_client_that_resends_its_history_continues_its_conversation(
         chat.append(user("and at last?"))
         complete(ai, chat)
 
-    assert list_conversations(chatter) == [one, two]
+    assert list_conversations(sqlite_chatter) == [one, two]
     for conversation in (one, two):
-        asked = [content for role, content in list_messages(chatter, conversation) if role == "user"]
+        asked = [content for role, content in list_messages(sqlite_chatter, conversation) if role == "user"]
         assert asked == ["hello", "and then?", "and at last?"]
 
 
-def test_an_edited_message_continues_a_copy_of_the_conversation(ai: openai.OpenAI, chatter: Client, model: ModelServer) -> None:
+def test_an_edited_message_continues_a_copy_of_the_conversation(chatter: Client, model: ModelServer) -> None:
+    ai = open_openai(chatter)
     model.script = lambda request: text(f"You said: {request.last.splitlines()[-1]}")
     chat: Chat = [user("My name is Ada.")]
     complete(ai, chat)
@@ -148,9 +146,9 @@ def test_an_edited_message_continues_a_copy_of_the_conversation(ai: openai.OpenA
 
 
 @pytest.mark.parametrize("name", ["header", "metadata", "user"])
-def test_a_conversation_can_be_named(ai: openai.OpenAI, chatter: Client, model: ModelServer, name: str) -> None:
+def test_a_conversation_can_be_named(ai: openai.OpenAI, sqlite_chatter: Client, model: ModelServer, name: str) -> None:
     model.script = lambda _request: text("Noted.")
-    options: dict[str, Any] = {
+    options: Any = {
         "header": {"extra_headers": {"Headway-Conversation": "mine"}},
         "metadata": {"metadata": {"conversation": "mine"}, "user": "somebody"},
         "user": {"user": "mine"},
@@ -158,15 +156,15 @@ def test_a_conversation_can_be_named(ai: openai.OpenAI, chatter: Client, model: 
     complete(ai, [user("one")], **options)
     complete(ai, [user("never sent"), {"role": "assistant", "content": "never said"}, user("two")], **options)
 
-    (conversation,) = chatter.ok("GET", "/v1/conversations")["conversations"]
+    (conversation,) = sqlite_chatter.ok("GET", "/v1/conversations")["conversations"]
     assert conversation["key"] == "mine"
-    assert [content for role, content in list_messages(chatter, conversation["id"]) if role == "user"] == ["one", "two"]
-    by_id = {"extra_headers": {"Headway-Conversation": str(conversation["id"])}}
+    assert [content for role, content in list_messages(sqlite_chatter, conversation["id"]) if role == "user"] == ["one", "two"]
+    by_id: Any = {"extra_headers": {"Headway-Conversation": str(conversation["id"])}}
     complete(ai, [user("three")], **by_id)
-    assert len(list_messages(chatter, conversation["id"])) == 6
+    assert len(list_messages(sqlite_chatter, conversation["id"])) == 6
 
 
-def test_system_messages_and_files_reach_the_agent(ai: openai.OpenAI, chatter: Client, model: ModelServer) -> None:
+def test_system_messages_and_files_reach_the_agent(ai: openai.OpenAI, sqlite_chatter: Client, model: ModelServer) -> None:
     model.script = lambda _request: text("Oui.")
     note = base64.b64encode(b"the door is green").decode()
     content = [
@@ -177,8 +175,8 @@ def test_system_messages_and_files_reach_the_agent(ai: openai.OpenAI, chatter: C
 
     assert "Answer in French." in model.requests[-1].system
     assert any("the door is green" in said for said in model.requests[-1].texts)
-    (conversation,) = list_conversations(chatter)
-    (message, _) = chatter.ok("GET", f"/v1/conversations/{conversation}/messages")["messages"]
+    (conversation,) = list_conversations(sqlite_chatter)
+    (message, _) = sqlite_chatter.ok("GET", f"/v1/conversations/{conversation}/messages")["messages"]
     assert [file["name"] for file in message["attachments"]] == ["note.txt"]
     with pytest.raises(openai.UnprocessableEntityError, match="fetches no files"):
         complete(
@@ -214,7 +212,7 @@ def test_what_is_harmless_is_ignored(ai: openai.OpenAI, model: ModelServer) -> N
 
 
 def test_errors_have_the_form_that_clients_know(
-    ai: openai.OpenAI, chatter: Client, sqlite_chat_service: Service, model: ModelServer
+    ai: openai.OpenAI, sqlite_chatter: Client, sqlite_chat_service: Service, model: ModelServer
 ) -> None:
     model.script = reply_in_order(Reply(failure=Failure(400, "no such thing")))
     with pytest.raises(openai.InternalServerError, match="no such thing") as failed:
@@ -226,8 +224,9 @@ def test_errors_have_the_form_that_clients_know(
         openai.OpenAI(base_url=ai.base_url, api_key="hw_wrong", max_retries=0, http_client=ai._client).models.list()
     with pytest.raises(openai.UnprocessableEntityError, match="last message must be a user's"):
         complete(ai, [user("hello"), {"role": "assistant", "content": "Hi."}])
+    no_list: Any = "hello"
     with pytest.raises(openai.UnprocessableEntityError) as mistaken:
-        ai.chat.completions.create(model="index", messages="hello")  # type: ignore[call-overload]
+        ai.chat.completions.create(model="index", messages=no_list)
     assert mistaken.value.param == "messages"
     sqlite_chat_service.database.write(halts.halt)
     try:
@@ -249,7 +248,7 @@ def test_a_turn_that_cannot_finish_says_so(ai: openai.OpenAI, model: ModelServer
 
 
 def test_the_next_message_answers_what_the_turn_waits_for(
-    ai: openai.OpenAI, chatter: Client, sqlite_chat_service: Service, model: ModelServer
+    ai: openai.OpenAI, sqlite_chatter: Client, sqlite_chat_service: Service, model: ModelServer
 ) -> None:
     model.script = ask_then_answer("Which colour?", ("red", "blue"))
     chat: Chat = [user("Paint the door.")]
@@ -259,9 +258,9 @@ def test_the_next_message_answers_what_the_turn_waits_for(
     chat.append(user("Thank you."))
     model.script = lambda _request: text("You are welcome.")
     assert complete(ai, chat) == "You are welcome."
-    assert len(list_conversations(chatter)) == 1
+    assert len(list_conversations(sqlite_chatter)) == 1
 
-    add_rule(sqlite_chat_service, "calculate", chatter.desk.tenant.name)
+    add_rule(sqlite_chat_service, "calculate", sqlite_chatter.desk.tenant.name)
     model.script = call_then_answer("calculate", SUM)
     chat = [user("Calculate.")]
     assert 'is needed to call `calculate` with {"expression":"6 * 7"}' in complete(ai, chat)
@@ -282,7 +281,7 @@ def paint_twice(request: Request) -> Reply:
     return text(" and ".join(result.content for result in request.tool_results))
 
 
-def test_an_agent_calls_the_tools_of_the_client(ai: openai.OpenAI, chatter: Client, model: ModelServer) -> None:
+def test_an_agent_calls_the_tools_of_the_client(ai: openai.OpenAI, sqlite_chatter: Client, model: ModelServer) -> None:
     model.script = paint_twice
     chat: Chat = [user("Paint the door.")]
     tools: Any = [{"type": "function", "function": PAINT}]
@@ -298,7 +297,7 @@ def test_an_agent_calls_the_tools_of_the_client(ai: openai.OpenAI, chatter: Clie
     model.script = lambda _request: text("Any time.")
     chat.append(user("Thank you."))
     assert complete(ai, chat, tools=tools) == "Any time."
-    assert len(list_conversations(chatter)) == 1
+    assert len(list_conversations(sqlite_chatter)) == 1
     with pytest.raises(openai.NotFoundError):
         complete(ai, [user("x"), {"role": "tool", "tool_call_id": "call_1", "content": "y"}])
     taken = [{"type": "function", "function": {**PAINT, "name": "calculate"}}]
@@ -306,7 +305,9 @@ def test_an_agent_calls_the_tools_of_the_client(ai: openai.OpenAI, chatter: Clie
         complete(ai, [user("x")], tools=taken)
 
 
-def test_a_response_and_langchain_call_the_tools_of_the_client(ai: openai.OpenAI, chatter: Client, model: ModelServer) -> None:
+def test_a_response_and_langchain_call_the_tools_of_the_client(
+    ai: openai.OpenAI, sqlite_chatter: Client, model: ModelServer
+) -> None:
     model.script = paint_twice
     tools: Any = [{"type": "function", **PAINT}]
     with ai.responses.stream(model="index", input="Paint the door.", tools=tools) as stream:
@@ -325,7 +326,7 @@ def test_a_response_and_langchain_call_the_tools_of_the_client(ai: openai.OpenAI
     assert last.output_text == "I read: Never mind."
 
     model.script = lambda request: text("Painted.") if request.tool_results else calls(("paint", {"colour": "red"}))
-    chat = ChatOpenAI(model="index", base_url=str(ai.base_url), api_key=SecretStr(chatter.secret), http_client=ai._client)
+    chat = ChatOpenAI(model="index", base_url=str(ai.base_url), api_key=SecretStr(sqlite_chatter.secret), http_client=ai._client)
     bound = chat.bind_tools([{"type": "function", "function": PAINT}])
     talk: list[Any] = [HumanMessage("Paint it red.")]
     asked = bound.invoke(talk)
@@ -334,29 +335,29 @@ def test_a_response_and_langchain_call_the_tools_of_the_client(ai: openai.OpenAI
     assert painted.content == "Painted."
 
 
-def test_a_key_makes_a_request_take_effect_once(ai: openai.OpenAI, chatter: Client, model: ModelServer) -> None:
+def test_a_key_makes_a_request_take_effect_once(ai: openai.OpenAI, sqlite_chatter: Client, model: ModelServer) -> None:
     model.script = lambda request: text(f"Answer {len(request.messages)}")
     answers = [
         ai.chat.completions.create(model="index", messages=[user("hello")], extra_headers={"Idempotency-Key": "one"})
         for _ in range(2)
     ]
     assert answers[0] == answers[1]
-    assert len(list_conversations(chatter)) == 1
+    assert len(list_conversations(sqlite_chatter)) == 1
 
 
-def test_a_turn_goes_on_when_the_client_disconnects(ai: openai.OpenAI, chatter: Client, model: ModelServer) -> None:
+def test_a_turn_goes_on_when_the_client_disconnects(ai: openai.OpenAI, sqlite_chatter: Client, model: ModelServer) -> None:
     model.script = lambda _request: text("Here.")
     model.hold()
     with ai.chat.completions.create(model="index", messages=[user("hello")], stream=True):
         model.wait_for_requests(1)
-    (conversation,) = list_conversations(chatter)
-    chatter.refused("POST", f"/v1/conversations/{conversation}/messages", 409, "turn_running", json={"content": "more"})
+    (conversation,) = list_conversations(sqlite_chatter)
+    sqlite_chatter.refused("POST", f"/v1/conversations/{conversation}/messages", 409, "turn_running", json={"content": "more"})
     chat: Chat = [user("hello"), {"role": "assistant", "content": ""}, user("and then?")]
     with pytest.raises(openai.ConflictError):
         complete(ai, chat)
     model.release()
     assert complete(ai, chat, extra_query={"wait": 60}) == "Here."
-    assert len(list_messages(chatter, conversation)) == 4
+    assert len(list_messages(sqlite_chatter, conversation)) == 4
 
 
 # The Responses API
@@ -380,14 +381,14 @@ def test_a_response_streams_its_progress_and_its_answer(ai: openai.OpenAI, model
     assert (stored.output_text, stored.status, stored.usage) == ("Bought.", "completed", response.usage)
 
 
-def test_a_response_continues_the_one_before_it(ai: openai.OpenAI, chatter: Client, model: ModelServer) -> None:
+def test_a_response_continues_the_one_before_it(ai: openai.OpenAI, sqlite_chatter: Client, model: ModelServer) -> None:
     model.script = lambda request: text(f"You said: {request.last.splitlines()[-1]}")
     first = ai.responses.create(model="index", input="one")
     second = ai.responses.create(model="index", input="two", previous_response_id=first.id)
     other = ai.responses.create(model="index", input="three", previous_response_id=first.id)
 
-    original, copy = list_conversations(chatter)
-    asked = [[content for role, content in list_messages(chatter, id) if role == "user"] for id in (original, copy)]
+    original, copy = list_conversations(sqlite_chatter)
+    asked = [[content for role, content in list_messages(sqlite_chatter, id) if role == "user"] for id in (original, copy)]
     assert asked == [["one", "two"], ["one", "three"]]
     assert (second.metadata or {})["conversation"] == str(original)
     assert (other.metadata or {})["conversation"] == str(copy)
@@ -409,35 +410,35 @@ def test_a_response_in_the_background_is_polled_and_canceled(ai: openai.OpenAI, 
     model.release()
 
 
-def test_a_turn_of_another_surface_can_be_continued(ai: openai.OpenAI, chatter: Client, model: ModelServer) -> None:
+def test_a_turn_of_another_surface_can_be_continued(ai: openai.OpenAI, sqlite_chatter: Client, model: ModelServer) -> None:
     """The ledger's history is the truth, whoever wrote it."""
     model.script = lambda _request: text("Hello.")
-    conversation = chatter.conversation(key="mine")
-    say(chatter, conversation, "said elsewhere", params={"wait": 60})
+    conversation = sqlite_chatter.conversation(key="mine")
+    say(sqlite_chatter, conversation, "said elsewhere", params={"wait": 60})
     complete(ai, [user("and here")], user="mine", extra_query={"wait": 60})
     assert any("said elsewhere" in said for said in model.requests[-1].texts)
-    assert json.loads(json.dumps(list_messages(chatter, conversation)))[2] == ["user", "and here"]
+    assert json.loads(json.dumps(list_messages(sqlite_chatter, conversation)))[2] == ["user", "and here"]
 
 
 # Other clients
 
 
-def test_the_javascript_client_understands_every_answer(chatter: Client, model: ModelServer) -> None:
+def test_the_javascript_client_understands_every_answer(sqlite_chatter: Client, model: ModelServer) -> None:
     plan = plan_and_drain("buy milk", answer="Bought.")
     model.script = lambda request: text("Any time.") if "Thank you." in request.last else plan(request)
-    view = openai_js(chatter, "Buy milk.", "Thank you.")
+    view = openai_js(sqlite_chatter, "Buy milk.", "Thank you.")
 
     assert view["models"][0] == "index"
     assert [message["content"] for message in view["messages"]] == ["Buy milk.", "Bought.", "Thank you.", "Any time."]
     assert "[x] buy milk" in view["progress"][0]
     assert (view["response"]["status"], view["response"]["output"][-1]["content"][0]["text"]) == ("completed", "Bought.")
     assert view["refused"] == {"status": 422, "code": "unsupported_parameter", "param": "n"}
-    assert len(list_conversations(chatter)) == 2
+    assert len(list_conversations(sqlite_chatter)) == 2
 
 
-def test_langchain_talks_to_an_agent(ai: openai.OpenAI, chatter: Client, model: ModelServer) -> None:
+def test_langchain_talks_to_an_agent(ai: openai.OpenAI, sqlite_chatter: Client, model: ModelServer) -> None:
     model.script = lambda request: text(f"You said: {request.last.splitlines()[-1]}", usage=(100, 10))
-    chat = ChatOpenAI(model="index", base_url=str(ai.base_url), api_key=SecretStr(chatter.secret), http_client=ai._client)
+    chat = ChatOpenAI(model="index", base_url=str(ai.base_url), api_key=SecretStr(sqlite_chatter.secret), http_client=ai._client)
     talk = [SystemMessage("Be brief."), HumanMessage("one")]
     first = chat.invoke(talk)
     pieces = list(chat.stream([*talk, first, HumanMessage("two")]))
@@ -447,12 +448,12 @@ def test_langchain_talks_to_an_agent(ai: openai.OpenAI, chatter: Client, model: 
     assert first.usage_metadata is not None
     assert first.usage_metadata["total_tokens"] == 110
     assert "".join(str(piece.content) for piece in pieces) == "You said: two"
-    (conversation,) = list_conversations(chatter)
-    assert len(list_messages(chatter, conversation)) == 4
+    (conversation,) = list_conversations(sqlite_chatter)
+    assert len(list_messages(sqlite_chatter, conversation)) == 4
     by_responses = ChatOpenAI(
         model="index",
         base_url=str(ai.base_url),
-        api_key=SecretStr(chatter.secret),
+        api_key=SecretStr(sqlite_chatter.secret),
         http_client=ai._client,
         use_responses_api=True,
     )
