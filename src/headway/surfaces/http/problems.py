@@ -134,6 +134,14 @@ def to_problem_response(problem: Problem, path: str = "") -> Response:
     return Response(encode_problem(problem), problem.status, problem.headers, MEDIA_TYPE)
 
 
+def to_stored_problem_response(encoded: str, path: str) -> Response:
+    """Return the response for a problem that is stored for an Idempotency-Key."""
+    document = json.loads(encoded)
+    if is_openai_path(path):
+        return to_problem_response(Problem(document["status"], document["code"], document["detail"]), path)
+    return Response(encoded, document["status"], media_type=MEDIA_TYPE)
+
+
 def is_openai_path(path: str) -> bool:
     return any(path == known or path.startswith(f"{known}/") for known in OPENAI_PATHS)
 

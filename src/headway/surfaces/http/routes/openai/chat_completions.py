@@ -31,7 +31,7 @@ def document_answer(answer: type[Any], body: type[Any]) -> dict[str, Any]:
         idempotent=True,
         openai_errors=True,
     )
-    documentation["responses"][200]["content"][MEDIA_TYPE] = {"schema": {"type": "string"}}
+    documentation["responses"][200]["content"][MEDIA_TYPE] = {}
     return documentation
 
 

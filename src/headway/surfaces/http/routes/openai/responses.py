@@ -60,6 +60,8 @@ async def create(request: Request) -> Response:
     if not body.background:
         return await answer_request(call, parsed, ResponseEncoder, stream=body.stream)
     head = await begin_in_background(call, parsed)
+    if isinstance(head, Response):
+        return head
     response = to_json_response(build_response(head, "in_progress", []))
     response.headers.update(build_headers(head))
     return response
@@ -74,7 +76,7 @@ def list_messages(body: openai.ResponseRequest) -> list[Document]:
 def find_response_name(call: RequestContext, body: openai.ResponseRequest, parameters: dict[str, Any]) -> ConversationName:
     if body.stream and body.background:
         raise Invalid("background and stream cannot be combined. A turn continues when its stream is closed.")
-    if call.request.headers.get(CONVERSATION_HEADER):
+    if call.request.headers.get(CONVERSATION_HEADER, "").strip():
         return find_name(call, parameters)
     if body.previous_response_id:
         return ConversationName(turn_id=parse_response_id(body.previous_response_id))

@@ -44,7 +44,7 @@ CONVERSATION_PARAMETER: Final = {
     "in": "header",
     "required": False,
     "description": "The conversation: its id, or a key, for which a conversation is created on first use.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": r"^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$"},
+    "schema": {"type": "string", "maxLength": 200, "pattern": r"^[\x20-\x7e]*$"},
 }
 NO_RETRY: Final = {"X-Should-Retry": "false"}  # clients repeat what failed on the server, unless told not to
 DECISIONS: Final = {"approve": True, "approved": True, "yes": True, "reject": False, "rejected": False, "no": False}
@@ -89,7 +89,9 @@ async def parse_request(
 
 def find_name(call: RequestContext, parameters: dict[str, Any]) -> ConversationName:
     """Return how a request names its conversation: by the header, by metadata, or by the user."""
-    if reference := call.request.headers.get(CONVERSATION_HEADER):
+    if reference := call.request.headers.get(CONVERSATION_HEADER, "").strip():
+        if not (reference.isascii() and reference.isprintable()):
+            raise Invalid(f"{CONVERSATION_HEADER} must be printable ASCII characters. metadata.conversation takes any text.")
         return ConversationName(reference=reference)
     key = (parameters.get("metadata") or {}).get("conversation")
     if key is not None and not (isinstance(key, str) and key.strip()):
@@ -180,7 +182,7 @@ async def answer_request(
     except TurnWaiting as error:
         raise add_headers(to_problem(error), NO_RETRY) from None
     if isinstance(opened, Response):
-        raise restore_problem(opened)
+        return opened
     call.headway.nudge()
     head = build_head(request, opened.begun)
     encoder = create_encoder(head)
@@ -198,13 +200,14 @@ async def answer_request(
     return response
 
 
-async def begin_in_background(call: RequestContext, request: OpenAiRequest) -> AnswerHead:
+async def begin_in_background(call: RequestContext, request: OpenAiRequest) -> AnswerHead | Response:
+    """Start the turn, and return what is known of its answer, or the refusal."""
     query = await call.query(agents.WaitQuery)
     started_jobs: list[Job] = []
     response = await begin_when_free(call, build_begin(call, request, started_jobs), query.wait or 0)
     start_jobs(call, started_jobs)
     if response.status_code != 202:
-        raise restore_problem(response)
+        return response
     call.headway.nudge()
     return build_head(request, json.loads(bytes(response.body)))
 
@@ -215,12 +218,6 @@ def build_head(request: OpenAiRequest, begun: dict[str, Any]) -> AnswerHead:
 
 def build_headers(head: AnswerHead) -> dict[str, str]:
     return {CONVERSATION_HEADER: str(head.conversation_id), TURN_HEADER: head.turn_id}
-
-
-def restore_problem(response: Response) -> Problem:
-    """Return the problem of a refusal that is stored for an Idempotency-Key."""
-    document = json.loads(bytes(response.body))
-    return Problem(response.status_code, document["code"], document["detail"])
 
 
 def add_headers(problem: Problem, headers: dict[str, str]) -> Problem:
