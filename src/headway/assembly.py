@@ -219,32 +219,29 @@ class Headway(Host):
         attachments: Sequence[Attachment] = (),
         continues: str = "",
     ) -> Job:
+        """Create a turn whose job this process owns, as `begin_requested_turn` does."""
+        request = turns.TurnRequest(content, mode, attachments=tuple(attachments), continues=continues)
+        return self.begin_requested_turn(tx, tenant_id, conversation_id, request)
+
+    def begin_requested_turn(self, tx: Transaction, tenant_id: int, conversation_id: int, request: turns.TurnRequest) -> Job:
         """Create a turn whose job this process owns. After the commit, the engine runs the job at once, ahead of every queue.
 
         With `continues`, it takes over the open todos of that turn. Raises AttachmentRefused if the model is known not to accept an
         attachment.
         """
-        if attachments:
-            self._check_readable(attachments)
+        if request.attachments:
+            self._check_readable(request)
         job_store.record_heartbeat(tx, self.executor_id)
         limits = self.settings.limits
-        request = turns.TurnRequest(
-            content,
-            mode,
-            limit=limits.iterations,
-            attempts=limits.attempts,
-            owner=self.executor_id,
-            attachments=tuple(attachments),
-            continues=continues,
-        )
+        request = request._replace(limit=limits.iterations, attempts=limits.attempts, owner=self.executor_id)
         return turns.start_with_job(tx, tenant_id, conversation_id, request).job
 
-    def _check_readable(self, attachments: Sequence[Attachment]) -> None:
+    def _check_readable(self, request: turns.TurnRequest) -> None:
         from headway.agents.transcripts.attachments import check_readable  # noqa: PLC0415
 
-        models, tier = self.runtime.models, self.roles.find(SUPERVISOR).tier
+        models, tier = self.runtime.models, self.roles.find(request.role).tier
         with suppress(SettingsError):  # the model cannot be built; the turn fails with the reason
-            check_readable(models.names[tier], models.find(tier), attachments)
+            check_readable(models.names[tier], models.find(tier), request.attachments)
 
     async def run_turn(self, tenant_id: int, conversation_id: int, content: str, mode: TurnMode = "plan") -> dict[str, Any]:
         """Answer a message in a conversation and return the ended turn."""

@@ -1,6 +1,7 @@
 // `useChat` without React: sends its requests to a chat one after the other, then returns its messages and data.
 // A request that is a JSON object is a message with files. One that starts with @ answers what the chat waits for:
-// @approve, @deny REASON or @answer TEXT.
+// @approve, @deny REASON or @answer TEXT. @resume continues the stream of a running turn, and @stop cancels the turn. Calls of the
+// client's own tools get the results that `side` has for them.
 class State {
   status = "ready";
   error = undefined;
@@ -13,7 +14,7 @@ class State {
   snapshot = (value) => structuredClone(value);
 }
 
-export async function converse(library, api, token, id, requests) {
+export async function converse(library, api, token, id, requests, side) {
   const sdk = await import(library);
   const { AbstractChat, DefaultChatTransport, lastAssistantMessageIsCompleteWithToolCalls } = sdk;
   const isVersion5 = library === "ai-5";
@@ -34,14 +35,18 @@ export async function converse(library, api, token, id, requests) {
     transport: new DefaultChatTransport({
       api,
       headers: { Authorization: `Bearer ${token}` },
-      body: isVersion5 ? { sdk: 5 } : {},
+      body: { ...(isVersion5 ? { sdk: 5 } : {}), tools: side.tools, context: side.context },
       fetch: (...request) => {
         sent += 1;
         return fetch(...request);
       },
     }),
     onData: (part) => void data.push(part),
-    onToolCall: ({ toolCall }) => void toolCalls.push(toolCall),
+    onToolCall: ({ toolCall }) => {
+      toolCalls.push(toolCall);
+      const { toolName: tool, toolCallId } = toolCall;
+      if (tool in side.results) void chat.addToolOutput({ tool, toolCallId, output: side.results[tool] });
+    },
     onFinish: () => finish(),
     sendAutomaticallyWhen: (options) =>
       lastAssistantMessageIsCompleteWithToolCalls(options) ||
@@ -69,13 +74,20 @@ export async function converse(library, api, token, id, requests) {
     }
     if (isVersion5 && how !== "answer") await chat.sendMessage();
     await finished;
+    await settle();
+  }
+
+  async function settle() {
     while (chat.status === "submitted" || chat.status === "streaming") await new Promise((resolve) => setImmediate(resolve));
   }
 
   for (const request of requests) {
     const [, how, text] = /^@(\w+) ?(.*)$/.exec(request) ?? [];
-    if (how) await answer(how, text);
+    if (how === "resume") await chat.resumeStream();
+    else if (how === "stop") await fetch(`${api}/${id}/stop`, { method: "POST", headers: { Authorization: `Bearer ${token}` } });
+    else if (how) await answer(how, text);
     else await chat.sendMessage(request.startsWith("{") ? JSON.parse(request) : { text: request });
+    await settle();
     waits.push(listWaiting().map((part) => structuredClone(part)));
   }
   const { messages, status, error } = chat;

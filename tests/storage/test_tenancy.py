@@ -102,6 +102,7 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "schedules.run_now": lambda desk, ids: desk.write(schedules.run_now, ids.schedule),
     "turns.show": lambda desk, ids: desk.read(turns.show, ids.turn, Limits()),
     "turns.find_start": lambda desk, ids: desk.read(turns.find_start, ids.turn),
+    "turns.get_run": lambda desk, ids: desk.read(turns.get_run, ids.turn),
     "turns.get_report": lambda desk, ids: desk.read(turns.get_report, ids.turn),
     "turns.get_attachment": lambda desk, ids: desk.read(turns.get_attachment, ids.turn, 1),
     "turns.list_messages": lambda desk, ids: desk.read(turns.list_messages, ids.conversation, 50),
@@ -154,6 +155,7 @@ STEPS = {
     "receipts.store",
     "runs.list_page",  # returns an empty page for another tenant's turn or goal
     "turns.find_obstacle",
+    "turns.get_usage",  # returns zeros for another tenant's turn
     "turns.find_id_by_run",
     "turns.find_running",
     "turns.list_incomplete",

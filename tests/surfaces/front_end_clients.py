@@ -1,4 +1,4 @@
-"""The published client packages of two chat front ends, run by node against a server."""
+"""The published client packages of chat front ends, run by node against a server."""
 
 import atexit
 import json
@@ -7,7 +7,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 from select import select
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.npm_packages import TESTS, install_packages
 from tests.surfaces.server_harness import Client
@@ -38,13 +38,23 @@ def start_host() -> "subprocess.Popen[str]":
     return process
 
 
-def run_client(script: str, library: str, client: Client, path: str, key: str, requests: tuple[str, ...]) -> dict[str, Any]:
+class ClientSide(NamedTuple):
+    """What a front end has beside its messages: tools with their results, and context."""
+
+    tools: tuple[dict[str, Any], ...] = ()
+    results: dict[str, Any] = {}
+    context: tuple[dict[str, str], ...] = ()
+
+
+def run_client(
+    script: str, library: str, client: Client, path: str, key: str, requests: tuple[str, ...], side: ClientSide | None = None
+) -> dict[str, Any]:
     """Send these messages with the client, and return its view of the conversation."""
     url = f"{str(client.base_url).rstrip('/')}{path}"
     host = start_host()
     assert host.stdin is not None
     assert host.stdout is not None
-    host.stdin.write(json.dumps([script, library, url, client.secret, key, requests]) + "\n")
+    host.stdin.write(json.dumps([script, library, url, client.secret, key, requests, (side or ClientSide())._asdict()]) + "\n")
     host.stdin.flush()
     assert select([host.stdout], [], [], TALKING_S)[0], "the client does not come to an end"
     answer = json.loads(host.stdout.readline())
@@ -53,9 +63,13 @@ def run_client(script: str, library: str, client: Client, path: str, key: str, r
     return view
 
 
-def ag_ui(library: str, client: Client, *requests: str, key: str = "thread") -> dict[str, Any]:
-    return run_client("ag_ui.mjs", library, client, "/v1/ag-ui", key, requests)
+def ag_ui(library: str, client: Client, *requests: str, key: str = "thread", side: ClientSide | None = None) -> dict[str, Any]:
+    return run_client("ag_ui.mjs", library, client, "/v1/ag-ui", key, requests, side)
 
 
-def ui_stream(library: str, client: Client, *requests: str, key: str = "chat") -> dict[str, Any]:
-    return run_client("ui_stream.mjs", library, client, "/v1/ui-stream", key, requests)
+def ui_stream(library: str, client: Client, *requests: str, key: str = "chat", side: ClientSide | None = None) -> dict[str, Any]:
+    return run_client("ui_stream.mjs", library, client, "/v1/ui-stream", key, requests, side)
+
+
+def openai_js(client: Client, *requests: str) -> dict[str, Any]:
+    return run_client("openai.mjs", "openai", client, "/v1", "index", requests)

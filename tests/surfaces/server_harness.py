@@ -16,6 +16,7 @@ import httpx
 from headway import trust
 from headway.actions.access import tokens
 from headway.storage.direct import DirectDatabase
+from headway.surfaces.http.problems import is_openai_path
 from headway.testing import FixedClock, TenantHarness
 from tests.warm_start import Program
 
@@ -73,6 +74,8 @@ class Client(httpx.Client):
 def check_problem(answer: httpx.Response, status: int, code: str | None = None) -> str:
     """Check the format of an error response, which is the same everywhere, and return its detail."""
     assert answer.status_code == status, (answer.status_code, answer.text)
+    if is_openai_path(answer.request.url.path):
+        return check_openai_error(answer, code)
     assert answer.headers["content-type"] == "application/problem+json"
     document = answer.json()
     extra = {"check_failed": ["failures"], "wrong_cell": ["cell", "location"]}.get(code or "", [])
@@ -82,6 +85,16 @@ def check_problem(answer: httpx.Response, status: int, code: str | None = None) 
     assert document["title"]
     assert document["detail"]
     return str(document["detail"])
+
+
+def check_openai_error(answer: httpx.Response, code: str | None) -> str:
+    """Check an error in the form of OpenAI's API, and return its message."""
+    assert answer.headers["content-type"] == "application/json"
+    error = answer.json()["error"]
+    assert set(error) == {"message", "type", "code", "param"}
+    assert code in (None, error["code"]), error
+    assert error["message"]
+    return str(error["message"])
 
 
 class ServerExit(NamedTuple):

@@ -34,7 +34,7 @@ def test_json_is_json_however_it_is_spelt(sqlite_client: Client, kind: str | Non
     assert sqlite_client.post("/v1/todos", content=b'{"subject": "x"}', headers=headers).status_code == 201
 
 
-THIRD_PARTY_PROTOCOLS = ("/v1/ag-ui", "/v1/ui-stream")  # may add fields
+THIRD_PARTY_PROTOCOLS = ("/v1/ag-ui", "/v1/ui-stream", "/v1/chat/completions", "/v1/responses")  # may add fields
 
 
 def test_an_unknown_field_is_refused_on_every_route_that_takes_a_body(sqlite_client: Client) -> None:

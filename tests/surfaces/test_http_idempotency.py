@@ -141,6 +141,10 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
         "/v1/tokens": {"label": "once"},
         "/v1/tokens/{token_id}/rotate": {},
         "/v1/ag-ui": {"threadId": "once", "runId": "1", "messages": [{"role": "user", "content": "hello"}]},
+        "/v1/chat/completions": {"model": "index", "messages": [{"role": "user", "content": "hello"}]},
+        "/v1/responses": {"model": "index", "input": "hello"},
+        "/v1/responses/{response_id}/cancel": None,
+        "/v1/ui-stream/{key}/stop": None,
         "/v1/ui-stream": {"id": "twice", "messages": [{"role": "user", "parts": [{"type": "text", "text": "hello"}]}]},
     }
     dead = client.desk.write(jobs.create, "tool", {"name": "now", "arguments": {}}, owner="somebody")
@@ -154,6 +158,8 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
                 "turn_id": turn if operation.path.endswith("cancel") else add_turn(client),
                 "conversation_id": forkable if operation.path.endswith("fork") else conversation,
                 "job_id": dead.id if operation.path.endswith("retry") else add_tool_job(client),
+                "key": "twice",
+                "response_id": f"resp_{add_turn(client)}",
                 "run_id": add_sub_agent(client),
                 "approval_id": add_approval(client),
                 "question_id": add_question(client),

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from headway.surfaces.http.problems import is_openai_path
 from tests.surfaces.in_process_app import open_app
 from tests.surfaces.openapi_routes import get_document, list_operations
 from tests.surfaces.server_harness import Client, Service
@@ -54,6 +55,10 @@ PROMISED = {
     "POST /v1/conversations/{conversation_id}/messages",
     "POST /v1/ag-ui",
     "POST /v1/ui-stream",
+    "GET /v1/models",
+    "POST /v1/chat/completions",
+    "POST /v1/responses",
+    "GET /v1/responses/{response_id}",
     "POST /v1/turns",
     "POST /v1/turns/{turn_id}/cancel",
     "GET /v1/turns/{turn_id}",
@@ -130,7 +135,8 @@ def test_every_operation_documents_its_purpose_security_and_errors(sqlite_client
         assert not operation.takes_body or statuses >= {400, 408, 413, 415}
         for status, answer in definition["responses"].items():
             if int(status) >= 400:
-                assert answer["content"].keys() == {"application/problem+json"}
+                is_openai = is_openai_path(operation.path)
+                assert answer["content"].keys() == {"application/json" if is_openai else "application/problem+json"}
     names = [operation.definition["operationId"] for operation in operations]
     assert len(names) == len(set(names))
     assert {"list_todos", "create_todo", "get_todo", "pause_goal", "steer_turn", "list_turn_messages", "explain_job"} <= set(names)
@@ -159,7 +165,7 @@ def test_bodies_refuse_unknown_fields(sqlite_client: Client) -> None:
     assert len(closed) > 5
     # The rows of a batch update are validated one by one when applied, and the front-end protocols are third-party.
     loose = {schema["title"] for schema in closed if schema["additionalProperties"] is not False}
-    assert loose == {"LooseRow", "RunAgentInput", "UiMessages"}
+    assert loose == {"LooseRow", "RunAgentInput", "UiMessages", "ChatCompletionRequest", "ResponseRequest"}
 
 
 def test_the_document_needs_no_token_and_is_the_same_for_all(sqlite_service: Service) -> None:

@@ -71,6 +71,9 @@ PATHS: dict[str, Callable[[Ids], object]] = {
     "job_id": lambda ids: ids.job,
     "run_id": lambda ids: ids.job,
     "name": lambda ids: ids.schedule,
+    "key": lambda ids: ids.key,
+    "response_id": lambda ids: f"resp_{ids.turn}",
+    "model": lambda _ids: "index",
     "n": lambda _ids: 1,
 }
 QUERIES: dict[str, Callable[[Ids], object]] = {
@@ -96,6 +99,8 @@ NO_ID_QUERIES = {
     "action",
     "since",
     "sort",
+    "disconnect",
+    "sdk",
 }
 HELLO = [{"role": "user", "content": "hello"}]
 BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
@@ -151,9 +156,14 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
         {"text": "/todo list", "conversation_id": ids.conversation},
         {"text": "/todo list", "turn_id": ids.turn},
     ],
+    ("POST", "/v1/responses"): lambda ids: [
+        {"model": "index", "input": "hello", "previous_response_id": f"resp_{ids.turn}"},
+        {"model": "index", "input": "hello", "previous_response_id": ids.turn, "background": True},
+    ],
     # These refer to no row by id. Conversation keys are per tenant; a separate test uses another tenant's key.
     ("POST", "/v1/ag-ui"): lambda ids: [],
     ("POST", "/v1/ui-stream"): lambda ids: [],
+    ("POST", "/v1/chat/completions"): lambda ids: [],
     ("POST", "/v1/conversations"): lambda ids: [],
     ("POST", "/v1/goals"): lambda ids: [],
     ("POST", "/v1/tokens"): lambda ids: [],
@@ -162,8 +172,8 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
 }
 
 
-def build_requests(operation: Operation, ids: Ids) -> Iterator[tuple[str, str, dict[str, Any], Any]]:
-    """Yield every request with which an operation can refer to a row: by path, query or body."""
+def build_requests(operation: Operation, ids: Ids) -> Iterator[tuple[Any, ...]]:
+    """Yield every request with which an operation can refer to a row: by path, query, body or header."""
     path = re.sub(r"\{(\w+)\}", lambda match: str(PATHS[match[1]](ids)), operation.path)
     parameters = [parameter["name"] for parameter in operation.definition.get("parameters", ()) if parameter["in"] == "query"]
     assert set(parameters) <= set(QUERIES) | NO_ID_QUERIES, (
@@ -174,6 +184,9 @@ def build_requests(operation: Operation, ids: Ids) -> Iterator[tuple[str, str, d
         queries = [{name: QUERIES[name](ids)} for name in parameters if name in QUERIES] if body is None else []
         for query in [*queries, *([{}] if path != operation.path or body is not None else [])]:
             yield operation.method, path, query, body
+    if any(parameter["name"] == "Headway-Conversation" for parameter in operation.definition.get("parameters", ())):
+        body = {"model": "index", "messages": HELLO, "input": HELLO}
+        yield operation.method, path, {}, body, {"Headway-Conversation": str(ids.conversation)}
 
 
 class Visitor:
@@ -327,6 +340,8 @@ def test_anothers_key_is_a_word_like_any_other(sqlite_chat_service: Service, mod
         for path, body in (
             ("/v1/ag-ui", {"threadId": "shared word", "runId": "1", "messages": HELLO}),
             ("/v1/ui-stream", {"id": "shared word", "messages": HELLO}),
+            ("/v1/chat/completions", {"model": "index", "user": "shared word", "messages": HELLO}),
+            ("/v1/responses", {"model": "index", "conversation": "shared word", "input": HELLO}),
         ):
             answer = visitor.post(path, json=body)
             assert answer.status_code == 200

@@ -36,6 +36,10 @@ def get_or_create(tx: Transaction, tenant_id: int, key: str) -> Conversation:
     return conversation
 
 
+def find_by_key(tx: Transaction, tenant_id: int, key: str) -> Conversation | None:
+    return conversation_store.find_by_key(tx, tenant_id, text.check_name(key, "key"))
+
+
 def get(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation:
     return check_found(conversation_store.find(tx, tenant_id, conversation_id), conversation_id)
 

@@ -30,6 +30,7 @@ from headway.storage.transaction import Row, Transaction
 JOB_KIND = "turn"  # the kind of a turn's job
 CONTINUE_REQUEST = "Continue with the open todos."  # what people who only press a button say
 INCOMPLETE_LIMIT = 500
+CONTEXT_LIMIT = 50_000  # characters, because every model call sends them
 
 
 class TurnRequest(NamedTuple):
@@ -43,6 +44,9 @@ class TurnRequest(NamedTuple):
     owner: str = ""  # the process that runs it from the start; empty: it is queued
     attachments: tuple[Attachment, ...] = ()
     continues: str = ""  # an ended turn of the conversation, whose open todos this one takes over
+    context: str = ""  # what the client tells the agent beside the message
+    client_tools: str = ""  # the client's own tools, in JSON
+    fingerprint: str = ""  # of the client's history up to the message
 
 
 class TurnReport(NamedTuple):
@@ -82,7 +86,16 @@ def start_with_job(tx: Transaction, tenant_id: int, conversation_id: int, reques
     check_attachments(request.attachments)
     quotas.check_storage(tx, tenant_id)
     quotas.check_turns(tx, tenant_id)
-    turn = Turn(str(uuid4()), conversation_id, request.content, mode, started_at=tx.now)
+    turn = Turn(
+        str(uuid4()),
+        conversation_id,
+        request.content,
+        mode,
+        started_at=tx.now,
+        context=text.check_text(request.context, "context", CONTEXT_LIMIT),
+        client_tools=request.client_tools,
+        fingerprint=request.fingerprint,
+    )
     conversation_store.insert_turn(tx, tenant_id, turn)
     run = Run(
         id=str(uuid4()),
@@ -108,8 +121,12 @@ def start_with_job(tx: Transaction, tenant_id: int, conversation_id: int, reques
     job = jobs.create(tx, tenant_id, JOB_KIND, payload, job_id=run.id, owner=request.owner, max_attempts=request.attempts)
     conversation_store.touch(tx, tenant_id, conversation_id, make_title(request.content))
     conversations.emit_changed(tx, tenant_id, conversation_id, "state", "running")
-    continued = {"continues": source.id} if source else {}
-    emit_event(tx, run, "turn_started", {"conversation_id": conversation_id, "run_id": run.id, "mode": mode, **continued})
+    started: dict[str, Any] = {"conversation_id": conversation_id, "run_id": run.id, "mode": mode}
+    if source:
+        started["continues"] = source.id
+    if request.client_tools:
+        started["client_tools"] = [tool["name"] for tool in json.loads(request.client_tools)]
+    emit_event(tx, run, "turn_started", started)
     if request.attachments:
         attachment_store.insert(tx, tenant_id, turn.id, request.attachments)
     append_message(tx, run, "user", request.content, request.attachments)
@@ -277,6 +294,20 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
         "started_at": turn.started_at // 1000,
         "ended_at": turn.ended_at // 1000,
     }
+
+
+def get_run(tx: Transaction, tenant_id: int, turn_id: str) -> Run:
+    """Return the run that answers a turn. A turn that an external loop answers has none."""
+    run = run_store.find_by_turn(tx, tenant_id, text.check_text(turn_id, "turn_id"))
+    if run is None:
+        raise NotFound(f"No turn {turn_id[:80]!r}.")
+    return run
+
+
+def get_usage(tx: Transaction, tenant_id: int, turn_id: str) -> Usage:
+    """Return the tokens and the cost of a turn, with its sub-agents."""
+    (sums,) = tx.fetch(spending_store.build_sum_turn(tenant_id, turn_id))
+    return spending.to_usage(spending_store.load_total(turn_id, sums[0]))
 
 
 def get_report(tx: Transaction, tenant_id: int, turn_id: str) -> TurnReport:

@@ -179,6 +179,7 @@ class PersonQuestion(NamedTuple):
     answered_by: str = ""
     created_at: int = 0
     answered_at: int = 0
+    client_call: str = ""  # JSON: the tool of the turn's client and the arguments, if the client is to answer with the result
 
     @property
     def is_open(self) -> bool:
@@ -194,6 +195,7 @@ class PersonQuestion(NamedTuple):
             "role": self.role,
             "question": self.question,
             "choices": json.loads(self.choices),
+            "client_call": json.loads(self.client_call) if self.client_call else None,
             "answer": self.answer,
             "state": self.state,
             "answered_by": self.answered_by,

@@ -189,6 +189,9 @@ class Turn(NamedTuple):
     waiting: int = 0  # approvals and questions that its agents wait for
     forked_from: str = ""  # the turn that it is a fork of
     fork_at: int = 0  # the number of steps that it has copied
+    context: str = ""  # what the client tells the agent beside the message: instructions, and what the user sees
+    client_tools: str = ""  # the client's own tools, in JSON; empty: it has none
+    fingerprint: str = ""  # of the client's history up to the message, if it finds its conversation by that
 
     @property
     def ended(self) -> bool:

@@ -12,7 +12,7 @@ from headway.actions.people import steering
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.run import Limits, Run
-from headway.ledger.tenancy import Turn
+from headway.ledger.tenancy import Conversation, Turn
 from headway.storage.stores import attachments as attachment_store
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import events as event_store
@@ -85,7 +85,16 @@ def insert_fork(tx: Transaction, turn: Turn, source: Run, conversation_id: int, 
     """Insert the fork's turn, run and job."""
     request = inherit(request, source)
     task = request.message if request.message and not request.at else source.task
-    fork = Turn(str(uuid4()), conversation_id, task, turn.mode, started_at=tx.now, forked_from=turn.id, fork_at=request.at)
+    fork = Turn(
+        str(uuid4()),
+        conversation_id,
+        task,
+        turn.mode,
+        started_at=tx.now,
+        forked_from=turn.id,
+        fork_at=request.at,
+        context=turn.context,
+    )
     conversation_store.insert_turn(tx, source.tenant_id, fork)
     run = Run(
         id=make_run_id(source.id),
@@ -125,6 +134,21 @@ def make_run_id(source_id: str) -> str:
 
 
 # Forks of conversations
+
+
+def copy_before(tx: Transaction, tenant_id: int, turn_id: str) -> Conversation:
+    """Copy a conversation as it was before one of its turns: the earlier turns, and the todos and notes of that time."""
+    turn, source = lock_source(tx, tenant_id, turn_id)
+    original = conversations.get(tx, tenant_id, turn.conversation_id)
+    first_seq = event_store.find_turn_start(tx, tenant_id, original.id, turn.id)
+    if not first_seq:
+        raise Conflict(f"The history before turn {turn.id} was deleted because of its age (HEADWAY_RETENTION).")
+    conversation = conversations.add(tx, tenant_id, original.title)
+    copy = ConversationCopy(tx, tenant_id, original.id, conversation.id)
+    copy.copy_history(source, first_seq)
+    fork_store.copy_memory(tx, tenant_id, original.id, conversation.id, turn.started_at)
+    copy.copy_todos(first_seq, turn.id, None)
+    return conversation
 
 
 def fork_conversation(tx: Transaction, tenant_id: int, conversation_id: int, request: ForkRequest) -> Run:

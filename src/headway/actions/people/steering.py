@@ -1,7 +1,10 @@
 """Steering: messages that people send to a running turn or sub-agent, which reads them at its next step."""
 
+from collections.abc import Mapping
+
 from headway.actions import conversations, runs, turns
 from headway.actions.access import quotas
+from headway.actions.people import questions
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, TurnEnded
 from headway.ledger.events import Event, encode_json
@@ -11,10 +14,22 @@ from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
 UNREAD_LIMIT = 100  # per run
+NO_RESULT = "The client gave no result."
 
 
 def send_to_turn(tx: Transaction, tenant_id: int, turn_id: str, content: str, sender: str) -> SteeringMessage:
     return send(tx, find_run(tx, tenant_id, turn_id), content, sender)
+
+
+def send_instead_of_results(tx: Transaction, run: Run, content: str, results: Mapping[int, str], sender: str) -> bool:
+    """If a turn waits for tools of its client, continue it with the results that the client has, by question, and with a message
+    that its agent reads. Returns whether it waited for any."""
+    open_calls = questions.list_client_calls(tx, run)
+    for question in open_calls:
+        questions.answer(tx, run.tenant_id, question.id, results.get(question.id, NO_RESULT), sender)
+    if open_calls:
+        send(tx, run, content, sender)
+    return bool(open_calls)
 
 
 def send_to_agent(tx: Transaction, tenant_id: int, run_id: str, content: str, sender: str) -> SteeringMessage:

@@ -75,6 +75,11 @@ call."""
 SKILLS = """# Skills
 The operator's instructions for kinds of work. If one fits your task, read it with read_skill before you begin, and follow it."""
 
+CLIENT_CONTEXT = """# Instructions of the client
+The program through which the user talks to you adds this:
+
+{context}"""
+
 CHECK_IN_PREFIX = "CHECK-IN: "
 STEERING_PREFIX = (
     "The user sent this message while you worked. Where it conflicts with earlier instructions, follow the message:\n\n"
@@ -116,6 +121,10 @@ def render_skills(skills: Sequence[Skill]) -> str:
     lines = [f"- {skill.name}: {format_inline(skill.description, SKILL_LENGTH)}" for skill in skills[:SKILLS_LIMIT]]
     more = [f"… and {len(skills) - SKILLS_LIMIT} more"] if len(skills) > SKILLS_LIMIT else []
     return "\n".join([SKILLS, *lines, *more])
+
+
+def render_client_context(context: str) -> str:
+    return CLIENT_CONTEXT.format(context=escape_frames(context))
 
 
 def render_writ_instructions(role: Role, *, has_plan: bool) -> str:

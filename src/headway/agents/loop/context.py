@@ -1,8 +1,10 @@
 """The process-wide runtime and the per-run context that every step of a run shares."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pydantic_ai.messages import InstructionPart
@@ -16,6 +18,7 @@ from headway.agents.instructions.skills import Skill
 from headway.agents.models.client import Models
 from headway.agents.tools.builtin import READ_SKILL
 from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope
+from headway.agents.tools.people import build_client_tools
 from headway.agents.tools.results import USE_TOOL, build_use_schema
 from headway.agents.tools.toolbox import Tool, Toolbox
 from headway.agents.tracing import NullTracer, Tracer
@@ -84,6 +87,8 @@ class RunContext(NamedTuple):
     attachments: Sequence[Attachment] = ()  # of the turn's message
     guide: str = ""  # the workspace's AGENTS.md, if the run begins here
     own_models: Models | None = None  # if the run asks another model than its role does
+    client_context: str = ""  # what the client tells the agent beside the message
+    client_tools: Mapping[str, Tool] = MappingProxyType({})  # those that the client of the turn runs
 
     @property
     def scope(self) -> Scope:
@@ -102,12 +107,34 @@ class RunContext(NamedTuple):
         runtime = self.runtime
         has_plan = self.scope.turn_id is not None
         if not self.models.describe(self.role.tier).supports_tools:
-            return build_writ_offer(self.role, has_plan=has_plan)
+            return self.add_client(build_writ_offer(self.role, has_plan=has_plan))
         may_delegate = self.run.depth < runtime.limits.depth
         toolbox, roles, skills = runtime.toolbox, runtime.roles, self.execution.skills
-        return build_offer(
+        offer = build_offer(
             toolbox, toolbox.version, roles, self.role, self.mode, skills, may_delegate=may_delegate, has_plan=has_plan
         )
+        return self.add_client(offer)
+
+    def add_client(self, offer: Offer) -> Offer:
+        """Add what the turn's client tells the agent, and the tools that it has. It comes last, so that what is before it stays in
+        the provider's cache."""
+        if not (self.client_context or self.client_tools):
+            return offer
+        text = prompts.render_client_context(self.client_context) if self.client_context else ""
+        parts = [*(offer.parameters.instruction_parts or ()), *([InstructionPart(content=text)] if text else ())]
+        definitions = [to_tool_definition(tool, []) for tool in self.client_tools.values()] if offer.has_tools else []
+        parameters = replace(
+            offer.parameters,
+            instruction_parts=parts,
+            function_tools=[*offer.parameters.function_tools, *definitions],
+        )
+        return Offer(parameters, estimate_parameters(parameters), offer.has_tools)
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """All tools that the run may name, by name. A client's tool cannot replace one of the server's."""
+        tools = self.runtime.toolbox.tools
+        return {**self.client_tools, **tools} if self.client_tools else tools
 
 
 def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
@@ -140,7 +167,8 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
     attachments = attachment_store.list_by_turns(tx, run.tenant_id, [turn.id]).get(turn.id, ())
     mode: TurnMode = "queue" if turn.mode == "queue" else "plan"
     quotations = Quotations(history.messages)
-    return RunContext(runtime, run, mode, role, execution, history.window, quotations, attachments, own_models=own_models)
+    context = RunContext(runtime, run, mode, role, execution, history.window, quotations, attachments, own_models=own_models)
+    return context._replace(client_context=turn.context, client_tools=build_client_tools(turn.client_tools))
 
 
 def build_reader(models: Models, role: Role) -> CanRead:

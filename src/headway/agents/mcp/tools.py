@@ -8,16 +8,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from mcp import types
-from pydantic import ConfigDict
 
 from headway.agents.instructions.roles import Role
 from headway.agents.mcp.config import SEPARATOR, McpServerConfig
 from headway.agents.mcp.content import to_output
 from headway.agents.mcp.servers import InvalidAnswer, McpServer, OutcomeUnknown
-from headway.agents.tools.arguments import Arguments, parse_json_text
+from headway.agents.tools.arguments import AnyArguments, parse_json_text
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Result, Tool, Toolbox
 from headway.ledger.redaction import Redactor
@@ -27,16 +26,6 @@ log = logging.getLogger("headway.mcp")
 NAME_LIMIT: Final = 64  # of what model providers accept
 DESCRIPTION_LIMIT: Final = 2_000
 INVALID_CHARACTER: Final = re.compile(r"[^A-Za-z0-9_-]")
-
-
-class McpArguments(Arguments):
-    """The arguments of an MCP tool. The server checks them against its own schema."""
-
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow", frozen=True)
-
-    @classmethod
-    def takes_json(cls, name: str) -> bool:
-        return False
 
 
 class McpServers:
@@ -108,7 +97,7 @@ def build_tool(server: McpServer, listed: types.Tool, name: str, redact: Redacto
         name,
         redact(listed.description or listed.title or listed.name)[:DESCRIPTION_LIMIT],
         server.config.family,
-        McpArguments,
+        AnyArguments,
         on_event_loop=partial(call_server, server, listed, redact),
         timeout_s=server.config.timeout_s + server.config.start_timeout_s * 2,  # the server's own limits say more
         idempotent=is_read_only or bool(hints.idempotent_hint),
@@ -141,7 +130,7 @@ def add_hash(name: str, tool: str) -> str:
 
 
 async def call_server(
-    server: McpServer, listed: types.Tool, redact: Redactor, _execution: Execution, arguments: McpArguments
+    server: McpServer, listed: types.Tool, redact: Redactor, _execution: Execution, arguments: AnyArguments
 ) -> Result:
     hints = listed.annotations or types.ToolAnnotations()
     is_repeatable = bool(hints.read_only_hint or hints.idempotent_hint)

@@ -37,6 +37,16 @@ class Arguments(BaseModel):
         return build_input_schema(cls)["properties"].get(name, {}).get("type") in ("array", "object")
 
 
+class AnyArguments(Arguments):
+    """The arguments of a tool that an MCP server or a client runs, which checks them itself."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    @classmethod
+    def takes_json(cls, name: str) -> bool:
+        return False
+
+
 def parse_json_text(value: Any, name: str = "") -> Any:
     """Parse text that holds a JSON list or object; return any other value unchanged."""
     if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):

@@ -1,12 +1,14 @@
-"""The tool that asks a person. The run waits for the answer as it waits for a sub-agent."""
+"""The tool that asks a person, and the tools that a turn's client has. The run waits for the answer as it waits for a sub-agent."""
 
+import json
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from headway.actions.people import questions
 from headway.agents.tools.agents import get_run, has_run
-from headway.agents.tools.arguments import Arguments, NonEmptyText
+from headway.agents.tools.arguments import AnyArguments, Arguments, NonEmptyText
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Pending, Tool
 from headway.ledger.errors import Conflict
@@ -28,6 +30,43 @@ def poll_question(tx: Transaction, execution: Execution, _arguments: AskPerson, 
     if question.state == "canceled":
         raise Conflict("No person answered before the run was stopped. Ask again if it still matters.")
     return None if question.is_open else {"answer": question.answer, "answered_by": question.answered_by}
+
+
+def start_client_call(name: str, tx: Transaction, execution: Execution, arguments: AnyArguments) -> Pending:
+    encoded = json.dumps(arguments.model_dump(), ensure_ascii=False)
+    return Pending(str(questions.call_client(tx, get_run(tx, execution), name, encoded).id))
+
+
+def poll_client_call(tx: Transaction, execution: Execution, _arguments: AnyArguments, pending: Pending) -> Any | None:
+    question = questions.get(tx, execution.scope.tenant_id, int(pending.id))
+    if question.state == "canceled":
+        raise Conflict("The client gave no result before the run was stopped.")
+    return None if question.is_open else {"result": decode_result(question.answer)}
+
+
+def decode_result(answer: str) -> Any:
+    """Decode the result that a client gave: JSON, or any text."""
+    try:
+        return json.loads(answer)
+    except ValueError:
+        return answer
+
+
+def build_client_tools(encoded: str) -> dict[str, Tool]:
+    """Build the tools that a client has declared for its turn. They are part of every role, as the runtime's own are."""
+    return {
+        tool["name"]: Tool(
+            tool["name"],
+            tool["description"],
+            "runtime",
+            AnyArguments,
+            begin_wait=partial(start_client_call, tool["name"]),
+            poll=poll_client_call,
+            schema=tool["parameters"],
+            needs=has_run,
+        )
+        for tool in json.loads(encoded or "[]")
+    }
 
 
 PEOPLE_TOOLS = (

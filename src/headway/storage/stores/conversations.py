@@ -17,7 +17,8 @@ TODO_LIST_IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hid
     AND hidden.id = todo_lists.conversation_id AND hidden.deleted_at <> 0)"""
 MEMORY_IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden.tenant_id = memory_entries.tenant_id
     AND hidden.id = memory_entries.conversation_id AND hidden.deleted_at <> 0)"""
-TURN_COLUMNS = "id, conversation_id, request, mode, status, outcome, started_at, ended_at, waiting, forked_from, fork_at"
+TURN_COLUMNS = """id, conversation_id, request, mode, status, outcome, started_at, ended_at, waiting, forked_from, fork_at, context,
+    client_tools, fingerprint"""
 
 
 def insert(tx: Transaction, tenant_id: int, uuid: str, key: str, title: str) -> Conversation | None:
@@ -132,7 +133,7 @@ def file_names(tx: Transaction, tenant_id: int) -> list[tuple[str, int]]:
     return [(str(uuid), int(conversation_id)) for uuid, conversation_id in rows]
 
 
-INSERT_TURN = f"INSERT INTO turns (tenant_id, {TURN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_TURN = f"INSERT INTO turns (tenant_id, {TURN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def insert_turn(tx: Transaction, tenant_id: int, turn: Turn) -> None:
@@ -213,3 +214,32 @@ def find_open_plan(tx: Transaction, tenant_id: int, conversation_id: int) -> Tur
         conversation_id,
     )
     return Turn._make(row) if row else None
+
+
+def find_next_turn(tx: Transaction, tenant_id: int, turn: Turn) -> str | None:
+    """Return the id of the turn that started after this one in its conversation."""
+    row = tx.one(
+        """SELECT id FROM turns WHERE tenant_id = ? AND conversation_id = ? AND started_at >= ? AND id <> ?
+           ORDER BY started_at LIMIT 1""",
+        tenant_id,
+        turn.conversation_id,
+        turn.started_at,
+        turn.id,
+    )
+    return str(row[0]) if row else None
+
+
+def list_by_fingerprint(tx: Transaction, tenant_id: int, fingerprint: str, limit: int) -> list[Turn]:
+    """List the turns whose client had this history, newest first."""
+    rows = tx.all(
+        f"""SELECT {TURN_COLUMNS} FROM turns WHERE tenant_id = ? AND fingerprint = ? AND fingerprint <> ''
+            ORDER BY started_at DESC LIMIT ?""",
+        tenant_id,
+        fingerprint,
+        limit,
+    )
+    return [Turn._make(row) for row in rows]
+
+
+def save_fingerprint(tx: Transaction, tenant_id: int, turn_id: str, fingerprint: str) -> None:
+    tx.run("UPDATE turns SET fingerprint = ? WHERE tenant_id = ? AND id = ?", fingerprint, tenant_id, turn_id)

@@ -5,8 +5,8 @@ from headway.storage import id_ranges
 from headway.storage.transaction import Transaction
 
 COLUMNS = """id, tenant_id, conversation_id, turn_id, run_id, goal_id, role, question, choices, answer, state, answered_by,
-    created_at, answered_at"""
-INSERT = f"INSERT INTO questions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    created_at, answered_at, client_call"""
+INSERT = f"INSERT INTO questions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 SELECT_WAITING = """SELECT 'approval', id, turn_id, goal_id, created_at FROM approvals WHERE tenant_id = ? AND state = 'proposed'
     UNION ALL SELECT 'question', id, turn_id, goal_id, created_at FROM questions WHERE tenant_id = ? AND state = 'open'
     ORDER BY 5, 2 LIMIT ?"""

@@ -6,11 +6,10 @@ from typing import Any
 
 from headway.ledger.errors import Invalid
 from headway.ledger.events import encode_json
-from headway.surfaces.http.person_answers import PersonAnswer, parse_item_id
+from headway.surfaces.http.person_answers import QUESTION_MARK, PersonAnswer, parse_item_id, parse_number
 from headway.surfaces.http.schemas.front_ends import ResumeEntry
 from headway.surfaces.http.server_sent_events import frame_data
 from headway.surfaces.http.turn_events import (
-    ASK_PERSON,
     NO_ANSWER,
     ItemKey,
     KnownParts,
@@ -62,10 +61,12 @@ class AgUiEncoder:
         return "".join(frame_data(encode_json(event)) for turn_event in turn_events for event in self.events(turn_event))
 
     def encode_wait(self) -> str:
-        """End the run with what it waits for. The run that continues has the answers."""
-        interrupts = [build_interrupt(key, item) for key, item in self.translator.waiting.items()]
-        outcome = {"type": "interrupt", "interrupts": interrupts}
-        return frame_data(encode_json({"type": "RUN_FINISHED", **self.ids, "outcome": outcome}))
+        """End the run with what it waits for. The run that continues has the answers. Calls of the client's own tools are no
+        interrupts: the client has them, and makes them when the run ends."""
+        waiting = self.translator.waiting.items()
+        interrupts = [build_interrupt(key, item) for key, item in waiting if not item.document.get("client_call")]
+        outcome = {"outcome": {"type": "interrupt", "interrupts": interrupts}} if interrupts else {}
+        return frame_data(encode_json({"type": "RUN_FINISHED", **self.ids, **outcome}))
 
     def encode_error(self, message: str, code: str) -> str:
         return frame_data(encode_json({"type": "RUN_ERROR", "message": message, "code": code}))
@@ -118,8 +119,8 @@ class AgUiEncoder:
                 yield from self.start_call(id, tool, arguments)
             case ToolCallFinished(id, result):
                 yield from self.finish_call(id, result)
-            case QuestionAsked(id, arguments):
-                yield from self.start_call(id, ASK_PERSON, arguments)
+            case QuestionAsked(id, arguments, tool):
+                yield from self.start_call(id, tool, arguments)
             case QuestionAnswered(id, answer, is_canceled):
                 yield from self.finish_call(id, NO_ANSWER if is_canceled else answer)
 
@@ -177,24 +178,47 @@ def find_known_parts(turn_id: str, messages: list[Document]) -> KnownParts:
     own = [message for message in messages if str(message.get("id")).startswith(f"{turn_id}:")]
     return KnownParts(
         calls=[message["id"] for message in own if message.get("toolCalls")],
-        results=[message["id"].removesuffix(RESULT_SUFFIX) for message in own if message.get("role") == "tool"],
+        results=list(list_results(turn_id, messages)),
         texts=[
             content for message in own if message.get("role") == "assistant" and isinstance(content := message.get("content"), str)
         ],
     )
 
 
+def list_results(turn_id: str, messages: list[Document]) -> dict[str, Any]:
+    """Return the results of the turn's calls that a client has, from the server or from the client, by the id of the call."""
+    return {
+        call_id: message.get("content")
+        for message in messages
+        if message.get("role") == "tool" and (call_id := str(message.get("toolCallId"))).startswith(f"{turn_id}:")
+    }
+
+
 def find_continued(messages: list[Document]) -> str | None:
     """Return the id of the turn whose parts are the last of a client's messages. None if the last message is a user's."""
     last = messages[-1]
-    id = last.get("id")
+    id = last.get("toolCallId") if last.get("role") == "tool" else last.get("id")
     return id.partition(":")[0] if last.get("role") != "user" and isinstance(id, str) else None
 
 
 def list_answers(resume: list[ResumeEntry], messages: list[Document]) -> list[PersonAnswer]:
-    """List the answers to interrupts. An abandoned interrupt has none."""
+    """List the answers to interrupts, and the results of the client's own tools. An abandoned interrupt has no answer."""
     if resume and messages[-1].get("role") == "user":
         raise Invalid("A turn continues with the answers alone. Send the new message when it has ended.")
     return [
-        PersonAnswer(*parse_item_id(entry.interruptId), entry.payload if entry.status == "resolved" else None) for entry in resume
+        *(
+            PersonAnswer(*parse_item_id(entry.interruptId), entry.payload if entry.status == "resolved" else None)
+            for entry in resume
+        ),
+        *list_client_results(find_continued(messages) or "", messages),
+    ]
+
+
+def list_client_results(turn_id: str, messages: list[Document]) -> list[PersonAnswer]:
+    """List the results that the client's own tools gave in a turn. Their messages have ids of the client."""
+    own = [message for message in messages if not str(message.get("id")).startswith(f"{turn_id}:")]
+    return [
+        PersonAnswer("question", parse_number(call_id.rpartition(QUESTION_MARK)[2]), result)
+        for call_id, result in list_results(turn_id, own).items()
+        if QUESTION_MARK in call_id
     ]

@@ -43,6 +43,7 @@ from headway.surfaces.http.routes import (
     turns,
     why,
 )
+from headway.surfaces.http.routes.openai import chat_completions, models, responses
 from headway.surfaces.http.routes.sessions import LoginLink
 from headway.surfaces.mcp.http_transport import HttpTransport
 from headway.surfaces.web import page_routes
@@ -54,6 +55,9 @@ ROUTE_MODULES = (
     conversations,
     turns,
     front_ends,
+    chat_completions,
+    responses,
+    models,
     agents,
     goals,
     forks,

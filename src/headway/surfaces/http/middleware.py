@@ -171,7 +171,7 @@ class Exchange:
 
     async def refuse(self, problem: Problem, receive: Receive) -> None:
         if not self.status:  # a response that has started cannot be replaced
-            await to_problem_response(problem)(self.scope, receive, self.send)
+            await to_problem_response(problem, self.scope["path"])(self.scope, receive, self.send)
 
     def finish(self) -> None:
         method, route = self.scope["method"], get_route_template(self.scope)

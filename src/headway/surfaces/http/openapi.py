@@ -22,6 +22,7 @@ from headway.surfaces.http.schemas import (
     goals,
     inspection,
     memory,
+    openai,
     operators,
     people,
     tokens,
@@ -38,6 +39,7 @@ SCHEMA_MODULES = (
     checks,
     agents,
     front_ends,
+    openai,
     goals,
     forks,
     people,
@@ -50,6 +52,7 @@ SCHEMA_MODULES = (
 BASE_CLASSES = (todo_schemas.TodoChangeRow, front_ends.FrontEndModel, checks.NewCheck, checks.NamedCheck, checks.ProofShape)
 SCHEMA_REF = "#/components/schemas/{model}"
 PROBLEM_CONTENT = {"schema": {"$ref": SCHEMA_REF.format(model="ProblemShape")}}
+OPENAI_ERROR_CONTENT = {"schema": {"$ref": SCHEMA_REF.format(model="OpenAiError")}}
 
 IDEMPOTENCY_KEY_PARAMETER = {
     "name": "Idempotency-Key",
@@ -70,12 +73,12 @@ def document_route(
     headers: tuple[dict[str, Any], ...] = (),
     idempotent: bool = False,
     public: bool = False,
+    openai_errors: bool = False,
 ) -> dict[str, Any]:
     """Return the documentation of a route as keyword arguments for FastAPI's decorator."""
     statuses = {*COMMON_STATUSES, *also, *(() if public else TOKEN_STATUSES), *(() if body is None else BODY_STATUSES)}
-    problems = {
-        status: {"description": STATUS_TITLES[status], "content": {MEDIA_TYPE: PROBLEM_CONTENT}} for status in sorted(statuses)
-    }
+    content = {"application/json": OPENAI_ERROR_CONTENT} if openai_errors else {MEDIA_TYPE: PROBLEM_CONTENT}
+    problems = {status: {"description": STATUS_TITLES[status], "content": content} for status in sorted(statuses)}
     parameters = (
         [build_path_parameter(name, kind) for name, kind in (path or {}).items()] + build_query_parameters(query) + list(headers)
     )

@@ -8,6 +8,7 @@ from headway.actions import conversations
 from headway.actions.people import approvals, questions
 from headway.actions.people.approvals import ApprovalDecision
 from headway.ledger.errors import Conflict, Invalid, NotFound
+from headway.ledger.events import to_json
 from headway.ledger.permission import Approval, PersonQuestion
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.transaction import Transaction
@@ -16,6 +17,7 @@ from headway.surfaces.http.turn_events import ItemKey, ItemKind
 
 ABANDONED_REASON: Final = "The request was closed without a decision."
 QUOTE_LIMIT: Final = 80
+QUESTION_MARK: Final = ":question-"  # in the ids of the calls that a client answers
 KINDS: Final[dict[str, ItemKind]] = {"approval": "approval", "question": "question"}
 
 
@@ -55,7 +57,8 @@ def apply_answers(call: RequestContext, tx: Transaction, tenant_id: int, key: st
             if isinstance(item, Approval):
                 decide(call, tx, item, answer.value)
             elif answer.value is not None:
-                questions.answer(tx, tenant_id, item.id, parse_answer(answer.value), call.describe_caller(tx))
+                content = encode_result(answer.value) if item.client_call else parse_answer(answer.value)
+                questions.answer(tx, tenant_id, item.id, content, call.describe_caller(tx))
     if len(turn_ids) != 1:
         raise Invalid("All answers must be for the same turn.")
     return turn_ids.pop()
@@ -96,6 +99,11 @@ def parse_answer(value: Any) -> str:
     if not isinstance(answer, str):
         raise Invalid("The answer to a question must be a text, or an object with `answer`.")
     return answer
+
+
+def encode_result(value: Any) -> str:
+    """Encode what a client's tool returned as text: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) and value.strip() else to_json(value)
 
 
 def has_turn(tx: Transaction, tenant_id: int, key: str, turn_id: str) -> bool:

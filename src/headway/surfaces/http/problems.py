@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pydantic import ValidationError
 from starlette.responses import Response
@@ -29,6 +30,7 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
 MOVING_RETRY_AFTER_S = 1  # a tenant is moved within seconds
 CELL_HEADER = "Headway-Cell"  # the cell that has the tenant, for proxies
+OPENAI_PATHS = ("/v1/chat/completions", "/v1/models", "/v1/responses")  # their errors have the form of OpenAI's API
 LISTED_ERRORS = 1_000  # describing one takes microseconds, and a body can have many thousands
 
 # The first class that matches decides.
@@ -70,6 +72,7 @@ class Problem(Exception):
     """A failure of the HTTP exchange itself, outside any action."""
 
     failures: Sequence[Mapping[str, str]] = ()  # the checks that failed
+    param: str | None = None  # the part of the request that is wrong, if it is known
 
     def __init__(self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -105,7 +108,9 @@ def to_validation_problem(error: ValidationError) -> Problem:
         return Problem(400, "malformed_json", f"{errors[0]['msg']}.")
     descriptions = "; ".join(f"{format_path(detail['loc'])}: {detail['msg']}" for detail in errors[:5])
     more = f" (and {len(errors) - 5} more)" if len(errors) > 5 else ""
-    return Problem(422, "invalid", f"{descriptions}{more}")
+    problem = Problem(422, "invalid", f"{descriptions}{more}")
+    problem.param = format_path(errors[0]["loc"])
+    return problem
 
 
 def format_path(path: tuple[str | int, ...]) -> str:
@@ -121,5 +126,27 @@ def encode_problem(problem: Problem) -> str:
     return json.dumps({**document, "failures": problem.failures} if problem.failures else document)
 
 
-def to_problem_response(problem: Problem) -> Response:
+def to_problem_response(problem: Problem, path: str = "") -> Response:
+    """Return the response for a problem, in the form that clients of the path expect."""
+    if is_openai_path(path):
+        error = build_openai_error(problem.status, problem.detail, problem.code, problem.param)
+        return Response(json.dumps(error), problem.status, problem.headers, "application/json")
     return Response(encode_problem(problem), problem.status, problem.headers, MEDIA_TYPE)
+
+
+def to_stored_problem_response(encoded: str, path: str) -> Response:
+    """Return the response for a problem that is stored for an Idempotency-Key."""
+    document = json.loads(encoded)
+    if is_openai_path(path):
+        return to_problem_response(Problem(document["status"], document["code"], document["detail"]), path)
+    return Response(encoded, document["status"], media_type=MEDIA_TYPE)
+
+
+def is_openai_path(path: str) -> bool:
+    return any(path == known or path.startswith(f"{known}/") for known in OPENAI_PATHS)
+
+
+def build_openai_error(status: int, message: str, code: str, param: str | None = None) -> dict[str, Any]:
+    """Build an error in the form of OpenAI's API."""
+    kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
+    return {"error": {"message": message, "type": kind, "code": code, "param": param}}

@@ -38,7 +38,14 @@ from headway.ledger.tenancy import Token
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.transaction import Transaction, Work
 from headway.surfaces.http.bodies import BODY_LIMIT, parse_body, read_body
-from headway.surfaces.http.problems import MEDIA_TYPE, Problem, encode_problem, get_http_status, to_problem, to_validation_problem
+from headway.surfaces.http.problems import (
+    Problem,
+    encode_problem,
+    get_http_status,
+    to_problem,
+    to_stored_problem_response,
+    to_validation_problem,
+)
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -220,7 +227,7 @@ class RequestContext:
                 tx, token.tenant_id, idempotent_request, lambda tx: capture_answer(tx, token.tenant_id, action, status)
             )
 
-        return to_replay_response(await self.commit(work, agent))
+        return to_replay_response(await self.commit(work, agent), self.request.url.path)
 
 
 def describe_token(token: Token) -> str:
@@ -240,10 +247,12 @@ def capture_answer(tx: Transaction, tenant_id: int, action: Action[Mapping[str, 
     return Answer(204, "") if document is None else Answer(status, to_json(document).decode())
 
 
-def to_replay_response(answer: Answer) -> Response:
+def to_replay_response(answer: Answer, path: str) -> Response:
     if answer.status == 204:
         return to_json_response(None)
-    return Response(answer.body, answer.status, media_type="application/json" if answer.status < 400 else MEDIA_TYPE)
+    if answer.status < 400:
+        return Response(answer.body, answer.status, media_type="application/json")
+    return to_stored_problem_response(answer.body, path)
 
 
 def to_json_response(document: Mapping[str, Any] | None, status: int = 200) -> Response:

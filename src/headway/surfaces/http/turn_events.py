@@ -69,10 +69,12 @@ class ToolCallFinished(NamedTuple):
 
 
 class QuestionAsked(NamedTuple):
-    """An agent asked a person. It looks like a call of ask_person, also if a sub-agent asks."""
+    """An agent asked a person, or called a tool that the client has. A question looks like a call of ask_person, also if a
+    sub-agent asks."""
 
     id: str
     arguments: dict[str, Any]
+    tool: str
 
 
 class QuestionAnswered(NamedTuple):
@@ -159,7 +161,8 @@ class TurnEventTranslator:
         self.text_id = ""  # the id of the text being streamed
         self.content = ""
         self.calls: dict[tuple[str, str], str] = {}  # the ids of calls without a result, by run and the model's id
-        self.unasked: dict[tuple[str, str], ToolCallStarted] = {}  # calls of ask_person that have not stored their question
+        self.asking_tools = {ASK_PERSON}  # with the tools of the client
+        self.unasked: dict[tuple[str, str], ToolCallStarted] = {}  # calls of these tools that have not stored their question
         self.waiting: dict[ItemKey, WaitingItem] = {}
         self.rejected_calls: set[str] = set()
 
@@ -200,6 +203,7 @@ class TurnEventTranslator:
         match kind:
             case "turn_started":
                 self.turn_id, self.run_id = data["turn_id"], data["run_id"]
+                self.asking_tools.update(data.get("client_tools", ()))
                 yield TurnStarted({name: data[name] for name in ("turn_id", "conversation_id", "mode")})
             case "text_delta":
                 yield from self.withdraw() if data.get("restart") else self.append_text(data["text"])
@@ -256,7 +260,7 @@ class TurnEventTranslator:
             if kind == "tool_call":
                 self.calls_count += 1
                 started = ToolCallStarted(f"{self.turn_id}:{self.calls_count}", data["tool"], data["arguments"])
-                if started.tool == ASK_PERSON:
+                if started.tool in self.asking_tools:
                     self.unasked[key] = started
                 else:
                     yield self.start_call(key, started)
@@ -290,13 +294,18 @@ class TurnEventTranslator:
     def translate_question(self, kind: str, question: dict[str, Any]) -> Iterator[TurnEvent]:
         id = f"{self.turn_id}:question-{question['id']}"
         if kind == "question_asked":
-            asking = next((key for key in self.unasked if key[0] == question["run_id"]), None)
-            if asking:
-                del self.unasked[asking]
+            called = question.get("client_call") or {"tool": ASK_PERSON, "arguments": get_question(question)}
+            keys = (key for key, call in self.unasked.items() if (key[0], call.tool) == (question["run_id"], called["tool"]))
+            self.unasked.pop(next(keys, ("", "")), None)
             self.waiting["question", question["id"]] = WaitingItem(id, question)
-            yield QuestionAsked(id, {name: question[name] for name in ("question", "choices")})
+            yield QuestionAsked(id, called["arguments"], called["tool"])
         elif self.waiting.pop(("question", question["id"]), None):
             yield QuestionAnswered(id, question["answer"], question["state"] != "answered")
+
+
+def get_question(question: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of a question that is an argument of ask_person."""
+    return {name: question[name] for name in ("question", "choices")}
 
 
 def build_final_event(kind: str, data: dict[str, Any]) -> TurnEvent:

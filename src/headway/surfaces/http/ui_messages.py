@@ -2,12 +2,11 @@
 
 from typing import Any
 
-from headway.surfaces.http.person_answers import PersonAnswer, parse_number
-from headway.surfaces.http.turn_events import KnownParts
+from headway.surfaces.http.person_answers import QUESTION_MARK, PersonAnswer, parse_number
+from headway.surfaces.http.turn_events import ASK_PERSON, KnownParts
 from headway.surfaces.http.ui_stream import APPROVAL_PART, WITHDRAWN_METADATA
 
 Document = dict[str, Any]
-QUESTION_MARK = ":question-"  # in the ids of questions' calls
 
 
 def find_continued(messages: list[Document], message_id: Any) -> Document | None:
@@ -25,15 +24,29 @@ def list_answers(message: Document) -> list[PersonAnswer]:
         approval = part.get("approval")
         if part.get("state") == "approval-responded" and isinstance(approval, dict):
             answers.append(PersonAnswer("approval", parse_number(approval.get("id")), approval))
-        elif part.get("state") == "output-available" and is_question(part):
-            number = part["toolCallId"].rpartition(QUESTION_MARK)[2]
-            answers.append(PersonAnswer("question", parse_number(number), part.get("output")))
+        elif answer := find_question_answer(part):
+            answers.append(answer)
     outputs = {part.get("toolCallId"): part.get("output") for part in parts if part.get("state") == "output-available"}
     for approval in list_approvals(parts):
         output = outputs.get(approval["tool_call_id"])
         if isinstance(output, dict) and isinstance(output.get("approved"), bool):
             answers.append(PersonAnswer("approval", parse_number(str(approval.get("id"))), output))
     return answers
+
+
+def find_question_answer(part: Document) -> PersonAnswer | None:
+    """Return the answer to a question in a part, or the result of a tool that the client has."""
+    is_error = part.get("state") == "output-error" and part.get("toolName") != ASK_PERSON
+    if not is_question(part) or not (is_error or part.get("state") == "output-available"):
+        return None
+    number = parse_number(part["toolCallId"].rpartition(QUESTION_MARK)[2])
+    return PersonAnswer("question", number, {"error": part.get("errorText")} if is_error else part.get("output"))
+
+
+def list_client_results(messages: list[Document], turn_id: str) -> list[PersonAnswer]:
+    """List the results that the client's own tools gave in a turn."""
+    own = (message for message in messages if message.get("id") == turn_id)
+    return [answer for message in own for part in list_parts(message) if (answer := find_question_answer(part))]
 
 
 def has_answers(message: Document) -> bool:

@@ -25,6 +25,7 @@ from headway.surfaces.http.turn_events import (
     TurnEventTranslator,
     TurnFinished,
     TurnStarted,
+    get_question,
 )
 
 UI_STREAM_HEADERS = {"x-vercel-ai-ui-message-stream": "v1", "cache-control": "no-cache"}
@@ -107,8 +108,8 @@ class UiStreamEncoder:
         for (kind, item_id), (call_id, document) in self.translator.waiting.items():
             if kind == "question":
                 if call_id not in self.known_calls:
-                    arguments = {name: document[name] for name in ("question", "choices")}
-                    call = {"toolCallId": call_id, "toolName": ASK_PERSON, "input": arguments}
+                    called = document.get("client_call") or {"tool": ASK_PERSON, "arguments": get_question(document)}
+                    call = {"toolCallId": call_id, "toolName": called["tool"], "input": called["arguments"]}
                     yield {"type": "tool-input-available", **call, **CLIENT_TOOL_FLAGS}
             elif self.has_approvals:
                 approval = {"approvalId": str(item_id), "toolCallId": call_id}
@@ -154,8 +155,8 @@ class UiStreamEncoder:
         """Encode a question as a call that the client answers. Its input is complete only in a stream that ends with it: the client
         asks the person then."""
         match turn_event:
-            case QuestionAsked(id, arguments):
-                yield from self.start_call(id, ASK_PERSON, arguments, CLIENT_TOOL_FLAGS)
+            case QuestionAsked(id, arguments, tool):
+                yield from self.start_call(id, tool, arguments, CLIENT_TOOL_FLAGS)
             case QuestionAnswered(id, answer, is_canceled):
                 if is_canceled:
                     yield {"type": "tool-output-error", "toolCallId": id, "errorText": NO_ANSWER, **CLIENT_TOOL_FLAGS}

@@ -34,7 +34,7 @@ JSON_ENCODER: Final = json.JSONEncoder(ensure_ascii=False)
 
 def resolve_tool(step: Step, call: ToolCallPart) -> ResolvedCall:
     """Find the tool that a call names. A call of use_tool names another tool in its arguments."""
-    tools = step.context.runtime.toolbox.tools
+    tools = step.context.tools
     name, arguments = match_name(call.tool_name, tools), parse_arguments(call)
     on_demand = name == USE_TOOL and isinstance(arguments, dict) and isinstance(arguments.get("name"), str)
     if on_demand:

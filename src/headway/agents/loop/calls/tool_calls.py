@@ -128,7 +128,7 @@ def resume_proposed(step: Step, effect: Effect) -> CallOutcome:
     if approval.is_open:
         return proposals.wait_for(approval)
     effect = effect._replace(state="started", arguments=approval.arguments, started_at=step.tx.now)
-    tool = step.context.runtime.toolbox.tools.get(effect.tool)
+    tool = step.context.tools.get(effect.tool)
     if tool is None:
         return record_result(step, effect, to_result({"error": describe_unknown_tool(step, effect.tool)}))
     if refusal := proposals.find_refusal(approval, effect):
@@ -179,7 +179,7 @@ def resume_call(step: Step, effect: Effect) -> CallOutcome:
         return resume_proposed(step, effect)
     if effect.state != "started":
         return effect
-    tool = step.context.runtime.toolbox.tools.get(effect.tool)
+    tool = step.context.tools.get(effect.tool)
     if tool is not None and tool.poll is not None:
         return poll_call(step, effect, tool)
     if tool is not None and tool.in_transaction is not None:  # it waited for checks

@@ -78,14 +78,14 @@ def iter_facts(step: Step) -> Iterator[Facts]:
 
 
 def get_family(step: Step, effect: Effect) -> str:
-    tool = step.context.runtime.toolbox.tools.get(effect.tool)
+    tool = step.context.tools.get(effect.tool)
     return tool.family if tool else ""
 
 
 def abridge_result(step: Step, effect: Effect, plan: list[Todo], *, shows_plan: bool) -> str:
     """Return the form of a result that is sent to the model: short ids, no unneeded fields, and cut if it is long."""
     text = effect.result
-    tool = step.context.runtime.toolbox.tools.get(effect.tool)
+    tool = step.context.tools.get(effect.tool)
     if effect.state == "succeeded" and tool is not None and tool.abridge is not None:
         result = tool.abridge(json.loads(text))
         is_whole_plan = effect.tool in ITEM_RESULTS or len(result.get("created", ())) == len(plan)

@@ -114,9 +114,12 @@ class EventStream(Response):
         self.call = request
         self.encode = encode
         self.find_end = find_end
+        self.has_left = False  # the client has closed the stream
+        self.on_left: Callable[[], Awaitable[None]] | None = None  # called if that is before the stream ended
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         watch = asyncio.create_task(self._watch_disconnect(receive))
+        has_ended = False
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             send = scope["headway.send"]  # bypasses the middleware, which only needs the start of the response
@@ -127,6 +130,7 @@ class EventStream(Response):
                 if body:
                     await send({"type": "http.response.body", "body": body, "more_body": True})
                 if self.find_end and (end := await self.find_end()):
+                    has_ended = True
                     await send({"type": "http.response.body", "body": end, "more_body": True})
                     break
                 if time.monotonic() > next_look:
@@ -137,8 +141,11 @@ class EventStream(Response):
         finally:
             watch.cancel()
             self.feed.leave(self.channel, self.reader)
+            if self.has_left and self.on_left and not has_ended:
+                await self.on_left()
 
     async def _watch_disconnect(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
+        self.has_left = True
         self.reader.leave()

@@ -1,19 +1,25 @@
 """Schemas of chat front ends' requests. Their protocols evolve, so unknown fields are ignored."""
 
 import json
+from collections.abc import Container
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from headway.ledger.attachment import Attachment, build_attachment, decode_base64
 from headway.ledger.errors import BadAttachment, Invalid
 from headway.ledger.text import NAME_LIMIT
+from headway.surfaces.http.schemas.agents import WaitQuery
 from headway.surfaces.http.schemas.strict_model import NullIsAbsent
-from headway.surfaces.http.schemas.todos import Name
+from headway.surfaces.http.schemas.todos import Name, QueryModel
 
 Mode = Literal["plan", "queue"]
 FILE_PARTS = ("file", "binary", "image", "audio", "video", "document")
 RESUME_LIMIT = 1_000
+TOOLS_LIMIT = 64
+TOOLS_LENGTH = 50_000
+DESCRIPTION_LIMIT = 2_000
+CONTEXT_ENTRIES = 100
 NO_USER_TEXT = "messages must contain a user message with text; the last one is the request."
 
 
@@ -30,6 +36,27 @@ class FrontEndModel(NullIsAbsent):
     """A request in a third-party protocol."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, json_schema_extra={"additionalProperties": True})
+
+
+class ClientTool(FrontEndModel):
+    """A tool that the client has. The agent calls it, the client makes the call and sends the result."""
+
+    name: Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,64}$")]
+    description: Annotated[str, Field(max_length=DESCRIPTION_LIMIT)] = ""
+    parameters: Annotated[dict[str, Any] | None, AfterValidator(check_finite), Field(description="A JSON schema")] = None
+
+
+class ContextEntry(FrontEndModel):
+    """Something that the agent should know, such as what the user sees."""
+
+    description: str = ""
+    value: str
+
+
+Tools = Annotated[
+    list[ClientTool], Field(max_length=TOOLS_LIMIT, description="Tools that the client has, for this turn. The server's stay")
+]
+Context = Annotated[list[ContextEntry], Field(max_length=CONTEXT_ENTRIES, description="What the agent should know in this turn")]
 
 
 class ForwardedProps(FrontEndModel):
@@ -59,8 +86,8 @@ class RunAgentInput(FrontEndModel):
     state: Annotated[
         Any, AfterValidator(check_finite), Field(description="Returned in the events, with the turn's list as `todos`")
     ] = None
-    tools: Annotated[Any, Field(description="Ignored: agents use the server's tools")] = None
-    context: Annotated[Any, Field(description="Ignored")] = None
+    tools: Tools = []
+    context: Context = []
     forwardedProps: ForwardedProps | None = None
     resume: Annotated[
         list[ResumeEntry],
@@ -81,13 +108,56 @@ class UiMessages(FrontEndModel):
     ]
     trigger: Annotated[Any, Field(description="Ignored: regenerating sends the message again")] = None
     messageId: Annotated[Any, Field(description="The answer to continue, if it is not the last message")] = None
+    tools: Tools = []
+    context: Context = []
     sdk: Annotated[Literal[5, 6, 7], Field(description="The version of the AI SDK; 5 has no approvals")] = 7
     mode: Mode = "plan"
+
+
+class FrontEndQuery(WaitQuery):
+    disconnect: Annotated[
+        Literal["continue", "stop"],
+        Field(description="`stop`: the turn is canceled when the client closes the stream before its end"),
+    ] = "continue"
+
+
+class ResumeQuery(QueryModel):
+    sdk: Annotated[int, Field(ge=5, le=7, description="The version of the AI SDK; 5 has no approvals")] = 7
+
+
+class StoppedTurn(BaseModel):
+    turn_id: Annotated[str | None, Field(description="The turn that was canceled; null: none was running")]
 
 
 class FrontEndRequest(NamedTuple):
     text: str
     attachments: list[Attachment]
+
+
+def encode_tools(tools: list[ClientTool]) -> str:
+    """Encode a client's tools for its turn. Raises Invalid if they are too large, or if two have the same name."""
+    if not tools:
+        return ""
+    if len({tool.name for tool in tools}) < len(tools):
+        raise Invalid("tools must have different names.")
+    empty = {"type": "object", "properties": {}}
+    encoded = json.dumps(
+        [{"name": tool.name, "description": tool.description, "parameters": tool.parameters or empty} for tool in tools],
+        ensure_ascii=False,
+    )
+    if len(encoded) > TOOLS_LENGTH:
+        raise Invalid(f"tools may have at most {TOOLS_LENGTH:,} characters of JSON, because every model call sends them.")
+    return encoded
+
+
+def check_names(tools: list[ClientTool], taken: Container[str]) -> None:
+    names = sorted(tool.name for tool in tools if tool.name in taken)
+    if names:
+        raise Invalid(f"The server has tools with these names: {', '.join(names)}. Give yours other names.")
+
+
+def join_context(context: list[ContextEntry]) -> str:
+    return "\n\n".join(f"{entry.description}:\n{entry.value}" if entry.description else entry.value for entry in context)
 
 
 def get_request(messages: list[dict[str, Any]]) -> FrontEndRequest:

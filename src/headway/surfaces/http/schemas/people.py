@@ -91,6 +91,9 @@ class QuestionShape(BaseModel):
     role: Annotated[str, Field(description="The role of the agent that asks")]
     question: str
     choices: Annotated[list[str], Field(description="Empty: any answer is accepted")]
+    client_call: Annotated[
+        dict[str, Any] | None, Field(description="`{tool, arguments}`: the turn's client is to make this call; null: a question")
+    ]
     answer: str
     state: QuestionState
     answered_by: Annotated[str, Field(description="The label of the token that answered; empty: not answered")]

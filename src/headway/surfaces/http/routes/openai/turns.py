@@ -1,0 +1,280 @@
+"""Runs a turn for a client of OpenAI's API: finds its conversation, and answers with a stream or with one document."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from starlette.responses import Response
+
+from headway.actions import client_histories, conversations, turns
+from headway.actions.client_histories import ClientPlace, ConversationName
+from headway.actions.people import steering, waiting
+from headway.actions.spending import Usage
+from headway.agents.instructions.roles import UnknownRole
+from headway.feed_channel import TENANT_MOVED
+from headway.ledger.errors import Invalid, StorageError, TurnWaiting, WrongCell
+from headway.ledger.job import Job
+from headway.storage.transaction import Transaction
+from headway.surfaces.http.person_answers import KINDS, PersonAnswer, apply_answers
+from headway.surfaces.http.problems import Problem, to_problem
+from headway.surfaces.http.request_context import RequestContext, to_json_response
+from headway.surfaces.http.routes.events import EventStream
+from headway.surfaces.http.routes.openai.answers import AnswerEnd
+from headway.surfaces.http.routes.openai.encoders import AnswerEncoder, AnswerHead
+from headway.surfaces.http.routes.openai.messages import (
+    ClientRequest,
+    Document,
+    UnsupportedParameter,
+    check_parameters,
+    parse_call_ids,
+    quote_history,
+    read_messages,
+    read_tools,
+)
+from headway.surfaces.http.schemas import agents, front_ends
+from headway.surfaces.http.turn_events import ItemKey, ItemKind
+from headway.surfaces.http.turn_streams import OpenedTurn, build_encoder, open_turn, start_jobs
+from headway.surfaces.http.turn_waits import BeginTurn, begin_when_free
+
+CONVERSATION_HEADER: Final = "Headway-Conversation"
+TURN_HEADER: Final = "Headway-Turn"
+CONVERSATION_PARAMETER: Final = {
+    "name": CONVERSATION_HEADER,
+    "in": "header",
+    "required": False,
+    "description": "The conversation: its id, or a key, for which a conversation is created on first use.",
+    "schema": {"type": "string", "maxLength": 200, "pattern": r"^[\x20-\x7e]*$"},
+}
+NO_RETRY: Final = {"X-Should-Retry": "false"}  # clients repeat what failed on the server, unless told not to
+DECISIONS: Final = {"approve": True, "approved": True, "yes": True, "reject": False, "rejected": False, "no": False}
+HOW_TO_DECIDE: Final = 'Reply "approve", or "reject" and the reason, or cancel the turn.'
+
+
+class OpenAiRequest(NamedTuple):
+    """A request of either API, parsed."""
+
+    name: ConversationName
+    client: ClientRequest
+    role: str
+    metadata: dict[str, str]
+    client_tools: str
+
+
+async def parse_request(
+    call: RequestContext,
+    model: str,
+    messages: list[Document],
+    parameters: dict[str, Any],
+    find_name: Callable[[], ConversationName],
+) -> OpenAiRequest:
+    """Parse what both APIs have in common. Mistakes are shown only to callers with a valid token."""
+    try:
+        check_parameters(parameters)
+        role = call.headway.roles.find(model)
+        client = await call.parse(read_messages, messages)
+        tools = read_tools(parameters)
+        front_ends.check_names(tools, call.headway.toolbox.tools)
+        metadata = {name: value for name, value in (parameters.get("metadata") or {}).items() if isinstance(value, str)}
+        return OpenAiRequest(find_name(), client, role.name, metadata, front_ends.encode_tools(tools))
+    except UnknownRole as error:
+        problem = Problem(404, "model_not_found", str(error).replace("role", "model", 1))
+        problem.param = "model"
+    except Invalid as error:
+        problem = to_problem(error)
+        problem.param = error.param if isinstance(error, UnsupportedParameter) else None
+    await call.refuse(problem)
+    raise problem
+
+
+def find_name(call: RequestContext, parameters: dict[str, Any]) -> ConversationName:
+    """Return how a request names its conversation: by the header, by metadata, or by the user."""
+    if reference := call.request.headers.get(CONVERSATION_HEADER, "").strip():
+        if not (reference.isascii() and reference.isprintable()):
+            raise Invalid(f"{CONVERSATION_HEADER} must be printable ASCII characters. metadata.conversation takes any text.")
+        return ConversationName(reference=reference)
+    key = (parameters.get("metadata") or {}).get("conversation")
+    if key is not None and not (isinstance(key, str) and key.strip()):
+        raise Invalid("metadata.conversation must be a text that is not blank.")
+    return ConversationName(key=key or parameters.get("user") or "")
+
+
+def build_begin(call: RequestContext, request: OpenAiRequest, started_jobs: list[Job]) -> BeginTurn:
+    """Return the action that starts the turn, or that answers what the conversation's turn waits for."""
+    client = request.client
+
+    def begin(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        if client.results:
+            return continue_with_results(call, tx, tenant_id, client.results)
+        place = client_histories.find_place(tx, tenant_id, request.name, client.history)
+        fingerprint = client_histories.compute_fingerprint([*client.history, *client.new])
+        answered = answer_wait(call, tx, tenant_id, place, client.content)
+        if answered and place.last_turn:
+            turn_id = place.last_turn.id
+            client_histories.save_fingerprint(tx, tenant_id, turn_id, fingerprint)
+        else:
+            is_unknown = place.last_turn is None and client.history
+            turn_request = turns.TurnRequest(
+                client.content,
+                role=request.role,
+                attachments=(*([quote_history(client.history)] if is_unknown else ()), *client.attachments),
+                context=client.instructions,
+                client_tools=request.client_tools,
+                fingerprint=fingerprint,
+            )
+            job = call.headway.begin_requested_turn(tx, tenant_id, place.conversation.id, turn_request)
+            started_jobs[:] = [job]
+            turn_id = turns.get_turn_id(job)
+        return build_begun(tx, turn_id, place.conversation.id, answered)
+
+    return begin
+
+
+def build_begun(tx: Transaction, turn_id: str, conversation_id: int, answered: list[ItemKey]) -> dict[str, Any]:
+    return {"turn_id": turn_id, "conversation_id": conversation_id, "created": tx.now // 1000, "answered": answered}
+
+
+def continue_with_results(call: RequestContext, tx: Transaction, tenant_id: int, results: dict[str, str]) -> dict[str, Any]:
+    """Give a turn the results of the client's own tools that it waits for."""
+    turn_id, question_ids = parse_call_ids(results)
+    conversation = conversations.get(tx, tenant_id, conversations.get_turn(tx, tenant_id, turn_id).conversation_id)
+    answers = [PersonAnswer("question", question_ids[call_id], result) for call_id, result in results.items()]
+    turn_id = apply_answers(call, tx, tenant_id, conversation.key, answers)
+    return build_begun(tx, turn_id, conversation.id, [(answer.kind, answer.id) for answer in answers])
+
+
+def answer_wait(call: RequestContext, tx: Transaction, tenant_id: int, place: ClientPlace, content: str) -> list[ItemKey]:
+    """If the conversation's turn waits, take the message as the answer, and return what it answers. If the turn waits for tools of
+    the client, it continues without their results, and its agent reads the message."""
+    turn = place.last_turn
+    if turn is None or turn.ended or turn.conversation_id != place.conversation.id:
+        return []
+    wait = waiting.find_by_turn(tx, tenant_id, turn.id)
+    if wait is None:
+        return []
+    kind: ItemKind = KINDS[wait["kind"]]
+    run = turns.get_run(tx, tenant_id, turn.id)
+    if not steering.send_instead_of_results(tx, run, content, {}, call.describe_caller(tx)):
+        value = {"answer": content} if kind == "question" else parse_decision(content, wait["id"])
+        apply_answers(call, tx, tenant_id, place.conversation.key, [PersonAnswer(kind, wait["id"], value)])
+    return [(kind, wait["id"])]
+
+
+def parse_decision(content: str, approval_id: int) -> dict[str, Any]:
+    word, _, reason = content.strip().partition(" ")
+    approved = DECISIONS.get(word.strip(".,:;!").lower())
+    if approved is None:
+        raise TurnWaiting(f"The conversation's turn waits for approval #{approval_id}. {HOW_TO_DECIDE}")
+    return {"approved": approved, "reason": reason.strip()}
+
+
+CreateAnswerEncoder = Callable[[AnswerHead], AnswerEncoder]
+
+
+async def answer_request(
+    call: RequestContext, request: OpenAiRequest, create_encoder: CreateAnswerEncoder, *, stream: bool
+) -> Response:
+    """Run the turn, and answer with its stream or with its result. Disconnecting does not stop the turn."""
+    query = await call.query(agents.WaitQuery)
+    started_jobs: list[Job] = []
+    try:
+        opened = await open_turn(call, build_begin(call, request, started_jobs), started_jobs, query.wait or 0)
+    except TurnWaiting as error:
+        raise add_headers(to_problem(error), NO_RETRY) from None
+    if isinstance(opened, Response):
+        return opened
+    call.headway.nudge()
+    head = build_head(request, opened.begun)
+    encoder = create_encoder(head)
+    encoder.answer.unanswered = {(KINDS[kind], item_id) for kind, item_id in opened.begun["answered"]}
+    if not stream:
+        response = await collect_answer(call, opened, encoder)
+    else:
+
+        async def find_last_frames() -> bytes:
+            found = await find_end(call, opened, encoder)
+            return encoder.encode_end(*found).encode() if found else b""
+
+        response = EventStream(call.headway.feed, opened.channel, opened.reader, call, build_encoder(encoder), find_last_frames)
+    response.headers.update(build_headers(head))
+    return response
+
+
+async def begin_in_background(call: RequestContext, request: OpenAiRequest) -> AnswerHead | Response:
+    """Start the turn, and return what is known of its answer, or the refusal."""
+    query = await call.query(agents.WaitQuery)
+    started_jobs: list[Job] = []
+    response = await begin_when_free(call, build_begin(call, request, started_jobs), query.wait or 0)
+    start_jobs(call, started_jobs)
+    if response.status_code != 202:
+        return response
+    call.headway.nudge()
+    return build_head(request, json.loads(bytes(response.body)))
+
+
+def build_head(request: OpenAiRequest, begun: dict[str, Any]) -> AnswerHead:
+    return AnswerHead(begun["turn_id"], begun["conversation_id"], begun["created"], request.role, request.metadata)
+
+
+def build_headers(head: AnswerHead) -> dict[str, str]:
+    return {CONVERSATION_HEADER: str(head.conversation_id), TURN_HEADER: head.turn_id}
+
+
+def add_headers(problem: Problem, headers: dict[str, str]) -> Problem:
+    problem.headers |= headers
+    return problem
+
+
+async def collect_answer(call: RequestContext, opened: OpenedTurn, encoder: AnswerEncoder) -> Response:
+    """Wait for the end of the answer, and return it as one document."""
+    feed, reader = call.headway.feed, opened.reader
+    encode = build_encoder(encoder)
+
+    async def watch_disconnect() -> None:
+        while (await call.request.receive())["type"] != "http.disconnect":
+            pass
+        reader.leave()
+
+    watch = asyncio.create_task(watch_disconnect())
+    try:
+        async for events in feed.follow(opened.channel, reader):
+            if any(event.kind == TENANT_MOVED for event in events):
+                break
+            encode(events)
+            if found := await find_end(call, opened, encoder):
+                return build_result(encoder, *found)
+    finally:
+        watch.cancel()
+        feed.leave(opened.channel, reader)
+    if opened.channel.departure:
+        departure = opened.channel.departure
+        raise WrongCell(None, departure.cell, departure.location)
+    raise Problem(503, "closed", "The server stops. The turn continues in another process.", {"Retry-After": "5", **NO_RETRY})
+
+
+def build_result(encoder: AnswerEncoder, end: AnswerEnd, usage: Usage) -> Response:
+    if end.reason == "failed":
+        raise Problem(500, end.code, end.text, NO_RETRY)
+    return to_json_response(encoder.build_document(end, usage))
+
+
+async def find_end(call: RequestContext, opened: OpenedTurn, encoder: AnswerEncoder) -> tuple[AnswerEnd, Usage] | None:
+    """Return how the answer ends, if it ends here: with the turn, or because the turn waits for a person or for money."""
+    answer, tenant_id, turn_id = encoder.answer, opened.tenant_id, str(opened.begun["turn_id"])
+    announced = answer.translator.waiting
+    if not (answer.end or announced or answer.pause_reason):
+        return None
+
+    def look(tx: Transaction) -> tuple[AnswerEnd | None, Usage]:
+        end = answer.end
+        if end is None and announced and waiting.is_waiting_for(tx, tenant_id, turn_id, announced):
+            end = answer.end_waiting()
+        if end is None and answer.pause_reason and conversations.get_turn(tx, tenant_id, turn_id).status == "paused":
+            end = answer.end_paused()
+        return end, turns.get_usage(tx, tenant_id, turn_id)
+
+    try:
+        end, usage = await call.headway.database.of(tenant_id).read(look)
+    except StorageError:
+        return (answer.end, Usage()) if answer.end else None  # otherwise the next event or heartbeat looks again
+    return (end, usage) if end else None
