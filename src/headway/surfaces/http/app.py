@@ -41,6 +41,7 @@ from headway.surfaces.http.routes import (
     todos,
     tokens,
     turns,
+    webhooks,
     why,
 )
 from headway.surfaces.http.routes.sessions import LoginLink
@@ -61,6 +62,7 @@ ROUTE_MODULES = (
     memory,
     engine,
     operators,
+    webhooks,
     tokens,
     why,
     events,

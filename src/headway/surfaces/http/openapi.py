@@ -23,6 +23,7 @@ from headway.surfaces.http.schemas import (
     operators,
     people,
     tokens,
+    webhooks,
 )
 from headway.surfaces.http.schemas import todos as todo_schemas
 
@@ -30,7 +31,21 @@ from headway.surfaces.http.schemas import todos as todo_schemas
 COMMON_STATUSES = (429, 500, 503)
 TOKEN_STATUSES = (400, 401, 403, 421, 422)
 BODY_STATUSES = (408, 409, 413, 415, 507)
-SCHEMA_MODULES = (todo_schemas, checks, agents, front_ends, goals, forks, people, memory, engine, operators, tokens, inspection)
+SCHEMA_MODULES = (
+    todo_schemas,
+    checks,
+    agents,
+    front_ends,
+    goals,
+    forks,
+    people,
+    memory,
+    engine,
+    operators,
+    tokens,
+    webhooks,
+    inspection,
+)
 BASE_CLASSES = (todo_schemas.TodoChangeRow, front_ends.FrontEndModel, checks.NewCheck, checks.NamedCheck, checks.ProofShape)
 SCHEMA_REF = "#/components/schemas/{model}"
 PROBLEM_CONTENT = {"schema": {"$ref": SCHEMA_REF.format(model="ProblemShape")}}
