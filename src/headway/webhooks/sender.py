@@ -96,6 +96,8 @@ class Sender:
             return await read_answer(reader)
         finally:
             writer.transport.abort()  # a receiver that does not close its side cannot keep the connection open
+            with suppress(OSError):
+                await writer.wait_closed()
 
     async def _get_tls(self) -> ssl.SSLContext:
         """Return the TLS settings. To load the certificates takes a while, so another thread does it."""

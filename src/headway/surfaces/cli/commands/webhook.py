@@ -78,12 +78,23 @@ def show(invocation: Invocation, webhook_id: str) -> None:
 @click.option("--description", metavar="TEXT", help="What it is for.")
 @click.option("--pause/--resume", "paused", default=None, help="Stop to deliver; deliver again, also after it has failed.")
 @pass_invocation
-def edit(invocation: Invocation, webhook_id: str, kinds: tuple[str, ...], *, all_kinds: bool, **fields: Any) -> None:
+def edit(  # noqa: PLR0913  one per option
+    invocation: Invocation,
+    webhook_id: str,
+    url: str | None,
+    kinds: tuple[str, ...],
+    from_conversation: int | None,
+    from_goal: int | None,
+    description: str | None,
+    *,
+    all_kinds: bool,
+    paused: bool | None,
+) -> None:
     """Change, pause or resume a webhook. Events that were not delivered meanwhile follow."""
     if all_kinds and kinds:
         raise click.UsageError("Give --kind or --all-kinds, not both.")
-    conversation_id, goal_id = fields.pop("from_conversation"), fields.pop("from_goal")
-    wanted = WebhookChange(kinds=kinds or (() if all_kinds else None), conversation_id=conversation_id, goal_id=goal_id, **fields)
+    new_kinds = kinds or (() if all_kinds else None)
+    wanted = WebhookChange(url, new_kinds, from_conversation, from_goal, description, paused)
     if wanted == WebhookChange():
         raise click.UsageError("Nothing to change. Give at least one option.")
     with invocation.open_ledger() as ledger:
