@@ -78,7 +78,7 @@ def show(invocation: Invocation, webhook_id: str) -> None:
 @click.option("--description", metavar="TEXT", help="What it is for.")
 @click.option("--pause/--resume", "paused", default=None, help="Stop to deliver; deliver again, also after it has failed.")
 @pass_invocation
-def edit(  # noqa: PLR0913  one per option
+def edit(
     invocation: Invocation,
     webhook_id: str,
     url: str | None,
