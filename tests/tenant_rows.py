@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from headway.actions import claims, idempotency, memory, notices, schedules, spending, turns
+from headway.actions import claims, idempotency, memory, notices, schedules, spending, turns, webhooks
 from headway.actions.access import tokens
 from headway.actions.notices import NoticeSubject
 from headway.actions.people import approvals, questions, steering
@@ -14,6 +14,7 @@ from headway.ledger.attachment import Attachment
 from headway.ledger.check import ReceiptDraft
 from headway.ledger.run import Effect, Run
 from headway.ledger.scope import Scope
+from headway.ledger.webhook import NewWebhook
 from headway.storage.stores import forks as fork_store
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import runs as run_store
@@ -43,6 +44,7 @@ class Ids:
     approval: int
     question: int
     memory: int
+    webhook: str
 
 
 UNKNOWN_IDS = Ids(
@@ -60,6 +62,7 @@ UNKNOWN_IDS = Ids(
     987_654_321,
     987_654_321,
     987_654_321,
+    str(uuid4()),
 )
 
 
@@ -101,6 +104,7 @@ def fill_tenant(desk: TenantHarness) -> Ids:
         approval,
         question,
         entry,
+        desk.write(webhooks.create, NewWebhook("https://example.com/events"), ("*",)).webhook.id,
     )
 
 

@@ -33,6 +33,7 @@ from headway.ledger.tenancy import LOCAL_TENANT
 from headway.ledger.todo import DEFAULT_AGENT
 from headway.settings import Settings, load
 from headway.storage.attachment_files import read_attachment
+from headway.storage.retry import repeat_forever
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction, Work, within_tenant
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from headway.agents.loop.context import Runtime
     from headway.agents.tracing import Tracer
     from headway.engine.port import Dispatcher
+    from headway.webhooks.sender import Sender
+    from headway.webhooks.watch import WebhookWatch
 
 
 class Headway(Host):
@@ -62,6 +65,8 @@ class Headway(Host):
         self.forks = Forks(lambda: self.runtime)
         self.warming: asyncio.Task[None] | None = None
         self.storing: set[asyncio.Task[None]] = set()  # interrupted answers
+        self.webhook_watch: WebhookWatch | None = None
+        self.watching: asyncio.Task[None] | None = None
 
     @classmethod
     @asynccontextmanager
@@ -113,6 +118,15 @@ class Headway(Host):
 
     async def _warm_up(self, *, alone: bool) -> None:
         self.engine.start(await asyncio.to_thread(self._load, alone=alone), alone=alone)
+        if not alone:
+            self._watch_webhooks()
+
+    def _watch_webhooks(self) -> None:
+        """Deliver to webhooks from now on."""
+        from headway.webhooks.watch import WebhookWatch  # noqa: PLC0415  only processes that run the jobs of others need it
+
+        self.webhook_watch = WebhookWatch(self.database, self.nudge)
+        self.watching = asyncio.create_task(repeat_forever(self.webhook_watch.step, "the watch for webhooks"))
 
     def _load(self, *, alone: bool) -> "Dispatcher | None":
         probe()  # starts a process, which no transaction should wait for
@@ -128,8 +142,11 @@ class Headway(Host):
         """Stop the engine. Jobs in progress stay in the database and resume in the next process."""
         if self.warming:
             await self.agents_ready()
+            if self.watching:
+                self.watching.cancel()
             await self.engine.stop()
             await asyncio.gather(*self.storing)
+            self.webhook_sender.close()
             await self.runtime.models.close()
             await self.stop_tools()
             await asyncio.to_thread(self.tracer.close)
@@ -143,7 +160,13 @@ class Headway(Host):
     def engine(self) -> Engine:
         from headway.building import build_engine  # noqa: PLC0415
 
-        return build_engine(self.settings, self.database, self.runtime, self.session)
+        return build_engine(self.settings, self.database, self.runtime, self.session, self.webhook_sender)
+
+    @cached_property
+    def webhook_sender(self) -> "Sender":
+        from headway.webhooks.sender import Sender  # noqa: PLC0415  loads OpenSSL
+
+        return Sender(self.settings.webhook_hosts)
 
     @cached_property
     def dispatcher(self) -> "Dispatcher | None":
@@ -367,6 +390,11 @@ class Headway(Host):
         """Store what was said of an interrupted answer, if its turn was canceled by a process that did not have the text."""
         with suppress(StorageError):  # lost, like the text of a process that dies
             await self.database.of(run.tenant_id).write(lambda tx: run_ends.store_stopped(tx, run, answer))
+
+    def _on_commit(self, tenants: frozenset[int]) -> None:
+        super()._on_commit(tenants)
+        if self.webhook_watch:
+            self.webhook_watch.notify_commit(tenants)
 
     def _on_jobs(self) -> None:
         """Wake the engine, because another process may have made a job due."""

@@ -21,6 +21,8 @@ from headway.ledger.run import REHEARSAL_MODEL
 from headway.settings import Settings
 from headway.storage.database import Database
 from headway.storage.server_session import ServerSession
+from headway.webhooks.delivery import Deliverer
+from headway.webhooks.sender import Sender
 
 
 def build_models(settings: Settings, models_by_name: Mapping[str, Any], tracer: Tracer, redact: Redactor) -> Models:
@@ -36,11 +38,12 @@ def build_models(settings: Settings, models_by_name: Mapping[str, Any], tracer: 
     )
 
 
-def build_engine(settings: Settings, database: Database, runtime: Runtime, session: ServerSession) -> Engine:
-    """Build the engine that runs turns, sub-agents, goals, scheduled tools and notices."""
+def build_engine(settings: Settings, database: Database, runtime: Runtime, session: ServerSession, sender: Sender) -> Engine:
+    """Build the engine that runs turns, sub-agents, goals, scheduled tools, notices and webhooks."""
     handlers = {
         **job_handlers.build_handlers(runtime),
         **goal_job_handlers.build_handlers(runtime, settings.goals, settings.notify, settings.url),
+        **Deliverer(database, sender, runtime.owner, settings.limits).build_handlers(),
     }
     limits = EngineLimits(
         per_family=settings.limits.per_parent, stagger_s=settings.restart_stagger_s, per_tenant=settings.quotas.jobs

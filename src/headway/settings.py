@@ -80,6 +80,7 @@ class Settings(NamedTuple):
     restart_stagger_s: float
     retention: Retention  # after how many days rows are deleted
     http_allow: tuple[str, ...]  # hosts that http_get may request; empty: no such tool
+    webhook_hosts: tuple[str, ...]  # hosts that webhooks may be sent to
     commands: tuple[str, ...]  # programs that agents may run; empty: no such tools
     sandbox: Sandbox  # for the programs that agents run
     workspace: str  # holds one folder per tenant, for its agents' files
@@ -168,6 +169,7 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         restart_stagger_s=amount("restart_stagger_s", 2),
         retention=parse_retention("HEADWAY_RETENTION", get("retention", "")),
         http_allow=parse_list(get("http_allow", "")),
+        webhook_hosts=parse_list(get("webhook_hosts", "*")),
         commands=parse_list(get("commands", "")),
         sandbox=build_sandbox(get, (home, workspace)),
         workspace=workspace,

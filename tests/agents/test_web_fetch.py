@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from headway.agents.tools.addresses import Address, is_host_allowed, is_public
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.web import fetch
 from headway.ledger.errors import Invalid, OutOfReach
+from headway.outbound.addresses import Address, is_host_allowed, is_public
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import build_caller
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from playwright.sync_api import Locator, expect
 
-from headway.actions import notices
+from headway.actions import jobs, notices, webhooks
+from headway.ledger.webhook import NewWebhook
 from tests.browser.page_harness import Visit
 from tests.model_server import ModelServer, calls, error, text
 from tests.surfaces.conversation_client import say, wait_for_turn
@@ -169,3 +170,27 @@ def test_why_is_asked_of_a_job_a_turn_and_a_todo(page: Visit, client: Client, mo
     page.open(f"/c/{conversation}").live()
     page.page.locator(".turn-note").get_by_text("Why?").click()
     expect(page.page.locator(".turn-note .why > p")).to_contain_text("The turn failed:")
+
+
+def test_webhooks_are_listed_tested_paused_replayed_and_deleted(page: Visit, client: Client) -> None:
+    hook = client.desk.write(webhooks.create, NewWebhook("https://receiver.invalid/in", ("todo_changed",)), ("*",)).webhook
+    page.open("/operations").live()
+    row = page.region("Webhooks").get_by_role("listitem")
+    expect(row).to_contain_text("https://receiver.invalid/in")
+    expect(row).to_contain_text("active · todo_changed")
+    page.button("Test receiver.invalid").click()
+    expect(page.page.get_by_role("status")).to_contain_text("There is no host receiver.invalid.")
+    page.button("Pause receiver.invalid").click()
+    expect(row).to_contain_text("paused")
+    page.button("Replay receiver.invalid").click()
+    dialog(page, "Replay events").get_by_label("Number").fill("0")
+    dialog(page, "Replay events").get_by_role("button", name="Replay").click()
+    expect(row).to_contain_text("delivered up to event 0")
+    client.desk.write(jobs.get, hook.id)
+    client.desk.database.write(lambda tx: jobs.fail_permanently(tx, jobs.get(tx, client.desk.tenant.id, hook.id), "<b>no</b>"))
+    expect(row).to_contain_text("<b>no</b>")
+    page.button("Resume receiver.invalid").click()
+    expect(row).to_contain_text("active")
+    page.button("Delete receiver.invalid").click()
+    dialog(page, "Delete the webhook to receiver.invalid?").get_by_role("button", name="Delete it").click()
+    expect(page.region("Webhooks")).to_contain_text("No webhooks.")

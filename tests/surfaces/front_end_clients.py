@@ -51,16 +51,22 @@ def run_client(
 ) -> dict[str, Any]:
     """Send these messages with the client, and return its view of the conversation."""
     url = f"{str(client.base_url).rstrip('/')}{path}"
+    extras = (side or ClientSide())._asdict()
+    view: dict[str, Any] = run_script(script, library, url, client.secret, key, requests, extras)
+    return view
+
+
+def run_script(script: str, *arguments: Any) -> Any:
+    """Run a script of tests/clients with these arguments, and return its result."""
     host = start_host()
     assert host.stdin is not None
     assert host.stdout is not None
-    host.stdin.write(json.dumps([script, library, url, client.secret, key, requests, (side or ClientSide())._asdict()]) + "\n")
+    host.stdin.write(json.dumps([script, *arguments]) + "\n")
     host.stdin.flush()
     assert select([host.stdout], [], [], TALKING_S)[0], "the client does not come to an end"
     answer = json.loads(host.stdout.readline())
     assert "failure" not in answer, answer["failure"]
-    view: dict[str, Any] = answer["view"]
-    return view
+    return answer["view"]
 
 
 def ag_ui(library: str, client: Client, *requests: str, key: str = "thread", side: ClientSide | None = None) -> dict[str, Any]:

@@ -100,6 +100,7 @@ AGENTS = {
     "retry_after_max_s": 3600.0,
     "restart_stagger_s": 2.0,
     "http_allow": (),
+    "webhook_hosts": ("*",),
     "commands": (),
     "sandbox": "auto",
     "sandbox_read": (),

@@ -45,6 +45,7 @@ UNKNOWN = Ids(
     approval=888_888_888_888_886,
     question=888_888_888_888_887,
     memory=888_888_888_888_888,
+    webhook="7d444840-9dc0-11d1-b245-5ffdce74fad5",
 )
 VARYING_HEADERS = ("date", "x-request-id", "ratelimit-remaining", "content-length")
 
@@ -70,6 +71,7 @@ PATHS: dict[str, Callable[[Ids], object]] = {
     "other": lambda ids: ids.turn,
     "job_id": lambda ids: ids.job,
     "run_id": lambda ids: ids.job,
+    "webhook_id": lambda ids: ids.webhook,
     "name": lambda ids: ids.schedule,
     "key": lambda ids: ids.key,
     "response_id": lambda ids: f"resp_{ids.turn}",
@@ -141,6 +143,13 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ],
     ("POST", "/v1/questions/{question_id}"): lambda ids: [{"answer": "blue"}],
     ("POST", "/v1/tokens/{token_id}/rotate"): lambda ids: [{"overlap_s": 0}, {}],
+    ("POST", "/v1/webhooks"): lambda ids: [
+        {"url": "https://example.com", "conversation_id": ids.conversation},
+        {"url": "https://example.com", "goal_id": ids.goal},
+    ],
+    ("PATCH", "/v1/webhooks/{webhook_id}"): lambda ids: [{"paused": True}, {"conversation_id": ids.conversation}, {}],
+    ("POST", "/v1/webhooks/{webhook_id}/rotate"): lambda ids: [{}],
+    ("POST", "/v1/webhooks/{webhook_id}/replay"): lambda ids: [{"after": 0}],
     ("POST", "/v1/memory"): lambda ids: [{"text": "x", "conversation_id": ids.conversation}],
     ("PATCH", "/v1/memory/{entry_id}"): lambda ids: [{"text": "x"}, {"kind": "x", "revision": 7}, {}],
     ("PUT", "/v1/schedules/{name}"): lambda ids: [
@@ -409,6 +418,16 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "jobs drop": lambda ids: [[ids.job, "--yes"]],
     "jobs retry": lambda ids: [[ids.job]],
     "jobs show": lambda ids: [[ids.job]],
+    "webhook add": lambda ids: [
+        ["https://example.com", "--from-conversation", f"{ids.conversation}"],
+        ["https://example.com", "--from-goal", f"{ids.goal}"],
+    ],
+    "webhook edit": lambda ids: [[ids.webhook, "--pause"]],
+    "webhook replay": lambda ids: [[ids.webhook, "--after", "0"]],
+    "webhook rm": lambda ids: [[ids.webhook, "--yes"]],
+    "webhook rotate": lambda ids: [[ids.webhook]],
+    "webhook show": lambda ids: [[ids.webhook]],
+    "webhook test": lambda ids: [[ids.webhook]],
     "schedule pause": lambda ids: [[ids.schedule]],
     "schedule put": lambda ids: conversation_flags(ids, "mine", "--every", "1h", "--message", "go"),
     "schedule resume": lambda ids: [[ids.schedule]],
@@ -449,6 +468,7 @@ NO_ID_COMMANDS = {
         "token revoke-all",
         "jobs list",
         "schedule list",
+        "webhook list",
         "costs",
         "halt",
         "unhalt",

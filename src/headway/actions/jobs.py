@@ -12,6 +12,7 @@ from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.events import Event, encode_json
 from headway.ledger.job import LEASE_MS, MAX_ATTEMPTS, NEVER, Job, JobState, compute_backoff_ms
 from headway.ledger.run import Limits
+from headway.ledger.webhook import JOB_KIND as WEBHOOK_KIND
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import usage as usage_store
@@ -211,6 +212,8 @@ def cancel(tx: Transaction, tenant_id: int, job_id: str) -> Job:
     job = get_locked(tx, tenant_id, job_id)
     if job.over:
         raise Conflict(f"Job {job.id} has already ended: {job.state}.")
+    if job.kind == WEBHOOK_KIND:
+        raise Conflict(f"This job delivers to the webhook {job.id}: pause or delete the webhook instead.")
     run = run_store.find(tx, tenant_id, job.id)
     if run is None:
         return move(tx, job, "canceled")

@@ -13,7 +13,6 @@ from headway.agents.models.prices import Prices, load_prices
 from headway.agents.models.providers import build_model
 from headway.agents.policy_file import format_rule, read_text
 from headway.agents.tools import catalogue
-from headway.agents.tools.addresses import is_host_allowed
 from headway.agents.tools.programs.tools import RUN_COMMAND, RUN_PYTHON
 from headway.evals.matrix import Attempt, MatrixCell
 from headway.evals.suite import Case, Suite
@@ -21,6 +20,7 @@ from headway.ledger.errors import Invalid
 from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.tiers import TierParameters
+from headway.outbound.addresses import is_host_allowed
 from headway.settings import Settings
 
 CONFIGURATION: Final = ("agents", "tools", "skills", "prices.toml")  # what agents are, without what they have done

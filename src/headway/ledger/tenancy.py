@@ -118,6 +118,7 @@ class Quotas(NamedTuple):
     jobs: int = 256  # jobs that one process runs at once; more of them wait
     streams: int = 1_000  # open event streams of one process
     storage: int = 20 * GIBIBYTE  # bytes of stored text and files
+    webhooks: int = 50
 
 
 def parse_quotas(variable: str, spelling: str) -> Quotas:

@@ -10,9 +10,9 @@ from headway.storage.stores import tenant_rows
 from headway.storage.transaction import Row, Transaction
 
 FORMAT: Final = 1
-# Not exported: what only serves to be let in, and answers that are kept for a day in case a request is repeated.
-SECRET_COLUMNS: Final = {"tokens": ("hash",)}
-LEFT_OUT: Final = ("idempotency_keys", "tokens.hash")
+# Not exported: what only serves to be let in or to sign, and answers that are kept for a day in case a request is repeated.
+SECRET_COLUMNS: Final = {"tokens": ("hash",), "webhooks": ("secrets",)}
+LEFT_OUT: Final = ("idempotency_keys", "tokens.hash", "webhooks.secrets")
 SKIPPED_TABLES: Final = ("idempotency_keys",)
 
 

@@ -12,43 +12,24 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse
-from typing import Any, Final, NamedTuple
-from urllib.parse import SplitResult, quote, urljoin, urlsplit
+from typing import Any, Final
+from urllib.parse import urljoin
 
-from headway.agents.tools.addresses import (
-    Address,
-    AddressCheck,
-    HostResolver,
-    check_addresses,
-    is_host_allowed,
-    is_public,
-    resolve_host,
-)
 from headway.ledger.errors import Invalid, OutOfReach
 from headway.ledger.text import to_one_line
+from headway.outbound.addresses import Address, AddressCheck, HostResolver, check_addresses, is_public, resolve_host
+from headway.outbound.targets import DEFAULT_PORTS, Target, check_host, parse_url
 
 SOCKET_TIMEOUT_S: Final = 10.0
 TOTAL_TIMEOUT_S: Final = 20.0
 BODY_LIMIT: Final = 1_000_000  # bytes
 TEXT_LIMIT: Final = 50_000  # characters
-URL_LIMIT: Final = 4_000
 MAX_REDIRECTS: Final = 5
 REDIRECT_STATUSES: Final = (301, 302, 303, 307, 308)
 OVERLOAD_STATUSES: Final = (429, 502, 503, 504)  # worth retrying later
-DEFAULT_PORTS: Final = {"http": 80, "https": 443}
-SAFE_PATH_CHARACTERS: Final = "/%:@!$&'()*+,;=~?"
 TEXT_TYPE: Final = re.compile(r"text/|application/([\w.+-]*\+)?(json|xml|javascript|yaml|toml|x-ndjson|x-yaml|x-sh)$")
 CHARSET: Final = re.compile(r"charset=\W?((utf-?(8|16)|iso-?8859|windows-125|gb|big5|euc|shift|koi8)[\w-]*)", re.IGNORECASE)
 HEADERS: Final = {"User-Agent": "headway", "Accept": "text/*, application/json, application/xml;q=0.9", "Connection": "close"}
-
-
-class Target(NamedTuple):
-    """A URL that passed the checks, split into its parts."""
-
-    scheme: str
-    host: str
-    port: int
-    path: str
 
 
 def fetch(
@@ -60,7 +41,8 @@ def fetch(
 ) -> dict[str, Any]:
     deadline = time.monotonic() + total_s
     for _ in range(MAX_REDIRECTS + 1):
-        target = parse_url(url, hosts)
+        target = parse_url(url)
+        check_host(target.host, hosts)
         addresses = check_addresses(target.host, look_up(target.host, target.port), allowed_address)
         try:
             with connect_to_any(target, addresses, deadline) as line:
@@ -77,30 +59,6 @@ def fetch(
             raise kind(f"{target.host} could not be fetched: {to_one_line(str(error))[:200] or type(error).__name__}.") from None
         url = urljoin(url, location.encode("latin-1", "replace").decode("utf-8", "replace"))
     raise Invalid(f"The page redirects more than {MAX_REDIRECTS} times.")
-
-
-def parse_url(url: str, hosts: Collection[str]) -> Target:
-    if len(url) > URL_LIMIT or not url.isprintable() or " " in url or "\\" in url:
-        raise Invalid(f"url must be a web address of at most {URL_LIMIT:,} characters, without spaces.")
-    try:
-        parts = urlsplit(url)
-        host, port = to_ascii_host(parts), parts.port
-    except ValueError:
-        raise Invalid("url is not a web address.") from None
-    if parts.scheme not in DEFAULT_PORTS or not host:
-        raise Invalid("Only http:// and https:// can be fetched.")
-    if "@" in parts.netloc:
-        raise Invalid("url must not contain a user name or a password.")
-    if not is_host_allowed(host, hosts):
-        raise Invalid(f"{host[:200]} is not an allowed host. Allowed: {', '.join(hosts)}.")
-    path = quote(parts.path or "/", SAFE_PATH_CHARACTERS) + (f"?{quote(parts.query, SAFE_PATH_CHARACTERS)}" if parts.query else "")
-    return Target(parts.scheme, host, DEFAULT_PORTS[parts.scheme] if port is None else port, path)
-
-
-def to_ascii_host(parts: SplitResult) -> str:
-    """Return the host in the form in which it is compared and resolved: ASCII, without a trailing dot."""
-    host = (parts.hostname or "").rstrip(".")
-    return host if host.isascii() else host.encode("idna").decode()
 
 
 class DeadlineSocket:

@@ -32,8 +32,8 @@ def stream_rows(tx: Transaction, table: str, columns: list[str], tenant_id: int)
 
 
 def stop_work(tx: Transaction, tenant_id: int) -> int:
-    """Delete the tenant's tokens and schedules and cancel its jobs. Returns how many jobs were running."""
-    for table in ("tokens", "schedules", "idempotency_keys"):
+    """Delete the tenant's tokens, schedules and webhooks, and cancel its jobs. Returns how many jobs were running."""
+    for table in ("tokens", "schedules", "idempotency_keys", "webhooks"):
         tx.run(f"DELETE FROM {table} WHERE tenant_id = ?", tenant_id)
     running = tx.all("SELECT id FROM jobs WHERE tenant_id = ? AND state = 'running'", tenant_id)
     tx.run(

@@ -41,6 +41,7 @@ COMMANDS = {
     "agents": "engine:agents",
     "jobs": "engine:jobs",
     "schedule": "engine:schedule",
+    "webhook": "webhook:webhook",
     "costs": "costs:costs",
     "why": "why:why",
     "halt": "operators:halt",

@@ -41,6 +41,7 @@ from headway.surfaces.http.routes import (
     todos,
     tokens,
     turns,
+    webhooks,
     why,
 )
 from headway.surfaces.http.routes.openai import chat_completions, models, responses
@@ -65,6 +66,7 @@ ROUTE_MODULES = (
     memory,
     engine,
     operators,
+    webhooks,
     tokens,
     why,
     events,

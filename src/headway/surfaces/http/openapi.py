@@ -26,6 +26,7 @@ from headway.surfaces.http.schemas import (
     operators,
     people,
     tokens,
+    webhooks,
 )
 from headway.surfaces.http.schemas import todos as todo_schemas
 
@@ -47,6 +48,7 @@ SCHEMA_MODULES = (
     engine,
     operators,
     tokens,
+    webhooks,
     inspection,
 )
 BASE_CLASSES = (todo_schemas.TodoChangeRow, front_ends.FrontEndModel, checks.NewCheck, checks.NamedCheck, checks.ProofShape)

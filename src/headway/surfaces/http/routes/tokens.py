@@ -1,8 +1,6 @@
 """/v1/tokens: an operator's token manages the tokens of its tenant."""
 
-import json
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from fastapi import APIRouter
 from pydantic import TypeAdapter
@@ -10,25 +8,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions.access import tokens
-from headway.actions.access.tokens import NewToken
 from headway.ledger.tenancy import Token
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
 from headway.surfaces.http.schemas import tokens as shapes
 from headway.surfaces.http.schemas.todos import CursorQuery
+from headway.surfaces.http.secret_answers import SecretAnswer, answer_with_secret
 
 routes = APIRouter(prefix="/v1", tags=["tokens"])
 
 NEW_TOKEN = TypeAdapter(shapes.NewAccessToken)
 ROTATION = TypeAdapter(shapes.NewRotation)
-
-
-class Created(NamedTuple):
-    """A new token, and what else the answer says."""
-
-    token: NewToken
-    fields: dict[str, Any]
 
 
 @routes.get(
@@ -56,9 +47,12 @@ async def create_token(request: Request) -> Response:
     """The token cannot outlive the one that creates it. A repeated Idempotency-Key gets the same answer without the secret."""
     call = RequestContext(request)
     body = await call.body(NEW_TOKEN)
-    return await answer_with_secret(
-        call, lambda tx, caller: Created(tokens.create_with_token(tx, caller, body.label, body.expires_s, body.scope), {})
-    )
+
+    def create(tx: Transaction, caller: Token) -> SecretAnswer:
+        created = tokens.create_with_token(tx, caller, body.label, body.expires_s, body.scope)
+        return SecretAnswer(created.secret, {"token": created.token.as_json()})
+
+    return await answer_with_secret(call, create)
 
 
 @routes.post(
@@ -73,9 +67,9 @@ async def rotate_token(request: Request) -> Response:
     call = RequestContext(request)
     token_id, body = await call.parse_path_id("token_id"), await call.body(ROTATION)
 
-    def rotate(tx: Transaction, caller: Token) -> Created:
-        rotation = tokens.rotate(tx, caller.tenant_id, token_id, body.overlap_s, caller)
-        return Created(rotation.created, {"replaced": rotation.replaced.as_json()})
+    def rotate(tx: Transaction, caller: Token) -> SecretAnswer:
+        created, replaced = tokens.rotate(tx, caller.tenant_id, token_id, body.overlap_s, caller)
+        return SecretAnswer(created.secret, {"token": created.token.as_json(), "replaced": replaced.as_json()})
 
     return await answer_with_secret(call, rotate)
 
@@ -90,23 +84,3 @@ async def revoke_token(request: Request) -> Response:
     token_id = await call.parse_path_id("token_id")
     revoked = await call.write(lambda tx, tenant_id: tokens.revoke(tx, tenant_id, token_id), tokens.authenticate_operator)
     return to_json_response({"token": revoked.as_json()})
-
-
-async def answer_with_secret(call: RequestContext, create: Callable[[Transaction, Token], Created]) -> Response:
-    """Create a token and answer with its secret. What is stored for an Idempotency-Key is the answer without it."""
-    callers: list[Token] = []
-    created: list[Created] = []
-
-    def admit(tx: Transaction, digest: str) -> Token:
-        created.clear()  # the transaction may run again, and then find that another request with the same key was faster
-        callers[:] = [tokens.authenticate_operator(tx, digest)]
-        return callers[0]
-
-    def act(tx: Transaction, _tenant_id: int) -> dict[str, Any]:
-        created.append(create(tx, callers[0]))
-        return {"token": created[0].token.token.as_json(), "secret": None, **created[0].fields}
-
-    answer = await call.post(act, authenticate=admit)
-    if not created:
-        return answer
-    return to_json_response({**json.loads(bytes(answer.body)), "secret": created[0].token.secret}, answer.status_code)

@@ -1,4 +1,4 @@
-// The operator's page: the kill switch, costs, dead letters, schedules, agents and notices.
+// The operator's page: the kill switch, costs, dead letters, schedules, webhooks, agents and notices.
 import { get, post, put, remove } from "../core/api.js";
 import { ask, attempt } from "../core/dialogs.js";
 import { html, signal } from "../core/lib.js";
@@ -9,6 +9,7 @@ import { deadLetterCount, halt, useStream } from "../core/watch.js";
 import { Why } from "../work/why.js";
 import { Costs, loadCosts } from "./costs.js";
 import { Schedules } from "./schedules.js";
+import { loadWebhooks, Webhooks } from "./webhooks.js";
 
 export const TITLE = "Operations";
 
@@ -28,12 +29,12 @@ const loadAgents = async () => (agents.value = (await get("/v1/agents", { limit:
 const loadNotices = async () => (notices.value = (await get("/v1/notices", { limit: PAGE_SIZE })).notices);
 
 async function load() {
-  await Promise.all([loadDeadJobs(), loadSchedules(), loadAgents(), loadCosts(), loadNotices()]);
+  await Promise.all([loadDeadJobs(), loadSchedules(), loadAgents(), loadCosts(), loadNotices(), loadWebhooks()]);
 }
 
 const reloadAgents = coalesce(loadAgents);
 const on = {
-  job_dead: coalesce(loadDeadJobs),
+  job_dead: coalesce(() => Promise.all([loadDeadJobs(), loadWebhooks()])),
   schedule_changed: coalesce(loadSchedules),
   agent_changed: reloadAgents,
   turn_started: reloadAgents,
@@ -44,6 +45,7 @@ const on = {
   cost_changed: coalesce(loadCosts),
   cost_limit_changed: coalesce(loadCosts),
   operator_notice: coalesce(loadNotices),
+  webhook_changed: coalesce(loadWebhooks),
 };
 
 const ConversationLink = ({ id }) => (id ? html` · <a class="link" href="/c/${id}">conversation</a>` : null);
@@ -211,7 +213,7 @@ export function Page() {
     <div class="title"><h1>Operations</h1></div>
     <${KillSwitch} />
     <div class="columns">
-      <div class="stack"><${DeadLetters} /><${Schedules} list=${schedules.value} /><${Agents} /></div>
+      <div class="stack"><${DeadLetters} /><${Schedules} list=${schedules.value} /><${Webhooks} /><${Agents} /></div>
       <div class="stack"><${Costs} /><${Inbox} /></div>
     </div>
   <//>`;

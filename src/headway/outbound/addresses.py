@@ -1,4 +1,4 @@
-"""Network policy for HTTP tools: which hosts are allowed, and which addresses are public."""
+"""Network policy: which hosts are allowed, and which addresses are public."""
 
 import socket
 from collections.abc import Callable, Collection
