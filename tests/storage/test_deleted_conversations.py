@@ -2,7 +2,18 @@
 
 import pytest
 
-from headway.actions import claims, conversation_pages, conversations, import_export, memory, schedules, todos, turns, views
+from headway.actions import (
+    claims,
+    conversation_pages,
+    conversations,
+    import_export,
+    memory,
+    run_ends,
+    schedules,
+    todos,
+    turns,
+    views,
+)
 from headway.actions.conversation_pages import ConversationFilter
 from headway.actions.memory import NewMemory
 from headway.actions.retention import pruning
@@ -81,7 +92,7 @@ def test_a_conversation_that_something_works_in_is_not_deleted(desk: TenantHarne
     run = desk.write(turns.start, conversation.id, TurnRequest("hello"))
     with pytest.raises(TurnRunning, match="Cancel the turn or wait for it"):
         desk.write(conversations.remove, conversation.id)
-    desk.write(turns.cancel, run.turn_id)
+    desk.write(run_ends.cancel_turn, run.turn_id)
     work = {"message": {"conversation_id": conversation.id, "content": "go"}}
     desk.write(schedules.put, "daily", Timing("", "UTC", 60_000), work)
     with pytest.raises(Conflict, match="'daily'"):
@@ -93,7 +104,7 @@ def test_after_a_day_the_rows_are_deleted(desk: TenantHarness, clock: FixedClock
     other = TenantHarness(desk.database, "other")
     theirs = fill_tenant(other)
     ids = fill_tenant(desk)
-    desk.write(turns.cancel, ids.turn)
+    desk.write(run_ends.cancel_turn, ids.turn)
     desk.write(schedules.remove, ids.schedule)
     desk.write(conversations.remove, ids.conversation)
     other_rows = read_tenant_rows(other)
@@ -116,7 +127,7 @@ def test_after_a_day_the_rows_are_deleted(desk: TenantHarness, clock: FixedClock
 def test_a_title_that_a_person_chose_stays(desk: TenantHarness) -> None:
     conversation = desk.conversation()
     run = desk.write(turns.start, conversation.id, TurnRequest("Paint the **door**. Then the wall."))
-    desk.write(turns.cancel, run.turn_id)
+    desk.write(run_ends.cancel_turn, run.turn_id)
     assert desk.read(conversations.get, conversation.id).title == "Paint the door"
 
     desk.write(conversations.rename, conversation.id, "  Green  ")

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from headway.actions import conversation_pages, turns
+from headway.actions import conversation_pages, run_ends, turns
 from headway.actions.conversation_pages import SEARCH
 from headway.actions.turns import TurnRequest
+from headway.ledger.run import RunEnd
 from tests.surfaces.event_stream import open_stream
 from tests.surfaces.server_harness import Client
 from tests.surfaces.shell import Shell, get_error_line
@@ -20,7 +21,7 @@ def search(client: Client, words: str, **query: Any) -> list[int]:
 def write(client: Client, conversation: int, request: str, answer: str = "") -> None:
     """Store a turn with its messages, without running an agent."""
     run = client.desk.write(turns.start, conversation, TurnRequest(request))
-    client.desk.database.write(lambda tx: turns.finish(tx, run, "answered", answer))
+    client.desk.database.write(lambda tx: run_ends.end_run(tx, run, RunEnd.finish("answered", answer)))
 
 
 def test_a_conversation_is_renamed_deleted_and_restored(client: Client) -> None:

@@ -42,7 +42,7 @@ CREATE TABLE turns (
     outcome TEXT,
     started_at BIGINT NOT NULL,
     ended_at BIGINT NOT NULL DEFAULT 0
-, waiting BIGINT NOT NULL DEFAULT 0, forked_from TEXT NOT NULL DEFAULT '', fork_at BIGINT NOT NULL DEFAULT 0);
+, waiting BIGINT NOT NULL DEFAULT 0, forked_from TEXT NOT NULL DEFAULT '', fork_at BIGINT NOT NULL DEFAULT 0, context TEXT NOT NULL DEFAULT '', client_tools TEXT NOT NULL DEFAULT '', fingerprint TEXT NOT NULL DEFAULT '');
 
 CREATE INDEX turns_of_conversation ON turns (tenant_id, conversation_id, started_at);
 
@@ -496,7 +496,7 @@ CREATE TABLE questions (
     answered_by TEXT NOT NULL DEFAULT '',
     created_at BIGINT NOT NULL,
     answered_at BIGINT NOT NULL DEFAULT 0
-);
+, client_call TEXT NOT NULL DEFAULT '');
 
 CREATE INDEX questions_of_run ON questions (run_id);
 
@@ -670,6 +670,25 @@ CREATE INDEX jobs_to_announce ON jobs (announce_at, due_at)
     WHERE state IN ('queued', 'delayed') AND due_at < 4611686018427387904;
 
 CREATE INDEX conversations_deleted ON conversations (tenant_id, id) WHERE deleted_at <> 0;
+
+CREATE INDEX turns_by_fingerprint ON turns (tenant_id, fingerprint) WHERE fingerprint <> '';
+
+CREATE TABLE webhooks (
+    id TEXT NOT NULL,
+    tenant_id BIGINT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+    url TEXT NOT NULL,
+    kinds TEXT NOT NULL,
+    conversation_id BIGINT NOT NULL,
+    goal_id BIGINT NOT NULL,
+    description TEXT NOT NULL,
+    paused BIGINT NOT NULL DEFAULT 0,
+    sent_to BIGINT NOT NULL,
+    secrets TEXT NOT NULL,
+    recent TEXT NOT NULL DEFAULT '[]',
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    PRIMARY KEY (tenant_id, id)
+);
 
 INSERT INTO id_blocks VALUES ('tokens', 0, 1, 0);
 

@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 from playwright.sync_api import Locator, expect
 
-from headway.actions import conversations, turns
+from headway.actions import conversations, run_ends, turns
 from headway.actions.turns import TurnRequest
+from headway.ledger.run import RunEnd
 from headway.storage.transaction import Transaction
 from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
 from tests.model_server import ModelServer, text
@@ -16,7 +17,7 @@ from tests.surfaces.server_harness import Client
 def write(client: Client, conversation: int, request: str, answer: str) -> None:
     """Store a turn with its messages, without running an agent."""
     run = client.desk.write(turns.start, conversation, TurnRequest(request))
-    client.desk.database.write(lambda tx: turns.finish(tx, run, "answered", answer))
+    client.desk.database.write(lambda tx: run_ends.end_run(tx, run, RunEnd.finish("answered", answer)))
 
 
 def row(page: Visit, title: str) -> Locator:

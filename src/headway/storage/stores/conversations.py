@@ -199,11 +199,6 @@ def find_last_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> str
     return str(row[0]) if row else None
 
 
-def lock(tx: Transaction, tenant_id: int, conversation_id: int) -> None:
-    """Lock a conversation until the transaction ends."""
-    tx.one(f"SELECT id FROM conversations WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, conversation_id)
-
-
 def find_open_plan(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn | None:
     """Return the newest unfinished turn that an agent of another program works on: no run answers it."""
     row = tx.one(

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from starlette.responses import Response
 
-from headway.actions import turns
+from headway.actions import run_ends, turns
 from headway.actions.people import waiting
 from headway.feed_channel import TENANT_MOVED, FeedChannel, FeedEvent, FeedReader
 from headway.ledger.errors import HeadwayError, StorageError, WrongCell
@@ -98,7 +98,7 @@ def stop_when_left(request: RequestContext, stream: EventStream) -> None:
 
     async def stop() -> None:
         def cancel(tx: Transaction, tenant_id: int) -> list[str]:
-            return turns.cancel(tx, tenant_id, stream.reader.turn_id or "")
+            return run_ends.cancel_turn(tx, tenant_id, stream.reader.turn_id or "", request.headway.live_text)
 
         with suppress(HeadwayError):  # it has just ended, or the token was revoked
             request.headway.interrupt(await request.write(cancel))

@@ -1,6 +1,7 @@
 """`headway webhook`: send events to other systems."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -11,9 +12,12 @@ from headway.ledger.text import MAX_INTEGER, to_one_line
 from headway.ledger.webhook import NewWebhook, WebhookChange
 from headway.outbound.targets import parse_url
 from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, RowIdOrNone
-from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE, print_fields, print_rows
+from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE, print_fields
 from headway.surfaces.cli.context import TENANT_WIDE, CommandGroup, Invocation, pass_invocation, require_confirmation
 from headway.surfaces.cli.render import format_time
+from headway.surfaces.cli.tables import print_row, print_table
+
+WEBHOOK_HEADINGS = ("id", "state", "url", "events", "error")
 
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)
@@ -47,8 +51,9 @@ def list_webhooks(invocation: Invocation, limit: int) -> None:
     """List webhooks, newest first."""
     with invocation.open_ledger() as ledger:
         page = ledger.read(webhooks.list_page, limit)
-    lines = [format_webhook(row) for row in page["webhooks"]]
-    invocation.answer(page, lambda: print_rows(lines, "no webhooks", more=bool(page["next_cursor"])))
+    rows = [build_webhook_row(row) for row in page["webhooks"]]
+    more = bool(page["next_cursor"])
+    invocation.answer(page, lambda: print_table(WEBHOOK_HEADINGS, rows, "no webhooks", more=more))
 
 
 @webhook.command()
@@ -157,7 +162,7 @@ def replay(invocation: Invocation, webhook_id: str, after: int) -> None:
 
 def answer_with_webhook(invocation: Invocation, view: WebhookView) -> None:
     fields = view.as_json()
-    invocation.answer({"webhook": fields}, lambda: click.echo(format_webhook(fields)))
+    invocation.answer({"webhook": fields}, lambda: print_row(build_webhook_row(fields)))
 
 
 def answer_with_secret(invocation: Invocation, view: WebhookView, what: str) -> None:
@@ -168,15 +173,14 @@ def answer_with_secret(invocation: Invocation, view: WebhookView, what: str) -> 
     invocation.answer({"webhook": view.as_json(), "secret": view.secret}, draw)
 
 
-def format_webhook(fields: dict[str, Any]) -> str:
+def build_webhook_row(fields: dict[str, Any]) -> Sequence[str]:
     filters = [
         ", ".join(fields["kinds"]) or "all events",
         f"conversation {fields['conversation_id']}" if fields["conversation_id"] else "",
         f"goal #{fields['goal_id']}" if fields["goal_id"] else "",
         f"after event {fields['after']}",
     ]
-    error = f"  {fields['error']}" if fields["error"] else ""
-    return to_one_line(f"{fields['id']}  {fields['state']:<8}  {fields['url']}  ({', '.join(filter(None, filters))}){error}")
+    return fields["id"], fields["state"], fields["url"], ", ".join(filter(None, filters)), fields["error"]
 
 
 def format_delivery(delivery: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import conversations, turns
+from headway.actions import conversations, run_ends, turns
 from headway.actions.people import steering
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.job import Job
@@ -133,7 +133,7 @@ async def stop_ui(request: Request) -> Response:
 
     def stop(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         turn_id = find_unfinished(tx, tenant_id, key)
-        ended[:] = turns.cancel(tx, tenant_id, turn_id) if turn_id else []
+        ended[:] = run_ends.cancel_turn(tx, tenant_id, turn_id, call.headway.live_text) if turn_id else []
         return {"turn_id": turn_id}
 
     answer = await call.post(stop, 200)

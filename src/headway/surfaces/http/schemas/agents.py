@@ -6,7 +6,7 @@ from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from headway.agents.instructions.roles import SUPERVISOR
 from headway.ledger import attachment
-from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
+from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT
 from headway.ledger.todo import DEFAULT_AGENT
 from headway.surfaces.http.schemas.strict_model import StrictModel
 from headway.surfaces.http.schemas.todos import Id, ListId, Name, PageQuery, QueryModel, Text

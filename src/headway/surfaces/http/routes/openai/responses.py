@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import conversations, turns
+from headway.actions import conversations, run_ends, turns
 from headway.actions.client_histories import ConversationName
 from headway.actions.people import approvals, questions, waiting
 from headway.ledger.errors import Invalid, TurnFailed
@@ -113,7 +113,7 @@ async def cancel(request: Request) -> Response:
     ended: list[str] = []
 
     def stop(tx: Transaction, tenant_id: int) -> Document:
-        ended[:] = turns.cancel(tx, tenant_id, turn_id)
+        ended[:] = run_ends.cancel_turn(tx, tenant_id, turn_id, call.headway.live_text)
         return show(tx, tenant_id, turn_id)
 
     answer = await call.post(stop, 200)
