@@ -128,7 +128,7 @@ class LiveTurnView:
         if data["is_error"]:
             self.note(f"{data['tool']} failed: {format_summary(data['result'])}", "red")
         elif data["tool"] in FILE_TOOLS and os.path.isfile(path := os.path.join(self.workspace, data["result"]["path"])):
-            self.note(f"wrote {path}")  # not in a repository: its files are in a worktree
+            self.note(f"wrote {shorten_path(path)}")  # not in a repository: its files are in a worktree
 
     def on_todos_updated(self, data: dict[str, Any]) -> None:
         self.items = data["items"]
@@ -263,6 +263,15 @@ class LiveTurnView:
             text.append(f"+{more} more\n" if more > 0 else "", "dim")
         text.rstrip()
         return text
+
+
+def shorten_path(path: str) -> str:
+    """Return a path relative to the current folder, if it is below it."""
+    try:
+        folder = os.getcwd()
+    except OSError:  # it was deleted
+        return path
+    return os.path.relpath(path, folder) if path.startswith(f"{folder}{os.sep}") else path
 
 
 def format_summary(value: Any) -> str:
