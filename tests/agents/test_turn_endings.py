@@ -61,7 +61,10 @@ def test_a_refused_answer_is_neither_stored_nor_sent_again_as_the_answer(databas
         talk.say("Hello?")
         sent = list_sent(talk.requests[-1])
         assert LIE not in [content for _, content in sent]
-        assert sent[-2:] == [("user", f"The runtime ended the turn above and told the user:\n\n{closing}"), ("user", "Hello?")]
+        assert sent[-2:] == [
+            ("user", f"The runtime ended the turn above with this message to the user:\n\n{closing}"),
+            ("user", "Hello?"),
+        ]
 
 
 def test_a_refused_answer_is_not_shown_when_a_person_has_sent_a_message(sqlite_url: str, tmp_path: Path) -> None:

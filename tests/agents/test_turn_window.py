@@ -85,7 +85,7 @@ def test_the_answer_that_a_user_saw_at_a_limit_is_in_view_of_the_next_turn(sqlit
         assert closing == "The agent was stopped after 2 steps, which is the limit.\n\nIncomplete:\n- Bake"
         assert [(message["role"], message["content"]) for message in talk.server.requests[-1].messages[-3:]] == [
             ("assistant", answer),
-            ("user", f"The runtime ended the turn above and told the user:\n\n{closing}"),
+            ("user", f"The runtime ended the turn above with this message to the user:\n\n{closing}"),
             ("user", "Go on."),
         ]
 

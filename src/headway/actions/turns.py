@@ -306,8 +306,8 @@ def get_run(tx: Transaction, tenant_id: int, turn_id: str) -> Run:
 
 def get_usage(tx: Transaction, tenant_id: int, turn_id: str) -> Usage:
     """Return the tokens and the cost of a turn, with its sub-agents."""
-    (sums,) = tx.fetch(spending_store.build_sum_turn(tenant_id, turn_id))
-    return spending.to_usage(spending_store.load_total(turn_id, sums[0]))
+    (rows,) = tx.fetch(spending_store.build_list_turn(tenant_id, turn_id))
+    return spending.load_turn_spending(rows).usage
 
 
 def get_report(tx: Transaction, tenant_id: int, turn_id: str) -> TurnReport:

@@ -258,7 +258,7 @@ def describe_unanswered(status: str, *, is_partial: bool = False) -> str:
 
 def describe_closing(closing: str) -> str:
     """Say in the history of a conversation how the runtime ended a turn."""
-    return f"The runtime ended the turn above and told the user:\n\n{escape_frames(closing)}"
+    return f"The runtime ended the turn above with this message to the user:\n\n{escape_frames(closing)}"
 
 
 STAGNATION = "The agent was stopped, because it made no progress with its plan. Its last answer was not accepted."

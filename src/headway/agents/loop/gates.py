@@ -53,7 +53,7 @@ def reject_answer(step: Step, reason: str, message: str, closing: str = prompts.
     """Return an answer to the model with the reason.
 
     The turn ends after `limits.refusals` rejections in a row without a change to the plan, so that it cannot loop. Its last words
-    are then the runtime's, and the rejected answer is shown to nobody.
+    are then the runtime's, and the rejected answer is not shown.
     """
     plan = step.plan()
     mark = fingerprint_plan(plan)

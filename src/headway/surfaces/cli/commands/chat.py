@@ -71,7 +71,7 @@ def chat(invocation: Invocation, message: str | None, queue: bool, paths: tuple[
 
     On a terminal, a line that you type while the agent works is sent to it; it reads the line at its next step. If a tool call
     needs approval, or the agent asks a question, you are asked here. `/attach PATH` sends a file with your next message. If a turn
-    ends with open todos, the message /continue goes on with them.
+    ends with open todos, the message /continue works on them in a new turn.
 
     Without MESSAGE and without a terminal, the message is read from standard input.
     """

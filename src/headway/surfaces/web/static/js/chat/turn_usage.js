@@ -3,7 +3,7 @@ import { html } from "../core/lib.js";
 
 const ENDS = ["turn_finished", "turn_failed", "turn_canceled"];
 
-/** Add the line to the items when a turn has ended, and take it away when the turn goes on. */
+/** Add the line to the items when a turn has ended, and remove it when the turn is resumed. */
 export function placeUsage(list, kind, { turn_id, models, usage, duration_s: seconds }) {
   const key = `u${turn_id}`;
   const isEnd = ENDS.includes(kind) && models?.length > 0; // a turn that was stopped in its first answer has no counted call
