@@ -38,6 +38,8 @@ export function createTimeline(conversationId) {
   let firstSeq = 0;
   let received = ""; // the whole streamed text, before the next frame shows it
   let pieces = 0; // the number of the last piece of it
+  let unplaced = null; // pieces that arrive while the text before them is fetched
+  let clearances = 0; // how often the text was withdrawn or became a message
   let frame = 0;
 
   // Text arrives in bursts, so it is rendered once per frame.
@@ -50,6 +52,8 @@ export function createTimeline(conversationId) {
     });
   };
   const clearStreamedText = () => {
+    clearances++;
+    if (unplaced) unplaced = [];
     pieces = 0;
     received = streamedText.value = "";
   };
@@ -98,7 +102,9 @@ export function createTimeline(conversationId) {
       note.value = "";
       clearStreamedText();
     },
-    text_delta({ text, n, restart, turn_id }) {
+    text_delta(piece) {
+      const { text, n, restart, turn_id } = piece;
+      if (unplaced) return unplaced.push(piece);
       if (running.value?.id !== turn_id) return;
       note.value = "";
       if (!restart) clearDelay();
@@ -180,7 +186,17 @@ export function createTimeline(conversationId) {
 
   /** After an interruption: text that was withdrawn meanwhile goes, because such events are never repeated. */
   async function resumed() {
-    if (running.value) setPartialAnswer((await fetchPage({ limit: 1 })).saying);
+    const before = clearances;
+    let partial;
+    unplaced = [];
+    try {
+      partial = (await fetchPage({ limit: 1 })).saying;
+    } finally {
+      const later = unplaced;
+      unplaced = null;
+      if (partial !== undefined && clearances === before) setPartialAnswer(partial);
+      later.forEach(on.text_delta);
+    }
   }
 
   async function load() {

@@ -6,10 +6,11 @@ import { CallBody, CallDetails } from "../tool_line.js";
 import { AgentStep } from "./agent_step.js";
 import { describeStep, formatSpan, getStepState, hasFailed, measure } from "./describe.js";
 import { Fold, isOpen, setOpen } from "./fold.js";
+import { isPlanCall } from "./plan_sentences.js";
 
 const SHOWN_WHILE_RUNNING = 3;
 
-const getIcon = ({ calls }) => (calls.some(({ tool }) => tool.endsWith("_todo")) ? "check" : "tool");
+const getIcon = ({ calls }) => (calls.length && calls.every(isPlanCall) ? "check" : "tool");
 
 function StepLine({ step }) {
   const state = getStepState(step);
