@@ -10,22 +10,6 @@ from tests.model_server import ModelServer, Reply, Request, by_turn, calls, erro
 from tests.surfaces.conversation_client import allow_retries
 from tests.surfaces.server_harness import Client
 
-ANSWER = """All of them share **one** pattern:
-
-- the first attempt times out after `30 s`
-- the retry runs with a *new* key
-
-```python
-def charge(order):
-    return pay(order)
-```
-
-| attempt | key |
-|---|---|
-| 1 | a |
-
-See [the docs](https://example.org/docs)."""
-
 
 def test_the_first_message_opens_a_conversation_with_its_title(page: Visit, client: Client) -> None:
     page.open().live().say("Why were customers charged twice?")
@@ -64,22 +48,6 @@ def test_an_answer_is_shown_while_it_is_spoken_and_stays_when_it_is_done(page: V
 
     expect(page.log.locator(".msg.assistant")).to_have_text(re.compile("The first half of it and then the second half of it."))
     expect(page.log.locator(".streaming")).to_have_count(0)
-
-
-def test_markdown_becomes_elements(page: Visit, model: ModelServer) -> None:
-    model.script = lambda _request: text(ANSWER)
-    page.open().live().say("explain")
-    answer = page.log.locator(".msg.assistant")
-
-    expect(answer.locator("strong")).to_have_text("one")
-    expect(answer.locator("li")).to_have_count(2)
-    expect(answer.locator("li code")).to_have_text("30 s")
-    expect(answer.locator("em")).to_have_text("new")
-    expect(answer.locator("pre")).to_have_text("def charge(order):\n    return pay(order)")
-    expect(answer.locator("td").first).to_have_text("1")
-    link = answer.get_by_role("link", name="the docs")
-    expect(link).to_have_attribute("href", "https://example.org/docs")
-    expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
 
 
 def test_tool_calls_are_quiet_lines_that_open(page: Visit, model: ModelServer) -> None:
