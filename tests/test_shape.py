@@ -369,9 +369,6 @@ REVIEWED_PATTERNS = {
     "agents/models/rehearsal/reading.py:RULES[8]": "no word of AGAIN begins like another",
     "agents/models/rehearsal/reading.py:RULES[12]": "no word of IS_IT begins like another",
     "ledger/text.py:NAME_PATTERN": "a name has at most 200 characters",
-    "surfaces/web/static/js/chat/markdown.js:(https?://[^\\s<>\"'`)\\]]{1,2000}[^\\s<>\"'`)\\].,;:!?])": (
-        "it fails only if nothing but punctuation follows, and then there is no other start"
-    ),
 }
 BUILT_PATTERNS = {
     "ledger/framing.py": 3,

@@ -9,22 +9,6 @@ from tests.browser.page_harness import Visit
 from tests.model_server import ModelServer, Reply, Request, by_turn, calls, error, pause_midway, text
 from tests.surfaces.server_harness import Client
 
-ANSWER = """All of them share **one** pattern:
-
-- the first attempt times out after `30 s`
-- the retry runs with a *new* key
-
-```python
-def charge(order):
-    return pay(order)
-```
-
-| attempt | key |
-|---|---|
-| 1 | a |
-
-See [the docs](https://example.org/docs)."""
-
 
 def test_the_first_message_opens_a_conversation_with_its_title(page: Visit, client: Client) -> None:
     page.open().live().say("Why were customers charged twice?")
@@ -65,6 +49,7 @@ def test_an_answer_is_shown_while_it_is_spoken_and_stays_when_it_is_done(page: V
     expect(page.log.locator(".streaming")).to_have_count(0)
 
 
+<<<<<<< HEAD
 def test_markdown_becomes_elements(page: Visit, model: ModelServer) -> None:
     model.script = lambda _request: text(ANSWER)
     page.open().live().say("explain")
@@ -79,6 +64,20 @@ def test_markdown_becomes_elements(page: Visit, model: ModelServer) -> None:
     link = answer.get_by_role("link", name="the docs")
     expect(link).to_have_attribute("href", "https://example.org/docs")
     expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
+=======
+def test_tool_calls_are_quiet_lines_that_open(page: Visit, model: ModelServer) -> None:
+    model.script = by_turn(calls(("calculate", {"expression": "6*7"})), calls(("calculate", {"expression": "1/0"})), text("42."))
+    page.open().live().say("what is 6*7?")
+    expect(page.log).to_contain_text("42.")
+    good, bad = page.log.locator("details").all()
+
+    expect(good).to_contain_text("calculate6*7")
+    expect(good.get_by_text("Result", exact=True)).to_be_hidden()
+    good.locator("summary").click()
+    expect(good.get_by_text("Result", exact=True)).to_be_visible()
+    expect(good.locator("pre").last).to_contain_text("42")
+    expect(bad.locator("summary")).to_contain_text("failed")
+>>>>>>> markdown
 
 
 def test_a_refused_answer_is_withdrawn(page: Visit, model: ModelServer) -> None:

@@ -80,15 +80,28 @@ def test_hostile_text_shows_as_text_everywhere(page: Visit, client: Client, mode
 
 
 def test_no_message_holds_up_the_page(page: Visit, client: Client, model: ModelServer) -> None:
-    """Lines that made patterns try every way to split their spaces, which took half a minute at each opening."""
+    """Texts for which a parser may try every way to pair, split or nest them, and one that is too long to be formatted."""
     chance = random.Random(1)  # a model that repeats itself is stopped
-    spaces = "".join(chance.choices(" \t", k=60_000))
-    links = "".join(f"[{letter}](" for letter in chance.choices("abcdefgh", k=15_000))
-    model.script = lambda _request: text("\n".join(["a | b", spaces, f"# {spaces}\u2028", f"- {spaces}\u2028", links, "the end"]))
+    spaces = "".join(chance.choices(" \t", k=20_000))
+    links = "".join(f"[{letter}](" for letter in chance.choices("abcdefgh", k=3_000))
+    emphasis = "".join(chance.choices(["*a ", "**b ", "_c ", "~~d ", "`e ", "$f ", "\\[", "\\("], k=3_000))
+    nested = "".join(chance.choices(["> ", "- "], k=300)) + "deepest"
+    strong = "*a **b " * 500 + "c** d* " * 500
+    formula = "$$" + "\\sqrt{" * 300 + "x" + "}" * 300 + "$$"
+    notes = "".join(f"[^{number}] " for number in range(1_000))
+    lines = ["a | b", spaces, f"# {spaces}\u2028", f"- {spaces}\u2028", links, "", emphasis, "", nested, "", strong, "", notes]
+    words = "\n".join([*lines, "", formula, "", "[" * 10_000, "", "the middle", "", "word\n" * 10_000, "**the end**"])
+    assert len(words) > 100_000
+    model.script = lambda _request: text(words)
     conversation = client.conversation(title="slow")
     wait_for_turn(client, say(client, conversation, "Go on."))
     page.open(f"/c/{conversation}").live()
-    expect(page.log.locator(".markdown").last).to_contain_text("the end")
+    answer = page.log.locator(".markdown").last
+    expect(answer).to_contain_text("deepest")
+    expect(answer).to_contain_text("the middle")
+    expect(answer.locator(".math.source")).to_contain_text("sqrt")
+    expect(answer.locator(".cut-note")).to_have_text("This message is very long. The rest of it is shown without formatting.")
+    expect(answer).to_contain_text("**the end**")
     check_safe(page)
 
 

@@ -56,17 +56,84 @@ def open_answer(page: Visit, client: Client, model: ModelServer, words: str) -> 
     return page.open(f"/c/{conversation}").live()
 
 
-def test_markdown_becomes_elements(open_page: Callable[..., Visit], client: Client, model: ModelServer) -> None:
+def test_markdown_becomes_elements_in_both_themes_at_a_desk_and_on_a_phone(
+    open_page: Callable[..., Visit], client: Client, model: ModelServer
+) -> None:
     page = open_answer(open_page(axe=True), client, model, ANSWER)
     answer = page.log.locator(".msg.assistant")
-    expect(answer.locator("math")).to_have_count(2)
+    headings = answer.get_by_role("heading")
+    expect(headings).to_have_text(["A small heading first", "Then a large one"])
+    assert [one.get_attribute("aria-level") for one in headings.all()] == ["2", "2"]
+    expect(answer.locator("strong")).to_have_text(["one", "both"])
+    expect(answer.locator("em").first).to_have_text("new")
+    expect(answer.locator("em strong, strong em")).to_have_text("both")
+    expect(answer.locator("s")).to_have_text("none")
+    expect(answer.get_by_role("checkbox")).to_have_count(2)
+    expect(answer.get_by_role("checkbox", name="Done", exact=True)).to_be_checked()
+    expect(answer.locator("ul ul ul ul ul ol > li")).to_have_text("six")
+    expect(answer.locator("td").first).to_have_text("a|b")
+    expect(answer.locator("td").nth(1)).to_have_css("text-align", "right")
+    expect(answer.locator("td br")).to_have_count(1)
+    expect(answer.locator("pre")).to_have_text(PYTHON)
     expect(answer.locator("pre .hljs-keyword").first).to_have_text("def")
+    expect(answer.locator("math")).to_have_count(2)
+    expect(answer.get_by_text("for $5 and $6, and")).to_be_visible()
+    expect(answer.locator("img")).to_have_count(0)
+    expect(answer.get_by_role("link", name="A chart (https://example.org/chart.png)")).to_be_visible()
+    expect(answer.get_by_role("link", name="the docs")).to_have_attribute("rel", "noopener noreferrer nofollow")
+    expect(answer.get_by_role("link", name="https://example.org/a_b_c", exact=True)).to_be_visible()
+    expect(answer).to_contain_text("<b>no markup</b>")
+    answer.get_by_role("link", name="Note 1").click()
+    expect(answer.get_by_role("list", name="Notes").get_by_role("listitem")).to_be_focused()
+    answer.get_by_role("link", name="Back to the text").click()
+    expect(answer.get_by_role("link", name="Note 1")).to_be_focused()
+    places = answer.locator("p code").evaluate_all("codes => codes.map(code => code.getBoundingClientRect().x)")
+    assert places[0] > places[1]  # the Arabic sentence is read from the right, and each command in it from the left
     for name, viewport in {"desk": DESK, "phone": PHONE}.items():
         page.page.set_viewport_size(viewport)
         for theme in ("light", "dark"):
             page.page.emulate_media(color_scheme=theme)
-            answer.locator("table").scroll_into_view_if_needed()
             page.shoot(f"markdown-{name}-{theme}")
-            answer.locator(".notes").scroll_into_view_if_needed()
-            page.shoot(f"markdown-end-{name}-{theme}")
             assert list_axe_violations(page) == []
+    table = answer.locator(".scroll").evaluate("box => [box.scrollWidth > box.clientWidth, box.querySelector('td').clientHeight]")
+    assert table[1] < 200  # on the phone, no word is broken letter by letter
+
+
+def test_answers_and_code_are_copied(open_page: Callable[..., Visit], client: Client, model: ModelServer) -> None:
+    page = open_answer(open_page(permissions=["clipboard-read", "clipboard-write"]), client, model, ANSWER)
+    read = "() => navigator.clipboard.readText()"
+    page.button("Copy code").click()
+    expect(page.page.get_by_role("status").filter(has_text="Copied")).to_be_attached()
+    assert page.page.evaluate(read) == PYTHON
+    page.log.locator(".msg.assistant").hover()
+    page.button("Copy answer").click()
+    expect(page.page.get_by_role("status").filter(has_text="Copied")).to_have_count(2)
+    assert page.page.evaluate(read) == ANSWER
+
+
+def test_a_streamed_answer_keeps_the_elements_of_complete_blocks(page: Visit, model: ModelServer) -> None:
+    blocks = ["# Plan", "The first step.", "- one\n- two", "```python\nx = 1\n```"]
+    model.script = lambda _request: pause_midway(text("\n\n".join([*blocks, "and the *last* one"])))
+    model.hold()
+    page.open().live().say("go")
+    first = page.log.locator(".streaming .h")
+    expect(first).to_have_text("Plan")
+    first.evaluate("heading => (window.kept = heading)")
+    model.release()
+    answer = page.log.locator(".msg.assistant:not(.streaming)")
+    expect(answer.locator("em")).to_have_text("last")
+    expect(answer.locator("li")).to_have_text(["one", "two"])
+    assert page.page.evaluate("() => window.kept.textContent") == "Plan"
+
+
+def test_a_cold_chat_with_an_answer_is_small(page: Visit, client: Client, model: ModelServer) -> None:
+    """Colours and formulas are loaded only by an answer that needs them."""
+    received: list[Response] = []
+    page.page.on("response", received.append)
+    open_answer(page, client, model, "It is **done**:\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |")
+    expect(page.log.locator(".msg.assistant td")).to_have_count(2)
+    sizes = {one.url: one.request.sizes()["responseBodySize"] for one in received if "/events" not in one.url}
+
+    assert not [url for url in sizes if re.search("temml|highlight/", url)]
+    assert sum(sizes.values()) <= COLD_LIMIT, sizes
+    assert sum(sizes.values()) > COLD_LIMIT / 2  # the sizes are those of bodies

@@ -1,22 +1,10 @@
 // Files in messages: those that the next message will carry, and those that a message has.
-import { html, useRef } from "../core/lib.js";
+import { html, useEffect, useRef, useState } from "../core/lib.js";
 import { Icon } from "../core/ui.js";
+import { formatSize, getFileName, LIMITS } from "./uploads.js";
 
 const IMAGES = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"]);
-
-const toBase64 = (file) =>
-  new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
-    reader.onerror = () => reject(reader.error);
-    reader.readAsDataURL(file);
-  });
-
-/** The files as the server expects them. A pasted image may have no name. */
-export const encodeFiles = (files) =>
-  Promise.all(
-    files.map(async (file) => ({ name: file.name || "pasted image", media_type: file.type, data: await toBase64(file) })),
-  );
+const PREVIEW_PX = 40;
 
 export function AttachButton({ onFiles }) {
   const input = useRef();
@@ -28,23 +16,50 @@ export function AttachButton({ onFiles }) {
       type="button"
       class="btn ghost icon-only"
       aria-label="Attach files"
-      title="Attach images, PDFs or text files"
+      title=${`Attach files. ${LIMITS}`}
       onClick=${() => input.current.click()}
     ><${Icon} name="clip" /></button>
     <input ref=${input} type="file" multiple hidden aria-label="Files" onChange=${onChange} />`;
 }
 
-/** The files that wait to be sent. */
-export const AttachedFiles = ({ files, onRemove }) => html`<ul class="attachments" aria-label="Attached files">
-  ${files.map(
-    (file) => html`<li key=${file} class="file">
-      <${Icon} name="clip" /><span class="truncate" dir="auto">${file.name || "pasted image"}</span>
-      <button type="button" class="btn ghost icon-only tiny" aria-label="Remove ${file.name}" onClick=${() => onRemove(file)}>
-        <${Icon} name="close" />
-      </button>
-    </li>`,
-  )}
-</ul>`;
+/** A small picture of an image. It is drawn, because the page may not load images from memory. */
+function Preview({ file }) {
+  const canvas = useRef();
+  const [isDrawn, setIsDrawn] = useState(false);
+  useEffect(() => {
+    const draw = async () => {
+      const image = await createImageBitmap(file);
+      if (!canvas.current) return;
+      const scale = Math.min(PREVIEW_PX / image.width, PREVIEW_PX / image.height);
+      canvas.current.width = Math.max(1, image.width * scale);
+      canvas.current.height = Math.max(1, image.height * scale);
+      canvas.current.getContext("2d").drawImage(image, 0, 0, canvas.current.width, canvas.current.height);
+      setIsDrawn(true);
+    };
+    if (IMAGES.has(file.type)) draw().catch(() => {}); // no image after all: the server says so
+  }, []);
+  return html`<canvas ref=${canvas} class="preview" width="1" height="1" hidden=${!isDrawn} aria-hidden="true"></canvas>${
+    !isDrawn && html`<${Icon} name="clip" />`
+  }`;
+}
+
+/** The files that wait to be sent. `progress`: which share of them has been sent, or null. */
+export const AttachedFiles = ({ files, onRemove, progress }) => html`<ul class="attachments" aria-label="Attached files">
+    ${files.map(
+      (file) => html`<li key=${file} class="file">
+        <${Preview} file=${file} /><span class="truncate" dir="auto">${getFileName(file)}</span>
+        <small class="muted num">${formatSize(file.size)}</small>
+        <button
+          type="button"
+          class="btn ghost icon-only tiny"
+          aria-label="Remove ${getFileName(file)}"
+          disabled=${progress !== null}
+          onClick=${() => onRemove(file)}
+        ><${Icon} name="close" /></button>
+      </li>`,
+    )}
+  </ul>
+  ${progress !== null && html`<progress aria-label="Sending the files" value=${progress} max="1"></progress>`}`;
 
 /** The files of a sent message: images as thumbnails, others by name. Each can be downloaded. */
 export const MessageFiles = ({ turnId, attachments }) => html`<ul class="attachments" aria-label="Attachments">

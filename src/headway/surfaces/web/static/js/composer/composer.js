@@ -1,11 +1,14 @@
 // The message input. A typed message stays until the server has accepted it.
-import { ApiError, createKey, post } from "../core/api.js";
+import { ApiError, post } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
 import { html, preferences, signal, useEffect, useRef, useState } from "../core/lib.js";
 import { navigate } from "../core/router.js";
 import { Icon, Select } from "../core/ui.js";
 import { halt } from "../core/watch.js";
-import { AttachButton, AttachedFiles, encodeFiles } from "./attachments.js";
+import { AttachButton, AttachedFiles } from "./attachments.js";
+import { changeDraft, getDraft, replaceDraft, saveDraft } from "./drafts.js";
+import { DropTarget } from "./file_drop.js";
+import { addWithinLimits, createSender, encodeFiles } from "./uploads.js";
 
 const MODES = [
   ["plan", "Plan", "The agent makes a plan and works through it"],
@@ -14,18 +17,23 @@ const MODES = [
 const UNREADABLE_FILE = "A file can no longer be read. Remove it, or attach it again.";
 const FILES_WAIT = "A running agent takes no files. Remove them, or send the message when it has answered.";
 const ENDED = "The agent has just finished, so it cannot read this any more.";
+const NO_TEXT = "Write what the agent should do with the files.";
+const FOLDER = "A folder cannot be attached. Attach the files in it.";
 const mode = signal(preferences.get("mode") === "queue" ? "queue" : "plan");
+<<<<<<< HEAD
 const drafts = new Map(); // by conversation: {text, files, key}
 
 const getDraft = (id) => {
   if (!drafts.has(id)) drafts.set(id, { text: "", files: [], key: createKey() });
   return drafts.get(id);
 };
+=======
+>>>>>>> markdown
 
 const Problem = ({ text, retry, onRetry }) => html`<p class="problem" role="alert">
   <${Icon} name="warn" />
   <span class="grow" dir="auto">${text}</span>
-  <button type="button" class="btn small" onClick=${onRetry}>${retry}</button>
+  ${retry && html`<button type="button" class="btn small" onClick=${onRetry}>${retry}</button>`}
 </p>`;
 
 const SendButton = ({ running, isBusy }) => html`<button
@@ -42,12 +50,14 @@ function StopButton({ running }) {
   </button>`;
 }
 
-/** Send a message to the running turn. */
-async function sendToTurn(turnId, draft, content) {
-  if (draft.files.length) throw new ApiError(422, "invalid", FILES_WAIT);
-  await post(`/v1/turns/${turnId}/messages`, { content }, `${draft.key}-${turnId}`);
+/** Send a message to the running turn. Returns the turn's id. */
+async function sendToTurn(turnId, { text, files, key }) {
+  if (files.length) throw new ApiError(422, "invalid", FILES_WAIT);
+  await post(`/v1/turns/${turnId}/messages`, { content: text }, `${key}-${turnId}`);
+  return turnId;
 }
 
+<<<<<<< HEAD
 /** Start a turn with a message, in a new conversation if `id` is null. Returns the conversation's id. */
 async function startTurn(id, draft, content) {
   const message = { content, mode: mode.value };
@@ -56,27 +66,77 @@ async function startTurn(id, draft, content) {
   if (!id) return (await post("/v1/conversations", { message }, draft.key)).conversation.id;
   await post(`/v1/conversations/${id}/messages`, message, draft.key);
   return id;
+=======
+/** Start a turn with a message. Returns the turn's id. */
+async function startTurn(conversationId, { text, files, key }, onProgress) {
+  const message = { content: text, mode: mode.value };
+  if (files.length) message.attachments = await encodeFiles(files);
+  const send = files.length ? createSender(onProgress) : fetch;
+  return (await post(`/v1/conversations/${conversationId}/messages`, message, key, send)).turn_id;
+}
+
+/** Send a draft, and keep what is typed meanwhile as the next one. Returns where the message is: {conversationId, turnId}. */
+async function sendDraft(id, runningId, onProgress) {
+  const draft = getDraft(id);
+  const sent = { ...draft }; // the draft may change meanwhile. A retry has the same key, so that the server stores the message once
+  draft.isTried = true;
+  saveDraft(id);
+  try {
+    draft.conversation ??= id ?? (await post("/v1/conversations", {}, `${sent.key}-c`)).conversation.id;
+    saveDraft(id);
+    const turnId = await (runningId ? sendToTurn(runningId, sent) : startTurn(draft.conversation, sent, onProgress));
+    const files = draft.files.filter((file) => !sent.files.includes(file));
+    replaceDraft(id, { text: getLaterText(draft.text, sent.text), files }, draft.conversation);
+    return { conversationId: draft.conversation, turnId };
+  } catch (error) {
+    if (error.status && error.status < 500) changeDraft(id, {}); // the server rejected it: the next attempt is a new request
+    throw error;
+  }
+>>>>>>> markdown
 }
 
 /** What was typed while the message was being sent. */
 const getLaterText = (text, sent) => (text.startsWith(sent) ? text.slice(sent.length).trimStart() : text);
+
+/** The problem that a failed attempt shows. Other errors are ours, and rise. */
+function explainFailure(error, runningId) {
+  if (error instanceof DOMException) return { text: UNREADABLE_FILE, retry: "Try again" };
+  if (!(error instanceof ApiError)) throw error;
+  const hasEnded = runningId && error.code === "turn_ended";
+  return hasEnded ? { text: ENDED, retry: "Send as a new message", startsTurn: true } : { text: error.message, retry: "Try again" };
+}
+
+const LostFiles = ({ names }) => html`<p class="lost-files muted" role="status">
+  <span dir="auto">Not kept over the reload: ${names.join(", ")}.</span> Attach ${names.length > 1 ? "them" : "it"} again.
+</p>`;
 
 function choosePlaceholder(running) {
   if (halt.value.halted) return "Everything is halted";
   return running ? "Message the running agent" : "Message Headway";
 }
 
+/** Whether Enter only chooses what an input method offers. Safari says so by the code. */
+const isComposing = (event) => event.isComposing || event.keyCode === 229;
+
 export function Composer({ id, running, suggestion }) {
   const field = useRef();
   const [problem, setProblem] = useState(null); // {text, retry: the button's label, startsTurn}
   const [isBusy, setIsBusy] = useState(false);
+  const [progress, setProgress] = useState(null); // which share of the files has been sent
+  const isSending = useRef(false);
+  const isQueued = useRef(false); // Enter was pressed while a message was being sent
+  const [, setVersion] = useState(0);
   const draft = getDraft(id);
-  const [, setFiles] = useState(draft.files); // renders again when the draft's files change
   const changeFiles = (files) => {
-    draft.files = files;
-    setFiles(files);
+    changeDraft(id, { files, lostFiles: [] });
+    setVersion((version) => version + 1); // renders again
   };
-  const addFiles = (files) => changeFiles([...draft.files, ...files]);
+  const addFiles = (added, count = added.length) => {
+    const { files, problem: refusal } = addWithinLimits(getDraft(id).files, added);
+    changeFiles(files);
+    const text = [refusal, count > added.length && FOLDER].filter(Boolean).join(" ");
+    if (text) setProblem({ text });
+  };
 
   useEffect(() => {
     field.current.value = draft.text;
@@ -84,30 +144,41 @@ export function Composer({ id, running, suggestion }) {
   }, [id]);
   useEffect(() => {
     if (!suggestion) return;
-    field.current.value = draft.text = suggestion.text;
+    field.current.value = suggestion.text;
+    changeDraft(id, { text: suggestion.text });
     field.current.focus();
   }, [suggestion]);
 
-  const send = async (turnId) => {
-    const content = field.current.value;
-    if (!content.trim() || isBusy) return;
+  /** Send the draft, and then what was entered meanwhile. */
+  const sendAll = async (runningId) => {
+    let place = { conversationId: id, turnId: runningId };
+    try {
+      do {
+        isQueued.current = false;
+        place = await sendDraft(place.conversationId, place.turnId, setProgress);
+        if (field.current) field.current.value = getDraft(place.conversationId).text;
+      } while (isQueued.current && getDraft(place.conversationId).text.trim());
+    } finally {
+      if (place.conversationId !== id) navigate(`/c/${place.conversationId}`);
+    }
+  };
+  const send = async (runningId) => {
+    const { text, files } = getDraft(id);
+    isQueued.current = isSending.current;
+    if (isSending.current) return;
+    if (!text.trim()) return files.length > 0 && setProblem({ text: NO_TEXT });
+    isSending.current = true;
     setIsBusy(true);
     setProblem(null);
+    setProgress(files.length ? 0 : null);
     try {
-      const to = turnId ? await sendToTurn(turnId, draft, content) : await startTurn(id, draft, content);
-      drafts.delete(id);
-      if (field.current) field.current.value = getDraft(id).text = getLaterText(field.current.value, content);
-      if (!id) navigate(`/c/${to}`);
+      await sendAll(runningId);
     } catch (error) {
-      if (error instanceof DOMException) return setProblem({ text: UNREADABLE_FILE, retry: "Try again" });
-      if (!(error instanceof ApiError)) throw error;
-      if (error.status && error.status < 500) draft.key = createKey(); // the server rejected it: the next attempt is a new request
-      const hasEnded = turnId && error.code === "turn_ended";
-      setProblem(
-        hasEnded ? { text: ENDED, retry: "Send as a new message", startsTurn: true } : { text: error.message, retry: "Try again" },
-      );
+      setProblem(explainFailure(error, runningId));
     } finally {
+      isSending.current = false;
       setIsBusy(false);
+      setProgress(null);
     }
   };
   const submit = (event) => {
@@ -115,7 +186,7 @@ export function Composer({ id, running, suggestion }) {
     send(running?.id);
   };
   const onKeyDown = (event) => {
-    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);
+    if (event.key === "Enter" && !event.shiftKey && !isComposing(event)) submit(event);
   };
   const onPaste = (event) => {
     if (!event.clipboardData.files.length) return;
@@ -125,16 +196,20 @@ export function Composer({ id, running, suggestion }) {
   const chooseMode = (name) => {
     mode.value = name;
     preferences.set("mode", mode.value);
+    changeDraft(id, {});
   };
-  return html`<form class="composer" onSubmit=${submit}>
+  return html`<form class="composer" onSubmit=${submit} aria-busy=${String(isBusy)}>
+    <${DropTarget} onDrop=${addFiles} />
     ${problem && html`<${Problem} ...${problem} onRetry=${() => send(problem.startsTurn ? null : running?.id)} />`}
     ${
       draft.files.length > 0 &&
       html`<${AttachedFiles}
         files=${draft.files}
+        progress=${progress}
         onRemove=${(file) => changeFiles(draft.files.filter((other) => other !== file))}
       />`
     }
+    ${draft.lostFiles.length > 0 && html`<${LostFiles} names=${draft.lostFiles} />`}
     <textarea
       ref=${field}
       name="text"
@@ -142,7 +217,7 @@ export function Composer({ id, running, suggestion }) {
       dir="auto"
       placeholder=${choosePlaceholder(running)}
       aria-label="Message"
-      onInput=${(event) => (draft.text = event.currentTarget.value)}
+      onInput=${(event) => changeDraft(id, { text: event.currentTarget.value })}
       onKeyDown=${onKeyDown}
       onPaste=${onPaste}
     ></textarea>

@@ -24,7 +24,8 @@ const ADVICE = {
 };
 const UNREACHABLE = "Headway cannot be reached. Check that it is running; nothing you typed is lost.";
 
-async function request(method, path, body, headers = {}) {
+/** `send`: what sends it, with the parameters of `fetch`. */
+async function request(method, path, body, headers = {}, send = fetch) {
   const options = { method, headers: { Accept: "application/json", ...headers } };
   if (body !== undefined) {
     options.body = JSON.stringify(body);
@@ -32,7 +33,7 @@ async function request(method, path, body, headers = {}) {
   }
   let response;
   try {
-    response = await fetch(path, options);
+    response = await send(path, options);
   } catch {
     throw new ApiError(0, "unreachable", UNREACHABLE);
   }
@@ -50,7 +51,8 @@ export const put = (path, body = {}) => request("PUT", path, body);
 export const patch = (path, body) => request("PATCH", path, body);
 export const remove = (path) => request("DELETE", path);
 /** Requests that repeat the same key take effect once. */
-export const post = (path, body = {}, key = createKey()) => request("POST", path, body, { "Idempotency-Key": key });
+export const post = (path, body = {}, key = createKey(), send = fetch) =>
+  request("POST", path, body, { "Idempotency-Key": key }, send);
 
 /** A random key. crypto.randomUUID does not exist where the page is served without TLS. */
 export const createKey = () =>

@@ -1,4 +1,4 @@
-// The only module that names the vendored libraries.
+// The only module that names the libraries of the page's elements.
 import htm from "../../vendor/htm.js";
 import { Component, Fragment, h, render } from "../../vendor/preact.js";
 
@@ -14,6 +14,14 @@ export const preferences = {
       return localStorage.getItem(name);
     } catch {
       return null;
+    }
+  },
+  /** The names that begin with a prefix. */
+  list(prefix) {
+    try {
+      return Object.keys(localStorage).filter((name) => name.startsWith(prefix));
+    } catch {
+      return [];
     }
   },
   set(name, value) {

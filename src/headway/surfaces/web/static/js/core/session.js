@@ -5,6 +5,7 @@ import { preferences, signal } from "./lib.js";
 import { forgetMove, hasMoved } from "./moves.js";
 
 export const session = signal(null); // {tenant, operator, scopes, expires_at, model, page}
+export const DRAFTS = "draft:"; // how the names of stored drafts begin
 export const isOutdated = signal(false); // the server has another build of the page
 
 const SIGN_IN_AGAIN =
@@ -44,7 +45,7 @@ export const askToSignOut = () =>
 
 async function signOut() {
   await fetch("/logout", { method: "POST", redirect: "manual" });
-  preferences.set("signed-in", null);
+  for (const name of ["signed-in", ...preferences.list(DRAFTS)]) preferences.set(name, null);
   session.value = null;
   signedOut.value = "left";
 }

@@ -2,6 +2,7 @@
 import { Component, html } from "../core/lib.js";
 
 const OPTIONS = { throwOnError: true, trust: false, maxExpand: 500, maxSize: [20, 500] };
+const DEPTH_LIMIT = 60; // elements in each other
 let temml = null;
 let loading = null;
 
@@ -12,19 +13,28 @@ const load = () => {
   return loading;
 };
 
+const isDeep = (element, limit = DEPTH_LIMIT) => limit === 0 || [...element.children].some((child) => isDeep(child, limit - 1));
+
 /** Draw the formula into an element. If it cannot be read, its source stays there. */
 function draw(element, { text, isDisplay }) {
+  const drawing = document.createElement("span");
+  let isReadable = true;
   try {
-    temml.render(text, element, { ...OPTIONS, displayMode: isDisplay, macros: {} });
+    temml.render(text, drawing, { ...OPTIONS, displayMode: isDisplay, macros: {} });
+    isReadable = !isDeep(drawing);
   } catch {
-    element.textContent = text; // what is no formula, or nested too deeply
-    element.classList.add("source");
+    isReadable = false; // it is no formula, or a limit was reached
+  }
+  element.classList.toggle("source", !isReadable);
+  if (!isReadable) {
+    element.textContent = text;
     return;
   }
-  for (const named of element.querySelectorAll("[id], [href]")) {
+  for (const named of drawing.querySelectorAll("[id], [href]")) {
     named.removeAttribute("id"); // the text must not choose names in the page
     named.removeAttribute("href");
   }
+  element.replaceChildren(...drawing.childNodes);
 }
 
 export class Formula extends Component {

@@ -29,7 +29,7 @@ const LANGUAGES = {
 };
 const OWN_LABELS = { toml: "TOML", html: "HTML", svg: "SVG", console: "Console" };
 const NEEDS = { xml: ["css", "javascript"] }; // languages inside of others
-const CODE_LIMIT = 20_000; // longer code stays as it is
+const CODE_LIMIT = 10_000; // longer code stays as it is: some languages take quadratic time
 const LABEL_LIMIT = 30;
 const PIECE = /<span class="([\w -]+)">|<\/span>|&(?:amp|lt|gt|quot|#x27);|[^<&]+/g;
 const CHARACTERS = { "&amp;": "&", "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#x27;": "'" };

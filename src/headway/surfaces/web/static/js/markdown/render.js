@@ -80,7 +80,7 @@ const CONTAINERS = {
   paragraph: (token, children) => (token.hidden ? children : html`<p dir=${getDirection(token)}>${children}</p>`),
   heading: renderHeading,
   bullet_list: (token, children) => html`<ul dir=${getDirection(token)}>${children}</ul>`,
-  ordered_list: (token, children) => html`<ol dir=${getDirection(token)} start=${token.attrGet("start")}>${children}</ol>`,
+  ordered_list: (token, children) => html`<ol dir=${getDirection(token)} start=${token.attrGet("start") ?? 1}>${children}</ol>`,
   list_item: renderItem,
   blockquote: (token, children) => html`<blockquote dir=${getDirection(token)}>${children}</blockquote>`,
   table: renderTable,
