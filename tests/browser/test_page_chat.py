@@ -49,37 +49,6 @@ def test_an_answer_is_shown_while_it_is_spoken_and_stays_when_it_is_done(page: V
     expect(page.log.locator(".streaming")).to_have_count(0)
 
 
-<<<<<<< HEAD
-def test_markdown_becomes_elements(page: Visit, model: ModelServer) -> None:
-    model.script = lambda _request: text(ANSWER)
-    page.open().live().say("explain")
-    answer = page.log.locator(".msg.assistant")
-
-    expect(answer.locator("strong")).to_have_text("one")
-    expect(answer.locator("li")).to_have_count(2)
-    expect(answer.locator("li code")).to_have_text("30 s")
-    expect(answer.locator("em")).to_have_text("new")
-    expect(answer.locator("pre")).to_have_text("def charge(order):\n    return pay(order)")
-    expect(answer.locator("td").first).to_have_text("1")
-    link = answer.get_by_role("link", name="the docs")
-    expect(link).to_have_attribute("href", "https://example.org/docs")
-    expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
-=======
-def test_tool_calls_are_quiet_lines_that_open(page: Visit, model: ModelServer) -> None:
-    model.script = by_turn(calls(("calculate", {"expression": "6*7"})), calls(("calculate", {"expression": "1/0"})), text("42."))
-    page.open().live().say("what is 6*7?")
-    expect(page.log).to_contain_text("42.")
-    good, bad = page.log.locator("details").all()
-
-    expect(good).to_contain_text("calculate6*7")
-    expect(good.get_by_text("Result", exact=True)).to_be_hidden()
-    good.locator("summary").click()
-    expect(good.get_by_text("Result", exact=True)).to_be_visible()
-    expect(good.locator("pre").last).to_contain_text("42")
-    expect(bad.locator("summary")).to_contain_text("failed")
->>>>>>> markdown
-
-
 def test_a_refused_answer_is_withdrawn(page: Visit, model: ModelServer) -> None:
     replies = [calls(("create_todo", {"items": [{"title": "look"}]})), text("I am done, believe me.")]
 

@@ -20,15 +20,6 @@ const ENDED = "The agent has just finished, so it cannot read this any more.";
 const NO_TEXT = "Write what the agent should do with the files.";
 const FOLDER = "A folder cannot be attached. Attach the files in it.";
 const mode = signal(preferences.get("mode") === "queue" ? "queue" : "plan");
-<<<<<<< HEAD
-const drafts = new Map(); // by conversation: {text, files, key}
-
-const getDraft = (id) => {
-  if (!drafts.has(id)) drafts.set(id, { text: "", files: [], key: createKey() });
-  return drafts.get(id);
-};
-=======
->>>>>>> markdown
 
 const Problem = ({ text, retry, onRetry }) => html`<p class="problem" role="alert">
   <${Icon} name="warn" />
@@ -57,22 +48,15 @@ async function sendToTurn(turnId, { text, files, key }) {
   return turnId;
 }
 
-<<<<<<< HEAD
-/** Start a turn with a message, in a new conversation if `id` is null. Returns the conversation's id. */
-async function startTurn(id, draft, content) {
-  const message = { content, mode: mode.value };
-  if (draft.files.length) message.attachments = await encodeFiles(draft.files);
-  // A retry carries the same key, so that the server stores the message once. A message that it refuses leaves no conversation.
-  if (!id) return (await post("/v1/conversations", { message }, draft.key)).conversation.id;
-  await post(`/v1/conversations/${id}/messages`, message, draft.key);
-  return id;
-=======
-/** Start a turn with a message. Returns the turn's id. */
-async function startTurn(conversationId, { text, files, key }, onProgress) {
+/** Start a turn with a message, in a new conversation if `id` is null. Returns where the message is: {conversationId, turnId}. */
+async function startTurn(id, { text, files, key }, onProgress) {
   const message = { content: text, mode: mode.value };
   if (files.length) message.attachments = await encodeFiles(files);
   const send = files.length ? createSender(onProgress) : fetch;
-  return (await post(`/v1/conversations/${conversationId}/messages`, message, key, send)).turn_id;
+  if (id) return { conversationId: id, turnId: (await post(`/v1/conversations/${id}/messages`, message, key, send)).turn_id };
+  // In one request, so that a message that the server refuses leaves no conversation behind.
+  const started = await post("/v1/conversations", { message }, key, send);
+  return { conversationId: started.conversation.id, turnId: started.turn_id };
 }
 
 /** Send a draft, and keep what is typed meanwhile as the next one. Returns where the message is: {conversationId, turnId}. */
@@ -82,17 +66,16 @@ async function sendDraft(id, runningId, onProgress) {
   draft.isTried = true;
   saveDraft(id);
   try {
-    draft.conversation ??= id ?? (await post("/v1/conversations", {}, `${sent.key}-c`)).conversation.id;
-    saveDraft(id);
-    const turnId = await (runningId ? sendToTurn(runningId, sent) : startTurn(draft.conversation, sent, onProgress));
+    const place = runningId
+      ? { conversationId: id, turnId: await sendToTurn(runningId, sent) }
+      : await startTurn(id, sent, onProgress);
     const files = draft.files.filter((file) => !sent.files.includes(file));
-    replaceDraft(id, { text: getLaterText(draft.text, sent.text), files }, draft.conversation);
-    return { conversationId: draft.conversation, turnId };
+    replaceDraft(id, { text: getLaterText(draft.text, sent.text), files }, place.conversationId);
+    return place;
   } catch (error) {
     if (error.status && error.status < 500) changeDraft(id, {}); // the server rejected it: the next attempt is a new request
     throw error;
   }
->>>>>>> markdown
 }
 
 /** What was typed while the message was being sent. */

@@ -6,14 +6,14 @@ import { DRAFTS, session } from "../core/session.js";
 const DRAFTS_LIMIT = 30; // the oldest are removed
 const LENGTH_LIMIT = 200_000; // the server accepts no longer message
 
-// By name in the storage: {text, files, key, isTried: whether it was sent with the key, conversation, lostFiles: names}
+// By name in the storage: {text, files, key, isTried: whether it was sent with the key, lostFiles: names}
 const drafts = new Map();
 effect(() => {
   if (signedOut.value === "missing") drafts.clear();
 });
 
 const getName = (id) => `${DRAFTS}${session.value?.tenant ?? ""}:${id ?? "new"}`;
-const createDraft = () => ({ text: "", files: [], key: createKey(), isTried: false, conversation: undefined, lostFiles: [] });
+const createDraft = () => ({ text: "", files: [], key: createKey(), isTried: false, lostFiles: [] });
 
 function readStored(name) {
   try {
@@ -26,8 +26,8 @@ function readStored(name) {
 function restore(name) {
   const stored = readStored(name);
   if (typeof stored?.text !== "string") return createDraft();
-  const { text, key, isTried, conversation, files: lostFiles } = stored;
-  const draft = { ...createDraft(), text, conversation, lostFiles };
+  const { text, key, isTried, files: lostFiles } = stored;
+  const draft = { ...createDraft(), text, lostFiles };
   // The same message again has the same key, so that the server stores it once.
   return lostFiles.length ? draft : { ...draft, key, isTried };
 }
@@ -39,11 +39,11 @@ export function getDraft(id) {
 }
 
 export function saveDraft(id) {
-  const { text, files, key, isTried, conversation } = getDraft(id);
+  const { text, files, key, isTried } = getDraft(id);
   const name = getName(id);
   if (!text || text.length > LENGTH_LIMIT) return preferences.set(name, null);
   const names = files.map((file) => file.name);
-  preferences.set(name, JSON.stringify({ text, key, isTried, conversation, files: names, at: Date.now() }));
+  preferences.set(name, JSON.stringify({ text, key, isTried, files: names, at: Date.now() }));
   const kept = preferences.list(DRAFTS);
   if (kept.length <= DRAFTS_LIMIT) return;
   const oldest = kept.sort((one, other) => (readStored(one)?.at ?? 0) - (readStored(other)?.at ?? 0));
