@@ -51,7 +51,7 @@ def test_a_plan_is_continued_by_the_next_process_and_shows_on_the_command_line(h
     assert rows["look"]["status"] == rows["build"]["status"] == "completed"
     assert rows["look"]["turn_id"] == rows["build"]["turn_id"] != rows["ship"]["turn_id"]
     (conversation,) = headway.json("conversation", "list")["conversations"]
-    assert conversation["key"] == f"folder {headway.folder}"
+    assert (conversation["key"], conversation["title"]) == (f"folder {headway.folder}", f"MCP: {headway.folder.name}")
 
     run_session(partial(over_stdio, headway.folder, "--turn", rows["look"]["turn_id"]), check_all)
 

@@ -27,11 +27,11 @@ def add(tx: Transaction, tenant_id: int, title: str = "", key: str | None = None
     return conversation
 
 
-def get_or_create(tx: Transaction, tenant_id: int, key: str) -> Conversation:
-    """Return the conversation with the caller's key, creating it on first use."""
+def get_or_create(tx: Transaction, tenant_id: int, key: str, title: str = "") -> Conversation:
+    """Return the conversation with the caller's key, creating it on first use with this title."""
     key = text.check_name(key, "key")
     find, insert = conversation_store.find_by_key, conversation_store.insert
-    conversation = find(tx, tenant_id, key) or insert(tx, tenant_id, uuid4().hex, key, "") or find(tx, tenant_id, key)
+    conversation = find(tx, tenant_id, key) or insert(tx, tenant_id, uuid4().hex, key, title) or find(tx, tenant_id, key)
     assert conversation  # if it could not be inserted, a concurrent transaction has created it
     return conversation
 
@@ -80,14 +80,14 @@ def is_id(reference: str) -> bool:
     return number.isascii() and number.isdigit()
 
 
-def resolve_or_create(tx: Transaction, tenant_id: int, reference: str) -> Conversation:
+def resolve_or_create(tx: Transaction, tenant_id: int, reference: str, title: str = "") -> Conversation:
     """Find a conversation like `resolve`. A key that no conversation has is given to a new one; an unknown id is not found."""
     try:
         return resolve(tx, tenant_id, reference)
     except NotFound:
         if is_id(reference):
             raise
-        return get_or_create(tx, tenant_id, reference)
+        return get_or_create(tx, tenant_id, reference, title)
 
 
 def ensure(tx: Transaction, tenant_id: int, reference: int | str | None) -> Conversation:

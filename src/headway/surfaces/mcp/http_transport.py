@@ -108,6 +108,7 @@ def find_caller(context: "McpContext") -> McpCaller:
         request.headers.get("headway-turn") or None,
         request.headers.get("headway-agent", "mcp"),
         f"mcp token {token.id}",
+        token.name,
         token.can_write,
     )
 

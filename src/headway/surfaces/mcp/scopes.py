@@ -23,6 +23,7 @@ class McpCaller(NamedTuple):
     turn_id: str | None  # the turn that it chose
     agent_id: str
     own_key: str  # of the conversation that has its plan and its tasks if it chose none
+    name: str  # what people call it, for the title of that conversation
     can_write: bool = True
 
 
@@ -58,7 +59,8 @@ def find_scope(tx: Transaction, caller: McpCaller, tool: Tool | None) -> Resolve
 def create_scope(tx: Transaction, caller: McpCaller, tool: Tool | None) -> ResolvedScope:
     """Return the scope, and create the conversation and the plan that it needs."""
     key = find_key(caller, tool)
-    conversation_id = conversations.resolve_or_create(tx, caller.tenant_id, key).id if key else TENANT_WIDE
+    title = f"MCP: {caller.name}" if key == caller.own_key else key or ""
+    conversation_id = conversations.resolve_or_create(tx, caller.tenant_id, key, title).id if key else TENANT_WIDE
     turn_id = caller.turn_id
     if turn_id is None and tool is not None and needs_turn(tool):
         open_plan = open_plans.begin if tool.name == BEGINS_PLANS else open_plans.continue_or_open

@@ -84,7 +84,9 @@ def serve_rest(
 
     settings = invocation.settings()
     configure_plain_logging(settings)
-    caller = McpCaller(scope.tenant_id, reference, scope.turn_id, scope.agent_id, build_folder_key(os.getcwd()))
+    folder = os.getcwd()
+    name = text.to_one_line(os.path.basename(folder) or folder).encode(errors="replace").decode()
+    caller = McpCaller(scope.tenant_id, reference, scope.turn_id, scope.agent_id, build_folder_key(folder), name)
     asyncio.run(serve_stdio(settings, caller, channel, early, line))
 
 
