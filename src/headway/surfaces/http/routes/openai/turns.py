@@ -15,6 +15,7 @@ from headway.agents.instructions.roles import UnknownRole
 from headway.feed_channel import TENANT_MOVED
 from headway.ledger.errors import Invalid, StorageError, TurnWaiting, WrongCell
 from headway.ledger.job import Job
+from headway.ledger.text import NAME_LIMIT
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.person_answers import KINDS, PersonAnswer, apply_answers
 from headway.surfaces.http.problems import Problem, to_problem
@@ -90,8 +91,8 @@ async def parse_request(
 def find_name(call: RequestContext, parameters: dict[str, Any]) -> ConversationName:
     """Return how a request names its conversation: by the header, by metadata, or by the user."""
     if reference := call.request.headers.get(CONVERSATION_HEADER, "").strip():
-        if not (reference.isascii() and reference.isprintable()):
-            raise Invalid(f"{CONVERSATION_HEADER} must be printable ASCII characters. metadata.conversation takes any text.")
+        if not (reference.isascii() and reference.isprintable() and len(reference) <= NAME_LIMIT):
+            raise Invalid(f"{CONVERSATION_HEADER} must be at most {NAME_LIMIT} printable ASCII characters.")
         return ConversationName(reference=reference)
     key = (parameters.get("metadata") or {}).get("conversation")
     if key is not None and not (isinstance(key, str) and key.strip()):
