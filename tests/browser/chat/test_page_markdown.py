@@ -1,11 +1,12 @@
 """Markdown in answers: what it becomes, how it is copied, that it stays fast, and what it costs to load."""
 
+import re
 from collections.abc import Callable
 
-from playwright.sync_api import expect
+from playwright.sync_api import Response, expect
 
 from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
-from tests.model_server import ModelServer, text
+from tests.model_server import ModelServer, pause_midway, text
 from tests.surfaces.conversation_client import say, wait_for_turn
 from tests.surfaces.server_harness import Client
 
