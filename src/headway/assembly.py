@@ -212,13 +212,9 @@ class Headway(Host):
         totals = self.runtime.models.totals.values() if "runtime" in vars(self) else ()
         return [spending.encode_total("model", total) for total in totals]
 
-    def list_job_totals(self) -> dict[tuple[str, str], int]:
-        """Count the jobs that have ended in this process, by kind and state."""
-        return dict(self.engine.runner.ended_jobs) if "engine" in vars(self) else {}
-
-    def count_running_jobs(self) -> int:
-        """Count the jobs that run in this process."""
-        return self.engine.runner.running.total() if "engine" in vars(self) else 0
+    def find_engine(self) -> Engine | None:
+        """Return the engine, if this process has built it."""
+        return self.engine if "engine" in vars(self) else None
 
     @cached_property
     def tracer(self) -> "Tracer":

@@ -2,7 +2,6 @@
 
 The .env file is read only if the folder is trusted."""
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +11,7 @@ from headway import trust
 from headway.ledger import text
 from headway.ledger.errors import SettingsError, UntrustedFolder
 from headway.ledger.goal import GoalLimits
-from headway.ledger.redaction import MIN_SECRET_LENGTH, Redactor
+from headway.ledger.redaction import MIN_SECRET_LENGTH, Redactor, encode_credentials, list_spellings
 from headway.ledger.retention import Retention, parse_retention
 from headway.ledger.run import MEBIBYTE, NANOS_PER_DOLLAR, REHEARSAL_MODEL, SANDBOX_MODES, Limits, Sandbox
 from headway.ledger.tenancy import TASK_FOLDER, Quotas, parse_quotas
@@ -44,7 +43,6 @@ USERINFO_PATTERN = re.compile(r"://([^/?#\s:]*:[^/?#\s]*)@")
 PASSWORD_PATTERN = re.compile(r"(?<=password=)[^&\s]+")
 MIN_URL_PART_LENGTH = 8
 WILDCARD_HOSTS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  recognized here, not bound to
-ENCODING_ERRORS = "surrogateescape"  # how the environment represents bytes that are not valid text
 OTEL_VARIABLES = (
     "SDK_DISABLED",
     "TRACES_EXPORTER",
@@ -127,7 +125,6 @@ class Settings(NamedTuple):
 
 def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     """Load the settings. Flags are named without the prefix, e.g. {"home": "/var/lib/headway"}; None means "not given".
-
     Raises UntrustedFolder if the home is in the current folder, and neither a flag nor the environment names it."""
     flag_values = {name: value for name, value in (flags or {}).items() if value is not None}
     known: set[str] = set()
@@ -369,23 +366,6 @@ def build_redactor(settings: Settings, *more_secrets: str) -> Redactor:
 def get_environment() -> Mapping[str, str]:
     """Return the variables that configuration files may refer to."""
     return os.environ
-
-
-def list_spellings(secret: str) -> set[str]:
-    """List the forms that a secret takes in URLs, in JSON and in Python's repr."""
-    from urllib.parse import quote, quote_plus, unquote  # noqa: PLC0415  only servers need these; every command loads this file
-
-    plain = unquote(secret)
-    quoted = {quote(plain, safe="", errors=ENCODING_ERRORS), quote_plus(plain, errors=ENCODING_ERRORS)}
-    return {secret, plain, json.dumps(secret)[1:-1], json.dumps(plain)[1:-1], repr(plain)[1:-1], *quoted}
-
-
-def encode_credentials(credentials: str) -> str:
-    """Encode a name and password as in HTTP basic authentication."""
-    from base64 import b64encode  # noqa: PLC0415
-    from urllib.parse import unquote  # noqa: PLC0415
-
-    return b64encode(unquote(credentials).encode(errors=ENCODING_ERRORS)).decode()
 
 
 def redact_database_url(database_url: str) -> str:

@@ -240,7 +240,7 @@ def import_entries(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) 
     existing_ids = todo_store.find_uuids(tx, tenant_id, [entry.uuid for entry in entries])
     fresh = [entry for entry in entries if entry.uuid not in existing_ids]
     lists = {(entry.draft.conversation_id, entry.draft.turn_id) for entry in fresh}
-    empty = {list for list in lists if not todo_store.has_list(tx, tenant_id, *list)}
+    empty = {list for list in lists if not todo_pages.has_list(tx, tenant_id, *list)}
     ids = {entry.number: existing_ids[entry.uuid] for entry in entries if entry.uuid in existing_ids}
     stored: list[tuple[ImportEntry, Todo]] = []
     for entry in sorted(fresh, key=lambda entry: compute_insert_order(entry, empty)):

@@ -6,7 +6,7 @@ from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import Todo
 from headway.storage.stores import forks as fork_store
-from headway.storage.stores import todos as todo_store
+from headway.storage.stores import todo_pages
 from headway.storage.transaction import Transaction
 
 SEARCH_LIMIT = 2_000  # open rows, and recently ended rows, that are compared per list
@@ -55,7 +55,7 @@ def find_own_id(tx: Transaction, scope: Scope, todo_id: int) -> int:
 def list_candidates(tx: Transaction, scope: Scope, *, ended: bool) -> list[tuple[int, str]]:
     """List (id, subject) of the todos that the scope can see."""
     lists = dict.fromkeys((scope.conversation_id, TENANT_WIDE))
-    return [row for list in lists for row in todo_store.list_subjects(tx, scope.tenant_id, list, SEARCH_LIMIT, ended=ended)]
+    return [row for list in lists for row in todo_pages.list_subjects(tx, scope.tenant_id, list, SEARCH_LIMIT, ended=ended)]
 
 
 def match_subjects(rows: list[tuple[int, str]], reference: str) -> list[int]:

@@ -33,10 +33,12 @@ class ProcessCollector:
                 counter.add_metric((total["model"],), total[name])
             yield counter
         ended = CounterMetricFamily("headway_jobs_ended", "Jobs that ended in this process", labels=("kind", "state"))
-        for labels, number in self.headway.list_job_totals().items():
+        engine = self.headway.find_engine()
+        for labels, number in engine.runner.ended_jobs.copy().items() if engine else ():
             ended.add_metric(labels, number)
         yield ended
-        yield GaugeMetricFamily("headway_jobs_running", "Jobs that run in this process", value=self.headway.count_running_jobs())
+        running = engine.running.total() if engine else 0
+        yield GaugeMetricFamily("headway_jobs_running", "Jobs that run in this process", value=running)
 
 
 def build_process_registry(headway: Headway) -> CollectorRegistry:

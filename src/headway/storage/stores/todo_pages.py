@@ -183,3 +183,22 @@ def count_all_by_status(tx: Transaction) -> dict[Status, int]:
     row = tx.one("SELECT SUM(pending), SUM(in_progress), SUM(completed), SUM(canceled) FROM todo_lists")
     assert row is not None
     return {status: int(n or 0) for status, n in zip(STATUSES, row, strict=True)}
+
+
+def list_subjects(tx: Transaction, tenant_id: int, conversation_id: int, limit: int, *, ended: bool) -> list[tuple[int, str]]:
+    """List (id, subject) of a list's open rows, or of its most recently ended ones."""
+    state = "completed_at <> 0" if ended else "completed_at = 0"
+    rows = tx.all(
+        f"""SELECT id, subject FROM todos WHERE tenant_id = ? AND conversation_id = ? AND {state}
+            ORDER BY completed_at DESC, id DESC LIMIT ?""",
+        tenant_id,
+        conversation_id,
+        limit,
+    )
+    return [(int(todo_id), str(subject)) for todo_id, subject in rows]
+
+
+def has_list(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str | None) -> bool:
+    """Whether this list was ever written to."""
+    sql = "SELECT 1 FROM todo_lists WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"
+    return tx.one(sql, tenant_id, conversation_id, turn_id or "") is not None

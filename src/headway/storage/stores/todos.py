@@ -138,19 +138,6 @@ OPEN_OF_TURN = f"""SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id =
     ORDER BY status, position, id LIMIT ?"""
 
 
-def list_subjects(tx: Transaction, tenant_id: int, conversation_id: int, limit: int, *, ended: bool) -> list[tuple[int, str]]:
-    """List (id, subject) of a list's open rows, or of its most recently ended ones."""
-    state = "completed_at <> 0" if ended else "completed_at = 0"
-    rows = tx.all(
-        f"""SELECT id, subject FROM todos WHERE tenant_id = ? AND conversation_id = ? AND {state}
-            ORDER BY completed_at DESC, id DESC LIMIT ?""",
-        tenant_id,
-        conversation_id,
-        limit,
-    )
-    return [(int(todo_id), str(subject)) for todo_id, subject in rows]
-
-
 def list_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
     """List a turn's complete plan, in order."""
     return [load_todo(row) for row in tx.fetch(build_list_by_turn(tenant_id, turn_id))[0]]
@@ -333,12 +320,6 @@ def move_to_turn(tx: Transaction, tenant_id: int, todos: Sequence[Todo], turn_id
         started,
     )
     return moved
-
-
-def has_list(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str | None) -> bool:
-    """Whether this list was ever written to."""
-    sql = "SELECT 1 FROM todo_lists WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"
-    return tx.one(sql, tenant_id, conversation_id, turn_id or "") is not None
 
 
 # Dependencies
