@@ -127,8 +127,14 @@ class LiveTurnView:
     def on_tool_result(self, data: dict[str, Any]) -> None:
         if data["is_error"]:
             self.note(f"{data['tool']} failed: {format_summary(data['result'])}", "red")
-        elif data["tool"] in FILE_TOOLS and os.path.isfile(path := os.path.join(self.workspace, data["result"]["path"])):
-            self.note(f"wrote {shorten_path(path)}")  # not in a repository: its files are in a worktree
+        elif data["tool"] in FILE_TOOLS:
+            self.show_written(data["result"])
+
+    def show_written(self, result: Any) -> None:
+        """Name a file that an agent wrote, unless it is elsewhere: in a repository, agents work in worktrees."""
+        path = result.get("path") if isinstance(result, dict) else None
+        if isinstance(path, str) and os.path.isfile(whole := os.path.join(self.workspace, path)):
+            self.note(f"wrote {shorten_path(whole)}")
 
     def on_todos_updated(self, data: dict[str, Any]) -> None:
         self.items = data["items"]
