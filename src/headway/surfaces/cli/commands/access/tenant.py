@@ -315,7 +315,7 @@ def show_conversation(invocation: Invocation, conversation_id: int, limit: int) 
     def draw() -> None:
         click.echo(format_conversation(row))
         for message in messages:
-            click.echo(f"{message.id}\t{message.turn_id}\t{message.role}\t{to_one_line(message.content)[:80]}")
+            click.echo(f"{message.id}\t{message.turn_id}\t{message.speaker}\t{to_one_line(message.content)[:80]}")
 
     invocation.answer({"conversation": row.as_json(), "messages": [message.as_json() for message in messages]}, draw)
 
