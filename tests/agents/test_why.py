@@ -47,7 +47,7 @@ def test_a_refused_answer_explains_the_turn_and_the_item_that_stayed_open(databa
             *[refused] * 3,
             "The turn finished with the outcome incomplete; 1 item stays open.",
             "The turn finished incomplete: its agent kept answering without a change to the plan. "
-            f"Open items: #{frosted.id} “Frost”. Ask for them in a new message, or end them yourself.",
+            f"Open items: #{frosted.id} “Frost”. Continue the turn, or end them yourself.",
         ]
         assert explain(talk, "todo", baked.id) == [
             f"“Bake” was created by agent index with create_todo (run {run}) in the plan of turn {turn['id']}.",

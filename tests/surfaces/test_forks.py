@@ -80,7 +80,7 @@ def test_the_shell_shows_forks_and_compares_turns(talker: Shell, model: ModelSer
     assert any(line.startswith("≠ 2  Two.") and "≠ 2  Three." in line for line in lines)
 
     stopped = talker("turn", "fork", turn_id, "--at", "0")
-    assert (stopped.code, "it would have needed the real world: ListTasks {}" in stopped.out) == (6, True)
+    assert (stopped.code, "it would have needed the real world: ListTasks {}" in stopped.err) == (6, True)
 
     messages = json.loads(talker.ok("conversation", "show", "1", "--json"))["messages"]
     again = talker("conversation", "fork", "1", "--at", str(messages[0]["id"]), "--json")

@@ -11,6 +11,7 @@ from headway.ledger.events import build_moves_event, build_todo_event
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import Turn
 from headway.ledger.todo import Draft, Status, Todo
+from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import forks as fork_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
@@ -92,7 +93,7 @@ def take_over(tx: Transaction, tenant_id: int, source: Turn, turn_id: str) -> No
     open_rows = [todo for todo in lock_plan(tx, tenant_id, source.id).rows if not todo.ended]
     if not open_rows:
         raise Conflict(f"Turn {source.id} has no open todos to continue with.")
-    for old, new in zip(open_rows, todo_store.move_to_turn(tx, tenant_id, open_rows, turn_id), strict=True):
+    for old, new in zip(open_rows, conversation_store.move_plan(tx, tenant_id, open_rows, turn_id), strict=True):
         tx.emit(build_todo_event(tenant_id, new, "updated", old))
     emit_queue_at_commit(tx, tenant_id, source.id)
     emit_queue_at_commit(tx, tenant_id, turn_id)

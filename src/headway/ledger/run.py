@@ -139,6 +139,11 @@ class Message(NamedTuple):
     kind: MessageKind = "text"
     attachments: tuple[AttachmentInfo, ...] = ()
 
+    @property
+    def speaker(self) -> str:
+        """Who wrote it, for lists: the role, or what the message is instead of an answer."""
+        return self.role if self.kind == "text" else self.kind
+
     def as_json(self) -> dict[str, Any]:
         attachments = [attachment.as_json() for attachment in self.attachments]
         return self._asdict() | {"created_at": self.created_at // 1000, "attachments": attachments}

@@ -55,7 +55,8 @@ def join_reason(sentence: str, reason: Any) -> str:
 
 
 def describe_start(data: Data, by: str) -> str:
-    return f"The turn was started{by} in conversation {data.get('conversation_id')}."
+    continued = f", to continue the open todos of turn {data['continues']}" if "continues" in data else ""
+    return f"The turn was started{by} in conversation {data.get('conversation_id')}{continued}."
 
 
 def describe_message(data: Data, _by: str) -> str:

@@ -172,4 +172,6 @@ def fork_conversation(tx: Transaction, tenant_id: int, conversation_id: int, req
     first_line = next(iter(message.content.strip().splitlines()), "")
     writers = [step.number for step in steps if first_line in step.text]
     number = writers[-1] if writers else len(steps)
+    if message.kind == "stopped":  # it did not become a step
+        number = len(steps) + 1
     return fork_turn(tx, tenant_id, message.turn_id, request._replace(at=max(0, number - 1)))

@@ -41,7 +41,7 @@ def find_point(tx: Transaction, turn: Turn, run: Run, steps: Steps, at: int) -> 
     ]
     seq = find_boundary(tx, turn, run, steps, events, at)
     unsaid = next_step or (steps.steps[-1] if at and not steps.steps[-1].has_calls else None)  # the fork says a last answer itself
-    last_message = find_last_message(events, seq, unsaid) if unsaid else seq
+    last_message = find_last_message(events, seq, unsaid)
     plans = [facts["plan"] for n, facts in steps.facts if next_step and n < next_step.n and "plan" in facts]
     plan = {int(item["id"]): str(item["status"]) for item in plans[-1]} if plans else None
     return ForkPoint(find_cut(steps, at), first_seq, seq, last_message, next_step.at if next_step else MAX_INTEGER, plan)
@@ -82,10 +82,13 @@ def list_of_run(events: list[LoggedEvent], kind: str, run: Run) -> list[int]:
     return [event.seq for event in events if event.kind == kind and json.loads(event.data)["run_id"] == run.id]
 
 
-def find_last_message(events: list[LoggedEvent], seq: int, step: TurnStep) -> int:
-    """Return the first message that is not copied: the text of a step that is not copied, which is logged before its calls."""
+def find_last_message(events: list[LoggedEvent], seq: int, step: TurnStep | None) -> int:
+    """Return the first message that is not copied: the text of a step that is not copied, which is logged before its calls. How the
+    turn ended early, or what it was saying when it was stopped, is not copied either."""
     messages = [event for event in events if event.kind == "message" and event.seq < seq]
-    if not messages:
+    while messages and json.loads(messages[-1].data).get("kind", "text") != "text":
+        seq = messages.pop().seq
+    if not messages or step is None:
         return seq
     data = json.loads(messages[-1].data)
     first_line = next(iter(data["content"].strip().splitlines()), "")

@@ -109,7 +109,7 @@ def describe_outcome(tx: Transaction, tenant_id: int, turn: Turn) -> str:
     items = turns.list_incomplete(tx, tenant_id, turn.id)
     names = ", ".join(f"#{item['id']} “{shorten(item['title'], 60)}”" for item in items[:MENTION_LIMIT])
     more = f" and {len(items) - MENTION_LIMIT} more" if len(items) > MENTION_LIMIT else ""
-    left = f" Open items: {names}{more}. Ask for them in a new message, or end them yourself." if items else ""
+    left = f" Open items: {names}{more}. Continue the turn, or end them yourself." if items else ""
     match turn.outcome:
         case "drained":
             return f"The turn finished: every item of its plan was ended.{left}"

@@ -316,8 +316,8 @@ def show_conversation(invocation: Invocation, conversation_id: int, limit: int) 
 
     def draw() -> None:
         print_row(build_conversation_row(row))
-        rows = [(str(message.id), message.turn_id, message.role, message.content) for message in messages]
-        print_table(("message", "turn", "role", "content"), rows, "no messages yet")
+        rows = [(str(message.id), message.turn_id, message.speaker, message.content) for message in messages]
+        print_table(("message", "turn", "who", "content"), rows, "no messages yet")
 
     invocation.answer({"conversation": row.as_json(), "messages": [message.as_json() for message in messages]}, draw)
 

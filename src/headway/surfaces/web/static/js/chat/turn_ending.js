@@ -16,8 +16,8 @@ const OUTCOMES = {
 };
 
 /**
- * Arrange what a message or a new turn says about the end of a turn: the runtime's closing words become the note at its end, the part
- * of a stopped answer comes before that note, and a turn that another one continues is not offered again.
+ * Arrange what a message or a new turn says about the end of a turn: the runtime's closing words become the note at its end, the
+ * part of a stopped answer comes before that note, and a turn that another one continues is not offered again.
  */
 export function placeEnding(list, kind, data) {
   const isNote = (turnId) => (item) => item.key === `e${turnId}`;
@@ -46,9 +46,13 @@ function ContinueButton({ turnId, conversationId }) {
   return html`<button class="btn small primary" disabled=${isBusy} onClick=${proceed}><${Icon} name="play" />Continue</button>`;
 }
 
+const OpenTodo = ({ title, status }) => html`<li>
+  <${StatusIcon} status=${status === "in_progress" ? "paused" : status} decorative /><span dir="auto">${title}</span>
+</li>`;
+
 const OpenTodos = ({ todos }) => html`<p class="muted">${pluralize(todos.length, "todo is", "todos are")} still open:</p>
   <ul class="open-todos">
-    ${todos.slice(0, SHOWN_TODOS).map(({ id, title, status }) => html`<li key=${id}><${StatusIcon} status=${status === "in_progress" ? "paused" : status} decorative /><span dir="auto">${title}</span></li>`)}
+    ${todos.slice(0, SHOWN_TODOS).map((todo) => html`<${OpenTodo} key=${todo.id} ...${todo} />`)}
     ${todos.length > SHOWN_TODOS && html`<li class="muted">and ${todos.length - SHOWN_TODOS} more</li>`}
   </ul>`;
 
