@@ -2,7 +2,7 @@
 
 import pytest
 
-from headway.ledger.titles import TITLE_LENGTH, make_title
+from headway.ledger.wording.titles import TITLE_LENGTH, make_title
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Invalid
 from headway.ledger.tenancy import Conversation
 from headway.ledger.text import MAX_INTEGER
-from headway.ledger.words import cut_excerpt, has_all_words, parse_words
+from headway.ledger.wording.words import cut_excerpt, has_all_words, parse_words
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import messages as message_store
 from headway.storage.transaction import Transaction

@@ -13,7 +13,7 @@ from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.events import Event, encode_json
 from headway.ledger.scope import TENANT_WIDE, MemorySelection, Scope
 from headway.ledger.text import MAX_INTEGER
-from headway.ledger.words import has_all_words, parse_words
+from headway.ledger.wording.words import has_all_words, parse_words
 from headway.storage.stores import memory as memory_store
 from headway.storage.stores.memory import MemoryEntry, MemoryOrigin
 from headway.storage.transaction import Transaction

@@ -15,8 +15,8 @@ from headway.ledger.events import TURN_ENDS, Event, encode_json
 from headway.ledger.job import Job
 from headway.ledger.run import Limits, Message, MessageKind, MessageRole, Run, TurnMode
 from headway.ledger.tenancy import Turn, TurnStatus
-from headway.ledger.titles import make_title
 from headway.ledger.todo import Todo
+from headway.ledger.wording.titles import make_title
 from headway.storage.stores import attachments as attachment_store
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import events as event_store

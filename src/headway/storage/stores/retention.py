@@ -253,7 +253,7 @@ def delete_conversation(tx: Transaction, tenant_id: int, conversation_id: int) -
 
 
 def delete_dead_letters(tx: Transaction, tenant_id: int, conversation_id: int) -> None:
-    """Delete the jobs of a conversation's turns that failed for good, so that nobody retries them without their turns."""
+    """Delete the jobs of a conversation's turns that failed for good, so that they are not retried without their turns."""
     tx.run(
         f"""DELETE FROM jobs WHERE tenant_id = ? AND state = 'dead'
             AND id IN (SELECT id FROM runs WHERE tenant_id = ? AND {RUNS_OF_CONVERSATION})""",

@@ -62,6 +62,7 @@ async def login(request: Request) -> Response:
         return build_shell_response(request)
     link: LoginLink = request.app.state.login_link
     headway: Headway = request.app.state.headway
+    session: NewToken | None
     if link.redeem(secret):
         session = await headway.database.write(lambda tx: tokens.open_link_session(tx, tenants.ensure_local(tx).id))
     else:

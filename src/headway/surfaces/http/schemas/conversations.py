@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from headway.actions.conversation_pages import ConversationFilter, Sort
 from headway.ledger.tenancy import ConversationState
 from headway.ledger.text import SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_PATTERN
-from headway.ledger.words import QUERY_LIMIT
+from headway.ledger.wording.words import QUERY_LIMIT
 from headway.surfaces.http.schemas.agents import NewMessage
 from headway.surfaces.http.schemas.strict_model import StrictModel
 from headway.surfaces.http.schemas.todos import CursorQuery, Id, Name

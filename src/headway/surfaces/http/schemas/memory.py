@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from headway.actions.memory import DEFAULT_KIND, ENTRY_LIMIT, MemoryChange, NewMemory
 from headway.ledger.scope import MemorySelection
 from headway.ledger.text import MAX_INTEGER, SUBJECT_PATTERN, TEXT_PATTERN
-from headway.ledger.words import QUERY_LIMIT
+from headway.ledger.wording.words import QUERY_LIMIT
 from headway.surfaces.http.schemas.strict_model import StrictModel
 from headway.surfaces.http.schemas.todos import CursorQuery, ListId, Name, parse_list_id
 

@@ -69,7 +69,7 @@ def search_conversations(invocation: Invocation, words: tuple[str, ...], limit: 
         rows, excerpts = page.conversations, dict(page.excerpts)
         while page.next_cursor and len(rows) < limit:  # each read covers a part, and other work can run between
             page = find(limit - len(rows), page.next_cursor)
-            rows, excerpts = rows + page.conversations, excerpts | page.excerpts
+            rows, excerpts = rows + page.conversations, {**excerpts, **page.excerpts}
     found = page._replace(conversations=rows, excerpts=excerpts)
     cells = [(*build_conversation_row(row), excerpts.get(row.id, "")) for row in rows]
     headings = (*CONVERSATION_HEADINGS, "message")

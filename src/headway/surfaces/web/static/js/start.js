@@ -26,7 +26,7 @@ const PAGES = [
 ];
 
 const SHOWN_PATH = 200; // characters of an address that does not exist
-const current = signal(null); // {page, id} or {missing}
+const current = signal(null); // {page, id, key} or {missing}; the page before stays until the next one is loaded
 
 async function showPage(requested) {
   const [pattern, load] = PAGES.find(([candidate]) => candidate.test(requested)) ?? [];
@@ -37,7 +37,7 @@ async function showPage(requested) {
   const id = pattern.exec(requested)[1];
   try {
     const page = await load();
-    if (path.value === requested) current.value = { page, id: id ? Number(id) : null };
+    if (path.value === requested) current.value = { page, id: id ? Number(id) : null, key: requested };
   } catch {
     isOutdated.value = true; // the server has another build, whose files have other addresses
   }
@@ -72,7 +72,7 @@ function App() {
   if (view.missing) return html`<${Shell}><${NotFound} /><//>`;
   const { Page, Sidebar, TITLE } = view.page;
   return html`<${Shell} title=${TITLE} sidebar=${Sidebar && html`<${Sidebar} id=${view.id} />`}>
-    <${Page} key=${requested} id=${view.id} />
+    <${Page} key=${view.key} id=${view.id} />
   <//>`;
 }
 

@@ -105,6 +105,7 @@ function TodoRows({ items, proofs, turnId, listId, currentId, isRunning }) {
   }, [currentId]);
   const rows = showsAll.value ? items : selectNearby(items, currentId);
   const hidden = items.length - rows.length;
+  const showAll = () => (showsAll.value = true);
   return html`<div ref=${list} class="todo-list" id=${listId} tabindex="0" role="group" aria-label="All todos">
     <ul>
       ${rows.map(
@@ -118,7 +119,7 @@ function TodoRows({ items, proofs, turnId, listId, currentId, isRunning }) {
         />`,
       )}
     </ul>
-    ${hidden > 0 && html`<button class="btn ghost small show-more" onClick=${() => (showsAll.value = true)}>+${hidden} more</button>`}
+    ${hidden > 0 && html`<button class="btn ghost small show-more" onClick=${showAll}>+${hidden} more</button>`}
     ${
       showsAll.value &&
       items.length > ROW_LIMIT &&

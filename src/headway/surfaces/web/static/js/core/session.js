@@ -9,7 +9,7 @@ export const DRAFTS = "draft:"; // how the names of stored drafts begin
 export const isOutdated = signal(false); // the server has another build of the page
 
 const SIGN_IN_AGAIN =
-  "Agents keep working. To sign in again, run headway login where the server runs and open the link that it prints, or use a token.";
+  "Agents keep working. To sign in again, run headway login where the server runs and open the link, or use a token.";
 const build = document.querySelector('meta[name="headway-build"]').content;
 
 export async function loadSession() {

@@ -1,0 +1,1 @@
+"""Short texts made from longer ones, and search by words."""
