@@ -86,7 +86,7 @@ def test_files_are_read_in_order_and_others_are_left_alone(tmp_path: Path) -> No
             'tools = ["fly"]',
             f"tools: unknown name 'fly'. Known: the families {', '.join(FAMILIES)}, and the tools calculate, read_file",
         ),
-        ('tools = "tasks"', "tools: Input should be a valid list"),
+        ('tools = "tasks"', "tools: Input should be a list"),
         ("name = 5", "name: Input should be a valid string"),
         ('name = ""', "name: String should have at least 1 character"),
         (r'name = "a\nb"', "name must not be blank and must not contain control characters."),

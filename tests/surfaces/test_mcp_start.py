@@ -110,7 +110,7 @@ def test_what_a_tool_file_prints_goes_to_standard_error(headway: Shell) -> None:
     headway.ok("todo", "list")
     folder.mkdir(parents=True)
     (folder / "loud.py").write_text("import os\nprint('printed')\nos.system('echo echoed')\n")
-    headway.ok("trust", "--yes")
+    headway.trust()
     add = build_request(9, "tools/call", name="todo_add", arguments={"subject": "look"})
     lines = "".join(f"{json.dumps(message)}\n" for message in [*build_opening("2025-06-18")[:2], add])
     ran = headway.process("mcp", stdin=lines.encode(), warm=True)
@@ -118,3 +118,18 @@ def test_what_a_tool_file_prints_goes_to_standard_error(headway: Shell) -> None:
     assert [json.loads(line)["id"] for line in ran.out.splitlines() if '"id"' in line] == [1, 9]
     assert "printed" in ran.err
     assert "echoed" in ran.err
+
+
+def test_a_server_that_cannot_be_loaded_says_why(headway: Shell) -> None:
+    folder = headway.folder / ".headway" / "tools"
+    folder.mkdir(parents=True)
+    (folder / "broken.py").write_text("1 / 0\n")
+    headway.trust()
+    add = build_request(9, "tools/call", name="todo_add", arguments={"subject": "look"})
+    lines = "".join(f"{json.dumps(message)}\n" for message in [*build_opening("2025-06-18")[:2], add])
+    ran = headway.process("mcp", stdin=lines.encode(), warm=True)
+
+    refusal = json.loads(ran.out.splitlines()[-1])
+    assert (ran.code, refusal["id"], refusal["error"]["code"]) == (2, 9, -32603)
+    assert "broken.py" in refusal["error"]["message"]
+    assert "broken.py" in ran.err

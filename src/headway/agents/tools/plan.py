@@ -176,7 +176,7 @@ class ManageTodos(Arguments):
         BeforeValidator(to_list_or_none),
         WithJsonSchema({"type": "array", "items": {"type": "string"}}),
     ] = None
-    delete: Annotated[Any, WithJsonSchema({"type": "array", "items": {"type": "string"}})] = None
+    delete: Annotated[Any, WithJsonSchema({"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "number"}]}})] = None
 
 
 def manage_todos(tx: Transaction, execution: Execution, arguments: ManageTodos) -> dict[str, Any]:

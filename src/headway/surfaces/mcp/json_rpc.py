@@ -5,6 +5,7 @@ from typing import Any, Final
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
+INTERNAL_ERROR: Final = -32603
 
 
 def build_result(request_id: Any, result: dict[str, Any]) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from mcp.types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPC
 from pydantic import ValidationError
 
 from headway.assembly import Headway
+from headway.ledger.errors import HeadwayError
 from headway.settings import Settings
 from headway.surfaces.mcp.early_answers import EarlyAnswers
-from headway.surfaces.mcp.json_rpc import INVALID_REQUEST, build_error, parse_message
+from headway.surfaces.mcp.json_rpc import INTERNAL_ERROR, INVALID_REQUEST, build_error, parse_message
 from headway.surfaces.mcp.scopes import McpCaller
 from headway.surfaces.mcp.server import McpHandlers, Transport, build_server
 from headway.surfaces.mcp.stdio_transport import StdioChannel
@@ -125,7 +126,13 @@ async def receive_messages(channel: StdioChannel, line: bytes) -> AsyncIterator[
 
 async def serve_stdio(settings: Settings, caller: McpCaller, channel: StdioChannel, early: EarlyAnswers, line: bytes) -> None:
     """Serve the rest of a session. `line` is its next message, if that has been read."""
-    headway = Headway(settings)
+    try:
+        headway = Headway(settings)
+    except HeadwayError as error:  # such as a broken tool file: the client learns why the session ends
+        request = parse_message(line)[0] if line else None
+        if request:
+            channel.write(build_error(request["id"], INTERNAL_ERROR, str(error)))
+        raise
     handlers = McpHandlers(headway, Transport(lambda _context: caller, lambda _context: early.offer, can_push=True))
     try:
         await relay_messages(build_server(handlers), channel, early.opening, receive_messages(channel, line))

@@ -8,8 +8,10 @@ from typing import Any
 import click
 
 from headway.actions import conversations
+from headway.agents.policy_file import PolicyFile
 from headway.ledger import text
 from headway.ledger.errors import HeadwayError, Invalid, NotFound
+from headway.ledger.permission import FILE_NAME
 from headway.ledger.scope import Scope
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.commands.mcp.clients import GROUPS_HELP, install, uninstall
@@ -36,6 +38,7 @@ def mcp(context: click.Context, tools: str, turn: str | None, agent: str) -> Non
     scope = Scope(0, agent_id=text.check_name(agent, "agent_id"), turn_id=turn)
     with invocation.open_ledger() as ledger:
         scope = ledger.read(find_scope, scope, reference)
+    PolicyFile(os.path.join(invocation.settings().home, FILE_NAME))  # raises SettingsError if it cannot be read
     early = EarlyAnswers(choose_offer(tools), build_list(invocation, scope) if scope.conversation_id or not reference else None)
     with suppress(BrokenPipeError), closing(StdioChannel()) as channel:  # a client that is gone is no failure
         line = answer_early(channel, early)
