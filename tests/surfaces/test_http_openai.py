@@ -124,8 +124,17 @@ def test_a_client_that_resends_its_history_continues_its_conversation(
         assert asked == ["hello", "and then?", "and at last?"]
 
 
-def test_an_edited_message_continues_a_copy_of_the_conversation(chatter: Client, model: ModelServer) -> None:
-    ai = open_openai(chatter)
+@pytest.fixture
+def either_ai(chatter: Client) -> Iterator[openai.OpenAI]:
+    """OpenAI's client, once with each kind of database."""
+    with open_openai(chatter) as opened:
+        yield opened
+
+
+def test_an_edited_message_continues_a_copy_of_the_conversation(
+    either_ai: openai.OpenAI, chatter: Client, model: ModelServer
+) -> None:
+    ai = either_ai
     model.script = lambda request: text(f"You said: {request.last.splitlines()[-1]}")
     chat: Chat = [user("My name is Ada.")]
     complete(ai, chat)
