@@ -176,10 +176,14 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         notify=check_channels(parse_list(get("notify", ""))),
         traces=TraceSettings(resolve_exporter(), is_trace_content_requested()),
     )
-    if unknown := sorted(set(flag_values) - known):
-        raise SettingsError(f"Unknown setting {unknown[0][:80]!r}. Known settings: {', '.join(sorted(known))}.")
+    check_names(flag_values, known)
     trust.record_new_home(inspection, home)
     return settings
+
+
+def check_names(flag_values: Mapping[str, str], known: set[str]) -> None:
+    if unknown := sorted(set(flag_values) - known):
+        raise SettingsError(f"Unknown setting {unknown[0][:80]!r}. Known settings: {', '.join(sorted(known))}.")
 
 
 def inspect_current_folder(home_flag: str | None) -> trust.Inspection:

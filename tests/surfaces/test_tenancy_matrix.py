@@ -424,6 +424,7 @@ NO_ID_COMMANDS = {
         "token new",
         "token revoke-all",
         "jobs list",
+        "acp",
         "schedule list",
         "webhook list",
         "costs",

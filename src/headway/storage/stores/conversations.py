@@ -4,7 +4,7 @@ from headway.ledger.tenancy import Conversation, Turn
 from headway.storage import id_ranges
 from headway.storage.transaction import Query, Transaction
 
-COLUMNS = "id, uuid, key, title, created_at, updated_at"
+COLUMNS = "id, uuid, key, title, created_at, updated_at, folder"
 TURN_COLUMNS = "id, conversation_id, request, mode, status, outcome, started_at, ended_at, waiting, forked_from, fork_at"
 
 
@@ -84,6 +84,10 @@ def touch(tx: Transaction, tenant_id: int, conversation_id: int, title: str) -> 
         tenant_id,
         conversation_id,
     )
+
+
+def set_folder(tx: Transaction, tenant_id: int, conversation_id: int, folder: str) -> None:
+    tx.run("UPDATE conversations SET folder = ? WHERE tenant_id = ? AND id = ?", folder, tenant_id, conversation_id)
 
 
 def find_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn | None:
