@@ -87,7 +87,8 @@ class Host:
     def execution(self, resolved: ResolvedScope, role: Role) -> Execution:
         """Build the context for tools that are called in this scope."""
         scope, folder = resolved.scope, self.settings.task_folder
-        workspace, skills = self.settings.get_workspace(scope.tenant_id), self.skills.find(scope.tenant_id)
+        workspace = resolved.folder or self.settings.get_workspace(scope.tenant_id)
+        skills = self.skills.find(scope.tenant_id)
         execution = Execution(self.database.of(scope.tenant_id), folder, scope, role, resolved.conversation_uuid, workspace)
         return execution._replace(sandbox=self.settings.sandbox, policy=self.policy, redact=self.redact, skills=skills)
 

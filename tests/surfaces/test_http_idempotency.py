@@ -10,12 +10,13 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from headway.actions import goals, jobs, runs, turns
+from headway.actions import goals, jobs, runs, turns, webhooks
 from headway.actions.access import tokens
 from headway.actions.goals import NewGoal
 from headway.actions.people import approvals, questions
 from headway.ledger.job import Job
 from headway.ledger.run import Effect
+from headway.ledger.webhook import NewWebhook
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 from tests.surfaces.openapi_routes import list_operations
@@ -92,6 +93,10 @@ def add_tool_job(client: Client) -> str:
     return client.desk.write(create).id
 
 
+def add_webhook(client: Client) -> str:
+    return client.desk.write(webhooks.create, NewWebhook("https://receiver.invalid/"), ("*",)).webhook.id
+
+
 def add_goal(client: Client, *, active: bool) -> int:
     if active:
         return client.desk.write(goals.add, NewGoal("peace")).id
@@ -138,6 +143,10 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
         "/v1/approvals/{approval_id}": {"decision": "reject"},
         "/v1/questions/{question_id}": {"answer": "once"},
         "/v1/memory": {"text": "once"},
+        "/v1/webhooks": {"url": "https://receiver.invalid/"},
+        "/v1/webhooks/{webhook_id}/rotate": {},
+        "/v1/webhooks/{webhook_id}/replay": {"after": 0},
+        "/v1/webhooks/{webhook_id}/test": None,
         "/v1/tokens": {"label": "once"},
         "/v1/tokens/{token_id}/rotate": {},
         "/v1/ag-ui": {"threadId": "once", "runId": "1", "messages": [{"role": "user", "content": "hello"}]},
@@ -164,6 +173,7 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
                 "approval_id": add_approval(client),
                 "question_id": add_question(client),
                 "token_id": client.token_id,
+                "webhook_id": add_webhook(client),
                 "goal_id": add_goal(client, active=operation.path.endswith("pause")),
             }
             path = operation.path.format_map(names)
@@ -172,8 +182,8 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
             assert first.is_success, (path, first.text)
             if operation.path in ("/v1/ag-ui", "/v1/ui-stream"):  # a replay has no live text
                 assert first.status_code == second.status_code
-            elif operation.path.startswith("/v1/tokens"):  # secrets are not stored
-                assert first.json()["secret"].startswith("hw_")
+            elif operation.path.startswith(("/v1/tokens", "/v1/webhooks")) and "secret" in first.json():  # secrets are not stored
+                assert first.json()["secret"].startswith(("hw_", "whsec_"))
                 assert second.json() == {**first.json(), "secret": None}
             else:
                 assert response_parts(first) == response_parts(second), path

@@ -467,6 +467,7 @@ NO_ID_COMMANDS = {
         "token new",
         "token revoke-all",
         "jobs list",
+        "acp",
         "schedule list",
         "webhook list",
         "costs",

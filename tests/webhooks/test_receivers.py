@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 
 from headway.ledger.errors import Invalid
-from headway.ledger.webhook import Attempt, Secrets
+from headway.ledger.webhook import DeliveryAttempt, Secrets
 from headway.outbound.addresses import Address
 from headway.outbound.receivers import check_receiver
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
-from headway.webhooks.messages import Message
+from headway.webhooks.messages import WebhookMessage
 from headway.webhooks.sender import Sender
 from tests.webhooks.receiver import HOSTS, open_headway, run_receiver, subscribe, until
 
-MESSAGE = Message("id_1", 1, "todo_changed", b"{}")
+MESSAGE = WebhookMessage("id_1", 1, "todo_changed", b"{}")
 SECRETS = Secrets(("whsec_c2VjcmV0",))
 
 
-def send(sender: Sender, url: str) -> Attempt:
+def send(sender: Sender, url: str) -> DeliveryAttempt:
     return asyncio.run(sender.send(url, MESSAGE, SECRETS))
 
 

@@ -40,6 +40,15 @@ def find_by_key(tx: Transaction, tenant_id: int, key: str) -> Conversation | Non
     return conversation_store.find_by_key(tx, tenant_id, text.check_name(key, "key"))
 
 
+def open_in_folder(tx: Transaction, tenant_id: int, folder: str, key: str | None = None) -> Conversation:
+    """Return a new conversation, or the one with this key, whose agents work in a folder of this machine from now on."""
+    conversation = add(tx, tenant_id) if key is None else conversation_store.find_by_key(tx, tenant_id, text.check_text(key, "key"))
+    if conversation is None:
+        raise NotFound(f"No conversation with the key {(key or '')[:80]!r}.")
+    conversation_store.set_folder(tx, tenant_id, conversation.id, text.check_text(folder, "folder"))
+    return conversation._replace(folder=folder)
+
+
 def get(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation:
     return check_found(conversation_store.find(tx, tenant_id, conversation_id), conversation_id)
 

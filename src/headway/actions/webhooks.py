@@ -21,10 +21,10 @@ from headway.ledger.run import Limits
 from headway.ledger.webhook import (
     JOB_KIND,
     KEY_PREFIX,
-    Attempt,
+    DeliveryAttempt,
+    DeliveryProgress,
     NewWebhook,
     Outbox,
-    Progress,
     Secrets,
     Webhook,
     WebhookChange,
@@ -270,7 +270,7 @@ def rest(tx: Transaction, job: Job, owner: str) -> None:
         jobs.delay(tx, owned_job._replace(attempts=0, errors="[]"))
 
 
-def record_progress(tx: Transaction, outbox: Outbox, progress: Progress, owner: str, limits: Limits) -> bool:
+def record_progress(tx: Transaction, outbox: Outbox, progress: DeliveryProgress, owner: str, limits: Limits) -> bool:
     """Store what was delivered. Returns whether this process goes on: the job is still its own, and there is more to do.
 
     Somebody may have changed the webhook meanwhile. If its position was changed, it counts, and the job goes on from there.
@@ -296,7 +296,7 @@ def record_progress(tx: Transaction, outbox: Outbox, progress: Progress, owner: 
     return False
 
 
-def record_failure(tx: Transaction, webhook: Webhook, job: Job, failure: Attempt, limits: Limits) -> None:
+def record_failure(tx: Transaction, webhook: Webhook, job: Job, failure: DeliveryAttempt, limits: Limits) -> None:
     """Retry later, or give up and tell the operator."""
     if failure.is_gone:
         job = jobs.fail_permanently(tx, job, failure.error)
@@ -321,7 +321,7 @@ def fail(tx: Transaction, job: Job, error: str) -> None:
         notify_failure(tx, webhook, error)
 
 
-def record_test(tx: Transaction, tenant_id: int, webhook_id: str, attempt: Attempt) -> None:
+def record_test(tx: Transaction, tenant_id: int, webhook_id: str, attempt: DeliveryAttempt) -> None:
     """Add a test to the list of attempts, if the webhook still exists."""
     webhook = webhook_store.find_locked(tx, tenant_id, webhook_id)
     if webhook:

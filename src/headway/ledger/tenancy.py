@@ -157,6 +157,7 @@ class Conversation(NamedTuple):
     title: str
     created_at: int
     updated_at: int
+    folder: str = ""  # where its agents work; empty: in the tenant's workspace
     state: ConversationState = "idle"
 
     @property

@@ -17,7 +17,7 @@ DESCRIPTION_LIMIT: Final = 1_000
 MAX_RECENT: Final = 30  # attempts that are kept
 
 
-class Attempt(NamedTuple):
+class DeliveryAttempt(NamedTuple):
     """One request to a receiver."""
 
     message_id: str
@@ -73,7 +73,7 @@ class Webhook(NamedTuple):
             return "failed"
         return "retrying" if job.attempts else "active"
 
-    def add_attempts(self, attempts: list[Attempt]) -> str:
+    def add_attempts(self, attempts: list[DeliveryAttempt]) -> str:
         """Return the last attempts with new ones, as JSON."""
         recent = [*json.loads(self.recent), *(attempt.as_json() for attempt in attempts)]
         return json.dumps(recent[-MAX_RECENT:], ensure_ascii=False)
@@ -148,15 +148,15 @@ class Outbox(NamedTuple):
     pruned: int = 0  # events up to this number were deleted before they were delivered; 0: none
 
 
-class Progress(NamedTuple):
+class DeliveryProgress(NamedTuple):
     """How far the delivery of an outbox has come."""
 
     sent_to: int
-    attempts: list[Attempt]
+    attempts: list[DeliveryAttempt]
     has_time: bool  # whether the job may go on; otherwise other webhooks get their turn
 
     @property
-    def failure(self) -> Attempt | None:
+    def failure(self) -> DeliveryAttempt | None:
         """Return the attempt that failed, which is the last one."""
         return self.attempts[-1] if self.attempts and self.attempts[-1].error else None
 

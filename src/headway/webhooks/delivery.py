@@ -12,11 +12,11 @@ from headway.actions import webhooks
 from headway.engine.runner import JobHandler
 from headway.ledger.job import Job
 from headway.ledger.run import Limits
-from headway.ledger.webhook import JOB_KIND, Attempt, Outbox, Progress
+from headway.ledger.webhook import JOB_KIND, DeliveryAttempt, DeliveryProgress, Outbox
 from headway.storage.database import DatabaseAccess
 from headway.storage.retry import PatientView
 from headway.storage.transaction import Transaction
-from headway.webhooks.messages import Message, build_message, build_pruned_message, build_test_message
+from headway.webhooks.messages import WebhookMessage, build_message, build_pruned_message, build_test_message
 from headway.webhooks.sender import Sender
 
 STORE_AFTER_S: Final = 1.0  # for how long messages are sent before what was delivered is stored
@@ -48,9 +48,9 @@ class Deliverer(NamedTuple):
                 partial(webhooks.record_progress, outbox=outbox, progress=progress, owner=self.owner, limits=self.limits)
             )
 
-    async def send_events(self, outbox: Outbox, slice_ends_at: float) -> Progress:
+    async def send_events(self, outbox: Outbox, slice_ends_at: float) -> DeliveryProgress:
         """Send the events of an outbox one after the other, up to a failure or until what was delivered is to be stored."""
-        webhook, attempts, sent_to = outbox.webhook, list[Attempt](), outbox.webhook.sent_to
+        webhook, attempts, sent_to = outbox.webhook, list[DeliveryAttempt](), outbox.webhook.sent_to
         store_at = time.monotonic() + STORE_AFTER_S
         for message, position in list_messages(outbox):
             if message is not None:
@@ -60,10 +60,10 @@ class Deliverer(NamedTuple):
             sent_to = position
             if time.monotonic() >= store_at:
                 break
-        return Progress(sent_to, attempts, has_time=time.monotonic() < slice_ends_at)
+        return DeliveryProgress(sent_to, attempts, has_time=time.monotonic() < slice_ends_at)
 
 
-def list_messages(outbox: Outbox) -> Iterator[tuple[Message | None, int]]:
+def list_messages(outbox: Outbox) -> Iterator[tuple[WebhookMessage | None, int]]:
     """Yield each message with the position of the webhook once it is delivered. None: the filter leaves an event out."""
     webhook = outbox.webhook
     if outbox.pruned:
@@ -79,6 +79,6 @@ def prepare_test(tx: Transaction, tenant_id: int, webhook_id: str) -> Outbox:
     return Outbox(webhook, webhooks.load_secrets(tx, webhook), [], webhook.sent_to, is_last=True)
 
 
-async def send_test(sender: Sender, outbox: Outbox) -> Attempt:
+async def send_test(sender: Sender, outbox: Outbox) -> DeliveryAttempt:
     """Send a test message once."""
     return await sender.send(outbox.webhook.url, build_test_message(outbox.webhook, int(time.time() * 1000)), outbox.secrets)

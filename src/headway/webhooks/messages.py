@@ -14,29 +14,29 @@ TEST_KIND: Final = "webhook_test"
 PRUNED_KIND: Final = "log_pruned"
 
 
-class Message(NamedTuple):
+class WebhookMessage(NamedTuple):
     id: str  # the same whenever the event is sent again, so that receivers can recognize it
     seq: int  # 0: it is not in the log
     kind: str
     body: bytes
 
 
-def build_message(webhook: Webhook, event: OutgoingEvent) -> Message:
+def build_message(webhook: Webhook, event: OutgoingEvent) -> WebhookMessage:
     assert event.data is not None
     head = build_head(event.kind, event.at, event.seq)
     place = {"conversation_id": event.conversation_id or None, "turn_id": event.turn_id}
-    return Message(f"{webhook.id}_{event.seq}", event.seq, event.kind, encode_json(head | place, data=event.data).encode())
+    return WebhookMessage(f"{webhook.id}_{event.seq}", event.seq, event.kind, encode_json(head | place, data=event.data).encode())
 
 
-def build_pruned_message(webhook: Webhook, pruned: int, now: int) -> Message:
+def build_pruned_message(webhook: Webhook, pruned: int, now: int) -> WebhookMessage:
     """Tell the receiver that events which it has not seen were deleted because of their age."""
     body = encode_json({**build_head(PRUNED_KIND, now, pruned), "data": {"after": webhook.sent_to, "pruned": pruned}})
-    return Message(f"{webhook.id}_pruned_{webhook.sent_to}_{pruned}", 0, PRUNED_KIND, body.encode())
+    return WebhookMessage(f"{webhook.id}_pruned_{webhook.sent_to}_{pruned}", 0, PRUNED_KIND, body.encode())
 
 
-def build_test_message(webhook: Webhook, now: int) -> Message:
+def build_test_message(webhook: Webhook, now: int) -> WebhookMessage:
     body = encode_json({**build_head(TEST_KIND, now, None), "data": {"webhook_id": webhook.id}})
-    return Message(f"{webhook.id}_test_{uuid4().hex}", 0, TEST_KIND, body.encode())
+    return WebhookMessage(f"{webhook.id}_test_{uuid4().hex}", 0, TEST_KIND, body.encode())
 
 
 def build_head(kind: str, at: int, seq: int | None) -> dict[str, str | int | None]:
@@ -44,7 +44,7 @@ def build_head(kind: str, at: int, seq: int | None) -> dict[str, str | int | Non
     return {"type": kind, "timestamp": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"), "seq": seq}
 
 
-def build_headers(message: Message, secrets: Secrets, now_s: int) -> dict[str, str]:
+def build_headers(message: WebhookMessage, secrets: Secrets, now_s: int) -> dict[str, str]:
     """Sign a message. While a secret is being replaced, there is a signature with each."""
     signed = b".".join((message.id.encode(), str(now_s).encode(), message.body))
     return {

@@ -17,11 +17,11 @@ from typing import Final, NamedTuple
 
 from headway.ledger.errors import HeadwayError, OutOfReach
 from headway.ledger.text import to_one_line
-from headway.ledger.webhook import Attempt, Secrets
+from headway.ledger.webhook import DeliveryAttempt, Secrets
 from headway.outbound.addresses import Address, HostResolver, check_addresses, resolve_host
 from headway.outbound.receivers import check_receiver, get_address_check
 from headway.outbound.targets import DEFAULT_PORTS, Target
-from headway.webhooks.messages import Message, build_headers
+from headway.webhooks.messages import WebhookMessage, build_headers
 
 TOTAL_TIMEOUT_S: Final = 15.0
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -54,7 +54,9 @@ class Sender:
     def tls(self) -> ssl.SSLContext:
         return ssl.create_default_context()
 
-    async def send(self, url: str, message: Message, secrets: Secrets, clock: Callable[[], float] = time.time) -> Attempt:
+    async def send(
+        self, url: str, message: WebhookMessage, secrets: Secrets, clock: Callable[[], float] = time.time
+    ) -> DeliveryAttempt:
         """Send a message once, and describe what happened. Nothing that a receiver does raises an error."""
         began, at = time.monotonic(), clock()
         status, error, retry_after_s = 0, "", None
@@ -66,7 +68,7 @@ class Sender:
         except HeadwayError as refusal:
             error = str(refusal)
         ms = int((time.monotonic() - began) * 1000)
-        return Attempt(message.id, message.seq, message.kind, int(at * 1000), ms, status, error, retry_after_s)
+        return DeliveryAttempt(message.id, message.seq, message.kind, int(at * 1000), ms, status, error, retry_after_s)
 
     async def _exchange(self, target: Target, request: bytes) -> ReceiverAnswer:
         try:
@@ -143,7 +145,7 @@ async def read_answer(reader: asyncio.StreamReader) -> ReceiverAnswer:
     raise ValueError("the answer never comes")
 
 
-def build_request_head(target: Target, message: Message, signature: dict[str, str]) -> bytes:
+def build_request_head(target: Target, message: WebhookMessage, signature: dict[str, str]) -> bytes:
     host = f"[{target.host}]" if ":" in target.host else target.host
     port = "" if target.port == DEFAULT_PORTS[target.scheme] else f":{target.port}"
     headers = {

@@ -48,6 +48,8 @@ def fork_turn(tx: Transaction, tenant_id: int, turn_id: str, request: ForkReques
     original = conversations.get(tx, tenant_id, turn.conversation_id)
     title = f"{original.title[: text.SUBJECT_LIMIT - 40]} (fork at step {request.at})".strip()
     conversation = conversations.add(tx, tenant_id, title)
+    if original.folder:
+        conversations.open_in_folder(tx, tenant_id, original.folder, conversation.key)
     copy = ConversationCopy(tx, tenant_id, original.id, conversation.id)
     copy.copy_history(source, event_store.find_turn_start(tx, tenant_id, original.id, turn.id))
     run = insert_fork(tx, turn, source, conversation.id, request)

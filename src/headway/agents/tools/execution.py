@@ -58,6 +58,7 @@ class ResolvedScope(NamedTuple):
     scope: Scope
     conversation_uuid: str | None
     turn: Turn | None = None
+    folder: str = ""  # where agents work; empty: in the tenant's workspace
 
 
 def resolve_scope(tx: Transaction, scope: Scope) -> ResolvedScope:
@@ -73,7 +74,7 @@ def resolve_scope(tx: Transaction, scope: Scope) -> ResolvedScope:
     if conversation_id == TENANT_WIDE:
         return ResolvedScope(scope, None)
     conversation = conversations.get(tx, scope.tenant_id, conversation_id)
-    return ResolvedScope(scope._replace(conversation_id=conversation_id), conversation.uuid, turn)
+    return ResolvedScope(scope._replace(conversation_id=conversation_id), conversation.uuid, turn, conversation.folder)
 
 
 def build_agent_rights(tx: Transaction, execution: Execution) -> AgentRights:

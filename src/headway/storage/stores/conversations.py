@@ -8,7 +8,7 @@ from headway.storage import id_ranges
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Query, Transaction
 
-COLUMNS = "id, uuid, key, title, created_at, updated_at"
+COLUMNS = "id, uuid, key, title, created_at, updated_at, folder"
 # Of the unfinished turn, which an index finds: a conversation has one at a time.
 STATE = """COALESCE((SELECT CASE WHEN turns.status = 'running' AND turns.waiting > 0 THEN 'waiting' ELSE turns.status END
     FROM runs JOIN turns ON turns.tenant_id = runs.tenant_id AND turns.id = runs.turn_id
@@ -170,6 +170,10 @@ def touch(tx: Transaction, tenant_id: int, conversation_id: int, title: str) -> 
         tenant_id,
         conversation_id,
     )
+
+
+def set_folder(tx: Transaction, tenant_id: int, conversation_id: int, folder: str) -> None:
+    tx.run("UPDATE conversations SET folder = ? WHERE tenant_id = ? AND id = ?", folder, tenant_id, conversation_id)
 
 
 def find_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn | None:

@@ -124,16 +124,18 @@ async def replay_events(request: Request) -> Response:
 @routes.post(
     "/webhooks/{webhook_id}/test",
     summary="Send a test message once, and report what the receiver answered",
-    **document_route({200: shapes.OneDelivery}, also=(404,), **PATH),
+    **document_route({200: shapes.OneDelivery}, also=(404, 409), idempotent=True, **PATH),
 )
 async def test_webhook(request: Request) -> Response:
     call, webhook_id = RequestContext(request), request.path_params["webhook_id"]
     outbox = await call.write(lambda tx, tenant_id: prepare_test(tx, tenant_id, webhook_id), tokens.authenticate_operator)
     attempt = await send_test(call.headway.webhook_sender, outbox)
-    await call.headway.database.of(outbox.webhook.tenant_id).write(
-        lambda tx: webhooks.record_test(tx, outbox.webhook.tenant_id, webhook_id, attempt)
-    )
-    return to_json_response({"delivery": attempt.as_json()})
+
+    def store(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        webhooks.record_test(tx, tenant_id, webhook_id, attempt)
+        return {"delivery": attempt.as_json()}
+
+    return await call.post(store, 200, authenticate=tokens.authenticate_operator)
 
 
 @routes.get(

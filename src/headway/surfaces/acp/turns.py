@@ -1,0 +1,174 @@
+"""One turn in an editor: its events become updates, and what it waits for becomes requests to the person there."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any, Final
+
+from headway.actions import halts, turns
+from headway.actions.people import approvals, questions
+from headway.actions.people.approvals import ApprovalDecision
+from headway.assembly import Headway
+from headway.feed_channel import TENANT_MOVED, FeedReader
+from headway.ledger.errors import Closed, Conflict, Halted, TurnEnded, TurnFailed, WrongCell
+from headway.ledger.job import Job
+from headway.ledger.tenancy import Conversation
+from headway.storage.transaction import Transaction, act_as
+from headway.surfaces.acp.content import build_call, build_chunk, build_updates
+from headway.surfaces.acp.rpc import RefusedByClient, RpcConnection
+from headway.surfaces.http.turn_events import (
+    ItemKey,
+    SideEvent,
+    TurnCanceled,
+    TurnErrored,
+    TurnEvent,
+    TurnEventTranslator,
+    TurnFinished,
+    WaitingItem,
+)
+
+SENDER: Final = "editor"
+HALT_POLL_S: Final = 0.5
+LOAD_LIMIT: Final = 500
+STOP_REASONS: Final = {"limit": "max_turn_requests", "filtered": "refusal"}
+APPROVAL_OPTIONS: Final = [
+    {"optionId": "approve", "name": "Allow", "kind": "allow_once"},
+    {"optionId": "always", "name": "Always allow", "kind": "allow_always"},
+    {"optionId": "reject", "name": "Reject", "kind": "reject_once"},
+]
+
+
+class EditorTurn:
+    """Follows one turn until it ends, or until it waits for a text that the person writes as the next prompt."""
+
+    def __init__(self, headway: Headway, connection: RpcConnection, tenant_id: int, conversation: Conversation, job: Job) -> None:
+        self.headway = headway
+        self.connection = connection
+        self.tenant_id = tenant_id
+        self.conversation = conversation
+        self.job = job
+        self.turn_id = turns.get_turn_id(job)
+        self.database = headway.database.of(tenant_id)
+        self.translator = TurnEventTranslator()
+        self.translator.turn_id, self.translator.run_id = self.turn_id, job.id  # the event that says so may be in the past
+        self.last_plan: dict[str, Any] = {}
+        self.asking: dict[ItemKey, asyncio.Task[None]] = {}
+        self.open_question = ""  # which the next prompt answers
+
+    async def follow(self) -> str:
+        """Show the turn, and return the protocol's reason why it stopped. Raises TurnFailed if it failed."""
+        headway = self.headway
+        channel, reader = await headway.feed.open(self.tenant_id, self.conversation.id, None)
+        reader.follow_turn(self.turn_id, reader.after)
+        if self.job.state == "running":
+            headway.engine.take(self.job)
+        else:
+            headway.engine.adopt(self.job.id)
+        watch = asyncio.create_task(self._leave_when_halted(reader))
+        try:
+            async for events in headway.feed.follow(channel, reader):
+                for event in events:
+                    data = event.decode_data()
+                    if event.kind == TENANT_MOVED:
+                        raise WrongCell(f"The tenant has moved to the cell {data['cell']}.", data["cell"], data["location"])
+                    for turn_event in self.translator.translate(event.kind, data):
+                        if reason := await self._show(turn_event):
+                            return reason
+                self._ask()
+                if self.open_question:
+                    await self.send(build_chunk("agent_message_chunk", self.open_question))
+                    return "end_turn"
+        finally:
+            watch.cancel()
+            for task in self.asking.values():
+                task.cancel()
+            headway.feed.leave(channel, reader)
+        if headway.feed.closed:
+            raise Closed
+        raise Halted
+
+    async def _show(self, event: TurnEvent) -> str:
+        """Show an event. Returns the reason if it ends the turn."""
+        match event:
+            case TurnFinished(end):
+                return STOP_REASONS.get(str(end["outcome"]), "end_turn")
+            case TurnCanceled():
+                return "cancelled"
+            case TurnErrored(message, _):
+                raise TurnFailed(message)
+            case SideEvent("turn_paused", data):
+                raise TurnFailed(f"The turn is paused: {data.get('why') or 'it waits for budget'}. It resumes by itself.")
+        for update in build_updates(event, self.conversation.folder):
+            if update == self.last_plan:
+                continue  # the list has changed in a way that the editor does not show
+            self.last_plan = update if update["sessionUpdate"] == "plan" else self.last_plan
+            await self.send(update)
+        return ""
+
+    async def send(self, update: dict[str, Any]) -> None:
+        await self.connection.notify("session/update", {"sessionId": self.conversation.key, "update": update})
+
+    # What the turn waits for
+
+    def _ask(self) -> None:
+        """Ask about what is new. A question without choices is answered with the next prompt."""
+        for key, item in self.translator.waiting.items():
+            if key[0] == "question" and not item.document["choices"]:
+                self.open_question = item.document["question"]
+            elif key not in self.asking:
+                self.asking[key] = asyncio.create_task(self._request(key, item))
+
+    async def _request(self, key: ItemKey, item: WaitingItem) -> None:
+        """Let the person choose. Without a choice, the turn goes on waiting, and any surface can decide."""
+        document, is_approval = item.document, key[0] == "approval"
+        tool, arguments = (document["tool"], document["arguments"]) if is_approval else ("ask_person", document)
+        options = APPROVAL_OPTIONS if is_approval else build_choices(document["choices"])
+        if not is_approval:
+            await self.send(build_chunk("agent_message_chunk", document["question"]))
+        call = {**build_call(item.call_id, tool, arguments, self.conversation.folder), "status": "pending"}
+        request = {"sessionId": self.conversation.key, "toolCall": call, "options": options}
+        with suppress(RefusedByClient, Conflict):  # another surface may have been faster
+            answer = await self.connection.request("session/request_permission", request)
+            outcome = answer.get("outcome") if isinstance(answer, dict) else None
+            if not isinstance(outcome, dict) or outcome.get("outcome") != "selected":
+                return
+            chosen = str(outcome.get("optionId"))
+            run_id = await self.database.write(lambda tx: self._decide(tx, key, document, chosen))
+            self.headway.engine.adopt(run_id)
+
+    def _decide(self, tx: Transaction, key: ItemKey, document: dict[str, Any], chosen: str) -> str:
+        with act_as(tx, SENDER):
+            if key[0] == "question":
+                answer = document["choices"][int(chosen)] if chosen.isdigit() and int(chosen) < len(document["choices"]) else chosen
+                return questions.answer(tx, self.tenant_id, key[1], answer, SENDER).run_id
+            decision = ApprovalDecision("reject" if chosen not in ("approve", "always") else "approve", SENDER)
+            return self.headway.permission.decide(tx, self.tenant_id, key[1], decision, always=chosen == "always").run_id
+
+    async def cancel(self) -> None:
+        with suppress(TurnEnded):
+            ended = await self.database.write(lambda tx: turns.cancel(tx, self.tenant_id, self.turn_id))
+            self.headway.interrupt(ended)
+
+    async def _leave_when_halted(self, reader: FeedReader) -> None:
+        while self.job.id in self.headway.engine.tasks or await self.database.read(halts.find_active) is None:
+            await asyncio.sleep(HALT_POLL_S)
+        reader.leave()
+
+
+def build_choices(choices: list[str]) -> list[dict[str, str]]:
+    return [{"optionId": str(number), "name": choice, "kind": "allow_once"} for number, choice in enumerate(choices)]
+
+
+def find_open_question(tx: Transaction, tenant_id: int, turn_id: str) -> int:
+    """Return the oldest open question of a turn that has no choices; 0: none."""
+    page = questions.list_page(tx, tenant_id, "open", LOAD_LIMIT)["questions"]
+    return next((int(one["id"]) for one in reversed(page) if one["turn_id"] == turn_id and not one["choices"]), 0)
+
+
+def list_waiting(tx: Transaction, tenant_id: int, turn_id: str) -> dict[ItemKey, dict[str, Any]]:
+    """Return what a turn waits for since before this process followed it."""
+    proposed = approvals.list_page(tx, tenant_id, "proposed", LOAD_LIMIT)["approvals"]
+    asked = questions.list_page(tx, tenant_id, "open", LOAD_LIMIT)["questions"]
+    found: dict[ItemKey, dict[str, Any]] = {}
+    found |= {("approval", one["id"]): one for one in reversed(proposed) if one["turn_id"] == turn_id}
+    found |= {("question", one["id"]): one for one in reversed(asked) if one["turn_id"] == turn_id}
+    return found
