@@ -26,7 +26,7 @@ CREATE TABLE conversations (
     key TEXT NOT NULL,
     title TEXT NOT NULL DEFAULT '',
     created_at BIGINT NOT NULL,
-    updated_at BIGINT NOT NULL, deleted_at BIGINT NOT NULL DEFAULT 0, former_key TEXT NOT NULL DEFAULT '',
+    updated_at BIGINT NOT NULL, deleted_at BIGINT NOT NULL DEFAULT 0, former_key TEXT NOT NULL DEFAULT '', folder TEXT NOT NULL DEFAULT '',
     UNIQUE (tenant_id, key)
 );
 
