@@ -64,7 +64,7 @@ def test_a_running_turn_canceled_by_another_process_stops(database_url: str, tmp
         assert (talk.job().state, talk.turn()["status"]) == ("canceled", "canceled")
         assert talk.headway.engine.tasks == {}
         talk.server.release()
-        assert talk.answers() == []
+        assert talk.answers() in ([], ["A"])  # what was said, if this process had received it
         assert len(talk.list_event_data("turn_canceled")) == 1
 
 

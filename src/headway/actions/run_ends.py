@@ -79,8 +79,8 @@ def cancel_turn(tx: Transaction, tenant_id: int, turn_id: str, live_text: LiveTe
     else:
         conversation_store.save_turn(tx, tenant_id, turn._replace(status="canceled", ended_at=tx.now))
     document = {"turn_id": turn_id, "incomplete": turns.list_incomplete(tx, tenant_id, turn_id), **spent}
-    tx.emit(Event(tenant_id, "turn_canceled", encode_json(document), turn.conversation_id, turn_id))
     conversations.emit_changed(tx, tenant_id, turn.conversation_id, "state", "idle")
+    tx.emit(Event(tenant_id, "turn_canceled", encode_json(document), turn.conversation_id, turn_id))
     return ended
 
 

@@ -192,9 +192,9 @@ def emit_after_list(tx: Transaction, run: Run, kind: str, data: dict[str, Any]) 
     """Emit an event of the turn after the todos_updated and todos_current events that end this transaction."""
 
     def emit(tx: Transaction) -> None:
-        emit_event(tx, run, kind, data)
         if kind in TURN_ENDS:
             conversations.emit_changed(tx, run.tenant_id, run.conversation_id, "state", "idle")
+        emit_event(tx, run, kind, data)
 
     tx.before_commit((kind, run.id), emit)
 
