@@ -27,7 +27,10 @@ def test_attached_files_are_sent_and_shown(page: Visit, model: ModelServer) -> N
     page.open().live()
     attach(page, PHOTO, NOTES)
     waiting = page.page.get_by_role("list", name="Attached files")
-    expect(waiting.get_by_role("listitem")).to_have_text(["photo.png", "notes.md"])
+    expect(waiting.get_by_role("listitem")).to_have_text(["photo.png70 bytes", "notes.md17 bytes"])
+    expect(waiting.locator("canvas")).to_have_count(2)
+    expect(waiting.locator("canvas").first).to_be_visible()  # a preview of the image; the other file has none
+    expect(waiting.locator("canvas").last).to_be_hidden()
     page.say("What is this?")
 
     sent = page.log.get_by_role("list", name="Attachments")
@@ -61,7 +64,7 @@ def test_a_file_can_be_removed_before_it_is_sent(page: Visit, model: ModelServer
     page.open().live()
     attach(page, PHOTO, NOTES)
     page.button("Remove photo.png").click()
-    expect(page.page.get_by_role("list", name="Attached files").get_by_role("listitem")).to_have_text(["notes.md"])
+    expect(page.page.get_by_role("list", name="Attached files").get_by_role("listitem")).to_have_text(["notes.md17 bytes"])
     page.say("What is this?")
 
     expect(page.log).to_contain_text("hello")

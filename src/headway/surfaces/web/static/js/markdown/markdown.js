@@ -47,7 +47,7 @@ export class StreamedMarkdown extends Component {
   reset() {
     this.finished = []; // elements of complete blocks
     this.start = 0; // where the first block begins that is not complete
-    this.context = createContext(this.id);
+    this.parts = createContext(this.id);
   }
   shouldComponentUpdate(next) {
     const text = normalize(next.text);
@@ -70,10 +70,10 @@ export class StreamedMarkdown extends Component {
     const startsBlock = ({ level, map, nesting }) => level === 0 && map && nesting >= 0 && map[0] > 0 && !lines[map[0] - 1].trim();
     const last = tokens.findLastIndex(startsBlock);
     if (last > 0) {
-      this.finished = [...this.finished, ...renderTokens(tokens.slice(0, last), this.context)];
+      this.finished = [...this.finished, ...renderTokens(tokens.slice(0, last), this.parts)];
       this.start += findLine(text, tokens[last].map[0]);
     }
-    const context = { ...this.context, headings: [...this.context.headings], isOpen: true };
+    const context = { ...this.parts, headings: [...this.parts.headings], isOpen: true };
     return renderTokens(tokens.slice(Math.max(last, 0)), context);
   }
 }

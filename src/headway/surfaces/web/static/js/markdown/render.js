@@ -16,7 +16,7 @@ export const createContext = (id) => ({ id, headings: [], formulas: 0, isOpen: f
 
 const findAlignment = (token) => ALIGNMENT.exec(token.attrGet("style") ?? "")?.[1];
 const isEmpty = (children) => children.every((child) => typeof child === "string" && !child.trim());
-const getDirection = (token) => (token.level === 0 ? "auto" : null); // what is inside has the direction of the whole
+const getDirection = (token) => (token.level === 0 ? { dir: "auto" } : {}); // what is inside has the direction of the whole
 
 const renderLink = (to, label, title) =>
   html`<a href=${to} title=${title} target="_blank" rel="noopener noreferrer nofollow">${label}</a>`;
@@ -31,7 +31,7 @@ function getHeadingLevel(token, { headings }) {
 
 function renderHeading(token, children, context) {
   const level = getHeadingLevel(token, context);
-  return html`<p class="h ${token.tag}" role="heading" aria-level=${level} dir=${getDirection(token)}>${children}</p>`;
+  return html`<p class="h ${token.tag}" role="heading" aria-level=${level} ...${getDirection(token)}>${children}</p>`;
 }
 
 function renderCell(token, children) {
@@ -77,12 +77,12 @@ const renderNoteReturn = (token, context) => html` <a
 >↩</a>`;
 
 const CONTAINERS = {
-  paragraph: (token, children) => (token.hidden ? children : html`<p dir=${getDirection(token)}>${children}</p>`),
+  paragraph: (token, children) => (token.hidden ? children : html`<p ...${getDirection(token)}>${children}</p>`),
   heading: renderHeading,
-  bullet_list: (token, children) => html`<ul dir=${getDirection(token)}>${children}</ul>`,
-  ordered_list: (token, children) => html`<ol dir=${getDirection(token)} start=${token.attrGet("start") ?? 1}>${children}</ol>`,
+  bullet_list: (token, children) => html`<ul ...${getDirection(token)}>${children}</ul>`,
+  ordered_list: (token, children) => html`<ol ...${getDirection(token)} start=${token.attrGet("start") ?? 1}>${children}</ol>`,
   list_item: renderItem,
-  blockquote: (token, children) => html`<blockquote dir=${getDirection(token)}>${children}</blockquote>`,
+  blockquote: (token, children) => html`<blockquote ...${getDirection(token)}>${children}</blockquote>`,
   table: renderTable,
   thead: (_token, children) => html`<thead>${children}</thead>`,
   tbody: (_token, children) => html`<tbody>${children}</tbody>`,

@@ -1,0 +1,106 @@
+"""The input of the chat: drafts, files that are dropped, and messages that are entered while another is being sent."""
+
+from collections.abc import Callable
+
+from playwright.sync_api import Route, expect
+
+from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
+from tests.model_server import ModelServer
+from tests.sample_files import PNG_BASE64
+from tests.surfaces.server_harness import Client
+
+DRAG = """({ event, png, sizes }) => {
+  const transfer = new DataTransfer();
+  const bytes = Uint8Array.from(atob(png), (letter) => letter.charCodeAt(0));
+  if (png) transfer.items.add(new File([bytes], "photo.png", { type: "image/png" }));
+  for (const size of sizes) transfer.items.add(new File([new Uint8Array(size)], `${size}.txt`, { type: "text/plain" }));
+  document.querySelector(".log").dispatchEvent(
+    new DragEvent(event, { dataTransfer: transfer, bubbles: true, cancelable: true }),
+  );
+}"""
+
+
+def test_a_draft_survives_a_reload_and_a_failure_and_is_sent_once(page: Visit, client: Client, model: ModelServer) -> None:
+    page.forgiven = ("ERR_FAILED",)
+    page.open().live()
+    box = page.page.get_by_label("Message", exact=True)
+    box.fill("What is left?")
+    page.page.reload()
+    expect(box).to_have_value("What is left?")
+
+    def lose_the_answer(route: Route) -> None:
+        route.fetch()
+        route.abort()
+
+    page.page.route("**/v1/conversations/*/messages", lose_the_answer)
+    box.press("Enter")
+    expect(page.page.get_by_role("alert")).to_contain_text("nothing you typed is lost")
+    page.page.unroute("**/v1/conversations/*/messages")
+    page.page.reload()
+    expect(box).to_have_value("What is left?")
+    page.live()
+    box.press("Enter")
+    expect(page.log.locator(".msg.user")).to_have_count(1)
+    expect(page.log).to_contain_text("hello")
+    assert len(model.requests) == 1
+    assert len(client.ok("GET", "/v1/conversations")["conversations"]) == 1
+
+    page.page.reload()
+    expect(page.live().log).to_contain_text("hello")
+    expect(box).to_have_value("")
+    assert page.page.evaluate("() => Object.keys(localStorage).filter((name) => name.startsWith('draft:'))") == []
+
+
+def test_a_message_entered_while_another_is_being_sent_follows_it(page: Visit, model: ModelServer) -> None:
+    held: list[Route] = []
+    page.open().live().say("First this.")
+    expect(page.log).to_contain_text("hello")
+    expect(page.button("Stop")).to_have_count(0)
+    model.hold()
+    page.page.route("**/v1/conversations/*/messages", held.append)
+    box = page.page.get_by_label("Message", exact=True)
+    page.say("Then this.")
+    expect(page.button("Send")).to_be_disabled()
+    box.press("End")
+    box.type(" And that.")
+    box.press("Enter")
+    held[0].continue_()
+    expect(page.log.locator(".msg.user")).to_have_text(["You:First this.", "You:Then this.", "You:And that.Not read yet"])
+    expect(box).to_have_value("")
+    box.evaluate("""field => field.dispatchEvent(
+        new KeyboardEvent("keydown", { key: "Enter", isComposing: true, bubbles: true, cancelable: true }))""")
+    model.release()
+    expect(page.log.locator(".msg.user").last).to_contain_text("Read by the agent")
+
+
+def test_files_are_dropped_anywhere_within_the_limits(open_page: Callable[..., Visit], model: ModelServer) -> None:
+    page = open_page(axe=True)
+    page.open().live()
+    target = page.page.get_by_text("Drop to attach")
+    for name, viewport in {"phone": PHONE, "desk": DESK}.items():
+        page.page.set_viewport_size(viewport)
+        page.page.evaluate(DRAG, {"event": "dragover", "png": PNG_BASE64, "sizes": []})
+        expect(target).to_be_visible()
+        page.shoot(f"drop-{name}")
+        page.page.evaluate(DRAG, {"event": "drop", "png": PNG_BASE64, "sizes": []})
+        expect(target).to_have_count(0)
+    files = page.page.get_by_role("list", name="Attached files").get_by_role("listitem")
+    expect(files).to_have_count(2)
+    expect(files.first.locator("canvas")).to_be_visible()
+    page.page.evaluate(DRAG, {"event": "drop", "png": "", "sizes": [10_000_001]})
+    expect(page.page.get_by_role("alert")).to_contain_text("10000001.txt has 10.0 MB; a file can have at most 10 MB.")
+    page.page.evaluate(DRAG, {"event": "drop", "png": "", "sizes": [1] * 9})
+    expect(page.page.get_by_role("alert")).to_contain_text("A message can have at most 10 files")
+    expect(files).to_have_count(10)
+    for theme in ("light", "dark"):
+        page.page.emulate_media(color_scheme=theme)
+        page.shoot(f"files-{theme}")
+        assert list_axe_violations(page) == []
+    page.page.keyboard.press("Enter")
+    expect(page.page.get_by_role("alert")).to_contain_text("Write what the agent should do with the files.")
+
+    page.page.get_by_label("Message", exact=True).fill("Look at these.")
+    page.page.reload()
+    expect(page.page.get_by_text("Not kept over the reload: photo.png, photo.png, 1.txt")).to_be_visible()
+    expect(page.page.get_by_label("Message", exact=True)).to_have_value("Look at these.")
+    assert model.requests == []
