@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from headway.actions import conversations
-from headway.agents.policy_file import PolicyFile
 from headway.ledger import text
 from headway.ledger.errors import HeadwayError, Invalid, NotFound
 from headway.ledger.permission import FILE_NAME
@@ -38,7 +37,7 @@ def mcp(context: click.Context, tools: str, turn: str | None, agent: str) -> Non
     scope = Scope(0, agent_id=text.check_name(agent, "agent_id"), turn_id=turn)
     with invocation.open_ledger() as ledger:
         scope = ledger.read(find_scope, scope, reference)
-    PolicyFile(os.path.join(invocation.settings().home, FILE_NAME))  # raises SettingsError if it cannot be read
+    check_policy(invocation.settings().home)
     early = EarlyAnswers(choose_offer(tools), build_list(invocation, scope) if scope.conversation_id or not reference else None)
     with suppress(BrokenPipeError), closing(StdioChannel()) as channel:  # a client that is gone is no failure
         line = answer_early(channel, early)
@@ -48,6 +47,13 @@ def mcp(context: click.Context, tools: str, turn: str | None, agent: str) -> Non
 
 mcp.add_command(install)
 mcp.add_command(uninstall)
+
+
+def check_policy(home: str) -> None:
+    """Raise SettingsError if the policy cannot be read, before the first answer."""
+    from headway.agents.policy_file import PolicyFile  # noqa: PLC0415  help does not need it
+
+    PolicyFile(os.path.join(home, FILE_NAME))
 
 
 def find_scope(tx: Transaction, tenant_id: int, scope: Scope, reference: str | None) -> Scope:
