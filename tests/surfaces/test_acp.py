@@ -6,7 +6,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from acp import PROTOCOL_VERSION, Client, RequestError, spawn_agent_process, text_block
@@ -21,7 +21,7 @@ ASK_ABOUT_FILES = '[[rule]]\ntool = "write_file"\ndecision = "ask"\n'
 WRITE_NOTE = calls(("write_file", {"path": "note.txt", "content": "hello"}))
 
 
-class Editor(Client):
+class Editor:
     """A client that notes what it is shown, and answers requests for permission as `choose` says."""
 
     def __init__(self, choose: Callable[[dict[str, Any]], str] = lambda _call: "approve") -> None:
@@ -61,9 +61,13 @@ class Desk:
     async def open(self, editor: Editor) -> AsyncIterator[tuple[Any, Any]]:
         async with (
             asyncio.timeout(PATIENCE_S),
-            spawn_agent_process(editor, *HEADWAY, "acp", env=self.environment, cwd=self.project) as (agent, process),
+            spawn_agent_process(cast("Client", editor), *HEADWAY, "acp", env=self.environment, cwd=self.project) as (
+                agent,
+                process,
+            ),
         ):
             hello = await agent.initialize(protocol_version=PROTOCOL_VERSION)
+            assert hello.agent_capabilities is not None
             assert hello.agent_capabilities.load_session
             yield agent, process
 

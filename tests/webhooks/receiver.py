@@ -102,9 +102,8 @@ def subscribe(desk: TenantHarness, receiver: Receiver, path: str = "/", **fields
 
 
 @asynccontextmanager
-async def open_headway(url: str, home: Path, **settings: str) -> AsyncIterator[Headway]:
-    settings = {"webhook_hosts": ",".join(HOSTS), "retry_delay_s": "0.01", **settings}
-    async with Headway.open(home=str(home), database_url=url, **settings) as headway:
+async def open_headway(url: str, home: Path) -> AsyncIterator[Headway]:
+    async with Headway.open(home=home, database_url=url, webhook_hosts=",".join(HOSTS), retry_delay_s=0.01) as headway:
         yield headway
 
 

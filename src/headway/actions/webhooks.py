@@ -1,7 +1,7 @@
 """Webhooks: subscriptions to the event log. Each has a job, with the same id, that delivers to it.
 
 The job sleeps while there is nothing to deliver, and is woken when the log has gone on. Its state is the state of the webhook: one
-that waits for a retry, or is dead. Whoever changes both locks the job first.
+that waits for a retry, or is dead. A transaction that changes both locks the job first.
 """
 
 import json
@@ -271,9 +271,9 @@ def rest(tx: Transaction, job: Job, owner: str) -> None:
 
 
 def record_progress(tx: Transaction, outbox: Outbox, progress: DeliveryProgress, owner: str, limits: Limits) -> bool:
-    """Store what was delivered. Returns whether this process goes on: the job is still its own, and there is more to do.
+    """Store what was delivered. Returns whether this process continues: it still owns the job, and there is more to do.
 
-    Somebody may have changed the webhook meanwhile. If its position was changed, it counts, and the job goes on from there.
+    The webhook may have been changed meanwhile. If its position was changed, the job continues from there.
     """
     tenant_id, webhook_id = outbox.webhook.tenant_id, outbox.webhook.id
     job = jobs.find_owned(tx, tenant_id, webhook_id, owner)

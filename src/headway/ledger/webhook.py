@@ -66,7 +66,7 @@ class Webhook(NamedTuple):
         return kinds
 
     def find_state(self, job: Job | None) -> WebhookState:
-        """Return the state. `job` delivers; without one, somebody has dropped it after it had failed."""
+        """Return the state. `job` delivers; without one, it was dropped after it had failed."""
         if self.paused:
             return "paused"
         if job is None or job.over:

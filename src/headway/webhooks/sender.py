@@ -1,7 +1,7 @@
 """Sends messages to receivers: one request each, to an address that was checked, without following redirects.
 
 A name is resolved once, all its addresses are checked, and the connection uses a checked address, so a DNS change in between has no
-effect. Nothing here occupies a thread while it waits, apart from the name lookup, which has threads of its own.
+effect. Nothing here occupies a thread while it waits, apart from the name lookup, which uses separate threads.
 """
 
 import asyncio

@@ -118,7 +118,7 @@ class EditorTurn:
                 self.asking[key] = asyncio.create_task(self._request(key, item))
 
     async def _request(self, key: ItemKey, item: WaitingItem) -> None:
-        """Let the person choose. Without a choice, the turn goes on waiting, and any surface can decide."""
+        """Let the person choose. Without a choice, the turn still waits, and any surface can decide."""
         document, is_approval = item.document, key[0] == "approval"
         tool, arguments = (document["tool"], document["arguments"]) if is_approval else ("ask_person", document)
         options = APPROVAL_OPTIONS if is_approval else build_choices(document["choices"])
