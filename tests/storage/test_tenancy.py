@@ -69,6 +69,10 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "claims.claim": lambda desk, ids: desk.write(claims.claim, "ada", ids.conversation),
     "claims.heartbeat": lambda desk, ids: desk.write(claims.heartbeat, ids.todo, ids.lease),
     "conversations.get": lambda desk, ids: desk.read(conversations.get, ids.conversation),
+    "conversations.show": lambda desk, ids: desk.read(conversations.show, ids.conversation),
+    "conversations.rename": lambda desk, ids: desk.write(conversations.rename, ids.conversation, "meddled"),
+    "conversations.remove": lambda desk, ids: desk.write(conversations.remove, ids.conversation),
+    "conversations.restore": lambda desk, ids: desk.write(conversations.restore, ids.conversation),
     "conversations.resolve by id": lambda desk, ids: desk.read(conversations.resolve, str(ids.conversation)),
     "conversations.resolve by key": lambda desk, ids: desk.read(conversations.resolve, ids.key),
     "open_plans.continue_or_open": lambda desk, ids: desk.write(open_plans.continue_or_open, ids.conversation),
@@ -86,6 +90,7 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "views.get_todo_list of a turn": lambda desk, ids: desk.read(views.get_todo_list, Selection(turn_id=ids.turn), 50),
     "turns.start": lambda desk, ids: desk.write(turns.start, ids.conversation, turns.TurnRequest("meddle")),
     "turns.start_with_job": lambda desk, ids: desk.write(turns.start_with_job, ids.conversation, turns.TurnRequest("meddle")),
+    "turns.get_continued": lambda desk, ids: desk.read(turns.get_continued, ids.conversation, ids.turn),
     "run_ends.cancel_turn": lambda desk, ids: desk.write(run_ends.cancel_turn, ids.turn),
     "jobs.get": lambda desk, ids: desk.read(jobs.get, ids.job),
     "jobs.get_locked": lambda desk, ids: desk.write(jobs.get_locked, ids.job),
@@ -137,6 +142,7 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
 STEPS = {
     "claims.find_lease",
     "claims.find_next_todo",
+    "conversations.emit_changed",
     "goals.pause_for_budget",
     "goals.resume_after_budget",
     "jobs.close",
@@ -156,6 +162,7 @@ STEPS = {
     "receipts.store",
     "runs.list_page",  # returns an empty page for another tenant's turn or goal
     "turns.find_obstacle",
+    "turns.get_unfinished",  # finds no turn in another tenant's conversation
     "turns.get_usage",  # returns zeros for another tenant's turn
     "turns.find_id_by_run",
     "turns.find_running",
