@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any, Final
 
-from headway.actions import halts, turns
+from headway.actions import halts, run_ends, turns
 from headway.actions.people import approvals, questions
 from headway.actions.people.approvals import ApprovalDecision
 from headway.assembly import Headway
@@ -145,8 +145,11 @@ class EditorTurn:
 
     async def cancel(self) -> None:
         with suppress(TurnEnded):
-            ended = await self.database.write(lambda tx: turns.cancel(tx, self.tenant_id, self.turn_id))
+            ended = await self.database.write(self._cancel)
             self.headway.interrupt(ended)
+
+    def _cancel(self, tx: Transaction) -> list[str]:
+        return run_ends.cancel_turn(tx, self.tenant_id, self.turn_id, self.headway.live_text)
 
     async def _leave_when_halted(self, reader: FeedReader) -> None:
         while self.job.id in self.headway.engine.tasks or await self.database.read(halts.find_active) is None:
