@@ -12,8 +12,8 @@ from uuid import uuid4
 
 from headway.actions import conversations, run_ends, spending, turns
 from headway.actions.access import tenants
+from headway.actions.history.live_text import PartialAnswer
 from headway.actions.inspection.forks import ForkRequest
-from headway.actions.live_text import PartialAnswer
 from headway.actions.people import steering
 from headway.agents.forks import Forks
 from headway.agents.instructions.roles import SUPERVISOR

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.actions.access import audit
-from headway.actions.live_text import LiveText
+from headway.actions.history.live_text import LiveText
 from headway.agents.checks.runner import CheckRunner
 from headway.agents.instructions import role_files
 from headway.agents.instructions.roles import REMOTE_FAMILIES, Role, Roles

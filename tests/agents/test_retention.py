@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import timeline
 from headway.actions.access import tenants
+from headway.actions.history import timeline
+from headway.actions.history.live_text import LiveText
+from headway.actions.history.timeline import TimelineView
 from headway.actions.inspection.forks import ForkRequest
-from headway.actions.live_text import LiveText
 from headway.actions.retention import removal
-from headway.actions.timeline import TimelineView
 from headway.housekeeping import Housekeeping
 from headway.ledger.errors import Conflict
 from headway.ledger.retention import DAY_MS

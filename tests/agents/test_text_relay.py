@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headway.actions import conversations, turns
-from headway.actions.live_text import LiveText, PartialAnswer, RemotePieces
+from headway.actions.history.live_text import LiveText, PartialAnswer, RemotePieces
 from headway.agents.loop.answer_stream import MAX_PIECE, RESTART_DELTA
 from headway.feed import Feed
 from headway.feed_channel import RemoteText

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headway.actions import conversations, run_ends, turns
-from headway.actions.live_text import PartialAnswer
+from headway.actions.history.live_text import PartialAnswer
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, TurnRunning
 from headway.ledger.tenancy import Turn
 from headway.storage.stores import conversations as conversation_store

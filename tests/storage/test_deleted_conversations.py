@@ -2,19 +2,9 @@
 
 import pytest
 
-from headway.actions import (
-    claims,
-    conversation_pages,
-    conversations,
-    import_export,
-    memory,
-    run_ends,
-    schedules,
-    todos,
-    turns,
-    views,
-)
-from headway.actions.conversation_pages import ConversationFilter
+from headway.actions import claims, conversations, import_export, memory, run_ends, schedules, todos, turns, views
+from headway.actions.history import conversation_pages
+from headway.actions.history.conversation_pages import ConversationFilter
 from headway.actions.memory import NewMemory
 from headway.actions.retention import pruning
 from headway.actions.retention.pruning import PruneStep

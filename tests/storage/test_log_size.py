@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from headway.actions import conversations, goals, runs, schedules, sub_goals, timeline, todos, turns
+from headway.actions import conversations, goals, runs, schedules, sub_goals, todos, turns
 from headway.actions.goals import NewGoal
+from headway.actions.history import timeline
+from headway.actions.history.live_text import LiveText
+from headway.actions.history.timeline import TimelineView
 from headway.actions.inspection import copies, why
-from headway.actions.live_text import LiveText
 from headway.actions.schedules import Timing
-from headway.actions.timeline import TimelineView
 from headway.actions.turns import TurnRequest
 from headway.ledger.check import encode_checks
 from headway.ledger.run import Limits

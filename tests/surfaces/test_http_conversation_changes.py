@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from headway.actions import conversation_pages, run_ends, turns
-from headway.actions.conversation_pages import SEARCH
+from headway.actions import run_ends, turns
+from headway.actions.history import conversation_pages
+from headway.actions.history.conversation_pages import SEARCH
 from headway.actions.turns import TurnRequest
 from headway.ledger.run import RunEnd
 from tests.surfaces.event_stream import open_stream

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from headway.actions import conversations, goals, jobs, runs, spending, turns
-from headway.actions.live_text import LiveText, PartialAnswer
+from headway.actions.history.live_text import LiveText, PartialAnswer
 from headway.actions.people import waiting
 from headway.ledger import text
 from headway.ledger.errors import TurnEnded

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from headway.actions import runs, timeline, turns, views
-from headway.actions.live_text import LiveText
-from headway.actions.timeline import TimelineView
+from headway.actions import runs, turns, views
+from headway.actions.history import timeline
+from headway.actions.history.live_text import LiveText
+from headway.actions.history.timeline import TimelineView
 from headway.agents.policy_file import quote
 from headway.agents.tools.programs.tools import RUN_COMMAND
 from headway.evals.recordings import Recording, keep_outside_calls

@@ -6,7 +6,7 @@ from time import monotonic
 from typing import Any, Final
 from uuid import uuid4
 
-from headway.actions.live_text import LiveText, RemotePieces
+from headway.actions.history.live_text import LiveText, RemotePieces
 from headway.feed import Feed
 from headway.feed_channel import RemoteText
 from headway.ledger.errors import StorageError

@@ -10,9 +10,10 @@ import sys
 from typing import Any, Final
 
 from headway import __version__
-from headway.actions import conversations, halts, jobs, runs, timeline, turns
+from headway.actions import conversations, halts, jobs, runs, turns
+from headway.actions.history import timeline
+from headway.actions.history.timeline import TimelineView
 from headway.actions.people import questions
-from headway.actions.timeline import TimelineView
 from headway.assembly import Headway
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.job import Job

@@ -7,7 +7,8 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import conversation_pages, conversations, turns
+from headway.actions import conversations, turns
+from headway.actions.history import conversation_pages
 from headway.ledger.job import Job
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.bodies import ATTACHMENTS_BODY_LIMIT

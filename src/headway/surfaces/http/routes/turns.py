@@ -8,7 +8,8 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import conversations, run_ends, timeline, turns
+from headway.actions import conversations, run_ends, turns
+from headway.actions.history import timeline
 from headway.actions.people import steering
 from headway.ledger.attachment import BINARY_TYPES
 from headway.ledger.job import Job

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from headway.actions.conversation_pages import ConversationFilter, Sort
+from headway.actions.history.conversation_pages import ConversationFilter, Sort
 from headway.ledger.tenancy import ConversationState
 from headway.ledger.text import SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_PATTERN
 from headway.ledger.wording.words import QUERY_LIMIT

@@ -4,8 +4,9 @@ from functools import partial
 
 import click
 
-from headway.actions import conversation_pages, conversations
-from headway.actions.conversation_pages import ConversationFilter
+from headway.actions import conversations
+from headway.actions.history import conversation_pages
+from headway.actions.history.conversation_pages import ConversationFilter
 from headway.surfaces.cli.arguments import CONVERSATION_ID
 from headway.surfaces.cli.commands.access.tenant import CONVERSATION_HEADINGS, build_conversation_row, conversation
 from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE

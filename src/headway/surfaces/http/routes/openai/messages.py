@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import TypeAdapter, ValidationError
 
-from headway.actions.client_histories import ClientMessage
+from headway.actions.history.client_histories import ClientMessage
 from headway.ledger.attachment import Attachment, build_attachment
 from headway.ledger.errors import BadAttachment, Invalid, NotFound
 from headway.surfaces.http.person_answers import QUOTE_LIMIT

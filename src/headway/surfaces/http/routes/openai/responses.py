@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions import conversations, run_ends, turns
-from headway.actions.client_histories import ConversationName
+from headway.actions.history.client_histories import ConversationName
 from headway.actions.people import approvals, questions, waiting
 from headway.ledger.errors import Invalid, TurnFailed
 from headway.ledger.tenancy import Turn

@@ -7,8 +7,9 @@ from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
 
-from headway.actions import client_histories, conversations, turns
-from headway.actions.client_histories import ClientPlace, ConversationName
+from headway.actions import conversations, turns
+from headway.actions.history import client_histories
+from headway.actions.history.client_histories import ClientPlace, ConversationName
 from headway.actions.people import steering, waiting
 from headway.actions.spending import Usage
 from headway.agents.instructions.roles import UnknownRole

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 from headway.actions import conversations, turns
-from headway.actions.live_text import LiveText
+from headway.actions.history.live_text import LiveText
 from headway.actions.turn_state import load_queue_state
 from headway.ledger.events import LoggedEvent, restore_texts
 from headway.ledger.run import Limits
