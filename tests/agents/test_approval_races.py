@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import turns
+from headway.actions import run_ends
 from headway.actions.people import approvals, questions
 from headway.actions.people.approvals import Answer, ApprovalDecision
 from headway.ledger.errors import CommitUncertain, Conflict, HeadwayError, Invalid, NotFound
@@ -135,7 +135,7 @@ def test_a_decision_and_the_end_of_the_turn_at_once_leave_one_result(database_ur
     with open_talk(database_url, home, drop("a")) as talk:
         for number in range(1, 5):
             talk.say()
-            cancel = partial(turns.cancel, tenant_id=talk.tenant_id, turn_id=talk.turn()["id"])
+            cancel = partial(run_ends.cancel_turn, tenant_id=talk.tenant_id, turn_id=talk.turn()["id"])
             index = -1
             decision = ApprovalDecision("approve", BOB)
             approve = partial(approvals.decide, tenant_id=talk.tenant_id, approval_id=get_id(talk, index), decision=decision)

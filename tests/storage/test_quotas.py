@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headway.actions import conversations, memory, todos, turns
+from headway.actions import conversations, memory, run_ends, todos, turns
 from headway.actions.access import quotas
 from headway.actions.memory import MemoryChange, NewMemory
 from headway.ledger.attachment import build_attachment
@@ -101,7 +101,7 @@ def test_a_tenant_has_a_limited_number_of_turns_that_have_not_ended(desk: Tenant
     start_turn(desk)
     with pytest.raises(QuotaExceeded, match=r"^2 turns of this tenant have not ended.*cancel one.*quota turns"):
         start_turn(desk)
-    desk.write(turns.cancel, first)
+    desk.write(run_ends.cancel_turn, first)
     assert start_turn(desk)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headway.actions import conversations, goals, todos, turns
+from headway.actions import conversations, goals, run_ends, todos, turns
 from headway.actions.access import tokens
 from headway.actions.inspection import why
 from headway.actions.inspection.goal_forks import GoalForkRequest, fork_goal
@@ -45,7 +45,7 @@ def prune_all(desk: TenantHarness) -> None:
 
 
 def end_everything(desk: TenantHarness, ids: Ids) -> None:
-    desk.write(turns.cancel, ids.turn)
+    desk.write(run_ends.cancel_turn, ids.turn)
     desk.write(goals.abandon, ids.goal)
 
 

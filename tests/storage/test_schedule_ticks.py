@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway.actions import conversations, goals, halts, jobs, schedules, turns
+from headway.actions import conversations, goals, halts, jobs, run_ends, schedules, turns
 from headway.actions.schedules import Timing
 from headway.ledger.errors import Conflict, Halted, Invalid, TurnRunning
 from headway.ledger.job import Job
@@ -50,7 +50,7 @@ class TickedSchedule:
         """End all jobs that the schedule started."""
         for job in self.jobs():
             if job.kind == turns.JOB_KIND and not job.over:
-                self.desk.write(turns.cancel, turns.get_turn_id(job))
+                self.desk.write(run_ends.cancel_turn, turns.get_turn_id(job))
             elif not job.over:
                 self.desk.database.write(lambda tx, job=job: jobs.complete(tx, job))  # type: ignore[misc]
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from headway.actions import goals, todos, turns
+from headway.actions import goals, run_ends, todos
 from headway.actions.retention import pruning
 from headway.ledger.retention import DAY_MS, GROUPS, Group
 from headway.storage.direct import DirectDatabase
@@ -67,7 +67,7 @@ def test_random_pruning_keeps_what_is_open(tmp_path: Path, empty_ledger: Path, p
             ids = fill_tenant(desk)
             is_turn_open, is_goal_open = random.random() < 0.5, random.random() < 0.5
             if not is_turn_open:
-                desk.write(turns.cancel, ids.turn)
+                desk.write(run_ends.cancel_turn, ids.turn)
             if not is_goal_open:
                 desk.write(goals.abandon, ids.goal)
             if random.random() < 0.5:
