@@ -9,7 +9,7 @@ import pytest
 
 from headway.actions import conversations, run_ends, turns
 from headway.actions.history.live_text import PartialAnswer
-from headway.ledger.errors import Conflict, HeadwayError, Invalid, TurnRunning
+from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound, TurnRunning
 from headway.ledger.tenancy import Turn
 from headway.storage.stores import conversations as conversation_store
 from tests.agents.test_steering import send
@@ -132,6 +132,7 @@ def test_only_an_ended_turn_of_the_conversation_with_open_todos_can_be_continued
         talk.database.write(lambda tx: conversation_store.insert_turn(tx, talk.tenant_id, own))
         refuse(Conflict, done, talk.conversation_id)
         refuse(Conflict, own.id, talk.conversation_id)
+        refuse(NotFound, "of another tenant", talk.conversation_id)
         refuse(Invalid, incomplete, elsewhere)
         start(talk.conversation_id, incomplete)
         refuse(TurnRunning, incomplete, talk.conversation_id)  # the same button, pressed twice

@@ -90,8 +90,9 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "views.get_todo_list of a turn": lambda desk, ids: desk.read(views.get_todo_list, Selection(turn_id=ids.turn), 50),
     "turns.start": lambda desk, ids: desk.write(turns.start, ids.conversation, turns.TurnRequest("meddle")),
     "turns.start_with_job": lambda desk, ids: desk.write(turns.start_with_job, ids.conversation, turns.TurnRequest("meddle")),
-    "turns.get_continued": lambda desk, ids: desk.read(turns.get_continued, ids.conversation, ids.turn),
     "run_ends.cancel_turn": lambda desk, ids: desk.write(run_ends.cancel_turn, ids.turn),
+    "turns.get_continued": lambda desk, ids: desk.read(turns.get_continued, ids.conversation, ids.turn),
+    "turns.get_unfinished": lambda desk, ids: desk.read(turns.get_unfinished, ids.conversation),
     "jobs.get": lambda desk, ids: desk.read(jobs.get, ids.job),
     "jobs.get_locked": lambda desk, ids: desk.write(jobs.get_locked, ids.job),
     "jobs.cancel": lambda desk, ids: desk.write(jobs.cancel, ids.job),
@@ -162,7 +163,6 @@ STEPS = {
     "receipts.store",
     "runs.list_page",  # returns an empty page for another tenant's turn or goal
     "turns.find_obstacle",
-    "turns.get_unfinished",  # finds no turn in another tenant's conversation
     "turns.get_usage",  # returns zeros for another tenant's turn
     "turns.find_id_by_run",
     "turns.find_running",
@@ -233,6 +233,7 @@ def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:
                 open_plans,
                 questions,
                 receipts,
+                run_ends,
                 runs,
                 tenants,
                 tokens,

@@ -158,6 +158,7 @@ def find_obstacle(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn
 
 def get_unfinished(tx: Transaction, tenant_id: int, conversation_id: int) -> str:
     """Return the id of the conversation's last turn, which has open todos to continue with."""
+    conversations.get(tx, tenant_id, conversation_id)
     turn_id = conversation_store.find_last_turn(tx, tenant_id, conversation_id)
     if turn_id is None or not list_incomplete(tx, tenant_id, turn_id):
         raise Conflict("The last turn of this conversation has no open todos to continue with.")
