@@ -1,4 +1,5 @@
 // Which files a message may have, and how they are sent.
+import { pluralize } from "../core/ui.js";
 
 // The server's limits (ledger/attachment.py), checked here so that nobody waits for an upload that is refused.
 export const FILES_LIMIT = 10;
@@ -9,7 +10,7 @@ export const LIMITS = "Images, PDFs and text files: at most 10, each up to 10 MB
 export const getFileName = (file) => file.name || "pasted image"; // a pasted image may have no name
 
 export function formatSize(bytes) {
-  if (bytes < 1_000) return `${bytes} bytes`;
+  if (bytes < 1_000) return pluralize(bytes, "byte");
   return bytes < 1_000_000 ? `${Math.round(bytes / 1_000)} KB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
 }
 

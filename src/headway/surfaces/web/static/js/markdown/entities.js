@@ -1,4 +1,4 @@
-// The character references of HTML that people and models write. The vendored parser imports this instead of the names of all 2,231,
+// The character references of HTML that people and models write. The vendored parser imports this instead of all names,
 // which are as large as the parser. Others stay as they were written; numbers such as &#8364; are the parser's own.
 const SYNTAX = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'" };
 const BLANKS = { nbsp: "\u00a0", ensp: "\u2002", emsp: "\u2003", thinsp: "\u2009", shy: "\u00ad", zwnj: "\u200c", zwj: "\u200d" };

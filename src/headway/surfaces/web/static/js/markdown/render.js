@@ -19,7 +19,7 @@ const isEmpty = (children) => children.every((child) => typeof child === "string
 const getDirection = (token) => (token.level === 0 ? { dir: "auto" } : {}); // what is inside has the direction of the whole
 
 const renderLink = (to, label, title) =>
-  html`<a href=${to} title=${title} target="_blank" rel="noopener noreferrer nofollow">${label}</a>`;
+  html`<a href=${to} ...${title ? { title } : {}} target="_blank" rel="noopener noreferrer nofollow">${label}</a>`;
 
 /** Levels without gaps, whatever the text uses. */
 function getHeadingLevel(token, { headings }) {
