@@ -12,13 +12,16 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # Tests start hundreds of processes; where this is set, each would recompile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-fast torture cluster check audit format docs chromium bubblewrap nginx bench pictures build sbom lock clean
+.PHONY: run test test-failed test-fast torture cluster check audit format docs schema chromium bubblewrap nginx bench pictures build sbom lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
 
 test: $(VENV)/.installed-dev chromium bubblewrap nginx  ## run all tests, on SQLite, on a temporary Postgres and in a real browser
 	$(BIN)/pytest -n $(WORKERS) -m "not torture"
+
+test-failed:  ## run the tests again that failed in the last run, one at a time
+	$(BIN)/pytest -v --last-failed --last-failed-no-failures none --maxfail 3 -m "not torture"
 
 test-fast: $(VENV)/.installed-dev bubblewrap  ## the inner loop: SQLite, no browser, no long runs; about a minute
 	$(BIN)/pytest -q -n $(WORKERS) --fast -m "not torture"
@@ -55,6 +58,9 @@ format: $(VENV)/.installed-dev $(BIOME)
 docs: $(VENV)/.installed-dev  ## generate docs/reference and the catalogue of the MCP server from the code
 	$(BIN)/python scripts/write_reference.py
 	$(BIN)/python scripts/write_mcp_catalogue.py
+
+schema: $(VENV)/.installed-dev  ## write storage/schema.sql, after a new migration
+	$(BIN)/python scripts/write_schema.py
 
 APT_INSTALL = apt-get install -y -q --no-install-recommends
 CLUSTER_PACKAGES = postgresql pgbouncer libfaketime nftables iproute2

@@ -186,6 +186,14 @@ class Headway(Host):
         totals = self.runtime.models.totals.values() if "runtime" in vars(self) else ()
         return [spending.encode_total("model", total) for total in totals]
 
+    def list_job_totals(self) -> dict[tuple[str, str], int]:
+        """Count the jobs that have ended in this process, by kind and state."""
+        return dict(self.engine.runner.ended_jobs) if "engine" in vars(self) else {}
+
+    def count_running_jobs(self) -> int:
+        """Count the jobs that run in this process."""
+        return self.engine.runner.running.total() if "engine" in vars(self) else 0
+
     @cached_property
     def tracer(self) -> "Tracer":
         from headway.agents.tracing import build_tracer  # noqa: PLC0415

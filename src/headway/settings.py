@@ -5,7 +5,7 @@ The .env file is read only if the folder is trusted."""
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from headway import trust
@@ -27,6 +27,7 @@ from headway.ledger.tiers import (
 )
 from headway.settings_parsing import (
     check_channels,
+    parse_bootstrap_token,
     parse_direct_url,
     parse_directory_url,
     parse_discovery,
@@ -84,6 +85,7 @@ class Settings(NamedTuple):
     workspace: str  # holds one folder per tenant, for its agents' files
     host: str
     port: int
+    bootstrap_token: str  # an operator's token that `serve` creates when it starts; empty: none
     max_connections: int  # of the HTTP server
     anonymous_rate: int  # requests per second of one address without a valid token
     url: str  # the public address of this Headway, for links
@@ -94,7 +96,7 @@ class Settings(NamedTuple):
     def __repr__(self) -> str:
         """Show the settings without anything that may contain a password, because they end up in logs and tracebacks."""
         urls = {name: redact_database_url(value) for name, value in self._asdict().items() if name.endswith("_url")}
-        fields = self._asdict() | urls | {"notify": f"{len(self.notify)} channels"}
+        fields = self._asdict() | urls | {"notify": f"{len(self.notify)} channels", "bootstrap_token": "…"}
         return f"Settings({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
 
     @property
@@ -168,16 +170,21 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         host=host,
         port=port,
         anonymous_rate=parse_integer("HEADWAY_ANONYMOUS_RATE", get("anonymous_rate", "20"), 1, 1_000_000),
+        bootstrap_token=parse_bootstrap_token(get("bootstrap_token", "")),
         max_connections=parse_integer("HEADWAY_MAX_CONNECTIONS", get("max_connections", "10000"), 10, 1_000_000),
         url=parse_url(get("url", build_local_url(host, port))),
         quotas=parse_quotas("HEADWAY_QUOTAS", get("quotas", "")),
         notify=check_channels(parse_list(get("notify", ""))),
         traces=TraceSettings(resolve_exporter(), is_trace_content_requested()),
     )
-    if unknown := sorted(set(flag_values) - known):
-        raise SettingsError(f"Unknown setting {unknown[0][:80]!r}. Known settings: {', '.join(sorted(known))}.")
+    check_known(flag_values, known)
     trust.record_new_home(inspection, home)
     return settings
+
+
+def check_known(names: Iterable[str], known: set[str]) -> None:
+    if unknown := sorted(set(names) - known):
+        raise SettingsError(f"Unknown setting {unknown[0][:80]!r}. Known settings: {', '.join(sorted(known))}.")
 
 
 def inspect_current_folder(home_flag: str | None) -> trust.Inspection:

@@ -3,6 +3,7 @@
 import re
 from math import nan
 
+from headway.ledger.cells import SECRET_LENGTH, TOKEN_PREFIX
 from headway.ledger.errors import SettingsError
 from headway.ledger.goal import DiscoveryPolicy
 
@@ -42,6 +43,17 @@ def parse_directory_url(url: str) -> str:
     if url and not url.startswith(("postgresql://", "postgres://")):  # not quoted, because it may contain a password
         raise SettingsError("HEADWAY_DIRECTORY_URL must start with postgresql://.")
     return url
+
+
+def parse_bootstrap_token(secret: str) -> str:
+    """Check the form of a token, without quoting it in the error."""
+    random_part = secret.removeprefix(TOKEN_PREFIX)
+    if secret and (len(secret) != len(TOKEN_PREFIX) + SECRET_LENGTH or not re.fullmatch(r"[\w-]{43}", random_part, re.ASCII)):
+        raise SettingsError(
+            f"HEADWAY_BOOTSTRAP_TOKEN must be {TOKEN_PREFIX} and {SECRET_LENGTH} letters, digits, - or _. Generate one: "
+            f"python3 -c \"import secrets; print('{TOKEN_PREFIX}' + secrets.token_urlsafe(32))\""
+        )
+    return secret
 
 
 def parse_dispatch(address: str) -> str:

@@ -101,7 +101,7 @@ def test_work_in_progress_is_kept_or_canceled_as_the_new_plan_says(database_url:
     with open_pursuit(database_url, tmp_path, by_part(work, plan=steps, replan=another_way)) as pursuit:
         pursuit.set_goal()
         pursuit.until(lambda: pursuit.statuses().get("drill") == "completed")
-        assert pursuit.run_of("keep").status == "running"
+        pursuit.until(lambda: pursuit.run_of("keep").status == "running")  # a dishonest dispatcher may start it late
         assert pursuit.statuses()["drop"] == "skipped"
         gate.open()
         assert pursuit.wait_until_ended().status == "completed"

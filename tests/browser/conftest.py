@@ -27,7 +27,7 @@ def chromium() -> Browser:
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
     """Close the browser after the last browser test: while Playwright runs, no other event loop can run in this process."""
-    if nextitem is None or nextitem.path.parent != Path(__file__).parent:
+    if nextitem is None or not nextitem.path.is_relative_to(Path(__file__).parent):
         OPEN.close()
 
 

@@ -132,6 +132,11 @@ def sign_in(context: BrowserContext, client: Client, *, operator: bool = True) -
 
 
 def list_axe_violations(visit: Visit) -> list[str]:
-    """The violations that axe-core finds in the current page."""
-    report = visit.page.evaluate("() => axe.run({ resultTypes: ['violations'] })")
-    return [f"{violation['id']}: {node['html'][:120]}" for violation in report["violations"] for node in violation["nodes"]]
+    """The violations that axe-core finds in the current page, in both themes."""
+    found = []
+    for theme in ("light", "dark"):
+        visit.page.emulate_media(color_scheme=theme)
+        report = visit.page.evaluate("() => axe.run({ resultTypes: ['violations'] })")
+        nodes = [(violation["id"], node["html"][:120]) for violation in report["violations"] for node in violation["nodes"]]
+        found += [f"{theme}: {rule}: {html}" for rule, html in nodes]
+    return found

@@ -19,6 +19,7 @@ from headway.storage.transaction import Row, Transaction, within_tenant
 from headway.testing import TenantHarness
 
 NAMES = ("a", "b")
+STEADY_TIMES = {("jobs", "due_at"), ("leases", "expires_at")}
 
 
 class CellUrls(NamedTuple):
@@ -64,12 +65,14 @@ class Cells:
         return CellAccess(cell, self.databases[name])
 
     def read_rows(self, name: str, tenant_id: int) -> dict[str, list[Row]]:
-        """Every row of the tenant in a cell, by table, without what a move adds to the audit log and changes in it."""
+        """Every row of the tenant in a cell, by table, without what a move adds to the audit log and changes in it. Times by the
+        steady clock are in minutes: a move shifts them by the difference of the cells' clocks, which may be milliseconds."""
 
         def look(tx: Transaction) -> dict[str, list[Row]]:
             rows = {}
             for table, columns in list_tables(tx).items():
                 names = [column for column in columns if (table, column) != ("audit", "seq")]
+                names = [f"ROUND({column} / 60000.0)" if (table, column) in STEADY_TIMES else column for column in names]
                 owner = "id" if table == "tenants" else "tenant_id"
                 kept = "AND action NOT LIKE 'tenant.move%'" if table == "audit" else ""
                 rows[table] = sorted(

@@ -1,5 +1,6 @@
 """Migrations run at every start, and exactly once, even if several processes start at the same time."""
 
+import runpy
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -13,7 +14,7 @@ from headway.ledger.errors import DatabaseTooNew, StorageError, Unauthorized
 from headway.ledger.scope import Scope
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase, connect
-from headway.storage.migrate import apply_missing, list_migrations
+from headway.storage.migrate import SCHEMA_FOLDER, SCHEMA_NAME, apply_missing, list_migrations
 from headway.storage.stores.memory import MemoryOrigin
 from headway.storage.transaction import Row, Transaction, across_tenants
 from headway.testing import FixedClock, TenantHarness
@@ -196,6 +197,13 @@ def add_older_events(tx: Transaction) -> None:
         ("recovered", '{"goal_id":7,"runs":1}'),
     ):
         tx.run("INSERT INTO events (tenant_id, kind, data, at) VALUES (1, ?, ?, 1)", kind, data)
+
+
+def test_the_schema_of_new_sqlite_databases_is_the_result_of_the_migrations() -> None:
+    script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "write_schema.py"))
+    written = Path(SCHEMA_FOLDER, SCHEMA_NAME).read_text(encoding="utf-8")
+
+    assert written == script["describe_schema"](), "run `make schema`"
 
 
 def test_migrations_are_numbered_without_gaps() -> None:

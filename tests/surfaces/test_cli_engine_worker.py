@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.surfaces.server_harness import Service, wait_until
@@ -42,6 +43,17 @@ def run_worker(headway: Shell, *flags: str) -> Iterator[Worker]:
 def list_jobs(headway: Shell, *flags: str) -> list[dict[str, Any]]:
     listed: list[dict[str, Any]] = headway.json("jobs", "list", *flags)["jobs"]
     return listed
+
+
+def test_a_worker_serves_metrics_of_its_jobs(headway: Shell) -> None:
+    headway.ok("schedule", "put", "note", "--every", "1h", *NOTE)
+    with run_worker(headway, "--json", "--metrics-port", "0") as worker:
+        address = json.loads(worker.greeting)["metrics_url"]
+        headway.ok("schedule", "run", "note")
+        wait_until(
+            lambda: 'headway_jobs_ended_total{kind="tool",state="completed"} 1.0' in httpx.get(address).text, "the job is counted"
+        )
+        assert "headway_jobs_running 0.0" in httpx.get(address).text
 
 
 def test_a_worker_announces_itself_works_and_stops(headway: Shell, postgres_url: str) -> None:

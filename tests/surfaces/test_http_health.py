@@ -1,5 +1,6 @@
 """/healthz, /readyz and /metrics: the endpoints for operators."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,8 @@ from tests.model_server import MODEL, ModelServer, text
 from tests.surfaces.conversation_client import say, wait_for_turn
 from tests.surfaces.event_stream import open_stream
 from tests.surfaces.server_harness import Client, Service, check_problem, run_server, wait_until
+
+ROOT = Path(__file__).parents[2]
 
 
 def read_metrics(service: Service) -> dict[str, float]:
@@ -47,6 +50,30 @@ def test_tokens_of_model_calls_are_counted_by_model(
     model.script = lambda _: replace(text("hello", usage=(2_000, 300)), cached=1_500)
     wait_for_turn(sqlite_chatter, say(sqlite_chatter, sqlite_chatter.conversation()))
     assert [after - earlier for after, earlier in zip(read_counters(), before, strict=True)] == [1, 2_000, 1_500, 0, 300, 0]
+
+
+def test_the_queue_and_ended_jobs_are_counted(sqlite_chatter: Client, sqlite_chat_service: Service, model: ModelServer) -> None:
+    ended = 'headway_jobs_ended_total{kind="turn",state="completed"}'
+    before = read_metrics(sqlite_chat_service)
+    model.script = lambda _: text("hello")
+    wait_for_turn(sqlite_chatter, say(sqlite_chatter, sqlite_chatter.conversation()))
+
+    wait_until(lambda: read_metrics(sqlite_chat_service)[ended] == before.get(ended, 0) + 1, "the turn is counted")
+    after = read_metrics(sqlite_chat_service)
+    assert after["headway_workers"] == 1
+    assert {f'headway_jobs{{state="{state}"}}' for state in ("due", "running", "dead")} <= after.keys()
+    assert after["headway_oldest_due_job_seconds"] >= 0
+
+
+def test_the_dashboard_names_metrics_that_exist(service: Service) -> None:
+    dashboard = json.loads((ROOT / "deploy" / "grafana.json").read_text(encoding="utf-8"))
+    published = httpx.get(f"{service.url}/metrics", verify=False).text
+    families = set(re.findall(r"^# TYPE (\w+) ", published, re.M))
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    named = {name for expression in expressions for name in re.findall(r"headway_\w+", expression)}
+
+    assert len(named) > 10
+    assert {name for name in named if name.removesuffix("_bucket") not in families} == set()
 
 
 def test_requests_are_counted_by_route_and_never_by_path(client: Client, service: Service) -> None:
@@ -104,7 +131,7 @@ def test_streams_and_their_events_are_counted(client: Client, service: Service) 
     wait_until(lambda: read_metrics(service)["headway_open_streams"] == 0, "the stream ends")
 
     assert during["headway_open_streams"] == 1
-    assert during["headway_events_delivered"] - before["headway_events_delivered"] == 1
+    assert during["headway_events_delivered_total"] - before["headway_events_delivered_total"] == 1
 
 
 def test_an_open_stream_does_not_count_as_a_slow_answer(client: Client, service: Service) -> None:

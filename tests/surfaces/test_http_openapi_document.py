@@ -133,6 +133,17 @@ def test_every_operation_documents_its_purpose_security_and_errors(sqlite_client
                 assert answer["content"].keys() == {"application/problem+json"}
     names = [operation.definition["operationId"] for operation in operations]
     assert len(names) == len(set(names))
+    assert {"list_todos", "create_todo", "get_todo", "pause_goal", "steer_turn", "list_turn_messages", "explain_job"} <= set(names)
+    assert [name for name in names if not re.fullmatch(r"[a-z]+(_[a-z]+){1,3}", name)] == []
+
+
+def test_fields_with_defaults_are_optional_in_generated_types(sqlite_client: Client) -> None:
+    """Generators require a field that has a `default`, even if it is not required."""
+    schemas = get_document(sqlite_client)["components"]["schemas"]
+    assert [
+        name for name, schema in schemas.items() if any("default" in field for field in schema.get("properties", {}).values())
+    ] == []
+    assert schemas["GoalToSet"]["properties"]["priority"]["description"].endswith("50")
 
 
 def test_bodies_refuse_unknown_fields(sqlite_client: Client) -> None:

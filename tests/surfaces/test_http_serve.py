@@ -52,6 +52,33 @@ def test_serve_prints_its_address_in_a_sentence_without_json(headway: Shell) -> 
     assert lines[-1] == "  stop with Ctrl-C\n"
 
 
+def test_serve_creates_the_bootstrap_token_once_and_keeps_it_revoked(new_database_url: str, tmp_path: Path) -> None:
+    secret = f"hw_{'b' * 43}"
+    headers = {"Authorization": f"Bearer {secret}"}
+    for start, host in enumerate(["0.0.0.0", "0.0.0.0", "127.0.0.1"]):
+        with run_server(new_database_url, tmp_path, ["--host", host], {"HEADWAY_BOOTSTRAP_TOKEN": secret}) as service:
+            tokens = f"{service.url.replace('0.0.0.0', '127.0.0.1')}/v1/tokens"
+            answer = httpx.get(tokens, headers=headers)
+            if start == 2:
+                assert answer.status_code == 401
+                continue
+            (token,) = answer.json()["tokens"]
+            assert (token["label"], token["scopes"][-1]) == ("bootstrap", "operator")
+            if start == 1:
+                assert httpx.delete(f"{tokens}/{token['id']}", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("secret", ["hw_short", "b" * 46, f"hw_{'b' * 42}!"])
+def test_a_bootstrap_token_of_another_form_is_refused_and_not_shown(
+    headway: Shell, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    monkeypatch.setenv("HEADWAY_BOOTSTRAP_TOKEN", secret)
+    error = get_error_line(headway.loaded("serve", "--port", "0"), 2)
+
+    assert "HEADWAY_BOOTSTRAP_TOKEN must be hw_ and 43" in error
+    assert secret not in error
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_another_address_is_refused_while_there_are_no_tokens(headway: Shell, host: str) -> None:
     error = get_error_line(headway.loaded("serve", "--port", "0", "--host", host), 2)

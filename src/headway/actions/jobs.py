@@ -3,7 +3,7 @@
 import json
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from headway.actions.access import audit
@@ -160,6 +160,24 @@ def count_live_workers(tx: Transaction) -> int:
 def count_all(tx: Transaction) -> tuple[int, int]:
     """Count the jobs of all tenants: those that are due, and those that run."""
     return usage_store.count_all_jobs(tx)
+
+
+class QueueTotals(NamedTuple):
+    """The jobs of all tenants, and the processes that take them."""
+
+    due: int
+    running: int
+    dead: int
+    oldest_due_s: float  # how long the job has waited that has waited longest
+    workers: int
+
+
+def measure_queue(tx: Transaction) -> QueueTotals:
+    """Measure the queue of all tenants, for the operator."""
+    due, running = count_all(tx)
+    oldest = usage_store.find_oldest_due(tx)
+    waited_s = max(0, tx.now + tx.drift - oldest) / 1000 if oldest else 0.0
+    return QueueTotals(due, running, usage_store.count_all_dead_jobs(tx), waited_s, count_live_workers(tx))
 
 
 def has_orphans(tx: Transaction) -> bool:

@@ -55,6 +55,7 @@ class JobRunner:
         self.session = session
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.running: Counter[int] = Counter()  # jobs that run in this process, by tenant
+        self.ended_jobs: Counter[tuple[str, str]] = Counter()  # jobs that ended in this process, by kind and state
         self.waiters: dict[str, asyncio.Future[None]] = {}
         self.bell = asyncio.Event()  # rung when a job may be due
         self.claiming: asyncio.Future[Any] | None = None
@@ -142,8 +143,11 @@ class JobRunner:
                 mark_dead = partial(self._mark_dead, job=job, error=INTERNAL_ERROR)
                 await retry_storage(lambda: self.database.of(job.tenant_id).write(mark_dead), task)
         settle = partial(self._settle, job=job)
-        if await retry_storage(lambda: self.database.of(job.tenant_id).write(settle), task):
-            self.resolve_waiter(job.id)
+        ended = await retry_storage(lambda: self.database.of(job.tenant_id).write(settle), task)
+        if ended is None:
+            return
+        self.ended_jobs[job.kind, ended] += 1
+        self.resolve_waiter(job.id)
 
     def _mark_dead(self, tx: Transaction, job: Job, error: str) -> None:
         locked = job_store.find_locked(tx, job.tenant_id, job.id)
@@ -151,12 +155,15 @@ class JobRunner:
             return
         self.mark_locked_dead(tx, locked, error)
 
-    def _settle(self, tx: Transaction, job: Job) -> bool:
-        """Return whether the job has ended. A job that stopped without a change (for example, because of a halt) is requeued."""
+    def _settle(self, tx: Transaction, job: Job) -> str | None:
+        """Return the state in which the job has ended, if it has. A job that stopped without a change (for example, because of a
+        halt) is requeued."""
         locked = job_store.find_locked(tx, job.tenant_id, job.id)
         if locked and locked.state == "running" and locked.owner == self.owner:
             jobs.requeue(tx, locked)
-        return locked is None or locked.over
+        if locked is None:
+            return "deleted"
+        return locked.state if locked.over else None
 
     async def _requeue(self, job: Job) -> None:
         requeue = partial(job_store.requeue, owner=self.owner, job_ids=[job.id])

@@ -63,11 +63,20 @@ def compute_expiry(tx: Transaction, lifetime_s: float | None) -> int:
 
 
 def insert(tx: Transaction, tenant_id: int, label: str, scopes: str, expires_at: int) -> NewToken:
-    secret = generate_secret(cells.get_own_name(tx))
+    return store(tx, tenant_id, label, scopes, expires_at, generate_secret(cells.get_own_name(tx)))
+
+
+def store(tx: Transaction, tenant_id: int, label: str, scopes: str, expires_at: int, secret: str) -> NewToken:
     label = text.check_text(label, "label", text.NAME_LIMIT)
     token = tenant_store.insert_token(tx, tenant_id, hash_secret(secret), label, scopes, expires_at)
     audit.record(tx, tenant_id, "token.create", f"token:{token.id}", new=token.as_json())
     return NewToken(token, secret)
+
+
+def bootstrap(tx: Transaction, tenant_id: int, secret: str) -> None:
+    """Create an operator's token whose secret the operator has chosen, unless it exists. One that was revoked stays revoked."""
+    if not tenant_store.is_known_token(tx, tenant_id, hash_secret(secret)):
+        store(tx, tenant_id, "bootstrap", list_scopes("operator"), 0, secret)
 
 
 def list_scopes(scope: TokenScope) -> str:

@@ -20,11 +20,17 @@ DEFAULT_OPTIONS: Final[dict[str, Any]] = {
     "keepalives_count": 3,
     "target_session_attrs": "read-write",  # of several hosts, use the one that accepts writes
 }
+# The server detects within 30 seconds that a client vanished silently. Its own default is two hours, and sessions that clients have
+# given up after a network fault would use up its connections for that long.
+SERVER_KEEPALIVES: Final = """SELECT set_config('tcp_keepalives_idle', '10', false),
+    set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '4', false)"""
 
 
 def open_connection(url: str) -> psycopg.Connection[Row]:
     """Open a connection on which psycopg prepares nothing: behind a pooler, its names would be those of other processes, too."""
-    return psycopg.connect(autocommit=True, prepare_threshold=None, **build_options(url))
+    connection = psycopg.connect(autocommit=True, prepare_threshold=None, **build_options(url))
+    connection.execute(SERVER_KEEPALIVES)
+    return connection
 
 
 def open_in_turn(url: str, outage: Outage) -> psycopg.Connection[Row]:

@@ -84,6 +84,12 @@ def insert_token(
     return Token._make(row)
 
 
+def is_known_token(tx: Transaction, tenant_id: int, digest: str) -> bool:
+    """Whether there is a token with this hash, also an ended one. Others that ask wait until the transaction ends."""
+    tx.run(f"SELECT 1 FROM tenants WHERE id = ?{tx.dialect.for_update}", tenant_id)
+    return tx.one("SELECT 1 FROM tokens WHERE hash = ?", digest) is not None
+
+
 def find_token(tx: Transaction, digest: str) -> Token | None:
     """Find the active token with this hash, and enter its tenant. Looking up by hash gives an attacker no timing information about
     the token."""

@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute
 
 from headway import __version__
 from headway.agents.instructions.roles import SUPERVISOR
+from headway.surfaces.http.operation_ids import name_operations
 from headway.surfaces.http.problems import MEDIA_TYPE, STATUS_TITLES
 from headway.surfaces.http.schemas import (
     agents,
@@ -121,14 +122,29 @@ def build_openapi(routes: Sequence[BaseRoute], roles: Iterable[str]) -> dict[str
     """Build FastAPI's document of these routes, with the schemas they refer to, the configured roles and the security scheme."""
     description = "A work ledger and runtime for LLM agents."
     document = get_openapi(title="Headway", version=__version__, description=description, routes=routes)
+    name_operations(document["paths"])
     models = [candidate for module in SCHEMA_MODULES for candidate in vars(module).values() if is_document_schema(candidate)]
     _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=SCHEMA_REF)
     components = document.setdefault("components", {})
     components["schemas"] = components.get("schemas", {}) | schemas["$defs"]
+    for schema in components["schemas"].values():
+        for name, field in schema.get("properties", {}).items():
+            schema["properties"][name] = describe_default(field)
     for shape in (agents.ToolCall, agents.WritText):
         components["schemas"][shape.__name__]["properties"]["role"]["enum"] = [SUPERVISOR, *roles, None]
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "hw_…"}}
     return document
+
+
+def describe_default(field: dict[str, Any]) -> dict[str, Any]:
+    """Describe the default in words: generators of clients take a field with a `default` to be always there, and require it."""
+    described = {key: value for key, value in field.items() if key != "default"}
+    default = field.get("default")
+    if default not in (None, "", []):
+        described["description"] = (
+            f"{field['description']}. Default: {default}" if "description" in field else f"Default: {default}"
+        )
+    return described
 
 
 def is_document_schema(model: Any) -> bool:

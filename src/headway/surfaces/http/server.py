@@ -13,7 +13,7 @@ from functools import partial
 
 import uvicorn
 
-from headway.actions.access import cells, tokens
+from headway.actions.access import cells, tenants, tokens
 from headway.assembly import Headway
 from headway.ledger.errors import HeadwayError, SettingsError
 from headway.settings import Settings, build_local_url
@@ -61,6 +61,8 @@ class HttpServer(uvicorn.Server):
 def serve(settings: Settings, log_level: str, announce: Callable[[str, str | None], None]) -> None:
     """Serve until SIGTERM or SIGINT. Once ready, call `announce` with the address and the one-time login link."""
     local = settings.host in LOOPBACK_NAMES
+    if settings.bootstrap_token:
+        create_bootstrap_token(settings)
     if not local:
         check_has_tokens(settings)
     configure_json_logging(log_level, settings)
@@ -96,6 +98,11 @@ def replace_port(settings: Settings, port: int) -> Settings:
     """Put the port that was actually bound into the settings and into the default URL. A configured HEADWAY_URL is kept."""
     is_default_url = settings.url == build_local_url(settings.host, settings.port)
     return settings._replace(port=port, url=build_local_url(settings.host, port) if is_default_url else settings.url)
+
+
+def create_bootstrap_token(settings: Settings) -> None:
+    with DirectDatabase(settings.database_url, direct_url=settings.database_direct_url) as database:
+        database.write(lambda tx: tokens.bootstrap(tx, tenants.ensure_local(tx).id, settings.bootstrap_token))
 
 
 def check_has_tokens(settings: Settings) -> None:

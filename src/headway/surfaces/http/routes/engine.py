@@ -196,7 +196,7 @@ def add_verb_route(name: str, summary: str, action: Any) -> None:
         return answer
 
     described_as = document_route({200: shapes.OneSchedule}, also=(404, 409), idempotent=True, **NAME_PATH)
-    routes.post(f"/schedules/{{name}}/{name}", summary=summary, operation_id=f"{name}_schedule", **described_as)(handle)
+    routes.post(f"/schedules/{{name}}/{name}", summary=summary, **described_as)(handle)
 
 
 add_verb_route("pause", "Pause a schedule", lambda tx, tenant_id, name, _limits: schedules.pause(tx, tenant_id, name))

@@ -128,7 +128,7 @@ def add_verb_route(name: str, summary: str, action: Callable[[Transaction, int, 
         return answer
 
     described_as = document_route({200: shapes.OneGoal}, also=(404, 409), idempotent=True, **GOAL_PATH)
-    routes.post(f"/goals/{{goal_id}}/{name}", summary=summary, operation_id=f"{name}_goal", **described_as)(handle)
+    routes.post(f"/goals/{{goal_id}}/{name}", summary=summary, **described_as)(handle)
 
 
 add_verb_route("pause", "Pause a goal", lambda tx, tenant_id, goal_id, _limits: goals.pause(tx, tenant_id, goal_id))

@@ -32,7 +32,7 @@ def add_route(kind: WhyKind) -> None:
         {200: WhyShape}, also=(404,), query=ExplanationQuery, path={name: int if kind in NUMBERED_KINDS else str}
     )
     summary = f"Explain why a {kind} is in its present state, oldest event first"
-    routes.get(f"/{kind}/{{{name}}}", summary=summary, operation_id=f"explain_{kind}", **described_as)(handle)
+    routes.get(f"/{kind}/{{{name}}}", summary=summary, **described_as)(handle)
 
 
 for known_kind in get_args(WhyKind):

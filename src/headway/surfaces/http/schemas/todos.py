@@ -247,7 +247,15 @@ class ManyTodos(BaseModel):
     todos: list[TodoShape]
 
 
-class OneOrManyTodos(RootModel[OneTodo | ManyTodos]):
+class CreatedTodo(OneTodo):
+    todos: None = None  # so that generated types tell the two apart
+
+
+class CreatedTodos(ManyTodos):
+    todo: None = None
+
+
+class OneOrManyTodos(RootModel[CreatedTodo | CreatedTodos]):
     """One todo or several, like the request."""
 
 

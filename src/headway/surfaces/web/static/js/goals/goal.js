@@ -59,7 +59,7 @@ function Stats({ goal, costs }) {
   const planned = countPlanned(goal);
   return html`<dl class="stats">
     <${Stat} name="Progress">
-      <dd>${completed} <small>of ${pluralize(planned, "sub-goal")}</small></dd>
+      <dd>${planned > 0 && completed} <small>${planned ? `of ${pluralize(planned, "sub-goal")}` : "no plan yet"}</small></dd>
       <dd><progress class="ok" value=${completed} max=${planned || 1} aria-label="Sub-goals completed"></progress></dd>
     <//>
     <${Stat} name="Running"><dd>${in_progress}</dd><//>
@@ -99,7 +99,7 @@ function Decision({ goal, path }) {
   return html`<div class="note stop" role="region" aria-label="Decision">
     <${Icon} name="paused" />
     <div class="grow">
-      <strong>${title}</strong> <span class="muted" dir="auto">${goal.pause_reason}</span>
+      <strong>${title}</strong> ${goal.pause_reason !== title && html`<span class="muted" dir="auto">${goal.pause_reason}</span>`}
     </div>
     <input
       ref=${note}

@@ -5,7 +5,10 @@ import { Ago, Card, capitalize, Empty, Icon, pluralize } from "../core/ui.js";
 const TITLE_LENGTH = 64;
 
 const formatReason = (reason) => (reason ? `: ${reason}` : "");
-const formatDivergence = (divergence) => (divergence === "none" ? "as expected" : `${divergence} divergence`);
+const AS_EXPECTED = "as expected";
+const formatDivergence = (divergence) => (divergence === "none" ? AS_EXPECTED : `${divergence} divergence`);
+/** The evaluator's reason, unless it only repeats that the result was as expected. */
+const formatEvaluation = (reason = "") => (reason.toLowerCase().startsWith(AS_EXPECTED) ? "" : formatReason(reason));
 
 function formatSubGoal({ sub_goal_id, description = "" }) {
   return `#${sub_goal_id} ${description.length > TITLE_LENGTH ? `${description.slice(0, TITLE_LENGTH - 1)}…` : description}`;
@@ -38,7 +41,11 @@ const KINDS = {
   ],
   sub_goal_ended: ["done", "ok", formatSubGoal],
   sub_goal_skipped: ["skipped", "", (data) => `${formatSubGoal(data)} skipped${formatReason(data.reason)}`],
-  evaluated: ["check", "", (data) => `${formatSubGoal(data)}: ${formatDivergence(data.divergence)}${formatReason(data.reason)}`],
+  evaluated: [
+    "check",
+    "",
+    (data) => `${formatSubGoal(data)}: ${formatDivergence(data.divergence)}${formatEvaluation(data.reason)}`,
+  ],
   goal_evaluated: ["check", "", ({ met, reason }) => (met ? "The goal is met" : `Not met yet${formatReason(reason)}`)],
   check_in: ["bell", "", (data) => `${formatSubGoal(data)}: checked in`],
   intervened: ["bolt", "warn", (data) => `${formatSubGoal(data)}: ${data.action}${formatReason(data.why)}`],

@@ -1,0 +1,55 @@
+"""Metrics of this process for Prometheus: what its models and jobs did. `serve` and `worker` publish them."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from headway.assembly import Headway
+from headway.ledger.errors import SettingsError
+
+MODEL_COUNTERS: Final = {
+    "calls": "Model calls that were answered",
+    "input_tokens": "Tokens sent to models, cached ones included",
+    "cached_tokens": "Input tokens that providers read from their prompt caches",
+    "cache_write_tokens": "Input tokens that providers wrote to their prompt caches",
+    "output_tokens": "Tokens received from models",
+    "cost_usd": "Cost of model calls, in dollars",
+}
+
+
+class ProcessCollector:
+    """Reads the totals when Prometheus asks for them."""
+
+    def __init__(self, headway: Headway) -> None:
+        self.headway = headway
+
+    def collect(self) -> Iterator[Metric]:
+        totals = self.headway.list_model_totals()
+        for name, description in MODEL_COUNTERS.items():
+            counter = CounterMetricFamily(f"headway_model_{name}", description, labels=("model",))
+            for total in totals:
+                counter.add_metric((total["model"],), total[name])
+            yield counter
+        ended = CounterMetricFamily("headway_jobs_ended", "Jobs that ended in this process", labels=("kind", "state"))
+        for labels, number in self.headway.list_job_totals().items():
+            ended.add_metric(labels, number)
+        yield ended
+        yield GaugeMetricFamily("headway_jobs_running", "Jobs that run in this process", value=self.headway.count_running_jobs())
+
+
+def build_process_registry(headway: Headway) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(ProcessCollector(headway))
+    return registry
+
+
+def serve_metrics(headway: Headway, port: int) -> str:
+    """Serve the metrics of this process from another thread, and return their address."""
+    host = headway.settings.host
+    try:
+        server, _thread = start_http_server(port, host, build_process_registry(headway))
+    except OSError as error:
+        raise SettingsError(f"Cannot serve metrics on {host}:{port}: {error.strerror}. Try another --metrics-port.") from error
+    return f"http://{host}:{server.server_port}/metrics"

@@ -1,0 +1,58 @@
+"""deploy/Dockerfile, compose.yaml and the units of systemd fit this version of Headway."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from headway import settings
+from headway.surfaces.cli.main import headway
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+COMMANDS = set(headway.list_commands(None))  # type: ignore[arg-type]
+
+
+def load_settings(variables: dict[str, str]) -> settings.Settings:
+    """Load the variables as settings. Unknown ones are refused."""
+    return settings.load({name.removeprefix("HEADWAY_").lower(): value for name, value in variables.items()})
+
+
+def test_compose_starts_a_server_and_two_workers_on_one_database() -> None:
+    services: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    serve, worker = services["serve"], services["worker"]
+    given = {"POSTGRES_PASSWORD:?": "s3cret", "HEADWAY_BOOTSTRAP_TOKEN:?": f"hw_{'b' * 43}", "HEADWAY_MODEL:-": ""}
+    variables = {
+        name: re.sub(r"\$\{(.*?)\}", lambda match: given[match[1]], value)
+        for name, value in serve["environment"].items()
+        if name.startswith("HEADWAY_")
+    }
+
+    loaded = load_settings({name: value for name, value in variables.items() if value})
+    assert loaded.database_url == "postgresql://headway:s3cret@postgres/headway"
+    assert worker["environment"].items() <= serve["environment"].items()
+    assert (worker["command"], worker["deploy"]) == (["headway", "worker"], {"replicas": 2})
+    assert serve["volumes"] == worker["volumes"] == ["home:/data"]
+    assert serve["ports"] == [f"127.0.0.1:{loaded.port}:{loaded.port}"]
+
+
+def test_the_image_serves_on_the_port_it_exposes_and_contains_no_more_than_it_needs() -> None:
+    recipe = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    loaded = load_settings(dict(re.findall(r"(HEADWAY_\w+)=(\S+)", recipe)))
+
+    assert (loaded.host, loaded.home) == ("0.0.0.0", "/data")
+    assert f"EXPOSE {loaded.port}\n" in recipe
+    assert f"127.0.0.1:{loaded.port}/healthz" in recipe
+    assert 'CMD ["headway", "serve"]' in recipe
+    assert "--require-hashes" in recipe
+    kept = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.M)
+    assert [name for name in kept if not (ROOT / name).exists()] == []
+
+
+def test_the_units_run_commands_of_headway() -> None:
+    units = {path.stem: path.read_text(encoding="utf-8") for path in DEPLOY.glob("*.service")}
+    commands = {name: re.findall(r"^ExecStart=\S+/headway (\w+)$", text, re.M) for name, text in units.items()}
+
+    assert commands == {"headway": ["serve"], "headway-worker": ["worker"]}
+    assert {"serve", "worker"} <= COMMANDS
