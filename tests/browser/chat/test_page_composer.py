@@ -5,7 +5,7 @@ from collections.abc import Callable
 from playwright.sync_api import Route, expect
 
 from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
-from tests.model_server import ModelServer
+from tests.model_server import ModelServer, by_turn, calls, text
 from tests.sample_files import PNG_BASE64
 from tests.surfaces.server_harness import Client
 
@@ -53,24 +53,32 @@ def test_a_draft_survives_a_reload_and_a_failure_and_is_sent_once(page: Visit, c
 
 def test_a_message_entered_while_another_is_being_sent_follows_it(page: Visit, model: ModelServer) -> None:
     held: list[Route] = []
-    page.open().live().say("First this.")
-    expect(page.log).to_contain_text("hello")
-    expect(page.button("Stop")).to_have_count(0)
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    model.script = by_turn(calls(("calculate", {"expression": "6*7"})), text("It is 42."))
     model.hold()
-    page.page.route("**/v1/conversations/*/messages", held.append)
+    page.open().live()
+    page.page.route("**/v1/conversations/*/messages", hold)
     box = page.page.get_by_label("Message", exact=True)
     page.say("Then this.")
     expect(page.button("Send")).to_be_disabled()
     box.press("End")
     box.type(" And that.")
-    box.press("Enter")
-    held[0].continue_()
-    expect(page.log.locator(".msg.user")).to_have_text(["You:First this.", "You:Then this.", "You:And that.Not read yet"])
+    with page.page.expect_response("**/v1/turns/*/messages"):
+        box.press("Enter")
+        held[0].continue_()
+    expect(page.log.locator(".msg.user")).to_have_text(["You:Then this.", "You:And that.Not read yet"])
     expect(box).to_have_value("")
+
+    box.fill("kon'nichiwa")
     box.evaluate("""field => field.dispatchEvent(
         new KeyboardEvent("keydown", { key: "Enter", isComposing: true, bubbles: true, cancelable: true }))""")
     model.release()
+    expect(page.log).to_contain_text("It is 42.")
     expect(page.log.locator(".msg.user").last).to_contain_text("Read by the agent")
+    expect(box).to_have_value("kon'nichiwa")  # Enter chose a word, and sent nothing
 
 
 def test_files_are_dropped_anywhere_within_the_limits(open_page: Callable[..., Visit], model: ModelServer) -> None:

@@ -150,7 +150,11 @@ def test_a_streamed_answer_keeps_the_elements_of_complete_blocks(page: Visit) ->
 def test_a_cold_chat_with_an_answer_is_small(page: Visit, client: Client, model: ModelServer) -> None:
     """Colours and formulas are loaded only by an answer that needs them."""
     received: list[Response] = []
-    page.page.on("response", received.append)
+
+    def note(response: Response) -> None:
+        received.append(response)
+
+    page.page.on("response", note)
     open_answer(page, client, model, "It is **done**:\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |")
     expect(page.log.locator(".msg.assistant td")).to_have_count(2)
     sizes = {one.url: one.request.sizes()["responseBodySize"] for one in received if "/events" not in one.url}

@@ -5,6 +5,7 @@ import { Formula } from "./formula.js";
 
 const DEPTH_LIMIT = 120; // elements in each other; what is deeper loses its formatting
 const FORMULAS_LIMIT = 300; // per message; the source of others is shown
+const CODE_LIMIT = 30_000; // characters of code per message that get colours
 const TASK = /^\[([ xX])\]\s/;
 const OWN_IMAGE = /^\/v1\/turns\/[\w-]{1,64}\/attachments\/\d{1,3}$/; // other addresses of this server may be streams
 const ALIGNMENT = /text-align:(left|center|right)/;
@@ -12,7 +13,7 @@ const TOP_LEVEL = 2; // the conversation's title has level 1
 const LOWEST_LEVEL = 6;
 
 /** What the parts of a message share. `id`: a prefix of its own for names in the page. */
-export const createContext = (id) => ({ id, headings: [], formulas: 0, isOpen: false });
+export const createContext = (id) => ({ id, headings: [], formulas: 0, code: 0, isOpen: false });
 
 const findAlignment = (token) => ALIGNMENT.exec(token.attrGet("style") ?? "")?.[1];
 const isEmpty = (children) => children.every((child) => typeof child === "string" && !child.trim());
@@ -113,8 +114,11 @@ function renderFormula(token, context) {
   return html`<${Formula} text=${token.content} isDisplay=${token.markup === "$$" || token.markup === "\\["} />`;
 }
 
-const renderCode = (token, context) =>
-  html`<${CodeBlock} code=${token.content.replace(/\n$/, "")} info=${token.info} isOpen=${context.isOpen} />`;
+function renderCode(token, context) {
+  context.code += token.content.length;
+  const isPlain = context.isOpen || context.code > CODE_LIMIT;
+  return html`<${CodeBlock} code=${token.content.replace(/\n$/, "")} info=${token.info} isPlain=${isPlain} />`;
+}
 
 const LEAVES = {
   text: (token) => token.content,
