@@ -186,11 +186,14 @@ export function createTimeline(conversationId) {
 
   /** After an interruption: text that was withdrawn meanwhile goes, because such events are never repeated. */
   async function resumed() {
-    const before = clearances;
+    let before;
     let partial;
     unplaced = [];
     try {
-      partial = (await fetchPage({ limit: 1 })).saying;
+      do {
+        before = clearances;
+        partial = (await fetchPage({ limit: 1 })).saying;
+      } while (clearances !== before); // an answer ended meanwhile, and the next one may have begun
     } finally {
       const later = unplaced;
       unplaced = null;
