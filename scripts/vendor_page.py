@@ -65,7 +65,7 @@ WANTED = (
 RELATIVE = {"preact/hooks": "./hooks.js", "preact": "./preact.js", "@preact/signals-core": "./signals-core.js"}
 IMPORT = re.compile(r'(from\s*|import\s*)"([^".][^"]*)"')
 SOURCE_MAP = re.compile(r"\n?//# sourceMappingURL=.*")
-BANNER = re.compile(r"/\*!.*?\*/\s*", re.DOTALL)  # the page names no other host; the licence is in a file of its own
+BANNER = re.compile(r"/\*!.*?\*/\s*", re.DOTALL)  # the page names no other host; the licence has its own file
 
 Record = dict[str, str | dict[str, str]]
 
