@@ -65,7 +65,7 @@ WANTED = (
 RELATIVE = {"preact/hooks": "./hooks.js", "preact": "./preact.js", "@preact/signals-core": "./signals-core.js"}
 IMPORT = re.compile(r'(from\s*|import\s*)"([^".][^"]*)"')
 SOURCE_MAP = re.compile(r"\n?//# sourceMappingURL=.*")
-BANNER = re.compile(r"/\*!.*?\*/\s*", re.DOTALL)  # the page names no other host; the licence is in a file of its own
+BANNER = re.compile(r"/\*!.*?\*/\s*", re.DOTALL)  # the page names no other host; the licence has its own file
 
 Record = dict[str, str | dict[str, str]]
 
@@ -102,7 +102,8 @@ def write(to: Path, code: str, root: Path, **details: str | dict[str, str]) -> R
 
 def write_licence(to: Path, root: Path) -> None:
     text = min(root.glob("LICENSE*")).read_text(encoding="utf-8")
-    (to / f"LICENSE-{manifest(root)['name'].replace('/', '-').strip('@')}").write_text(text, encoding="utf-8")
+    name = re.sub(r"[/.]", "-", manifest(root)["name"]).strip("@")  # a name that ends in .js would be served
+    (to / f"LICENSE-{name}").write_text(text, encoding="utf-8")
 
 
 def manifest(root: Path) -> dict[str, str]:

@@ -50,7 +50,7 @@ export function saveDraft(id) {
   for (const old of oldest.slice(0, kept.length - DRAFTS_LIMIT)) preferences.set(old, null);
 }
 
-/** Change a draft. After a failed attempt it is another message then, with a key of its own. */
+/** Change a draft. After a failed attempt it is another message then, with another key. */
 export function changeDraft(id, change) {
   const draft = getDraft(id);
   Object.assign(draft, change, draft.isTried && { key: createKey(), isTried: false });

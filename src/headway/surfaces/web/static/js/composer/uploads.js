@@ -1,7 +1,7 @@
 // Which files a message may have, and how they are sent.
 import { pluralize } from "../core/ui.js";
 
-// The server's limits (ledger/attachment.py), checked here so that nobody waits for an upload that is refused.
+// The server's limits (ledger/attachment.py), checked here so that no upload is refused at its end.
 export const FILES_LIMIT = 10;
 const SIZE_LIMIT = 10_000_000;
 const TOTAL_LIMIT = 20_000_000;
