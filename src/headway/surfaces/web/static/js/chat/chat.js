@@ -3,16 +3,17 @@
 import { MessageFiles } from "../composer/attachments.js";
 import { Composer } from "../composer/composer.js";
 import { get } from "../core/api.js";
+import { createLazy } from "../core/dialogs.js";
 import { html, PureComponent, useMemo, useState } from "../core/lib.js";
 import { Icon, StatusIcon } from "../core/ui.js";
 import { useStream } from "../core/watch.js";
 import { Markdown, StreamedMarkdown } from "../markdown/markdown.js";
 import { RequestItem } from "../people/request_item.js";
 import { Changes } from "../work/changes.js";
-import { onTodoEvent, TodoDialog } from "../work/todo_dialog.js";
+import { onTodoEvent, shownTodo } from "../work/todo_changes.js";
 import { Why } from "../work/why.js";
 import { ConversationTitle, Drawer, loadConversations, Sidebar } from "./conversations.js";
-import { ForkDialog } from "./forks.js";
+import { forkedTurn } from "./forks.js";
 import { Log } from "./log.js";
 import { RetryLine } from "./retry_line.js";
 import { StepGroup } from "./steps/step_lines.js";
@@ -25,6 +26,15 @@ import { ModelNote, Welcome } from "./welcome.js";
 
 export const TITLE = "Chat";
 export { Sidebar };
+
+const TodoDialog = createLazy(
+  async () => (await import("../work/todo_dialog.js")).TodoDialog,
+  () => shownTodo.value,
+);
+const ForkDialog = createLazy(
+  async () => (await import("./fork_dialog.js")).ForkDialog,
+  () => forkedTurn.value,
+);
 
 const refreshConversations = () => loadConversations().catch(() => {}); // the next event or snapshot loads them again
 

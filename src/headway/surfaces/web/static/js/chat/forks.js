@@ -1,25 +1,18 @@
 // Forks of turns: copies that continue from an earlier point, in a new conversation. The original is not changed.
 import { get, post } from "../core/api.js";
-import { attempt } from "../core/dialogs.js";
-import { html, preferences, signal, useEffect, useRef, useState } from "../core/lib.js";
+import { html, preferences, signal, useState } from "../core/lib.js";
 import { navigate } from "../core/router.js";
-import { Icon } from "../core/ui.js";
-import { spellOut } from "../core/visible_text.js";
 
 /** The turn that the dialog is about to fork: {turnId, find: returns the step to begin with, of a list of steps}. */
 export const forkedTurn = signal(null);
 
-const LABEL_LENGTH = 60;
-const TEXT_LENGTH = 20_000;
-const ENDED_STATES = ["succeeded", "failed", "unknown"];
-
 /** The steps of a turn: the answers of its model, each with its calls. */
-const loadSteps = async (turnId) =>
+export const loadSteps = async (turnId) =>
   (await get(`/v1/turns/${turnId}/diff/${turnId}`)).diff.steps.map(({ step, a }) => ({ step, ...a }));
 
 const openConversation = (id) => navigate(`/c/${id}`);
 
-async function forkTurn(turnId, body) {
+export async function forkTurn(turnId, body) {
   openConversation((await post(`/v1/turns/${turnId}/fork`, body)).turn.conversation_id);
 }
 
@@ -35,18 +28,6 @@ export async function continueLive(turnId) {
   await forkTurn(turnId, { at: Math.max(0, steps.length - 1), live: true });
 }
 
-const cutLabel = (text) => {
-  const line = spellOut(
-    text
-      .trim()
-      .slice(0, 2 * LABEL_LENGTH)
-      .replace(/\s+/g, " "),
-  );
-  return line.length > LABEL_LENGTH ? `${line.slice(0, LABEL_LENGTH - 1)}…` : line;
-};
-const describeStep = ({ text, calls }) => cutLabel(calls.map(({ tool }) => tool).join(", ") || text) || "an empty answer";
-const isComplete = ({ calls }) => calls.every(({ state }) => ENDED_STATES.includes(state));
-
 export const LiveChoice = ({ isLive, onChange }) => html`<label class="check-field">
   <input type="checkbox" checked=${isLive} onChange=${(event) => onChange(event.currentTarget.checked)} />
   <span>Live: make calls that have no recorded result <span class="faint">Without it, the fork stops there.</span></span>
@@ -60,78 +41,4 @@ export function useLiveChoice(name, fallback) {
     preferences.set(name, live ? "yes" : "no");
   };
   return [isLive, choose];
-}
-
-function ForkForm({ steps, begin, turnId, onClose }) {
-  const form = useRef();
-  const [problem, setProblem] = useState("");
-  const [isBusy, setIsBusy] = useState(false);
-  const [isLive, chooseLive] = useLiveChoice("fork-live", false);
-  const [at, setAt] = useState(begin);
-  const submit = async (event) => {
-    event.preventDefault();
-    setProblem("");
-    setIsBusy(true);
-    const { model, role, message } = form.current.elements;
-    const body = { at, live: isLive };
-    for (const field of [model, role, message]) if (field.value.trim()) body[field.name] = field.value;
-    try {
-      await forkTurn(turnId, body);
-      onClose();
-    } catch (error) {
-      setProblem(error.message);
-      setIsBusy(false);
-    }
-  };
-  const messageLabel = at ? "A message that the agent reads next (optional)" : "Another request (optional)";
-  return html`<form ref=${form} class="fields" onSubmit=${submit}>
-    <label class="field">Keep the turn up to
-      <span class="select"><select name="at" value=${at} onChange=${(event) => setAt(Number(event.currentTarget.value))}>
-        <option value="0">the request: no step</option>
-        ${steps.map((step) => html`<option key=${step.step} value=${step.step}>step ${step.step}: ${describeStep(step)}</option>`)}
-      </select><${Icon} name="chev" /></span>
-    </label>
-    <label class="field">${messageLabel}<textarea name="message" rows="2" dir="auto" maxlength=${TEXT_LENGTH}></textarea></label>
-    <div class="field-pair">
-      <label class="field">Model<input name="model" placeholder="as the role says" maxlength="200" dir="ltr" /></label>
-      <label class="field">Role<input name="role" placeholder="the same" maxlength="200" dir="ltr" /></label>
-    </div>
-    <${LiveChoice} isLive=${isLive} onChange=${chooseLive} />
-    ${problem && html`<p class="problem" role="alert" dir="auto">${problem}</p>`}
-    <div class="actions">
-      <button type="button" class="btn" onClick=${onClose}>Cancel</button>
-      <button class="btn primary" disabled=${isBusy}><${Icon} name="fork" />Fork</button>
-    </div>
-  </form>`;
-}
-
-export function ForkDialog() {
-  const dialog = useRef();
-  const [steps, setSteps] = useState(null);
-  const target = forkedTurn.value;
-  useEffect(() => {
-    setSteps(null);
-    if (!target) return;
-    attempt(async () => {
-      setSteps((await loadSteps(target.turnId)).filter(isComplete));
-      dialog.current.showModal();
-    });
-  }, [target]);
-  useEffect(() => () => (forkedTurn.value = null), []); // the page is left
-  const close = () => dialog.current.close();
-  return html`<dialog ref=${dialog} aria-labelledby="fork-title" onClose=${() => (forkedTurn.value = null)}>
-    <h2 id="fork-title">Fork this turn</h2>
-    <p>A copy continues from there, in a new conversation. Results that are recorded are used again.</p>
-    ${
-      target &&
-      steps &&
-      html`<${ForkForm}
-        key=${target}
-        steps=${steps}
-        begin=${target.find(steps) ?? steps.at(-1)?.step ?? 0}
-        turnId=${target.turnId}
-        onClose=${close}
-      />`
-    }
-  </dialog>`;
 }

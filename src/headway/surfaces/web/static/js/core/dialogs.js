@@ -29,6 +29,24 @@ export async function attempt(action) {
   }
 }
 
+/** A component that is loaded when it is needed first, and renders nothing until then. `isNeeded` says when. */
+export function createLazy(load, isNeeded = () => true) {
+  const component = signal(null);
+  let loading = null;
+  return (props) => {
+    const needed = Boolean(isNeeded());
+    useEffect(() => {
+      if (!needed || component.value || loading) return;
+      loading = load().then(
+        (loaded) => (component.value = loaded),
+        () => showToast("This part of the page could not be loaded. Try again.", "bad"),
+      );
+      loading.finally(() => (loading = null));
+    }, [needed]);
+    return component.value && html`<${component.value} ...${props} />`;
+  };
+}
+
 export function ConfirmDialog() {
   const dialog = useRef();
   const current = question.value;

@@ -8,8 +8,8 @@ import { createLiveList } from "../core/live_list.js";
 import { Empty, Icon, Main, Select, StatusIcon } from "../core/ui.js";
 import { useStream } from "../core/watch.js";
 import { ProofMark } from "./proof.js";
-import { changeTodo, checkedIds, showTodo } from "./todo_changes.js";
-import { onTodoEvent, TodoDialog } from "./todo_dialog.js";
+import { changeTodo, checkedIds, onTodoEvent, showTodo } from "./todo_changes.js";
+import { TodoDialog } from "./todo_dialog.js";
 import { Why } from "./why.js";
 
 export const TITLE = "Board";

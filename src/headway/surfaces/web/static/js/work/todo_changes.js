@@ -8,6 +8,15 @@ export const shownTodo = signal(null);
 /** The ids of todos whose checks run because of this page. */
 export const checkedIds = signal(new Set());
 
+let dialogEvents = null;
+/** The dialog, when it is loaded, sets what it does with events. */
+export const setDialogEvents = (handlers) => (dialogEvents = handlers);
+/** Handlers of events for the stream of a page that has the dialog. */
+export const onTodoEvent = {
+  todo_changed: (data) => dialogEvents?.todo_changed(data),
+  checks_ran: (data) => dialogEvents?.checks_ran(data),
+};
+
 export const showTodo = (id, failures = null) => (shownTodo.value = { id, failures });
 
 async function whileChecking(id, run) {

@@ -9,7 +9,7 @@ import { VisibleText } from "../core/visible_text.js";
 import { CheckForm } from "./check_form.js";
 import { Checks, describeProof, ProofMark } from "./proof.js";
 import { Output, Receipts } from "./receipts.js";
-import { changeTodo, checkedIds, shownTodo, showTodo, verifyTodo } from "./todo_changes.js";
+import { changeTodo, checkedIds, setDialogEvents, shownTodo, showTodo, verifyTodo } from "./todo_changes.js";
 
 const REASON_LENGTH = 1_000;
 const OUTCOME_LENGTH = 20_000;
@@ -37,11 +37,10 @@ function applyChange({ change, todo }) {
 const { load, onChange } = createLiveList(fetchTodo, replaceTodo, applyChange);
 const reload = coalesce(load);
 
-/** Handlers of events for the stream of the page that shows the dialog. */
-export const onTodoEvent = {
+setDialogEvents({
   todo_changed: onChange,
   checks_ran: ({ todo_id }) => todo_id === shownTodo.value?.id && reload(),
-};
+});
 
 const Fact = ({ name, children }) => children && html`<dt>${name}</dt><dd dir="auto">${children}</dd>`;
 

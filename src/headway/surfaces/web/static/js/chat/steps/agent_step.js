@@ -1,6 +1,6 @@
 // A sub-agent: a line that opens to its task, its transcript, its outcome and what it changed.
 import { get, post } from "../../core/api.js";
-import { ask } from "../../core/dialogs.js";
+import { ask, createLazy } from "../../core/dialogs.js";
 import { html } from "../../core/lib.js";
 import { Ago, formatMoney, RetryTime, StatusIcon } from "../../core/ui.js";
 import { spellOut } from "../../core/visible_text.js";
@@ -8,8 +8,8 @@ import { Changes } from "../../work/changes.js";
 import { Block } from "../tool_line.js";
 import { abbreviate, formatSpan } from "./describe.js";
 import { Fold } from "./fold.js";
-import { Transcript } from "./transcript.js";
 
+const Transcript = createLazy(async () => (await import("./transcript.js")).Transcript);
 const STATUS_WORDS = { queued: "will start", running: "works", waiting: "waits" };
 
 const getOutcome = ({ result }) => result?.summary || result?.error || (typeof result === "string" ? result : "");
