@@ -19,7 +19,7 @@ from headway.storage.transaction import Row, Transaction, within_tenant
 from headway.testing import TenantHarness
 
 NAMES = ("a", "b")
-STEADY_TIMES = {("jobs", "due_at"), ("leases", "expires_at")}
+STEADY_TIMES = (("jobs", "due_at"), ("leases", "expires_at"))
 
 
 class CellUrls(NamedTuple):
@@ -65,20 +65,32 @@ class Cells:
         return CellAccess(cell, self.databases[name])
 
     def read_rows(self, name: str, tenant_id: int) -> dict[str, list[Row]]:
-        """Every row of the tenant in a cell, by table, without what a move adds to the audit log and changes in it. Times by the
-        steady clock are in minutes: a move shifts them by the difference of the cells' clocks, which may be milliseconds."""
+        """Every row of the tenant in a cell, by table, without what a move adds to the audit log and changes in it, and without
+        times by the cell's steady clock."""
 
         def look(tx: Transaction) -> dict[str, list[Row]]:
             rows = {}
             for table, columns in list_tables(tx).items():
-                names = [column for column in columns if (table, column) != ("audit", "seq")]
-                names = [f"ROUND({column} / 60000.0)" if (table, column) in STEADY_TIMES else column for column in names]
+                left_out = {("audit", "seq"), *STEADY_TIMES}
+                names = [column for column in columns if (table, column) not in left_out]
                 owner = "id" if table == "tenants" else "tenant_id"
                 kept = "AND action NOT LIKE 'tenant.move%'" if table == "audit" else ""
                 rows[table] = sorted(
                     tx.all(f"SELECT {', '.join(names)} FROM {table} WHERE {owner} = ? {kept}", tenant_id), key=repr
                 )
             return rows
+
+        return self.databases[name].read(look)
+
+    def read_steady_times(self, name: str, tenant_id: int) -> list[int]:
+        """The times of the tenant's rows that a move converts from the steady clock of one cell to that of the other."""
+
+        def look(tx: Transaction) -> list[int]:
+            return [
+                int(row[0]) - tx.drift
+                for table, column in STEADY_TIMES
+                for row in tx.all(f"SELECT {column} FROM {table} WHERE tenant_id = ? ORDER BY {column}", tenant_id)
+            ]
 
         return self.databases[name].read(look)
 

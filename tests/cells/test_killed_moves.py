@@ -31,6 +31,7 @@ class Traveler:
         fill_tenant(cells.desk("a", "acme"))
         self.place, self.elsewhere = "a", "b"
         self.rows: dict[str, list[Row]] = cells.read_rows("a", self.id)
+        self.times = cells.read_steady_times("a", self.id)
 
     def plan(self, number: int = 0) -> MovePlan:
         return MovePlan(self.cells.urls, str(self.home), self.place, self.elsewhere, "acme", number)
@@ -67,6 +68,8 @@ class Traveler:
 
     def check_rows(self) -> None:
         assert self.cells.read_rows(self.place, self.id) == self.rows
+        times = zip(self.cells.read_steady_times(self.place, self.id), self.times, strict=True)
+        assert max(abs(time - before) for time, before in times) < 10_000  # the host may have adjusted its clock since
         assert self.cells.count_rows(self.elsewhere, self.id) == 0
         assert len(self.cells.list_writable(self.place, self.id)) == len(self.rows)
 
