@@ -54,7 +54,8 @@ def test_the_steps_of_a_sub_agent_are_listed_in_pages_with_their_calls_and_its_o
     assert [(run["id"], run["status"]) for run in document["agents"]] == [(agents["researcher"]["id"], "completed")]
     assert (document["next_after"], document["pruned"]) == (None, False)
 
-    pages, after = [], -1
+    pages: list[dict[str, Any]] = []
+    after: int | None = -1
     while after is not None:
         page = list_steps(chatter, agents["coder"]["id"], limit=1, **({"after": after} if after >= 0 else {}))
         pages += page["steps"]
