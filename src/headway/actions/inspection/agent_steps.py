@@ -61,8 +61,8 @@ def group_calls(calls: list[ShownCall], children: list[Run]) -> dict[int, list[d
     unmatched = list(children)
     grouped: dict[int, list[dict[str, Any]]] = {}
     for call in calls:
-        begun = (child for child in unmatched if child.created_at == call.started_at) if call.tool in STARTING_TOOLS else iter(())
-        child = next(begun, None)
+        is_start = call.tool in STARTING_TOOLS
+        child = next((child for child in unmatched if is_start and child.created_at == call.started_at), None)
         if child:
             unmatched.remove(child)
         grouped.setdefault(call.n, []).append(show_call(call, child.id if child else None))
