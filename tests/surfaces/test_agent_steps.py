@@ -26,13 +26,8 @@ def delegate_twice(request: Request) -> Reply:
 
 
 def list_steps(client: Client, run_id: str, **query: Any) -> dict[str, Any]:
-<<<<<<< HEAD
-    page: dict[str, Any] = client.ok("GET", f"/v1/agents/{run_id}/steps", params=query)
-    return page
-=======
     document: dict[str, Any] = client.ok("GET", f"/v1/agents/{run_id}/steps", params=query)
     return document
->>>>>>> timeline
 
 
 def test_the_steps_of_a_sub_agent_are_listed_in_pages_with_their_calls_and_its_own_sub_agents(
