@@ -227,7 +227,7 @@ def test_a_turn_is_canceled_with_its_sub_agents_without_a_running_worker(headway
     turn_id = str(main.turn_id)
     headway.ok("tenant", "add", "other")
     get_error_line(headway("turn", "cancel", turn_id, "--tenant", "other"), 3)
-    assert headway.ok("turn", "cancel", turn_id) == f"{turn_id}  canceled  do it\n"
+    assert headway.ok("turn", "cancel", turn_id) == f"{turn_id}\tcanceled\tdo it\n"
     assert {run["status"] for run in headway.json("agents", "list")["agents"]} == {"canceled"}
     assert {headway.json("jobs", "show", run.id)["job"]["state"] for run in (main, helper)} == {"canceled"}
     assert "already ended: canceled" in get_error_line(headway("turn", "cancel", turn_id), 4)

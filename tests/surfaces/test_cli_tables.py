@@ -19,7 +19,7 @@ LONG = (
     "Collect the quarterly numbers of every shop, compare them with the plan 日本語 and write a report for the board of directors. "
 )
 TEXT = (LONG * 4).strip()
-HEADINGS = ("message", "turn", "role", "content")  # of the messages, which are not in the first line
+HEADINGS = ("message", "turn", "who", "content")  # of the messages, which are not in the first line
 AGE = re.compile(r"now|\d+[mhd]")  # of a todo
 LISTS = (
     ["jobs", "list"],

@@ -49,7 +49,7 @@ def test_an_unknown_parameter_is_refused(sqlite_client: Client, path: str) -> No
     assert "nonsense" in sqlite_client.refused("GET", path, 422, "invalid", params={"nonsense": "1"})
 
 
-FOR_OPERATORS = ("/v1/halt", "/v1/costs", "/v1/tokens", "/v1/tokens/{token_id}/rotate")
+FOR_OPERATORS = ("/v1/halt", "/v1/costs", "/v1/tokens", "/v1/webhooks")
 
 
 def test_any_json_at_all_is_answered_with_a_refusal(client: Client) -> None:
@@ -58,7 +58,7 @@ def test_any_json_at_all_is_answered_with_a_refusal(client: Client) -> None:
             answer = client.request(operation.method, operation.at(10**15), content=body)
             if answer.status_code not in (200, 201):
                 check_problem(answer, answer.status_code)
-                allowed = (403, 404, 409, 422) if operation.path in FOR_OPERATORS else (404, 409, 422)
+                allowed = (403, 404, 409, 422) if operation.path.startswith(FOR_OPERATORS) else (404, 409, 422)
                 assert answer.status_code in allowed, (operation, body, answer.text)
 
 

@@ -9,6 +9,9 @@ from headway.actions.history import conversation_pages
 from headway.actions.history.conversation_pages import SEARCH
 from headway.actions.turns import TurnRequest
 from headway.ledger.run import RunEnd
+from headway.storage.transaction import Transaction
+from tests.model_server import ModelServer
+from tests.surfaces.conversation_client import say
 from tests.surfaces.event_stream import open_stream
 from tests.surfaces.server_harness import Client
 from tests.surfaces.shell import Shell, get_error_line
@@ -21,8 +24,12 @@ def search(client: Client, words: str, **query: Any) -> list[int]:
 
 def write(client: Client, conversation: int, request: str, answer: str = "") -> None:
     """Store a turn with its messages, without running an agent."""
-    run = client.desk.write(turns.start, conversation, TurnRequest(request))
-    client.desk.database.write(lambda tx: run_ends.end_run(tx, run, RunEnd.finish("answered", answer)))
+
+    def store(tx: Transaction) -> None:
+        run = turns.start(tx, client.desk.tenant.id, conversation, TurnRequest(request))
+        run_ends.end_run(tx, run, RunEnd.finish("answered", answer))
+
+    client.desk.database.write(store)
 
 
 def test_a_conversation_is_renamed_deleted_and_restored(client: Client) -> None:
@@ -50,13 +57,15 @@ def test_a_conversation_is_renamed_deleted_and_restored(client: Client) -> None:
     assert client.ok("POST", f"{path}/restore")["conversation"] == renamed  # twice is no mistake
 
 
-def test_a_conversation_with_a_turn_is_marked_and_not_deleted(client: Client) -> None:
-    conversation = client.conversation()
+def test_a_conversation_with_a_turn_is_marked_and_not_deleted(chatter: Client, model: ModelServer) -> None:
+    client, conversation = chatter, chatter.conversation()
+    model.hold()
     with open_stream(client) as stream:
-        run = client.desk.write(turns.start, conversation, TurnRequest("hello"))
+        turn_id = say(client, conversation)
         (listed,) = client.ok("GET", "/v1/conversations")["conversations"]
         detail = client.refused("DELETE", f"/v1/conversations/{conversation}", 409, "turn_running")
-        client.ok("POST", f"/v1/turns/{run.turn_id}/cancel")
+        client.ok("POST", f"/v1/turns/{turn_id}/cancel")
+        model.release()
         states = (event.data["state"] for event in stream.events() if event.event == "conversation_changed")
         assert [next(states), next(states)] == ["running", "idle"]
 

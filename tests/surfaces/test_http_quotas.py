@@ -61,7 +61,7 @@ def test_the_command_line_shows_usage_and_quotas(headway: Shell, monkeypatch: py
     monkeypatch.setenv("HEADWAY_QUOTAS", "turns:20,storage:2M,jobs:none")
     headway.ok("todo", "add", "one", "--description", "x" * 2_000)
     shown = headway.json("tenant", "show", "local")
-    assert shown["quotas"] == {"turns": 20, "jobs": None, "streams": 1_000, "storage": 2 * 2**20}
+    assert shown["quotas"] == {"turns": 20, "jobs": None, "streams": 1_000, "storage": 2 * 2**20, "webhooks": 50}
     assert shown["usage"]["storage"] > 4_000
     assert (shown["usage"]["turns"], shown["usage"]["jobs"]) == (0, 0)
     lines = headway.ok("tenant", "show", "local").splitlines()

@@ -16,8 +16,12 @@ from tests.surfaces.server_harness import Client
 
 def write(client: Client, conversation: int, request: str, answer: str) -> None:
     """Store a turn with its messages, without running an agent."""
-    run = client.desk.write(turns.start, conversation, TurnRequest(request))
-    client.desk.database.write(lambda tx: run_ends.end_run(tx, run, RunEnd.finish("answered", answer)))
+
+    def store(tx: Transaction) -> None:
+        run = turns.start(tx, client.desk.tenant.id, conversation, TurnRequest(request))
+        run_ends.end_run(tx, run, RunEnd.finish("answered", answer))
+
+    client.desk.database.write(store)
 
 
 def row(page: Visit, title: str) -> Locator:

@@ -6,7 +6,6 @@ from typing import Any, Final, Literal, NamedTuple
 
 from headway.actions import views
 from headway.ledger.cursors import CursorCodec
-from headway.ledger.errors import Invalid
 from headway.ledger.tenancy import Conversation
 from headway.ledger.text import MAX_INTEGER
 from headway.ledger.wording.words import cut_excerpt, has_all_words, parse_words
@@ -47,9 +46,7 @@ def list_page(
     tx: Transaction, tenant_id: int, selection: ConversationFilter, limit: int = 50, cursor: str | None = None
 ) -> ConversationPage:
     limit, words = views.check_limit(limit), parse_words(selection.query)
-    if selection.sort == "activity":
-        if words or selection.before:
-            raise Invalid("sort=activity cannot be combined with q or before.")
+    if selection.sort == "activity" and not words and not selection.before:
         rows = conversation_store.list_by_activity(tx, tenant_id, LAST_USED.decode(cursor), limit + 1)
         following = LAST_USED.encode_next(rows, limit, lambda row: (row.updated_at, row.id))
         return ConversationPage(rows[:limit], following)

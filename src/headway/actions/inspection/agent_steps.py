@@ -30,7 +30,7 @@ def list_page(tx: Transaction, tenant_id: int, run_id: str, after: int, limit: i
     answers = [(row, message) for row in stored if row.sent and (message := json.loads(row.message)[0])["kind"] == "response"]
     page = answers[:limit]
     last = page[-1][0].n if page else after
-    calls = group_calls(fork_store.list_shown_calls(tx, tenant_id, run.id, after + 1, last, CALL_TEXT_LIMIT), children)
+    calls = group_calls(fork_store.list_shown_calls(tx, tenant_id, run.id, after, last, CALL_TEXT_LIMIT), children)
     has_more = len(answers) > limit or len(stored) == window
     retry_times = jobs.retry_times(tx, tenant_id, [child.id for child in children if not child.ended])
     steps = [build_step(0, row, message, ()) for row, message in page]

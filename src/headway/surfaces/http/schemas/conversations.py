@@ -37,7 +37,7 @@ class ConversationsQuery(CursorQuery):
         ),
     ] = ""
     sort: Annotated[
-        Sort, Field(description="`created`: the newest first; `activity`: those used last first, without q and before")
+        Sort, Field(description="`created`: the newest first; `activity`: those used last first. `q` and `before` need `created`")
     ] = "created"
     before: Annotated[Id | None, Field(description="Only conversations older than this one; a cursor overrides it")] = None
 

@@ -180,7 +180,7 @@ def build_webhook_row(fields: dict[str, Any]) -> Sequence[str]:
         f"goal #{fields['goal_id']}" if fields["goal_id"] else "",
         f"after event {fields['after']}",
     ]
-    return fields["id"], fields["state"], fields["url"], ", ".join(filter(None, filters)), fields["error"]
+    return fields["id"], fields["state"], fields["url"], ", ".join(filter(None, filters)), fields["error"] or ""
 
 
 def format_delivery(delivery: dict[str, Any]) -> str:
