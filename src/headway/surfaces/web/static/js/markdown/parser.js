@@ -5,6 +5,7 @@ import { math } from "./math_rules.js";
 const SAFE_TARGET = /^(?:https?:\/\/|mailto:|\/(?![/\\]))/i; // browsers read // and /\ as the start of another host
 const NESTING_LIMIT = 40; // lists and quotes in each other
 const FOOTNOTES_LIMIT = 200; // more of them would take quadratic time
+const NUMBER = /^\d{1,9}[.)]$/;
 const BREAK = /^<br ?\/?>/i;
 
 /** Shows what is nested too deeply as plain text, where the parser would leave it out. */
@@ -15,6 +16,19 @@ function parseTooDeep(state, startLine, endLine, isSilent) {
   token.content = state.getLines(startLine, endLine, 0, false);
   token.map = [startLine, endLine];
   state.line = endLine;
+  return true;
+}
+
+/** A number with a full stop and nothing after it, such as "42.", is an answer and not an empty list. */
+function parseNumber(state, startLine, endLine, isSilent) {
+  const line = state.src.slice(state.bMarks[startLine] + state.tShift[startLine], state.eMarks[startLine]).trim();
+  const isAlone = startLine + 1 >= endLine || state.isEmpty(startLine + 1);
+  if (isSilent || state.level > 0 || !isAlone || !NUMBER.test(line)) return false;
+  const map = [startLine, startLine + 1];
+  state.push("paragraph_open", "p", 1).map = map;
+  Object.assign(state.push("inline", "", 0), { content: line, map, children: [] });
+  state.push("paragraph_close", "p", -1);
+  state.line = startLine + 1;
   return true;
 }
 
@@ -35,6 +49,7 @@ function createParser() {
   parser.normalizeLinkText = (target) => target; // shown as written: nothing in it is decoded
   parser.use(math);
   parser.block.ruler.before("table", "too_deep", parseTooDeep);
+  parser.block.ruler.before("list", "number", parseNumber);
   parser.inline.ruler.before("autolink", "break", parseBreak);
   return parser;
 }
