@@ -229,8 +229,9 @@ def test_nothing_of_the_live_view_stays_on_the_screen(talker: Shell, model: Mode
     for screen in (stopped, finished):
         assert not any("thinking" in line or "⠋" in line for line in screen), screen
     assert list(filter(None, finished))[-1] == "· conversation 2: continue with `headway chat --conversation 2`"
-    kept = [line for line in stopped if line.startswith("line")]  # what was said stays, once
+    *kept, last = (line for line in stopped if line.startswith("line"))  # what was said stays, once
     assert kept == [f"line {number}" for number in range(len(kept))]
+    assert f"line {len(kept)}".startswith(last)
     assert [line for line in finished if line.startswith("line")] == [f"line {number}" for number in range(60)]
 
 
