@@ -134,7 +134,8 @@ def sign_in(context: BrowserContext, client: Client, *, operator: bool = True) -
 def list_axe_violations(visit: Visit) -> list[str]:
     """The violations that axe-core finds in the current page, in both themes."""
     found = []
-    for theme in ("light", "dark"):
+    is_dark = visit.page.evaluate("() => matchMedia('(prefers-color-scheme: dark)').matches")
+    for theme in ("light", "dark") if is_dark else ("dark", "light"):  # the theme stays as it was
         visit.page.emulate_media(color_scheme=theme)
         report = visit.page.evaluate("() => axe.run({ resultTypes: ['violations'] })")
         nodes = [(violation["id"], node["html"][:120]) for violation in report["violations"] for node in violation["nodes"]]
