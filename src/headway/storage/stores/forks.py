@@ -60,7 +60,8 @@ class ShownCall(NamedTuple):
 def list_shown_calls(tx: Transaction, tenant_id: int, run_id: str, first: int, last: int, length: int) -> list[ShownCall]:
     """List the calls of the messages with these numbers, in order. Texts are cut to `length` characters by the database."""
     rows = tx.all(
-        """SELECT n, place, call_id, tool, state, replayed, started_at, ended_at, substr(arguments, 1, CAST(? AS INTEGER)), length(arguments),
+        """SELECT n, place, call_id, tool, state, replayed, started_at, ended_at,
+            substr(arguments, 1, CAST(? AS INTEGER)), length(arguments),
             substr(result, 1, CAST(? AS INTEGER)), length(result) FROM effects
             WHERE tenant_id = ? AND run_id = ? AND n BETWEEN ? AND ? ORDER BY n, place""",
         length,
