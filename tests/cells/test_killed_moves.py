@@ -69,7 +69,7 @@ class Traveler:
     def check_rows(self) -> None:
         assert self.cells.read_rows(self.place, self.id) == self.rows
         times = zip(self.cells.read_steady_times(self.place, self.id), self.times, strict=True)
-        assert max(abs(time - before) for time, before in times) < 10_000  # the host may have adjusted its clock since
+        assert max(abs(time - before) for time, before in times) < 300_000  # the host may have adjusted its clock since
         assert self.cells.count_rows(self.elsewhere, self.id) == 0
         assert len(self.cells.list_writable(self.place, self.id)) == len(self.rows)
 

@@ -63,7 +63,7 @@ ACCIDENTAL = re.compile(
 )
 HANDLE = re.compile(r"\b[0-9a-f]{8}(?=\.\d+\.\d+)")  # begins with the id of a run
 NUMBERED = {"id", "todoId", "seq", "created_at", "updated_at", "started_at", "completed_at", "ended_at", "conversation_id"}
-NUMBERED |= {"expires_at", "decided_at", "answered_at"}
+NUMBERED |= {"expires_at", "decided_at", "answered_at", "at", "duration_s"}
 
 
 DERIVED = {"plan_digest", "item_digests", "tokens_before", "tokens_after", "scale"}  # from texts that contain random ids
@@ -93,6 +93,6 @@ def normalize(snapshot: Any) -> Any:
 
 def is_volatile(name: str, value: Any) -> bool:
     """Whether a value differs between runs: a timestamp, a row's number, or a digest of such numbers."""
-    is_number = isinstance(value, int) or (isinstance(value, str) and value.isdigit())
+    is_number = isinstance(value, int | float) or (isinstance(value, str) and value.isdigit())
     is_list_of_numbers = isinstance(value, list) and bool(value) and all(isinstance(item, int) for item in value)
     return name in DERIVED or (name in NUMBERED and is_number) or (name == "messages" and is_list_of_numbers)

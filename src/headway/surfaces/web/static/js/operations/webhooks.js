@@ -44,7 +44,7 @@ function ReplayDialog({ dialog, path, after }) {
     <h2>Replay events</h2>
     <p>Events after this number are delivered, again or for the first time. 0 delivers all that are stored.</p>
     <form class="fields" onSubmit=${start}>
-      <label class="field">Number<input name="after" type="number" min="0" step="1" required value=${after} /></label>
+      <label class="field">Number<input name="after" type="number" min="0" step="1" required defaultValue=${after} /></label>
       <div class="actions">
         <button class="btn" type="button" onClick=${() => dialog.current.close()}>Cancel</button>
         <button class="btn primary">Replay</button>
