@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any, Final
 
-from headway.actions import halts, run_ends, turns
+from headway.actions import halts, jobs, run_ends, runs, turns
 from headway.actions.people import approvals, questions
 from headway.actions.people.approvals import ApprovalDecision
 from headway.assembly import Headway
@@ -28,6 +28,7 @@ from headway.surfaces.http.turn_events import (
 
 SENDER: Final = "editor"
 HALT_POLL_S: Final = 0.5
+ORPHAN_POLL_S: Final = 1.0
 LOAD_LIMIT: Final = 500
 STOP_REASONS: Final = {"limit": "max_turn_requests", "filtered": "refusal"}
 APPROVAL_OPTIONS: Final = [
@@ -59,11 +60,7 @@ class EditorTurn:
         headway = self.headway
         channel, reader = await headway.feed.open(self.tenant_id, self.conversation.id, None)
         reader.follow_turn(self.turn_id, reader.after)
-        if self.job.state == "running":
-            headway.engine.take(self.job)
-        else:
-            headway.engine.adopt(self.job.id)
-        watch = asyncio.create_task(self._leave_when_halted(reader))
+        background = [asyncio.create_task(watch) for watch in (self._run(), self._leave_when_halted(reader))]
         try:
             async for events in headway.feed.follow(channel, reader):
                 for event in events:
@@ -78,8 +75,7 @@ class EditorTurn:
                     await self.send(build_chunk("agent_message_chunk", self.open_question))
                     return "end_turn"
         finally:
-            watch.cancel()
-            for task in self.asking.values():
+            for task in (*background, *self.asking.values()):
                 task.cancel()
             headway.feed.leave(channel, reader)
         if headway.feed.closed:
@@ -150,6 +146,23 @@ class EditorTurn:
 
     def _cancel(self, tx: Transaction) -> list[str]:
         return run_ends.cancel_turn(tx, self.tenant_id, self.turn_id, self.headway.live_text)
+
+    async def _run(self) -> None:
+        """Run the turn here. One that another process runs is taken over if that process was killed, which shows when its lease
+        ends, within seconds."""
+        if self.job.state == "running" and self.job.owner == self.headway.engine.owner:
+            self.headway.engine.take(self.job)
+            return
+        self.headway.engine.adopt(self.job.id)
+        while (await self.database.read(lambda tx: jobs.get(tx, self.tenant_id, self.job.id))).state == "running":
+            await asyncio.sleep(ORPHAN_POLL_S)
+            if await self.database.write(self._recover):
+                self.headway.engine.nudge()
+                return
+
+    def _recover(self, tx: Transaction) -> int:
+        agents = runs.list_page(tx, self.tenant_id, self.turn_id, 500)
+        return self.headway.engine.recover(tx, [run.id for run in agents])
 
     async def _leave_when_halted(self, reader: FeedReader) -> None:
         while self.job.id in self.headway.engine.tasks or await self.database.read(halts.find_active) is None:
