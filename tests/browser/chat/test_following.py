@@ -19,7 +19,7 @@ SCROLL_UP_AND_GROW = """() => {
     const log = document.querySelector('.log');
     log.dispatchEvent(new WheelEvent('wheel', { deltaY: -4, bubbles: true }));
     const growth = Object.assign(document.createElement('li'), { id: 'growth', textContent: 'more '.repeat(4000) });
-    log.querySelector('ol').append(growth);
+    log.querySelector('ol:last-child').append(growth);
 }"""
 
 

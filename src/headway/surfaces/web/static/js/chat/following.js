@@ -15,8 +15,8 @@ function scrollsInside(target, box) {
   return false;
 }
 
-/** Calls `onUp(target)` when the user is about to scroll the box up: with the wheel, a finger or a key. */
-function watchIntent(box, onUp) {
+/** Calls `onUp(target)` when the user is about to scroll the box up, with the wheel, a finger or a key, and `onEnd` for the key End. */
+function watchIntent(box, onUp, onEnd) {
   let fingerY = 0;
   const onWheel = (event) => event.deltaY < 0 && !event.ctrlKey && onUp(event.target);
   const onTouchStart = ({ touches }) => (fingerY = touches[0].clientY);
@@ -25,8 +25,9 @@ function watchIntent(box, onUp) {
     fingerY = touches[0].clientY;
   };
   const onKeyDown = (event) => {
-    const isUp = KEYS_UP.has(event.key) || (event.key === " " && event.shiftKey);
-    if (isUp && !event.target.closest("input, textarea, select")) onUp(event.target);
+    if (event.target.closest("input, textarea, select")) return;
+    if (KEYS_UP.has(event.key) || (event.key === " " && event.shiftKey)) onUp(event.target);
+    else if (event.key === "End") onEnd();
   };
   const listeners = { wheel: onWheel, touchstart: onTouchStart, touchmove: onTouchMove, keydown: onKeyDown };
   for (const [kind, listener] of Object.entries(listeners)) box.addEventListener(kind, listener, { passive: true });
@@ -47,7 +48,8 @@ function createFollower(box, list, onChange) {
     if (isFollowing) box.scrollTop = box.scrollHeight;
     look();
   };
-  watchIntent(box, (target) => canScroll(box) && box.scrollTop > 0 && !scrollsInside(target, box) && follow(false));
+  const onUp = (target) => canScroll(box) && box.scrollTop > 0 && !scrollsInside(target, box) && follow(false);
+  watchIntent(box, onUp, () => follow(true));
   box.addEventListener(
     "scroll",
     () => {

@@ -6,7 +6,7 @@ import { openRequests } from "../core/waiting.js";
 import { toItem } from "../people/request_item.js";
 import { useFollowing } from "./following.js";
 
-const CHUNK_SIZE = 40; // blocks that are compared together: an event changes only the last of these chunks
+const CHUNK_SIZE = 40; // blocks that are compared and laid out together: an event changes only the last of these chunks
 
 class Chunk extends PureComponent {
   shouldComponentUpdate({ blocks }) {
@@ -14,7 +14,9 @@ class Chunk extends PureComponent {
   }
 
   render({ blocks, conversationId, Item }) {
-    return blocks.map((block) => html`<${Item} key=${block.key} item=${block} conversationId=${conversationId} />`);
+    return html`<ol class=${blocks.length === CHUNK_SIZE ? "full" : ""}>
+      ${blocks.map((block) => html`<${Item} key=${block.key} item=${block} conversationId=${conversationId} />`)}
+    </ol>`;
   }
 }
 
@@ -55,18 +57,16 @@ function LoadedLog({ timeline, id, Item, Activity }) {
   const blocks = [...timeline.blocks.value, ...listMissingRequests(timeline, id)];
   const waiting = blocks.filter(({ request }) => request?.isOpen && request.turn_id === running?.id).length;
   return html`<div class="log" ref=${box} tabindex="0" role="log" aria-label="Conversation">
-      <ol ref=${list}>
+      <div class="log-list" ref=${list}>
         ${
           timeline.hasEarlier.value &&
-          html`<li class="center">
-            <button class="btn small" onClick=${() => attempt(timeline.loadEarlier)}>Show earlier messages</button>
-          </li>`
+          html`<button class="btn small center" onClick=${() => attempt(timeline.loadEarlier)}>Show earlier messages</button>`
         }
         ${[...splitIntoChunks(blocks)].map(
           (chunk, n) => html`<${Chunk} key=${n} blocks=${chunk} conversationId=${id} Item=${Item} />`,
         )}
-        <${Activity} timeline=${timeline} waiting=${waiting} />
-      </ol>
+        <ol><${Activity} timeline=${timeline} waiting=${waiting} /></ol>
+      </div>
     </div>
     ${
       !isFollowing && html`<button class="btn small scroll-to-end" onClick=${goBack}><${Icon} name="down" />Jump to latest</button>`
