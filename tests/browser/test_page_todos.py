@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.page_harness import Visit
+from tests.browser.page_harness import PHONE, Visit
 from tests.model_server import ModelServer, Reply, Request, calls, slow, text
 from tests.surfaces.conversation_client import plan_and_drain
 from tests.surfaces.server_harness import Client, wait_until
@@ -100,6 +100,26 @@ def test_an_item_is_edited_and_canceling_it_is_undone(working: Visit, client: Cl
         "call Grace": "pending",
         "write it down": "pending",
     }
+
+
+def test_on_a_phone_the_text_of_an_item_has_most_of_the_width_and_the_input_stays_uncovered(working: Visit) -> None:
+    working.page.set_viewport_size(PHONE)
+    item = row(working, "call Ada")
+    edit = item.get_by_role("button", name="Edit: call Ada")
+    expect(edit).to_be_hidden()
+    widths = item.evaluate("li => [li.querySelector('.grow').offsetWidth, li.offsetWidth]")
+    assert widths[0] > 0.6 * widths[1]
+    item.get_by_role("button", name="Finish: call Ada").focus()
+    expect(edit).to_be_visible()
+    item.get_by_role("button", name="Cancel: call Ada").click()
+    toast = working.page.locator(".toast")
+    expect(toast).to_contain_text("Canceled “call Ada”.")
+    working.shoot("todo-panel-phone")
+    dock = working.page.locator(".dock").bounding_box()
+    shown = toast.bounding_box()
+    assert dock is not None
+    assert shown is not None
+    assert shown["y"] + shown["height"] <= dock["y"]
 
 
 def test_the_panel_follows_the_agent_to_the_end(page: Visit, model: ModelServer) -> None:

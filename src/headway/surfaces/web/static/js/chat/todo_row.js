@@ -24,8 +24,8 @@ async function cancelTodo({ id, description }) {
 }
 
 // A function and not a component: long lists have many of them.
-const renderButton = ({ action, todo, shortcut, icon, onClick }) => html`<button
-  class="btn ghost icon-only tiny"
+const renderButton = ({ action, todo, shortcut, icon, onClick, isRare }) => html`<button
+  class="btn ghost icon-only tiny ${isRare ? "rare" : ""}"
   aria-label="${action}: ${todo}"
   title=${shortcut ? `${action} (${shortcut})` : action}
   onClick=${onClick}
@@ -82,11 +82,11 @@ export class TodoRow extends PureComponent {
     if (item.status === "done") return details;
     const finish = () => attempt(() => changeTodo(item.id, { status: "completed" }));
     return [
-      renderButton({ action: "Edit", todo, icon: "edit", onClick: this.edit }),
-      renderButton({ action: "Move up", shortcut: "Alt ↑", todo, icon: "up", onClick: () => move(false) }),
-      renderButton({ action: "Move down", shortcut: "Alt ↓", todo, icon: "down", onClick: () => move(true) }),
+      renderButton({ action: "Edit", todo, icon: "edit", onClick: this.edit, isRare: true }),
+      renderButton({ action: "Move up", shortcut: "Alt ↑", todo, icon: "up", onClick: () => move(false), isRare: true }),
+      renderButton({ action: "Move down", shortcut: "Alt ↓", todo, icon: "down", onClick: () => move(true), isRare: true }),
+      renderButton({ action: "Cancel", todo, icon: "close", onClick: () => attempt(() => cancelTodo(item)), isRare: true }),
       renderButton({ action: "Finish", todo, icon: "check", onClick: finish }),
-      renderButton({ action: "Cancel", todo, icon: "close", onClick: () => attempt(() => cancelTodo(item)) }),
       details,
     ];
   }
