@@ -38,7 +38,8 @@ def test_a_webhook_is_created_changed_tested_replayed_and_deleted(sqlite_url: st
         again = client.ok("POST", "/v1/webhooks", 201, json=body, headers={"Idempotency-Key": "once"})
         assert (again["webhook"]["id"], again["secret"]) == (hook["id"], None)
 
-        delivery = client.ok("POST", f"{path}/test")["delivery"]
+        delivery = client.ok("POST", f"{path}/test", headers={"Idempotency-Key": "tried"})["delivery"]
+        assert client.ok("POST", f"{path}/test", headers={"Idempotency-Key": "tried"})["delivery"] == delivery  # sent once
         assert (delivery["status"], delivery["error"], delivery["type"]) == (204, None, "webhook_test")
         for number in range(3):
             client.add(f"todo {number}")

@@ -29,17 +29,32 @@ class Answer(NamedTuple):
 
 def run_once(tx: Transaction, tenant_id: int, request: IdempotentRequest, work: Callable[[Transaction], Answer]) -> Answer:
     """Run the work, or return the stored answer of the first time. If two requests arrive together, the database makes one wait."""
-    if not 1 <= len(request.key) <= KEY_LIMIT or not request.key.isascii() or not request.key.isprintable():
-        raise Invalid(f"Idempotency-Key must be 1 to {KEY_LIMIT} printable ASCII characters.")
-    route = text.check_text(request.route, "route")
-    if idempotency_store.reserve(tx, tenant_id, route, request.key, request.body_hash, tx.now - RETENTION_MS):
+    check_request(request)
+    if idempotency_store.reserve(tx, tenant_id, request.route, request.key, request.body_hash, tx.now - RETENTION_MS):
         answer = work(tx)
-        idempotency_store.save_answer(tx, tenant_id, route, request.key, answer.status, answer.body)
+        idempotency_store.save_answer(tx, tenant_id, request.route, request.key, answer.status, answer.body)
         return answer
-    stored = idempotency_store.find(tx, tenant_id, route, request.key)
-    if stored is None or stored.body_hash != request.body_hash:
+    stored = find_answer(tx, tenant_id, request)
+    if stored is None:
+        raise KeyReused
+    return stored
+
+
+def find_answer(tx: Transaction, tenant_id: int, request: IdempotentRequest) -> Answer | None:
+    """Return the answer that is stored for a request, if it was answered before."""
+    check_request(request)
+    stored = idempotency_store.find(tx, tenant_id, request.route, request.key)
+    if stored is None:
+        return None
+    if stored.body_hash != request.body_hash:
         raise KeyReused
     return Answer(stored.status, stored.answer)
+
+
+def check_request(request: IdempotentRequest) -> None:
+    if not 1 <= len(request.key) <= KEY_LIMIT or not request.key.isascii() or not request.key.isprintable():
+        raise Invalid(f"Idempotency-Key must be 1 to {KEY_LIMIT} printable ASCII characters.")
+    text.check_text(request.route, "route")
 
 
 def delete_expired(tx: Transaction) -> None:

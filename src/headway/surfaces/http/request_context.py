@@ -214,10 +214,9 @@ class RequestContext:
         authenticate: Authenticate | None = None,
     ) -> Response:
         """Run an action once per Idempotency-Key, and give the same response to every request with that key."""
-        key = self.request.headers.get("idempotency-key")
-        if key is None:
+        idempotent_request = self.parse_idempotency_key()
+        if idempotent_request is None:
             return to_json_response(await self.write(action, authenticate, agent), status)
-        idempotent_request = IdempotentRequest(self.request.url.path, key, hashlib.sha256(self.raw).hexdigest())
 
         def work(tx: Transaction) -> Answer:
             token = authenticate(tx, self.digest) if authenticate else self.authenticate(tx)
@@ -228,6 +227,18 @@ class RequestContext:
             )
 
         return to_replay_response(await self.commit(work, agent), self.request.url.path)
+
+    async def find_replay(self) -> Response | None:
+        """Return the stored response to a repeated request. For work that cannot be in the transaction that stores its response."""
+        repeated = self.parse_idempotency_key()
+        if repeated is None:
+            return None
+        answer = await self.read(lambda tx, tenant_id: idempotency.find_answer(tx, tenant_id, repeated))
+        return to_replay_response(answer, self.request.url.path) if answer else None
+
+    def parse_idempotency_key(self) -> IdempotentRequest | None:
+        key = self.request.headers.get("idempotency-key")
+        return IdempotentRequest(self.request.url.path, key, hashlib.sha256(self.raw).hexdigest()) if key is not None else None
 
 
 def describe_token(token: Token) -> str:

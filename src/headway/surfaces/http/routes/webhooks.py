@@ -128,6 +128,8 @@ async def replay_events(request: Request) -> Response:
 )
 async def test_webhook(request: Request) -> Response:
     call, webhook_id = RequestContext(request), request.path_params["webhook_id"]
+    if replay := await call.find_replay():
+        return replay
     outbox = await call.write(lambda tx, tenant_id: prepare_test(tx, tenant_id, webhook_id), tokens.authenticate_operator)
     attempt = await send_test(call.headway.webhook_sender, outbox)
 
