@@ -1,6 +1,8 @@
 """What front ends have beside their messages: tools of their own, context, and a way to resume and to stop a turn."""
 
 import json
+import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +10,8 @@ import pytest
 from tests.model_server import ModelServer, Reply, Request, calls, text
 from tests.surfaces.conversation_client import get_turn, list_messages, wait_for_turn
 from tests.surfaces.front_end_clients import AG_UI, AI_SDK, ClientSide, ag_ui, ui_stream
-from tests.surfaces.server_harness import Client, wait_until
+from tests.surfaces.model_fixtures import model_settings
+from tests.surfaces.server_harness import Client, run_server, wait_until
 from tests.surfaces.test_http_front_ends import BODIES, find_conversation
 from tests.surfaces.waiting_turns import ask_then_answer
 
@@ -84,6 +87,35 @@ def test_a_message_without_the_result_goes_on_without_it(sqlite_chatter: Client,
         "Paint the door.",
         "Never mind.",
     ]
+
+
+def test_a_result_that_arrives_after_the_server_was_killed_continues_the_turn(
+    sqlite_url: str, tmp_path: Path, model: ModelServer
+) -> None:
+    model.script = lambda request: text("Blue it is.") if request.tool_results else calls(("paint", {"colour": "blue"}))
+    hello = {"id": "1", "role": "user", "content": "Paint the door."}
+    with run_server(sqlite_url, tmp_path, environment=model_settings(model)) as first, first.tenant() as client:
+        (call_id,) = (one["toolCallId"] for one in read_ag_ui(client, [hello]) if one["type"] == "TOOL_CALL_START")
+        first.end(signal.SIGKILL)
+        with (
+            run_server(sqlite_url, tmp_path, environment=model_settings(model)) as second,
+            Client(second.url, client.desk) as returning,
+        ):
+            function = {"name": "paint", "arguments": '{"colour": "blue"}'}
+            asked = {
+                "id": "2",
+                "role": "assistant",
+                "toolCalls": [{"id": call_id, "type": "function", "function": function}],
+            }
+            result = {"id": "3", "role": "tool", "toolCallId": call_id, "content": "The door is blue now."}
+            frames = read_ag_ui(returning, [hello, asked, result])
+
+            assert frames[-1]["result"]["outcome"] == "answered"
+            (question,) = returning.ok("GET", "/v1/questions")["questions"]
+            assert (question["state"], question["answer"]) == ("answered", "The door is blue now.")
+            assert get_turn(returning, question["turn_id"])["status"] == "finished"
+            said = list_messages(returning, find_conversation(returning, "mine"))
+            assert said == [("user", "Paint the door."), ("assistant", "Blue it is.")]
 
 
 def test_a_tool_cannot_take_the_name_of_one_of_the_servers(sqlite_client: Client) -> None:
