@@ -69,7 +69,7 @@ UNKNOWN_IDS = Ids(
 def fill_tenant(desk: TenantHarness) -> Ids:
     """Give the tenant a row in every table that has a tenant_id."""
     conversation = desk.conversation(key="somebody's")
-    run = desk.write(turns.start, conversation.id, turns.TurnRequest("look into it", attachments=(NOTE,)))
+    run = desk.write(turns.start, conversation.id, turns.TurnRequest("look into it", attachments=(NOTE,), context="a red door"))
     turn = run.turn_id
     assert turn is not None
     entry = desk.database.write(lambda tx: write_run_rows(tx, run))

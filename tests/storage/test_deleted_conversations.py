@@ -3,6 +3,7 @@
 import pytest
 
 from headway.actions import claims, conversations, import_export, memory, run_ends, schedules, todos, turns, views
+from headway.actions.access import quotas
 from headway.actions.history import conversation_pages
 from headway.actions.history.conversation_pages import ConversationFilter
 from headway.actions.memory import NewMemory
@@ -14,6 +15,7 @@ from headway.ledger.errors import Conflict, NotFound, TurnRunning
 from headway.ledger.retention import DAY_MS, RESTORE_DAYS
 from headway.ledger.scope import MemorySelection, Selection
 from headway.ledger.todo import Draft
+from headway.storage import stored_bytes
 from headway.storage.stores.retention import Key
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
@@ -111,6 +113,8 @@ def test_after_a_day_the_rows_are_deleted(desk: TenantHarness, clock: FixedClock
     rows = read_tenant_rows(desk)
     assert [table for table in ("conversations", "turns", "messages", "attachments", "todos") if rows[table]] == []
     assert rows["goals"]
+    counted = desk.database.read(lambda tx: stored_bytes.count(tx, desk.tenant.id))
+    assert desk.read(quotas.describe_usage)["usage"]["storage"] == counted
     assert read_tenant_rows(other) == other_rows
     assert other.read(conversations.get, theirs.conversation)
 

@@ -13,6 +13,7 @@ from headway.ledger.tenancy import GIBIBYTE, NO_LIMIT, Quotas, parse_quotas
 from headway.ledger.todo import Draft
 from headway.storage import stored_bytes
 from headway.storage.direct import DirectDatabase
+from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
 
 KILOBYTE = "ü" * 512
@@ -33,10 +34,11 @@ def count_rows(desk: TenantHarness) -> int:
 
 
 def start_turn(desk: TenantHarness, *files: bytes) -> str:
-    def start(tx: object, tenant_id: int) -> str:
-        conversation = conversations.add(tx, tenant_id)  # type: ignore[arg-type]
+    def start(tx: Transaction, tenant_id: int) -> str:
+        conversation = conversations.add(tx, tenant_id)
         attachments = tuple(build_attachment(f"{n}.txt", file) for n, file in enumerate(files))
-        run = turns.start(tx, tenant_id, conversation.id, turns.TurnRequest(KILOBYTE, attachments=attachments))  # type: ignore[arg-type]
+        request = turns.TurnRequest(KILOBYTE, attachments=attachments, context="a red door")
+        run = turns.start(tx, tenant_id, conversation.id, request)
         return run.turn_id or ""
 
     return desk.write(start)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from headway.ledger.tenancy import Conversation, Turn
+from headway.ledger.text import count_bytes
 from headway.ledger.todo import Todo
 from headway.storage import id_ranges
 from headway.storage.stores import todos as todo_store
@@ -143,6 +144,7 @@ INSERT_TURN = f"INSERT INTO turns (tenant_id, {TURN_COLUMNS}) VALUES (?, ?, ?, ?
 def insert_turn(tx: Transaction, tenant_id: int, turn: Turn) -> None:
     """Insert a turn with a new id."""
     tx.run(INSERT_TURN, tenant_id, *turn)
+    tx.count_stored(tenant_id, count_bytes(turn.context, turn.client_tools))
 
 
 def insert_turn_once(tx: Transaction, tenant_id: int, turn: Turn) -> bool:

@@ -8,6 +8,9 @@ ROWS_PER_BATCH: Final = 200
 BYTES_PER_BATCH: Final = 1024 * 1024
 # Tables whose bytes count as stored. `size` below is then exactly what was counted.
 COUNTED_TABLES: Final = frozenset(("attachments", "effects", "events", "memory_entries", "messages", "todos", "transcript"))
+# A call is counted when its result is stored.
+EFFECT_SIZE: Final = """CASE WHEN state IN ('proposed', 'started') THEN 0
+    ELSE octet_length(arguments) + octet_length(result) + octet_length(images) END"""
 TODO_SIZE: Final = """octet_length(subject) + octet_length(description) + octet_length(completion_criteria)
     + octet_length(COALESCE(outcome, '')) + octet_length(checks)"""
 OWNERS_PER_QUERY: Final = 50  # runs, conversations or goals that are looked at together
@@ -211,7 +214,7 @@ def delete_transcript(tx: Transaction, tenant_id: int, run_id: str, batch: Batch
         tx,
         "effects",
         ("n", "place"),
-        "octet_length(arguments) + octet_length(result) + octet_length(images)",
+        EFFECT_SIZE,
         where,
         (tenant_id, run_id),
         batch,
@@ -247,6 +250,12 @@ def delete_conversation_parts(tx: Transaction, tenant_id: int, conversation_id: 
 
 
 def delete_conversation(tx: Transaction, tenant_id: int, conversation_id: int) -> None:
+    row = tx.one(
+        "SELECT SUM(octet_length(context) + octet_length(client_tools)) FROM turns WHERE tenant_id = ? AND conversation_id = ?",
+        tenant_id,
+        conversation_id,
+    )
+    tx.count_stored(tenant_id, -int(row[0] or 0) if row else 0)
     for table in ("events", "todo_lists"):
         tx.run(f"DELETE FROM {table} WHERE tenant_id = ? AND conversation_id = ?", tenant_id, conversation_id)
     tx.run("DELETE FROM conversations WHERE tenant_id = ? AND id = ?", tenant_id, conversation_id)
