@@ -8,6 +8,7 @@ import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart
 from pydantic_ai.tools import ToolDefinition
 
+from headway.agents.models.streamed_text import StreamedText
 from headway.agents.models.text_calls import extract_text_calls, split_calls
 from headway.agents.tools.results import list_callable_names
 from tests.agents.turn_harness import in_order, open_talk
@@ -199,3 +200,52 @@ def test_json_that_the_user_asked_for_is_the_answer(sqlite_url: str, tmp_path: P
         assert talk.say("Show me an example in JSON.")["outcome"] == "answered"
         assert (talk.answers(), talk.effects()) == ([answer], [])
         assert talk.read_streamed_text() == answer
+
+
+class Reader:
+    """What a user sees of a streamed answer, in order."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def on_text(self, text: str) -> None:
+        self.seen.append(text)
+
+    def on_withdrawn(self) -> None:
+        self.seen.append("withdrawn")
+
+
+def stream(content: str, accepted: str | None) -> list[str]:
+    """Return what a user sees of an answer that arrives in pieces of seven characters."""
+    reader = Reader()
+    streamed = StreamedText(reader)
+    for start in range(0, len(content), 7):
+        streamed.on_text(content[start : start + 7])
+    streamed.finish(content, accepted)
+    return reader.seen
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_user_never_sees_the_text_of_a_call(name: str) -> None:
+    content, _ = CALLS[name]
+    prose, _ = split_calls(content, NAMES)
+    if content.lstrip()[0] in "{`<[":
+        assert stream(content, prose) == ([prose] if prose else [])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Hello to you, whoever you are, and welcome.",
+        '{"a": 1, "names": ["Ada", "Bob", "Cleo", "Dora", "Emil"], "more": true, "x": 2}',
+        "[1]",
+    ],
+)
+def test_other_text_is_passed_on_while_it_arrives(content: str) -> None:
+    seen = stream(content, content)
+    assert "".join(seen) == content
+    assert (len(seen) > 1) == (len(content) > 60 or content[0] == "H")
+
+
+def test_a_call_after_words_is_withdrawn() -> None:
+    assert stream(f"I do it now.\n{CALL}", "I do it now.")[-2:] == ["withdrawn", "I do it now."]

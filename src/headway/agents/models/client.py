@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from functools import partial
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import AgentRunError, UserError
@@ -30,6 +30,7 @@ from headway.agents.models.failures import (
 from headway.agents.models.prices import Prices, count_cached
 from headway.agents.models.providers import build_model
 from headway.agents.models.request_settings import build_settings
+from headway.agents.models.streamed_text import StreamedText, TextListener
 from headway.agents.models.text_calls import extract_text_calls
 from headway.agents.models.windows import find_window, limit_output
 from headway.agents.tracing import NullTracer, Tracer, to_answer_attributes, trace_model_call
@@ -64,14 +65,6 @@ class ModelFailed(HeadwayError):
         self.is_too_long = is_too_long  # the request exceeds the model's context window
         self.lacks_tools = lacks_tools  # the model or its server has no function calling
         self.is_request_at_fault = is_request_at_fault  # another model must not be asked the same
-
-
-class TextListener(Protocol):
-    """Receives a model's text as it streams. `on_withdrawn` is called when the answer fails partway."""
-
-    def on_text(self, text: str) -> None: ...
-
-    def on_withdrawn(self) -> None: ...
 
 
 class ModelInfo(NamedTuple):
@@ -249,17 +242,17 @@ class Models:
         listener: TextListener | None,
     ) -> ModelResponse:
         model = self.load(name)
+        streamed = StreamedText(listener) if listener else None
         with capture_body(model) as received:
             try:
                 offered = {tool.name for tool in parameters.function_tools}
                 may_call = settings.get("tool_choice") != "none"
-                response = clean_response(await self.stream(model, messages, parameters, settings, listener), offered)
+                response = clean_response(await self.stream(model, messages, parameters, settings, streamed), offered)
                 check_answer(response, received)
                 extract = partial(extract_text_calls, response, parameters.function_tools if may_call else [])
                 accepted = limit_calls(await process_text(response.text or "", extract))
-                if listener and accepted.text != response.text:  # users saw a tool call as text
-                    listener.on_withdrawn()
-                    listener.on_text(accepted.text or "")
+                if streamed:
+                    streamed.finish(response.text, accepted.text)
             except Exception as error:  # providers' libraries raise arbitrary errors on malformed answers
                 if listener:
                     listener.on_withdrawn()
@@ -293,7 +286,7 @@ class Models:
         messages: Sequence[ModelMessage],
         parameters: ModelRequestParameters,
         settings: ModelSettings,
-        listener: TextListener | None,
+        streamed: StreamedText | None,
     ) -> ModelResponse:
         loop = asyncio.get_running_loop()
         begins_at = loop.time()
@@ -308,8 +301,8 @@ class Models:
                 if now >= renew_at:
                     deadline.reschedule(now + self.timeout_s)
                     renew_at = now + self.timeout_s * RENEWAL_SHARE
-                if listener and (text := extract_text(event)):
-                    listener.on_text(text)
+                if streamed and (text := extract_text(event)):
+                    streamed.on_text(text)
                 if meter.must_stop(event, now):
                     return meter.cut_off(stream.get())  # leaving the context closes the connection
         return stream.get()
