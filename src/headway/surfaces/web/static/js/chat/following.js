@@ -15,7 +15,7 @@ function scrollsInside(target, box) {
   return false;
 }
 
-/** Calls `onUp(target)` when the user is about to scroll the box up, with the wheel, a finger or a key, and `onEnd` for the key End. */
+/** Calls `onUp(target)` before the user scrolls the box up, with the wheel, a finger or a key; and `onEnd` for the key End. */
 function watchIntent(box, onUp, onEnd) {
   let fingerY = 0;
   const onWheel = (event) => event.deltaY < 0 && !event.ctrlKey && onUp(event.target);
