@@ -60,13 +60,19 @@ def test_hostile_text_shows_as_text_everywhere(page: Visit, client: Client, mode
         client.ok("POST", f"/v1/conversations/{conversation}/messages", 202, json={"content": words})
         work = {"every_s": 3600, "message": {"conversation_id": conversation, "content": words}}
         client.ok("PUT", f"/v1/schedules/{quote(to_name(words), safe='')}", json=work)
-    for path, where in (("/board", ".tile .clamp"), ("/operations", ".rows .grow > div:first-child")):
+    row = ".rows .grow > div:first-child"
+    for path, where in (("/board", ".tile .clamp"), ("/operations/agents", row), ("/operations/inbox", row)):
         page.open(path).live()
         for words in HOSTILE.values():
             expect(page.page.locator(where).filter(has_text=to_line(words)[:60]).first).to_be_attached()
         check_safe(page)
+    tabs = page.page.get_by_role("navigation", name="Operations")
+    tabs.get_by_role("link", name="Dead letters").click()
     expect(page.region("Dead letters").locator(".error")).to_contain_text("<math href=")
-    expect(page.page.locator("#schedules")).to_contain_text(to_name(HOSTILE["embedded"]))
+    tabs.get_by_role("link", name="Schedules").click()
+    for words in HOSTILE.values():
+        expect(page.region("Schedules").locator(".truncate").filter(has_text=to_name(words)[:60]).first).to_be_attached()
+    check_safe(page)
     page.page.get_by_role("link", name="Chat", exact=True).click()
     for words in HOSTILE.values():
         page.region("Conversations").get_by_role("link").filter(has_text=words.split("\n")[0][:60]).click()

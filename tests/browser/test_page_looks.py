@@ -225,6 +225,22 @@ def test_a_page_in_both_themes_at_a_desk_and_on_a_phone(
     model.release()
 
 
+OPERATIONS_TABS = ("dead-letters", "agents", "schedules", "inbox", "spending", "webhooks")
+
+
+def test_every_tab_of_operations_looks_good(open_page: Callable[..., Visit], client: Client, model: ModelServer) -> None:
+    path = busy_operations(client, model)
+    visit = open_page(axe=True)
+    for tab in OPERATIONS_TABS:
+        visit.open(f"{path}/{tab}").live()
+        for size, viewport in SIZES.items():
+            visit.page.set_viewport_size(viewport)
+            for theme in ("light", "dark"):
+                visit.page.emulate_media(color_scheme=theme)
+                visit.shoot(f"operations-{tab}-{size}-{theme}", whole=False)
+            looked_at(visit, f"operations-{tab}-{size}")
+
+
 def test_signing_in_looks_good_too(browser: Any, client: Client) -> None:
     from tests.browser.page_harness import AXE  # noqa: PLC0415
 

@@ -1,13 +1,14 @@
 """Operations: the operator's page."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from headway.actions import jobs, notices, webhooks
 from headway.ledger.webhook import NewWebhook
-from tests.browser.page_harness import Visit
+from tests.browser.page_harness import PHONE, Visit, list_axe_violations, sign_in
 from tests.model_server import ModelServer, calls, error, text
 from tests.surfaces.conversation_client import say, wait_for_turn
 from tests.surfaces.server_harness import Client
@@ -24,9 +25,57 @@ def dead_turn(client: Client, model: ModelServer, request: str) -> int:
     return conversation
 
 
+def test_operations_has_a_tab_per_address_and_keeps_the_list_in_focus(open_page: Callable[..., Visit], client: Client) -> None:
+    page = open_page("/operations", axe=True).live()
+    tabs = page.page.get_by_role("navigation", name="Operations")
+    expect(tabs.get_by_role("link", name="Overview")).to_have_attribute("aria-current", "page")
+    expect(page.region("Needs attention")).to_contain_text("nothing")
+    tabs.get_by_role("link", name="Schedules").focus()
+    page.page.keyboard.press("Enter")
+    expect(page.page).to_have_url(re.compile("/operations/schedules$"))
+    expect(page.page).to_have_title("Schedules · Operations · Headway")
+    expect(page.region("Schedules")).to_be_visible()
+    expect(tabs.get_by_role("link", name="Schedules")).to_be_focused()
+    page.page.go_back()
+    page.region("Needs attention").get_by_role("link", name="Dead letters").click()
+    expect(page.region("Dead letters")).to_contain_text("Nothing here.")
+    expect(page.page.get_by_role("main")).to_be_focused()
+
+    page.page.set_viewport_size(PHONE)
+    page.open("/operations/webhooks").live()
+    expect(tabs.get_by_role("link", name="Webhooks")).to_be_in_viewport()
+    expect(page.region("Webhooks")).to_contain_text("No webhooks.")
+    page.open("/operations/nowhere").live()
+    expect(page.page.get_by_role("main")).to_contain_text("There is nothing at this address.")
+    assert list_axe_violations(page) == []
+
+
+def test_tabs_for_operators_are_not_offered_to_others(browser: Browser, client: Client) -> None:
+    context = browser.new_context()
+    sign_in(context, client, operator=False)
+    page = Visit(context.new_page(), str(client.base_url).rstrip("/")).open("/operations/webhooks").live()
+    expect(page.page.get_by_role("main")).to_contain_text("This needs a token with the operator scope.")
+    expect(page.page.get_by_role("navigation", name="Operations").get_by_role("link", name="Webhooks")).to_have_count(0)
+    page.check()
+    context.close()
+
+
+def test_nothing_on_a_tab_is_stated_before_it_is_known(open_page: Callable[..., Visit]) -> None:
+    """Every request to the API stays without an answer."""
+    page = open_page()
+    page.page.route(re.compile("/v1/(?!session|events)"), lambda _route: None)
+    for path in ("", "/dead-letters", "/agents", "/schedules", "/spending", "/inbox", "/webhooks"):
+        page.open(f"/operations{path}")
+        main = page.page.get_by_role("main")
+        expect(main.locator(".skeleton").first).to_be_visible()
+        text = main.locator(".tab-content").inner_text()
+        assert not re.search(r"[0-9$]|\bNo\b|[Nn]othing|can run", text.replace("last 24 hours", "")), (path, text)
+    page.page.unroute_all(behavior="ignoreErrors")
+
+
 def test_dead_letters_are_retried(page: Visit, client: Client, model: ModelServer) -> None:
     dead_turn(client, model, "mend the roof")
-    page.open("/operations").live()
+    page.open("/operations/dead-letters").live()
     letters = page.region("Dead letters")
     expect(letters).to_contain_text("mend the roof")
     expect(letters).to_contain_text("no such thing")
@@ -39,7 +88,7 @@ def test_dead_letters_are_retried(page: Visit, client: Client, model: ModelServe
 
 
 def test_dead_letters_are_dropped_after_asking(page: Visit, client: Client, model: ModelServer) -> None:
-    page.open("/operations").live()
+    page.open("/operations/dead-letters").live()
     dead_turn(client, model, "mend the roof")
     page.button("Drop mend the roof").click()
     question = dialog(page, "Drop this dead letter?")
@@ -55,12 +104,11 @@ def test_schedules_run_now_rest_and_go(page: Visit, client: Client) -> None:
     conversation = client.conversation()
     work = {"message": {"conversation_id": conversation, "content": "water the plants"}}
     client.ok("PUT", "/v1/schedules/garden", json={"cron": "0 6 * * *", "timezone": "Europe/Berlin", **work})
-    page.open("/operations").live()
+    page.open("/operations/schedules").live()
     row = page.region("Schedules").get_by_role("listitem")
     expect(row).to_contain_text(re.compile(r"0 6 \* \* \* Europe/Berlin · next in \d+"))
     page.button("Run now: garden").click()
     expect(row).to_contain_text("last")
-    expect(page.region("Agents")).to_contain_text("water the plants")
 
     page.button("Pause garden").click()
     expect(row).to_contain_text("paused")
@@ -76,7 +124,7 @@ def test_schedules_run_now_rest_and_go(page: Visit, client: Client) -> None:
 def test_agents_at_work_can_be_stopped_after_asking(page: Visit, client: Client, model: ModelServer) -> None:
     model.hold()
     say(client, client.conversation(), "think for long")
-    page.open("/operations").live()
+    page.open("/operations/agents").live()
     agents = page.region("Agents")
     expect(agents).to_contain_text("1 running")
     expect(agents).to_contain_text("checked in")
@@ -95,7 +143,7 @@ def test_sub_agents_are_listed_while_they_work(page: Visit, client: Client, mode
         return text("done")
 
     model.script = script
-    page.open("/operations").live()
+    page.open("/operations/agents").live()
     say(client, client.conversation(), "how many?")
     expect(page.region("Agents")).to_contain_text("count the stars")
     expect(page.region("Agents")).to_contain_text("researcher")
@@ -120,7 +168,7 @@ def test_the_halt_asks_first_and_every_window_shows_it(page: Visit, client: Clie
 
 def test_costs_by_model_and_the_limit(page: Visit, client: Client) -> None:
     wait_for_turn(client, say(client, client.conversation(), "hello"))
-    page.open("/operations").live()
+    page.open("/operations/spending").live()
     costs = page.region("Costs, last 24 hours")
     expect(costs).to_contain_text("openai-chat:fake-1")
     expect(costs).to_contain_text("1 call")
@@ -136,14 +184,14 @@ def test_costs_by_model_and_the_limit(page: Visit, client: Client) -> None:
 def test_costs_show_the_share_of_the_cache_and_models_without_a_price(page: Visit, client: Client, model: ModelServer) -> None:
     model.script = lambda _request: replace(text("hello", usage=(2_000, 300)), cached=1_500)
     wait_for_turn(client, say(client, client.conversation(), "hello"))
-    page.open("/operations").live()
+    page.open("/operations/spending").live()
     costs = page.region("Costs, last 24 hours")
     expect(costs).to_contain_text("2,000 tokens in (75% from the cache) · 300 out")
     expect(costs).to_contain_text("No known price: openai-chat:fake-1. Calls are counted as $0, so the limit cannot stop them.")
 
 
 def test_notices_arrive_while_one_looks(page: Visit, client: Client) -> None:
-    page.open("/operations").live()
+    page.open("/operations/inbox").live()
     expect(page.region("Inbox")).to_contain_text("There are no notices.")
     client.desk.write(notices.notify, "budget", "The pool is spent.")
 
@@ -155,7 +203,7 @@ def test_why_is_asked_of_a_job_a_turn_and_a_todo(page: Visit, client: Client, mo
     markup = "<img src=x onerror=alert(1)>"
     conversation = dead_turn(client, model, f"mend the roof {markup}")
     client.ok("POST", "/v1/todos", 201, json={"subject": f"buy tiles {markup}"})
-    page.open("/operations").live()
+    page.open("/operations/dead-letters").live()
     letters = page.region("Dead letters")
     letters.get_by_text("Why?").click()
     expect(letters.locator(".why li").last).to_contain_text("no such thing")
@@ -174,7 +222,7 @@ def test_why_is_asked_of_a_job_a_turn_and_a_todo(page: Visit, client: Client, mo
 
 def test_webhooks_are_listed_tested_paused_replayed_and_deleted(page: Visit, client: Client) -> None:
     hook = client.desk.write(webhooks.create, NewWebhook("https://receiver.invalid/in", ("todo_changed",)), ("*",)).webhook
-    page.open("/operations").live()
+    page.open("/operations/webhooks").live()
     row = page.region("Webhooks").get_by_role("listitem")
     expect(row).to_contain_text("https://receiver.invalid/in")
     expect(row).to_contain_text("active · todo_changed")

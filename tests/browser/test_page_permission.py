@@ -199,7 +199,7 @@ def test_requests_of_other_conversations_are_counted_live_and_decided_by_others(
 def test_the_link_in_a_notice_opens_the_request(page: Visit, client: Client, model: ModelServer) -> None:
     page.forgiven = ("404",)
     conversation, turn_id = begin_waiting(client, model, echo("hello"), ask_person("Which tier?"))
-    page.open("/operations").live()
+    page.open("/operations/inbox").live()
     page.region("Inbox").get_by_role("link", name="open the request").click()
     expect(page.page).to_have_url(re.compile(r"/approvals/\d+$"))
     expect(cards(page)).to_contain_text("$ echo hello")

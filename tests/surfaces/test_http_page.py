@@ -27,7 +27,20 @@ def get(service: Service, path: str, **headers: str) -> httpx.Response:
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/c/7", "/board", "/goals", "/goals/7", "/approvals", "/approvals/7", "/questions/7", "/memory", "/operations", "/login"],
+    [
+        "/",
+        "/c/7",
+        "/board",
+        "/goals",
+        "/goals/7",
+        "/approvals",
+        "/approvals/7",
+        "/questions/7",
+        "/memory",
+        "/operations",
+        "/operations/queue",
+        "/login",
+    ],
 )
 def test_every_page_is_the_same_shell_under_the_strict_policy(sqlite_service: Service, path: str) -> None:
     answer = get(sqlite_service, path)

@@ -18,8 +18,10 @@ PAGE_POLICY = (
 CACHE_FOREVER = "public, max-age=31536000, immutable"
 ALWAYS_REVALIDATE = "no-cache"
 API_PATHS = ("/v1", "/mcp", "/static", "/openapi.json")
+NUMBER = re.compile("[0-9]{1,18}")
+# As in the page's own list of addresses.
 NUMBERS = ("conversation_id", "goal_id", "approval_id", "question_id")
-NUMBER = re.compile("[0-9]{1,18}")  # as in the page's own list of addresses
+PATTERNS = dict.fromkeys(NUMBERS, NUMBER) | {"tab": re.compile("[a-z-]{1,32}")}
 PAGE_PATHS = (
     "/",
     "/c/{conversation_id}",
@@ -32,14 +34,16 @@ PAGE_PATHS = (
     "/memory",
     "/compare/{turn_id}/{other}",
     "/operations",
+    "/operations/{tab}",
 )
 
 
 async def serve_page(request: Request) -> Response:
     """Serve the shell of the page, the same for every path. It contains no data, so it needs no session. What is at an address that
     exists only for another id, the page finds out itself."""
-    ids = (value for name, value in request.path_params.items() if name in NUMBERS)
-    return build_shell_response(request, 200 if all(map(NUMBER.fullmatch, ids)) else 404)
+    parameters = request.path_params
+    exists = all(pattern.fullmatch(parameters[name]) for name, pattern in PATTERNS.items() if name in parameters)
+    return build_shell_response(request, 200 if exists else 404)
 
 
 def serve_missing_page(request: Request) -> Response | None:

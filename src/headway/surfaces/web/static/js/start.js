@@ -11,7 +11,7 @@ import { Icon, Main } from "./core/ui.js";
 import { useStream } from "./core/watch.js";
 
 // Each page is loaded when it is first opened. Its module exports `Page`, `TITLE` (its name in the navigation) and optionally
-// `Sidebar`, which is shown below the navigation.
+// `Sidebar`, which is shown below the navigation, and `KEY`, if one page stays on screen while its address changes.
 const PAGES = [
   [/^\/$/, () => import("./chat/chat.js")],
   [/^\/c\/(\d{1,18})$/, () => import("./chat/chat.js")],
@@ -22,7 +22,7 @@ const PAGES = [
   [/^\/questions\/(\d{1,18})$/, () => import("./people/approvals.js")],
   [/^\/memory$/, () => import("./work/memory.js")],
   [/^\/compare\/[\w-]{1,64}\/[\w-]{1,64}$/, () => import("./chat/compare.js")],
-  [/^\/operations$/, () => import("./operations/operations.js")],
+  [/^\/operations(?:\/[a-z-]{1,32})?$/, () => import("./operations/operations.js")],
 ];
 
 const SHOWN_PATH = 200; // characters of an address that does not exist
@@ -34,10 +34,10 @@ async function showPage(requested) {
     current.value = { missing: true };
     return;
   }
-  const id = pattern.exec(requested)[1];
+  const id = Number(pattern.exec(requested)[1]);
   try {
     const page = await load();
-    if (path.value === requested) current.value = { page, id: id ? Number(id) : null, key: requested };
+    if (path.value === requested) current.value = { page, id: id || null, key: page.KEY ?? requested };
   } catch {
     isOutdated.value = true; // the server has another build, whose files have other addresses
   }
@@ -66,7 +66,7 @@ function App() {
     // Moves a screen reader to the new page's content.
     if (view && !isFirst.current) document.getElementById("main")?.focus({ preventScroll: true });
     isFirst.current &&= !view;
-  }, [view]);
+  }, [view?.page, view?.key, view?.missing]);
   if (signedOut.value) return html`<${Login} />`;
   if (!view) return html`<${Shell} />`;
   if (view.missing) return html`<${Shell}><${NotFound} /><//>`;

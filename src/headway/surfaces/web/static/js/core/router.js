@@ -3,7 +3,7 @@ import { signal } from "./lib.js";
 
 export const path = signal(location.pathname);
 
-const OWN_PATHS = /^\/($|c\/|board$|goals|approvals|questions\/|memory$|compare\/|operations$|login$)/;
+const OWN_PATHS = /^\/($|c\/|board$|goals|approvals|questions\/|memory$|compare\/|operations(?:$|\/)|login$)/;
 
 export function navigate(to, { replace = false } = {}) {
   if (to === location.pathname + location.search) return;

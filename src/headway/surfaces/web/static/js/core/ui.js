@@ -3,6 +3,18 @@ import { html, signal } from "./lib.js";
 
 const SPRITE = new URL("../../icons.svg", import.meta.url).pathname;
 
+/** Add one of the site's style sheets to the document. The promise is kept when it applies. */
+export function loadStyles(name) {
+  const link = document.createElement("link");
+  link.rel = "stylesheet";
+  link.href = new URL(`../../${name}`, import.meta.url).pathname;
+  document.head.append(link);
+  return new Promise((resolve, reject) => {
+    link.onload = resolve;
+    link.onerror = () => reject(new Error(`${name} could not be loaded`));
+  });
+}
+
 export const Icon = ({ name, class: extra = "" }) =>
   html`<svg class="icon ${extra}" aria-hidden="true"><use href="${SPRITE}#${name}" /></svg>`;
 

@@ -1,220 +1,95 @@
-// The operator's page: the kill switch, costs, dead letters, schedules, webhooks, agents and notices.
-import { get, post, put, remove } from "../core/api.js";
-import { ask, attempt } from "../core/dialogs.js";
-import { html, signal } from "../core/lib.js";
-import { coalesce } from "../core/live_list.js";
-import { session } from "../core/session.js";
-import { Ago, Card, Empty, formatMoney, getStatusLabel, Icon, Main, pluralize, RetryTime, StatusIcon } from "../core/ui.js";
-import { deadLetterCount, halt, useStream } from "../core/watch.js";
-import { Why } from "../work/why.js";
-import { Costs, loadCosts } from "./costs.js";
-import { Schedules } from "./schedules.js";
-import { loadWebhooks, Webhooks } from "./webhooks.js";
+// Operations: a list of tabs, and the tab on screen. Each tab has its own address and its own module.
+import { html, signal, useEffect, useRef } from "../core/lib.js";
+import { path } from "../core/router.js";
+import { isOutdated, session } from "../core/session.js";
+import { itemTitle } from "../core/title.js";
+import { Empty, loadStyles, Main } from "../core/ui.js";
+import { useStream } from "../core/watch.js";
+import { Skeletons } from "./parts.js";
+import { getPath, isOffered, TABS } from "./tabs.js";
 
 export const TITLE = "Operations";
+export const KEY = "/operations"; // all tabs are one page, whose list keeps the focus
+const UNKNOWN = { name: null, label: "Page not found" };
 
-const deadJobs = signal([]);
-const schedules = signal([]);
-const agents = signal([]);
-const notices = signal([]);
+await loadStyles("operations.css");
 
-const PAGE_SIZE = 50;
+const modules = signal({}); // by the name of the tab
+const getTab = () => TABS.find((tab) => getPath(tab) === path.value) ?? UNKNOWN;
 
-async function loadDeadJobs() {
-  deadJobs.value = (await get("/v1/jobs", { state: "dead", limit: 100 })).jobs;
-  deadLetterCount.value = deadJobs.value.length;
-}
-const loadSchedules = async () => (schedules.value = (await get("/v1/schedules", { limit: 500 })).schedules);
-const loadAgents = async () => (agents.value = (await get("/v1/agents", { limit: PAGE_SIZE })).agents);
-const loadNotices = async () => (notices.value = (await get("/v1/notices", { limit: PAGE_SIZE })).notices);
-
-async function load() {
-  await Promise.all([loadDeadJobs(), loadSchedules(), loadAgents(), loadCosts(), loadNotices(), loadWebhooks()]);
-}
-
-const reloadAgents = coalesce(loadAgents);
-const on = {
-  job_dead: coalesce(() => Promise.all([loadDeadJobs(), loadWebhooks()])),
-  schedule_changed: coalesce(loadSchedules),
-  agent_changed: reloadAgents,
-  turn_started: reloadAgents,
-  turn_finished: reloadAgents,
-  turn_failed: reloadAgents,
-  turn_canceled: reloadAgents,
-  turn_resumed: coalesce(loadDeadJobs),
-  cost_changed: coalesce(loadCosts),
-  cost_limit_changed: coalesce(loadCosts),
-  operator_notice: coalesce(loadNotices),
-  webhook_changed: coalesce(loadWebhooks),
-};
-
-const ConversationLink = ({ id }) => (id ? html` · <a class="link" href="/c/${id}">conversation</a>` : null);
-
-// The kill switch
-
-const askToHalt = () =>
-  ask({
-    title: "Halt everything?",
-    text:
-      "No model is called, no tool runs and nothing starts, for every tenant of this installation. " +
-      "Nothing is lost: work resumes where it stopped once you lift the halt.",
-    confirm: "Halt everything",
-    run: () => put("/v1/halt", { why: "Halted from the page" }),
-  });
-
-function HaltButton() {
-  if (!halt.value.isKnown) return null;
-  if (!halt.value.halted) {
-    return html`<button class="btn danger" onClick=${askToHalt}><${Icon} name="stop" />Halt everything</button>`;
+async function loadModule({ name, load }) {
+  if (modules.value[name]) return;
+  try {
+    const loaded = await load();
+    modules.value = { ...modules.value, [name]: loaded };
+  } catch {
+    isOutdated.value = true; // the server has another build, whose files have other addresses
   }
-  const lift = () => attempt(() => remove("/v1/halt"));
-  return html`<button class="btn primary" onClick=${lift}><${Icon} name="play" />Lift the halt</button>`;
 }
 
-function HaltState() {
-  const { isKnown, halted, why, since } = halt.value;
-  if (!isKnown) return html`<span class="skeleton" aria-label="Loading"></span>`;
-  if (!halted) return html`<strong>Agents can run.</strong> <span class="muted">A halt stops all of them at once.</span>`;
-  return html`<strong>Everything is halted</strong> <span class="muted">
-    since <${Ago} at=${since} />. <span dir="auto">${why}</span>
-  </span>`;
-}
-
-const KillSwitch = () => html`<${Card} title="Kill switch">
-  <div class="halt">
-    <${StatusIcon} status=${halt.value.halted ? "paused" : halt.value.isKnown ? "done" : "pending"} decorative />
-    <div class="grow">
-      <${HaltState} />
-      ${!session.value?.operator && html`<p class="hint">Halting needs a token with the operator scope.</p>`}
-    </div>
-    ${session.value?.operator && html`<${HaltButton} />`}
-  </div>
-<//>`;
-
-// Dead letters
-
-const describeJob = ({ kind, payload }) => payload.request ?? payload.task ?? payload.name ?? kind;
-
-function DeadLetter({ job }) {
-  const name = describeJob(job);
-  const retry = () =>
-    attempt(async () => {
-      await post(`/v1/jobs/${job.id}/retry`);
-      await loadDeadJobs();
-    });
-  const drop = async () => {
-    await remove(`/v1/jobs/${job.id}`);
-    await loadDeadJobs();
-  };
-  const askToDrop = () =>
-    ask({ title: "Drop this dead letter?", text: `${name}: it cannot be retried after this.`, confirm: "Drop it", run: drop });
+function TabLink({ tab, isCurrent }) {
+  const link = useRef();
+  const count = tab.count?.() ?? 0;
+  useEffect(() => {
+    if (isCurrent) link.current.scrollIntoView({ block: "nearest", inline: "center" }); // on a phone, the list scrolls sideways
+  }, [isCurrent]);
   return html`<li>
-    <${StatusIcon} status="dead" />
-    <div class="grow">
-      <div class="clamp" dir="auto">${name}</div>
-      <div class="sub error" dir="auto">${job.error}</div>
-      <div class="sub num">
-        ${job.kind} · ${pluralize(job.attempts, "attempt")} · <${Ago} at=${job.updated_at} />
-        <${ConversationLink} id=${job.payload.conversation_id} />
-      </div>
-      <${Why} kind="job" id=${job.id} of=${name} />
-    </div>
-    <div class="actions">
-      <button class="btn small" aria-label="Retry ${name}" onClick=${retry}><${Icon} name="replan" />Retry</button>
-      <button class="btn small danger" aria-label="Drop ${name}" onClick=${askToDrop}>Drop</button>
-    </div>
+    <a ref=${link} class="tab" href=${getPath(tab)} aria-current=${isCurrent ? "page" : null}>
+      ${tab.label}${count > 0 && html` <span class="count">${count}</span>`}
+    </a>
   </li>`;
 }
 
-const DeadLetters = () => html`<${Card} title="Dead letters" id="dead" count=${deadJobs.value.length}>
-  ${
-    deadJobs.value.length
-      ? html`<ul class="rows">${deadJobs.value.map((job) => html`<${DeadLetter} key=${job.id} job=${job} />`)}</ul>`
-      : html`<${Empty}>Nothing here. Work that fails every attempt appears in this list.<//>`
-  }
-<//>`;
-
-// Agents
-
-const isRunning = (run) => !run.ended_at;
-
-function AgentRow({ run }) {
-  const { id, parent_run_id, turn_id, task } = run;
-  const facts = [run.role, getStatusLabel(run.status), `step ${run.iterations} of ${run.limit}`, formatMoney(run.cost_usd)];
-  const stop = async () => {
-    await post(parent_run_id ? `/v1/agents/${id}/cancel` : `/v1/turns/${turn_id}/cancel`);
-    await loadAgents();
-  };
-  const cancel = () => ask({ title: "Stop this agent?", text: task, confirm: "Stop it", run: stop });
-  const canCancel = isRunning(run) && (parent_run_id || turn_id);
-  return html`<li>
-    <${StatusIcon} status=${run.status} />
-    <div class="grow">
-      <div class="clamp" dir="auto">${task}</div>
-      <div class="sub num">
-        ${facts.join(" · ")} · ${isRunning(run) ? "checked in" : "ended"} <${Ago} at=${run.ended_at || run.updated_at} />
-        <${RetryTime} at=${run.retry_at} />
-        <${ConversationLink} id=${run.conversation_id} />
-      </div>
-      <${Why} kind="job" id=${id} of=${task} />
-    </div>
-    ${
-      canCancel &&
-      html`<div class="actions">
-        <button class="btn small danger" aria-label="Cancel ${task}" onClick=${cancel}>Cancel</button>
-      </div>`
-    }
-  </li>`;
+function TabList({ current }) {
+  const groups = Object.groupBy(TABS.filter(isOffered), ({ group }) => group);
+  return html`<nav class="tabs" aria-label="Operations">
+    ${Object.entries(groups).map(
+      ([group, tabs]) => html`<div key=${group} class="tab-group">
+        <p id="tabs-${group}">${group}</p>
+        <ul aria-labelledby="tabs-${group}">
+          ${tabs.map((tab) => html`<${TabLink} key=${tab.name} tab=${tab} isCurrent=${tab === current} />`)}
+        </ul>
+      </div>`,
+    )}
+  </nav>`;
 }
 
-function Agents() {
-  const sorted = agents.value.toSorted((a, b) => Number(isRunning(b)) - Number(isRunning(a)));
-  const count = sorted.filter(isRunning).length;
-  return html`<${Card} title="Agents" count=${count ? `${count} running` : "none running"}>
-    ${
-      sorted.length
-        ? html`<ul class="rows tall" tabindex="0" aria-label="Agents">
-            ${sorted.map((run) => html`<${AgentRow} key=${run.id} run=${run} />`)}
-          </ul>`
-        : html`<${Empty}>No agent has run yet.<//>`
-    }
-  <//>`;
+function LiveTab({ module: { Tab, load, on } }) {
+  useStream("/v1/events", () => ({ load, on }));
+  return html`<${Tab} />`;
 }
 
-// Notices to the operator
+/** What is on screen instead of a tab, while it is loaded and where there is none. It follows the events that all pages follow. */
+function NoTab({ children }) {
+  useStream("/v1/events", () => ({ load: async () => {}, on: {} }));
+  return children;
+}
 
-const REQUEST_URL = /^\/(approvals|questions)\/\d{1,18}$/;
-
-const Notice = ({ notice }) => html`<li>
-  <${Icon} name="bell" />
-  <div class="grow">
-    <div dir="auto">${notice.text}</div>
-    <div class="sub">
-      ${notice.kind.replaceAll("_", " ")} · <${Ago} at=${notice.created_at} />
-      ${REQUEST_URL.test(notice.url) && html` · <a class="link" href=${notice.url}>open the request</a>`}
-      ${notice.goal_id > 0 && html` · <a class="link" href="/goals/${notice.goal_id}">goal ${notice.goal_id}</a>`}
-    </div>
-  </div>
-</li>`;
-
-const Inbox = () => html`<${Card} title="Inbox" count=${notices.value.length || undefined}>
-  ${
-    notices.value.length
-      ? html`<ul class="rows tall" tabindex="0" aria-label="Inbox">
-          ${notices.value.map((notice) => html`<${Notice} key=${notice.id} notice=${notice} />`)}
-        </ul>`
-      : html`<${Empty}>There are no notices.<//>`
-  }
-<//>`;
+function TabContent({ tab }) {
+  const isAllowed = isOffered(tab);
+  useEffect(() => {
+    if (tab.load && isAllowed) loadModule(tab);
+  }, [isAllowed]);
+  const loaded = modules.value[tab.name];
+  if (!tab.load) return html`<${NoTab}><${Empty}>There is nothing at this address. Choose a tab.<//><//>`;
+  if (!session.value && tab.operator) return html`<${NoTab}><${Skeletons} /><//>`;
+  if (!isAllowed) return html`<${NoTab}><${Empty}>This needs a token with the operator scope.<//><//>`;
+  return loaded ? html`<${LiveTab} module=${loaded} />` : html`<${Skeletons} />`;
+}
 
 export function Page() {
-  useStream("/v1/events", () => ({ load, on }));
+  const tab = getTab();
+  useEffect(() => {
+    itemTitle.value = tab.name ? `${tab.label} · Operations` : "";
+    // Where the focused link was part of the tab before, the focus would be lost.
+    if (document.activeElement === document.body) document.getElementById("main").focus({ preventScroll: true });
+    return () => (itemTitle.value = "");
+  }, [tab]);
   return html`<${Main}>
     <div class="title"><h1>Operations</h1></div>
-    <${KillSwitch} />
-    <div class="columns">
-      <div class="stack"><${DeadLetters} /><${Schedules} list=${schedules.value} /><${Webhooks} /><${Agents} /></div>
-      <div class="stack"><${Costs} /><${Inbox} /></div>
+    <div class="operations">
+      <${TabList} current=${tab} />
+      <div class="stack tab-content"><${TabContent} key=${tab.name} tab=${tab} /></div>
     </div>
   <//>`;
 }

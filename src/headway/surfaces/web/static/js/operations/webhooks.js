@@ -2,14 +2,16 @@
 import { get, patch, post, remove } from "../core/api.js";
 import { ask, attempt, showToast } from "../core/dialogs.js";
 import { html, signal, useRef } from "../core/lib.js";
-import { session } from "../core/session.js";
+import { coalesce } from "../core/live_list.js";
 import { Card, Empty, Icon, StatusIcon, Until } from "../core/ui.js";
+import { Known } from "./parts.js";
 
-const webhooks = signal([]);
+const webhooks = signal(null);
 
-export async function loadWebhooks() {
-  if (session.value?.operator) webhooks.value = (await get("/v1/webhooks", { limit: 100 })).webhooks;
-}
+export const load = async () => (webhooks.value = (await get("/v1/webhooks", { limit: 100 })).webhooks);
+
+const reload = coalesce(load);
+export const on = { webhook_changed: reload, job_dead: reload };
 
 const ICONS = { active: "done", retrying: "delayed", paused: "paused", failed: "dead" };
 
@@ -26,7 +28,7 @@ const describeFilter = ({ kinds, conversation_id, goal_id }) =>
 const act = (request) =>
   attempt(async () => {
     const answer = await request();
-    await loadWebhooks();
+    await load();
     return answer;
   });
 
@@ -95,14 +97,11 @@ function Webhook({ webhook }) {
   </li>`;
 }
 
-export function Webhooks() {
-  if (!session.value?.operator) return null;
-  const list = webhooks.value;
-  return html`<${Card} title="Webhooks" id="webhooks" count=${list.length}>
-    ${
-      list.length
-        ? html`<ul class="rows">${list.map((webhook) => html`<${Webhook} key=${webhook.id} webhook=${webhook} />`)}</ul>`
-        : html`<${Empty}>No webhooks. <code>headway webhook add</code> sends events to another system.<//>`
-    }
-  <//>`;
-}
+const List = ({ list }) =>
+  list.length
+    ? html`<ul class="rows">${list.map((webhook) => html`<${Webhook} key=${webhook.id} webhook=${webhook} />`)}</ul>`
+    : html`<${Empty}>No webhooks. <code>headway webhook add</code> sends events to another system.<//>`;
+
+export const Tab = () => html`<${Card} title="Webhooks" count=${webhooks.value?.length}>
+  <${Known} value=${webhooks.value}>${(list) => html`<${List} list=${list} />`}<//>
+<//>`;

@@ -1,8 +1,15 @@
 // The schedules on the operator's page.
-import { post, remove } from "../core/api.js";
-import { ask, attempt, showToast } from "../core/dialogs.js";
-import { html } from "../core/lib.js";
-import { Ago, Card, Empty, formatDuration, Icon, Until } from "../core/ui.js";
+import { get, post, remove } from "../../core/api.js";
+import { ask, attempt, showToast } from "../../core/dialogs.js";
+import { html, signal } from "../../core/lib.js";
+import { coalesce } from "../../core/live_list.js";
+import { Ago, Card, Empty, formatDuration, Icon, Until } from "../../core/ui.js";
+import { Known } from "../parts.js";
+
+const schedules = signal(null);
+
+export const load = async () => (schedules.value = (await get("/v1/schedules", { limit: 500 })).schedules);
+export const on = { schedule_changed: coalesce(load) };
 
 const renderTiming = ({ cron, timezone, every_s }) =>
   cron ? html`<code>${cron}</code> ${timezone}` : `every ${formatDuration(every_s)}`;
@@ -39,10 +46,11 @@ function Schedule({ schedule }) {
   </li>`;
 }
 
-export const Schedules = ({ list }) => html`<${Card} title="Schedules" id="schedules" count=${list.length}>
-  ${
-    list.length
-      ? html`<ul class="rows">${list.map((schedule) => html`<${Schedule} key=${schedule.name} schedule=${schedule} />`)}</ul>`
-      : html`<${Empty}>No schedules. <code>headway schedule put</code> creates one.<//>`
-  }
+const List = ({ list }) =>
+  list.length
+    ? html`<ul class="rows">${list.map((schedule) => html`<${Schedule} key=${schedule.name} schedule=${schedule} />`)}</ul>`
+    : html`<${Empty}>No schedules. <code>headway schedule put</code> creates one.<//>`;
+
+export const Tab = () => html`<${Card} title="Schedules" count=${schedules.value?.length}>
+  <${Known} value=${schedules.value}>${(list) => html`<${List} list=${list} />`}<//>
 <//>`;

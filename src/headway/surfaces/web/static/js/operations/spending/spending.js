@@ -1,13 +1,15 @@
 // What the agents spend: the pool, the models and the limit.
-import { get, put } from "../core/api.js";
-import { attempt, showToast } from "../core/dialogs.js";
-import { html, signal, useRef } from "../core/lib.js";
-import { session } from "../core/session.js";
-import { Card, Empty, formatDuration, formatMoney, pluralize } from "../core/ui.js";
+import { get, put } from "../../core/api.js";
+import { attempt, showToast } from "../../core/dialogs.js";
+import { html, signal, useRef } from "../../core/lib.js";
+import { coalesce } from "../../core/live_list.js";
+import { session } from "../../core/session.js";
+import { Card, Empty, formatDuration, formatMoney, pluralize } from "../../core/ui.js";
+import { Skeletons } from "../parts.js";
 
 const costs = signal(null);
 
-export const loadCosts = async () => (costs.value = (await get("/v1/costs")).costs);
+export const load = async () => (costs.value = (await get("/v1/costs")).costs);
 
 const describeCached = ({ cached_tokens, input_tokens }) =>
   cached_tokens ? ` (${Math.round((100 * cached_tokens) / input_tokens)}% from the cache)` : "";
@@ -68,10 +70,11 @@ function LimitDialog({ dialog, spending }) {
   </dialog>`;
 }
 
-export function Costs() {
+const reload = coalesce(load);
+export const on = { cost_changed: reload, cost_limit_changed: reload };
+
+function Costs({ spending }) {
   const dialog = useRef();
-  const spending = costs.value;
-  if (!spending) return null;
   const { spent_usd, limit_usd, by_model, unpriced } = spending;
   const limit = `of ${formatMoney(limit_usd)}`;
   const tone = !limit_usd || spent_usd / limit_usd > 0.8 ? "warn" : "";
@@ -87,3 +90,6 @@ export function Costs() {
     <${LimitDialog} dialog=${dialog} spending=${spending} />
   <//>`;
 }
+
+export const Tab = () =>
+  costs.value ? html`<${Costs} spending=${costs.value} />` : html`<${Card} title="Costs, last 24 hours"><${Skeletons} /><//>`;

@@ -1,0 +1,26 @@
+// The tabs of Operations, in the order of the list beside them. Each module is loaded when its tab is first opened. It exports
+// `Tab`, the content; `load`, which fetches what the tab shows; and `on`, a handler for each kind of event that changes it.
+// A tab with `operator` is offered to tokens with the operator scope only.
+import { session } from "../core/session.js";
+import { deadLetterCount } from "../core/watch.js";
+
+const countDeadLetters = () => deadLetterCount.value ?? 0;
+
+export const TABS = [
+  { name: "", label: "Overview", group: "Work", load: () => import("./overview.js") },
+  {
+    name: "dead-letters",
+    label: "Dead letters",
+    group: "Work",
+    count: countDeadLetters,
+    load: () => import("./work/dead_letters.js"),
+  },
+  { name: "agents", label: "Agents", group: "Work", load: () => import("./work/agents.js") },
+  { name: "schedules", label: "Schedules", group: "Work", load: () => import("./schedules/schedules.js") },
+  { name: "inbox", label: "Inbox", group: "Work", load: () => import("./inbox.js") },
+  { name: "spending", label: "Spending", group: "Work", load: () => import("./spending/spending.js") },
+  { name: "webhooks", label: "Webhooks", group: "Connections", operator: true, load: () => import("./webhooks.js") },
+];
+
+export const getPath = ({ name }) => (name ? `/operations/${name}` : "/operations");
+export const isOffered = ({ operator }) => !operator || Boolean(session.value?.operator);
