@@ -56,6 +56,7 @@ def sub_goal(description: str = "go", **fields: Any) -> SubGoal:
         "run_id": None,
         "checks": "",
         "proof": "none",
+        "title": "",
     }
     return SubGoal(**{name: 0 for name in SubGoal._fields if name != "depends_on"} | whole | fields)
 

@@ -120,7 +120,7 @@ def test_the_sub_agents_of_a_goal_spend_no_more_than_its_budget(database_url: st
     with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="100000") as pursuit:
         pursuit.set_goal(budget=NANOS_PER_DOLLAR)
         goal = pursuit.wait_until_paused()
-        assert goal.pause_kind == "escalation"
+        assert goal.pause_kind == "goal_budget"
         assert len(pursuit.list_requests("work")) < 5
         assert "It has used up its budget: $" in goal.pause_reason
         assert pursuit.run_of("dig").status == "waiting"

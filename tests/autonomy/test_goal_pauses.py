@@ -102,7 +102,7 @@ def test_an_exhausted_bound_is_escalated_and_a_decision_lifts_it(database_url: s
             pursuit.database.write(lambda tx: tx.run("UPDATE goals SET deadline_at = 1"))
         gate.open()
         goal = pursuit.wait_until_paused()
-        assert goal.pause_kind == "escalation"
+        assert goal.pause_kind == ("goal_budget" if bound == "budget" else "deadline")
         assert ("used up its budget: $2.0000 of $1.0000" if bound == "budget" else "deadline has passed") in goal.pause_reason
         assert [kind for kind, _ in pursuit.notices()] == ["decision"]
         assert pursuit.list_started_tasks() == []

@@ -145,9 +145,27 @@ def test_the_same_words_under_a_new_number_are_the_same_work() -> None:
 
 
 def test_progress_counts_every_status() -> None:
-    goal = GOAL._replace(pending=2, in_progress=1, completed=1, failed=1, skipped=1)
-    assert goal.progress == {"total": 6, "pending": 2, "in_progress": 1, "completed": 1, "failed": 1, "skipped": 1}
-    assert GOAL.progress == {"total": 0, "pending": 0, "in_progress": 0, "completed": 0, "failed": 0, "skipped": 0}
+    goal = GOAL._replace(pending=2, in_progress=1, completed=1, failed=1, skipped=1, in_plan=4, done=1)
+    by_status = {"pending": 2, "in_progress": 1, "completed": 1, "failed": 1, "skipped": 1}
+    assert goal.progress == {"total": 6, **by_status, "in_plan": 4, "done": 1}
+    assert set(GOAL.progress.values()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("title", "description", "name"),
+    [
+        ("Draft it", "Write the first draft of the report.", "Draft it"),
+        ("", "Write it.", "Write it."),
+        (
+            "",
+            "Using the deployment descriptors and the\nrelease notes, list every service.",
+            "Using the deployment descriptors and the release notes…",
+        ),
+        ("", "x" * 500, "x" * 59 + "…"),
+    ],
+)
+def test_a_sub_goal_has_a_short_name(title: str, description: str, name: str) -> None:
+    assert sub_goal(description, title=title).name == name
 
 
 def test_experience_is_summarised_in_rates_and_averages() -> None:

@@ -48,6 +48,7 @@ class Walk:
             (lambda step: step.status in OPEN_STATUSES, lambda tx, step: sub_goals.skip(tx, step, "no need")),
             (self.is_unevaluated, lambda tx, step: evaluate(tx, self.goal, step.id, self.chance.choice(DIVERGENCES))),
             (self.is_unevaluated, lambda tx, step: evaluate(tx, self.goal, step.id)),
+            (self.is_replaceable, lambda tx, step: sub_goals.change(tx, step, superseded_by=2)),
             (lambda step: step.status == "pending", lambda tx, step: self.rewire(tx, step, known_sub_goals)),
             (lambda _: True, lambda tx, _: self.add(tx, known_sub_goals)),
             (lambda _: self.chance.random() < 0.1, lambda tx, step: goal_store.accept_divergences(tx, tenant_id, step.goal_id)),
@@ -59,6 +60,9 @@ class Walk:
 
     def is_unevaluated(self, step: SubGoal) -> bool:
         return step.status in ("completed", "failed") and step.divergence is None
+
+    def is_replaceable(self, step: SubGoal) -> bool:
+        return step.ended and not step.is_done and not step.superseded_by
 
     def rewire(self, tx: Transaction, step: SubGoal, others: list[SubGoal]) -> None:
         before = [other.id for other in others if other.id < step.id]
@@ -81,6 +85,9 @@ def find_contradictions(tx: Transaction, tenant_id: int, goal_id: int) -> list[s
     rows = goal_store.list_sub_goals(tx, tenant_id, goal_id)
     counts = Counter(row.status for row in rows)
     problems: list[str] = [status for status in STATUSES if goal.progress[status.replace("-", "_")] != counts[status]]
+    in_plan = [row for row in rows if not row.superseded_by]
+    if (goal.in_plan, goal.done) != (len(in_plan), sum(row.is_done for row in in_plan)):
+        problems.append("in the current plan")
     modes: tuple[SubGoalMode, ...] = ("inline", "agent")
     ready = {mode: pursuit_store.list_ready(tx, goal, mode, EVERYTHING) for mode in modes}
     problems += [f"ready, {mode}" for mode in modes if ready[mode] != [row for row in list_ready(rows) if row.mode == mode]]
@@ -110,7 +117,7 @@ def test_random_changes_to_sub_goals_keep_counters_and_rows_consistent(desk: Ten
         assert desk.read(find_contradictions, goal.id) == [], f"after step {number}"
         statuses_seen |= {status for status, count in desk.read(goals.get, goal.id).progress.items() if count}
 
-    assert len(statuses_seen) == 1 + len(STATUSES), "a walk that never gets anywhere shows nothing"
+    assert len(statuses_seen) == 3 + len(STATUSES), "a walk that never gets anywhere shows nothing"
 
 
 def test_a_stale_change_to_a_sub_goal_is_refused(desk: TenantHarness) -> None:

@@ -116,9 +116,52 @@ def test_goals_from_before_their_sub_goals_were_counted_are_counted(new_database
         assert database.read(lambda tx: tx.all("SELECT pending, in_progress, completed, failed, skipped FROM goals")) == [
             (3, 1, 2, 1, 0)
         ]
+        assert database.read(lambda tx: tx.all("SELECT in_plan, done FROM goals")) == [(7, 2)]
         waits = database.read(lambda tx: tx.all("SELECT waits_for, waits_in_vain FROM sub_goals ORDER BY id"))
         assert waits == [(0, 0)] * 4 + [(0, 0), (2, 1), (1, 0)]
         assert database.read(lambda tx: tx.all("SELECT DISTINCT tenant_id FROM sub_goal_edges")) == [(1,)]
+
+
+def test_sub_goals_from_before_they_knew_their_last_plan_learn_it(new_database_url: str) -> None:
+    before = next(index for index, (_, name) in enumerate(list_migrations()) if name.endswith("_goal_plans.sql"))
+    with closing(connect(new_database_url)) as connection:
+        connection.write(partial(apply_missing, migrations=list_migrations()[:before]))
+        connection.write(across_tenants(add_goal_with_three_plans))
+
+    with DirectDatabase(new_database_url) as database:
+        rows = database.read(
+            across_tenants(lambda tx: tx.all("SELECT id, plan_no, superseded_by, title FROM sub_goals ORDER BY id"))
+        )
+        assert rows == [(1, 1, 0, ""), (2, 1, 2, ""), (3, 1, 2, ""), (4, 2, 3, ""), (5, 3, 0, ""), (6, 3, 0, "")]
+        assert database.read(across_tenants(lambda tx: tx.all("SELECT in_plan, done, repeat_of FROM goals"))) == [(3, 1, 0)]
+
+
+def add_goal_with_three_plans(tx: Transaction) -> None:
+    """Store a goal of an older version. Plan 1: one sub-goal is done, one failed, one is dropped. Plan 2: one diverged. Plan 3: one
+    failed, one is open."""
+    tx.run("INSERT INTO tenants (id, name, created_at) VALUES (1, 'old', 1)")
+    tx.run("INSERT INTO goals (id, tenant_id, source, description, status, plan_no, created_at, updated_at) "
+           "VALUES (1, 1, 'operator-injected', 'x', 'active', 3, 1, 1)")  # fmt: skip
+    rows = [
+        (1, 10, "completed", "none", 11),
+        (1, 10, "failed", "major", 12),
+        (1, 10, "skipped", None, 20),
+        (2, 20, "completed", "major", 21),
+        (3, 30, "failed", "major", 31),
+        (3, 30, "pending", None, 0),
+    ]
+    for number, (plan_no, created_at, status, divergence, ended_at) in enumerate(rows, 1):
+        tx.run(
+            """INSERT INTO sub_goals (id, tenant_id, goal_id, plan_no, description, expected_outcome, kind, mode, role, priority,
+               expected_value, created_at, updated_at, status, divergence, ended_at)
+               VALUES (?, 1, 1, ?, 'x', 'y', 'work', 'inline', 'index', 5, 0.5, ?, 1, ?, ?, ?)""",
+            number,
+            plan_no,
+            created_at,
+            status,
+            divergence,
+            ended_at,
+        )
 
 
 def add_older_goal(tx: Transaction) -> None:

@@ -19,7 +19,7 @@ from tests.surfaces.server_harness import Client, Service
 SUMMARY = {
     *("id", "source", "description", "success_criteria", "evidence", "status", "priority", "replan_count", "plan_no", "pause_kind"),
     *("pause_reason", "run_id", "progress", "cost_usd", "budget_usd", "deadline", "created_at", "updated_at", "ended_at"),
-    *("waiting_for", "repository", "checks", "proof", "forked_from"),
+    *("waiting_for", "repository", "checks", "proof", "forked_from", "repeat_of"),
 }
 DETAIL = SUMMARY | {"changes", "replan_limit", "sub_goals", "experience"}
 HOSTILE = {
@@ -96,7 +96,7 @@ def test_a_goal_is_set_and_begins_at_once(client: Client) -> None:
     assert (goal["status"], goal["source"], goal["plan_no"], goal["replan_limit"]) == ("active", "operator-injected", 0, 5)
     assert (goal["pause_kind"], goal["pause_reason"], goal["ended_at"]) == (None, None, 0)
     assert (goal["sub_goals"], goal["experience"]) == ([], [])
-    assert goal["progress"] == {"total": 0, "pending": 0, "in_progress": 0, "completed": 0, "failed": 0, "skipped": 0}
+    assert set(goal["progress"].values()) == {0}
 
     main = client.ok("GET", "/v1/agents", params={"goal_id": goal["id"]})["agents"][-1]
     assert (main["id"], main["goal_id"], main["sub_goal_id"] or None, main["parent_run_id"]) == (
@@ -210,7 +210,8 @@ def test_a_goal_shows_its_plan_progress_and_lessons(client: Client) -> None:
 
     client.desk.write(work)
     document = get_goal(client, goal)
-    assert document["progress"] == {"total": 2, "pending": 0, "in_progress": 0, "completed": 1, "failed": 1, "skipped": 0}
+    by_status = {"pending": 0, "in_progress": 0, "completed": 1, "failed": 1, "skipped": 0}
+    assert document["progress"] == {"total": 2, **by_status, "in_plan": 2, "done": 1}
     went, failed = document["sub_goals"]
     assert (went["status"], went["divergence"], went["outcome"]["summary"]) == ("completed", "none", "We went.")
     assert (failed["status"], failed["divergence"], failed["reason"]) == ("failed", None, "The door was shut.")
@@ -381,8 +382,10 @@ def test_unknown_and_foreign_ids_get_the_same_answer(service: Service, client: C
     goal = add_paused_goal(client)
     requests: list[tuple[str, Callable[[int], str], dict[str, Any]]] = [
         ("GET", goal_path, {}),
-        *(("GET", lambda goal_id, verb=verb: goal_path(goal_id, verb), {}) for verb in ("journal", "graph", "why")),
+        *(("GET", lambda goal_id, verb=verb: goal_path(goal_id, verb), {}) for verb in ("journal", "graph", "why", "plans")),
         *(("POST", lambda goal_id, verb=verb: goal_path(goal_id, verb), {}) for verb in ("pause", "resume", "abandon")),
+        ("POST", lambda goal_id: goal_path(goal_id, "run-again"), {}),
+        ("PATCH", goal_path, {"json": {"priority": 1}}),
         ("POST", lambda goal_id: goal_path(goal_id, "decision"), {"json": {"action": "abandon"}}),
     ]
     unknown = 10**15
@@ -428,15 +431,15 @@ def test_every_answer_of_goals_is_in_the_document(sqlite_client: Client) -> None
     operations = {(method.upper(), path) for path, methods in paths.items() if path.startswith("/v1/goals") for method in methods}
     base = "/v1/goals/{goal_id}"
     assert operations == {
-        *(("POST", "/v1/goals"), ("GET", "/v1/goals"), ("GET", base)),
-        *(("GET", f"{base}/{what}") for what in ("journal", "graph", "why", "receipts")),
-        *(("POST", f"{base}/{what}") for what in ("pause", "resume", "abandon", "decision", "fork")),
+        *(("POST", "/v1/goals"), ("GET", "/v1/goals"), ("GET", base), ("PATCH", base)),
+        *(("GET", f"{base}/{what}") for what in ("journal", "graph", "why", "receipts", "plans")),
+        *(("POST", f"{base}/{what}") for what in ("pause", "resume", "abandon", "decision", "fork", "run-again")),
     }
     for method, path in operations:
         answers = set(paths[path][method.lower()]["responses"])
         assert {"401", "422", "503"} <= answers
         assert ("404" in answers) == ("{" in path)
-        assert ("409" in answers) == (method == "POST")
+        assert ("409" in answers) == (method in ("POST", "PATCH"))
 
 
 # Recurring goals

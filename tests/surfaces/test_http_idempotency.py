@@ -97,10 +97,12 @@ def add_webhook(client: Client) -> str:
     return client.desk.write(webhooks.create, NewWebhook("https://receiver.invalid/"), ("*",)).webhook.id
 
 
-def add_goal(client: Client, *, active: bool) -> int:
-    if active:
+def add_goal(client: Client, verb: str) -> int:
+    """Add a goal to which this can be done."""
+    if verb == "pause":
         return client.desk.write(goals.add, NewGoal("peace")).id
-    return client.desk.write(goals.propose, NewGoal("peace"), "it is wanted").id
+    proposed = client.desk.write(goals.propose, NewGoal("peace"), "it is wanted")
+    return client.desk.write(goals.abandon, proposed.id).id if verb == "run-again" else proposed.id
 
 
 def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
@@ -139,6 +141,7 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
         "/v1/goals/{goal_id}/resume": None,
         "/v1/goals/{goal_id}/decision": {"action": "continue"},
         "/v1/goals/{goal_id}/abandon": None,
+        "/v1/goals/{goal_id}/run-again": None,
         "/v1/jobs/{job_id}/cancel": None,
         "/v1/approvals/{approval_id}": {"decision": "reject"},
         "/v1/questions/{question_id}": {"answer": "once"},
@@ -174,7 +177,7 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
                 "question_id": add_question(client),
                 "token_id": client.token_id,
                 "webhook_id": add_webhook(client),
-                "goal_id": add_goal(client, active=operation.path.endswith("pause")),
+                "goal_id": add_goal(client, operation.path.rpartition("/")[2]),
             }
             path = operation.path.format_map(names)
             headers = new_key()

@@ -134,6 +134,7 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/turns/{turn_id}/fork"): lambda ids: [{"at": 0}, {"at": 1, "message": "x", "live": True}],
     ("POST", "/v1/conversations/{conversation_id}/fork"): lambda ids: [{"at": 1}],
     ("PATCH", "/v1/conversations/{conversation_id}"): lambda ids: [{"title": "x"}],
+    ("PATCH", "/v1/goals/{goal_id}"): lambda ids: [{"priority": 1}, {"description": "x", "budget_usd": 1.0}],
     ("POST", "/v1/goals/{goal_id}/fork"): lambda ids: [{"at": 1}],
     ("POST", "/v1/goals/{goal_id}/decision"): lambda ids: [{"action": "abandon"}, {"action": "replan", "note": "x"}],
     ("POST", "/v1/approvals/{approval_id}"): lambda ids: [
@@ -446,6 +447,9 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "conversation restore": lambda ids: [[f"{ids.conversation}"]],
     "conversation fork": lambda ids: [[f"{ids.conversation}", "--at", "1"]],
     "goal fork": lambda ids: [[f"{ids.goal}", "--at", "1"]],
+    "goal edit": lambda ids: [[f"{ids.goal}", "--priority", "1"]],
+    "goal again": lambda ids: [[f"{ids.goal}", "--no-wait"]],
+    "goal plans": lambda ids: [[f"{ids.goal}"]],
     "turn send": lambda ids: [[ids.turn, "hello"]],
     "why": lambda ids: [["todo", f"{ids.todo}"], ["turn", ids.turn], [f"goal:{ids.goal}"], [ids.job], [ids.turn]],
     "agents send": lambda ids: [[ids.job, "hello"]],

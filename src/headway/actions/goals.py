@@ -25,7 +25,7 @@ LOWEST_PRIORITY = 1_000
 DEFAULT_PRIORITY = 50
 DEFAULT_LIMITS = Limits()
 NOT_FOUND_MESSAGE = "No goal #{}."
-DECISION_QUESTION = "Continue, replan with a note, or abandon it?"
+PROPOSAL_REASON = "An agent proposed this goal. Continue to start it, or abandon it to decline."
 
 
 class NewGoal(NamedTuple):
@@ -36,6 +36,7 @@ class NewGoal(NamedTuple):
     deadline_at: int = 0
     repository: str = ""  # a path inside the tenant's workspace, which the caller has checked
     checks: str = ""  # JSON: what must hold at its end
+    repeat_of: int = 0  # the goal that is run again
 
 
 def add(
@@ -95,7 +96,7 @@ def insert(tx: Transaction, tenant_id: int, new_goal: NewGoal, source: GoalSourc
             status=status,
             priority=new_goal.priority,
             pause_kind="proposal" if is_proposal else "",
-            pause_reason="An agent proposed this goal. Continue to start it, or abandon it to decline." if is_proposal else "",
+            pause_reason=PROPOSAL_REASON if is_proposal else "",
             replan_count=0,
             plan_no=0,
             replan_why="",
@@ -108,10 +109,12 @@ def insert(tx: Transaction, tenant_id: int, new_goal: NewGoal, source: GoalSourc
             repository=new_goal.repository,
             checks=new_goal.checks,
             proof="unproven" if new_goal.checks else "none",
+            repeat_of=new_goal.repeat_of,
         ),
     )
     data = {"source": source, "description": goal.description, "success_criteria": goal.success_criteria, "evidence": evidence}
-    journal.append(tx, tenant_id, goal.id, "goal_proposed" if is_proposal else "goal_set", data)
+    entry = {**data, "repeat_of": goal.repeat_of} if goal.repeat_of else data
+    journal.append(tx, tenant_id, goal.id, "goal_proposed" if is_proposal else "goal_set", entry)
     return goal
 
 
@@ -199,7 +202,7 @@ def mark_paused(tx: Transaction, goal: Goal, kind: PauseKind, reason: str) -> Go
 def escalate(tx: Transaction, goal: Goal, kind: PauseKind, reason: str) -> Goal:
     """Pause the goal and ask the operator for a decision."""
     goal = mark_paused(tx, goal, kind, reason)
-    question = f"Goal #{goal.id} is paused: {format_description(goal)} {reason} {DECISION_QUESTION}"
+    question = f"Goal #{goal.id} is paused: {format_description(goal)} {reason} Continue, replan with a note, or abandon it?"
     notices.notify(tx, goal.tenant_id, "decision", question, NoticeSubject(goal_id=goal.id))
     return goal
 
@@ -208,10 +211,8 @@ def pause_for_fault(tx: Transaction, goal: Goal, job: Job, reason: str) -> Goal:
     """Pause the goal because of a fault that replanning cannot fix. The job is marked dead; retrying it resumes the goal."""
     goal = mark_paused(tx, goal, "fault", reason)
     jobs.fail_permanently(tx, job, reason)
-    question = (
-        f"Goal #{goal.id} stopped because of a fault: {format_description(goal)} {reason} "
-        "Resume it when the fault is fixed, or abandon it."
-    )
+    what_happened = f"Goal #{goal.id} stopped because of a fault: {format_description(goal)} {reason}"
+    question = f"{what_happened} Resume it when the fault is fixed, or abandon it."
     notices.notify(tx, goal.tenant_id, "fault", question, NoticeSubject(goal_id=goal.id))
     return goal
 
@@ -229,6 +230,7 @@ def mark_active(tx: Transaction, goal: Goal, limits: Limits) -> Goal:
     """Continue the goal and clear the limits that it has hit: an expired deadline or an exhausted budget."""
     overdue = bool(goal.deadline_at) and goal.deadline_at <= tx.now
     overspent = bool(goal.budget) and run_store.sum_goal_cost(tx, goal.tenant_id, goal.id) >= goal.budget
+    waits_for_money = overspent or goal.pause_kind == "goal_budget"
     journal.append(tx, goal.tenant_id, goal.id, "resumed", {"after": goal.pause_kind})
     goal = goal._replace(
         status="active",
@@ -244,7 +246,7 @@ def mark_active(tx: Transaction, goal: Goal, limits: Limits) -> Goal:
         enqueue(tx, goal, goal.run_id, limits)
     elif job.state in ("delayed", "dead"):
         jobs.move(tx, job, "queued", attempts=0, errors="[]")
-    if overspent:
+    if waits_for_money:
         job_store.wake_waiting_runs(tx, goal.tenant_id)  # its sub-agents were waiting for budget
     mark_run(tx, goal, "running")
     return save(tx, goal)
@@ -335,10 +337,8 @@ def resume_run(tx: Transaction, run: Run) -> Run:
 def pause_for_budget(tx: Transaction, tenant_id: int, goal_id: int, reason: str) -> Goal:
     """Pause the goal unless it is paused or ended already."""
     goal = goal_store.find_locked(tx, tenant_id, goal_id)
-    if goal is None:
-        raise NotFound(NOT_FOUND_MESSAGE.format(goal_id))
-    if goal.status != "active":
-        return goal
+    if goal is None or goal.status != "active":
+        return goal or get(tx, tenant_id, goal_id)
     journal.append(tx, tenant_id, goal_id, "paused", {"kind": "budget", "reason": reason})
     return save(tx, goal._replace(status="paused", pause_kind="budget", pause_reason=reason))
 
@@ -350,7 +350,7 @@ def can_spend(tx: Transaction, goal: Goal) -> bool:
         return True
     if goal.status == "active":
         spent = f"${to_dollars(cost):.4f} of ${to_dollars(goal.budget):.4f}"
-        escalate(tx, goal, "escalation", f"It has used up its budget: {spent}.")
+        escalate(tx, goal, "goal_budget", f"It has used up its budget: {spent}.")
     return False
 
 

@@ -23,18 +23,19 @@ def emit_entry(tx: Transaction, tenant_id: int, goal_id: int, entry: JournalEntr
     tx.emit(Event(tenant_id, "journal_appended", join_json(goal_id=goal_id, entry=document), subject=f"goal:{goal_id}"))
 
 
-def emit_goal_at_commit(tx: Transaction, tenant_id: int, goal_id: int) -> None:
+def emit_goal_at_commit(tx: Transaction, tenant_id: int, goal_id: int, *, complete: bool = False) -> None:
     """Emit the goal's new state once, at the end of the transaction, however many changes it makes."""
-    tx.before_commit(("goal", tenant_id, goal_id), lambda tx: emit_goal(tx, tenant_id, goal_id))
+    tx.before_commit(("goal", tenant_id, goal_id), lambda tx: emit_goal(tx, tenant_id, goal_id, complete=complete))
 
 
-def emit_goal(tx: Transaction, tenant_id: int, goal_id: int) -> None:
-    """Emit the goal. Of the texts that never change, the long ones are left out, unless it was created just now."""
+def emit_goal(tx: Transaction, tenant_id: int, goal_id: int, *, complete: bool) -> None:
+    """Emit the goal. Of the texts that hardly ever change, the long ones are left out, unless `complete` is set or the goal was
+    created just now."""
     goal_and_cost = goal_store.find_with_cost(tx, tenant_id, goal_id)
     assert goal_and_cost is not None
     goal, cost = goal_and_cost
     document: dict[str, Any] = {"goal": build_summary(goal, cost)}
-    if goal.created_at != tx.now:
+    if goal.created_at != tx.now and not complete:
         omit_texts(document, "goal", list_unchanged_texts(goal, goal, FIXED_TEXTS))
     tx.emit(Event(tenant_id, "goal_changed", encode_json(document)))
 
@@ -57,6 +58,7 @@ def build_summary(goal: Goal, cost: int) -> dict[str, Any]:
         "pause_reason": goal.pause_reason or None,
         "run_id": goal.run_id,
         "forked_from": {"goal_id": goal.forked_from, "at": goal.fork_at} if goal.forked_from else None,
+        "repeat_of": goal.repeat_of or None,
         "progress": goal.progress,
         "cost_usd": to_dollars(cost),
         "budget_usd": to_dollars(goal.budget) if goal.budget else None,

@@ -1,6 +1,7 @@
 """Applies a plan to a goal: adds its sub-goals and dependencies, keeps those it names and drops the rest."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from headway.actions import goals, journal, runs, sub_goals
 from headway.actions.people import waiting
@@ -21,9 +22,12 @@ def apply_plan(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: s
     known = goal_store.list_sub_goals(tx, goal.tenant_id, goal.id)
     named_keys = {step.key for step in steps}
     dropped = [sub_goal for sub_goal in known if sub_goal.status in OPEN_STATUSES and format_key(sub_goal) not in named_keys]
-    for sub_goal in dropped:
-        drop(tx, sub_goal, "The new plan does not include it.")
     goal = goals.save(tx, goal._replace(plan_no=goal.plan_no + 1, replan_why=""))
+    for sub_goal in dropped:
+        drop(tx, sub_goal, "The new plan does not include it.", goal.plan_no)
+    for sub_goal in known:
+        if sub_goal.ended and not sub_goal.is_done and not sub_goal.superseded_by:
+            sub_goals.change(tx, sub_goal, superseded_by=goal.plan_no)
     ids = {format_key(sub_goal): sub_goal.id for sub_goal in known}
     new_steps = [step for step in steps if step.key not in ids]
     for step in new_steps:
@@ -38,19 +42,35 @@ def apply_plan(tx: Transaction, goal: Goal, steps: Sequence[PlannedStep], why: s
     data = {
         "plan_no": goal.plan_no,
         "why": why,
-        "added": [{"id": ids[step.key], "description": step.description[: sub_goals.TITLE_LIMIT]} for step in new_steps],
+        "added": [describe_step(ids[step.key], step) for step in new_steps],
         "kept": [ids[step.key] for step in steps if step not in new_steps],
         "dropped": [sub_goal.id for sub_goal in dropped],
+        "changed": list_changed(known, steps, ids),
         "experience": [experience.as_json() for experience in goal_store.list_experience(tx, goal.tenant_id)],
     }
     journal.append(tx, goal.tenant_id, goal.id, "planned" if goal.plan_no == 1 else "replanned", data)
     return goal
 
 
-def drop(tx: Transaction, sub_goal: SubGoal, reason: str) -> None:
-    """Skip a sub-goal and stop the run that works on it."""
+def describe_step(sub_goal_id: int, step: PlannedStep) -> dict[str, Any]:
+    return {"id": sub_goal_id, "title": step.title, "description": step.description[: sub_goals.DESCRIPTION_LIMIT]}
+
+
+def list_changed(known: Sequence[SubGoal], steps: Sequence[PlannedStep], ids: Mapping[str, int]) -> list[int]:
+    """List the sub-goals that a plan keeps, but that depend on others than before."""
+    dependencies_before = {sub_goal.id: set(sub_goal.depends_on) for sub_goal in known}
+    return [
+        ids[step.key]
+        for step in steps
+        if ids[step.key] in dependencies_before
+        and {ids[dependency] for dependency in step.depends_on} != dependencies_before[ids[step.key]]
+    ]
+
+
+def drop(tx: Transaction, sub_goal: SubGoal, reason: str, plan_no: int) -> None:
+    """Skip a sub-goal that a new plan does not include, and stop the run that works on it."""
     was_in_progress = sub_goal.status == "in-progress"
-    sub_goals.skip(tx, sub_goal, reason)
+    sub_goals.skip(tx, sub_goal, reason, superseded_by=plan_no)
     run = run_store.find(tx, sub_goal.tenant_id, sub_goal.run_id) if was_in_progress and sub_goal.run_id else None
     if run:
         release_run(tx, run)
@@ -94,4 +114,5 @@ def build_sub_goal(goal: Goal, step: PlannedStep) -> SubGoal:
         cost_limit=step.cost_limit,
         checks=step.checks,
         proof="unproven" if step.checks else "none",
+        title=step.title,
     )

@@ -12,7 +12,7 @@ from headway.storage.stores.goals import NewJournalEntry
 from headway.storage.transaction import Transaction
 
 SUMMARY_LIMIT = 20_000  # characters of an outcome; longer results belong in files
-TITLE_LIMIT = 200
+DESCRIPTION_LIMIT = 200  # characters in a journal entry
 TEXTS = ("description", "expected_outcome", "outcome", "checks")
 
 
@@ -46,7 +46,8 @@ def build_entry(sub_goal: SubGoal, kind: str, **data: Any) -> NewJournalEntry:
 
 
 def build_entry_data(sub_goal: SubGoal, **data: Any) -> dict[str, Any]:
-    return {"sub_goal_id": sub_goal.id, "description": sub_goal.description[:TITLE_LIMIT], **data}
+    description = sub_goal.description[:DESCRIPTION_LIMIT]
+    return {"sub_goal_id": sub_goal.id, "title": sub_goal.name, "description": description, **data}
 
 
 def start(tx: Transaction, sub_goal: SubGoal, run: Run) -> SubGoal:
@@ -87,7 +88,7 @@ def end(tx: Transaction, sub_goal: SubGoal, run: Run, result: dict[str, Any]) ->
         NewJournalEntry("sub_goal_ended", encode_json(about_end, outcome=outcome)),
         status=status,
         outcome=outcome,
-        reason="" if status == "completed" else str(result.get("error") or "It failed.")[:TITLE_LIMIT],
+        reason="" if status == "completed" else str(result.get("error") or "It failed.")[:DESCRIPTION_LIMIT],
         cost=cost,
         interrupted=0,
         ended_at=tx.now,
@@ -100,9 +101,10 @@ def judge(tx: Transaction, goal: Goal, sub_goal: SubGoal, divergence: Divergence
     return change(tx, sub_goal, entry, divergence=divergence, divergence_reason=reason, judged_under=goal.plan_no)
 
 
-def skip(tx: Transaction, sub_goal: SubGoal, reason: str) -> SubGoal:
+def skip(tx: Transaction, sub_goal: SubGoal, reason: str, superseded_by: int = 0) -> SubGoal:
     entry = build_entry(sub_goal, "sub_goal_skipped", reason=reason)
-    return change(tx, sub_goal, entry, status="skipped", reason=reason, cost=0, interrupted=0, ended_at=tx.now)
+    ending: dict[str, Any] = {"cost": 0, "interrupted": 0, "ended_at": tx.now, "superseded_by": superseded_by}
+    return change(tx, sub_goal, entry, status="skipped", reason=reason, **ending)
 
 
 def mark_pending(tx: Transaction, sub_goal: SubGoal, **changes: Any) -> SubGoal:

@@ -82,7 +82,8 @@ def intervene(tx: Transaction, sub_goal: SubGoal, run: Run, result: FormResult[I
         case "wait":
             sub_goals.change(tx, sub_goal, **changes)
         case "rescope":
-            restart(tx, sub_goal, run, **changes, description=form.text.strip() or sub_goal.description)
+            rescoped = {"description": form.text.strip(), "title": ""} if form.text.strip() else {}
+            restart(tx, sub_goal, run, **changes, **rescoped)
         case "cancel":
             sub_goals.change(tx, sub_goal, **changes)
             runs.cancel_tree(tx, run)

@@ -50,7 +50,7 @@ def enforce_bounds(step: PursuitStep) -> CheckResult:
     if goal.status != "active":
         return CLEAR
     if goal.deadline_at and tx.now >= goal.deadline_at:
-        goals.escalate(tx, goal, "escalation", "Its deadline has passed.")
+        goals.escalate(tx, goal, "deadline", "Its deadline has passed.")
         return None
     return CLEAR if goals.can_spend(tx, goal) else None
 

@@ -16,7 +16,16 @@ from headway.autonomy import prompts
 from headway.autonomy.prompts import Workforce
 from headway.ledger import text
 from headway.ledger.errors import Invalid
-from headway.ledger.goal import OPEN_STATUSES, Experience, Goal, PlannedStep, SubGoal, SubGoalMode, normalize_description
+from headway.ledger.goal import (
+    OPEN_STATUSES,
+    TITLE_LIMIT,
+    Experience,
+    Goal,
+    PlannedStep,
+    SubGoal,
+    SubGoalMode,
+    normalize_description,
+)
 from headway.ledger.graphs.graph import find_cycle
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.todo import write_checks
@@ -37,12 +46,24 @@ def clamp(value: Any, least: float, most: float) -> Any:
     return min(max(value, least), most) if isinstance(value, int | float) and value == value else value
 
 
+def to_title(value: Any) -> Any:
+    """Make a title one line and shorten it after a word: a plan is not asked for again because of a long title."""
+    return text.cut_at_word(" ".join(text.to_one_line(value).split()), TITLE_LIMIT) if isinstance(value, str) else value
+
+
 Key = Annotated[str, BeforeValidator(to_key), Field(min_length=1, max_length=60)]
 Reference = Annotated[str, BeforeValidator(to_key)]
 
 
 class PlannedSubGoal(Form):
     id: Annotated[Key, Field(description="A short name; #12 to keep an existing sub-goal")] = ""
+    title: Annotated[
+        str,
+        BeforeValidator(to_title),
+        Field(
+            description=f"What people see in lists: a few words, at most {TITLE_LIMIT} characters", examples=["Draft the report"]
+        ),
+    ] = ""
     description: Annotated[str, Field(description="What to do, self-contained: its agent may see nothing else")] = ""
     expected_outcome: Annotated[str, Field(description="What exists when it is done, so that anyone can check")] = ""
     depends_on: Annotated[
@@ -142,6 +163,7 @@ def check_step(step: PlannedSubGoal, by_key: dict[str, SubGoal], roles: Roles) -
         return
     if not text.check_text(step.description, "description", DESCRIPTION_LIMIT).strip():
         raise Invalid(f"description of {text.to_one_line(step.id)} is missing.")
+    text.check_text(step.title, "title")
     text.check_text(step.expected_outcome, "expected_outcome", DESCRIPTION_LIMIT)
     text.check_text(step.kind, "kind")
     write_checks(step.checks, "agent")
@@ -199,6 +221,7 @@ def to_planned_steps(form: PlanForm, known: Sequence[SubGoal]) -> list[PlannedSt
             cost_limit=int(step.cost_limit_usd * NANOS_PER_DOLLAR),
             depends_on=tuple(list_dependencies(step, by_key)),
             checks=write_checks(step.checks, "agent"),
+            title=step.title,
         )
         for step in form.sub_goals
     ]

@@ -6,12 +6,13 @@ from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger.check import Proof, decode_checks
 from headway.ledger.run import to_dollars
+from headway.ledger.text import cut_at_word, to_one_line
 
 GoalSource = Literal["operator-injected", "agent-discovered"]
 GoalStatus = Literal["active", "paused", "completed", "abandoned"]
-# Why a goal is paused: an operator paused it, it was replanned too often, it was escalated for a decision, its budget ran out, it
-# is a proposal that needs approval, or a fault has to be fixed.
-PauseKind = Literal["", "operator", "replans", "escalation", "budget", "proposal", "fault"]
+# Why a goal is paused: an operator paused it, it was replanned too often, it was escalated for a decision, the tenant's pool is
+# empty, its own budget is spent, its deadline has passed, it is a proposal that needs approval, or a fault has to be fixed.
+PauseKind = Literal["", "operator", "replans", "escalation", "budget", "goal_budget", "deadline", "proposal", "fault"]
 SubGoalStatus = Literal["pending", "in-progress", "completed", "failed", "skipped"]
 Divergence = Literal["none", "minor", "major"]
 SubGoalMode = Literal["inline", "agent"]
@@ -21,6 +22,7 @@ DiscoveryPolicy = Literal["ask", "auto"]  # whether a goal that an agent discove
 STATUSES: Final[tuple[SubGoalStatus, ...]] = ("pending", "in-progress", "completed", "failed", "skipped")
 OPEN_STATUSES: Final = ("pending", "in-progress")
 MINOR_DIVERGENCE_LIMIT: Final = 2  # minor divergences that a plan tolerates before it is replaced
+TITLE_LIMIT: Final = 60  # characters of a sub-goal's title
 MIN_JUDGED: Final = 4  # outcomes needed before the share of minor divergences counts
 
 
@@ -54,6 +56,9 @@ class Goal(NamedTuple):
     proof: Proof = "none"
     forked_from: int = 0  # the goal that it is a fork of
     fork_at: int = 0  # the last journal entry of that goal that it has copied
+    in_plan: int = 0  # the number of sub-goals in the current plan,
+    done: int = 0  # and of those whose outcome counts
+    repeat_of: int = 0  # the goal that a person ran again
 
     @property
     def ended(self) -> bool:
@@ -61,10 +66,10 @@ class Goal(NamedTuple):
 
     @property
     def progress(self) -> dict[str, int]:
-        """Count the sub-goals in total and by status."""
+        """Count the sub-goals of all plans by status, and those of the current plan: how many there are, and how many are done."""
         counts = (self.pending, self.in_progress, self.completed, self.failed, self.skipped)
         by_status = {status.replace("-", "_"): count for status, count in zip(STATUSES, counts, strict=True)}
-        return {"total": sum(counts), **by_status}
+        return {"total": sum(counts), **by_status, "in_plan": self.in_plan, "done": self.done}
 
 
 class SubGoal(NamedTuple):
@@ -101,11 +106,23 @@ class SubGoal(NamedTuple):
     ended_at: int = 0
     checks: str = ""  # JSON: what must hold for its outcome to count; empty if nothing
     proof: Proof = "none"
+    title: str = ""  # what the planner calls it; empty for plans of older versions
+    superseded_by: int = 0  # the plan that dropped it, or that replaced its outcome; 0: it is part of the current plan
     depends_on: tuple[int, ...] = ()
 
     @property
     def ended(self) -> bool:
         return self.ended_at != 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its outcome counts. A major divergence means that the work was not done as expected."""
+        return self.status == "completed" and self.divergence != "major"
+
+    @property
+    def name(self) -> str:
+        """A short name for people: its title, or the beginning of its description."""
+        return self.title or cut_at_word(to_one_line(self.description).strip(), TITLE_LIMIT)
 
     @property
     def worth(self) -> float:
@@ -118,6 +135,7 @@ class SubGoal(NamedTuple):
         """Return every field as JSON except `outcome`, which is stored as JSON already."""
         return {
             "id": self.id,
+            "title": self.name,
             "description": self.description,
             "expected_outcome": self.expected_outcome,
             "kind": self.kind,
@@ -132,6 +150,7 @@ class SubGoal(NamedTuple):
             "divergence_reason": self.divergence_reason,
             "run_id": self.run_id,
             "plan_no": self.plan_no,
+            "superseded_by": self.superseded_by or None,
             "cost_usd": to_dollars(self.cost) if self.ended else 0.0,
             "created_at": self.created_at // 1000,
             "started_at": self.started_at // 1000,
@@ -156,6 +175,7 @@ class PlannedStep(NamedTuple):
     cost_limit: int
     depends_on: tuple[str, ...]
     checks: str = ""  # JSON
+    title: str = ""
 
 
 class GoalLimits(NamedTuple):

@@ -64,6 +64,15 @@ def escape_character(character: str) -> str:
     return " " if character.isspace() else "\N{REPLACEMENT CHARACTER}"
 
 
+def cut_at_word(line: str, limit: int) -> str:
+    """Shorten a line to a number of characters, after the last word that fits. A word that takes more than half is cut."""
+    if len(line) <= limit:
+        return line
+    kept = line[: limit - 1]
+    at_word = kept if line[limit - 1].isspace() else kept.rpartition(" ")[0]
+    return f"{(at_word if len(at_word) >= limit // 2 else kept).rstrip(' ,;:.')}…"
+
+
 def to_lines(text: str) -> list[str]:
     """Split the text into safe lines, each as from `to_one_line`."""
     return [to_one_line(line.replace("\t", "    ")) for line in text.splitlines()]

@@ -326,7 +326,7 @@ CREATE TABLE goals (
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
     ended_at BIGINT NOT NULL DEFAULT 0,
-    journaled BIGINT NOT NULL DEFAULT 0, pending BIGINT NOT NULL DEFAULT 0, in_progress BIGINT NOT NULL DEFAULT 0, completed BIGINT NOT NULL DEFAULT 0, failed BIGINT NOT NULL DEFAULT 0, skipped BIGINT NOT NULL DEFAULT 0, repository TEXT NOT NULL DEFAULT '', checks TEXT NOT NULL DEFAULT '', proof TEXT NOT NULL DEFAULT 'none', forked_from BIGINT NOT NULL DEFAULT 0, fork_at BIGINT NOT NULL DEFAULT 0,
+    journaled BIGINT NOT NULL DEFAULT 0, pending BIGINT NOT NULL DEFAULT 0, in_progress BIGINT NOT NULL DEFAULT 0, completed BIGINT NOT NULL DEFAULT 0, failed BIGINT NOT NULL DEFAULT 0, skipped BIGINT NOT NULL DEFAULT 0, repository TEXT NOT NULL DEFAULT '', checks TEXT NOT NULL DEFAULT '', proof TEXT NOT NULL DEFAULT 'none', forked_from BIGINT NOT NULL DEFAULT 0, fork_at BIGINT NOT NULL DEFAULT 0, in_plan BIGINT NOT NULL DEFAULT 0, done BIGINT NOT NULL DEFAULT 0, repeat_of BIGINT NOT NULL DEFAULT 0,
     CONSTRAINT goal_ended_means_ended_at CHECK ((ended_at <> 0) = (status IN ('completed', 'abandoned')))
 );
 
@@ -365,7 +365,7 @@ CREATE TABLE sub_goals (
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
     started_at BIGINT NOT NULL DEFAULT 0,
-    ended_at BIGINT NOT NULL DEFAULT 0, waits_for BIGINT NOT NULL DEFAULT 0, waits_in_vain BIGINT NOT NULL DEFAULT 0, checks TEXT NOT NULL DEFAULT '', proof TEXT NOT NULL DEFAULT 'none',
+    ended_at BIGINT NOT NULL DEFAULT 0, waits_for BIGINT NOT NULL DEFAULT 0, waits_in_vain BIGINT NOT NULL DEFAULT 0, checks TEXT NOT NULL DEFAULT '', proof TEXT NOT NULL DEFAULT 'none', title TEXT NOT NULL DEFAULT '', superseded_by BIGINT NOT NULL DEFAULT 0,
     CONSTRAINT sub_goal_ended_means_ended_at CHECK ((ended_at <> 0) = (status IN ('completed', 'failed', 'skipped')))
 );
 

@@ -98,6 +98,7 @@ def copy_sub_goals(tx: Transaction, source: Goal, goal: Goal, at: int, plan_no: 
             proof=version.get("proof", "none"),
             divergence=version["divergence"],
             divergence_reason=version["divergence_reason"],
+            superseded_by=version.get("superseded_by") or 0,
             judged_under=original.judged_under if version["divergence"] else 0,
             started_at=version["started_at"] * 1000,
             ended_at=version["ended_at"] * 1000,
@@ -128,4 +129,5 @@ def translate_entry(entry: JournalEntry, ids: dict[int, int]) -> dict[str, Any]:
         data["added"] = [{**item, "id": ids.get(item["id"], item["id"])} for item in data["added"]]
         data["kept"] = [ids.get(number, number) for number in data["kept"]]
         data["dropped"] = [ids.get(number, number) for number in data["dropped"]]
+        data["changed"] = [ids.get(number, number) for number in data.get("changed", ())]
     return data

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from headway.ledger.text import to_one_line
+from headway.ledger.text import cut_at_word, to_one_line
 
 MAX_QUOTE_LENGTH = 160  # characters of quoted text
 MAX_TITLE_LENGTH = 60
@@ -18,7 +18,8 @@ def describe_entry(entry: dict[str, Any]) -> str:
 
 
 def format_sub_goal(data: Data) -> str:
-    return f"#{data.get('sub_goal_id')} “{shorten(data.get('description'), MAX_TITLE_LENGTH)}”"
+    title = cut_at_word(to_one_line(str(data.get("title") or data.get("description") or "")).strip(), MAX_TITLE_LENGTH)
+    return f"#{data.get('sub_goal_id')} “{title}”"
 
 
 def shorten(text: Any, limit: int = MAX_QUOTE_LENGTH) -> str:
@@ -29,7 +30,7 @@ def shorten(text: Any, limit: int = MAX_QUOTE_LENGTH) -> str:
 def describe_goal_set(data: Data) -> str:
     if data.get("source") == "agent-discovered":
         return f"An agent set the goal: {shorten(data.get('evidence'))}"
-    return "The goal was set."
+    return f"Goal #{data['repeat_of']} was run again." if data.get("repeat_of") else "The goal was set."
 
 
 def describe_plan(data: Data) -> str:
@@ -76,6 +77,10 @@ def describe_decision(data: Data) -> str:
     return f"The operator decided to {data.get('action')}{note}"
 
 
+def describe_edit(data: Data) -> str:
+    return f"A person changed the {' and the '.join(data.get('fields', ()))}."
+
+
 def describe_goal_evaluation(data: Data) -> str:
     return "The goal is met." if data.get("met") else f"The goal is not met yet: {shorten(data.get('reason'))}"
 
@@ -97,6 +102,8 @@ SENTENCES: dict[str, Callable[[Data], str]] = {
     "paused": lambda data: f"Paused: {shorten(data.get('reason'))}",
     "resumed": lambda _data: "Resumed.",
     "decided": describe_decision,
+    "edited": describe_edit,
+    "repeated": lambda data: f"Run again as goal #{data.get('goal_id')}.",
     "abandoned": lambda data: f"Abandoned: {shorten(data.get('reason'))}",
     "completed": lambda data: f"Completed: {shorten(data.get('summary'))}",
 }

@@ -3,28 +3,29 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from headway.ledger.goal import STATUSES, Experience, Goal, GoalStatus, JournalEntry, SubGoal, SubGoalStatus
+from headway.ledger.goal import STATUSES, Experience, Goal, GoalStatus, JournalEntry, SubGoal
 from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
 
 COLUMNS = """id, tenant_id, source, description, success_criteria, evidence, status, priority, pause_kind, pause_reason,
     replan_count, plan_no, replan_why, run_id, budget, deadline_at, created_at, updated_at, ended_at, pending, in_progress,
-    completed, failed, skipped, repository, checks, proof, forked_from,
-    fork_at"""
+    completed, failed, skipped, repository, checks, proof, forked_from, fork_at, in_plan, done, repeat_of"""
 SELECT_WITH_COST = f"""SELECT {COLUMNS},
     (SELECT SUM(cost) FROM runs WHERE runs.tenant_id = goals.tenant_id AND runs.goal_id = goals.id)
     FROM goals WHERE tenant_id = ? AND id = ?"""
-# Assigns journal numbers and counts sub-goals by status. The row lock makes concurrent writers of the goal wait.
+# Assigns journal numbers, and counts sub-goals by status and in the current plan. The row lock makes concurrent writers of the goal
+# wait.
 UPDATE_COUNTERS = """UPDATE goals SET journaled = journaled + ?, pending = pending + ?, in_progress = in_progress + ?,
-    completed = completed + ?, failed = failed + ?, skipped = skipped + ? WHERE tenant_id = ? AND id = ? RETURNING journaled"""
+    completed = completed + ?, failed = failed + ?, skipped = skipped + ?, in_plan = in_plan + ?, done = done + ?
+    WHERE tenant_id = ? AND id = ? RETURNING journaled"""
 EXPERIENCE_SAMPLE = 1_000  # number of recent sub-goals considered
 
 
 def insert(tx: Transaction, goal: Goal) -> Goal:
     row = tx.one(
         f"""INSERT INTO goals (id, tenant_id, source, description, success_criteria, evidence, status, priority, pause_kind,
-            pause_reason, budget, deadline_at, created_at, updated_at, repository, checks, proof)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
+            pause_reason, budget, deadline_at, created_at, updated_at, repository, checks, proof, repeat_of)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
         id_ranges.take(tx, goal.tenant_id, "goals"),
         goal.tenant_id,
         goal.source,
@@ -42,6 +43,7 @@ def insert(tx: Transaction, goal: Goal) -> Goal:
         goal.repository,
         goal.checks,
         goal.proof,
+        goal.repeat_of,
     )
     assert row is not None
     return Goal._make(row)
@@ -59,12 +61,14 @@ def find_locked(tx: Transaction, tenant_id: int, goal_id: int) -> Goal | None:
 
 def save(tx: Transaction, goal: Goal) -> None:
     tx.run(
-        """UPDATE goals SET description = ?, status = ?, pause_kind = ?, pause_reason = ?, replan_count = ?, plan_no = ?,
-           replan_why = ?, run_id = ?, budget = ?, deadline_at = ?, updated_at = ?, ended_at = ?, repository = ?, checks = ?,
-           proof = ?
+        """UPDATE goals SET description = ?, success_criteria = ?, status = ?, priority = ?, pause_kind = ?, pause_reason = ?,
+           replan_count = ?, plan_no = ?, replan_why = ?, run_id = ?, budget = ?, deadline_at = ?, updated_at = ?, ended_at = ?,
+           repository = ?, checks = ?, proof = ?
            WHERE tenant_id = ? AND id = ?""",
         goal.description,
+        goal.success_criteria,
         goal.status,
+        goal.priority,
         goal.pause_kind,
         goal.pause_reason,
         goal.replan_count,
@@ -112,7 +116,7 @@ def count_open(tx: Transaction, tenant_id: int) -> int:
 SUB_GOAL_COLUMNS = """id, tenant_id, goal_id, plan_no, description, expected_outcome, kind, mode, role, priority, expected_value,
     cost_limit, status, outcome, reason, divergence, divergence_reason, judged_under, run_id, cost, interrupted, interventions,
     check_ins, checked_at, progress_at, progress_steps, progress_effects, created_at, updated_at, started_at, ended_at, checks,
-    proof"""
+    proof, title, superseded_by"""
 
 
 SELECT_SUB_GOALS = f"""SELECT {SUB_GOAL_COLUMNS}, (SELECT string_agg(CAST(e.depends_on AS TEXT), ',') FROM sub_goal_edges e
@@ -144,16 +148,17 @@ def insert_sub_goal(tx: Transaction, sub_goal: SubGoal) -> int:
     sub_goal_id = id_ranges.take(tx, sub_goal.tenant_id, "sub_goals")
     tx.run(
         """INSERT INTO sub_goals (id, tenant_id, goal_id, plan_no, description, expected_outcome, kind, mode, role, priority,
-           expected_value, cost_limit, status, created_at, updated_at, checks, proof)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?)""",
+           expected_value, cost_limit, status, created_at, updated_at, checks, proof, title)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?)""",
         sub_goal_id,
         *sub_goal[1:12],
         tx.now,
         tx.now,
         sub_goal.checks,
         sub_goal.proof,
+        sub_goal.title,
     )
-    update_counters(tx, sub_goal.tenant_id, sub_goal.goal_id, entries=0, changes={"pending": 1})
+    update_counters(tx, sub_goal.tenant_id, sub_goal.goal_id, entries=0, changes={"pending": 1, "in_plan": 1})
     return sub_goal_id
 
 
@@ -173,7 +178,7 @@ def change_sub_goal(
     """Change a sub-goal; all changes go through here. This also appends a journal entry if one is given, updates the goal's
     counters, and recomputes what the dependent sub-goals wait for."""
     after = sub_goal._replace(updated_at=tx.now, **changes)
-    counter_changes = {sub_goal.status: -1, after.status: 1} if after.status != sub_goal.status else {}
+    counter_changes = list_counter_changes(sub_goal, after)
     stored_entry = None
     if entry or counter_changes:
         number = update_counters(tx, sub_goal.tenant_id, sub_goal.goal_id, entries=int(entry is not None), changes=counter_changes)
@@ -194,6 +199,14 @@ def change_sub_goal(
     return after, stored_entry
 
 
+def list_counter_changes(old: SubGoal, new: SubGoal) -> dict[str, int]:
+    """Return by how much the change of a sub-goal changes the counters of its goal."""
+    by_status: dict[str, int] = {old.status: -1, new.status: 1} if new.status != old.status else {}
+    in_plan = (new.superseded_by == 0) - (old.superseded_by == 0)
+    done = (new.is_done and new.superseded_by == 0) - (old.is_done and old.superseded_by == 0)
+    return {**by_status, **({"in_plan": in_plan} if in_plan else {}), **({"done": done} if done else {})}
+
+
 def accept_divergences(tx: Transaction, tenant_id: int, goal_id: int) -> None:
     """Stop counting the goal's divergences towards a replan. They stay recorded, but under no current plan."""
     tx.run("UPDATE sub_goals SET judged_under = 0 WHERE tenant_id = ? AND goal_id = ?", tenant_id, goal_id)
@@ -208,9 +221,9 @@ def replace_edges(tx: Transaction, tenant_id: int, sub_goal_id: int, depends_on:
     tx.run(f"{UPDATE_WAITS} WHERE tenant_id = ? AND id = ?", tenant_id, sub_goal_id)
 
 
-def update_counters(tx: Transaction, tenant_id: int, goal_id: int, *, entries: int, changes: Mapping[SubGoalStatus, int]) -> int:
+def update_counters(tx: Transaction, tenant_id: int, goal_id: int, *, entries: int, changes: Mapping[str, int]) -> int:
     """Add to the goal's journal and sub-goal counters. Returns the number of the last journal entry."""
-    row = tx.one(UPDATE_COUNTERS, entries, *(changes.get(status, 0) for status in STATUSES), tenant_id, goal_id)
+    row = tx.one(UPDATE_COUNTERS, entries, *(changes.get(name, 0) for name in (*STATUSES, "in_plan", "done")), tenant_id, goal_id)
     assert row is not None
     return int(row[0])
 
@@ -258,6 +271,19 @@ def list_entries(tx: Transaction, tenant_id: int, goal_id: int, limit: int, befo
         limit,
     )
     return [JournalEntry._make(row) for row in reversed(rows)]
+
+
+def list_plan_entries(tx: Transaction, tenant_id: int, goal_id: int, limit: int, before: int) -> list[JournalEntry]:
+    """List the journal entries about plans, newest first."""
+    rows = tx.all(
+        """SELECT n, kind, data, at FROM journal WHERE tenant_id = ? AND goal_id = ? AND n < ? AND kind IN ('planned', 'replanned')
+           ORDER BY n DESC LIMIT ?""",
+        tenant_id,
+        goal_id,
+        before,
+        limit,
+    )
+    return [JournalEntry._make(row) for row in rows]
 
 
 # Planning cycles

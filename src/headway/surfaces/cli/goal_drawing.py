@@ -117,7 +117,7 @@ def describe_person_action(wait: dict[str, Any]) -> str:
 
 def format_done(goal: dict[str, Any]) -> str:
     progress = goal["progress"]
-    return f"{progress['completed']}/{progress['total'] - progress['skipped']}" if progress["total"] else "no plan"
+    return f"{progress['done']}/{progress['in_plan']}" if progress["in_plan"] else "no plan"
 
 
 def render_header(goal: dict[str, Any]) -> Iterator[StyledLine]:
@@ -166,12 +166,12 @@ def render_pause(goal: dict[str, Any]) -> Iterator[StyledLine]:
 
 def format_progress_bar(goal: dict[str, Any]) -> str:
     progress = goal["progress"]
-    total = progress["total"] - progress["skipped"]
+    total, done = progress["in_plan"], progress["done"]
     if not total:
         return "no plan yet"
-    full = BAR_WIDTH * progress["completed"] // total
+    full = BAR_WIDTH * done // total
     failed = f", {progress['failed']} failed" if progress["failed"] else ""
-    return f"{'█' * full}{'░' * (BAR_WIDTH - full)} {progress['completed']} of {total} done{failed}"
+    return f"{'█' * full}{'░' * (BAR_WIDTH - full)} {done} of {total} done{failed}"
 
 
 def format_spending(goal: dict[str, Any]) -> str:
@@ -196,10 +196,16 @@ class TreeRow(NamedTuple):
 
 
 def render_plan(goal: dict[str, Any]) -> Iterator[StyledLine]:
-    sub_goals = goal["sub_goals"]
+    current = [sub_goal for sub_goal in goal["sub_goals"] if not sub_goal["superseded_by"]]
+    earlier = [sub_goal for sub_goal in goal["sub_goals"] if sub_goal["superseded_by"]]
+    yield from render_tree(f"plan {goal['plan_no']}", current)
+    yield from render_tree("replaced by a later plan", earlier)
+
+
+def render_tree(heading: str, sub_goals: Sequence[dict[str, Any]]) -> Iterator[StyledLine]:
     if sub_goals:
         yield StyledLine(())
-        yield StyledLine(((f"plan {goal['plan_no']}", "dim"),))
+        yield StyledLine(((heading, "dim"),))
     for sub_goal, branches, below in build_tree(sub_goals):
         yield render_sub_goal(sub_goal, branches)
         remark = describe_deviation(sub_goal)
@@ -212,7 +218,7 @@ def render_sub_goal(sub_goal: dict[str, Any], branches: str) -> StyledLine:
     parts = (
         (branches, "dim"),
         (f"{SUB_GOAL_MARKS[sub_goal['status']]} #{sub_goal['id']} ", style),
-        (to_one_line(sub_goal["description"]), style),
+        (to_one_line(sub_goal["title"]), style),
     )
     return StyledLine(
         parts,
@@ -278,6 +284,27 @@ def format_cost(sub_goal: dict[str, Any]) -> str:
 
 def format_working_time(sub_goal: dict[str, Any]) -> str:
     return format_age(time.time() - sub_goal["started_at"]) if sub_goal["status"] == "in-progress" else ""
+
+
+# Its plans
+
+
+def print_plans(plans: Sequence[dict[str, Any]]) -> None:
+    print_lines([line for plan in plans for line in render_plan_changes(plan)])
+    if not plans:
+        click.echo("no plan yet")
+
+
+def render_plan_changes(plan: dict[str, Any]) -> Iterator[StyledLine]:
+    style = "bold" if plan["in_force"] else "dim"
+    state = ", in force" if plan["in_force"] else ""
+    head = f"plan {plan['plan']}{state}  {plan['done']} of {plan['total']} done"
+    yield StyledLine(((head, style),), format_time(plan["created_at"] * 1000))
+    if plan["reason"]:
+        yield StyledLine((("  because   ", "dim"), (to_one_line(plan["reason"]), "")), may_wrap=True)
+    for sign, name in (("+", "added"), ("−", "removed"), ("~", "changed")):
+        for member in plan[name]:
+            yield StyledLine(((f"  {sign} ", "dim"), (f"#{member['id']} {to_one_line(member['title'])}", "")))
 
 
 # Its journal

@@ -53,6 +53,7 @@ def plan_goal(facts: Facts) -> dict[str, Any]:
         sub_goals.append(
             {
                 "id": f"step-{number}",
+                "title": piece.partition(":")[0],
                 "description": piece,
                 "expected_outcome": "The work is done, and its result is stated.",
                 "depends_on": [sub_goal["id"] for sub_goal in sub_goals] if last else [],
@@ -106,6 +107,7 @@ def replan_goal(facts: Facts) -> dict[str, Any]:
     summary = "; ".join(format_inline(f"{sub_goal['description']}: {sub_goal['outcome']}", 200) for sub_goal in failed)
     note = {
         "id": "note",
+        "title": "Note what was not done",
         "description": f"Write {NOTE_FILE}: {summary}",
         "expected_outcome": "The file says what was not done.",
         "kind": "write",

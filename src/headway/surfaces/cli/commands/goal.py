@@ -7,12 +7,15 @@ import click
 
 from headway.actions import goal_views, goals, jobs
 from headway.actions.goals import DEFAULT_PRIORITY, LOWEST_PRIORITY, NewGoal
+from headway.actions.inspection import plan_history
 from headway.actions.inspection.goal_forks import GoalForkRequest
 from headway.actions.inspection.goal_forks import fork_goal as fork
+from headway.actions.people import goal_edits
+from headway.actions.people.goal_edits import GoalEdit
 from headway.ledger.goal import Decision, Goal, GoalStatus
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import to_one_line
-from headway.ledger.todo import write_checks
+from headway.ledger.todo import UNSET, write_checks
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli import goal_drawing as drawing
 from headway.surfaces.cli.arguments import DOLLARS, GOAL_ID, SECONDS, SUB_GOAL_ID
@@ -71,8 +74,13 @@ def add_goal(
         checked = check_goal(new_goal, settings.get_workspace(tenant_id)) if repository else new_goal
         return goals.add(tx, tenant_id, checked._replace(deadline_at=due), settings.limits)
 
+    pursue_new(invocation, set_goal, no_wait=no_wait)
+
+
+def pursue_new(invocation: Invocation, start: Callable[[Transaction, int], Goal], *, no_wait: bool) -> None:
+    """Start a new goal. If no other process works on the database, pursue it until it ends or pauses."""
     with invocation.open_ledger() as ledger:
-        goal_id = ledger.write(set_goal).id
+        goal_id = ledger.write(start).id
         if no_wait or count_workers(ledger):
             answer_with_goal(invocation, ledger, goal_id)
             return
@@ -165,6 +173,74 @@ def decide_goal(invocation: Invocation, goal_id: int, action: Decision, note: st
     change_goal(invocation, goal_id, goals.decide, action, note, invocation.settings().limits)
 
 
+@goal.command("edit")
+@click.argument("goal_id", type=GOAL_ID)
+@click.option("--text", metavar="TEXT", help="A new description. A plan that exists is then replaced.")
+@click.option("--criteria", metavar="TEXT", help="What must be true when it is reached.")
+@click.option("--priority", type=click.IntRange(0, LOWEST_PRIORITY), help="0 is highest.")
+@click.option("--budget", type=DOLLARS, metavar="USD", help="Cost limit in US dollars, more than it has spent.")
+@click.option("--no-budget", is_flag=True, help="Remove the cost limit.")
+@click.option("--deadline", type=SECONDS, metavar="DURATION", help="Time limit from now on, such as 90s, 15m, 6h or 2d.")
+@click.option("--no-deadline", is_flag=True, help="Remove the time limit.")
+@pass_invocation
+def edit_goal(
+    invocation: Invocation,
+    /,
+    goal_id: int,
+    text: str | None,
+    criteria: str | None,
+    priority: int | None,
+    budget: float | None,
+    deadline: float | None,
+    *,
+    no_budget: bool,
+    no_deadline: bool,
+) -> None:
+    """Change a goal that has not ended. One that is paused at its budget or deadline continues if the new limit allows it."""
+    if (budget is not None and no_budget) or (deadline is not None and no_deadline):
+        raise click.UsageError("Give a limit, or remove it, but not both.")
+    if (text, criteria, priority, budget, deadline) == (None,) * 5 and not (no_budget or no_deadline):
+        raise click.UsageError("Nothing to change. Give at least one option.")
+    edit = GoalEdit(
+        description=UNSET if text is None else text,
+        success_criteria=UNSET if criteria is None else criteria,
+        priority=UNSET if priority is None else priority,
+        budget=0 if no_budget else UNSET if budget is None else int(budget * NANOS_PER_DOLLAR),
+    )
+
+    def change(tx: Transaction, tenant_id: int, goal_id: int) -> Goal:
+        due = 0 if no_deadline else UNSET if deadline is None else tx.now + int(deadline * 1000)
+        return goal_edits.edit(tx, tenant_id, goal_id, edit._replace(deadline_at=due), invocation.settings().limits)
+
+    change_goal(invocation, goal_id, change)
+
+
+@goal.command("again")
+@click.argument("goal_id", type=GOAL_ID)
+@click.option("--no-wait", is_flag=True, help="Start the goal and exit.")
+@pass_invocation
+def repeat_goal(invocation: Invocation, goal_id: int, *, no_wait: bool) -> None:
+    """Run an ended goal again, as a new goal with the same text, criteria, checks and limits."""
+
+    def start(tx: Transaction, tenant_id: int) -> Goal:
+        settings, new_goal = invocation.settings(), goal_edits.build_repeat(tx, tenant_id, goal_id)
+        checked = check_goal(new_goal, settings.get_workspace(tenant_id)) if new_goal.repository else new_goal
+        return goal_edits.run_again(tx, tenant_id, checked, settings.limits)
+
+    pursue_new(invocation, start, no_wait=no_wait)
+
+
+@goal.command("plans")
+@click.argument("goal_id", type=GOAL_ID)
+@click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
+@pass_invocation
+def list_plans(invocation: Invocation, goal_id: int, limit: int) -> None:
+    """List the plans of a goal, the one in force first, with what each changed."""
+    with invocation.open_ledger() as ledger:
+        page = ledger.read(plan_history.list_page, goal_id, limit)
+    invocation.answer(page._asdict(), lambda: drawing.print_plans(page.plans))
+
+
 @goal.command("fork")
 @click.argument("goal_id", type=GOAL_ID)
 @click.option("--at", "at", required=True, type=click.IntRange(1), metavar="N", help="Begin after this journal entry.")
@@ -179,13 +255,7 @@ def fork_goal(invocation: Invocation, goal_id: int, at: int, message: str, *, li
     call is made.
     """
     request = GoalForkRequest(at, message, live, invocation.settings().limits)
-    with invocation.open_ledger() as ledger:
-        fork_id = ledger.write(fork, goal_id, request).id
-        if no_wait or count_workers(ledger):
-            answer_with_goal(invocation, ledger, fork_id)
-            return
-        tenant_id = ledger.scope.tenant_id
-    follow_and_answer(invocation, tenant_id, fork_id)
+    pursue_new(invocation, lambda tx, tenant_id: fork(tx, tenant_id, goal_id, request), no_wait=no_wait)
 
 
 @goal.command("why")

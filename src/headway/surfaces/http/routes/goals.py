@@ -9,19 +9,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions import goal_views, goals, runs
+from headway.actions.goals import NewGoal
+from headway.actions.inspection import plan_history
+from headway.actions.people import goal_edits
 from headway.actions.proof import receipts
 from headway.ledger.goal import Goal
 from headway.ledger.run import Limits
 from headway.ledger.text import MAX_INTEGER
+from headway.settings import Settings
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import Action, RequestContext, to_json_response
 from headway.surfaces.http.schemas import goals as shapes
 from headway.surfaces.http.schemas.checks import ManyReceipts
+from headway.surfaces.http.schemas.todos import CursorQuery
 
 routes = APIRouter(prefix="/v1", tags=["goals"])
 
 GOAL = TypeAdapter(shapes.GoalToSet)
+CHANGE = TypeAdapter(shapes.GoalChange)
 DECISION = TypeAdapter(shapes.NewDecision)
 GOAL_PATH: dict[str, Any] = {"path": {"goal_id": int}}
 MAX_GOAL_RUNS = 500
@@ -38,13 +44,18 @@ async def set_goal(request: Request) -> Response:
 
     def add(tx: Transaction, tenant_id: int) -> Goal:
         new_goal = body.new_goal(call.get_author(tx) if body.checks else "person")
-        if not new_goal.repository:
-            return goals.add(tx, tenant_id, new_goal, settings.limits)
-        from headway.agents.repositories.places import check_repository  # noqa: PLC0415  few goals name a repository
-
-        return goals.add(tx, tenant_id, check_repository(new_goal, settings.get_workspace(tenant_id)), settings.limits)
+        return goals.add(tx, tenant_id, check_place(new_goal, settings, tenant_id), settings.limits)
 
     return await answer_with_goal(call, add, 201)
+
+
+def check_place(new_goal: NewGoal, settings: Settings, tenant_id: int) -> NewGoal:
+    """Check the repository of a new goal, if it names one."""
+    if not new_goal.repository:
+        return new_goal
+    from headway.agents.repositories.places import check_repository  # noqa: PLC0415  few goals name a repository
+
+    return check_repository(new_goal, settings.get_workspace(tenant_id))
 
 
 @routes.get("/goals", summary="List goals, newest first", **document_route({200: shapes.ManyGoals}, query=shapes.GoalsQuery))
@@ -62,6 +73,46 @@ async def get_goal(request: Request) -> Response:
     call = RequestContext(request)
     goal_id, limits = await call.parse_path_id("goal_id"), call.headway.settings.goals
     return to_json_response({"goal": await call.read(lambda tx, tenant_id: goal_views.show(tx, tenant_id, goal_id, limits))})
+
+
+@routes.patch(
+    "/goals/{goal_id}",
+    summary="Change a goal's texts, priority, budget or deadline",
+    **document_route({200: shapes.OneGoal}, also=(404, 409), body=shapes.GoalChange, idempotent=True, **GOAL_PATH),
+)
+async def change_goal(request: Request) -> Response:
+    call = RequestContext(request)
+    goal_id, change = await call.parse_path_id("goal_id"), await call.body(CHANGE)
+    edit, limits = change.to_edit(), call.headway.settings.limits
+    return await answer_with_goal(call, lambda tx, tenant_id: goal_edits.edit(tx, tenant_id, goal_id, edit, limits))
+
+
+@routes.post(
+    "/goals/{goal_id}/run-again",
+    summary="Start an ended goal again, as a new goal",
+    **document_route({201: shapes.OneGoal}, also=(404, 409), idempotent=True, **GOAL_PATH),
+)
+async def run_again(request: Request) -> Response:
+    call = RequestContext(request)
+    goal_id, settings = await call.parse_path_id("goal_id"), call.headway.settings
+
+    def start(tx: Transaction, tenant_id: int) -> Goal:
+        new_goal = check_place(goal_edits.build_repeat(tx, tenant_id, goal_id), settings, tenant_id)
+        return goal_edits.run_again(tx, tenant_id, new_goal, settings.limits)
+
+    return await answer_with_goal(call, start, 201)
+
+
+@routes.get(
+    "/goals/{goal_id}/plans",
+    summary="List the plans of a goal, the one in force first, with what each changed",
+    **document_route({200: shapes.ManyPlans}, also=(404,), query=CursorQuery, **GOAL_PATH),
+)
+async def list_plans(request: Request) -> Response:
+    call = RequestContext(request)
+    goal_id, query = await call.parse_path_id("goal_id"), await call.query(CursorQuery)
+    page = await call.read(lambda tx, tenant_id: plan_history.list_page(tx, tenant_id, goal_id, query.limit, query.cursor))
+    return to_json_response(page._asdict())
 
 
 @routes.get(

@@ -5,11 +5,12 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from headway.actions.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PRIORITY, REPOSITORY_LIMIT, NewGoal
+from headway.actions.people.goal_edits import GoalEdit
 from headway.ledger.check import Author
 from headway.ledger.goal import Decision, Divergence, GoalSource, GoalStatus, SubGoalMode, SubGoalStatus
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
-from headway.ledger.todo import write_checks
+from headway.ledger.todo import UNSET, write_checks
 from headway.surfaces.http.schemas.agents import ChangesShape, WaitShape
 from headway.surfaces.http.schemas.checks import NewChecks, ProofShape, list_checks
 from headway.surfaces.http.schemas.strict_model import StrictModel, to_whole_number
@@ -28,6 +29,7 @@ GoalDescription = Annotated[
 ]
 GoalText = Annotated[str, Field(max_length=DESCRIPTION_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
 Priority = Annotated[int, Field(ge=0, le=LOWEST_PRIORITY, description="0 is highest"), BeforeValidator(to_whole_number)]
+Budget = Annotated[float, Field(ge=0.000001, le=1_000_000, allow_inf_nan=False)]
 FutureTime = Annotated[
     int, Field(ge=1, le=LATEST_DEADLINE_S, description="Epoch seconds, in the future"), BeforeValidator(to_whole_number)
 ]
@@ -37,7 +39,7 @@ class GoalToSet(StrictModel):
     description: GoalDescription
     success_criteria: GoalText = ""
     priority: Priority = DEFAULT_PRIORITY
-    budget_usd: Annotated[float | None, Field(ge=0.000001, le=1_000_000, allow_inf_nan=False)] = None
+    budget_usd: Budget | None = None
     deadline: FutureTime | None = None
     repository: Annotated[
         str,
@@ -54,6 +56,27 @@ class GoalToSet(StrictModel):
         checks = write_checks(list_checks(self.checks), by)
         deadline_at = (self.deadline or 0) * 1000
         return NewGoal(self.description, self.success_criteria, self.priority, budget, deadline_at, self.repository, checks)
+
+
+class GoalChange(StrictModel):
+    """The fields that can be changed. Omitted fields keep their values."""
+
+    description: Annotated[GoalDescription | None, Field(description="A plan that exists is then replaced")] = None
+    success_criteria: GoalText | None = None
+    priority: Priority | None = None
+    budget_usd: Annotated[Budget | None, Field(description="More than it has spent. Null: no limit besides the pool")] = None
+    deadline: Annotated[FutureTime | None, Field(description="Epoch seconds, in the future. Null: none")] = None
+
+    def to_edit(self) -> GoalEdit:
+        """Return the change. Null removes a limit, and is ignored for other fields."""
+        given = self.model_fields_set
+        return GoalEdit(
+            description=UNSET if self.description is None else self.description,
+            success_criteria=UNSET if self.success_criteria is None else self.success_criteria,
+            priority=UNSET if self.priority is None else self.priority,
+            budget=int((self.budget_usd or 0) * NANOS_PER_DOLLAR) if "budget_usd" in given else UNSET,
+            deadline_at=(self.deadline or 0) * 1000 if "deadline" in given else UNSET,
+        )
 
 
 class NewDecision(StrictModel):
@@ -77,7 +100,7 @@ class WhyQuery(QueryModel):
 
 
 class Progress(BaseModel):
-    """The number of sub-goals by status."""
+    """The number of sub-goals of all plans, by status, and the progress of the current plan."""
 
     total: int
     pending: int
@@ -85,6 +108,8 @@ class Progress(BaseModel):
     completed: int
     failed: int
     skipped: int
+    in_plan: Annotated[int, Field(description="In the current plan, with what was done before and counts")]
+    done: Annotated[int, Field(description="Of these, completed without a major divergence")]
 
 
 class GoalOrigin(BaseModel):
@@ -106,6 +131,7 @@ class GoalSummary(ProofShape):
     pause_reason: str | None
     run_id: Annotated[str | None, Field(description="Its main agent")]
     forked_from: Annotated[GoalOrigin | None, Field(description="The goal that it is a fork of")]
+    repeat_of: Annotated[int | None, Field(description="The goal that was run again as this one")]
     progress: Progress
     waiting_for: Annotated[WaitShape | None, Field(description="The oldest open approval or question of its agents")]
     cost_usd: float
@@ -119,6 +145,7 @@ class GoalSummary(ProofShape):
 
 class SubGoalShape(ProofShape):
     id: int
+    title: Annotated[str, Field(description="A short name")]
     description: str
     expected_outcome: str
     kind: str
@@ -133,7 +160,10 @@ class SubGoalShape(ProofShape):
     divergence: Annotated[Divergence | None, Field(description="null: not evaluated yet")]
     divergence_reason: str
     run_id: str | None
-    plan_no: int
+    plan_no: Annotated[int, Field(description="The plan that added it")]
+    superseded_by: Annotated[
+        int | None, Field(description="The plan that dropped it or replaced its outcome; null: it is in the current plan")
+    ]
     cost_usd: float
     created_at: int
     started_at: int
@@ -177,6 +207,31 @@ class EntryShape(BaseModel):
 
 class ManyEntries(BaseModel):
     entries: list[EntryShape]
+
+
+class PlanMember(BaseModel):
+    id: int
+    title: str
+    status: SubGoalStatus
+    divergence: Divergence | None
+
+
+class PlanShape(BaseModel):
+    plan: int
+    in_force: bool
+    created_at: int
+    reason: Annotated[str, Field(description="Why it replaced the plan before; empty for the first")]
+    sub_goals: Annotated[list[int], Field(description="Its sub-goals, with those that were done before and count")]
+    total: int
+    done: int
+    added: list[PlanMember]
+    removed: Annotated[list[PlanMember], Field(description="Dropped, or failed or diverged before and replaced")]
+    changed: Annotated[list[PlanMember], Field(description="Kept, with other dependencies")]
+
+
+class ManyPlans(BaseModel):
+    plans: list[PlanShape]
+    next_cursor: str | None
 
 
 class GraphNode(BaseModel):
