@@ -6,12 +6,14 @@ from uuid import uuid4
 
 from headway.actions import claims, idempotency, memory, notices, schedules, spending, turns, webhooks
 from headway.actions.access import tokens
+from headway.actions.files import recording
 from headway.actions.notices import NoticeSubject
 from headway.actions.people import approvals, questions, steering
 from headway.actions.proof import receipts
 from headway.actions.schedules import Timing
 from headway.ledger.attachment import Attachment
 from headway.ledger.check import ReceiptDraft
+from headway.ledger.files.versions import FileOrigin, WrittenFiles, build_written
 from headway.ledger.run import Effect, Run
 from headway.ledger.scope import Scope
 from headway.ledger.webhook import NewWebhook
@@ -45,6 +47,7 @@ class Ids:
     question: int
     memory: int
     webhook: str
+    file: str
 
 
 UNKNOWN_IDS = Ids(
@@ -63,6 +66,7 @@ UNKNOWN_IDS = Ids(
     987_654_321,
     987_654_321,
     str(uuid4()),
+    uuid4().hex,
 )
 
 
@@ -73,6 +77,9 @@ def fill_tenant(desk: TenantHarness) -> Ids:
     turn = run.turn_id
     assert turn is not None
     entry = desk.database.write(lambda tx: write_run_rows(tx, run))
+    written = WrittenFiles((build_written("report.md", b"the door is green"),))
+    origin = FileOrigin("write_file", run.role, run.id, turn, 0, 0, conversation.id)
+    recorded = desk.write(recording.record, "", written, origin)
     desk.write(receipts.store, ReceiptDraft("todo", 1, (), {}, "ada"))
     approval, question = desk.database.write(lambda tx: ask_people(tx, run))
     planned = desk.add("planned", conversation_id=conversation.id, turn_id=turn)
@@ -105,6 +112,7 @@ def fill_tenant(desk: TenantHarness) -> Ids:
         question,
         entry,
         desk.write(webhooks.create, NewWebhook("https://example.com/events"), ("*",)).webhook.id,
+        recorded["files"][0]["id"],
     )
 
 

@@ -90,7 +90,8 @@ class Host:
         workspace = resolved.folder or self.settings.get_workspace(scope.tenant_id)
         skills = self.skills.find(scope.tenant_id)
         execution = Execution(self.database.of(scope.tenant_id), folder, scope, role, resolved.conversation_uuid, workspace)
-        return execution._replace(sandbox=self.settings.sandbox, policy=self.policy, redact=self.redact, skills=skills)
+        execution = execution._replace(sandbox=self.settings.sandbox, policy=self.policy, redact=self.redact, skills=skills)
+        return execution._replace(place=resolved.folder)
 
     def close(self) -> None:
         """Close the database. Call `stop_agents` first."""

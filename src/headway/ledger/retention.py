@@ -5,7 +5,7 @@ from typing import Final, Literal, get_args
 
 from headway.ledger.errors import SettingsError
 
-Group = Literal["events", "transcripts", "runs", "conversations", "goals", "receipts", "audit"]
+Group = Literal["events", "transcripts", "runs", "conversations", "goals", "files", "receipts", "audit"]
 Retention = Mapping[Group, int]  # days by group; a group that is missing is kept
 
 GROUPS: Final[tuple[Group, ...]] = get_args(Group)

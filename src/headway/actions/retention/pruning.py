@@ -72,6 +72,17 @@ def prune_transcripts(tx: Transaction, tenant_id: int, before: int, position: Ke
     return PruneStep(position if runs else None, batch.deleted)
 
 
+def prune_files(tx: Transaction, tenant_id: int, before: int, position: Key | None) -> PruneStep:
+    """Delete the record of files that no agent has written since. The files in the workspaces stay."""
+    position, batch = position or OLDEST, Batch()
+    files = retention_store.list_old(tx, retention_store.FILES, tenant_id, before, position)
+    for file in files:
+        if not retention_store.delete_file_versions(tx, "file_id = ?", (tenant_id, file.id), batch):
+            return PruneStep(position, batch.deleted)
+        position = (file.at, file.id)
+    return PruneStep(position if files else None, batch.deleted)
+
+
 def prune_owner(
     tx: Transaction, tenant_id: int, before: int, position: Key | None, *, group: Group, rules: "OwnerRules | None" = None
 ) -> PruneStep:
@@ -152,6 +163,7 @@ PRUNES: Final[Mapping[Group, Prune]] = {
     "goals": partial(prune_owner, group="goals"),
     "runs": partial(prune_owner, group="runs"),
     "transcripts": prune_transcripts,
+    "files": prune_files,
     "receipts": partial(prune_table, table=retention_store.RECEIPTS),
     "events": partial(prune_table, table=retention_store.EVENTS),
     "audit": partial(prune_table, table=retention_store.AUDIT),

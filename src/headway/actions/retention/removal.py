@@ -47,7 +47,8 @@ def remove_part(tx: Transaction, tenant: Tenant) -> bool:
         if not retention_store.delete_goal_parts(tx, tenant.id, goal_id, batch):
             return False
         retention_store.delete_goal(tx, tenant.id, goal_id)
-    if not (tenant_rows.delete_events(tx, tenant.id, batch) and tenant_rows.delete_todos(tx, tenant.id, batch)):
+    delete_rest = (tenant_rows.delete_events, tenant_rows.delete_todos, tenant_rows.delete_files)
+    if not all(delete(tx, tenant.id, batch) for delete in delete_rest):
         return False
     if batch.deleted:
         return False  # there may be more than were listed

@@ -159,7 +159,8 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
         folder, sandbox = places.get_worktree_folder(runtime.worktrees, run), execution.sandbox
         history_folders = places.list_history_folders(execution.workspace, run.repository)
         sandbox = sandbox._replace(readable=(*sandbox.readable, *history_folders))
-        execution = execution._replace(workspace=folder, tenant_workspace=execution.workspace, sandbox=sandbox)
+        place = f"{run.repository}:{places.get_branch(run)}"
+        execution = execution._replace(workspace=folder, tenant_workspace=execution.workspace, sandbox=sandbox, place=place)
     turn = resolved_scope.turn
     if turn is None:
         return RunContext(runtime, run, "plan", role, execution, [], Quotations(), own_models=own_models)

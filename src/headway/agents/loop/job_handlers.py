@@ -9,7 +9,7 @@ from headway.agents.checks.completion import Prover
 from headway.agents.loop.context import Runtime
 from headway.agents.loop.driver import drive
 from headway.agents.permission import find_denial
-from headway.agents.tools.execution import Execution, resolve_scope
+from headway.agents.tools.execution import Execution, record_files, resolve_scope
 from headway.agents.tools.toolbox import Result, Tool, call_external, call_in_transaction, to_result
 from headway.agents.transcripts.transcript import to_storable
 from headway.engine.engine import INTERRUPTED_ERROR
@@ -92,7 +92,7 @@ async def call_tool(runtime: Runtime, job: Job) -> None:
         result = await call_external(tool, payload["arguments"], execution)
     else:
         return
-    stored = partial(record_tool_result, runtime=runtime, job=job, result=result)
+    stored = partial(record_tool_result, runtime=runtime, job=job, result=result, execution=execution)
     await retry_storage(lambda: runtime.database.write(stored), f"{job.kind} {job.id}", max_refusals=1)
 
 
@@ -122,10 +122,13 @@ def mark_tool_started(tx: Transaction, job: Job, owner: str) -> bool:
     return owned_job is not None
 
 
-def record_tool_result(tx: Transaction, runtime: Runtime, job: Job, result: Result) -> None:
+def record_tool_result(tx: Transaction, runtime: Runtime, job: Job, result: Result, execution: Execution | None = None) -> None:
+    """End the job of a call, and record the files that it wrote."""
     owned_job = jobs.find_owned(tx, job.tenant_id, job.id, runtime.owner)
     if owned_job is None:
         return
+    if execution is not None and result.written.files:
+        record_files(tx, execution, json.loads(job.payload)["name"], result.written)
     if not result.is_error:
         jobs.complete(tx, owned_job, result.value)
         return

@@ -13,8 +13,9 @@ from headway.agents.tools.arguments import Arguments, NonEmptyText
 from headway.agents.tools.execution import NO_WORKSPACE, Execution, has_workspace
 from headway.agents.tools.files import contents, listing, search
 from headway.agents.tools.programs.tools import PROGRAM_TOOLS, build_program_tools
-from headway.agents.tools.toolbox import Tool
+from headway.agents.tools.toolbox import Result, Tool, to_result
 from headway.ledger.errors import Invalid, NotFound
+from headway.ledger.files.versions import WrittenFiles
 from headway.ledger.run import Sandbox
 from headway.ledger.text import to_one_line
 from headway.storage.stores.memory import MemoryEntry
@@ -114,8 +115,12 @@ class WriteFile(Arguments):
     content: str
 
 
-def write_file(execution: Execution, arguments: WriteFile) -> dict[str, Any]:
-    return contents.write(execution.workspace, arguments.path, arguments.content)
+def write_file(execution: Execution, arguments: WriteFile) -> Result:
+    return to_file_result(contents.write(execution.workspace, arguments.path, arguments.content))
+
+
+def to_file_result(written: contents.FileWrite) -> Result:
+    return to_result(written.answer)._replace(written=WrittenFiles((written.file,)))
 
 
 class EditFile(Arguments):
@@ -125,8 +130,10 @@ class EditFile(Arguments):
     all: bool = False
 
 
-def edit_file(execution: Execution, arguments: EditFile) -> dict[str, Any]:
-    return contents.edit(execution.workspace, arguments.path, arguments.old, arguments.new, replace_all=arguments.all)
+def edit_file(execution: Execution, arguments: EditFile) -> Result:
+    return to_file_result(
+        contents.edit(execution.workspace, arguments.path, arguments.old, arguments.new, replace_all=arguments.all)
+    )
 
 
 class ListFiles(Arguments):

@@ -3,18 +3,20 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from headway.actions import conversations
+from headway.actions.files import recording
 from headway.agents.instructions.roles import Role, Roles
 from headway.agents.instructions.skills import Skill
 from headway.agents.policy_file import PolicyFile
 from headway.ledger import text
 from headway.ledger.errors import Conflict
+from headway.ledger.files.versions import FileOrigin, WrittenFiles
 from headway.ledger.goal import GoalLimits
 from headway.ledger.permission import PolicyCall
 from headway.ledger.redaction import Redactor
-from headway.ledger.run import Limits, Sandbox
+from headway.ledger.run import Limits, Run, Sandbox
 from headway.ledger.scope import TENANT_WIDE, Scope
 from headway.ledger.tenancy import Turn
 from headway.storage.database import DatabaseAccess
@@ -45,6 +47,7 @@ class Execution(NamedTuple):
     result_limit: int = 50_000  # characters of a result that the calling model gets
     skills: tuple[Skill, ...] = ()  # of the tenant
     tenant_workspace: str = ""  # the tenant's folder, if the workspace is a worktree
+    place: str = ""  # names the workspace in the record of files; empty: the tenant's folder
     effect_key: str | None = None  # identifies this call, also when it is repeated after a crash; None in an external loop
 
 
@@ -89,6 +92,17 @@ def build_agent_rights(tx: Transaction, execution: Execution) -> AgentRights:
         return "" if ruling.decision == "allow" else f"the policy does not allow it ({ruling.why})."
 
     return AgentRights(find_drop_refusal)
+
+
+def record_files(tx: Transaction, execution: Execution, tool: str, written: WrittenFiles, run: Run | None = None) -> dict[str, Any]:
+    """Record the files that a call wrote, and return what its event says about them. Without a run, the scope tells who called."""
+    scope = execution.scope
+    origin = FileOrigin(tool, scope.agent_id, turn_id=scope.turn_id or "", conversation_id=scope.conversation_id)
+    if run is not None:
+        origin = FileOrigin(
+            *(tool, run.role, run.id, run.turn_id or "", run.goal_id or 0, run.sub_goal_id or 0, run.conversation_id)
+        )
+    return recording.record(tx, scope.tenant_id, execution.place, written, origin)
 
 
 _current: ContextVar[Execution | None] = ContextVar("headway_execution", default=None)

@@ -15,8 +15,9 @@ from pydantic import ValidationError
 
 from headway.agents.instructions.roles import ToolFamily
 from headway.agents.tools.arguments import Arguments, build_input_schema, describe_validation_error
-from headway.agents.tools.execution import Execution, build_agent_rights, find_current_execution, use_execution
+from headway.agents.tools.execution import Execution, build_agent_rights, find_current_execution, record_files, use_execution
 from headway.ledger.errors import ChecksRequired, HeadwayError, Invalid, NotFound, OutOfReach, StorageError
+from headway.ledger.files.versions import WrittenFiles
 from headway.ledger.job import NEVER
 from headway.ledger.redaction import Redactor
 from headway.ledger.text import check_numbers, to_one_line
@@ -26,6 +27,7 @@ log = logging.getLogger("headway.tools")
 
 MISSING_CONTEXT: Final = "Missing execution context"
 ERROR_LIMIT: Final = 500  # characters of a failing tool's message
+NO_FILES: Final = WrittenFiles()
 TRANSIENT_ERRORS: Final = (ConnectionError, TimeoutError, gaierror, OutOfReach)
 
 
@@ -88,6 +90,7 @@ class Result(NamedTuple):
     is_uncertain: bool = False  # whether the call took effect is unknown
     is_transient: bool = False  # it failed transiently and is safe to repeat
     images: tuple[ToolImage, ...] = ()
+    written: WrittenFiles = NO_FILES
 
     def as_json(self) -> dict[str, Any]:
         return {"result": self.value, "is_error": self.is_error}
@@ -155,11 +158,23 @@ class Toolbox:
         execution = find_current_execution()
         try:
             if execution is None or tool.in_transaction is None:
-                return await call_external(tool, arguments, execution)
+                result = await call_external(tool, arguments, execution)
+                await record_external(tool, result, execution)
+                return result
             return await execution.database.write(lambda tx: call_in_transaction(tool, arguments, execution, tx))
         except StorageError as error:
             log.warning("tool %s: %s", tool.name, error)
             return to_result(tool.refuse(str(error)))
+
+
+async def record_external(tool: Tool, result: Result, execution: Execution | None) -> None:
+    """Record the files that a call without a run wrote. The call was made, so a failure here does not change its result."""
+    if execution is None or not result.written.files:
+        return
+    try:
+        await execution.database.write(lambda tx: record_files(tx, execution, tool.name, result.written))
+    except StorageError as error:
+        log.warning("the files that %s wrote were not recorded: %s", tool.name, error)
 
 
 def match_name(name: str, known: Container[str]) -> str:

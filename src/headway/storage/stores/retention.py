@@ -7,7 +7,9 @@ from headway.storage.transaction import Row, Transaction
 ROWS_PER_BATCH: Final = 200
 BYTES_PER_BATCH: Final = 1024 * 1024
 # Tables whose bytes count as stored. `size` below is then exactly what was counted.
-COUNTED_TABLES: Final = frozenset(("attachments", "effects", "events", "memory_entries", "messages", "todos", "transcript"))
+COUNTED_TABLES: Final = frozenset(
+    ("attachments", "effects", "events", "file_versions", "memory_entries", "messages", "todos", "transcript")
+)
 # A call is counted when its result is stored.
 EFFECT_SIZE: Final = """CASE WHEN state IN ('proposed', 'started') THEN 0
     ELSE octet_length(arguments) + octet_length(result) + octet_length(images) END"""
@@ -178,6 +180,7 @@ RUNS_OF_TURNS: Final = AgedOwner(
 CONVERSATIONS: Final = AgedOwner("conversations", "updated_at", "uuid", CONVERSATION_IS_NEEDED)
 DELETED_CONVERSATIONS: Final = AgedOwner("conversations", "deleted_at", "uuid", DELETED_IS_NEEDED, "deleted_at <> 0")
 GOALS: Final = AgedOwner("goals", "ended_at", "status", GOAL_IS_NEEDED, "ended_at <> 0")
+FILES: Final = AgedOwner("files", "updated_at", "path", "1 = 0")
 
 
 def list_old(tx: Transaction, owner: AgedOwner, tenant_id: int, before: int, after: Key) -> list[OldRow]:
@@ -246,6 +249,7 @@ def delete_conversation_parts(tx: Transaction, tenant_id: int, conversation_id: 
             batch,
         )
         and delete_part(tx, "todos", ("id",), TODO_SIZE, mine, values, batch)
+        and delete_file_versions(tx, mine, values, batch)
     )
 
 
@@ -284,6 +288,7 @@ def delete_goal_parts(tx: Transaction, tenant_id: int, goal_id: int, batch: Batc
             tx, "receipts", ("id",), "octet_length(results)", about_goal, (tenant_id, goal_id, tenant_id, goal_id), batch
         )
         and delete_part(tx, "journal", ("goal_id", "n"), "octet_length(data)", "goal_id = ?", (tenant_id, goal_id), batch)
+        and delete_file_versions(tx, "goal_id = ?", (tenant_id, goal_id), batch)
     )
 
 
@@ -294,6 +299,25 @@ def delete_goal(tx: Transaction, tenant_id: int, goal_id: int) -> None:
 
 def delete_turn_runs(tx: Transaction, tenant_id: int, turn_id: str) -> None:
     tx.run("DELETE FROM runs WHERE tenant_id = ? AND turn_id = ?", tenant_id, turn_id)
+
+
+def delete_file_versions(tx: Transaction, where: str, parameters: Key, batch: Batch) -> bool:
+    """Delete versions of files that meet a condition, and the files that have none left. Returns whether no version is left."""
+    keys = ("file_id", "n")
+    rows = tx.all(
+        f"""SELECT DISTINCT file_id FROM (SELECT file_id FROM file_versions WHERE tenant_id = ? AND {where}
+            ORDER BY file_id, n LIMIT {ROWS_PER_BATCH}) AS first_versions""",
+        *parameters,
+    )
+    is_done = delete_part(tx, "file_versions", keys, "COALESCE(octet_length(data), 0)", where, parameters, batch)
+    for (file_id,) in rows:
+        tx.run(
+            """DELETE FROM files WHERE tenant_id = ? AND id = ? AND NOT EXISTS (SELECT 1 FROM file_versions
+               WHERE file_versions.tenant_id = files.tenant_id AND file_versions.file_id = files.id)""",
+            parameters[0],
+            file_id,
+        )
+    return is_done
 
 
 def delete_part(tx: Transaction, table: str, keys: tuple[str, ...], size: str, where: str, parameters: Key, batch: Batch) -> bool:

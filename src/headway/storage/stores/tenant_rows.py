@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from headway.storage.stores.retention import TODO_SIZE, Batch, delete_part
+from headway.storage.stores.retention import TODO_SIZE, Batch, delete_file_versions, delete_part
 from headway.storage.transaction import Row, Transaction
 
 
@@ -66,3 +66,7 @@ def delete_events(tx: Transaction, tenant_id: int, batch: Batch) -> bool:
 
 def delete_todos(tx: Transaction, tenant_id: int, batch: Batch) -> bool:
     return delete_part(tx, "todos", ("uuid",), TODO_SIZE, "1 = 1", (tenant_id,), batch)
+
+
+def delete_files(tx: Transaction, tenant_id: int, batch: Batch) -> bool:
+    return delete_file_versions(tx, "1 = 1", (tenant_id,), batch)

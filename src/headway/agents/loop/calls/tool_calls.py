@@ -20,6 +20,7 @@ from headway.agents.loop.context import RESULT_LIMIT
 from headway.agents.loop.requests import CallTool, RunChecks, Sleep, Stop, ToolReturned
 from headway.agents.loop.step import Step
 from headway.agents.tools.agents import REPORT_TOOL, ReportOutcome
+from headway.agents.tools.execution import record_files
 from headway.agents.tools.results import USE_TOOL, list_callable_names
 from headway.agents.tools.toolbox import Pending, Result, Tool, call_in_transaction, to_result, validate_call
 from headway.agents.tracing import to_result_attributes, trace_tool_call
@@ -269,7 +270,9 @@ def record_result(step: Step, effect: Effect, result: Result) -> Effect:
     ended = effect._replace(state=state, result=stored, images=images)
     run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, ended)
     value = result.value if stored == text and len(text) <= RESULT_LIMIT else cut_text(stored, RESULT_LIMIT)
-    step.emit("tool_result", {**to_event_data(step, effect), "result": value, "is_error": result.is_error, "state": state})
+    files = record_files(step.tx, step.context.execution, effect.tool, result.written, step.run) if result.written.files else {}
+    data = {**to_event_data(step, effect), "result": value, "is_error": result.is_error, "state": state, **files}
+    step.emit("tool_result", data)
     return ended
 
 

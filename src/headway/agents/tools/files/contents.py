@@ -21,7 +21,8 @@ from headway.agents.tools.files.folders import (
     translate_errors,
 )
 from headway.ledger import text
-from headway.ledger.errors import Conflict, Invalid
+from headway.ledger.errors import Conflict, HeadwayError, Invalid
+from headway.ledger.files.versions import CONTENT_LIMIT, WrittenFile, build_written
 
 READ_LIMIT: Final = 200_000  # characters
 WRITE_LIMIT: Final = 1_000_000  # bytes
@@ -90,18 +91,35 @@ def decode_text(data: bytes, path: str, *, is_whole: bool) -> str:
     return content
 
 
-def write(workspace: str, path: str, content: str) -> dict[str, Any]:
+class FileWrite(NamedTuple):
+    """What a tool tells the model about a file that it wrote, and what is recorded of it."""
+
+    answer: dict[str, Any]
+    file: WrittenFile
+
+
+def write(workspace: str, path: str, content: str) -> FileWrite:
     """Write the file atomically: readers see either the old content or the new."""
     data = encode_text(content, "content")
     parts = split_written_path(path)
     with translate_errors(path):
         os.makedirs(workspace, mode=0o700, exist_ok=True)
         with open_folder(workspace, parts[:-1], create=True) as folder, find_lock(folder):
+            before = read_replaced(folder, parts[-1], path)
             replace_file(folder, parts[-1], data, find_mode(folder, parts[-1]))
-    return {"path": "/".join(parts), "size": len(data)}
+    name = "/".join(parts)
+    return FileWrite({"path": name, "size": len(data)}, build_written(name, data, before))
 
 
-def edit(workspace: str, path: str, old: str, new: str, *, replace_all: bool = False) -> dict[str, Any]:
+def read_replaced(folder: int, name: str, path: str) -> bytes | None:
+    """Return the content that a write replaces; None if there is none, or it is too large to keep."""
+    with suppress(OSError, HeadwayError):
+        data, _ = read_entry(folder, name, path, CONTENT_LIMIT)
+        return data if len(data) <= CONTENT_LIMIT else None
+    return None
+
+
+def edit(workspace: str, path: str, old: str, new: str, *, replace_all: bool = False) -> FileWrite:
     """Replace text in a file atomically. Its line endings, its byte order mark and its permissions stay as they are."""
     if not old:
         raise Invalid("old is empty, so nothing was changed. To create a file, or to write it whole, use write_file.")
@@ -112,11 +130,12 @@ def edit(workspace: str, path: str, old: str, new: str, *, replace_all: bool = F
             raise Invalid(f"{format_path(path)} has {status.st_size:,} bytes; at most {WRITE_LIMIT:,} can be edited.")
         before = decode_text(data, path, is_whole=True)
         content, count = replace_text(before, old, new, path, replace_all=replace_all)
-        data = encode_text(content, "the edited file")
+        replaced, data = data, encode_text(content, "the edited file")
         if is_changed(folder, parts[-1], status):
             raise Conflict(f"{format_path(path)} was changed by something else meanwhile. Nothing was edited. Read it again.")
         replace_file(folder, parts[-1], data, stat.S_IMODE(status.st_mode) & PERMISSION_BITS)
-    return {"path": "/".join(parts), "replaced": count, "size": len(data)}
+    name = "/".join(parts)
+    return FileWrite({"path": name, "replaced": count, "size": len(data)}, build_written(name, data, replaced))
 
 
 def replace_text(content: str, old: str, new: str, path: str, *, replace_all: bool) -> tuple[str, int]:

@@ -40,8 +40,9 @@ class Entry(NamedTuple):
 class Walk:
     """A walk through folders in order of name. It looks at a limited number of entries, and `is_cut` says if there were more."""
 
-    def __init__(self, skipped: frozenset[str] = frozenset()) -> None:
+    def __init__(self, skipped: frozenset[str] = frozenset(), limit: int = ENTRIES_LIMIT) -> None:
         self.skipped = skipped
+        self.limit = limit
         self.entries = 0
         self.is_cut = False
 
@@ -59,7 +60,7 @@ class Walk:
         with os.scandir(folder) as entries:
             for entry in entries:
                 self.entries += 1
-                if self.entries > ENTRIES_LIMIT:
+                if self.entries > self.limit:
                     self.is_cut = True
                     break
                 if entry.name.startswith(SCRATCH_PREFIX):

@@ -1,17 +1,19 @@
 """The tools that run programs. They exist only if the operator lists programs, and need approval where there is no sandbox."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from headway.agents.tools.arguments import Arguments, Text
 from headway.agents.tools.execution import NO_WORKSPACE, Execution, has_workspace
+from headway.agents.tools.files import snapshots
 from headway.agents.tools.programs import shell
 from headway.agents.tools.programs.sandbox import find_fault
-from headway.agents.tools.toolbox import Tool, run_on_thread
+from headway.agents.tools.toolbox import Result, Tool, run_on_thread, to_result
+from headway.ledger.errors import HeadwayError
 from headway.ledger.run import Sandbox
 
 RUN_COMMAND: Final = "run_command"
@@ -60,7 +62,7 @@ def build_run_command(allowed_programs: tuple[str, ...], sandbox: Sandbox) -> To
     def check(arguments: RunCommand) -> None:
         shell.resolve_program(arguments.command[0], allowed_programs, sandbox)
 
-    async def act(execution: Execution, arguments: RunCommand) -> dict[str, Any]:
+    async def act(execution: Execution, arguments: RunCommand) -> Result:
         return await run(arguments.command, execution, shell.TIMEOUT_S)
 
     description = f"Run a program in the workspace: {', '.join(allowed_programs)}."
@@ -72,7 +74,7 @@ def build_run_python(interpreter: str, sandbox: Sandbox) -> Tool:
     def check(_arguments: RunPython) -> None:
         shell.find_program(interpreter, sandbox)
 
-    async def act(execution: Execution, arguments: RunPython) -> dict[str, Any]:
+    async def act(execution: Execution, arguments: RunPython) -> Result:
         # The code is not an argument of the program: those are visible to other users, and short.
         return await run((interpreter, "-"), execution, arguments.timeout_s, stdin=arguments.code)
 
@@ -80,14 +82,24 @@ def build_run_python(interpreter: str, sandbox: Sandbox) -> Tool:
     return tool._replace(check=check, key_arguments=("code",), timeout_s=CODE_TIMEOUT_MAX_S + GRACE_S)
 
 
-async def run(command: Sequence[str], execution: Execution, limit_s: float, stdin: str = "") -> dict[str, Any]:
+async def run(command: Sequence[str], execution: Execution, limit_s: float, stdin: str = "") -> Result:
     """Run a program on a thread. It is stopped if the call is canceled."""
     canceled = threading.Event()
     sandbox = execution.sandbox._replace(has_network=execution.role.network)
+    work = partial(shell.run, command, execution.workspace, sandbox, limit_s, stdin=stdin, canceled=canceled)
     try:
-        result = await run_on_thread(
-            partial(shell.run, command, execution.workspace, sandbox, limit_s, stdin=stdin, canceled=canceled)
-        )
+        result: Result = await run_on_thread(partial(run_and_compare, execution, work))
+        return result
     finally:
         canceled.set()
-    return {"exit_code": result.exit_code, "output": result.output}
+
+
+def run_and_compare(execution: Execution, work: Callable[[], shell.CommandResult]) -> Result:
+    """Run a program, also one that fails, and note which files of the workspace are different afterwards."""
+    before = snapshots.take(execution.workspace)
+    try:
+        ran = work()
+        result = to_result({"exit_code": ran.exit_code, "output": ran.output})
+    except HeadwayError as error:
+        result = to_result({"error": execution.redact(str(error))})
+    return result._replace(written=snapshots.compare(execution.workspace, before))

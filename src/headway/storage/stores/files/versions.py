@@ -1,0 +1,127 @@
+"""SQL for the files that agents wrote, and their versions."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from headway.ledger.files.versions import FileOrigin, FileSelection, FileVersion, StoredFile, WrittenFile
+from headway.ledger.text import MAX_INTEGER
+from headway.storage.transaction import Row, Transaction
+
+OWN_COLUMNS = "n, change, size, sha256, media_type, renamed_from, at"
+ORIGIN_COLUMNS = "tool, role, run_id, turn_id, goal_id, sub_goal_id, conversation_id"
+VERSION_COLUMNS = ", ".join(f"v.{name}" for name in f"file_id, {OWN_COLUMNS}, {ORIGIN_COLUMNS}".split(", "))
+IS_KEPT = "CASE WHEN v.data IS NULL THEN 0 ELSE 1 END"
+# SQL: whether a version was not written in a deleted conversation.
+IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden.tenant_id = {0}.tenant_id
+    AND hidden.id = {0}.conversation_id AND hidden.deleted_at <> 0)"""
+NEWEST_SHOWN = f"""(SELECT MAX(m.n) FROM file_versions m WHERE m.tenant_id = f.tenant_id AND m.file_id = f.id
+    AND {IS_SHOWN.format("m")}"""
+FILE_COLUMNS = f"f.id, f.workspace, f.path, {NEWEST_SHOWN}), f.created_at, f.updated_at"
+
+
+class LastVersion(NamedTuple):
+    """What is known of the newest version of a file when another one is recorded."""
+
+    n: int
+    sha256: str
+    change: str
+    run_id: str
+
+
+def build_version(row: Row) -> FileVersion:
+    return FileVersion._make((*row[:8], bool(row[-1]), FileOrigin._make(row[8:-1])))
+
+
+def build_file(row: Row) -> StoredFile:
+    return StoredFile._make((*row[:6], build_version(row[6:])))
+
+
+# Writing
+
+
+def find_last_versions(tx: Transaction, tenant_id: int, file_ids: Sequence[str]) -> dict[str, LastVersion]:
+    marks = ", ".join("?" * len(file_ids))
+    rows = tx.all(
+        f"""SELECT v.file_id, v.n, v.sha256, v.change, v.run_id FROM files f
+            JOIN file_versions v ON v.tenant_id = f.tenant_id AND v.file_id = f.id AND v.n = f.latest
+            WHERE f.tenant_id = ? AND f.id IN ({marks})""",
+        tenant_id,
+        *file_ids,
+    )
+    return {row[0]: LastVersion._make(row[1:]) for row in rows}
+
+
+def insert(tx: Transaction, tenant_id: int, file_id: str, workspace: str, file: WrittenFile, origin: FileOrigin) -> int:
+    """Insert a version and return its number. The file's row is locked until the transaction ends, so numbers are unique."""
+    row = tx.one(
+        """INSERT INTO files (tenant_id, id, workspace, path, latest, created_at, updated_at) VALUES (?, ?, ?, ?, 1, ?, ?)
+           ON CONFLICT (tenant_id, id) DO UPDATE SET latest = files.latest + 1, updated_at = excluded.updated_at
+           RETURNING latest""",
+        *(tenant_id, file_id, workspace, file.path, tx.now, tx.now),
+    )
+    assert row is not None
+    tx.run(
+        f"""INSERT INTO file_versions (tenant_id, file_id, {OWN_COLUMNS}, {ORIGIN_COLUMNS}, data)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        *(tenant_id, file_id, row[0], file.change, file.size, file.sha256, file.media_type, file.renamed_from, tx.now),
+        *origin,
+        file.data,
+    )
+    tx.count_stored(tenant_id, len(file.data or b""))
+    return int(row[0])
+
+
+# Reading
+
+
+def list_page(tx: Transaction, tenant_id: int, selection: FileSelection, before: tuple[int, str], limit: int) -> list[StoredFile]:
+    """List files, the last written first, before a (time, id). The words of the selection are the caller's to look for."""
+    filters = {name: value for name, value in selection._asdict().items() if value and name not in ("path", "query")}
+    matches = "".join(f" AND m.{name} = ?" for name in filters)
+    conditions, parameters = ["f.tenant_id = ?", "(f.updated_at, f.id) < (?, ?)"], [tenant_id, *before]
+    if filters:
+        conditions.append(f"f.id IN (SELECT m.file_id FROM file_versions m WHERE m.tenant_id = ?{matches})")
+        parameters += [tenant_id, *filters.values()]
+    if selection.path:
+        folder = f"{selection.path.rstrip('/')}/"
+        conditions.append("(f.path = ? OR substr(f.path, 1, CAST(? AS INTEGER)) = ?)")
+        parameters += [selection.path, len(folder), folder]
+    rows = tx.all(
+        f"""SELECT {FILE_COLUMNS}, {VERSION_COLUMNS}, {IS_KEPT} FROM files f
+            JOIN file_versions v ON v.tenant_id = f.tenant_id AND v.file_id = f.id AND v.n = {NEWEST_SHOWN}{matches})
+            WHERE {" AND ".join(conditions)} ORDER BY f.updated_at DESC, f.id DESC LIMIT ?""",
+        *filters.values(),
+        *parameters,
+        limit,
+    )
+    return [build_file(row) for row in rows]
+
+
+def find(tx: Transaction, tenant_id: int, file_id: str) -> StoredFile | None:
+    """Return a file with its newest version."""
+    row = tx.one(
+        f"""SELECT {FILE_COLUMNS}, {VERSION_COLUMNS}, {IS_KEPT} FROM files f
+            JOIN file_versions v ON v.tenant_id = f.tenant_id AND v.file_id = f.id AND v.n = {NEWEST_SHOWN})
+            WHERE f.tenant_id = ? AND f.id = ?""",
+        tenant_id,
+        file_id,
+    )
+    return build_file(row) if row else None
+
+
+def list_versions(
+    tx: Transaction, tenant_id: int, file_id: str, limit: int, before: int = MAX_INTEGER, *, only: int = 0
+) -> list[FileVersion]:
+    """List versions of a file, newest first, with a number below `before`; or `only` this one."""
+    condition, value = ("v.n = ?", only) if only else ("v.n < ?", before)
+    rows = tx.all(
+        f"""SELECT {VERSION_COLUMNS}, {IS_KEPT} FROM file_versions v
+            WHERE v.tenant_id = ? AND v.file_id = ? AND {condition} AND {IS_SHOWN.format("v")} ORDER BY v.n DESC LIMIT ?""",
+        *(tenant_id, file_id, value, limit),
+    )
+    return [build_version(row) for row in rows]
+
+
+def load_data(tx: Transaction, tenant_id: int, file_id: str, n: int) -> bytes:
+    row = tx.one("SELECT data FROM file_versions WHERE tenant_id = ? AND file_id = ? AND n = ?", tenant_id, file_id, n)
+    return bytes(row[0]) if row and row[0] is not None else b""
