@@ -46,6 +46,7 @@ UNKNOWN = Ids(
     question=888_888_888_888_887,
     memory=888_888_888_888_888,
     webhook="7d444840-9dc0-11d1-b245-5ffdce74fad5",
+    file="7d4448409dc011d1b2455ffdce74fad6",
 )
 VARYING_HEADERS = ("date", "x-request-id", "ratelimit-remaining", "content-length")
 
@@ -72,6 +73,7 @@ PATHS: dict[str, Callable[[Ids], object]] = {
     "job_id": lambda ids: ids.job,
     "run_id": lambda ids: ids.job,
     "webhook_id": lambda ids: ids.webhook,
+    "file_id": lambda ids: ids.file,
     "name": lambda ids: ids.schedule,
     "key": lambda ids: ids.key,
     "response_id": lambda ids: f"resp_{ids.turn}",
@@ -103,6 +105,11 @@ NO_ID_QUERIES = {
     "sort",
     "disconnect",
     "sdk",
+    "role",
+    "path",
+    "version",
+    "from",
+    "to",
 }
 HELLO = [{"role": "user", "content": "hello"}]
 BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
@@ -406,6 +413,10 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "approvals show": lambda ids: [[f"{ids.approval}"]],
     "questions answer": lambda ids: [[f"{ids.question}", "blue"]],
     "questions show": lambda ids: [[f"{ids.question}"]],
+    "files diff": lambda ids: [[ids.file], [ids.file, "--from", "0"]],
+    "files get": lambda ids: [[ids.file], [ids.file, "--version", "1"]],
+    "files list": lambda ids: [["--turn", ids.turn], ["--goal", f"{ids.goal}"], *conversation_flags(ids)],
+    "files show": lambda ids: [[ids.file]],
     "memory add": lambda ids: conversation_flags(ids, "x"),
     "memory edit": lambda ids: [[f"{ids.memory}", "--text", "x"]],
     "memory list": conversation_flags,

@@ -31,6 +31,7 @@ COMMANDS = {
     "questions": "people:questions",
     "todo": "todo:todo",
     "goal": "goal:goal",
+    "files": "files.family:files",
     "memory": "memory:memory",
     "conversation": "access.conversation:conversation",
     "tenant": "access.tenant:tenant",

@@ -1,0 +1,76 @@
+"""/v1/files: what agents wrote, with every version. Files are read, downloaded and compared here, and never changed."""
+
+import asyncio
+from typing import Any, Final
+from urllib.parse import quote
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headway.actions.files import views
+from headway.ledger.attachment import BINARY_TYPES, PLAIN_TEXT, clean_name
+from headway.ledger.files.versions import UNKNOWN_TYPE
+from headway.surfaces.http.openapi import document_route
+from headway.surfaces.http.request_context import RequestContext, to_json_response
+from headway.surfaces.http.schemas import files as shapes
+
+routes = APIRouter(prefix="/v1/files", tags=["files"])
+
+FILE_PATH: dict[str, Any] = {"path": {"file_id": str}}
+# Agents wrote it, so a browser that shows it must not run it, in whatever window it lands.
+CONTENT_POLICY: Final = "sandbox; default-src 'none'"
+
+
+@routes.get(
+    "",
+    summary="List or search the files that agents wrote, the last written first",
+    **document_route({200: shapes.ManyFiles}, also=(404,), query=shapes.FilesQuery),
+)
+async def list_files(request: Request) -> Response:
+    call = RequestContext(request)
+    query = await call.query(shapes.FilesQuery)
+    page = await call.read(lambda tx, tenant_id: views.list_page(tx, tenant_id, query.selection(), query.limit, query.cursor))
+    return to_json_response(page.as_json())
+
+
+@routes.get("/{file_id}", summary="Get a file and its versions", **document_route({200: shapes.OneFile}, also=(404,), **FILE_PATH))
+async def get(request: Request) -> Response:
+    call, file_id = RequestContext(request), request.path_params["file_id"]
+    history = await call.read(lambda tx, tenant_id: views.get(tx, tenant_id, file_id))
+    return to_json_response(history.as_json())
+
+
+CONTENT_DOCS: dict[str, Any] = document_route({200: None}, also=(404,), query=shapes.VersionQuery, **FILE_PATH)
+CONTENT_DOCS["responses"][200] = {
+    "description": "The content",
+    "content": {media_type: {} for media_type in (PLAIN_TEXT, UNKNOWN_TYPE, *sorted(BINARY_TYPES))},
+}
+CONTENT_DOCS["response_class"] = Response
+
+
+@routes.get("/{file_id}/content", summary="Download a version of a file", **CONTENT_DOCS)
+async def get_content(request: Request) -> Response:
+    call, file_id = RequestContext(request), request.path_params["file_id"]
+    query = await call.query(shapes.VersionQuery)
+    content = await call.read(lambda tx, tenant_id: views.get_content(tx, tenant_id, file_id, query.version))
+    version = content.version
+    # Text is never served under its own type, because a browser would run scripts in it.
+    media_type = f"{PLAIN_TEXT}; charset=utf-8" if version.is_text else version.media_type
+    headers = {
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(clean_name(content.file.path), safe='')}",
+        "Content-Security-Policy": CONTENT_POLICY,
+    }
+    return Response(content.data, 200, headers, media_type)
+
+
+@routes.get(
+    "/{file_id}/diff",
+    summary="Compare two versions of a file line by line",
+    **document_route({200: shapes.FileDiff}, also=(404,), query=shapes.DiffQuery, **FILE_PATH),
+)
+async def get_diff(request: Request) -> Response:
+    call, file_id = RequestContext(request), request.path_params["file_id"]
+    query = await call.query(shapes.DiffQuery)
+    pair = await call.read(lambda tx, tenant_id: views.load_pair(tx, tenant_id, file_id, query.from_, query.to))
+    return to_json_response(await asyncio.to_thread(views.compare, pair))
