@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from headway.actions import goals, jobs, notices
 from headway.actions.people import approvals, questions
-from headway.ledger.run import Effect
+from headway.ledger.run import Effect, Limits
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
@@ -98,9 +98,18 @@ def busy_operations(client: Client, model: ModelServer) -> str:
         jobs.fail_permanently(tx, locked, "503 Service Unavailable from the sandbox gateway after 5 attempts")
         notices.notify(tx, tenant_id, "budget", "The pool of $5.00 is spent. Turns wait until there is room again.")
 
+    def add_jobs(tx: Transaction, tenant_id: int) -> None:
+        for name in ("Read the failed retry jobs of last night", "Compare the rates of both gateways"):
+            jobs.create(tx, tenant_id, "report", {"request": name})
+        late = jobs.create(tx, tenant_id, "report", {"request": "Summarise the incidents of this week for the on-call channel"})
+        jobs.retry_later(tx, late, "429 Too Many Requests: the provider asks to wait 40 s", Limits())
+        for n, error in enumerate(("The sandbox refused the connection.", "The file plan.md does not exist.")):
+            jobs.fail_permanently(tx, jobs.create(tx, tenant_id, "report", {"name": f"report {n + 1}"}), error)
+
     conversation = client.conversation(title="Nightly")
     client.ok("POST", f"/v1/conversations/{conversation}/messages", 202, json={"content": "hello"})
     client.desk.write(add_dead_letter)
+    client.desk.write(add_jobs)
     work = {"message": {"conversation_id": conversation, "content": "Run the checkout benchmark"}}
     client.ok("PUT", "/v1/schedules/benchmark", json={"cron": "0 6 * * *", "timezone": "Europe/Berlin", **work})
     client.ok("PUT", "/v1/schedules/health", json={"every_s": 300, **work})
@@ -225,20 +234,21 @@ def test_a_page_in_both_themes_at_a_desk_and_on_a_phone(
     model.release()
 
 
-OPERATIONS_TABS = ("dead-letters", "agents", "schedules", "inbox", "spending", "webhooks")
+OPERATIONS_TABS = ("queue", "queue?state=dead", "workers", "dead-letters", "agents", "schedules", "inbox", "spending", "webhooks")
 
 
 def test_every_tab_of_operations_looks_good(open_page: Callable[..., Visit], client: Client, model: ModelServer) -> None:
     path = busy_operations(client, model)
     visit = open_page(axe=True)
     for tab in OPERATIONS_TABS:
+        name = tab.replace("?", "-")
         visit.open(f"{path}/{tab}").live()
         for size, viewport in SIZES.items():
             visit.page.set_viewport_size(viewport)
             for theme in ("light", "dark"):
                 visit.page.emulate_media(color_scheme=theme)
-                visit.shoot(f"operations-{tab}-{size}-{theme}", whole=False)
-            looked_at(visit, f"operations-{tab}-{size}")
+                visit.shoot(f"operations-{name}-{size}-{theme}", whole=False)
+            looked_at(visit, f"operations-{name}-{size}")
 
 
 def test_signing_in_looks_good_too(browser: Any, client: Client) -> None:

@@ -8,6 +8,8 @@ from playwright.sync_api import Browser, Locator, expect
 
 from headway.actions import jobs, notices, webhooks
 from headway.ledger.webhook import NewWebhook
+from headway.storage.stores import jobs as job_store
+from headway.storage.transaction import Transaction
 from tests.browser.page_harness import PHONE, Visit, list_axe_violations, sign_in
 from tests.model_server import ModelServer, calls, error, text
 from tests.surfaces.conversation_client import say, wait_for_turn
@@ -64,7 +66,7 @@ def test_nothing_on_a_tab_is_stated_before_it_is_known(open_page: Callable[..., 
     """Every request to the API stays without an answer."""
     page = open_page()
     page.page.route(re.compile("/v1/(?!session|events)"), lambda _route: None)
-    for path in ("", "/dead-letters", "/agents", "/schedules", "/spending", "/inbox", "/webhooks"):
+    for path in ("", "/queue", "/workers", "/dead-letters", "/agents", "/schedules", "/spending", "/inbox", "/webhooks"):
         page.open(f"/operations{path}")
         main = page.page.get_by_role("main")
         expect(main.locator(".skeleton").first).to_be_visible()
@@ -241,3 +243,107 @@ def test_webhooks_are_listed_tested_paused_replayed_and_deleted(page: Visit, cli
     page.button("Delete receiver.invalid").click()
     dialog(page, "Delete the webhook to receiver.invalid?").get_by_role("button", name="Delete it").click()
     expect(page.region("Webhooks")).to_contain_text("No webhooks.")
+
+
+def add_dead_jobs(client: Client, count: int, kind: str = "tool") -> None:
+    def add(tx: Transaction, tenant_id: int) -> None:
+        for n in range(count):
+            jobs.fail_permanently(tx, jobs.create(tx, tenant_id, kind, {"name": f"{kind} {n}"}), "the shop was closed")
+
+    client.desk.write(add)
+
+
+def test_the_queue_is_counted_filtered_by_the_address_and_paged(page: Visit, client: Client) -> None:
+    add_dead_jobs(client, 60, "later")
+    waiting = client.desk.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "other", {"name": "wait for it"}))
+    page.open("/operations/queue").live()
+    queue, rows = page.region("Queue"), page.region("Jobs").get_by_role("list", name="Jobs").get_by_role("listitem")
+    expect(queue).to_contain_text("1 job due, the oldest for")
+    expect(queue.get_by_role("row", name=re.compile("^later"))).to_contain_text("60")
+    expect(rows).to_have_count(50)
+    page.page.get_by_role("link", name="Older").click()
+    expect(rows).to_have_count(11)
+    page.page.get_by_role("link", name="Newest").click()
+    page.page.get_by_label("State", exact=True).select_option("queued")
+    expect(rows).to_have_count(1)
+    expect(page.page).to_have_url(re.compile("state=queued$"))
+    page.page.reload()
+    expect(rows).to_contain_text("wait for it")
+
+    rows.get_by_role("link", name="wait for it").click()
+    panel = page.page.get_by_role("dialog", name="wait for it")
+    expect(panel).to_contain_text(waiting.id)
+    expect(panel.get_by_label("Payload")).to_contain_text('"name": "wait for it"')
+    page.button("Cancel the job", within=panel).click()
+    dialog(page, "Cancel this job?").get_by_role("button", name="Cancel it").click()
+    expect(panel).to_contain_text("Canceled")
+    page.page.keyboard.press("Escape")
+    expect(panel).to_have_count(0)
+    expect(page.region("Jobs")).to_contain_text("No job matches.")
+    assert client.ok("GET", f"/v1/jobs/{waiting.id}")["job"]["state"] == "canceled"
+
+
+def test_a_job_shows_its_errors_and_links_and_is_retried_now(page: Visit, client: Client, model: ModelServer) -> None:
+    conversation = dead_turn(client, model, "mend the roof")
+    (job,) = client.ok("GET", "/v1/jobs", params={"state": "dead"})["jobs"]
+    page.open(f"/operations/queue?job={job['id']}").live()
+    panel = page.page.get_by_role("dialog", name="mend the roof")
+    expect(panel).to_contain_text("no such thing")
+    expect(panel.get_by_role("link", name=f"Conversation {conversation}")).to_have_attribute("href", f"/c/{conversation}")
+    model.script = lambda _request: text("Mended.")
+    page.button("Retry now", within=panel).click()
+    expect(page.page.locator(".toasts")).to_contain_text("The job runs again.")
+    page.open("/operations/queue?job=nothing")
+    page.forgiven = ("404",)
+    expect(page.page.get_by_role("alert")).to_contain_text("No job 'nothing'.")
+
+
+def test_many_dead_letters_are_chosen_and_dropped_and_retried(page: Visit, client: Client) -> None:
+    add_dead_jobs(client, 130, "later")
+    add_dead_jobs(client, 3, "tool")
+    page.open("/operations/dead-letters").live()
+    letters = page.region("Dead letters")
+    expect(letters.locator("header")).to_contain_text("133")
+    page.page.get_by_label("Choose tool 1").check()
+    page.page.get_by_label("Choose tool 2").check()
+    page.button("Drop 2 chosen").click()
+    dialog(page, "Drop 2 dead letters?").get_by_role("button", name="Drop them").click()
+    expect(letters.locator("header")).to_contain_text("131")
+    expect(letters).not_to_contain_text("tool 1")
+
+    page.page.get_by_label("Kind", exact=True).select_option("later")
+    expect(letters.locator("header")).to_contain_text("130")
+    expect(page.page).to_have_url(re.compile("kind=later$"))
+    page.button("Drop all 130").click()
+    question = dialog(page, "Drop 130 dead letters of kind later?")
+    question.get_by_role("button", name="Leave it as is").click()
+    page.button("Drop all 130").click()
+    question.get_by_role("button", name="Drop them").click()
+    expect(page.page.locator(".toasts")).to_contain_text("Dropped 130 dead letters.")
+    expect(letters).to_contain_text("Nothing here.")
+    assert [job["kind"] for job in client.ok("GET", "/v1/jobs")["jobs"]] == ["tool"]
+
+    page.page.get_by_label("Kind", exact=True).select_option("")
+    page.page.get_by_label("Choose all on this page").check()
+    page.button("Retry 1 chosen").click()
+    dialog(page, "Retry 1 dead letter?").get_by_role("button", name="Retry them").click()
+    expect(page.page.locator(".toasts")).to_contain_text("Retried 1 dead letter.")
+
+
+def test_workers_and_their_load_are_shown(page: Visit, client: Client) -> None:
+    def add_lost_worker(tx: Transaction) -> None:
+        job_store.record_heartbeat(tx, "attic:41:aa", 0, job_store.WorkerFacts(tx.now, 8, "0.0.9"))
+        tx.run("UPDATE worker_leases SET beat_at = beat_at - 60000 WHERE executor_id = 'attic:41:aa'")
+
+    client.desk.database.write(add_lost_worker)
+    page.open("/operations").live()
+    expect(page.region("Needs attention")).to_contain_text("1 stopped answering within a day")
+    page.page.get_by_role("navigation", name="Operations").get_by_role("link", name="Workers").click()
+    workers = page.region("Workers")
+    expect(workers.locator("header")).to_contain_text("1 answering, 1 lost")
+    lost = workers.get_by_role("listitem").filter(has_text="attic, process 41")
+    expect(lost).to_contain_text("stopped answering")
+    expect(lost).to_contain_text("0 of 8 slots")
+    expect(workers.get_by_role("listitem").filter(has_text="idle")).to_contain_text("of 64 slots")
+    client.desk.database.write(lambda tx: job_store.release_owner(tx, "attic:41:aa"))
+    expect(lost).to_have_count(0)

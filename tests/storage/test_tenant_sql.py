@@ -96,7 +96,7 @@ def tables(sqlite_url: str) -> set[str]:
 
 
 def test_every_statement_names_the_tenant_except_those_that_security_md_lists(tables: set[str]) -> None:
-    paths = [*STORAGE.glob("*.py"), *STORAGE.glob("stores/*.py"), *STORAGE.glob("postgres/*.py")]
+    paths = [*STORAGE.glob("*.py"), *STORAGE.glob("stores/**/*.py"), *STORAGE.glob("postgres/*.py")]
     trees = {path: ast.parse(path.read_text()) for path in sorted(paths)}
     parts = {name for tree in trees.values() for name in list_embedded(tree)}  # checked in the statements that contain them
     cross_tenant: dict[str, list[str]] = {}

@@ -45,7 +45,8 @@ def list_states(client: Client, **query: Any) -> list[str]:
 
 def test_a_job_shows_its_kind_state_and_attempts(client: Client) -> None:
     document = client.ok("GET", f"/v1/jobs/{add_dead_job(client.desk)}")
-    assert list(document) == ["job"]
+    assert list(document) == ["job", "links"]
+    assert document["links"] is None  # no agent works on it
     job = document["job"]
     assert set(job) == SHAPE | TIMES
     assert (job["kind"], job["state"], job["payload"]) == ("tool", "dead", ADD)

@@ -27,6 +27,7 @@ PAGES = (
     "/questions/{question_id}",
     "/memory",
     "/operations",
+    "/operations/{tab}",
     "/static/{build}/{name}",
     "/login",
 )

@@ -97,8 +97,15 @@ class RunFilter(NamedTuple):
     goal_id: int | None = None
 
 
-def list_jobs(tx: Transaction, tenant_id: int, state: JobState | None, limit: int, cursor: str | None = None) -> JobPage:
-    rows = job_store.list_page(tx, tenant_id, state, limit + 1, JOB_CURSORS.decode(cursor))
+def list_jobs(
+    tx: Transaction,
+    tenant_id: int,
+    state: JobState | None,
+    limit: int,
+    cursor: str | None = None,
+    kind: str | None = None,
+) -> JobPage:
+    rows = job_store.list_page(tx, tenant_id, state, limit + 1, JOB_CURSORS.decode(cursor), kind)
     next_cursor = JOB_CURSORS.encode_next(rows, limit, lambda job: (job.created_at, job.id))
     return JobPage(rows[:limit], next_cursor)
 

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from importlib import metadata
 from typing import Any, NamedTuple, TypeVar
 
 from headway.actions import jobs
@@ -39,6 +41,14 @@ class EngineLimits(NamedTuple):
     per_tenant: int = Quotas().jobs  # jobs of one tenant that one process runs at once
 
 
+def find_version() -> str:
+    """Return the installed version of Headway. Empty: it runs from a folder that was not installed."""
+    try:
+        return metadata.version("headway")
+    except metadata.PackageNotFoundError:
+        return ""
+
+
 class JobRunner:
     def __init__(
         self,
@@ -53,6 +63,8 @@ class JobRunner:
         self.handlers = handlers
         self.limits = limits
         self.session = session
+        started_at = time.time_ns() // 1_000_000
+        self.facts = job_store.WorkerFacts(started_at, limits.slots, find_version())
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.running: Counter[int] = Counter()  # jobs that run in this process, by tenant
         self.ended_jobs: Counter[tuple[str, str]] = Counter()  # jobs that ended in this process, by kind and state
@@ -119,7 +131,7 @@ class JobRunner:
         return claimed
 
     def record_heartbeat(self, tx: Transaction) -> None:
-        job_store.record_heartbeat(tx, self.owner, self.session.lock)
+        job_store.record_heartbeat(tx, self.owner, self.session.lock, self.facts)
 
     def mark_locked_dead(self, tx: Transaction, job: Job, error: str) -> None:
         if job.kind in self.handlers:

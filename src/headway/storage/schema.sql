@@ -257,7 +257,7 @@ CREATE UNIQUE INDEX halts_in_force ON halts (lifted_at) WHERE lifted_at = 0;
 CREATE TABLE worker_leases (
     executor_id TEXT PRIMARY KEY,
     beat_at BIGINT NOT NULL
-, session_lock BIGINT NOT NULL DEFAULT 0);
+, session_lock BIGINT NOT NULL DEFAULT 0, started_at BIGINT NOT NULL DEFAULT 0, slots BIGINT NOT NULL DEFAULT 0, version TEXT NOT NULL DEFAULT '');
 
 CREATE TABLE jobs (
     id TEXT PRIMARY KEY,

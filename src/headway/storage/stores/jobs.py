@@ -86,9 +86,17 @@ def delete(tx: Transaction, tenant_id: int, job_id: str) -> None:
     tx.run("DELETE FROM jobs WHERE tenant_id = ? AND id = ?", tenant_id, job_id)
 
 
-def list_page(tx: Transaction, tenant_id: int, state: JobState | None, limit: int, before: tuple[int, str] = NEWEST) -> list[Job]:
+def list_page(
+    tx: Transaction,
+    tenant_id: int,
+    state: JobState | None,
+    limit: int,
+    before: tuple[int, str] = NEWEST,
+    kind: str | None = None,
+) -> list[Job]:
     """List jobs, newest first. `before` is the creation time and id of the last job of the previous page."""
-    condition, parameters = ("AND state = ?", (state,)) if state else ("", ())
+    given = {name: value for name, value in (("state", state), ("kind", kind)) if value is not None}
+    condition, parameters = " ".join(f"AND {name} = ?" for name in given), tuple(given.values())
     rows = tx.all(
         f"""SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? {condition} AND (created_at, id) < (?, ?)
             ORDER BY created_at DESC, id DESC LIMIT ?""",
@@ -326,18 +334,29 @@ def read_clock(tx: Transaction) -> int:
     return max(int(row[0]) if row else 0, tx.now) + tx.drift
 
 
-def record_heartbeat(tx: Transaction, owner: str, session_lock: int | None = None) -> None:
-    """Renew the lease of a process. `session_lock` is the number of the lock that its session holds, or 0 if it has no session;
-    None leaves the number as it is."""
-    kept = "" if session_lock is None else ", session_lock = excluded.session_lock"
+class WorkerFacts(NamedTuple):
+    """What a process says about itself."""
+
+    started_at: int = 0
+    slots: int = 0  # how many jobs it runs at once
+    version: str = ""
+
+
+def record_heartbeat(tx: Transaction, owner: str, session_lock: int | None = None, facts: WorkerFacts | None = None) -> None:
+    """Renew the lease of a process. `session_lock` is the number of the lock that its session holds, or 0 if it has no session.
+    What is None stays as it is."""
+    changes = ["beat_at"] if session_lock is None else ["beat_at", "session_lock"]
+    changes += WorkerFacts._fields if facts else ()
     clock = "? + ?" if tx.dialect.name == "sqlite" else f"GREATEST(({SERVER_TIME_SQL}), ?) + ?"  # as in `read_clock`
     tx.run(
-        f"""INSERT INTO worker_leases (executor_id, beat_at, session_lock) VALUES (?, {clock}, ?)
-            ON CONFLICT (executor_id) DO UPDATE SET beat_at = excluded.beat_at{kept}""",
+        f"""INSERT INTO worker_leases (executor_id, beat_at, session_lock, started_at, slots, version)
+            VALUES (?, {clock}, ?, ?, ?, ?)
+            ON CONFLICT (executor_id) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in changes)}""",
         owner,
         tx.now,
         tx.drift,
         session_lock or 0,
+        *(facts or WorkerFacts()),
     )
 
 

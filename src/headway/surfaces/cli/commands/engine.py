@@ -1,4 +1,4 @@
-"""`headway jobs`, `headway agents` and `headway schedule`: inspect and control the engine."""
+"""`headway agents` and `headway schedule`: inspect and control what the engine runs."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -6,21 +6,18 @@ from typing import Any, TypeVar
 
 import click
 
-from headway.actions import dead_letters, goals, runs, schedules, turns, views
+from headway.actions import goals, runs, schedules, turns, views
 from headway.actions import jobs as job_actions
 from headway.actions.goals import DEFAULT_PRIORITY
 from headway.actions.people import steering
 from headway.actions.schedules import MIN_INTERVAL_MS, SCHEDULES_LIMIT, Timing
-from headway.actions.views import JobPage, RunFilter
-from headway.ledger.cells import Cell
+from headway.actions.views import RunFilter
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.job import Job
 from headway.ledger.run import Run, to_dollars
 from headway.ledger.schedule import Schedule
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
-from headway.storage.direct import DirectDatabase
-from headway.storage.transaction import within_tenant
 from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, format_duration, parse_json_object
 from headway.surfaces.cli.context import (
     SENDER,
@@ -28,135 +25,16 @@ from headway.surfaces.cli.context import (
     CommandGroup,
     Invocation,
     TenantDatabase,
-    get_local_tenant,
     pass_invocation,
-    require_confirmation,
 )
-from headway.surfaces.cli.every_cell import ask_every_cell, report_failures
 from headway.surfaces.cli.render import format_time, format_wait
 from headway.surfaces.cli.tables import print_row, print_table
 
 T = TypeVar("T")
 
 DEFAULT_PAGE_SIZE = 50
-JOB_HEADINGS = ("job", "kind", "state", "attempts", "error")
 RUN_HEADINGS = ("run", "role", "state", "steps", "cost", "task")
 SCHEDULE_HEADINGS = ("name", "when", "next", "last", "work")
-
-
-@click.group(cls=CommandGroup, unused=TENANT_WIDE)
-def jobs() -> None:
-    """Show and manage jobs and dead letters."""
-
-
-@jobs.command("list")
-@click.option("--dead", is_flag=True, help="Only dead jobs.")
-@click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
-@pass_invocation
-def list_jobs(invocation: Invocation, limit: int, *, dead: bool) -> None:
-    """List jobs, newest first. With cells, --dead without --tenant lists those of all tenants of all cells."""
-    if dead and invocation.tenant is None:
-        list_dead_jobs(invocation, limit)
-        return
-    with invocation.open_ledger() as ledger:
-        page = ledger.read(views.list_jobs, "dead" if dead else None, limit)
-    print_job_page(invocation, page)
-
-
-def print_job_page(invocation: Invocation, page: JobPage) -> None:
-    cell = {"cell": invocation.cell} if invocation.cell else {}
-    rows = list(map(build_job_row, page.jobs))
-    invocation.answer({**page.as_json(), **cell}, lambda: print_table(JOB_HEADINGS, rows, "no jobs", more=bool(page.next_cursor)))
-
-
-def list_dead_jobs(invocation: Invocation, limit: int) -> None:
-    """List the dead jobs of the local tenant, or with cells those of all tenants."""
-
-    def read(cell: Cell | None, database: DirectDatabase) -> tuple[list[tuple[str, Job]], str | None]:
-        """Return jobs with the names of their tenants, and without cells the cursor of the next page."""
-        if cell:
-            return database.read(lambda tx: views.list_all_dead_jobs(tx, limit + 1)), None
-        tenant = get_local_tenant(database)
-        page = database.read(within_tenant(tenant.id, lambda tx: views.list_jobs(tx, tenant.id, "dead", limit)))
-        return [(tenant.name, job) for job in page.jobs], page.next_cursor
-
-    answers = ask_every_cell(invocation, read)
-    found = [(answer.cell, tenant, job) for answer in answers if answer.value for tenant, job in answer.value[0]]
-    if answers[0].value and not answers[0].cell:
-        print_job_page(invocation, JobPage([job for _, _, job in found], answers[0].value[1]))
-        return
-    found.sort(key=lambda row: (row[2].created_at, row[2].id), reverse=True)
-    rows = [(cell, tenant, *build_job_row(job)) for cell, tenant, job in found[:limit]]
-    documents = [{"cell": cell, "tenant": tenant, **job.as_json()} for cell, tenant, job in found[:limit]]
-    cells = [answer.build_document(lambda _: {}) for answer in answers]
-    document = {"jobs": documents, "has_more": len(found) > limit, "cells": cells}
-    invocation.answer(document, lambda: print_table(("cell", "tenant", *JOB_HEADINGS), rows, "no jobs", more=len(found) > limit))
-    report_failures(answers)
-
-
-@jobs.command("show")
-@click.argument("job_id")
-@pass_invocation
-def show_job(invocation: Invocation, job_id: str) -> None:
-    """Show a job: its attempts, errors and payload."""
-    with invocation.open_ledger() as ledger:
-        job = ledger.read(job_actions.get, job_id)
-    invocation.answer({"job": job.as_json()}, lambda: print_fields({**build_wait_fields(job), **job.as_json()}))
-
-
-def build_wait_fields(job: Job) -> dict[str, str]:
-    """Describe when and why a job waits to retry a failed model call. Empty if no retry is scheduled."""
-    if not job.retry_at or job.kind not in (turns.JOB_KIND, runs.JOB_KIND, goals.JOB_KIND):
-        return {}
-    return {"waits": format_wait(job.retry_at, job.as_json()["error"])}
-
-
-@jobs.command("retry")
-@click.argument("job_id")
-@pass_invocation
-def retry_job(invocation: Invocation, job_id: str) -> None:
-    """Run a dead job again with the same context, or retry a delayed job now."""
-    with invocation.open_ledger() as ledger:
-        job = ledger.write(dead_letters.retry, job_id)
-    invocation.answer({"job": job.as_json()}, lambda: print_row(build_job_row(job)))
-
-
-@jobs.command("cancel")
-@click.argument("job_id")
-@pass_invocation
-def cancel_job(invocation: Invocation, job_id: str) -> None:
-    """Cancel a scheduled tool call, running or not yet started."""
-    with invocation.open_ledger() as ledger:
-        job = cancel_with_hint(ledger, job_actions.cancel, job_id)
-    invocation.answer({"job": job.as_json()}, lambda: print_row(build_job_row(job)))
-
-
-@jobs.command("drop")
-@click.argument("job_id")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
-@pass_invocation
-def drop_job(invocation: Invocation, job_id: str, *, yes: bool) -> None:
-    """Delete a dead job for good."""
-    with invocation.open_ledger() as ledger:
-        job_actions.check_dead(ledger.read(job_actions.get, job_id))
-        require_confirmation(f"Drop job {job_id} for good?", yes=yes)
-        ledger.write(job_actions.drop, job_id)
-    invocation.answer({"deleted": True}, lambda: click.echo(f"dropped {job_id}"))
-
-
-def cancel_with_hint(ledger: TenantDatabase, cancel: Callable[..., T], row_id: str) -> T:
-    """Cancel a job or a run. If the action refuses because the row belongs to a turn, name the command that cancels the turn."""
-    try:
-        return ledger.write(cancel, row_id)
-    except Conflict as error:
-        turn_id = ledger.read(turns.find_id_by_run, row_id)
-        if turn_id is None:
-            raise
-        raise Conflict(f"{error} Use `headway turn cancel {turn_id}`.") from None
-
-
-def build_job_row(job: Job) -> Sequence[str]:
-    return job.id, job.kind, job.state, f"{job.attempts}/{job.max_attempts}", job.as_json()["error"] or ""
 
 
 @click.group(cls=CommandGroup, unused=TENANT_WIDE)
@@ -214,6 +92,24 @@ def send_to_agent(invocation: Invocation, run_id: str, message: str) -> None:
 
 def build_run_row(run: Run) -> Sequence[str]:
     return run.id, f"{'  ' * run.depth}{run.role}", run.status, str(run.iterations), f"${to_dollars(run.cost):.4f}", run.task
+
+
+def cancel_with_hint(ledger: TenantDatabase, cancel: Callable[..., T], row_id: str) -> T:
+    """Cancel a job or a run. If the action refuses because the row belongs to a turn, name the command that cancels the turn."""
+    try:
+        return ledger.write(cancel, row_id)
+    except Conflict as error:
+        turn_id = ledger.read(turns.find_id_by_run, row_id)
+        if turn_id is None:
+            raise
+        raise Conflict(f"{error} Use `headway turn cancel {turn_id}`.") from None
+
+
+def build_wait_fields(job: Job) -> dict[str, str]:
+    """Describe when and why a job waits to retry a failed model call. Empty if no retry is scheduled."""
+    if not job.retry_at or job.kind not in (turns.JOB_KIND, runs.JOB_KIND, goals.JOB_KIND):
+        return {}
+    return {"waits": format_wait(job.retry_at, job.as_json()["error"])}
 
 
 @click.group(cls=CommandGroup)

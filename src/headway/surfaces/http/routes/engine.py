@@ -1,4 +1,4 @@
-"""/v1/jobs, /v1/agents and /v1/schedules: inspect and control the engine."""
+"""/v1/agents and /v1/schedules: inspect and control what the engine runs."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions import dead_letters, jobs, runs, schedules, views
+from headway.actions import runs, schedules, views
 from headway.actions.inspection import agent_steps
 from headway.actions.people import steering
 from headway.actions.schedules import Timing
@@ -25,57 +25,8 @@ routes = APIRouter(prefix="/v1", tags=["engine"])
 
 SCHEDULE = TypeAdapter(shapes.NewSchedule)
 STEERING = TypeAdapter(agents.NewSteering)
-JOB_PATH: dict[str, Any] = {"path": {"job_id": str}}
 RUN_PATH: dict[str, Any] = {"path": {"run_id": str}}
 NAME_PATH: dict[str, Any] = {"path": {"name": str}}
-
-
-@routes.get("/jobs", summary="List jobs, newest first", **document_route({200: shapes.ManyJobs}, query=shapes.JobsQuery))
-async def list_jobs(request: Request) -> Response:
-    call = RequestContext(request)
-    query = await call.query(shapes.JobsQuery)
-    page = await call.read(lambda tx, tenant_id: views.list_jobs(tx, tenant_id, query.state, query.limit, query.cursor))
-    return to_json_response(page.as_json())
-
-
-@routes.get("/jobs/{job_id}", summary="Get a job", **document_route({200: shapes.OneJob}, also=(404,), **JOB_PATH))
-async def get_job(request: Request) -> Response:
-    job_id = request.path_params["job_id"]
-    return to_json_response(
-        {"job": (await RequestContext(request).read(lambda tx, tenant_id: jobs.get(tx, tenant_id, job_id))).as_json()}
-    )
-
-
-@routes.post(
-    "/jobs/{job_id}/retry",
-    summary="Run a dead job again with the same context, or a delayed job now",
-    **document_route({200: shapes.OneJob}, also=(404, 409), idempotent=True, **JOB_PATH),
-)
-async def retry_job(request: Request) -> Response:
-    call, job_id = RequestContext(request), request.path_params["job_id"]
-    answer = await call.post(lambda tx, tenant_id: {"job": dead_letters.retry(tx, tenant_id, job_id).as_json()}, 200)
-    call.headway.nudge()
-    return answer
-
-
-@routes.post(
-    "/jobs/{job_id}/cancel",
-    summary="Cancel a scheduled tool call, running or not yet started",
-    **document_route({200: shapes.OneJob}, also=(404, 409), idempotent=True, **JOB_PATH),
-)
-async def cancel_job(request: Request) -> Response:
-    call, job_id = RequestContext(request), request.path_params["job_id"]
-    answer = await call.post(lambda tx, tenant_id: {"job": jobs.cancel(tx, tenant_id, job_id).as_json()}, 200)
-    if answer.status_code == 200:
-        call.headway.interrupt([job_id])
-    return answer
-
-
-@routes.delete("/jobs/{job_id}", summary="Drop a dead job", **document_route({200: Deleted}, also=(404, 409, 507), **JOB_PATH))
-async def drop_job(request: Request) -> Response:
-    job_id = request.path_params["job_id"]
-    await RequestContext(request).write(lambda tx, tenant_id: jobs.drop(tx, tenant_id, job_id))
-    return to_json_response({"deleted": True})
 
 
 @routes.get(

@@ -1,4 +1,4 @@
-"""Schemas of jobs, agents and schedules."""
+"""Schemas of agents and schedules."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,12 +10,6 @@ from headway.surfaces.http.schemas.agents import ChangesShape
 from headway.surfaces.http.schemas.goals import GoalDescription, GoalText, Priority
 from headway.surfaces.http.schemas.strict_model import StrictModel
 from headway.surfaces.http.schemas.todos import CursorQuery, Id, ListId, Name, QueryModel
-
-JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]
-
-
-class JobsQuery(CursorQuery):
-    state: JobState | None = None
 
 
 class AgentsQuery(CursorQuery):
@@ -69,30 +63,6 @@ class NewSchedule(StrictModel):
 
 
 # Answers
-
-
-class JobShape(BaseModel):
-    id: str
-    kind: str
-    state: JobState
-    attempts: int
-    max_attempts: int
-    error: str | None
-    errors: list[str]
-    payload: dict[str, Any]
-    result: Any
-    due_at: int
-    created_at: int
-    updated_at: int
-
-
-class OneJob(BaseModel):
-    job: JobShape
-
-
-class ManyJobs(BaseModel):
-    jobs: list[JobShape]
-    next_cursor: str | None
 
 
 class RunShape(BaseModel):

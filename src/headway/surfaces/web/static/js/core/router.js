@@ -1,17 +1,25 @@
 // Navigation without reloading: links to our own pages change the path; the browser follows all others.
-import { signal } from "./lib.js";
+import { batch, signal } from "./lib.js";
 
 export const path = signal(location.pathname);
+export const search = signal(location.search);
 
 const OWN_PATHS = /^\/($|c\/|board$|goals|approvals|questions\/|memory$|compare\/|operations(?:$|\/)|login$)/;
 
-export function navigate(to, { replace = false } = {}) {
+const readAddress = () =>
+  batch(() => {
+    path.value = location.pathname;
+    search.value = location.search;
+  });
+
+/** `state`: what the browser keeps with the entry of its history. */
+export function navigate(to, { replace = false, state = null } = {}) {
   if (to === location.pathname + location.search) return;
-  history[replace ? "replaceState" : "pushState"](null, "", to);
-  path.value = location.pathname;
+  history[replace ? "replaceState" : "pushState"](state, "", to);
+  readAddress();
 }
 
-addEventListener("popstate", () => (path.value = location.pathname));
+addEventListener("popstate", readAddress);
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[href]");

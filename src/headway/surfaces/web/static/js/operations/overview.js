@@ -2,16 +2,27 @@
 import { get } from "../core/api.js";
 import { html, signal } from "../core/lib.js";
 import { coalesce } from "../core/live_list.js";
-import { Card, formatMoney, Icon, pluralize } from "../core/ui.js";
+import { session } from "../core/session.js";
+import { Card, formatDuration, formatMoney, Icon, pluralize } from "../core/ui.js";
 import { openRequests } from "../core/waiting.js";
 import { deadLetterCount, halt } from "../core/watch.js";
 import { KillSwitch } from "./halt.js";
+import { usePolling } from "./parts.js";
 
 const costs = signal(null);
 const NEARLY_SPENT = 0.8; // the share of the pool from which on it needs attention
 
+const queue = signal(null);
+const workers = signal(null);
+const LONG_WAIT_S = 60; // how long a due job may wait for a worker before it needs attention
+
 const loadCosts = async () => (costs.value = (await get("/v1/costs")).costs);
-export const load = loadCosts;
+const loadQueue = async () => (queue.value = (await get("/v1/queue")).queue);
+async function loadWorkers() {
+  if (session.value?.operator) workers.value = (await get("/v1/workers")).workers;
+}
+const poll = () => Promise.all([loadQueue(), loadWorkers()]);
+export const load = () => Promise.all([loadCosts(), poll()]);
 
 const reloadCosts = coalesce(loadCosts);
 export const on = { cost_changed: reloadCosts, cost_limit_changed: reloadCosts };
@@ -19,6 +30,21 @@ export const on = { cost_changed: reloadCosts, cost_limit_changed: reloadCosts }
 function describePool({ spent_usd, limit_usd }) {
   const isLow = spent_usd >= NEARLY_SPENT * limit_usd;
   return { value: formatMoney(spent_usd), note: `of ${formatMoney(limit_usd)} in 24 hours`, isBad: isLow };
+}
+
+function describeQueue({ due, oldest_due_s, counts }) {
+  const running = counts.filter(({ state }) => state === "running").reduce((total, { count }) => total + count, 0);
+  const note = due ? `the oldest has waited for ${formatDuration(oldest_due_s)}` : `${running} running`;
+  return { value: due ? `${pluralize(due, "job")} due` : "Nothing waits", note, isBad: oldest_due_s > LONG_WAIT_S };
+}
+
+function describeWorkers(list) {
+  const alive = list.filter((worker) => worker.is_alive && worker.takes_all_jobs);
+  const lost = list.filter((worker) => !worker.is_alive && worker.takes_all_jobs).length;
+  const used = alive.reduce((total, { running }) => total + running, 0);
+  const slots = alive.reduce((total, { slots: own }) => total + own, 0);
+  const note = lost ? `${lost} stopped answering within a day` : `${used} of ${slots} slots in use`;
+  return { value: pluralize(alive.length, "worker"), note, isBad: !alive.length || lost > 0 };
 }
 
 const describeCount = (count, one, note, many) => ({ value: pluralize(count, one, many), note, isBad: count > 0 });
@@ -35,6 +61,8 @@ const listFacts = () => [
     "/approvals",
     halt.value.isKnown ? describeCount(openRequests.value.length, "request", "approvals and questions") : null,
   ],
+  ["Queue", "/operations/queue", queue.value && describeQueue(queue.value)],
+  ...(session.value?.operator ? [["Workers", "/operations/workers", workers.value && describeWorkers(workers.value)]] : []),
   ["Pool", "/operations/spending", costs.value && describePool(costs.value)],
 ];
 
@@ -60,6 +88,7 @@ function describeAttention(facts) {
 }
 
 export function Tab() {
+  usePolling(poll);
   const facts = listFacts();
   return html`<${KillSwitch} />
     <${Card} title="Needs attention" count=${describeAttention(facts)}>

@@ -8,6 +8,7 @@ const countDeadLetters = () => deadLetterCount.value ?? 0;
 
 export const TABS = [
   { name: "", label: "Overview", group: "Work", load: () => import("./overview.js") },
+  { name: "queue", label: "Queue", group: "Work", load: () => import("./work/queue.js") },
   {
     name: "dead-letters",
     label: "Dead letters",
@@ -15,6 +16,7 @@ export const TABS = [
     count: countDeadLetters,
     load: () => import("./work/dead_letters.js"),
   },
+  { name: "workers", label: "Workers", group: "Work", operator: true, load: () => import("./work/workers.js") },
   { name: "agents", label: "Agents", group: "Work", load: () => import("./work/agents.js") },
   { name: "schedules", label: "Schedules", group: "Work", load: () => import("./schedules/schedules.js") },
   { name: "inbox", label: "Inbox", group: "Work", load: () => import("./inbox.js") },

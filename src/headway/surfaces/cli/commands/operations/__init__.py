@@ -1,0 +1,1 @@
+"""Commands about what operators look at: jobs, dead letters and workers."""
