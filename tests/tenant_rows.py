@@ -6,6 +6,7 @@ from uuid import uuid4
 
 from headway.actions import claims, idempotency, memory, notices, schedules, spending, turns, webhooks
 from headway.actions.access import tokens
+from headway.actions.board import comments
 from headway.actions.files import recording
 from headway.actions.notices import NoticeSubject
 from headway.actions.people import approvals, questions, steering
@@ -48,6 +49,7 @@ class Ids:
     memory: int
     webhook: str
     file: str
+    comment: int
 
 
 UNKNOWN_IDS = Ids(
@@ -67,6 +69,7 @@ UNKNOWN_IDS = Ids(
     987_654_321,
     str(uuid4()),
     uuid4().hex,
+    987_654_321,
 )
 
 
@@ -113,6 +116,7 @@ def fill_tenant(desk: TenantHarness) -> Ids:
         entry,
         desk.write(webhooks.create, NewWebhook("https://example.com/events"), ("*",)).webhook.id,
         recorded["files"][0]["id"],
+        desk.write(comments.add, claim.todo.id, "Use the small brush.", "ada").id,
     )
 
 

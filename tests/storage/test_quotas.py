@@ -6,6 +6,7 @@ import pytest
 
 from headway.actions import conversations, memory, run_ends, todos, turns
 from headway.actions.access import quotas
+from headway.actions.board import comments
 from headway.actions.memory import MemoryChange, NewMemory
 from headway.ledger.attachment import build_attachment
 from headway.ledger.errors import QuotaExceeded, SettingsError
@@ -52,6 +53,9 @@ def test_the_running_count_is_what_the_rows_hold(desk: TenantHarness) -> None:
     entry = desk.write(memory.add, NewMemory(KILOBYTE), "Ada")
     desk.write(memory.change, entry.id, MemoryChange(text="short"), "Ada")
     desk.write(memory.remove, desk.write(memory.add, NewMemory(KILOBYTE), "Ada").id)
+    commented = desk.write(comments.add, todo.id, KILOBYTE, "Ada")
+    desk.write(comments.remove, todo.id, commented.id, "Ada", operator=False)
+    desk.write(comments.add, todo.id, KILOBYTE, "Ada")
     start_turn(desk, b"a file " * 100)
     with pytest.raises(ValueError, match="no"):
         desk.write(lambda tx, tenant_id: raise_after(todos.add(tx, tenant_id, Draft("never stored", KILOBYTE))))

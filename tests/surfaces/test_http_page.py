@@ -145,7 +145,7 @@ def test_modules_are_small() -> None:
 
 
 def test_the_board_offers_the_transitions_that_the_ledger_allows() -> None:
-    (table,) = re.findall(r"const LEGAL_TRANSITIONS = \{(.*?)\};", SCRIPTS["work/board.js"], re.DOTALL)
+    (table,) = re.findall(r"const LEGAL_TRANSITIONS = \{(.*?)\};", SCRIPTS["work/statuses.js"], re.DOTALL)
     offered = {status: tuple(re.findall(r'"(\w+)"', targets)) for status, targets in re.findall(r"(\w+): \[(.*?)\]", table)}
 
     assert offered == todo.LEGAL_TRANSITIONS

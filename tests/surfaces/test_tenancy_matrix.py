@@ -47,6 +47,7 @@ UNKNOWN = Ids(
     memory=888_888_888_888_888,
     webhook="7d444840-9dc0-11d1-b245-5ffdce74fad5",
     file="7d4448409dc011d1b2455ffdce74fad6",
+    comment=888_888_888_888_889,
 )
 VARYING_HEADERS = ("date", "x-request-id", "ratelimit-remaining", "content-length")
 
@@ -66,6 +67,7 @@ PATHS: dict[str, Callable[[Ids], object]] = {
     "approval_id": lambda ids: ids.approval,
     "question_id": lambda ids: ids.question,
     "entry_id": lambda ids: ids.memory,
+    "comment_id": lambda ids: ids.comment,
     "token_id": lambda ids: ids.token,
     "conversation_id": lambda ids: ids.conversation,
     "turn_id": lambda ids: ids.turn,
@@ -131,6 +133,7 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ],
     ("POST", "/v1/todos/claim"): lambda ids: [{"agent_id": "ada", "conversation_id": ids.conversation}],
     ("POST", "/v1/todos/{todo_id}/heartbeat"): lambda ids: [{"lease_token": ids.lease}, {"lease_token": "guessed"}],
+    ("POST", "/v1/todos/{todo_id}/comments"): lambda ids: [{"text": "x"}],
     ("POST", "/v1/turns"): lambda ids: [{"conversation_id": ids.conversation}],
     ("POST", "/v1/conversations/{conversation_id}/messages"): lambda ids: [
         {"content": "hello"},

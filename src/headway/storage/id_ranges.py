@@ -13,6 +13,7 @@ from headway.storage.transaction import Query
 
 NumberedKind = Literal[
     "approvals",
+    "comments",
     "conversations",
     "events",
     "goals",

@@ -731,6 +731,21 @@ CREATE INDEX file_versions_of_goal ON file_versions (tenant_id, goal_id) WHERE g
 
 CREATE INDEX file_versions_of_conversation ON file_versions (tenant_id, conversation_id) WHERE conversation_id <> 0;
 
+CREATE TABLE comments (
+    id BIGINT NOT NULL,
+    tenant_id BIGINT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+    conversation_id BIGINT NOT NULL,
+    todo_id BIGINT NOT NULL,
+    person TEXT NOT NULL,
+    text TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    PRIMARY KEY (tenant_id, id)
+);
+
+CREATE INDEX comments_of_todo ON comments (tenant_id, todo_id, id);
+
+CREATE INDEX comments_of_conversation ON comments (tenant_id, conversation_id, id) WHERE conversation_id <> 0;
+
 INSERT INTO id_blocks VALUES ('tokens', 0, 1, 0);
 
 INSERT INTO id_blocks VALUES ('conversations', 0, 1, 0);
@@ -758,3 +773,5 @@ INSERT INTO id_blocks VALUES ('receipts', 0, 1, 0);
 INSERT INTO id_blocks VALUES ('steering', 0, 1, 0);
 
 INSERT INTO id_blocks VALUES ('events', 0, 1, 0);
+
+INSERT INTO id_blocks VALUES ('comments', 0, 1, 0);

@@ -182,6 +182,12 @@ def authenticate(tx: Transaction, secret_digest: str, token_cell: str = "") -> T
     return token
 
 
+def name_person(tx: Transaction, token: Token) -> str:
+    """Return the name of the person behind a token. Behind a browser session, it is that of the token which opened it."""
+    opener = tenant_store.find_token_by_id(tx, token.tenant_id, token.session_of) if token.session_of > 0 else None
+    return (opener or token).name
+
+
 def authenticate_writer(tx: Transaction, secret_digest: str) -> Token:
     """Return a token that may change something, or raise an error."""
     token = authenticate(tx, secret_digest)

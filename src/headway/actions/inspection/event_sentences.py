@@ -152,6 +152,12 @@ def describe_checks(data: Data, by: str) -> str:
     return join_reason(f"A check of {name} failed", first.get("detail"))
 
 
+def describe_comment(data: Data, by: str) -> str:
+    if data.get("change") == "deleted":
+        return f"A comment by {format_name(data.get('person'))} was deleted{by}."
+    return f"{format_name(data.get('person'))} commented on it."
+
+
 def describe_dead_job(data: Data, _by: str) -> str:
     job = data.get("job") or {}
     attempts = job.get("attempts")
@@ -188,6 +194,7 @@ SENTENCES: Final[dict[str, tuple[Sentence, bool]]] = {
     "turn_failed": (lambda data, _by: join_reason("The turn failed", data.get("error")), True),
     "turn_canceled": (lambda _data, by: f"The turn was canceled{by}.", True),
     "checks_ran": (describe_checks, True),
+    "comment_changed": (describe_comment, False),
     "job_dead": (describe_dead_job, True),
     "job_recovered": (
         lambda _data, _by: "Its process died or was cut off. Another process took the job over and resumed it.",

@@ -34,7 +34,11 @@ HALTS_LIMIT: Final = 50
 ENTRIES_LIMIT: Final = 1_000
 DEPENDENCIES_LIMIT: Final = 10
 
-TURN_KINDS: Final = ("todo_changed", *sorted(SENTENCES.keys() - {"halted", "unhalted", "schedule_changed", "job_dead"}))
+TURN_KINDS: Final = (
+    "todo_changed",
+    *sorted(SENTENCES.keys() - {"halted", "unhalted", "schedule_changed", "job_dead", "comment_changed"}),
+)
+TODO_KINDS: Final = ("todo_changed", "checks_ran", "comment_changed")
 TURN_KINDS_OF_TODO: Final = ("refused", "turn_paused", "turn_finished", "turn_failed", "turn_canceled")
 PERSON_KINDS: Final = ("approval_requested", "approval_decided", "question_asked", "question_answered")
 GOAL_KINDS: Final = ("journal_appended", "refused", "checks_ran", *PERSON_KINDS)
@@ -129,10 +133,10 @@ def read_events(
 
 
 def explain_todo(tx: Transaction, tenant_id: int, todo: Todo) -> list[WhyLine]:
-    events, notes = read_events(tx, tenant_id, "subject", f"todo:{todo.id}", ("todo_changed", "checks_ran"), since=todo.created_at)
+    events, notes = read_events(tx, tenant_id, "subject", f"todo:{todo.id}", TODO_KINDS, since=todo.created_at)
     changes = [event for event in events if event.kind == "todo_changed"]
     lines = [*notes, *describe_changes(todo, changes, is_complete=not notes)]
-    lines += describe_events(event for event in events if event.kind == "checks_ran")
+    lines += describe_events(event for event in events if event.kind != "todo_changed")
     for dependency_id in todo.depends_on[:DEPENDENCIES_LIMIT]:
         dependency = todo_store.find(tx, tenant_id, dependency_id)
         if dependency and dependency.ended:

@@ -8,7 +8,7 @@ ROWS_PER_BATCH: Final = 200
 BYTES_PER_BATCH: Final = 1024 * 1024
 # Tables whose bytes count as stored. `size` below is then exactly what was counted.
 COUNTED_TABLES: Final = frozenset(
-    ("attachments", "effects", "events", "file_versions", "memory_entries", "messages", "todos", "transcript")
+    ("attachments", "comments", "effects", "events", "file_versions", "memory_entries", "messages", "todos", "transcript")
 )
 # A call is counted when its result is stored.
 EFFECT_SIZE: Final = """CASE WHEN state IN ('proposed', 'started') THEN 0
@@ -250,6 +250,8 @@ def delete_conversation_parts(tx: Transaction, tenant_id: int, conversation_id: 
         )
         and delete_part(tx, "todos", ("id",), TODO_SIZE, mine, values, batch)
         and delete_file_versions(tx, mine, values, batch)
+        # After their todos: from then on nobody can add one.
+        and delete_part(tx, "comments", ("id",), "octet_length(text)", f"{mine} AND conversation_id <> 0", values, batch)
     )
 
 

@@ -65,7 +65,10 @@ def delete_events(tx: Transaction, tenant_id: int, batch: Batch) -> bool:
 
 
 def delete_todos(tx: Transaction, tenant_id: int, batch: Batch) -> bool:
-    return delete_part(tx, "todos", ("uuid",), TODO_SIZE, "1 = 1", (tenant_id,), batch)
+    """Delete todos and the comments on them."""
+    return delete_part(tx, "todos", ("uuid",), TODO_SIZE, "1 = 1", (tenant_id,), batch) and delete_part(
+        tx, "comments", ("id",), "octet_length(text)", "1 = 1", (tenant_id,), batch
+    )
 
 
 def delete_files(tx: Transaction, tenant_id: int, batch: Batch) -> bool:

@@ -121,6 +121,11 @@ def take_login_link(tx: Transaction, tenant_id: int, digest: str) -> bool:
     return tx.one(sql, tx.now, tenant_id, digest, tx.now) is not None
 
 
+def find_token_by_id(tx: Transaction, tenant_id: int, token_id: int) -> Token | None:
+    row = tx.one(f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE tenant_id = ? AND id = ?", tenant_id, token_id)
+    return Token._make(row) if row else None
+
+
 def lock_token(tx: Transaction, tenant_id: int, token_id: int) -> Token | None:
     """Lock an active token until the end of the transaction, so that it cannot be revoked before what is made from it is stored."""
     row = tx.one(

@@ -7,6 +7,7 @@ hundred thousand.
 from functools import cache
 from typing import Any, NamedTuple
 
+from headway.ledger.check import Proof
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.scope import TENANT_WIDE, Selection
 from headway.ledger.todo import STATUSES, Status, Todo
@@ -202,3 +203,29 @@ def has_list(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str
     """Whether this list was ever written to."""
     sql = "SELECT 1 FROM todo_lists WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"
     return tx.one(sql, tenant_id, conversation_id, turn_id or "") is not None
+
+
+class TodoSummary(NamedTuple):
+    """What is shown of a todo where another one refers to it."""
+
+    id: int
+    subject: str
+    status: Status
+    proof: Proof
+
+
+SUMMARY_COLUMNS = "todos.id, subject, status, proof"
+
+
+def list_waited_for(tx: Transaction, tenant_id: int, todo_id: int) -> list[TodoSummary]:
+    """List the todos that this one waits for."""
+    sql = f"""SELECT {SUMMARY_COLUMNS} FROM todo_edges e JOIN todos ON todos.tenant_id = e.tenant_id AND todos.id = e.depends_on
+        WHERE e.tenant_id = ? AND e.todo_id = ? ORDER BY todos.id"""
+    return [TodoSummary._make(row) for row in tx.all(sql, tenant_id, todo_id)]
+
+
+def list_waiting(tx: Transaction, tenant_id: int, todo_id: int, limit: int) -> list[TodoSummary]:
+    """List the todos that wait for this one."""
+    sql = f"""SELECT {SUMMARY_COLUMNS} FROM todo_edges e JOIN todos ON todos.tenant_id = e.tenant_id AND todos.id = e.todo_id
+        WHERE e.tenant_id = ? AND e.depends_on = ? ORDER BY todos.id LIMIT ?"""
+    return [TodoSummary._make(row) for row in tx.all(sql, tenant_id, todo_id, limit)]

@@ -10,6 +10,7 @@ from headway.ledger.errors import Invalid
 from headway.ledger.text import count_bytes
 from headway.ledger.todo import Draft, Status, Todo, compute_timestamps
 from headway.storage import id_ranges
+from headway.storage.stores.board import comments
 from headway.storage.transaction import Query, Row, Transaction
 
 # In the order of Todo's fields. Dependencies are aggregated into one text, so that a list takes one query.
@@ -223,6 +224,7 @@ def delete(tx: Transaction, tenant_id: int, todo: Todo) -> None:
     update_counters(tx, tenant_id, todo, {todo.status: -1})
     tx.run("DELETE FROM todos WHERE tenant_id = ? AND id = ?", tenant_id, todo.id)
     tx.count_stored(tenant_id, -measure(todo))
+    comments.delete_all(tx, tenant_id, todo.id)
 
 
 def update_counters(tx: Transaction, tenant_id: int, todo: Todo, by: dict[Status, int]) -> None:

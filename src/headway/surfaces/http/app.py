@@ -46,6 +46,7 @@ from headway.surfaces.http.routes import (
     webhooks,
     why,
 )
+from headway.surfaces.http.routes.board import comments, dependencies
 from headway.surfaces.http.routes.openai import chat_completions, models, responses
 from headway.surfaces.http.routes.sessions import LoginLink
 from headway.surfaces.mcp.http_transport import HttpTransport
@@ -55,6 +56,8 @@ COMPRESS_MIN_BYTES = 1_000
 MAX_PARAMETERS = 100
 ROUTE_MODULES = (
     todos,
+    dependencies,
+    comments,
     conversations,
     turns,
     front_ends,

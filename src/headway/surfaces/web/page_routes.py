@@ -20,12 +20,13 @@ ALWAYS_REVALIDATE = "no-cache"
 API_PATHS = ("/v1", "/mcp", "/static", "/openapi.json")
 NUMBER = re.compile("[0-9]{1,18}")
 # As in the page's own list of addresses.
-NUMBERS = ("conversation_id", "goal_id", "approval_id", "question_id")
+NUMBERS = ("conversation_id", "todo_id", "goal_id", "approval_id", "question_id")
 PATTERNS = dict.fromkeys(NUMBERS, NUMBER) | {"tab": re.compile("[a-z-]{1,32}")}
 PAGE_PATHS = (
     "/",
     "/c/{conversation_id}",
     "/board",
+    "/todos/{todo_id}",
     "/goals",
     "/goals/{goal_id}",
     "/approvals",

@@ -16,6 +16,7 @@ const PAGES = [
   [/^\/$/, () => import("./chat/chat.js")],
   [/^\/c\/(\d{1,18})$/, () => import("./chat/chat.js")],
   [/^\/board$/, () => import("./work/board.js")],
+  [/^\/todos\/(\d{1,18})$/, () => import("./work/board.js")],
   [/^\/goals$/, () => import("./goals/goals.js")],
   [/^\/goals\/(\d{1,18})$/, () => import("./goals/goal.js")],
   [/^\/approvals(?:\/(\d{1,18}))?$/, () => import("./people/approvals.js")],
@@ -37,7 +38,8 @@ async function showPage(requested) {
   const id = Number(pattern.exec(requested)[1]);
   try {
     const page = await load();
-    if (path.value === requested) current.value = { page, id: id || null, key: page.KEY ?? requested };
+    const key = page.KEY ?? requested;
+    if (path.value === requested && current.value?.key !== key) current.value = { page, id: id || null, key };
   } catch {
     isOutdated.value = true; // the server has another build, whose files have other addresses
   }

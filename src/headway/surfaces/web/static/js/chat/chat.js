@@ -9,8 +9,9 @@ import { Icon, StatusIcon } from "../core/ui.js";
 import { useStream } from "../core/watch.js";
 import { Markdown, StreamedMarkdown } from "../markdown/markdown.js";
 import { RequestItem } from "../people/request_item.js";
+import { shownId } from "../todo/address.js";
 import { Changes } from "../work/changes.js";
-import { onTodoEvent, shownTodo } from "../work/todo_changes.js";
+import { onTodoEvent } from "../work/todo_changes.js";
 import { Why } from "../work/why.js";
 import { ConversationTitle, Drawer, loadConversations, Sidebar } from "./conversations.js";
 import { forkedTurn } from "./forks.js";
@@ -27,9 +28,9 @@ import { ModelNote, Welcome } from "./welcome.js";
 export const TITLE = "Chat";
 export { Sidebar };
 
-const TodoDialog = createLazy(
-  async () => (await import("../work/todo_dialog.js")).TodoDialog,
-  () => shownTodo.value,
+const TodoSheet = createLazy(
+  async () => (await import("../todo/sheet.js")).TodoSheet,
+  () => shownId.value,
 );
 const ForkDialog = createLazy(
   async () => (await import("./fork_dialog.js")).ForkDialog,
@@ -137,7 +138,7 @@ function Conversation({ id }) {
   }
   return html`<div class="log-frame"><${Log} timeline=${timeline} id=${id} Item=${TimelineItem} Activity=${Activity} /></div>
     <${Dock}><${TodoPanel} timeline=${timeline} /><${Composer} id=${id} running=${timeline.running.value} /><//>
-    <${TodoDialog} /><${ForkDialog} />`;
+    <${TodoSheet} /><${ForkDialog} />`;
 }
 
 function NewConversation() {

@@ -3,8 +3,9 @@ import { get } from "../core/api.js";
 import { attempt, showToast } from "../core/dialogs.js";
 import { html, PureComponent, useEffect, useRef } from "../core/lib.js";
 import { Icon, StatusIcon } from "../core/ui.js";
+import { showTodo } from "../todo/address.js";
 import { ProofMark } from "../work/proof.js";
-import { changeTodo, showTodo } from "../work/todo_changes.js";
+import { changeTodo } from "../work/todo_changes.js";
 
 const SUBJECT_LIMIT = 1_000;
 
@@ -24,10 +25,11 @@ async function cancelTodo({ id, description }) {
 }
 
 // A function and not a component: long lists have many of them.
-const renderButton = ({ action, todo, shortcut, icon, onClick, isRare }) => html`<button
+const renderButton = ({ action, todo, shortcut, icon, onClick, isRare, opens }) => html`<button
   class="btn ghost icon-only tiny ${isRare ? "rare" : ""}"
   aria-label="${action}: ${todo}"
   title=${shortcut ? `${action} (${shortcut})` : action}
+  data-opens=${opens}
   onClick=${onClick}
 ><${Icon} name=${icon} /></button>`;
 
@@ -76,7 +78,7 @@ export class TodoRow extends PureComponent {
   renderActions({ item, turnId }) {
     const todo = item.description;
     const move = (isDown) => attempt(() => moveTodo(turnId, item.id, isDown));
-    const details = renderButton({ action: "Details", todo, icon: "menu", onClick: () => showTodo(item.id) });
+    const details = renderButton({ action: "Details", todo, icon: "menu", opens: item.id, onClick: () => showTodo(item.id) });
     if (item.status === "canceled")
       return [renderButton({ action: "Restore", todo, icon: "replan", onClick: () => restore(item.id) }), details];
     if (item.status === "done") return details;

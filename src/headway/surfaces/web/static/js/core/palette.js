@@ -2,7 +2,7 @@
 import { get, put, remove } from "./api.js";
 import { ask, attempt } from "./dialogs.js";
 import { html, useEffect, useMemo, useRef, useState } from "./lib.js";
-import { navigate, path } from "./router.js";
+import { navigate } from "./router.js";
 import { askToSignOut, session } from "./session.js";
 import { showsPalette, showsShortcuts } from "./shortcuts.js";
 import { setTheme, THEME_ICONS, THEMES, theme } from "./theme_choice.js";
@@ -55,13 +55,6 @@ async function findConversations(query) {
   }));
 }
 
-/** Open a todo on the board, whose address can name it. */
-async function openTodo(id) {
-  const isThere = path.value === "/board";
-  navigate(`/board?todo=${id}`);
-  if (isThere) (await import("../work/todo_changes.js")).showTodo(id);
-}
-
 /** Todos and goals are fetched once while the palette is open. */
 function createTexts() {
   let loaded = null;
@@ -74,7 +67,12 @@ function createTexts() {
         status,
         run: () => navigate(`/goals/${id}`),
       })),
-      Todos: todos.map(({ id, subject, status }) => ({ key: `t${id}`, label: subject, status, run: () => openTodo(id) })),
+      Todos: todos.map(({ id, subject, status }) => ({
+        key: `t${id}`,
+        label: subject,
+        status,
+        run: () => navigate(`/todos/${id}`),
+      })),
     };
   };
   return async (words) => {

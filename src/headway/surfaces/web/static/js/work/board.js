@@ -7,29 +7,16 @@ import { computed, html, PureComponent, signal, useEffect, useRef, useState } fr
 import { createLiveList } from "../core/live_list.js";
 import { Empty, Icon, Main, Select, StatusIcon } from "../core/ui.js";
 import { useStream } from "../core/watch.js";
+import { showTodo } from "../todo/address.js";
+import { TodoSheet } from "../todo/sheet.js";
 import { ProofMark } from "./proof.js";
-import { changeTodo, checkedIds, onTodoEvent, showTodo } from "./todo_changes.js";
-import { TodoDialog } from "./todo_dialog.js";
+import { COLUMNS, isEnded, LABELS, LEGAL_TRANSITIONS, STATUSES } from "./statuses.js";
+import { changeTodo, checkedIds, onTodoEvent } from "./todo_changes.js";
 import { Why } from "./why.js";
 
 export const TITLE = "Board";
+export const KEY = "board";
 
-const COLUMNS = [
-  ["in_progress", "In progress"],
-  ["pending", "Pending"],
-  ["completed", "Done"],
-  ["canceled", "Canceled"],
-];
-const STATUSES = COLUMNS.map(([status]) => status);
-const LABELS = Object.fromEntries(COLUMNS);
-// The ledger's own table, repeated here so that a menu offers only what the ledger accepts. A test compares the two.
-const LEGAL_TRANSITIONS = {
-  pending: ["in_progress", "completed", "canceled"],
-  in_progress: ["pending", "completed", "canceled"],
-  completed: ["pending", "in_progress"],
-  canceled: ["pending", "in_progress"],
-};
-const ENDED = ["completed", "canceled"];
 const PAGE_SIZE = 250;
 const ALL = "all";
 const TENANT_WIDE = "tenant";
@@ -90,7 +77,7 @@ const compareEnded = (a, b) => b.completed_at - a.completed_at || b.id - a.id;
 const columns = computed(() => {
   const sorted = Object.fromEntries(STATUSES.map((status) => [status, []]));
   for (const todo of todos.value.values()) if (matchesFilters(todo)) sorted[todo.status].push(todo);
-  for (const status of STATUSES) sorted[status].sort(ENDED.includes(status) ? compareEnded : compareOpen);
+  for (const status of STATUSES) sorted[status].sort(isEnded(status) ? compareEnded : compareOpen);
   return sorted;
 });
 const isEmpty = computed(() => STATUSES.every((status) => !columns.value[status].length));
@@ -171,6 +158,7 @@ class Tile extends PureComponent {
           tabindex="0"
           dir="auto"
           title=${todo.subject}
+          data-opens=${todo.id}
           onClick=${show}
           onKeyDown=${onTitleKey}
         >${todo.subject}</span>
@@ -295,6 +283,6 @@ export function Page() {
     <div class="title"><h1>Todo board</h1><${Filters} /></div>
     ${isEmpty.value && html`<${NoTodos} />`}
     <div class="board">${COLUMNS.map(([status, title]) => html`<${Column} key=${status} status=${status} title=${title} />`)}</div>
-    <${TodoDialog} />
+    <${TodoSheet} />
   <//>`;
 }

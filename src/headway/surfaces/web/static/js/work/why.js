@@ -20,7 +20,7 @@ function Lines({ why, leftOut, onMore }) {
 }
 
 /** `of`: the name of the thing, for screen readers. */
-export function Why({ kind, id, of }) {
+export function Why({ kind, id, of, label = "Why?" }) {
   const [answer, setAnswer] = useState(null);
   const load = async (query) => {
     try {
@@ -31,7 +31,7 @@ export function Why({ kind, id, of }) {
   };
   const onToggle = ({ currentTarget }) => currentTarget.open && load();
   return html`<details class="why" onToggle=${onToggle}>
-    <summary aria-label="Why? ${of}">Why?</summary>
+    <summary aria-label="${label} ${of}">${label}</summary>
     ${answer?.error && html`<p class="error" dir="auto">${answer.error}</p>`}
     ${answer?.why && html`<${Lines} why=${answer.why} leftOut=${answer.left_out} onMore=${() => load({ limit: ALL_LINES })} />`}
   </details>`;

@@ -1,0 +1,59 @@
+"""Comments: what people write about a todo. They are deleted with it."""
+
+from typing import Final, Literal, NamedTuple
+
+from headway.actions import todos
+from headway.actions.access import quotas
+from headway.ledger import text
+from headway.ledger.cursors import CursorCodec
+from headway.ledger.errors import Forbidden, Invalid, NotFound
+from headway.ledger.events import Event, encode_json
+from headway.storage.stores.board import comments as comment_store
+from headway.storage.stores.board.comments import Comment
+from headway.storage.transaction import Transaction
+
+COMMENT_LIMIT: Final = 10_000
+CURSORS: Final = CursorCodec("comments", (0,))  # the id
+
+
+class CommentPage(NamedTuple):
+    comments: list[Comment]
+    next_cursor: str | None
+
+
+def list_page(tx: Transaction, tenant_id: int, todo_id: int, limit: int = 50, cursor: str | None = None) -> CommentPage:
+    """List the comments on a todo, oldest first."""
+    (after,) = CURSORS.decode(cursor)
+    todos.get(tx, tenant_id, todo_id)
+    rows = comment_store.list_page(tx, tenant_id, todo_id, limit + 1, after)
+    return CommentPage(rows[:limit], CURSORS.encode_next(rows, limit, lambda comment: (comment.id,)))
+
+
+def add(tx: Transaction, tenant_id: int, todo_id: int, content: str, person: str) -> Comment:
+    content = text.check_text(content, "text", COMMENT_LIMIT).strip()
+    if not content:
+        raise Invalid("text must not be blank.")
+    quotas.check_storage(tx, tenant_id)
+    todo = todos.get_locked(tx, tenant_id, todo_id)
+    comment = comment_store.insert(tx, tenant_id, todo, person, content)
+    emit_changed(tx, tenant_id, comment, "created")
+    return comment
+
+
+def remove(tx: Transaction, tenant_id: int, todo_id: int, comment_id: int, person: str, *, operator: bool) -> Comment:
+    """Delete a comment. People delete their own ones, operators all."""
+    comment = comment_store.find_locked(tx, tenant_id, comment_id)
+    if comment is None or comment.todo_id != todo_id:
+        raise NotFound(f"No comment {comment_id} on todo {todo_id}.")
+    if comment.person != person and not operator:
+        raise Forbidden(f"Comment {comment_id} was written by {comment.person}. Only they or an operator can delete it.")
+    comment_store.delete(tx, tenant_id, comment)
+    emit_changed(tx, tenant_id, comment, "deleted")
+    return comment
+
+
+def emit_changed(tx: Transaction, tenant_id: int, comment: Comment, change: Literal["created", "deleted"]) -> None:
+    """Emit an event without the text: events are kept, and a person may delete a comment for what it says."""
+    data = {"change": change, "id": comment.id, "todo_id": comment.todo_id, "person": comment.person}
+    about = f"todo:{comment.todo_id}"
+    tx.emit(Event(tenant_id, "comment_changed", encode_json(data), comment.conversation_id, subject=about))

@@ -1,0 +1,1 @@
+"""SQL for what only the board has: comments on todos, saved views."""

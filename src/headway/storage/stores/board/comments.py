@@ -1,0 +1,65 @@
+"""SQL for comments on todos."""
+
+from typing import Any, NamedTuple
+
+from headway.ledger.text import count_bytes
+from headway.ledger.todo import Todo
+from headway.storage import id_ranges
+from headway.storage.transaction import Transaction
+
+COLUMNS = "id, conversation_id, todo_id, person, text, created_at"
+
+
+class Comment(NamedTuple):
+    id: int
+    conversation_id: int  # the todo's
+    todo_id: int
+    person: str
+    text: str
+    created_at: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "todo_id": self.todo_id,
+            "person": self.person,
+            "text": self.text,
+            "created_at": self.created_at // 1000,
+        }
+
+
+def insert(tx: Transaction, tenant_id: int, todo: Todo, person: str, text: str) -> Comment:
+    """Insert a comment. The caller has locked the todo, so that it cannot be deleted at the same time."""
+    values = (todo.conversation_id, todo.id, person, text, tx.now)
+    comment_id = id_ranges.insert(tx, tenant_id, "comments", f"tenant_id, {COLUMNS.removeprefix('id, ')}", tenant_id, *values)
+    tx.count_stored(tenant_id, count_bytes(text))
+    return Comment(comment_id, *values)
+
+
+def list_page(tx: Transaction, tenant_id: int, todo_id: int, limit: int, after: int) -> list[Comment]:
+    """List the comments on a todo with an id above `after`, oldest first."""
+    rows = tx.all(
+        f"SELECT {COLUMNS} FROM comments WHERE tenant_id = ? AND todo_id = ? AND id > ? ORDER BY id LIMIT ?",
+        tenant_id,
+        todo_id,
+        after,
+        limit,
+    )
+    return [Comment._make(row) for row in rows]
+
+
+def find_locked(tx: Transaction, tenant_id: int, comment_id: int) -> Comment | None:
+    sql = f"SELECT {COLUMNS} FROM comments WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}"
+    row = tx.one(sql, tenant_id, comment_id)
+    return Comment._make(row) if row else None
+
+
+def delete(tx: Transaction, tenant_id: int, comment: Comment) -> None:
+    tx.run("DELETE FROM comments WHERE tenant_id = ? AND id = ?", tenant_id, comment.id)
+    tx.count_stored(tenant_id, -count_bytes(comment.text))
+
+
+def delete_all(tx: Transaction, tenant_id: int, todo_id: int) -> None:
+    """Delete the comments on a todo that is being deleted."""
+    rows = tx.all("DELETE FROM comments WHERE tenant_id = ? AND todo_id = ? RETURNING octet_length(text)", tenant_id, todo_id)
+    tx.count_stored(tenant_id, -sum(int(row[0]) for row in rows))

@@ -1,0 +1,1 @@
+"""Routes of what people do with todos besides changing them."""
