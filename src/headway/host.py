@@ -121,6 +121,10 @@ class Host:
         """List the MCP servers with their status: ready, starting, down or not_started."""
         return self.mcp.list_statuses() if self.mcp_configs else []
 
+    def describe_mcp_servers(self) -> list[dict[str, Any]]:
+        """Describe the MCP servers and their tools to those who run the installation."""
+        return self.mcp.describe_all() if self.mcp_configs else []
+
     async def stop_tools(self) -> None:
         """Stop the MCP servers that this process has started."""
         if "mcp" in vars(self):

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from headway import trust
-from headway.ledger import text
 from headway.ledger.errors import SettingsError, UntrustedFolder
 from headway.ledger.goal import GoalLimits
 from headway.ledger.redaction import MIN_SECRET_LENGTH, Redactor, encode_credentials, list_spellings
@@ -33,11 +32,10 @@ from headway.settings_parsing import (
     parse_dispatch,
     parse_integer,
     parse_list,
-    parse_number,
     parse_port,
 )
+from headway.settings_sources import PREFIX, SettingInForce, SettingReader, redact_database_url
 
-PREFIX = "HEADWAY_"
 SECRET_NAME_PATTERN = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS|OTLP_\w{0,40}HEADERS")
 USERINFO_PATTERN = re.compile(r"://([^/?#\s:]*:[^/?#\s]*)@")
 PASSWORD_PATTERN = re.compile(r"(?<=password=)[^&\s]+")
@@ -91,12 +89,13 @@ class Settings(NamedTuple):
     quotas: Quotas  # of each tenant
     notify: tuple[str, ...]  # the operator's notification channels; these URLs are secrets
     traces: TraceSettings
+    in_force: Mapping[str, SettingInForce] = {}  # each setting by its name in lower case, as it was given
 
     def __repr__(self) -> str:
         """Show the settings without anything that may contain a password, because they end up in logs and tracebacks."""
         urls = {name: redact_database_url(value) for name, value in self._asdict().items() if name.endswith("_url")}
         fields = self._asdict() | urls | {"notify": f"{len(self.notify)} channels", "bootstrap_token": "…"}
-        return f"Settings({', '.join(f'{name}={value!r}' for name, value in fields.items())})"
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in fields.items() if name != 'in_force')})"
 
     @property
     def model_names(self) -> list[str]:
@@ -127,23 +126,11 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
     """Load the settings. Flags are named without the prefix, e.g. {"home": "/var/lib/headway"}; None means "not given".
     Raises UntrustedFolder if the home is in the current folder, and neither a flag nor the environment names it."""
     flag_values = {name: value for name, value in (flags or {}).items() if value is not None}
-    known: set[str] = set()
     inspection = inspect_current_folder(flag_values.get("home"))
     dotenv = read_dotenv(inspection)
 
-    def get(name: str, default: str) -> str:
-        known.add(name)
-        variable = PREFIX + name.upper()
-        # An empty variable means "not set", as is usual on the command line.
-        value = flag_values.get(name) or os.environ.get(variable) or dotenv.get(variable) or default
-        return text.check_text(value, variable)
-
-    def count(name: str, default: int, minimum: int = 1) -> int:
-        return parse_integer(PREFIX + name.upper(), given, minimum, 1_000) if (given := get(name, "")) else default
-
-    def amount(name: str, default: float, minimum: float = 0) -> float:
-        return parse_number(PREFIX + name.upper(), get(name, str(default)), minimum, 1_000_000)
-
+    reader = SettingReader(flag_values, os.environ, dotenv, {})
+    get, count, amount = reader.get, reader.read_count, reader.read_amount
     home = resolve_path("HEADWAY_HOME", get("home", ".headway"))
     workspace = resolve_path("HEADWAY_WORKSPACE", get("workspace", os.path.join(home, "workspace")))
     tables = load_tier_tables(os.path.join(home, "models.toml"))
@@ -179,8 +166,9 @@ def load(flags: Mapping[str, str | None] | None = None) -> Settings:
         quotas=parse_quotas("HEADWAY_QUOTAS", get("quotas", "")),
         notify=check_channels(parse_list(get("notify", ""))),
         traces=TraceSettings(resolve_exporter(), is_trace_content_requested()),
+        in_force=reader.in_force,
     )
-    check_known(flag_values, known)
+    check_known(flag_values, set(reader.in_force))
     trust.record_new_home(inspection, home)
     return settings
 
@@ -269,11 +257,12 @@ def load_tier_tables(path: str) -> dict[str, dict[str, Any]]:
         raise SettingsError(f'{path} cannot be read: {error}. Write a table per tier, such as [strong] and model = "…".') from None
 
 
-def choose_models(get: Callable[[str, str], str], tables: Mapping[str, Mapping[str, Any]]) -> dict[Tier, str]:
+def choose_models(get: Callable[..., str], tables: Mapping[str, Mapping[str, Any]]) -> dict[Tier, str]:
     """Return the model of each tier: the variable, or models.toml, or the strong tier's."""
 
     def choose(setting: str, tier: Tier, default: str) -> str:
-        return get(setting, tables.get(tier, {}).get("model", default))
+        named = tables.get(tier, {}).get("model")
+        return get(setting, named, "models.toml") if named else get(setting, default)
 
     strong = choose("model", "strong", REHEARSAL_MODEL)
     return {"strong": strong, "mid": choose("model_mid", "mid", strong), "cheap": choose("model_cheap", "cheap", strong)}
@@ -366,16 +355,3 @@ def build_redactor(settings: Settings, *more_secrets: str) -> Redactor:
 def get_environment() -> Mapping[str, str]:
     """Return the variables that configuration files may refer to."""
     return os.environ
-
-
-def redact_database_url(database_url: str) -> str:
-    """Return the URL for display and logs, without any part that could be a password."""
-    scheme, mark, rest = database_url.partition("://")
-    if scheme == "sqlite":
-        return database_url
-    head, question, options = rest.partition("?")
-    if "@" in options:  # perhaps a password that contains a question mark
-        return f"{scheme}{mark}…"
-    credentials, at, location = head.rpartition("@")
-    user = re.split("[:@/]", credentials)[0]
-    return f"{scheme}{mark}{user}{':…' if credentials != user else ''}{at}{location}{question and '?…'}"

@@ -218,3 +218,38 @@ def test_processes_that_read_the_same_policy_record_it_once(database: DirectData
         ("headway", "a", {"sha256": "b", "rules": 2}),
         ("headway", "b", {"sha256": "", "rules": 0}),
     ]
+
+
+def test_filters_find_entries_by_author_target_and_time(desk: TenantHarness, clock: FixedClock) -> None:
+    first = act(desk, lambda tx: tokens.create(tx, desk.tenant.id, "ci"), "Zoë 100%", "token 3").token.id
+    middle = clock.now
+    clock.now += 5_000
+    second = act(desk, lambda tx: tokens.create(tx, desk.tenant.id, "cd"), "bob_builder", "token 4").token.id
+
+    def find(**chosen: Any) -> list[str]:
+        return [entry["target"] for entry in desk.read(audit.list_page, AuditFilter("token", **chosen))["entries"]]
+
+    assert find(who="zoë") == find(who="Zoë 100%") == find(until=middle + 1) == find(target=f"token:{first}") == [f"token:{first}"]
+    assert find(who="BOB_B") == find(who="token 4") == find(since=middle + 1) == [f"token:{second}"]
+    assert find(target="token") == find(since=middle, until=clock.now + 1) == [f"token:{second}", f"token:{first}"]
+    assert find(who="bobXb") == find(target="tok") == find(until=middle) == []
+    assert find(who="%") == [f"token:{first}"]
+
+
+def test_a_page_with_a_filter_looks_at_a_bounded_number_of_entries(desk: TenantHarness) -> None:
+    rare = act(desk, lambda tx: tokens.create(tx, desk.tenant.id, "rare")).token.id
+
+    def fill(tx: Transaction) -> None:
+        for number in range(audit.SCAN_LIMIT):
+            audit.record(tx, desk.tenant.id, "limit.set", "costs", number, number + 1)
+
+    desk.database.write(fill)
+    first = desk.read(audit.list_page, AuditFilter("token"), 10)
+    second = desk.read(audit.list_page, AuditFilter("token"), 10, first["next_cursor"])
+    at_once = desk.read(audit.list_newest, AuditFilter("token"), 10)
+
+    assert first["entries"] == []
+    assert [entry["target"] for entry in second["entries"]] == [f"token:{rare}"]
+    assert second["next_cursor"] is None
+    assert at_once == second
+    assert len(desk.read(audit.list_page, AuditFilter("limit"), 10)["entries"]) == 10

@@ -88,6 +88,8 @@ def test_always_adds_a_rule_so_that_the_next_call_is_made_at_once(
         ("ask", "calculate", tenant),
     ]
     assert policy["rules"][0] == {**preview, "line": policy["rules"][0]["line"]}
+    assert [rule["approval"] for rule in policy["rules"]] == [turn["waiting_for"]["id"], 0]
+    assert (policy["file"], policy["problem"]) == ("policy.toml", "")
     assert "set_goal" in policy["defaults"]
     assert "calculate" not in policy["defaults"]
     assert len(sqlite_chatter.ok("GET", "/v1/approvals")["approvals"]) == 1

@@ -210,3 +210,25 @@ def test_changes_of_tokens_are_recorded_with_the_token_that_made_them(sqlite_cli
     )
     assert [action for _, action in entries] == ["token.create", "token.revoke"]
     assert {who.partition(" (token ")[0] for who, _ in entries} == {"operator token"}
+
+
+def test_the_list_marks_the_callers_own_token_and_leaves_out_what_was_not_asked_for(client: Client) -> None:
+    revoked = client.desk.write(tokens.create, "gone").token
+    client.desk.write(tokens.revoke, revoked.id)
+    with acting(client, "operator") as own_id:
+        rows = client.ok("GET", "/v1/tokens")["tokens"]
+        active = client.ok("GET", "/v1/tokens", params={"state": "active", "kind": "token"})["tokens"]
+        assert client.ok("GET", "/v1/tokens", params={"kind": "session"})["tokens"] == []
+        client.refused("GET", "/v1/tokens", 422, "invalid", params={"state": "revoked"})
+        session = client.desk.database.write(
+            lambda tx: tokens.open_session(tx, tokens.hash_secret(client.headers["Authorization"].removeprefix("Bearer ")))
+        )
+        client.headers["Authorization"] = f"Bearer {session.secret}"
+        through_session = client.ok("GET", "/v1/tokens")["tokens"]
+        sessions = client.ok("GET", "/v1/tokens", params={"kind": "session"})["tokens"]
+
+    assert [row["id"] for row in rows if row["current"]] == [own_id]
+    assert {row["id"] for row in rows} == {own_id, client.token_id, revoked.id}
+    assert {row["id"] for row in active} == {own_id, client.token_id}
+    assert [row["id"] for row in through_session if row["current"]] == [session.token.id, own_id]
+    assert [row["id"] for row in sessions] == [session.token.id]

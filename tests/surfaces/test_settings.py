@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from headway import settings, trust
 from headway.ledger.tiers import TIERS, TierParameters
+from headway.settings_sources import redact_database_url
 from tests.surfaces.shell import Shell, get_error_line
 
 NAMES = ("home", "database_url", "model", "host", "port")
@@ -394,7 +395,7 @@ def test_a_folder_that_is_gone_is_one_error(headway: Shell) -> None:
     ],
 )
 def test_a_database_is_shown_without_its_password(url: str, seen: str) -> None:
-    assert settings.redact_database_url(url) == seen
+    assert redact_database_url(url) == seen
 
 
 parts = st.text("abc:/?@#&=%-.", max_size=6)
@@ -408,7 +409,7 @@ def test_no_unusual_password_is_shown(before: str, middle: str, after: str) -> N
         f"postgresql://me@db/x?password={secret}",
         f"postgresql://db/x?password={secret}",
     ):
-        redacted = settings.redact_database_url(url)
+        redacted = redact_database_url(url)
         assert "HUNTER" not in redacted
         assert "TWO" not in redacted
 

@@ -80,6 +80,7 @@ PATHS: dict[str, Callable[[Ids], object]] = {
     "key": lambda ids: ids.key,
     "response_id": lambda ids: f"resp_{ids.turn}",
     "model": lambda _ids: "index",
+    "tier": lambda _ids: "best",
     "n": lambda _ids: 1,
 }
 QUERIES: dict[str, Callable[[Ids], object]] = {
@@ -112,6 +113,9 @@ NO_ID_QUERIES = {
     "version",
     "from",
     "to",
+    "who",
+    "target",
+    "until",
 }
 HELLO = [{"role": "user", "content": "hello"}]
 BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
@@ -188,6 +192,9 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/conversations"): lambda ids: [],
     ("POST", "/v1/goals"): lambda ids: [],
     ("POST", "/v1/tokens"): lambda ids: [],
+    ("POST", "/v1/tenants"): lambda ids: [],
+    ("POST", "/v1/tiers/{tier}/try"): lambda ids: [],
+    ("POST", "/v1/policy/test"): lambda ids: [],
     ("PUT", "/v1/halt"): lambda ids: [],
     ("PUT", "/v1/costs"): lambda ids: [],
 }
@@ -470,6 +477,7 @@ COMMANDS: dict[str, Callable[[Ids], list[list[str]]]] = {
     "agents send": lambda ids: [[ids.job, "hello"]],
 }
 NO_ID_COMMANDS = {
+    "settings",
     *(
         "goal add",
         "goal list",

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 from headway.actions.access import audit
 from headway.ledger.events import Event, encode_json
@@ -18,6 +19,7 @@ WINDOW_S = 24 * 3600
 WINDOW_MS = WINDOW_S * 1000
 RUNS_LIMIT = 100
 TENANTS_LIMIT = 100
+TRIAL_ROLE = "trial"
 
 
 class Usage(NamedTuple):
@@ -113,6 +115,31 @@ def book_call(tx: Transaction, run: Run, call: ModelCall, budget: int, released:
     }
     tx.emit(Event(run.tenant_id, "cost_changed", encode_json(spent), run.conversation_id, run.turn_id))
     return run._replace(reserved=run.reserved - released, cost=run.cost + call.cost)
+
+
+def record_trial(tx: Transaction, tenant_id: int, call: ModelCall, budget: int) -> None:
+    """Record a call that a person made to try a model: as a separate run, which has ended, so that the pool pays for it. What was
+    asked and answered is not stored."""
+    run = Run(
+        id=str(uuid4()),
+        tenant_id=tenant_id,
+        conversation_id=0,
+        turn_id=None,
+        parent_run_id=None,
+        role=TRIAL_ROLE,
+        task=f"Try {call.model}, the model of the tier {call.tier}",
+        depth=0,
+        status="completed",
+        created_at=tx.now,
+        updated_at=tx.now,
+        limit=1,
+        iterations=1,
+        cost=call.cost,
+        ended_at=tx.now,
+        model=call.model,
+    )
+    run_store.insert(tx, run)
+    book_call(tx, run, call, budget, 0)
 
 
 def release(tx: Transaction, run: Run) -> Run:

@@ -113,13 +113,16 @@ def find_tenant_name(tx: Transaction, tenant_id: int) -> str:
 def describe_call(tool: Tool, arguments: Arguments, role: str, tenant: str, workspace: str) -> PolicyCall:
     """Describe a call to the policy. The arguments are those that the tool will receive, whatever the model wrote."""
     values = {**dict.fromkeys(tool.key_arguments), **arguments.model_dump(mode="json", by_alias=True)}
-    spellings = {
+    return PolicyCall(tool.name, role, tenant, tool.server, spell_arguments(tool, values, workspace))
+
+
+def spell_arguments(tool: Tool, values: dict[str, Any], workspace: str) -> dict[str, tuple[str, ...]]:
+    return {
         name: list_path_spellings(value, workspace)
         if name in tool.path_arguments and isinstance(value, str)
         else (format_value(value),)
         for name, value in values.items()
     }
-    return PolicyCall(tool.name, role, tenant, tool.server, spellings)
 
 
 def format_value(value: Any) -> str:
@@ -194,10 +197,39 @@ class Permission(NamedTuple):
             raise Conflict(tool.no_rule)
         tenant = find_tenant_name(tx, approval.tenant_id)
         call = describe_call(tool, arguments, approval.role, tenant, self.find_workspace(approval.tenant_id))
-        rule = build_allow_rule(call, tool)
+        rule = build_allow_rule(call, tool)._replace(approval=approval.id)
         if not rule.matches(call) or any(len(glob) > RULE_LENGTH for _, glob in rule.arguments):
             raise Conflict(f"No rule can be written for this call of {tool.name}. Approve it without `always`.")
         return call, rule
+
+    def forget_always(self, tx: Transaction, tenant_id: int, approval_id: int) -> list[Rule]:
+        """Remove the rule that a decision with `always` has added for this tenant, so that such calls need approval again."""
+        removed = self.policy.remove_always_rules(find_tenant_name(tx, tenant_id), approval_id)
+        if not removed:
+            raise NotFound(f"No rule of this tenant comes from approval {approval_id}.")
+        rules = [rule.as_json() for rule in removed]
+        audit.record(tx, tenant_id, "policy.forget", f"approval:{approval_id}", old={"rules": rules})
+        return removed
+
+    def try_call(self, tx: Transaction, tenant_id: int, tool: Tool, role: str, arguments: dict[str, Any]) -> "TriedCall":
+        """Return what the policy would decide about a call, and by which rule. Nothing is called. Arguments that are missing or
+        wrong are reported, and the policy is asked about those that were given."""
+        tenant, workspace = find_tenant_name(tx, tenant_id), self.find_workspace(tenant_id)
+        try:
+            call, problem = describe_call(tool, parse_arguments(tool, arguments), role, tenant, workspace), ""
+        except Invalid as error:
+            spellings = spell_arguments(tool, {**dict.fromkeys(tool.key_arguments), **arguments}, workspace)
+            call, problem = PolicyCall(tool.name, role, tenant, tool.server, spellings), str(error)
+        policy = self.policy.current
+        return TriedCall(policy.decide(call, asks_by_default=tool.needs_approval), policy.find(call), problem)
+
+
+class TriedCall(NamedTuple):
+    """What the policy would decide about a call."""
+
+    ruling: Ruling
+    rule: Rule | None  # None: no rule matches, and the tool's default applies
+    problem: str  # what is wrong with the arguments, so that the call itself would be refused; empty: nothing
 
 
 def parse_object(arguments: str) -> dict[str, Any]:

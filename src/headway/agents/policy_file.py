@@ -4,6 +4,7 @@ import fcntl
 import json
 import logging
 import os
+import re
 import stat
 import tempfile
 import threading
@@ -19,6 +20,9 @@ from headway.trust import keep_trust
 log = logging.getLogger("headway.policy")
 
 RULE_HEADER: Final = "[[rule]]"
+NO_RULES: Final = "# Headway has removed the last rule.\n"  # in a file that is meant to have none
+ALWAYS_COMMENT: Final = "  # always, by approval {}"  # after the header of a rule that a person's decision added
+ALWAYS_PATTERN: Final = re.compile(r"# always, by approval (\d{1,18})\s*$")
 RULES_LIMIT: Final = 1_000
 Stamp = tuple[int, int, int]  # modification time, size and inode
 NO_FILE: Final[Stamp] = (0, 0, 0)
@@ -30,6 +34,7 @@ class PolicyFile:
     def __init__(self, path: str = "") -> None:
         self.path = path
         self.lock = threading.Lock()
+        self.problem = ""  # why the file as it is now is not in force; empty: it is
         self.on_change: Callable[[], object] = lambda: None  # called on the reading thread when another policy is in force
         self.stamp = self.read_stamp()
         self.policy, self.digest = load_with_digest(path)
@@ -56,12 +61,15 @@ class PolicyFile:
             try:
                 changed, digest = load_with_digest(self.path)
             except SettingsError as error:
+                self.problem = str(error).replace(self.path, FILE_NAME)
                 log.error("the policy was not changed: %s", error)
                 return
-            if self.policy.rules and not changed.rules:  # an editor may be writing it; no rules at all would allow too much
+            # An editor may be writing it; no rules at all would allow too much.
+            if self.policy.rules and not changed.rules and NO_RULES not in read_text(self.path):
+                self.problem = f"{FILE_NAME} has no rules now. Restart Headway if that is meant."
                 log.error("the policy was not changed: %s has no rules now. Restart Headway if that is meant.", self.path)
             else:
-                self.policy, self.digest = changed, digest
+                self.policy, self.digest, self.problem = changed, digest, ""
                 self.on_change()
 
     def add_allow_rule(self, call: PolicyCall, rule: Rule) -> None:
@@ -75,7 +83,8 @@ class PolicyFile:
                 raise Conflict(f"{self.path} now denies this call in line {asking_rule.line}.")
             if len(policy.rules) >= RULES_LIMIT:
                 raise Conflict(f"{self.path} has {RULES_LIMIT:,} rules. Combine some of them first.")
-            lines = read_text(self.path).rstrip("\n").split("\n")
+            text = read_text(self.path)
+            lines = (text if policy.rules else text.replace(NO_RULES, "")).rstrip("\n").split("\n")
             index = asking_rule.line - 1 if asking_rule else len(lines)
             text = "\n".join([*lines[:index], *format_rule(rule), *lines[index:]]).strip("\n") + "\n"
             others = [one._replace(line=0) for one in policy.rules]
@@ -87,23 +96,35 @@ class PolicyFile:
 
     def remove_tenant_rules(self, tenant: str) -> int:
         """Remove the rules that name exactly this tenant, so that a later tenant of the same name does not get them. Returns their
-        number. A rule ends where the next one starts; comments above it stay."""
+        number."""
+        return len(self.remove_rules(lambda rule: rule.tenant in (tenant, escape(tenant)), f"The rules of tenant {tenant!r}"))
+
+    def remove_always_rules(self, tenant: str, approval_id: int) -> list[Rule]:
+        """Remove the rules that one decision of a person has added for this tenant, and return them."""
+
+        def is_doomed(rule: Rule) -> bool:
+            return rule.approval == approval_id and rule.tenant == escape(tenant)
+
+        return self.remove_rules(is_doomed, "The rule")
+
+    def remove_rules(self, is_doomed: Callable[[Rule], bool], subject: str) -> list[Rule]:
+        """Remove rules from the file and return them. A rule ends where the next one starts; comments above it stay."""
         if not os.path.exists(self.path):
-            return 0
+            return []
         with lock_folder(os.path.dirname(self.path)):
             policy = load_policy(self.path)
-            kept = [rule for rule in policy.rules if rule.tenant not in (tenant, escape(tenant))]
-            removed = len(policy.rules) - len(kept)
+            removed = [rule for rule in policy.rules if is_doomed(rule)]
+            kept = [rule for rule in policy.rules if rule not in removed]
             if not removed:
-                return 0
+                return []
             lines = read_text(self.path).split("\n")
             ends = [*(rule.line - 1 for rule in policy.rules[1:]), len(lines)]
             blocks = [lines[rule.line - 1 : end] for rule, end in zip(policy.rules, ends, strict=True) if rule in kept]
             text = "\n".join([*lines[: policy.rules[0].line - 1], *(line for block in blocks for line in block)])
             if [rule._replace(line=0) for rule in parse_policy(text, self.path).rules] != [rule._replace(line=0) for rule in kept]:
-                raise Conflict(f"The rules of tenant {tenant!r} cannot be removed from {self.path}. Remove them by hand.")
+                raise Conflict(f"{subject} cannot be removed from {self.path}. Remove by hand what should go.")
             with keep_trust(self.path):
-                replace_text(self.path, text.strip("\n") + "\n" if text.strip() else "")
+                replace_text(self.path, (text.strip("\n") + "\n" if text.strip() else "") + ("" if kept else NO_RULES))
             return removed
 
 
@@ -137,10 +158,21 @@ def parse_policy(text: str, path: str) -> Policy:
     rules = document.get("rule", [])
     if not isinstance(rules, list):
         raise SettingsError(f"{path}: write rules as {RULE_HEADER}, in double brackets.")
-    lines = [number for number, line in enumerate(text.split("\n"), 1) if "".join(line.split()).startswith(RULE_HEADER)]
-    if len(lines) != len(rules):
+    headers = [(number, line) for number, line in enumerate(text.split("\n"), 1) if "".join(line.split()).startswith(RULE_HEADER)]
+    if len(headers) != len(rules):
         raise SettingsError(f"{path}: start each rule with a line {RULE_HEADER}.")
-    return Policy(tuple(build_rule(rule, f"{path}, line {line}", line) for rule, line in zip(rules, lines, strict=True)))
+    return Policy(
+        tuple(
+            build_rule(rule, f"{path}, line {number}", number)._replace(approval=find_approval(line))
+            for rule, (number, line) in zip(rules, headers, strict=True)
+        )
+    )
+
+
+def find_approval(header: str) -> int:
+    """Return the approval that added a rule, from the comment in its header. 0: none did."""
+    comment = ALWAYS_PATTERN.search(header)
+    return int(comment[1]) if comment else 0
 
 
 @contextmanager
@@ -194,7 +226,8 @@ def format_rule(rule: Rule) -> list[str]:
     if rule.arguments:
         arguments = ", ".join(f"{quote(name)} = {quote(glob)}" for name, glob in rule.arguments)
         fields.append(f"arguments = {{{arguments}}}")
-    return [RULE_HEADER, *fields, f"decision = {quote(rule.decision)}", ""]
+    header = RULE_HEADER + (ALWAYS_COMMENT.format(rule.approval) if rule.approval else "")
+    return [header, *fields, f"decision = {quote(rule.decision)}", ""]
 
 
 def quote(text: str) -> str:

@@ -42,6 +42,7 @@ class Rule(NamedTuple):
     tenant: str = "*"
     arguments: tuple[tuple[str, str], ...] = ()  # names and globs
     line: int = 0  # of policy.toml; 0 for a rule that is not in a file
+    approval: int = 0  # the approval with which a person allowed such calls always; 0: the rule was written by hand
 
     def concerns(self, call: PolicyCall) -> bool:
         """Whether the rule could match the call, whatever its arguments are."""

@@ -78,6 +78,13 @@ class Token(NamedTuple):
         }
 
 
+class TokenFilter(NamedTuple):
+    """Which tokens to list."""
+
+    kind: Literal["token", "session", "all"] = "all"
+    state: Literal["active", "all"] = "all"
+
+
 class AuditEntry(NamedTuple):
     """A change of access, limits or rules: who made it, with the old and the new value as JSON."""
 
@@ -105,10 +112,17 @@ class AuditEntry(NamedTuple):
 
 
 class AuditFilter(NamedTuple):
-    """Which entries of the audit log to read."""
+    """Which entries of the audit log to read. What is empty or 0 does not matter."""
 
-    action: str = ""  # such as `token.revoke`, or only its noun: `token`; empty: all
+    action: str = ""  # such as `token.revoke`, or only its noun: `token`
     since: int = 0  # in epoch milliseconds
+    who: str = ""  # a part of it, in upper or lower case
+    target: str = ""  # such as `token:12`, or only its noun: `token`
+    until: int = 0  # in epoch milliseconds; entries at this time are left out
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(self)
 
 
 class Quotas(NamedTuple):

@@ -16,6 +16,7 @@ from headway.storage.transaction import Transaction
 INSTALLATION: Final = 0  # the tenant_id of entries that concern every tenant
 HEADWAY: Final = "headway"  # who, if no person or agent caused the change
 VALUE_LIMIT: Final = 1_000  # characters of each text in a value
+SCAN_LIMIT: Final = 5_000  # entries that one page compares with a filter, so that rare ones cost no more than frequent ones
 CURSORS: Final = CursorCodec("audit", (MAX_INTEGER,))  # the number of the entry
 ALL: Final = AuditFilter()
 POLICY_CHANGE: Final = "policy.change"
@@ -68,13 +69,30 @@ def list_page(
     tx: Transaction, tenant_id: int | None, chosen: AuditFilter = ALL, limit: int = 50, cursor: str | None = None
 ) -> dict[str, Any]:
     """List the entries of a tenant and of the installation, newest first. None stands for every tenant, which only the operator
-    of the machine may ask for."""
+    of the machine may ask for. With a filter, a page looks at no more than SCAN_LIMIT entries of each. So it may have fewer
+    entries than `limit`, also none, although more pages follow."""
     (before,) = CURSORS.decode(cursor)
     chosen = check_filter(chosen)
-    rows = [row for owner in list_owners(tenant_id) for row in audit_store.list_newest(tx, owner, chosen, before, limit + 1)]
+    owners = list_owners(tenant_id)
+    floor = 0 if chosen.is_empty else max(audit_store.find_floor(tx, owner, before, SCAN_LIMIT) for owner in owners)
+    rows = [row for owner in owners for row in audit_store.list_newest(tx, owner, chosen, before, limit + 1, floor)]
     rows.sort(reverse=True)
     next_cursor = CURSORS.encode_next(rows, limit, lambda entry: (entry.seq,))
+    if floor and not next_cursor:
+        next_cursor = CURSORS.encode((floor,))
     return {"entries": encode_entries(tx, rows[:limit]), "next_cursor": next_cursor}
+
+
+def list_newest(tx: Transaction, tenant_id: int | None, chosen: AuditFilter, limit: int) -> dict[str, Any]:
+    """List the newest entries like `list_page`, and look as far back as it takes to find `limit` of them."""
+    entries: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while True:
+        page = list_page(tx, tenant_id, chosen, limit - len(entries), cursor)
+        entries += page["entries"]
+        cursor = page["next_cursor"]
+        if cursor is None or len(entries) == limit:
+            return {"entries": entries, "next_cursor": cursor}
 
 
 def list_after(tx: Transaction, tenant_id: int | None, chosen: AuditFilter, after: int, limit: int) -> list[dict[str, Any]]:
@@ -90,7 +108,9 @@ def list_owners(tenant_id: int | None) -> tuple[int | None, ...]:
 
 
 def check_filter(chosen: AuditFilter) -> AuditFilter:
-    return chosen._replace(action=text.check_text(chosen.action, "action", text.NAME_LIMIT))
+    for name in ("action", "who", "target"):
+        text.check_text(getattr(chosen, name), name, text.NAME_LIMIT)
+    return chosen
 
 
 def encode_entries(tx: Transaction, rows: list[AuditEntry]) -> list[dict[str, Any]]:

@@ -38,7 +38,6 @@ def check_turns(tx: Transaction, tenant_id: int) -> None:
 
 def describe_usage(tx: Transaction, tenant_id: int) -> dict[str, Any]:
     """Return what the tenant uses of each quota that is stored, and the quotas. An unlimited quota is None."""
-    quotas = {name: None if value == NO_LIMIT else value for name, value in tx.meter.quotas._asdict().items()}
     return {
         "usage": {
             "turns": usage_store.count_open_turns(tx, tenant_id, NO_LIMIT),
@@ -46,5 +45,10 @@ def describe_usage(tx: Transaction, tenant_id: int) -> dict[str, Any]:
             "storage": usage_store.get_stored_bytes(tx, tenant_id),
             "webhooks": webhook_store.count(tx, tenant_id),
         },
-        "quotas": quotas,
+        "quotas": describe_quotas(tx),
     }
+
+
+def describe_quotas(tx: Transaction) -> dict[str, int | None]:
+    """Return the quotas, which are the same for every tenant. An unlimited one is None."""
+    return {name: None if value == NO_LIMIT else value for name, value in tx.meter.quotas._asdict().items()}

@@ -1,13 +1,24 @@
 """Tenants: isolated customers. All data belongs to exactly one of them."""
 
-from headway.actions.access import audit, cells
+from typing import Any, Final
+
+from headway.actions import spending
+from headway.actions.access import audit, cells, quotas, tokens
+from headway.actions.access.tokens import NewToken
 from headway.ledger import text
-from headway.ledger.errors import NameTaken, NotFound
-from headway.ledger.tenancy import LOCAL_TENANT, Tenant
+from headway.ledger.cursors import CursorCodec
+from headway.ledger.errors import Conflict, NameTaken, NotFound
+from headway.ledger.run import to_dollars
+from headway.ledger.tenancy import LOCAL_TENANT, Tenant, Token
 from headway.storage.stores import audit as audit_store
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import tenants as tenant_store
+from headway.storage.stores import usage as usage_store
+from headway.storage.stores.usage import TenantUsage
 from headway.storage.transaction import Transaction
+
+CURSORS: Final = CursorCodec("tenants", (0,))
+FIRST_TOKEN: Final = "first token"  # noqa: S105  a label
 
 
 def add(tx: Transaction, name: str) -> Tenant:
@@ -17,6 +28,19 @@ def add(tx: Transaction, name: str) -> Tenant:
         raise NameTaken(f"A tenant named {name!r} already exists.")
     audit.record(tx, audit.INSTALLATION, "tenant.add", f"tenant:{tenant.id}", new={"name": name})
     return tenant
+
+
+def add_with_token(tx: Transaction, caller: Token, name: str) -> tuple[Tenant, NewToken]:
+    """Create a tenant with an operator's token, which cannot outlive the caller's. Afterwards the caller's tenant is entered."""
+    tokens.lock(tx, caller)
+    if cells.list_all(tx):
+        raise Conflict(
+            "With cells, `headway tenant add` creates tenants: it reserves the name in all of them. Nothing was created."
+        )
+    tenant = add(tx, name)
+    created = tokens.insert(tx, tenant.id, FIRST_TOKEN, tokens.list_scopes("operator"), caller.expires_at)
+    tx.enter_tenant(caller.tenant_id)
+    return tenant, created
 
 
 def get_by_name(tx: Transaction, name: str) -> Tenant:
@@ -37,6 +61,29 @@ def get(tx: Transaction, tenant_id: int) -> Tenant:
 
 def list_all(tx: Transaction) -> list[Tenant]:
     return tenant_store.list_all(tx)
+
+
+def list_page(tx: Transaction, budget: int, limit: int, cursor: str | None = None) -> dict[str, Any]:
+    """List a page of all tenants with what each uses, oldest first. Only those who run the installation may see it."""
+    (after,) = CURSORS.decode(cursor)
+    tx.enter_all_tenants()
+    rows = usage_store.list_tenants(tx, after, limit + 1)
+    return {
+        "tenants": [describe(tx, row, budget) for row in rows[:limit]],
+        "quotas": quotas.describe_quotas(tx),
+        "next_cursor": CURSORS.encode_next(rows, limit, lambda row: (row.tenant.id,)),
+    }
+
+
+def describe(tx: Transaction, row: TenantUsage, budget: int) -> dict[str, Any]:
+    pool = spending.roll_window(tx, row.tenant.id, row.pool)
+    return {
+        **row.tenant.as_json(),
+        "tokens": row.tokens,
+        "usage": {"turns": row.turns, "jobs": row.jobs, "storage": row.storage, "webhooks": row.webhooks},
+        "spent_usd": to_dollars(pool.spent),
+        "limit_usd": to_dollars(spending.get_limit(pool, budget)),
+    }
 
 
 def find_local(tx: Transaction) -> Tenant | None:

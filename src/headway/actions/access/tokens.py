@@ -8,7 +8,7 @@ from headway.ledger import text
 from headway.ledger.cells import TOKEN_PREFIX
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Conflict, Forbidden, Invalid, NotFound, ReadOnlyToken, Unauthorized
-from headway.ledger.tenancy import LINK_SESSION, LOGIN_LINK, TOKEN_SCOPES, Token, TokenScope
+from headway.ledger.tenancy import LINK_SESSION, LOCAL_TENANT, LOGIN_LINK, TOKEN_SCOPES, Tenant, Token, TokenFilter, TokenScope
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
@@ -96,12 +96,13 @@ def list_all(tx: Transaction, tenant_id: int) -> list[Token]:
     return tenant_store.list_tokens(tx, tenant_id)
 
 
-def list_page(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None) -> dict[str, Any]:
-    """List a page of tokens and active sessions, newest first."""
+def list_page(tx: Transaction, caller: Token, chosen: TokenFilter, limit: int, cursor: str | None = None) -> dict[str, Any]:
+    """List a page of tokens and active sessions of the caller's tenant, newest first. `current` marks what the caller would lock
+    itself out by revoking: its own token, and the one that its session was opened with."""
     (before,) = CURSORS.decode(cursor)
-    rows = tenant_store.list_token_page(tx, tenant_id, limit + 1, before)
+    rows = tenant_store.list_token_page(tx, caller.tenant_id, chosen, limit + 1, before)
     return {
-        "tokens": [token.as_json() for token in rows[:limit]],
+        "tokens": [{**token.as_json(), "current": token.id in (caller.id, caller.session_of)} for token in rows[:limit]],
         "next_cursor": CURSORS.encode_next(rows, limit, lambda token: (token.id,)),
     }
 
@@ -202,6 +203,23 @@ def authenticate_operator(tx: Transaction, secret_digest: str) -> Token:
     if not token.operator:
         raise Forbidden("This needs a token with the operator scope: `headway token new --operator` creates one.")
     return token
+
+
+def authenticate_host(tx: Transaction, secret_digest: str) -> Token:
+    """Return an operator's token of the tenant `local`, whose operators run the installation, or raise an error."""
+    token = authenticate_operator(tx, secret_digest)
+    tenant = tenant_store.find(tx, token.tenant_id)
+    if tenant is None or not is_host(token, tenant):
+        raise Forbidden(
+            f"This is for those who run the installation: it needs an operator's token of the tenant `{LOCAL_TENANT}`, which "
+            "`headway token new --operator` creates."
+        )
+    return token
+
+
+def is_host(token: Token, tenant: Tenant) -> bool:
+    """Whether the token belongs to those who run the installation: to an operator of the tenant `local`."""
+    return token.operator and tenant.name == LOCAL_TENANT
 
 
 def is_use_due(tx: Transaction, token: Token) -> bool:

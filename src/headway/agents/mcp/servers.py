@@ -72,6 +72,8 @@ class McpServer:
         self.failed_at = 0.0
         self.is_out_of_reach = False  # nothing answers at its address
         self.heard_at = 0.0
+        self.checked_at = 0  # when it was last found to be there or not, in epoch seconds
+        self.tools: list[types.Tool] = []  # as it last listed them
 
     @property
     def is_known_down(self) -> bool:
@@ -192,7 +194,7 @@ class McpServer:
         with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as stderr:
             try:
                 async with self.open_client(stderr) as client:
-                    self.on_change(self, await list_tools(client))
+                    self.offer(await list_tools(client))
                     self.client, self.error, self.failures = client, "", 0
                     ready.set()
                     failures.clear()  # a server of the older protocol refuses the first request
@@ -258,7 +260,7 @@ class McpServer:
                 change.cancel()
                 if self.changed.is_set() and not self.stopping.is_set():
                     self.changed.clear()
-                    self.on_change(self, await list_tools(client))
+                    self.offer(await list_tools(client))
             listener.cancel()
             stop.cancel()
 
@@ -276,7 +278,18 @@ class McpServer:
                 await asyncio.sleep(LISTEN_AGAIN_S)
                 self.changed.set()
 
+    def offer(self, tools: list[types.Tool]) -> None:
+        self.tools, self.checked_at = tools, int(time.time())
+        self.on_change(self, tools)
+
+    async def restart(self) -> None:
+        """Close the connection and make a new one, also to a server that failed a moment ago. Calls in progress are cut off."""
+        await self.stop()
+        self.error, self.failures = "", 0
+        await asyncio.wait([self.start()])
+
     def record_failure(self, reason: str) -> None:
+        self.checked_at = int(time.time())
         self.error = f"The MCP server {self.config.name} is not available: {reason}."
         self.failures += 1
         self.failed_at = time.monotonic()

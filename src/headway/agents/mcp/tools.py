@@ -3,12 +3,14 @@
 import asyncio
 import logging
 import math
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from mcp import types
 
@@ -19,6 +21,7 @@ from headway.agents.mcp.servers import InvalidAnswer, McpServer, OutcomeUnknown
 from headway.agents.tools.arguments import AnyArguments, parse_json_text
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Result, Tool, Toolbox
+from headway.ledger.errors import NotFound
 from headway.ledger.redaction import Redactor
 
 log = logging.getLogger("headway.mcp")
@@ -61,6 +64,33 @@ class McpServers:
     def list_statuses(self) -> list[dict[str, str]]:
         return [{"name": name, "status": server.status} for name, server in self.servers.items()]
 
+    async def restart(self, name: str) -> dict[str, Any]:
+        """Make a new connection to a server, and describe it. Raises NotFound."""
+        server = self.servers.get(name)
+        if server is None:
+            raise NotFound(f"There is no MCP server named {name[:80]!r} in mcp.json.")
+        await server.restart()
+        return self.describe(server)
+
+    def describe_all(self) -> list[dict[str, Any]]:
+        return [self.describe(server) for server in self.servers.values()]
+
+    def describe(self, server: McpServer) -> dict[str, Any]:
+        """Describe a server to those who run the installation. Arguments, environment and headers may have secrets, so they are
+        left out."""
+        config = server.config
+        tools = self.toolbox.extra.get(config.family, [])
+        return {
+            "name": config.name,
+            "transport": "stdio" if config.command else "http",
+            "location": os.path.basename(config.command) if config.command else get_origin(config.url),
+            "status": server.status,
+            "error": server.error,
+            "checked_at": server.checked_at,
+            "timeout_s": config.timeout_s,
+            "tools": [describe_tool(tool, listed) for tool, listed in pair_tools(tools, server.tools)],
+        }
+
     def follow_change(self, server: McpServer, listed: list[types.Tool] | None) -> None:
         """Offer the tools of a server. Those of a server that is down stay known, and calling them says why it is down."""
         if server.error:
@@ -71,6 +101,31 @@ class McpServers:
         else:
             self.toolbox.missing.pop(f"{server.config.name}{SEPARATOR}", None)
             self.toolbox.replace_extra(server.config.family, build_tools(server, listed, self.redact))
+
+
+def get_origin(url: str) -> str:
+    """Return scheme, host and port of a URL: the rest of it may have a secret."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def pair_tools(tools: Sequence[Tool], listed: list[types.Tool]) -> Iterator[tuple[Tool, types.Tool]]:
+    """Pair the tools of a server with what it said about them. Both lists have the same order."""
+    return zip(tools, select_callable(listed), strict=False)
+
+
+def describe_tool(tool: Tool, listed: types.Tool) -> dict[str, Any]:
+    """Describe a tool with the server's hints about it; null where it gives none."""
+    hints = listed.annotations or types.ToolAnnotations()
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "read_only": hints.read_only_hint,
+        "destructive": hints.destructive_hint,
+        "idempotent": hints.idempotent_hint,
+        "open_world": hints.open_world_hint,
+        "needs_approval": tool.needs_approval,
+    }
 
 
 def build_tools(server: McpServer, listed: list[types.Tool], redact: Redactor) -> list[Tool]:

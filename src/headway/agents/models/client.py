@@ -115,10 +115,15 @@ class Models:
 
     def using(self, tier: Tier, name: str) -> "Models":
         """Return these models with another one for a tier. It has no fallbacks, so that it is the one that answers."""
-        models = copy(self)
-        models.names = {**self.names, tier: name}
         own = self.get_parameters(tier)._replace(fallback=(), context_tokens=None, tools=True)
-        models.parameters = {**self.parameters, tier: own}
+        models = self.with_parameters(tier, own)
+        models.names = {**self.names, tier: name}
+        return models
+
+    def with_parameters(self, tier: Tier, parameters: TierParameters) -> "Models":
+        """Return these models with other parameters for a tier."""
+        models = copy(self)
+        models.parameters = {**self.parameters, tier: parameters}
         models.sizes = {}
         return models
 

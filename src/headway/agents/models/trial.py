@@ -11,7 +11,7 @@ from headway.agents.models.client import ModelFailed, Models
 from headway.agents.models.prices import Prices
 from headway.agents.transcripts.transcript import build_user_message
 from headway.ledger.redaction import Redactor
-from headway.ledger.tiers import TierParameters
+from headway.ledger.tiers import Tier, TierParameters
 from headway.storage.stores.spending import ModelCall
 
 MAX_OUTPUT_TOKENS: Final = 512  # reasoning models think before they call a tool
@@ -53,3 +53,23 @@ async def ask_once(models: Models, *, offers_tool: bool) -> Trial:
     reply = await models.ask("cheap", [build_user_message(REQUEST if offers_tool else REQUEST_WITHOUT_TOOLS)], parameters)
     called = any(call.tool_name == TOOL.name for call in reply.response.tool_calls)
     return Trial(reply.call, time.monotonic() - began, called, not offers_tool)
+
+
+class TierTrial(NamedTuple):
+    """What the model of a tier answered to a message of a person."""
+
+    answer: str
+    call: ModelCall
+    seconds: float
+
+
+async def try_tier(models: Models, tier: Tier, message: str) -> TierTrial:
+    """Ask the model of a tier, without fallbacks and tools, for a short answer. Raise ModelFailed or SettingsError if there is
+    none."""
+    own = models.get_parameters(tier)
+    limit = min(MAX_OUTPUT_TOKENS, own.max_output_tokens)
+    models = models.with_parameters(tier, own._replace(fallback=(), max_output_tokens=limit))
+    parameters = ModelRequestParameters(instruction_parts=[InstructionPart(content=INSTRUCTIONS)])
+    began = time.monotonic()
+    reply = await models.ask(tier, [build_user_message(message)], parameters)
+    return TierTrial(reply.response.text or "", reply.call, time.monotonic() - began)

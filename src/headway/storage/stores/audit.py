@@ -1,10 +1,13 @@
 """SQL for the audit log."""
 
+import re
+
 from headway.ledger.tenancy import AuditEntry, AuditFilter
 from headway.storage.transaction import Transaction
 
 COLUMNS = "seq, tenant_id, at, who, action, target, old, new"
 LOCK_NAME = "headway audit"
+LIKE_SYMBOL = re.compile(r"[!%_]")
 
 
 def insert(tx: Transaction, tenant_id: int, who: str, action: str, target: str, old: str, new: str) -> None:
@@ -20,14 +23,24 @@ def insert(tx: Transaction, tenant_id: int, who: str, action: str, target: str, 
     )
 
 
-def list_newest(tx: Transaction, tenant_id: int | None, chosen: AuditFilter, before: int, limit: int) -> list[AuditEntry]:
-    """List the entries of a tenant, or of all (None), newest first, with a number below `before`."""
-    return select(tx, tenant_id, chosen, "seq < ?", before, "seq DESC", limit)
+def list_newest(
+    tx: Transaction, tenant_id: int | None, chosen: AuditFilter, before: int, limit: int, floor: int = 0
+) -> list[AuditEntry]:
+    """List the entries of a tenant, or of all (None), newest first, with a number below `before` and from `floor` on."""
+    place = f"seq >= {floor:d} AND seq < ?" if floor else "seq < ?"
+    return select(tx, tenant_id, chosen, place, before, "seq DESC", limit)
 
 
 def list_after(tx: Transaction, tenant_id: int | None, chosen: AuditFilter, after: int, limit: int) -> list[AuditEntry]:
     """List the entries of a tenant, or of all (None), oldest first, with a number above `after`."""
     return select(tx, tenant_id, chosen, "seq > ?", after, "seq", limit)
+
+
+def find_floor(tx: Transaction, tenant_id: int | None, before: int, count: int) -> int:
+    """Return the number of the last of the `count` entries below `before`, or 0 if there are not as many."""
+    owner, values = ("tenant_id = ? AND ", [tenant_id]) if tenant_id is not None else ("", [])
+    row = tx.one(f"SELECT seq FROM audit WHERE {owner}seq < ? ORDER BY seq DESC LIMIT 1 OFFSET ?", *values, before, count - 1)
+    return int(row[0]) if row else 0
 
 
 def select(
@@ -40,10 +53,17 @@ def select(
     if chosen.since:
         conditions.append("at >= ?")
         values.append(chosen.since)
-    if chosen.action:
-        prefix = f"{chosen.action}."
-        conditions.append(f"(action = ? OR substr(action, 1, {len(prefix)}) = ?)")
-        values += [chosen.action, prefix]
+    if chosen.until:
+        conditions.append("at < ?")
+        values.append(chosen.until)
+    if chosen.who:
+        conditions.append("(LOWER(who) LIKE ? ESCAPE '!' OR who LIKE ? ESCAPE '!')")  # SQLite knows no case beyond ASCII
+        values += ["%" + LIKE_SYMBOL.sub(r"!\g<0>", part) + "%" for part in (chosen.who.lower(), chosen.who)]
+    for column, text, separator in (("action", chosen.action, "."), ("target", chosen.target, ":")):
+        if text:
+            prefix = f"{text}{separator}"
+            conditions.append(f"({column} = ? OR substr({column}, 1, {len(prefix)}) = ?)")
+            values += [text, prefix]
     rows = tx.all(f"SELECT {COLUMNS} FROM audit WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?", *values, limit)
     return [AuditEntry._make(row) for row in rows]
 

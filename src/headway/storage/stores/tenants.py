@@ -1,6 +1,6 @@
 """SQL for tenants and their access tokens."""
 
-from headway.ledger.tenancy import LOGIN_LINK, NO_SESSION, Tenant, Token
+from headway.ledger.tenancy import LOGIN_LINK, NO_SESSION, Tenant, Token, TokenFilter
 from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
 
@@ -142,9 +142,12 @@ def list_tokens(tx: Transaction, tenant_id: int) -> list[Token]:
     return [Token._make(row) for row in rows]
 
 
-def list_token_page(tx: Transaction, tenant_id: int, limit: int, before: int) -> list[Token]:
+def list_token_page(tx: Transaction, tenant_id: int, chosen: TokenFilter, limit: int, before: int) -> list[Token]:
+    """List tokens and active sessions, newest first. Login links are in neither list of their own."""
+    kind = {"token": "AND session_of = 0", "session": f"AND session_of <> 0 AND session_of <> {LOGIN_LINK}", "all": ""}[chosen.kind]
+    state = ACTIVE if chosen.state == "active" else NOT_ENDED_SESSION
     rows = tx.all(
-        f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE tenant_id = ? AND id < ? AND {NOT_ENDED_SESSION} ORDER BY id DESC LIMIT ?",
+        f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE tenant_id = ? AND id < ? {kind} AND {state} ORDER BY id DESC LIMIT ?",
         tenant_id,
         before,
         tx.now,

@@ -28,7 +28,7 @@ class AuditLog(NamedTuple):
 
     def read_page(self, database: DirectDatabase, limit: int) -> dict[str, Any]:
         """Return the newest entries."""
-        return database.read(lambda tx: audit.list_page(tx, self.tenant.id if self.tenant else None, self.chosen, limit))
+        return database.read(lambda tx: audit.list_newest(tx, self.tenant.id if self.tenant else None, self.chosen, limit))
 
     def read_after(self, database: DirectDatabase, seq: int) -> list[Entry]:
         tenant_id = self.tenant.id if self.tenant else None

@@ -50,6 +50,7 @@ COMMANDS = {
     "halt": "operators:halt",
     "unhalt": "operators:unhalt",
     "audit": "operators:audit",
+    "settings": "settings:settings",
     "trust": "trust:trust",
     "doctor": "doctor:doctor",
     "completion": "completion:completion",

@@ -47,6 +47,7 @@ from headway.surfaces.http.routes import (
     why,
 )
 from headway.surfaces.http.routes.board import comments, dependencies
+from headway.surfaces.http.routes.installation import configuration, policy, tenants
 from headway.surfaces.http.routes.openai import chat_completions, models, responses
 from headway.surfaces.http.routes.sessions import LoginLink
 from headway.surfaces.mcp.http_transport import HttpTransport
@@ -69,12 +70,15 @@ ROUTE_MODULES = (
     forks,
     people,
     files,
+    policy,
     memory,
     job_queue,
     engine,
     operators,
     webhooks,
     tokens,
+    tenants,
+    configuration,
     why,
     events,
     health,
@@ -112,7 +116,13 @@ class WebApp:
         self.admission = Admission(headway)
         self.loop_lag = LoopLag()
         self.state = State(
-            {"headway": headway, "measures": self.metrics, "loop_lag": self.loop_lag, "login_link": LoginLink(login_secret)}
+            {
+                "headway": headway,
+                "measures": self.metrics,
+                "loop_lag": self.loop_lag,
+                "login_link": LoginLink(login_secret),
+                "trials": set(),
+            }
         )
         self.mcp = HttpTransport(headway)
         self.documented_routes = list_documented_routes()

@@ -22,6 +22,7 @@ from headway.surfaces.http.schemas import (
     front_ends,
     goals,
     inspection,
+    installation,
     job_queue,
     memory,
     openai,
@@ -52,6 +53,7 @@ SCHEMA_MODULES = (
     engine,
     operators,
     tokens,
+    installation,
     webhooks,
     inspection,
 )

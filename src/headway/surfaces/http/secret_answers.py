@@ -9,7 +9,7 @@ from starlette.responses import Response
 from headway.actions.access import tokens
 from headway.ledger.tenancy import Token
 from headway.storage.transaction import Transaction
-from headway.surfaces.http.request_context import RequestContext, to_json_response
+from headway.surfaces.http.request_context import Authenticate, RequestContext, to_json_response
 
 
 class SecretAnswer(NamedTuple):
@@ -23,16 +23,19 @@ class SecretAnswer(NamedTuple):
 
 
 async def answer_with_secret(
-    call: RequestContext, create: Callable[[Transaction, Token], SecretAnswer], status: int = 201
+    call: RequestContext,
+    create: Callable[[Transaction, Token], SecretAnswer],
+    status: int = 201,
+    authenticate: Authenticate = tokens.authenticate_operator,
 ) -> Response:
-    """Create something for an operator's token and answer with its secret. What is stored for an Idempotency-Key is the answer
-    without it."""
+    """Create something for an operator's token, or for one that `authenticate` accepts, and answer with its secret. What is stored
+    for an Idempotency-Key is the answer without it."""
     callers: list[Token] = []
     created: list[SecretAnswer] = []
 
     def admit(tx: Transaction, digest: str) -> Token:
         created.clear()  # the transaction may run again, and then find that another request with the same key was faster
-        callers[:] = [tokens.authenticate_operator(tx, digest)]
+        callers[:] = [authenticate(tx, digest)]
         return callers[0]
 
     def act(tx: Transaction, _tenant_id: int) -> dict[str, Any]:

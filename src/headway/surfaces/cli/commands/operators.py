@@ -65,12 +65,26 @@ def unhalt(invocation: Invocation) -> None:
 
 @click.command(cls=Command, unused=TENANT_WIDE)
 @click.option("--since", type=SECONDS, metavar="DURATION", help="Only entries of the last 30m, 2h or 7d.")
+@click.option("--until", type=SECONDS, metavar="DURATION", help="Only entries from before the last 30m, 2h or 7d.")
 @click.option("--action", default="", metavar="NAME", help="Only this action, such as token.revoke, or all of a kind: token.")
+@click.option("--who", default="", metavar="TEXT", help="Only entries whose author has this text.")
+@click.option("--target", default="", metavar="NAME", help="Only what was changed, such as token:12, or all of a kind: token.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 10_000), help="The newest N entries.")
 @click.option("--follow", "-f", is_flag=True, help="Print them oldest first, and then each new one as it is written.")
 @click.option("--json-lines", is_flag=True, help="Print each as one line of JSON, oldest first.")
 @pass_invocation
-def audit(invocation: Invocation, since: float | None, action: str, limit: int, *, follow: bool, json_lines: bool) -> None:
+def audit(
+    invocation: Invocation,
+    since: float | None,
+    until: float | None,
+    action: str,
+    who: str,
+    target: str,
+    limit: int,
+    *,
+    follow: bool,
+    json_lines: bool,
+) -> None:
     """Show who changed access, limits or rules, with the old and the new value, newest first.
 
     Shows the entries of all tenants and of the installation, with cells those of all cells; with --tenant, those of one tenant and
@@ -78,9 +92,10 @@ def audit(invocation: Invocation, since: float | None, action: str, limit: int, 
     """
     if invocation.as_json and (follow or json_lines):
         raise click.UsageError("--json prints one document, which --follow and --json-lines do not; omit it")
-    start = 0 if since is None else int((time.time() - since) * 1000)
+    if until is not None and follow:
+        raise click.UsageError("--until and --follow exclude each other")
     output = AuditOutput(limit, follow, json_lines)
-    chosen = AuditFilter(action, max(0, start))
+    chosen = AuditFilter(action, subtract_from_now(since), who, target, subtract_from_now(until))
     if invocation.tenant is not None:
         show_tenant_log(invocation, chosen, output)
         return
@@ -95,6 +110,11 @@ def audit(invocation: Invocation, since: float | None, action: str, limit: int, 
             for entry in log.follow(database, collect_numbers((answers[0].value or {})["entries"])):
                 output.print_all([{**entry, "cell": answers[0].cell} if has_cells else entry])
     report_failures(answers)
+
+
+def subtract_from_now(seconds: float | None) -> int:
+    """Return the time that many seconds ago, in epoch milliseconds. 0: no number was given."""
+    return 0 if seconds is None else max(1, int((time.time() - seconds) * 1000))
 
 
 class AuditOutput(NamedTuple):

@@ -78,10 +78,11 @@ async def put_costs(request: Request) -> Response:
     **document_route({200: shapes.ManyAuditEntries}, query=shapes.AuditQuery),
 )
 async def list_audit(request: Request) -> Response:
-    """The entries of the tenant and of the installation. Needs a token with the operator grant."""
+    """The entries of the tenant and of the installation, for a token with the operator scope. With a filter, a page may have fewer
+    entries than `limit`, also none, although more follow: continue until `next_cursor` is null."""
     call = RequestContext(request)
     query = await call.query(shapes.AuditQuery)
-    chosen = AuditFilter(query.action, query.since * 1000)
+    chosen = AuditFilter(query.action, query.since * 1000, query.who, query.target, query.until * 1000)
 
     def load(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         tokens.authenticate_operator(tx, call.digest)
@@ -108,7 +109,7 @@ async def get_session(request: Request) -> Response:
     def load(tx: Transaction, tenant_id: int) -> dict[str, Any]:
         token = tokens.authenticate(tx, call.digest)
         tenant = tenants.get(tx, tenant_id)
-        rights = {"operator": token.operator, "scopes": token.scopes.split(",")}
+        rights = {"operator": token.operator, "host": tokens.is_host(token, tenant), "scopes": token.scopes.split(",")}
         workspace = settings.get_workspace(tenant_id) if token.operator else None
         return {"tenant": tenant.name, **rights, "expires_at": token.expires_at // 1000, "workspace": workspace}
 

@@ -1,4 +1,4 @@
-"""/v1/approvals, /v1/questions and /v1/policy: decide and answer, and see the rules that decide which calls need approval."""
+"""/v1/approvals and /v1/questions: decide and answer."""
 
 from typing import Any
 
@@ -7,7 +7,6 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.actions.access import tenants
 from headway.actions.people import approvals, questions
 from headway.actions.people.approvals import ApprovalDecision
 from headway.storage.transaction import Transaction
@@ -115,20 +114,3 @@ async def answer(request: Request) -> Response:
     response = await call.post(act, 200)
     call.headway.nudge()
     return response
-
-
-@routes.get(
-    "/policy",
-    summary="Get the rules that decide which tool calls need approval",
-    **document_route({200: shapes.PolicyShape}),
-)
-async def get_policy(request: Request) -> Response:
-    """Rules for other tenants are left out."""
-    call = RequestContext(request)
-    tenant = await call.read(tenants.get)
-    return to_json_response(
-        {
-            "rules": [rule.as_json() for rule in call.headway.policy.current.list_for_tenant(tenant.name)],
-            "defaults": call.headway.toolbox.list_asking_tools(),
-        }
-    )

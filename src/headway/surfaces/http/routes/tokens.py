@@ -8,12 +8,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions.access import tokens
-from headway.ledger.tenancy import Token
+from headway.ledger.tenancy import Token, TokenFilter
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
 from headway.surfaces.http.schemas import tokens as shapes
-from headway.surfaces.http.schemas.todos import CursorQuery
 from headway.surfaces.http.secret_answers import SecretAnswer, answer_with_secret
 
 routes = APIRouter(prefix="/v1", tags=["tokens"])
@@ -25,15 +24,15 @@ ROTATION = TypeAdapter(shapes.NewRotation)
 @routes.get(
     "/tokens",
     summary="List the tokens and the active browser sessions of the tenant, newest first",
-    **document_route({200: shapes.ManyAccessTokens}, query=CursorQuery),
+    **document_route({200: shapes.ManyAccessTokens}, query=shapes.TokenQuery),
 )
 async def list_tokens(request: Request) -> Response:
     call = RequestContext(request)
-    query = await call.query(CursorQuery)
+    query = await call.query(shapes.TokenQuery)
+    chosen = TokenFilter(query.kind, query.state)
 
-    def view(tx: Transaction, tenant_id: int) -> dict[str, Any]:
-        tokens.authenticate_operator(tx, call.digest)
-        return tokens.list_page(tx, tenant_id, query.limit, query.cursor)
+    def view(tx: Transaction, _tenant_id: int) -> dict[str, Any]:
+        return tokens.list_page(tx, tokens.authenticate_operator(tx, call.digest), chosen, query.limit, query.cursor)
 
     return to_json_response(await call.read(view))
 

@@ -71,16 +71,15 @@ class OneCosts(BaseModel):
     costs: CostsShape
 
 
+FilterText = Annotated[str, Field(max_length=NAME_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
+
+
 class AuditQuery(CursorQuery):
-    action: Annotated[
-        str,
-        Field(
-            max_length=NAME_LIMIT,
-            json_schema_extra={"pattern": TEXT_PATTERN},
-            description="Such as `limit.set`, or `limit` for all of a kind",
-        ),
-    ] = ""
+    action: Annotated[FilterText, Field(description="Such as `limit.set`, or `limit` for all of a kind")] = ""
+    who: Annotated[FilterText, Field(description="A part of the author's name, in upper or lower case")] = ""
+    target: Annotated[FilterText, Field(description="Such as `token:12`, or `token` for all of a kind")] = ""
     since: Annotated[int, Field(ge=0, le=MAX_SECONDS, description="Epoch seconds: only entries from then on")] = 0
+    until: Annotated[int, Field(ge=0, le=MAX_SECONDS, description="Epoch seconds: only entries before that; 0: all")] = 0
 
 
 class AuditEntryShape(BaseModel):
@@ -117,6 +116,9 @@ class ManyNotices(BaseModel):
 class SessionShape(BaseModel):
     tenant: str
     operator: Annotated[bool, Field(description="Whether the token may halt everything, set the cost limit and manage tokens")]
+    host: Annotated[
+        bool, Field(description="Whether the token may see and manage the installation: it is an operator's of the tenant `local`")
+    ]
     scopes: list[TokenScope]
     expires_at: Annotated[int, Field(description="Epoch seconds; 0: never")]
     model: Annotated[str, Field(description="The model that answers; `rehearsal` is a stand-in that follows rules, not an LLM")]

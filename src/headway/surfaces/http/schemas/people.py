@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from headway.actions.people.approvals import REASON_LIMIT
 from headway.actions.people.questions import ANSWER_LIMIT
 from headway.ledger.permission import ApprovalState, Decision, QuestionState
-from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
+from headway.ledger.text import NAME_LIMIT, SUBJECT_PATTERN, TEXT_PATTERN
 from headway.surfaces.http.schemas.strict_model import StrictModel
 from headway.surfaces.http.schemas.todos import CursorQuery
 
@@ -118,6 +118,9 @@ class RuleShape(BaseModel):
     tenant: str
     arguments: dict[str, str]
     line: Annotated[int, Field(description="In policy.toml")]
+    approval: Annotated[
+        int, Field(description="The approval with which a person allowed such calls always; 0: the rule was written by hand")
+    ]
 
 
 class ApprovalAndRule(OneApproval):
@@ -129,3 +132,26 @@ class PolicyShape(BaseModel):
 
     rules: list[RuleShape]
     defaults: Annotated[list[str], Field(description="Tools that need approval if no rule matches. All others are allowed")]
+    tools: Annotated[list[str], Field(description="All tools that rules can be about")]
+    roles: Annotated[list[str], Field(description="The roles of agents")]
+    file: Annotated[str, Field(description="The file that has the rules, relative to the home")]
+    problem: Annotated[str, Field(description="Why the file as it is now is not in force, so that earlier rules are; empty: it is")]
+
+
+class CallToTry(StrictModel):
+    tool: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
+    role: Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})] = "index"
+    arguments: dict[str, Any] = {}
+
+
+class TriedCallShape(BaseModel):
+    decision: Decision
+    why: Annotated[str, Field(description="Which rule or default decides")]
+    rule: Annotated[RuleShape | None, Field(description="The rule that matches; null: none does, and the tool's default applies")]
+    problem: Annotated[
+        str, Field(description="What is wrong with the arguments, so that the tool would refuse the call; empty: nothing")
+    ]
+
+
+class RemovedRules(BaseModel):
+    rules: list[RuleShape]

@@ -1,6 +1,6 @@
 """Schemas of access tokens."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
@@ -8,6 +8,7 @@ from headway.actions.access.tokens import DEFAULT_OVERLAP_S, MAX_LIFETIME_S, MAX
 from headway.ledger.tenancy import TOKEN_SCOPES, TokenScope
 from headway.ledger.text import NAME_LIMIT, TEXT_PATTERN
 from headway.surfaces.http.schemas.strict_model import StrictModel
+from headway.surfaces.http.schemas.todos import CursorQuery
 
 
 class NewAccessToken(StrictModel):
@@ -48,8 +49,17 @@ class AccessTokenShape(BaseModel):
     replaced_by: Annotated[int | None, Field(description="The token that replaced it in a rotation")]
 
 
+class TokenQuery(CursorQuery):
+    kind: Annotated[Literal["token", "session", "all"], Field(description="Tokens for programs, browser sessions, or both")] = "all"
+    state: Annotated[Literal["active", "all"], Field(description="`all` includes tokens that were revoked or have expired")] = "all"
+
+
+class ListedAccessToken(AccessTokenShape):
+    current: Annotated[bool, Field(description="The caller's own token, or the one that its session was opened with")]
+
+
 class ManyAccessTokens(BaseModel):
-    tokens: list[AccessTokenShape]
+    tokens: list[ListedAccessToken]
     next_cursor: str | None
 
 

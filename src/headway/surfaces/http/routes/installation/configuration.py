@@ -1,0 +1,172 @@
+"""/v1/settings, /v1/tiers and /v1/mcp-servers: how the installation is configured, and whether that works."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from fastapi import APIRouter
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headway.actions import halts, spending
+from headway.actions.access import tokens
+from headway.ledger.errors import Conflict, HeadwayError, NotFound
+from headway.ledger.run import to_dollars
+from headway.ledger.tiers import TIERS, Tier
+from headway.settings_catalogue import list_settings
+from headway.storage.transaction import Transaction
+from headway.surfaces.http.openapi import document_route
+from headway.surfaces.http.request_context import Authenticate, RequestContext, to_json_response
+from headway.surfaces.http.schemas import installation as shapes
+
+if TYPE_CHECKING:
+    from headway.agents.models.client import Models
+    from headway.agents.models.trial import TierTrial
+
+routes = APIRouter(prefix="/v1", tags=["operator"])
+
+TRIAL = TypeAdapter(shapes.NewTrial)
+TRIAL_TIMEOUT_S = 60
+RESTART_ALLOWANCE_S = 30  # beyond the time that a server may take to start
+
+
+async def admit(call: RequestContext, authenticate: Authenticate) -> int:
+    """Return the tenant of a caller who may ask, or raise an error."""
+    return await call.read(lambda tx, _tenant_id: authenticate(tx, call.digest).tenant_id)
+
+
+@routes.get(
+    "/settings", summary="List the settings in force and where each comes from", **document_route({200: shapes.ManySettings})
+)
+async def get_settings(request: Request) -> Response:
+    """Secrets appear only as `set`, and URLs without passwords. Needs an operator's token of the tenant `local`."""
+    call = RequestContext(request)
+    await admit(call, tokens.authenticate_host)
+    return to_json_response({"settings": list_settings(call.headway.settings)})
+
+
+@routes.get("/tiers", summary="List the tiers with their models", **document_route({200: shapes.ManyTiers}))
+async def list_tiers(request: Request) -> Response:
+    """Needs a token with the operator scope."""
+    call = RequestContext(request)
+    await admit(call, tokens.authenticate_operator)
+    # Right after the start, the model layer and the price list have yet to be loaded.
+    return to_json_response({"tiers": await asyncio.to_thread(describe_tiers, call)})
+
+
+def describe_tiers(call: RequestContext) -> list[dict[str, Any]]:
+    from headway.agents.models.tier_views import describe_tier  # noqa: PLC0415  the model layer loads slowly
+
+    models = call.headway.runtime.models
+    return [describe_tier(models, tier) for tier in TIERS]
+
+
+@routes.post(
+    "/tiers/{tier}/try",
+    summary="Ask the model of a tier for a short answer",
+    **document_route({200: shapes.OneTrial}, also=(404, 409), body=shapes.NewTrial, path={"tier": str}, idempotent=True),
+)
+async def try_tier(request: Request) -> Response:
+    """The tenant's pool pays for the call. One at a time per tenant. A model that does not answer is not an error of this request:
+    `ok` is false, and `error` says why. Needs the operator scope."""
+    call = RequestContext(request)
+    body = await call.body(TRIAL)
+    tier = await call.known(find_tier, request.path_params["tier"])
+    if replay := await call.find_replay():
+        return replay
+    models, budget = await asyncio.to_thread(lambda: call.headway.runtime.models), call.headway.settings.limits.budget
+    is_priced = await asyncio.to_thread(models.is_priced, tier)
+
+    def check(tx: Transaction, tenant_id: int) -> int:
+        tokens.authenticate_operator(tx, call.digest)
+        halts.check(tx)
+        if is_priced and not spending.has_room(tx, tenant_id, budget):
+            raise Conflict("The budget of the last 24 hours is spent, so the model was not asked. Raise the limit, or try later.")
+        return tenant_id
+
+    tenant_id = await call.read(check)
+    request.scope["headway.deadline"].reschedule(asyncio.get_running_loop().time() + 2 * TRIAL_TIMEOUT_S)
+    with enter_trial(request.app.state.trials, tenant_id):
+        trial, error = await ask(models, tier, body.message)
+
+    def store(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        if trial is None:
+            return {"trial": {"ok": False, "tier": tier, "error": error, **shapes.NO_ANSWER}}
+        spending.record_trial(tx, tenant_id, trial.call, budget)
+        return {
+            "trial": {
+                "ok": True,
+                "tier": tier,
+                "error": "",
+                "answer": trial.answer,
+                "model": trial.call.model,
+                "input_tokens": trial.call.input_tokens,
+                "output_tokens": trial.call.output_tokens,
+                "cost_usd": to_dollars(trial.call.cost),
+                "seconds": round(trial.seconds, 3),
+            }
+        }
+
+    return await call.post(store, 200, authenticate=tokens.authenticate_operator)
+
+
+@contextmanager
+def enter_trial(trials: set[int], tenant_id: int) -> Iterator[None]:
+    """Let a tenant try one model at a time, so that the calls it can make beyond its budget are few."""
+    if tenant_id in trials:
+        raise Conflict("Another model is being tried for this tenant. Wait for its answer.")
+    trials.add(tenant_id)
+    try:
+        yield
+    finally:
+        trials.discard(tenant_id)
+
+
+async def ask(models: "Models", tier: Tier, message: str) -> "tuple[TierTrial | None, str]":
+    """Return what the model answered, or why it did not."""
+    from headway.agents.models.trial import try_tier as try_model  # noqa: PLC0415  the model layer loads slowly
+
+    try:
+        async with asyncio.timeout(TRIAL_TIMEOUT_S):
+            return await try_model(models, tier, message), ""
+    except TimeoutError:
+        return None, f"The model did not finish its answer within {TRIAL_TIMEOUT_S} s."
+    except HeadwayError as error:
+        return None, str(error)
+
+
+def find_tier(name: str) -> Tier:
+    if name not in TIERS:
+        raise NotFound(f"No tier named {name[:80]!r}. The tiers are {', '.join(TIERS)}.")
+    return name
+
+
+@routes.get(
+    "/mcp-servers", summary="List the MCP servers with their state and tools", **document_route({200: shapes.ManyMcpServers})
+)
+async def list_mcp_servers(request: Request) -> Response:
+    """As the process that answers sees them: each process has its own connections. Needs an operator's token of the tenant
+    `local`."""
+    call = RequestContext(request)
+    await admit(call, tokens.authenticate_host)
+    return to_json_response({"servers": call.headway.describe_mcp_servers()})
+
+
+@routes.post(
+    "/mcp-servers/{name}/reconnect",
+    summary="Close the connection to an MCP server and make a new one",
+    **document_route({200: shapes.OneMcpServer}, also=(404,), path={"name": str}, idempotent=True),
+)
+async def reconnect_mcp_server(request: Request) -> Response:
+    """Calls in progress are cut off. A server that does not start is not an error of this request: its `status` is `down`, and
+    `error` says why. Needs an operator's token of the tenant `local`."""
+    call, name = RequestContext(request), request.path_params["name"]
+    await admit(call, tokens.authenticate_host)
+    if replay := await call.find_replay():
+        return replay
+    timeout_s = next((config.start_timeout_s for config in call.headway.mcp_configs if config.name == name), 0)
+    request.scope["headway.deadline"].reschedule(asyncio.get_running_loop().time() + timeout_s + RESTART_ALLOWANCE_S)
+    server = await call.headway.mcp.restart(name)
+    return await call.post(lambda _tx, _tenant_id: {"server": server}, 200, authenticate=tokens.authenticate_host)

@@ -1,0 +1,56 @@
+"""/v1/tenants: those who run the installation see all tenants and create new ones."""
+
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headway.actions.access import tenants, tokens
+from headway.ledger.tenancy import Token
+from headway.storage.transaction import Transaction
+from headway.surfaces.http.openapi import document_route
+from headway.surfaces.http.request_context import RequestContext, to_json_response
+from headway.surfaces.http.schemas import installation as shapes
+from headway.surfaces.http.schemas.todos import CursorQuery
+from headway.surfaces.http.secret_answers import SecretAnswer, answer_with_secret
+
+routes = APIRouter(prefix="/v1", tags=["operator"])
+
+NEW_TENANT = TypeAdapter(shapes.NewTenant)
+
+
+@routes.get(
+    "/tenants",
+    summary="List all tenants with what each uses, oldest first",
+    **document_route({200: shapes.ManyTenants}, query=CursorQuery),
+)
+async def list_tenants(request: Request) -> Response:
+    """Needs an operator's token of the tenant `local`."""
+    call = RequestContext(request)
+    query, budget = await call.query(CursorQuery), call.headway.settings.limits.budget
+
+    def view(tx: Transaction, _tenant_id: int) -> dict[str, Any]:
+        tokens.authenticate_host(tx, call.digest)
+        return tenants.list_page(tx, budget, query.limit, query.cursor)
+
+    return to_json_response(await call.read(view))
+
+
+@routes.post(
+    "/tenants",
+    summary="Create a tenant with its first operator's token",
+    **document_route({201: shapes.CreatedTenant}, body=shapes.NewTenant, idempotent=True),
+)
+async def create_tenant(request: Request) -> Response:
+    """Needs an operator's token of the tenant `local`. The new token cannot outlive that one. A repeated Idempotency-Key gets the
+    same answer without the secret."""
+    call = RequestContext(request)
+    body = await call.body(NEW_TENANT)
+
+    def create(tx: Transaction, caller: Token) -> SecretAnswer:
+        tenant, created = tenants.add_with_token(tx, caller, body.name)
+        return SecretAnswer(created.secret, {"tenant": tenant.as_json(), "token": created.token.as_json()})
+
+    return await answer_with_secret(call, create, authenticate=tokens.authenticate_host)
