@@ -105,7 +105,7 @@ COMPILE = $(or $(UV),$(error make lock needs uv)) pip compile -q --universal --p
 
 lock:  ## update requirements-dev.txt, and requirements.txt to the same versions
 	$(COMPILE) --upgrade --extra dev -o requirements-dev.txt pyproject.toml
-	printf 'editables\nhatchling\n' | $(COMPILE) -c requirements-dev.txt -o requirements.txt pyproject.toml -
+	printf 'editables\nhatchling\n' | $(COMPILE) --extra all -c requirements-dev.txt -o requirements.txt pyproject.toml -
 
 clean:
 	rm -rf $(VENV) .bench dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -20,6 +20,7 @@ from headway.agents.policy_file import PolicyFile
 from headway.agents.tools import catalogue
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.execution import Execution, ResolvedScope
+from headway.extras import require_extra
 from headway.feed import Feed
 from headway.housekeeping import Housekeeping
 from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
@@ -44,6 +45,7 @@ class Host:
     ) -> None:
         self.settings = settings
         self.mcp_configs = load_servers(Path(settings.home, MCP_FILE_NAME), get_environment(), mcp)
+        check_extras(settings, has_mcp=bool(self.mcp_configs))
         self.redact = build_redactor(settings, *(secret for config in self.mcp_configs for secret in config.secrets))
         access = ExternalAccess(settings.http_allow, settings.commands, settings.sandbox)
         self.toolbox = catalogue.build_toolbox(access, Path(settings.home, "tools"), tools)
@@ -143,3 +145,13 @@ class Host:
 
     def _on_jobs(self) -> None:
         """Called, from another thread, when another process may have made a job due."""
+
+
+def check_extras(settings: Settings, *, has_mcp: bool) -> None:
+    """Raise MissingExtra if something is configured whose library is not installed, before anything starts."""
+    if not is_sqlite(settings.database_url):
+        require_extra("postgres", "A Postgres database")
+    if settings.notify:
+        require_extra("notify", "Sending notices (HEADWAY_NOTIFY)")
+    if has_mcp:
+        require_extra("mcp", "Connecting to MCP servers")

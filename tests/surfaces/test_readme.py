@@ -17,6 +17,7 @@ PROOF = (ROOT / "docs" / "proof.md").read_text(encoding="utf-8")
 ELSEWHERE = {
     "python3 -m venv .venv && . .venv/bin/activate": "tests/test_packaging.py",
     "pip install headway": "tests/test_packaging.py",
+    "pip install 'headway[openai]'": "tests/test_core_install.py",
     "headway demo": "tests/surfaces/test_cli_demo.py",
     "uvx headway demo": "tests/surfaces/test_cli_demo.py",
     "make test": "Makefile",

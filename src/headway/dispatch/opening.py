@@ -2,16 +2,12 @@
 
 from headway.dispatch.restate.address import parse_address
 from headway.engine.port import Dispatcher
-from headway.ledger.errors import SettingsError
+from headway.extras import requiring_extra
 
 
 def open_dispatcher(address: str) -> Dispatcher:
     """Return the dispatcher for an address. Nothing is sent or listened on before it is used."""
     parsed = parse_address(address)
-    try:
+    with requiring_extra("restate", "Dispatch by Restate (HEADWAY_DISPATCH)"):
         from headway.dispatch.restate.dispatcher import RestateDispatcher  # noqa: PLC0415  an optional library
-    except ModuleNotFoundError as error:
-        if error.name != "restate":
-            raise
-        raise SettingsError("HEADWAY_DISPATCH names Restate, whose library is missing: pip install 'headway[restate]'.") from None
     return RestateDispatcher(parsed)

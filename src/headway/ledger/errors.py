@@ -37,6 +37,7 @@ HeadwayError
 ├── TurnFailed                an agent could not finish a turn
 ├── Closed                    Headway was closed before the turn ended
 ├── SettingsError             the environment or a flag is wrong
+│   ├── MissingExtra          an optional library is needed and not installed
 │   └── UntrustedFolder       the settings come from a folder that the user has not trusted
 └── StorageError              the database failed or could not be reached
     ├── DatabaseBusy
@@ -229,6 +230,10 @@ class Closed(HeadwayError):
 
 class SettingsError(HeadwayError):
     """A setting is wrong."""
+
+
+class MissingExtra(SettingsError):
+    """A library is needed that is not installed."""
 
 
 class UntrustedFolder(SettingsError):

@@ -4,6 +4,7 @@ import os
 from contextlib import suppress
 from typing import TypeVar
 
+from headway.extras import requiring_extra
 from headway.ledger.errors import DatabaseReadOnly, SettingsError
 from headway.ledger.tenancy import Quotas
 from headway.storage.clocks import Clock, wall_clock
@@ -34,7 +35,8 @@ def connect(
 
         return SqliteConnection(prepare_sqlite_path(url), clock, on_commit, patience_s, meter)
     if url.startswith(("postgresql://", "postgres://")):
-        from headway.storage.postgres.connection import PostgresConnection  # noqa: PLC0415
+        with requiring_extra("postgres", "A Postgres database"):
+            from headway.storage.postgres.connection import PostgresConnection  # noqa: PLC0415
 
         return PostgresConnection(url, clock, on_commit, meter, source)
     raise SettingsError("HEADWAY_DATABASE_URL must start with sqlite:/// or postgresql://.")

@@ -14,6 +14,7 @@ from headway.agents.tools.execution import Execution
 from headway.agents.tools.files.contents import HASH_LIMIT, hash_entry
 from headway.agents.tools.files.folders import open_folder, split_path, translate_errors
 from headway.agents.tools.programs import shell
+from headway.extras import requiring_extra
 from headway.ledger.check import DEFAULT_TIMEOUT_S, DETAIL_LIMIT, Check
 from headway.ledger.errors import HeadwayError, Invalid, NotFound
 
@@ -136,7 +137,8 @@ def find_value(document: Any, path: str) -> Any:
 
 
 def find_mismatch(value: Any, schema: Any) -> str:
-    from headway.agents.checks import json_schemas  # noqa: PLC0415  most todos have no schema, and loading the library takes a moment
+    with requiring_extra("schema", "A check with a JSON Schema"):
+        from headway.agents.checks import json_schemas  # noqa: PLC0415  most todos have no schema, and loading it takes a moment
 
     return json_schemas.find_mismatch(value, schema)
 

@@ -10,12 +10,12 @@ from pydantic_ai.profiles import merge_profile
 from pydantic_ai.profiles.openai import OpenAIModelProfile
 
 from headway.agents.models.rehearsal.model import build_rehearsal_model
-from headway.ledger.errors import SettingsError
+from headway.ledger.errors import MissingExtra, SettingsError
 from headway.ledger.run import REHEARSAL_MODEL
 from headway.ledger.text import to_one_line
 
 MESSAGE_LIMIT: Final = 500
-PACKAGED_PROVIDERS: Final = ("anthropic", "google")
+OWN_EXTRAS: Final = {"anthropic": "anthropic", "google": "google", "openai": "openai", "tiktoken": "openai"}  # by module
 MISSING_VARIABLE: Final = re.compile(r"Set the `(\w+)` environment variable")
 OLLAMA_URL: Final = "http://localhost:11434/v1"
 OPENAI_HOSTS: Final = re.compile(r"(^|\.)(openai|azure)\.com$")
@@ -40,9 +40,17 @@ def build_model(name: str) -> Model:
             return adapt_model(build_local_ollama(name))
         reason = f"set {missing[1]}" if missing else to_one_line(str(error))[:MESSAGE_LIMIT].rstrip(".")
         raise SettingsError(f"The model {name[:120]!r} cannot be used: {reason}. `headway doctor` checks it.") from None
-    except ImportError:
-        package = "headway" if provider in PACKAGED_PROVIDERS else "pydantic-ai-slim"
-        raise SettingsError(f"The model {name[:120]!r} needs a library: pip install '{package}[{provider}]'.") from None
+    except ImportError as error:
+        raise MissingExtra(
+            f"The model {name[:120]!r} needs a library that is not installed: {find_remedy(error, provider)}."
+        ) from None
+
+
+def find_remedy(error: ImportError, provider: str) -> str:
+    """Return the command that installs the library that an import did not find. pydantic-ai reports it with another error."""
+    missing = error.__cause__ if isinstance(error.__cause__, ImportError) else error
+    extra = OWN_EXTRAS.get((missing.name or "").partition(".")[0])
+    return f"pip install 'headway[{extra}]'" if extra else f"pip install 'pydantic-ai-slim[{provider}]'"
 
 
 def build_local_ollama(name: str) -> Model:

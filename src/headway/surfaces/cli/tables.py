@@ -1,13 +1,16 @@
 """Prints lists: in aligned columns on a terminal, with tabs between the columns in a pipe."""
 
-from collections.abc import Iterable, Sequence
+import re
+import shutil
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 import click
 
 from headway.ledger.text import to_one_line
-from headway.surfaces.cli.render import build_console, is_terminal, print_more_hint
+from headway.surfaces.cli.render import is_screen, print_more_hint
 
 GAP = "  "  # between columns
 INDENT = "    "  # before what continues a row below it
@@ -20,7 +23,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], placehol
     cells = [[to_one_line(cell) for cell in row] for row in rows]
     if not cells:
         click.echo(placeholder)
-    elif is_terminal():
+    elif is_screen():
         draw_table(headings, cells)
     else:
         click.echo("\n".join("\t".join(row).rstrip("\t") for row in cells))
@@ -37,7 +40,7 @@ def draw_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     used = [number for number in range(len(rows[0])) if any(row[number] for row in rows)]
     rows = [[row[number] for number in used] for row in rows]
     heading = [headings[number] for number in used] if headings else []
-    layout = measure_columns(heading, rows, build_console().width)
+    layout = measure_columns(heading, rows, shutil.get_terminal_size().columns)
     if line := layout.draw_heading(heading) if heading else "":
         click.secho(line, dim=True)
     for row in rows:
@@ -96,25 +99,43 @@ def fold_text(text: str, width: int) -> list[str]:
 
 def cut_at_word(text: str, width: int) -> str:
     """Cut a line after the last word that fits into this many columns. A word is cut if it takes more than half of them."""
-    from rich.cells import set_cell_size  # noqa: PLC0415  few texts are cut
-
     if count_columns(text) <= width:
         return text
     kept = split_at_words(text, max(width - 1, 1))[0]
     if count_columns(kept) < width // 2:
-        kept = set_cell_size(text, width - 1).rstrip()
+        kept = next(break_word(text, width - 1), "").rstrip()
     return f"{kept}…"
 
 
 def split_at_words(text: str, width: int) -> list[str]:
-    from rich.text import Text  # noqa: PLC0415  only needed on a terminal
+    lines = [""]
+    for word in re.split(r"(?<=\s)(?=\S)", text[: width * (MAX_TEXT_LINES + 2)]):  # what follows is never shown
+        if count_columns(lines[-1] + word.rstrip()) <= width:
+            lines[-1] += word
+        elif count_columns(word.rstrip()) <= width:
+            lines.append(word)
+        else:
+            lines += break_word(word, width)
+    return [line.rstrip() for line in lines if line.strip()]
 
-    limited = text[: width * (MAX_TEXT_LINES + 2)]  # what follows is never shown
-    return [line.plain.rstrip() for line in Text(limited).wrap(build_console(), width)]
+
+def break_word(word: str, width: int) -> Iterator[str]:
+    """Break a word that is wider than a line into parts that are not."""
+    part = ""
+    for character in word:
+        if part and count_columns(part + character) > width:
+            yield part
+            part = ""
+        part += character
+    yield part
 
 
 def count_columns(text: str) -> int:
-    """Count the columns that a text takes on a terminal: a Chinese character takes two."""
-    from rich.cells import cell_len  # noqa: PLC0415  only needed on a terminal
+    """Count the columns that a text takes on a terminal: a Chinese character takes two, a separate accent none."""
+    return len(text) if text.isascii() else sum(map(measure_character, text))
 
-    return cell_len(text)
+
+def measure_character(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

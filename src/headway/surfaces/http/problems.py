@@ -18,6 +18,7 @@ from headway.ledger.errors import (
     HeadwayError,
     Invalid,
     KeyBusy,
+    MissingExtra,
     NotFound,
     QuotaExceeded,
     StorageError,
@@ -44,6 +45,7 @@ ERROR_STATUSES: tuple[tuple[type[HeadwayError], int], ...] = (
     (QuotaExceeded, 429),
     (Halted, 503),
     (Closed, 503),
+    (MissingExtra, 501),
     (DatabaseFull, 507),
     (CommitUncertain, 503),
     (StorageError, 503),
@@ -63,6 +65,7 @@ STATUS_TITLES = {
     422: "Validation failed",
     429: "Too many requests",
     500: "Internal error",
+    501: "Not installed",
     503: "Unavailable",
     507: "Insufficient storage",
 }

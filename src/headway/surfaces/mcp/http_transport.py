@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 
 from headway.assembly import Headway
+from headway.extras import require_extra
 from headway.ledger.errors import Forbidden
 from headway.ledger.tenancy import Token
 from headway.surfaces.http.bodies import BODY_LIMIT, check_body, read_body
@@ -76,6 +77,7 @@ class HttpTransport:
         if scope["method"] == "POST" and (refusal := find_refusal(raw)):
             await refusal(scope, receive, send)
             return
+        require_extra("mcp", "The MCP server")
         self.first_request.set()
         assert self.manager_future is not None
         manager = await asyncio.shield(self.manager_future)

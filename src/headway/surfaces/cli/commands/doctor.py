@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from headway.extras import describe_missing, is_installed
 from headway.ledger.errors import HeadwayError, UntrustedFolder
 from headway.ledger.retention import describe_retention
 from headway.ledger.text import to_one_line
@@ -74,6 +75,8 @@ def inspect_channels(settings: Settings) -> list[Finding]:
     """Check that each notification URL can be parsed. Nothing is sent, and no URL is shown because it may contain a key."""
     if not settings.notify:
         return [Finding("operator", "no channels: notices go to the inbox and the log only; set HEADWAY_NOTIFY to send them")]
+    if not is_installed("notify"):
+        return [Finding("operator", describe_missing("notify", "HEADWAY_NOTIFY"), ok=False)]
     import apprise  # noqa: PLC0415  slow to import
 
     return [
@@ -133,6 +136,8 @@ def inspect_mcp(settings: Settings) -> list[Finding]:
         return [Finding("mcp", str(error), ok=False)]
     if not configs:
         return []
+    if not is_installed("mcp"):
+        return [Finding("mcp", describe_missing("mcp", "Connecting to MCP servers"), ok=False)]
     from headway.agents.mcp.tools import check_servers  # noqa: PLC0415
 
     secrets = [secret for config in configs for secret in config.secrets]

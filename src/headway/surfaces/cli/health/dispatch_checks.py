@@ -1,7 +1,6 @@
 """What `headway doctor` says about the external engine that dispatches jobs."""
 
-from importlib.util import find_spec
-
+from headway.extras import describe_missing, is_installed
 from headway.settings import Settings
 from headway.surfaces.cli.health.findings import Finding
 
@@ -12,8 +11,8 @@ def inspect_dispatch(settings: Settings) -> list[Finding]:
     from headway.dispatch.restate.address import parse_address  # noqa: PLC0415  most installations do not need these
     from headway.dispatch.restate.admin import is_registered, list_unreachable  # noqa: PLC0415
 
-    if find_spec("restate") is None:
-        return [Finding("dispatch", "Restate's library is missing: pip install 'headway[restate]'", ok=False)]
+    if not is_installed("restate"):
+        return [Finding("dispatch", describe_missing("restate", "Restate"), ok=False)]
     address = parse_address(settings.dispatch)
     unreachable = list_unreachable(address.ingress)
     names = ", ".join(map(str, unreachable))

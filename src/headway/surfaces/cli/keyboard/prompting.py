@@ -35,7 +35,7 @@ def open_prompt(runner: asyncio.Runner, history_folder: str) -> Callable[[str], 
 
 
 def ask_plainly(_draft: str) -> str | None:
-    """Ask without a screen to edit on: the output goes elsewhere."""
+    """Ask without a screen to edit on: the output goes elsewhere, or the editor is not installed."""
     try:
         return str(click.prompt(click.style("you", bold=True), prompt_suffix=" › ", err=True))
     except click.Abort:

@@ -9,6 +9,7 @@ import click
 from headway.actions import conversations, turns, views
 from headway.actions.access import cells, quotas, tokens
 from headway.actions.inspection.forks import ForkRequest
+from headway.extras import requiring_extra
 from headway.ledger.errors import NotFound, StorageError
 from headway.ledger.tenancy import LOGIN_LINK, Conversation, Tenant, Token, TokenScope, format_size
 from headway.ledger.text import to_one_line
@@ -133,7 +134,8 @@ def move_tenant(invocation: Invocation, name: str, target: str | None, *, undo: 
     """
     if (target is None) is not undo:
         raise click.UsageError("Name a cell with --to, or use --undo.")
-    from headway.cells import routes  # noqa: PLC0415  loads modules that other commands of the group do not need
+    with requiring_extra("postgres", "Moving a tenant to another cell"):
+        from headway.cells import routes  # noqa: PLC0415  loads modules that other commands of the group do not need
 
     if target is None:
         move = routes.undo_move(invocation.settings(), name, report_progress, act_as_sender)

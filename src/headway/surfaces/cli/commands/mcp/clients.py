@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from headway.extras import require_extra
 from headway.ledger import text
 from headway.settings import get_environment
 from headway.surfaces.cli.context import Command, Invocation, pass_invocation
@@ -30,6 +31,7 @@ def install(invocation: Invocation, client: str, tools: str, *, print_only: bool
     CLIENT is claude-code, claude-desktop, codex, gemini, opencode, cursor, vscode or zed. The entry names this program and this
     home with absolute paths. The rest of the file stays as it is.
     """
+    require_extra("mcp", "The MCP server")
     choose_offer(tools)
     known, file = CLIENTS[client], find_settings_file(client)
     entry = known.build_entry(build_launch_command(invocation, client, tools))

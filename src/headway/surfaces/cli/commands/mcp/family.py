@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from headway.actions import conversations
+from headway.extras import require_extra
 from headway.ledger import text
 from headway.ledger.errors import HeadwayError, Invalid, NotFound
 from headway.ledger.permission import FILE_NAME
@@ -32,6 +33,7 @@ def mcp(context: click.Context, tools: str, turn: str | None, agent: str) -> Non
     """Run an MCP server on standard input and output, for an assistant on this machine."""
     if context.invoked_subcommand is not None:
         return
+    require_extra("mcp", "The MCP server")
     invocation = context.ensure_object(Invocation)
     reference, invocation.conversation = invocation.conversation, None
     scope = Scope(0, agent_id=text.check_name(agent, "agent_id"), turn_id=turn)
