@@ -382,7 +382,10 @@ def test_unknown_and_foreign_ids_get_the_same_answer(service: Service, client: C
     goal = add_paused_goal(client)
     requests: list[tuple[str, Callable[[int], str], dict[str, Any]]] = [
         ("GET", goal_path, {}),
-        *(("GET", lambda goal_id, verb=verb: goal_path(goal_id, verb), {}) for verb in ("journal", "graph", "why", "plans")),
+        *(
+            ("GET", lambda goal_id, verb=verb: goal_path(goal_id, verb), {})
+            for verb in ("journal", "graph", "runs", "why", "plans")
+        ),
         *(("POST", lambda goal_id, verb=verb: goal_path(goal_id, verb), {}) for verb in ("pause", "resume", "abandon")),
         ("POST", lambda goal_id: goal_path(goal_id, "run-again"), {}),
         ("PATCH", goal_path, {"json": {"priority": 1}}),
@@ -432,7 +435,7 @@ def test_every_answer_of_goals_is_in_the_document(sqlite_client: Client) -> None
     base = "/v1/goals/{goal_id}"
     assert operations == {
         *(("POST", "/v1/goals"), ("GET", "/v1/goals"), ("GET", base), ("PATCH", base)),
-        *(("GET", f"{base}/{what}") for what in ("journal", "graph", "why", "receipts", "plans")),
+        *(("GET", f"{base}/{what}") for what in ("journal", "graph", "runs", "why", "receipts", "plans")),
         *(("POST", f"{base}/{what}") for what in ("pause", "resume", "abandon", "decision", "fork", "run-again")),
     }
     for method, path in operations:

@@ -116,6 +116,8 @@ NO_ID_QUERIES = {
     "who",
     "target",
     "until",
+    "plan",
+    "columns",
 }
 HELLO = [{"role": "user", "content": "hello"}]
 BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {

@@ -1,6 +1,6 @@
 """Goals as JSON and text, for people to read."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from headway.actions import goals, halts, journal, runs
 from headway.actions.people import waiting
@@ -8,7 +8,7 @@ from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import NotFound
 from headway.ledger.goal import Goal, GoalLimits, GoalStatus, JournalEntry, PauseKind, SubGoal, list_ready
-from headway.ledger.graphs.graph_layout import compute_layout
+from headway.ledger.graphs.grid_layout import compute_legible_layout
 from headway.ledger.job import LEASE_MS, NEVER
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store
@@ -16,8 +16,11 @@ from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 
 MENTION_LIMIT = 5
+GRAPH_COLUMNS = 6  # cards side by side in a drawing
 CURSORS = CursorCodec("goals", (text.MAX_INTEGER,))  # the id
 DEFAULT_LIMITS = GoalLimits()
+
+DrawnPlan = Literal["all", "current"]  # every sub-goal, or those that no later plan has replaced
 
 
 class GoalPage(NamedTuple):
@@ -58,13 +61,17 @@ def find_changes(tx: Transaction, goal: Goal) -> dict[str, Any] | None:
     return runs.load_changes(tx, run) if run else None
 
 
-def build_graph(tx: Transaction, tenant_id: int, goal_id: int) -> dict[str, Any]:
+def build_graph(
+    tx: Transaction, tenant_id: int, goal_id: int, plan: DrawnPlan = "all", columns: int = GRAPH_COLUMNS
+) -> dict[str, Any]:
     """Return the positions of the sub-goals' cards, and the edges from each sub-goal to those that depend on it."""
     goals.get(tx, tenant_id, goal_id)
     sub_goals = goal_store.list_sub_goals(tx, tenant_id, goal_id)
-    layout = compute_layout(
-        [sub_goal.id for sub_goal in sub_goals],
-        [(dependency, sub_goal.id) for sub_goal in sub_goals for dependency in sub_goal.depends_on],
+    drawn = [sub_goal for sub_goal in sub_goals if plan == "all" or not sub_goal.superseded_by]
+    layout = compute_legible_layout(
+        [sub_goal.id for sub_goal in drawn],
+        [(dependency, sub_goal.id) for sub_goal in drawn for dependency in sub_goal.depends_on],
+        columns,
     )
     return {
         "width": layout.width,

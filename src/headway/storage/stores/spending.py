@@ -158,5 +158,41 @@ def build_list_turn(tenant_id: int, turn_id: str) -> Query:
     return Query(sql, (tenant_id, turn_id))
 
 
+class GoalRun(NamedTuple):
+    """One of a goal's runs, without its texts."""
+
+    id: str
+    parent_run_id: str | None
+    sub_goal_id: int | None
+    role: str
+    status: str
+    iterations: int
+    limit: int
+    cost: int
+    created_at: int
+    updated_at: int
+    ended_at: int
+
+
+def list_goal_runs(tx: Transaction, tenant_id: int, goal_id: int, limit: int) -> list[GoalRun]:
+    """List the runs of a goal, newest first."""
+    sql = """SELECT id, parent_run_id, sub_goal_id, role, status, iterations, iteration_limit, cost, created_at, updated_at,
+            ended_at FROM runs WHERE tenant_id = ? AND goal_id = ? ORDER BY created_at DESC, id DESC LIMIT ?"""
+    return [GoalRun._make(row) for row in tx.all(sql, tenant_id, goal_id, limit)]
+
+
+def list_by_goal_run(tx: Transaction, tenant_id: int, goal_id: int) -> list[SpendingTotal]:
+    """List the totals of the model calls of a goal's runs, by run."""
+    sql = f"""SELECT model_calls.run_id, {SUMS}
+        FROM runs JOIN model_calls ON +model_calls.tenant_id = runs.tenant_id AND model_calls.run_id = runs.id
+        WHERE runs.tenant_id = ? AND runs.goal_id = ? GROUP BY model_calls.run_id"""
+    return load_totals(tx.all(sql, tenant_id, goal_id))
+
+
+def count_goal_runs(tx: Transaction, tenant_id: int, goal_id: int) -> int:
+    row = tx.one("SELECT COUNT(*) FROM runs WHERE tenant_id = ? AND goal_id = ?", tenant_id, goal_id)
+    return int(row[0]) if row else 0
+
+
 def load_totals(rows: list[Row]) -> list[SpendingTotal]:
     return [SpendingTotal(str(name), *(int(number) for number in numbers)) for name, *numbers in rows]

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from headway.actions import goal_views, goals, runs
 from headway.actions.goals import NewGoal
-from headway.actions.inspection import plan_history
+from headway.actions.inspection import goal_runs, plan_history
 from headway.actions.people import goal_edits
 from headway.actions.proof import receipts
 from headway.ledger.goal import Goal
@@ -147,12 +147,27 @@ async def list_receipts(request: Request) -> Response:
 @routes.get(
     "/goals/{goal_id}/graph",
     summary="Get the layout of the graph of sub-goals",
-    **document_route({200: shapes.OneGraph}, also=(404,), **GOAL_PATH),
+    **document_route({200: shapes.OneGraph}, also=(404,), query=shapes.GraphQuery, **GOAL_PATH),
 )
 async def get_graph(request: Request) -> Response:
     call = RequestContext(request)
+    goal_id, query = await call.parse_path_id("goal_id"), await call.query(shapes.GraphQuery)
+
+    def view(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        return goal_views.build_graph(tx, tenant_id, goal_id, query.plan, query.columns)
+
+    return to_json_response({"graph": await call.read(view)})
+
+
+@routes.get(
+    "/goals/{goal_id}/runs",
+    summary="List the agent runs of a goal with their tokens, newest first, and what they used together",
+    **document_route({200: shapes.GoalRuns}, also=(404,), **GOAL_PATH),
+)
+async def list_runs(request: Request) -> Response:
+    call = RequestContext(request)
     goal_id = await call.parse_path_id("goal_id")
-    return to_json_response({"graph": await call.read(lambda tx, tenant_id: goal_views.build_graph(tx, tenant_id, goal_id))})
+    return to_json_response(await call.read(lambda tx, tenant_id: goal_runs.list_runs(tx, tenant_id, goal_id)))
 
 
 @routes.get(

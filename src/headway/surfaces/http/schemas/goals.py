@@ -4,11 +4,12 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from headway.actions.goal_views import GRAPH_COLUMNS, DrawnPlan
 from headway.actions.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PRIORITY, REPOSITORY_LIMIT, NewGoal
 from headway.actions.people.goal_edits import GoalEdit
 from headway.ledger.check import Author
 from headway.ledger.goal import Decision, Divergence, GoalSource, GoalStatus, SubGoalMode, SubGoalStatus
-from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.run import NANOS_PER_DOLLAR, RunStatus
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
 from headway.ledger.todo import UNSET, write_checks
 from headway.surfaces.http.schemas.agents import ChangesShape, WaitShape
@@ -90,6 +91,11 @@ class GoalsQuery(CursorQuery):
 
 class JournalQuery(PageQuery):
     before: Annotated[Id | None, Field(description="Only entries before this number")] = None
+
+
+class GraphQuery(QueryModel):
+    plan: Annotated[DrawnPlan, Field(description="current: without sub-goals that a later plan has replaced")] = "all"
+    columns: Annotated[int, Field(ge=1, le=100, description="About how many cards are side by side")] = GRAPH_COLUMNS
 
 
 class WhyQuery(QueryModel):
@@ -253,6 +259,36 @@ class GraphShape(BaseModel):
     height: int
     nodes: list[GraphNode]
     edges: list[GraphEdge]
+
+
+class GoalRunShape(BaseModel):
+    id: str
+    parent_run_id: Annotated[str | None, Field(description="null: the goal's main agent")]
+    sub_goal_id: int | None
+    role: str
+    status: RunStatus
+    iterations: int
+    limit: int
+    cost_usd: float
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+    retry_at: Annotated[int, Field(description="Epoch seconds; 0: it waits for no retry")]
+    created_at: int
+    updated_at: int
+    ended_at: Annotated[int, Field(description="Epoch seconds; 0: not yet")]
+
+
+class GoalUsage(BaseModel):
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+
+
+class GoalRuns(BaseModel):
+    runs: Annotated[list[GoalRunShape], Field(description="At most 2,000")]
+    usage: Annotated[GoalUsage, Field(description="Of all its runs")]
+    omitted: Annotated[int, Field(description="How many older runs are not listed")]
 
 
 class OneGraph(BaseModel):
