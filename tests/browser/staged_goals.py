@@ -61,7 +61,7 @@ def add_half_done_goal(tx: Transaction, tenant_id: int) -> Goal:
         end(tx, goal, ids[step], "p95 is 612 ms.")
         evaluate(tx, goal, ids[step])
     end(tx, goal, ids[FAILED], "", "503 Service Unavailable from the sandbox gateway after 5 attempts")
-    sub_goals.skip(tx, get_sub_goal(tx, goal, ids[DROPPED]), "The new plan does not include it.")
+    sub_goals.skip(tx, get_sub_goal(tx, goal, ids[DROPPED]), "The new plan does not include it.", superseded_by=2)
     for step in AT_WORK:
         start_sub_agent(tx, tenant_id, ids[step], goal)
     return goals.get(tx, tenant_id, goal.id)

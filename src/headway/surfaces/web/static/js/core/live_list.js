@@ -4,14 +4,14 @@ import { batch } from "./lib.js";
 const DELAY_MS = 150;
 
 /** Combine calls: a burst of events causes one fetch, shortly after the first. */
-export function coalesce(load) {
+export function coalesce(load, delay = DELAY_MS) {
   let timer = 0;
   return () => {
     if (timer) return;
     timer = setTimeout(() => {
       timer = 0;
       load().catch(() => {}); // the next event or snapshot fetches it again
-    }, DELAY_MS);
+    }, delay);
   };
 }
 

@@ -1,7 +1,7 @@
 // One goal: the decision it waits for, its plan, its agents, its journal, its cost.
 import { post } from "../core/api.js";
 import { ask, attempt } from "../core/dialogs.js";
-import { html, preferences, signal, useEffect, useRef, useState } from "../core/lib.js";
+import { html, preferences, useEffect, useRef, useState } from "../core/lib.js";
 import { pageTitle } from "../core/title.js";
 import {
   Ago,
@@ -10,6 +10,7 @@ import {
   formatDuration,
   formatMoney,
   Icon,
+  loadStyles,
   Main,
   now,
   Pill,
@@ -26,9 +27,13 @@ import { Checks, ProofMark } from "../work/proof.js";
 import { Receipts } from "../work/receipts.js";
 import { Why } from "../work/why.js";
 import { createGoalState } from "./goal_state.js";
-import { countPlanned, describeOrigin } from "./goals.js";
-import { Plan } from "./graph.js";
+import { describeOrigin } from "./goals.js";
 import { describeRecovery, Journal } from "./journal.js";
+import { pick } from "./plan/address.js";
+import { Plan } from "./plan/plan.js";
+import { formatTokens, getTitle, shorten } from "./plan/sub_goal.js";
+
+await loadStyles("goal.css");
 
 export const TITLE = "Goals";
 
@@ -36,36 +41,75 @@ const QUIET_S = 60; // an agent that has not checked in for longer is marked as 
 
 const Stat = ({ name, children }) => html`<div><dt>${name}</dt>${children}</div>`;
 
-function CostStat({ goal, costs }) {
+function CostStat({ state }) {
+  const [goal, costs, usage] = [state.goal.value, state.costs.value, state.usage.value];
   const hasBudget = Boolean(goal.budget_usd);
   const isUncounted = costs?.unpriced.length > 0;
   const limit = goal.budget_usd || costs?.limit_usd || 0;
-  const spent = hasBudget ? goal.cost_usd : (costs?.spent_usd ?? 0);
-  const share = hasBudget ? `of ${formatMoney(limit)}` : `· pool ${formatMoney(spent)} of ${formatMoney(limit)}`;
+  const spent = hasBudget ? goal.cost_usd : costs?.spent_usd;
+  const share = hasBudget ? `of ${formatMoney(limit)}` : costs && `· pool ${formatMoney(spent)} of ${formatMoney(limit)}`;
+  const tokens = usage && usage.input_tokens + usage.output_tokens > 0 ? ` · ${formatTokens(usage)}` : "";
   return html`<${Stat} name=${hasBudget ? "Cost, own budget" : "Cost, shared pool"}>
-    <dd>${formatMoney(goal.cost_usd)} <small>${share}</small></dd>
-    <dd><progress
-      class=${limit && spent / limit > 0.8 ? "warn" : ""}
-      value=${spent}
-      max=${limit || 1}
-      aria-label=${hasBudget ? "Spent of the budget" : "Spent of the shared pool"}
-    ></progress></dd>
-    ${isUncounted && html`<dd><small><a class="link" href="/operations">A model has no known price</a></small></dd>`}
+    <dd>${formatMoney(goal.cost_usd)} <small>${share}${tokens}</small></dd>
+    ${
+      spent !== undefined &&
+      html`<dd><progress
+        class=${limit && spent / limit > 0.8 ? "warn" : ""}
+        value=${spent}
+        max=${limit || 1}
+        aria-label=${hasBudget ? "Spent of the budget" : "Spent of the shared pool"}
+      ></progress></dd>`
+    }
+    ${isUncounted && html`<dd><small><a class="link" href="/operations/spending">A model has no known price</a></small></dd>`}
   <//>`;
 }
 
-function Stats({ goal, costs }) {
-  const { completed, in_progress, failed } = goal.progress;
-  const planned = countPlanned(goal);
+// What became of the sub-goals, in the order of the bar.
+const SHARES = [
+  ["completed", "done"],
+  ["diverged", "diverged"],
+  ["failed", "failed"],
+  ["in-progress", "running"],
+];
+
+/** The shares of the plan by what became of them. Only what is done as expected is green. */
+function ProgressBar({ counts }) {
+  const parts = SHARES.filter(([name]) => counts[name] > 0);
+  const label = parts.map(([name, word]) => `${counts[name]} ${word}`).join(", ") || "nothing done yet";
+  let left = 0;
+  return html`<svg
+    class="share-bar"
+    viewBox="0 0 ${counts.planned || 1} 1"
+    preserveAspectRatio="none"
+    role="img"
+    aria-label=${label}
+  >
+    ${parts.map(([name]) => {
+      const x = left;
+      left += counts[name];
+      return html`<rect key=${name} class="share-${name}" x=${x} width=${counts[name]} height="1" />`;
+    })}
+  </svg>`;
+}
+
+function ProgressStat({ counts }) {
+  const { planned, completed, diverged } = counts;
+  const rest = planned ? `of ${pluralize(planned, "sub-goal")}${diverged ? ` · ${diverged} diverged` : ""}` : "no plan yet";
+  return html`<${Stat} name="Progress">
+    <dd>${planned > 0 && completed} <small>${rest}</small></dd>
+    <dd><${ProgressBar} counts=${counts} /></dd>
+  <//>`;
+}
+
+function Stats({ state }) {
+  const goal = state.goal.value;
+  const counts = state.counts.value;
   return html`<dl class="stats">
-    <${Stat} name="Progress">
-      <dd>${planned > 0 && completed} <small>${planned ? `of ${pluralize(planned, "sub-goal")}` : "no plan yet"}</small></dd>
-      <dd><progress class="ok" value=${completed} max=${planned || 1} aria-label="Sub-goals completed"></progress></dd>
-    <//>
-    <${Stat} name="Running"><dd>${in_progress}</dd><//>
-    <${Stat} name="Failed"><dd>${failed}</dd><//>
+    <${ProgressStat} counts=${counts} />
+    <${Stat} name="Running"><dd>${counts["in-progress"]}</dd><//>
+    <${Stat} name="Failed"><dd>${counts.failed}</dd><//>
     <${Stat} name="Replans"><dd>${goal.replan_count} <small>of ${goal.replan_limit}</small></dd><//>
-    <${CostStat} goal=${goal} costs=${costs} />
+    <${CostStat} state=${state} />
   </dl>`;
 }
 
@@ -131,7 +175,8 @@ function Requests({ goal }) {
 }
 
 /** The last interruption, until the user dismisses it. */
-function Recovery({ goal, entries }) {
+function Recovery({ goal, state }) {
+  const entries = state.entries.value;
   const preference = `recovery-${goal.id}`;
   const [dismissed, setDismissed] = useState(() => Number(preferences.get(preference) ?? 0));
   const last = entries.find(({ kind }) => kind === "recovered" || kind === "interrupted");
@@ -156,10 +201,12 @@ function Recovery({ goal, entries }) {
   </div>`;
 }
 
-function AgentRow({ run, subGoal }) {
+function AgentRow({ state, id }) {
+  const run = state.runs.read(id);
+  const subGoal = run.sub_goal_id && state.subGoals.read(run.sub_goal_id);
   const age = now.value - run.updated_at;
   const isLate = age > QUIET_S;
-  const task = subGoal?.description ?? run.task;
+  const task = subGoal ? getTitle(subGoal) : `A ${run.role}`;
   const facts = [
     run.role,
     `step ${run.iterations} of ${run.limit}`,
@@ -171,7 +218,9 @@ function AgentRow({ run, subGoal }) {
   return html`<li>
     <${StatusIcon} status=${run.status} />
     <div class="grow">
-      <div class="truncate" dir="auto">${task}</div>
+      <div class="truncate" dir="auto">${
+        subGoal ? html`<button class="plain" onClick=${() => pick(subGoal.id)}>${task}</button>` : task
+      }</div>
       <div class="sub num">
         ${facts.join(" · ")} · <span class=${isLate ? "status-late" : ""}>
           ${isLate ? `quiet for ${formatDuration(age)}` : `checked in ${formatDuration(age)} ago`}
@@ -182,12 +231,11 @@ function AgentRow({ run, subGoal }) {
   </li>`;
 }
 
-function Agents({ agents, goal }) {
-  const running = agents.filter((run) => !run.ended_at && run.parent_run_id);
+function Agents({ state }) {
+  const running = state.runs.list().filter((run) => !run.ended_at && run.parent_run_id);
   if (!running.length) return html`<${Card} title="Sub-agents"><${Empty}>No sub-agent is running.<//><//>`;
-  const findSubGoal = (run) => goal.sub_goals.find((subGoal) => subGoal.run_id === run.id);
   return html`<${Card} title="Sub-agents" count="${running.length} running">
-    <ul class="rows">${running.map((run) => html`<${AgentRow} key=${run.id} run=${run} subGoal=${findSubGoal(run)} />`)}</ul>
+    <ul class="rows">${running.map(({ id }) => html`<${AgentRow} key=${id} state=${state} id=${id} />`)}</ul>
   <//>`;
 }
 
@@ -240,39 +288,54 @@ const About = ({ goal, why, receipts }) => html`<${Card} title="About">
   ${goal.changes && html`<div class="tool-line"><${Changes} changes=${goal.changes} /></div>`}
 <//>`;
 
+const Skeleton = () => html`<div class="loading-lines" role="status">
+  <span class="sr-only">Loading the goal…</span><i></i><i></i><i></i>
+</div>`;
+
 const NotFound = () => html`<${Main}>
   <h1>Goal not found</h1>
   <p class="muted">It may belong to another tenant. <a class="link" href="/goals">See all goals</a>.</p>
 <//>`;
 
+const LiveAbout = ({ state }) =>
+  html`<${About} goal=${state.goal.value} why=${state.why.value} receipts=${state.receipts.value} />`;
+
+const LiveJournal = ({ state }) => html`<${Journal}
+  entries=${state.entries.value}
+  hasMore=${state.hasOlderEntries.value}
+  onMore=${() => attempt(state.loadOlderEntries)}
+/>`;
+
+const Top = ({ state }) => {
+  const goal = state.goal.value;
+  return html`<${Title} goal=${goal} path=${state.path} />
+    <${Decision} goal=${goal} path=${state.path} />
+    <${Requests} goal=${goal} />
+    <${Recovery} goal=${goal} state=${state} />`;
+};
+
+/** Each part follows what it shows. The page itself renders again only when the goal is found or missing. */
 export function Page({ id }) {
   const ref = useRef(null);
   ref.current ??= createGoalState(id);
   const state = ref.current;
-  const picked = useRef(signal(null)).current;
   useStream("/v1/events", () => ({ exists: state.exists, load: state.load, on: state.on }));
-  const goal = state.goal.value;
+  const description = state.title.value;
   useEffect(() => {
-    if (goal) pageTitle.value = goal.description.slice(0, 60);
-  }, [goal?.description]);
+    if (description) pageTitle.value = shorten(description);
+  }, [description]);
   if (state.isMissing.value) return html`<${NotFound} />`;
-  if (!goal) return html`<${Main} />`;
-  const entries = state.entries.value;
-  const pick = (subGoalId) => (picked.value = subGoalId);
-  const loadOlder = () => attempt(state.loadOlderEntries);
+  if (!description) return html`<${Main}><${Skeleton} /><//>`;
   return html`<${Main}>
-    <${Title} goal=${goal} path=${state.path} />
-    <${Decision} goal=${goal} path=${state.path} />
-    <${Requests} goal=${goal} />
-    <${Recovery} goal=${goal} entries=${entries} />
-    <${Stats} goal=${goal} costs=${state.costs.value} />
-    <${Plan} subGoals=${goal.sub_goals} graph=${state.graph.value} picked=${picked.value} onPick=${pick} />
+    <${Top} state=${state} />
+    <${Stats} state=${state} />
+    <${Plan} state=${state} />
     <div class="columns">
       <div class="stack">
-        <${Agents} agents=${state.agents.value} goal=${goal} />
-        <${About} goal=${goal} why=${state.why.value} receipts=${state.receipts.value} />
+        <${Agents} state=${state} />
+        <${LiveAbout} state=${state} />
       </div>
-      <${Journal} entries=${entries} hasMore=${state.hasOlderEntries.value} onMore=${loadOlder} />
+      <${LiveJournal} state=${state} />
     </div>
   <//>`;
 }

@@ -1,25 +1,67 @@
-// Everything the page of one goal shows, kept current by events.
+// Everything the page of one goal shows, kept current by events. An event changes the rows that it names; nothing is fetched again
+// for it, except texts that the server derives from many rows, and those at most once in a while.
+import { noteProgress } from "../chat/steps/progress.js";
 import { get } from "../core/api.js";
-import { signal } from "../core/lib.js";
+import { computed, signal } from "../core/lib.js";
 import { coalesce } from "../core/live_list.js";
+import { countProgress } from "./plan/sub_goal.js";
+import { createTable } from "./plan/table.js";
 
 const JOURNAL_PAGE_SIZE = 100;
+const DERIVED_MS = 1_000; // how often derived texts and sums are fetched while events arrive
+const CARD_ROOM = 192; // pixels, with the gap
+const SIDEBAR = 228;
+const WIDEST = 1240;
+const PADDING = 100; // of the page and of the frame
+
+/** How many cards fit beside each other in this window. */
+function countColumns() {
+  const sidebar = innerWidth > 860 ? SIDEBAR : 0;
+  return Math.max(2, Math.round((Math.min(WIDEST, innerWidth - sidebar) - PADDING) / CARD_ROOM));
+}
 
 export function createGoalState(id) {
-  const goal = signal(null);
-  const graph = signal(null);
+  const goal = signal(null); // without its sub-goals
+  const subGoals = createTable();
+  const runs = createTable(); // its agent runs, without their texts
+  const usage = signal(null); // the tokens of all runs
+  const graph = signal(null); // null: not needed yet, or loading
+  const graphPlan = signal("current"); // or "all": with the sub-goals that a later plan has replaced
   const entries = signal([]); // of the journal, newest first
   const hasOlderEntries = signal(false);
-  const agents = signal([]);
   const costs = signal(null);
   const why = signal("");
   const receipts = signal([]); // what the goal's own checks found, newest first
   const isMissing = signal(false);
   const path = `/v1/goals/${id}`;
+  let needsGraph = false;
 
-  const loadGoal = async () => (goal.value = (await get(path)).goal);
-  const loadGraph = async () => (graph.value = (await get(`${path}/graph`)).graph);
-  const loadAgents = async () => (agents.value = (await get("/v1/agents", { goal_id: id, limit: 100 })).agents);
+  const title = computed(() => goal.value?.description ?? "");
+  const counts = computed(() => countProgress(subGoals.list()));
+  // Computed values that stay the same render nothing again.
+  const planned = computed(() => counts.value.planned);
+  const supersededIds = computed(() =>
+    subGoals
+      .list()
+      .filter(({ superseded_by }) => superseded_by)
+      .map((subGoal) => subGoal.id)
+      .join(),
+  );
+
+  async function loadGoal() {
+    const { sub_goals, ...fetched } = (await get(path)).goal;
+    goal.value = fetched;
+    subGoals.replace(sub_goals);
+  }
+  async function loadRuns() {
+    const fetched = await get(`${path}/runs`);
+    runs.replace(fetched.runs);
+    usage.value = fetched.usage;
+  }
+  async function loadGraph() {
+    needsGraph = true;
+    graph.value = (await get(`${path}/graph`, { plan: graphPlan.value, columns: countColumns() })).graph;
+  }
   const loadCosts = async () => (costs.value = (await get("/v1/costs")).costs);
   const loadReceipts = async () => (receipts.value = goal.value.checks.length ? (await get(`${path}/receipts`)).receipts : []);
   const loadWhy = async () => (why.value = (await get(`${path}/why`)).why);
@@ -44,57 +86,78 @@ export function createGoalState(id) {
   }
 
   async function load() {
-    await Promise.all([loadGoal(), loadGraph(), loadJournal(), loadAgents(), loadCosts(), loadWhy()]);
+    const graphLoad = needsGraph ? loadGraph() : null;
+    await Promise.all([loadGoal(), graphLoad, loadJournal(), loadRuns(), loadCosts(), loadWhy()]);
     await loadReceipts();
   }
 
   const reloadGoal = coalesce(loadGoal);
-  const reloadGraph = coalesce(loadGraph);
-  const reloadWhy = coalesce(loadWhy);
+  const reloadGraph = coalesce(async () => needsGraph && loadGraph());
+  const reloadWhy = coalesce(loadWhy, DERIVED_MS);
   const reloadReceipts = coalesce(loadReceipts);
-  const reloadAgents = coalesce(loadAgents);
-  const reloadCosts = coalesce(loadCosts);
+  const reloadRuns = coalesce(loadRuns, DERIVED_MS);
+
+  const showPlan = (name) => {
+    graphPlan.value = name;
+    return loadGraph();
+  };
 
   /** A handler that ignores the events of other goals. */
   const ifOurs = (handle) => (data) => (data.goal_id ?? data.goal?.id) === id && goal.value && handle(data);
   const on = {
     goal_changed: ifOurs(({ goal: changed }) => {
-      goal.value = { ...goal.value, ...changed, sub_goals: changed.sub_goals ?? goal.value.sub_goals };
-      if (changed.repository && changed.ended_at) reloadGoal(); // what it changed there is not part of events
+      const before = goal.value;
+      goal.value = { ...before, ...changed };
+      const hasEnded = changed.ended_at && !before.ended_at;
+      if (changed.repository && hasEnded) reloadGoal(); // what was changed there is not part of events
+      if (changed.plan_no !== before.plan_no) reloadGraph();
+      if (hasEnded) reloadRuns();
       reloadWhy();
     }),
     sub_goal_changed: ifOurs(({ sub_goal: changed }) => {
-      const list = goal.value.sub_goals;
-      const at = list.findIndex((subGoal) => subGoal.id === changed.id);
-      const before = list[at];
-      goal.value = { ...goal.value, sub_goals: at < 0 ? [...list, changed] : list.with(at, { ...before, ...changed }) };
+      const before = subGoals.apply(changed);
       // The layout depends on the dependencies alone.
       if (!before || String(before.depends_on) !== String(changed.depends_on)) reloadGraph();
+      if (changed.ended_at && !before?.ended_at) reloadRuns(); // for their tokens
       reloadWhy();
     }),
     journal_appended: ifOurs(({ entry }) => {
       if (!entries.value.some(({ n }) => n === entry.n)) entries.value = [entry, ...entries.value];
     }),
     checks_ran: ifOurs(reloadReceipts),
-    agent_changed: reloadAgents,
-    cost_changed: () => {
-      reloadCosts();
-      reloadAgents();
+    agent_changed({ run }) {
+      if (run.goal_id !== id || !goal.value) return;
+      if (!runs.apply(run)) reloadRuns();
+      noteProgress(run.id);
+      noteProgress(run.parent_run_id);
+    },
+    cost_changed({ run_id, spent_usd, limit_usd }) {
+      if (costs.value) costs.value = { ...costs.value, spent_usd, limit_usd };
+      if (runs.has(run_id)) noteProgress(run_id);
     },
   };
   return {
     path,
     goal,
+    title,
+    subGoals,
+    runs,
+    usage,
+    counts,
+    planned,
+    supersededIds,
     graph,
+    graphPlan,
+    showPlan,
     entries,
     hasOlderEntries,
-    agents,
     costs,
     why,
     receipts,
     isMissing,
     exists,
     load,
+    loadGraph,
     loadOlderEntries,
     on,
   };
