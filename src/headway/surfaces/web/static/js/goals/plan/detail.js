@@ -56,7 +56,7 @@ function Spending({ subGoal, runs }) {
 }
 
 function Facts({ state, subGoal }) {
-  const { id, title, description, outcome, depends_on, checks, plan_no } = subGoal;
+  const { id, title, description, outcome, depends_on, checks, plan_no, superseded_by } = subGoal;
   const table = state.subGoals;
   const dependants = table.list().filter((other) => other.depends_on.includes(id));
   const runs = state.runs.list().filter((run) => run.sub_goal_id === id && run.parent_run_id);
@@ -76,7 +76,7 @@ function Facts({ state, subGoal }) {
       }<//>
       <${Fact} name="Time"><${Times} subGoal=${subGoal} /><//>
       <${Fact} name="Cost"><${Spending} subGoal=${subGoal} runs=${runs} /><//>
-      <${Fact} name="Plan">${subGoal.superseded_by ? `plan ${plan_no}, replaced by plan ${subGoal.superseded_by}` : `since plan ${plan_no}`}<//>
+      <${Fact} name="Plan">${superseded_by ? `plan ${plan_no}, replaced by plan ${superseded_by}` : `since plan ${plan_no}`}<//>
     </dl>
     <${Runs} state=${state} subGoal=${subGoal} runs=${runs} />`;
 }
