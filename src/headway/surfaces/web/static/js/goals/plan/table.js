@@ -1,4 +1,4 @@
-// Rows by id, each a signal of its own: a changed row renders again what shows this row, and nothing else.
+// Rows by id, each in a separate signal: a changed row renders again what shows this row, and nothing else.
 import { batch, signal } from "../../core/lib.js";
 
 export function createTable() {
