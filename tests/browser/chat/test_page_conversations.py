@@ -81,6 +81,7 @@ def test_titles_and_messages_are_searched(open_page: Callable[..., Visit], clien
     page.page.keyboard.press("Escape")
     expect(row(page, "Roof")).to_be_visible()
     field.fill("leaks")
+    expect(results).to_contain_text("1 found")  # a click while the list is replaced would miss its row
     row(page, "Roof").get_by_role("link").click()
     expect(page.page.get_by_role("heading", level=1)).to_have_text("Roof")
 
