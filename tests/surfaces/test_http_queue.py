@@ -1,4 +1,4 @@
-"""/v1/queue, /v1/workers and /v1/jobs/bulk: the queue as a whole, who works on it, and many dead letters at once."""
+"""/v1/queue, /v1/workers and /v1/dead-jobs: the queue as a whole, who works on it, and many dead letters at once."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def build_operator_headers(client: Client) -> dict[str, str]:
 
 
 def change(client: Client, **body: Any) -> dict[str, Any]:
-    answer: dict[str, Any] = client.ok("POST", "/v1/jobs/bulk", json=body)
+    answer: dict[str, Any] = client.ok("POST", "/v1/dead-jobs", json=body)
     return answer
 
 
@@ -89,10 +89,10 @@ def test_a_bulk_retry_runs_what_can_run_and_says_why_the_rest_cannot(client: Cli
 def test_a_repeated_bulk_request_changes_nothing_and_gets_the_same_answer(client: Client) -> None:
     dropped = add_dead_job(client.desk)
     body, headers = {"action": "drop", "ids": [dropped]}, {"Idempotency-Key": "drop-1"}
-    first = client.ok("POST", "/v1/jobs/bulk", json=body, headers=headers)
+    first = client.ok("POST", "/v1/dead-jobs", json=body, headers=headers)
     kept = add_dead_job(client.desk)
 
-    assert client.ok("POST", "/v1/jobs/bulk", json=body, headers=headers) == first
+    assert client.ok("POST", "/v1/dead-jobs", json=body, headers=headers) == first
     assert [row["id"] for row in client.ok("GET", "/v1/jobs")["jobs"]] == [kept]
 
 
@@ -104,8 +104,8 @@ def test_a_bulk_request_is_bounded_and_unambiguous(client: Client) -> None:
         {"action": "burn"},
         {"action": "drop", "ids": []},
     ):
-        check_problem(client.post("/v1/jobs/bulk", json=body), 422, "invalid")
-    check_problem(client.post("/v1/jobs/bulk", json={"action": "drop", "ids": [dead], "kind": "tool"}), 422, "invalid")
+        check_problem(client.post("/v1/dead-jobs", json=body), 422, "invalid")
+    check_problem(client.post("/v1/dead-jobs", json={"action": "drop", "ids": [dead], "kind": "tool"}), 422, "invalid")
     assert list_states(client) == ["dead"]
 
 
@@ -113,7 +113,7 @@ def test_nothing_is_retried_during_a_halt(client: Client) -> None:
     dead = add_dead_job(client.desk)
     client.desk.database.write(lambda tx: halts.halt(tx, "a drill"))
     try:
-        check_problem(client.post("/v1/jobs/bulk", json={"action": "retry", "ids": [dead]}), 503, "halted")
+        check_problem(client.post("/v1/dead-jobs", json={"action": "retry", "ids": [dead]}), 503, "halted")
     finally:
         client.desk.database.write(halts.unhalt)
     assert list_states(client) == ["dead"]

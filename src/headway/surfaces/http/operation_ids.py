@@ -17,7 +17,7 @@ NAMES: Final = {
     "POST /v1/agents/{run_id}/messages": "steer_agent",
     "POST /v1/approvals/{approval_id}": "decide_approval",
     "POST /v1/conversations/{conversation_id}/messages": "run_turn",
-    "POST /v1/jobs/bulk": "change_dead_jobs",
+    "POST /v1/dead-jobs": "change_dead_jobs",
     "POST /v1/goals/{goal_id}/decision": "decide_goal",
     "POST /v1/questions/{question_id}": "answer_question",
     "POST /v1/todos/claim": "claim_todo",

@@ -11,11 +11,11 @@ OWN_COLUMNS = "n, change, size, sha256, media_type, renamed_from, at"
 ORIGIN_COLUMNS = "tool, role, run_id, turn_id, goal_id, sub_goal_id, conversation_id"
 VERSION_COLUMNS = ", ".join(f"v.{name}" for name in f"file_id, {OWN_COLUMNS}, {ORIGIN_COLUMNS}".split(", "))
 IS_KEPT = "CASE WHEN v.data IS NULL THEN 0 ELSE 1 END"
-# SQL: whether a version was not written in a deleted conversation.
-IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden.tenant_id = {0}.tenant_id
-    AND hidden.id = {0}.conversation_id AND hidden.deleted_at <> 0)"""
-NEWEST_SHOWN = f"""(SELECT MAX(m.n) FROM file_versions m WHERE m.tenant_id = f.tenant_id AND m.file_id = f.id
-    AND {IS_SHOWN.format("m")}"""
+# SQL over a version `v`: whether it was not written in a deleted conversation.
+IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden.tenant_id = v.tenant_id
+    AND hidden.id = v.conversation_id AND hidden.deleted_at <> 0)"""
+NEWEST_SHOWN = f"""(SELECT MAX(v.n) FROM file_versions v WHERE v.tenant_id = f.tenant_id AND v.file_id = f.id
+    AND {IS_SHOWN}"""
 FILE_COLUMNS = f"f.id, f.workspace, f.path, {NEWEST_SHOWN}), f.created_at, f.updated_at"
 
 
@@ -77,10 +77,10 @@ def insert(tx: Transaction, tenant_id: int, file_id: str, workspace: str, file: 
 def list_page(tx: Transaction, tenant_id: int, selection: FileSelection, before: tuple[int, str], limit: int) -> list[StoredFile]:
     """List files, the last written first, before a (time, id). The words of the selection are the caller's to look for."""
     filters = {name: value for name, value in selection._asdict().items() if value and name not in ("path", "query")}
-    matches = "".join(f" AND m.{name} = ?" for name in filters)
+    matches = "".join(f" AND v.{name} = ?" for name in filters)
     conditions, parameters = ["f.tenant_id = ?", "(f.updated_at, f.id) < (?, ?)"], [tenant_id, *before]
     if filters:
-        conditions.append(f"f.id IN (SELECT m.file_id FROM file_versions m WHERE m.tenant_id = ?{matches})")
+        conditions.append(f"f.id IN (SELECT v.file_id FROM file_versions v WHERE v.tenant_id = ?{matches})")
         parameters += [tenant_id, *filters.values()]
     if selection.path:
         folder = f"{selection.path.rstrip('/')}/"
@@ -116,7 +116,7 @@ def list_versions(
     condition, value = ("v.n = ?", only) if only else ("v.n < ?", before)
     rows = tx.all(
         f"""SELECT {VERSION_COLUMNS}, {IS_KEPT} FROM file_versions v
-            WHERE v.tenant_id = ? AND v.file_id = ? AND {condition} AND {IS_SHOWN.format("v")} ORDER BY v.n DESC LIMIT ?""",
+            WHERE v.tenant_id = ? AND v.file_id = ? AND {condition} AND {IS_SHOWN} ORDER BY v.n DESC LIMIT ?""",
         *(tenant_id, file_id, value, limit),
     )
     return [build_version(row) for row in rows]

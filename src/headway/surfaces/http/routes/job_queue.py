@@ -57,7 +57,7 @@ async def list_jobs(request: Request) -> Response:
 
 
 @routes.post(
-    "/jobs/bulk",
+    "/dead-jobs",
     summary="Retry or drop many dead jobs, at most 100 per request",
     **document_route({200: shapes.BulkResult}, body=shapes.BulkChange, idempotent=True),
 )
