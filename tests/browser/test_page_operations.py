@@ -118,9 +118,14 @@ def test_schedules_run_now_rest_and_go(page: Visit, client: Client) -> None:
     expect(row).to_contain_text("next")
     client.ok("PUT", "/v1/schedules/other", json={"every_s": 300, **work})
     expect(row).to_have_count(2)
+    page.button("Pause garden").click()
+    expect(row.filter(has_text="garden")).to_contain_text("paused")
     page.button("Delete garden").click()
-    dialog(page, "Delete garden?").get_by_role("button", name="Delete it").click()
     expect(row).to_have_count(1)
+    page.button("Undo").click()
+    expect(row).to_have_count(2)
+    expect(row.filter(has_text="garden")).to_contain_text("paused")
+    assert client.ok("GET", "/v1/schedules/garden")["schedule"]["message"] == work["message"]
 
 
 def test_agents_at_work_can_be_stopped_after_asking(page: Visit, client: Client, model: ModelServer) -> None:
@@ -347,3 +352,63 @@ def test_workers_and_their_load_are_shown(page: Visit, client: Client) -> None:
     expect(workers.get_by_role("listitem").filter(has_text="idle")).to_contain_text("of 64 slots")
     client.desk.database.write(lambda tx: job_store.release_owner(tx, "attic:41:aa"))
     expect(lost).to_have_count(0)
+
+
+def test_a_schedule_is_created_with_a_preview_and_edited(open_page: Callable[..., Visit], client: Client) -> None:
+    client.conversation(title="Garden")
+    page = open_page("/operations/schedules", axe=True, locale="en-GB", timezone_id="Europe/Berlin").live()
+    page.button("New schedule").click()
+    form = page.page.get_by_role("dialog", name="New schedule")
+    times = form.get_by_role("region", name="Next times").get_by_role("listitem")
+    expect(form.get_by_label("Time zone")).to_have_value("Europe/Berlin")
+    expect(times).to_have_count(5)
+    expect(times.first).to_contain_text("06:00:00")
+    page.button("Weekdays at 9:00").click()
+    expect(times.first).to_contain_text("09:00:00")
+    page.forgiven = ("422",)
+    form.get_by_label("Cron expression").fill("soon")
+    expect(form).to_contain_text("'soon' is not a cron expression that ever fires.")
+    form.get_by_label("Cron expression").fill("30 7 * * *")
+    expect(times.first).to_contain_text("07:30:00")
+    assert list_axe_violations(page) == []
+    form.get_by_label("Name").fill("water")
+    form.get_by_label("Conversation").select_option("Garden")
+    form.get_by_label("Message", exact=True).fill("water the <b>plants</b>")
+    page.button("Create").click()
+    expect(form).to_have_count(0)
+    row = page.region("Schedules").get_by_role("listitem")
+    expect(row).to_contain_text("30 7 * * * Europe/Berlin")
+    expect(row).to_contain_text("water the <b>plants</b>")
+
+    page.button("New schedule").click()
+    form.get_by_label("Name").fill("water")
+    page.button("Call a tool", within=form).click()
+    form.get_by_label("Tool", exact=True).fill("now")
+    page.button("Create").click()
+    expect(form.get_by_role("alert")).to_contain_text("There is already a schedule named water.")
+    form.get_by_label("Name").fill("clock")
+    form.get_by_label("Arguments, as JSON").fill("[1]")
+    page.button("Create").click()
+    expect(form.get_by_role("alert")).to_contain_text("The arguments must be a JSON object.")
+    form.get_by_label("Arguments, as JSON").fill("{}")
+    page.button("At an interval").click()
+    form.get_by_label("Every").fill("90")
+    form.get_by_label("Unit").select_option("minutes")
+    expect(times).to_have_count(5)
+    page.button("Create").click()
+    expect(row).to_have_count(2)
+    assert client.ok("GET", "/v1/schedules/clock")["schedule"]["every_s"] == 5_400
+
+    page.page.set_viewport_size(PHONE)
+    page.button("Edit water").click()
+    editor = page.page.get_by_role("dialog", name="Edit water")
+    expect(editor.get_by_label("Cron expression")).to_have_value("30 7 * * *")
+    page.button("Set a goal", within=editor).click()
+    editor.get_by_label("Goal", exact=True).fill("No plant is dry")
+    editor.get_by_label("Name").fill("plants")
+    assert list_axe_violations(page) == []
+    page.button("Save").click()
+    expect(editor).to_have_count(0)
+    changed = client.ok("GET", "/v1/schedules/plants")["schedule"]
+    assert (changed["goal"]["description"], changed["cron"]) == ("No plant is dry", "30 7 * * *")
+    assert [one["name"] for one in client.ok("GET", "/v1/schedules")["schedules"]] == ["clock", "plants"]

@@ -40,6 +40,16 @@ def test_the_documents_are_those_of_rest(headway: Shell, sqlite_service: Service
     assert [entry["name"] for entry in sqlite_client.ok("GET", "/v1/schedules")["schedules"]] == ["beat"]
 
 
+def test_a_schedule_is_edited_and_previewed(headway: Shell) -> None:
+    put(headway, "it", "--cron", "0 6 * * *", "--tz", "Europe/Berlin", *NOW)
+    edited = headway.json("schedule", "edit", "it", "--cron", "0 7 * * *", "--rename", "daily")["schedule"]
+    assert (edited["name"], edited["cron"], edited["timezone"]) == ("daily", "0 7 * * *", "Europe/Berlin")
+    assert headway.json("schedule", "edit", "daily", "--every", "5m")["schedule"]["every_s"] == 300
+    assert "omit it with --every" in headway("schedule", "edit", "daily", "--every", "5m", "--tz", "UTC").err
+    assert len(headway.json("schedule", "preview", "--cron", "0 6 * * *")["times"]) == 5
+    assert len(headway.ok("schedule", "preview", "--every", "1h").splitlines()) == 5
+
+
 def test_the_commands_print_text_for_people(headway: Shell) -> None:
     assert headway.ok("schedule", "list") == "no schedules\n"
     conversation_id = str(add_conversation(headway))

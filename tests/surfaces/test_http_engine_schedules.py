@@ -1,6 +1,9 @@
 """/v1/schedules: creating, changing and running recurring work."""
 
+from datetime import datetime
+from itertools import pairwise
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -78,6 +81,45 @@ def test_the_verbs(client: Client) -> None:
     wait_until(lambda: list_jobs(client)[0]["state"] == "completed", "the tool is called")
     (job,) = list_jobs(client)
     assert (job["id"], job["kind"], job["payload"]["name"]) == (ran["last_job"], "tool", "now")
+
+
+def test_a_patch_changes_only_what_it_names(client: Client) -> None:
+    before = put(client, cron="0 6 * * *", timezone="Europe/Berlin", every_s=None)
+    path = "/v1/schedules/it"
+    at_seven = client.ok("PATCH", path, json={"cron": "0 7 * * *"})["schedule"]
+    assert (at_seven["cron"], at_seven["timezone"], at_seven["tool"]) == ("0 7 * * *", "Europe/Berlin", before["tool"])
+    assert at_seven["next_at"] != before["next_at"]
+    paused = client.ok("PATCH", path, json={"timezone": "UTC", "paused": True})["schedule"]
+    assert (paused["timezone"], paused["paused"]) == ("UTC", True)
+    goal = client.ok("PATCH", path, json={"every_s": 60, "goal": {"description": "tidy up"}, "paused": False})["schedule"]
+    assert ("cron" in goal, "tool" in goal, goal["every_s"], goal["goal"]["description"]) == (False, False, 60, "tidy up")
+    renamed = client.ok("PATCH", path, json={"name": "daily"})["schedule"]
+    assert {**goal, "name": "daily", "updated_at": renamed["updated_at"]} == renamed
+    client.refused("GET", path, 404, "not_found")
+
+    put(client)
+    client.refused("PATCH", path, 409, "conflict", json={"name": "daily"})
+    client.refused("PATCH", path, 422, "invalid", json={"timezone": "Europe/Berlin"})
+    client.refused("PATCH", path, 422, "invalid", json={"cron": "0 6 * * *", "every_s": 60})
+    client.refused("PATCH", path, 422, "invalid", json={"name": "a/b"})
+    client.refused("PATCH", path, 404, "not_found", json={"tool": {"name": "none"}})
+    assert get(client)["every_s"] == 3_600
+    assert client.ok("PATCH", path, json={})["schedule"] == get(client)
+
+
+def test_a_preview_has_the_next_five_times_in_the_time_zone(client: Client) -> None:
+    query = {"cron": "30 2 * * *", "timezone": "America/New_York"}
+    answer = client.ok("GET", "/v1/schedule-preview", params=query)
+    times = [datetime.fromtimestamp(moment, ZoneInfo("America/New_York")) for moment in answer["times"]]
+    assert len(times) == 5
+    assert times == sorted(times)
+    assert {(moment.hour, moment.minute) for moment in times} <= {(2, 30), (3, 0), (3, 30)}  # an hour may be missing in spring
+
+    beats = client.ok("GET", "/v1/schedule-preview", params={"every_s": 90})["times"]
+    assert [later - earlier for earlier, later in pairwise(beats)] == [90] * 4
+    for bad in ({}, {"cron": "soon"}, {"cron": "0 6 * * *", "every_s": 9}, {"cron": "0 6 * * *", "timezone": "Mars"}):
+        client.refused("GET", "/v1/schedule-preview", 422, "invalid", params=bad)
+    assert client.ok("GET", "/v1/schedules")["schedules"] == []
 
 
 def test_a_verb_with_a_key_acts_once(client: Client) -> None:

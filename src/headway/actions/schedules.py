@@ -29,6 +29,7 @@ SCHEDULES_LIMIT = 1_000  # per tenant
 MIN_INTERVAL_MS = 1_000
 MAX_INTERVAL_MS = 366 * 24 * 3600 * 1000
 TICK_BATCH = 100
+PREVIEW_COUNT = 5  # how many of its next times a preview shows
 CLOCK_TOLERANCE_MS = 60_000  # ignore clocks that were set back by less than this
 DEFAULT_LIMITS = Limits()
 CURSORS = CursorCodec("schedules", ("",))  # the name
@@ -69,9 +70,7 @@ def list_page(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = 
 
 def put(tx: Transaction, tenant_id: int, name: str, timing: Timing, work: dict[str, Any]) -> Schedule:
     """Create a schedule, or change the one with this name. If the timing is unchanged, the next tick stays as it was."""
-    name = text.check_name(name, "name")
-    if "/" in name or name in (".", ".."):
-        raise Invalid("A schedule's name is part of a URL: it must not contain a slash, or be . or .. itself.")
+    name = check_new_name(name)
     timing = timing.checked()
     check_work(tx, tenant_id, work)
     existing = schedule_store.find_locked(tx, tenant_id, name)
@@ -80,6 +79,45 @@ def put(tx: Transaction, tenant_id: int, name: str, timing: Timing, work: dict[s
     is_same_timing = existing and (existing.cron, existing.timezone, existing.every_ms) == timing
     next_at = existing.next_at if existing and is_same_timing else compute_next(timing, tx.now, tx.now)
     schedule = schedule_store.put(tx, tenant_id, name, timing, encode_json(work), next_at)
+    emit_changed(tx, schedule, has_new_work=True)
+    return schedule
+
+
+def check_new_name(name: str) -> str:
+    name = text.check_name(name, "name")
+    if "/" in name or name in (".", ".."):
+        raise Invalid("A schedule's name is part of a URL: it must not contain a slash, or be . or .. itself.")
+    return name
+
+
+class ScheduleChange(NamedTuple):
+    """A change of a schedule. What is None stays as it is."""
+
+    timing: Timing | None = None
+    work: dict[str, Any] | None = None
+    paused: bool | None = None
+    name: str | None = None
+
+
+def change(tx: Transaction, tenant_id: int, name: str, wanted: ScheduleChange) -> Schedule:
+    """Change an existing schedule. A new name must be free, and its history is kept."""
+    schedule = get_locked(tx, tenant_id, name)
+    if wanted.name is not None and wanted.name.strip() != schedule.name:
+        schedule = rename(tx, schedule, check_new_name(wanted.name))
+    if wanted.timing or wanted.work:
+        work = json.loads(schedule.work) if wanted.work is None else wanted.work
+        schedule = put(tx, tenant_id, schedule.name, wanted.timing or build_timing(schedule), work)
+    if wanted.paused is not None and wanted.paused != bool(schedule.paused):
+        schedule = (pause if wanted.paused else resume)(tx, tenant_id, schedule.name)
+    return schedule
+
+
+def rename(tx: Transaction, schedule: Schedule, name: str) -> Schedule:
+    if schedule_store.find(tx, schedule.tenant_id, name):
+        raise Conflict(f"There is already a schedule named {name[:80]!r}.")
+    emit_changed(tx, schedule, "deleted")
+    schedule_store.rename(tx, schedule, name)
+    schedule = schedule._replace(name=name)
     emit_changed(tx, schedule, has_new_work=True)
     return schedule
 
@@ -238,6 +276,14 @@ def compute_next_cron(timing: Timing, now: int) -> int:
     except (CronSimError, StopIteration, OverflowError):
         raise Invalid(f"{timing.cron[:80]!r} is not a cron expression that ever fires. Example: `0 6 * * *`.") from None
     return int(next_time.timestamp() * 1000)
+
+
+def preview(timing: Timing, now: int, count: int = PREVIEW_COUNT) -> list[int]:
+    """Return the next times of a schedule that would be created at `now`."""
+    timing, times = timing.checked(), [now]
+    for _ in range(count):
+        times.append(compute_next(timing, times[-1], times[-1]))
+    return times[1:]
 
 
 def load_timezone(timing: Timing) -> ZoneInfo:

@@ -31,6 +31,11 @@ def put(tx: Transaction, tenant_id: int, name: str, timing: tuple[str, str, int]
     return Schedule._make(row)
 
 
+def rename(tx: Transaction, schedule: Schedule, name: str) -> None:
+    sql = "UPDATE schedules SET name = ?, updated_at = ? WHERE tenant_id = ? AND name = ?"
+    tx.run(sql, name, tx.now, schedule.tenant_id, schedule.name)
+
+
 def find(tx: Transaction, tenant_id: int, name: str) -> Schedule | None:
     row = tx.one(f"SELECT {COLUMNS} FROM schedules WHERE tenant_id = ? AND name = ?", tenant_id, name)
     return Schedule._make(row) if row else None

@@ -11,6 +11,7 @@ NAMES: Final = {
     "GET /v1/audit": "list_audit_entries",
     "GET /v1/files/{file_id}/diff": "compare_file_versions",
     "DELETE /v1/policy/always/{approval_id}": "forget_always_rule",
+    "GET /v1/schedule-preview": "preview_schedule",
     "GET /v1/todos/ready": "list_ready_todos",
     "GET /v1/turns/{turn_id}/diff/{other}": "compare_turns",
     "POST /v1/ag-ui": "run_ag_ui",

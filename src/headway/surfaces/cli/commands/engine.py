@@ -10,7 +10,7 @@ from headway.actions import goals, runs, schedules, turns, views
 from headway.actions import jobs as job_actions
 from headway.actions.goals import DEFAULT_PRIORITY
 from headway.actions.people import steering
-from headway.actions.schedules import MIN_INTERVAL_MS, SCHEDULES_LIMIT, Timing
+from headway.actions.schedules import MIN_INTERVAL_MS, SCHEDULES_LIMIT, ScheduleChange, Timing
 from headway.actions.views import RunFilter
 from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.job import Job
@@ -146,6 +146,52 @@ def put_schedule(
             check_tool(invocation.settings(), ledger, work["tool"])
         row = ledger.write(schedules.put, name, timing, work)
     answer_with_schedule(invocation, row)
+
+
+@schedule.command("edit")
+@click.argument("name")
+@click.option("--rename", "new_name", metavar="NAME", help="A new name.")
+@click.option("--cron", metavar="EXPRESSION", help="Another cron expression.")
+@click.option("--tz", metavar="ZONE", help="Another time zone of the cron expression.")
+@click.option("--every", type=SECONDS, metavar="DURATION", help="An interval, instead of a cron expression.")
+@click.option("--goal", metavar="TEXT", help="Set this goal from now on.")
+@click.option("--message", metavar="TEXT", help="Send this message from now on, in --conversation.")
+@click.option("--tool", "tool_name", metavar="NAME", help="Call this tool from now on.")
+@click.option("--args", "arguments", default="{}", metavar="JSON", help="Arguments of --tool, as a JSON object.")
+@pass_invocation
+def edit_schedule(invocation: Invocation, /, name: str, new_name: str | None, **given: Any) -> None:
+    """Change an existing schedule. What is not given stays as it is."""
+    cron, tz, every = given["cron"], given["tz"], given["every"]
+    with invocation.open_ledger() as ledger:
+        work = {
+            **build_goal_work(given["goal"]),
+            **build_message_work(ledger, given["message"]),
+            **build_tool_work(ledger, given["tool_name"], given["arguments"]),
+        }
+        if "tool" in work:
+            check_tool(invocation.settings(), ledger, work["tool"])
+        timing = None
+        if (cron, tz, every) != (None, None, None):
+            row = ledger.read(schedules.get, name)
+            timing = parse_timing(
+                cron or (row.cron if every is None else None), tz or (row.timezone if every is None else None), every
+            )
+        row = ledger.write(schedules.change, name, ScheduleChange(timing, work or None, None, new_name))
+    answer_with_schedule(invocation, row)
+
+
+@schedule.command("preview")
+@click.option("--cron", metavar="EXPRESSION", help='Cron expression, such as "0 6 * * *".')
+@click.option("--tz", metavar="ZONE", help="Time zone of --cron (default: UTC).")
+@click.option("--every", type=SECONDS, metavar="DURATION", help="Interval, such as 30s, 15m or 6h.")
+@pass_invocation
+def preview_schedule(invocation: Invocation, cron: str | None, tz: str | None, every: float | None) -> None:
+    """Print the next five times of a schedule, in local time, without creating it."""
+    timing = parse_timing(cron, tz, every)
+    with invocation.open_ledger() as ledger:
+        times = ledger.read(lambda tx, _tenant_id: schedules.preview(timing, tx.now))
+    document = {"times": [moment // 1000 for moment in times], "timezone": timing.timezone}
+    invocation.answer(document, lambda: click.echo("\n".join(map(format_time, times))))
 
 
 def parse_timing(cron: str | None, tz: str | None, every: float | None) -> Timing:

@@ -10,9 +10,10 @@ from starlette.responses import Response
 from headway.actions import runs, schedules, views
 from headway.actions.inspection import agent_steps
 from headway.actions.people import steering
-from headway.actions.schedules import Timing
+from headway.actions.schedules import ScheduleChange, Timing
 from headway.actions.views import RunFilter
 from headway.agents.tools import scheduled
+from headway.ledger.errors import Invalid
 from headway.ledger.schedule import Schedule
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
@@ -24,6 +25,7 @@ from headway.surfaces.http.schemas.todos import CursorQuery, Deleted, PageQuery
 routes = APIRouter(prefix="/v1", tags=["engine"])
 
 SCHEDULE = TypeAdapter(shapes.NewSchedule)
+SCHEDULE_CHANGES = TypeAdapter(shapes.ScheduleChanges)
 STEERING = TypeAdapter(agents.NewSteering)
 RUN_PATH: dict[str, Any] = {"path": {"run_id": str}}
 NAME_PATH: dict[str, Any] = {"path": {"name": str}}
@@ -121,15 +123,66 @@ async def put_schedule(request: Request) -> Response:
     call = RequestContext(request)
     body = await call.body(SCHEDULE)
     timing = Timing(body.cron or "", body.timezone, int((body.every_s or 0) * 1000))
-    kinds = {"goal": body.goal, "message": body.message, "tool": body.tool}
-    work = {kind: target.model_dump() for kind, target in kinds.items() if target}
-
-    if "tool" in work:  # before the write: a custom tool's own code checks its arguments
-        tools, roles = call.headway.toolbox, call.headway.roles
-        await call.read(lambda tx, tenant_id: scheduled.check_remote_call(tx, tenant_id, work["tool"], tools, roles))
+    work = collect_work(body)
+    if "tool" in work:
+        await check_tool_work(call, work)
     return await answer_with_schedule(
         call, lambda tx, tenant_id: schedules.put(tx, tenant_id, request.path_params["name"], timing, work)
     )
+
+
+@routes.patch(
+    "/schedules/{name}",
+    summary="Change a schedule: its times, its work, its name, or whether it is paused",
+    **document_route({200: shapes.OneSchedule}, also=(404, 409), body=shapes.ScheduleChanges, **NAME_PATH),
+)
+async def change_schedule(request: Request) -> Response:
+    call, name = RequestContext(request), request.path_params["name"]
+    body = await call.body(SCHEDULE_CHANGES)
+    work = collect_work(body)
+    if "tool" in work:
+        await check_tool_work(call, work)
+
+    def change(tx: Transaction, tenant_id: int) -> Schedule:
+        timing = merge_timing(schedules.get(tx, tenant_id, name), body)
+        return schedules.change(tx, tenant_id, name, ScheduleChange(timing, work or None, body.paused, body.name))
+
+    return await answer_with_schedule(call, change)
+
+
+def merge_timing(schedule: Schedule, body: shapes.ScheduleChanges) -> Timing | None:
+    """Return the timing of the schedule with the changes. None: it stays as it is."""
+    if body.cron is None and body.every_s is None and body.timezone is None:
+        return None
+    if body.cron is None and body.every_s is None and not schedule.cron:
+        raise Invalid("timezone applies to cron only.")
+    if body.every_s is not None:
+        return Timing(body.cron or "", "UTC", int(body.every_s * 1000))
+    return Timing(body.cron or schedule.cron, body.timezone or schedule.timezone)
+
+
+def collect_work(body: shapes.NewSchedule | shapes.ScheduleChanges) -> dict[str, Any]:
+    kinds = {"goal": body.goal, "message": body.message, "tool": body.tool}
+    return {kind: target.model_dump() for kind, target in kinds.items() if target}
+
+
+async def check_tool_work(call: RequestContext, work: dict[str, Any]) -> None:
+    """Check a call of a tool before the write, because a custom tool's own code checks its arguments."""
+    tools, roles = call.headway.toolbox, call.headway.roles
+    await call.read(lambda tx, tenant_id: scheduled.check_remote_call(tx, tenant_id, work["tool"], tools, roles))
+
+
+@routes.get(
+    "/schedule-preview",
+    summary="Get the next five times of a schedule that would be created now",
+    **document_route({200: shapes.SchedulePreview}, query=shapes.PreviewQuery),
+)
+async def preview_schedule(request: Request) -> Response:
+    call = RequestContext(request)
+    query = await call.query(shapes.PreviewQuery)
+    timing = Timing(query.cron or "", query.timezone, int((query.every_s or 0) * 1000))
+    times = await call.read(lambda tx, _tenant_id: schedules.preview(timing, tx.now))
+    return to_json_response({"times": [moment // 1000 for moment in times], "timezone": query.timezone})
 
 
 @routes.get("/schedules/{name}", summary="Get a schedule", **document_route({200: shapes.OneSchedule}, also=(404,), **NAME_PATH))

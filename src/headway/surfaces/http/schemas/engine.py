@@ -1,5 +1,6 @@
 """Schemas of agents and schedules."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
@@ -39,14 +40,24 @@ class ScheduledTool(StrictModel):
     conversation_id: ListId = 0
 
 
-def simplify_schedule_schema(schema: dict[str, Any]) -> None:
-    """Document the optional fields as omitted rather than null, and add an example."""
-    for name in ("cron", "every_s", "goal", "message", "tool"):
+def omit_nulls(schema: dict[str, Any], names: Sequence[str]) -> None:
+    """Document optional fields as omitted rather than null."""
+    for name in names:
         field = schema["properties"][name]
         (kind,) = (option for option in field.pop("anyOf") if option != {"type": "null"})
         field.pop("default", None)
         field |= kind
+
+
+def simplify_schedule_schema(schema: dict[str, Any]) -> None:
+    """Document the optional fields as omitted rather than null, and add an example."""
+    omit_nulls(schema, ("cron", "every_s", "goal", "message", "tool"))
     schema["examples"] = [{"cron": "0 6 * * *", "timezone": "Europe/Berlin", "tool": {"name": "todo_ready", "arguments": {}}}]
+
+
+Cron = Annotated[str | None, Field(max_length=200, validation_alias=AliasChoices("cron", "pattern"))]
+Timezone = Annotated[str, Field(max_length=100)]
+Interval = Annotated[float | None, Field(ge=1, le=366 * 24 * 3600, allow_inf_nan=False)]
 
 
 class NewSchedule(StrictModel):
@@ -54,15 +65,48 @@ class NewSchedule(StrictModel):
 
     model_config = ConfigDict(json_schema_extra=simplify_schedule_schema)
 
-    cron: Annotated[str | None, Field(max_length=200, validation_alias=AliasChoices("cron", "pattern"))] = None
-    timezone: Annotated[str, Field(max_length=100)] = "UTC"
-    every_s: Annotated[float | None, Field(ge=1, le=366 * 24 * 3600, allow_inf_nan=False)] = None
+    cron: Cron = None
+    timezone: Timezone = "UTC"
+    every_s: Interval = None
     goal: ScheduledGoal | None = None
     message: ScheduledMessage | None = None
     tool: ScheduledTool | None = None
 
 
+def simplify_change_schema(schema: dict[str, Any]) -> None:
+    omit_nulls(schema, ("name", "cron", "timezone", "every_s", "goal", "message", "tool", "paused"))
+    schema["examples"] = [{"cron": "30 7 * * 1-5"}, {"paused": True}]
+
+
+class ScheduleChanges(StrictModel):
+    """What is omitted stays as it is. `cron` replaces `every_s`, and the other way round; so do `goal`, `message` and `tool`."""
+
+    model_config = ConfigDict(json_schema_extra=simplify_change_schema)
+
+    name: Name | None = None
+    cron: Cron = None
+    timezone: Annotated[str | None, Field(max_length=100)] = None
+    every_s: Interval = None
+    goal: ScheduledGoal | None = None
+    message: ScheduledMessage | None = None
+    tool: ScheduledTool | None = None
+    paused: bool | None = None
+
+
+class PreviewQuery(QueryModel):
+    """Either `cron` or `every_s`."""
+
+    cron: Annotated[str | None, Field(max_length=200)] = None
+    timezone: Timezone = "UTC"
+    every_s: Interval = None
+
+
 # Answers
+
+
+class SchedulePreview(BaseModel):
+    times: Annotated[list[int], Field(description="The next five times, in epoch seconds")]
+    timezone: str
 
 
 class RunShape(BaseModel):

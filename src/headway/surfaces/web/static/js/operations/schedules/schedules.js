@@ -1,12 +1,16 @@
-// The schedules on the operator's page.
+// Schedules: recurring work, created, edited and controlled here.
 import { get, post, remove } from "../../core/api.js";
-import { ask, attempt, showToast } from "../../core/dialogs.js";
+import { attempt, showToast } from "../../core/dialogs.js";
 import { html, signal } from "../../core/lib.js";
 import { coalesce } from "../../core/live_list.js";
+import { session } from "../../core/session.js";
 import { Ago, Card, Empty, formatDuration, Icon, Until } from "../../core/ui.js";
 import { Known } from "../parts.js";
+import { restore, ScheduleForm } from "./schedule_form.js";
 
 const schedules = signal(null);
+const edited = signal(null); // the schedule in the form; NEW: a new one; null: the form is closed
+const NEW = {};
 
 export const load = async () => (schedules.value = (await get("/v1/schedules", { limit: 500 })).schedules);
 export const on = { schedule_changed: coalesce(load) };
@@ -24,8 +28,13 @@ function Schedule({ schedule }) {
       showToast(`${name} runs now.`);
     });
   const togglePause = () => attempt(() => post(`${path}/${paused ? "resume" : "pause"}`));
-  const askToDelete = () =>
-    ask({ title: `Delete ${name}?`, text: "It will not run again.", confirm: "Delete it", run: () => remove(path) });
+  const deleteIt = () =>
+    attempt(async () => {
+      const { schedule: newest } = await get(path); // as it is stored now, to restore it
+      await remove(path);
+      const undo = () => attempt(() => restore(newest));
+      showToast(`${name} was deleted.`, "info", { label: "Undo", run: undo });
+    });
   const pauseLabel = paused ? "Resume" : "Pause";
   return html`<li>
     <${Icon} name="clock" class=${paused ? "status-pending" : "status-current"} />
@@ -40,8 +49,9 @@ function Schedule({ schedule }) {
     </div>
     <div class="actions">
       <button class="btn small" aria-label="Run now: ${name}" onClick=${runNow}><${Icon} name="play" />Run now</button>
+      <button class="btn small" aria-label="Edit ${name}" onClick=${() => (edited.value = schedule)}>Edit</button>
       <button class="btn small" aria-label="${pauseLabel} ${name}" onClick=${togglePause}>${pauseLabel}</button>
-      <button class="btn small danger" aria-label="Delete ${name}" onClick=${askToDelete}>Delete</button>
+      <button class="btn small danger" aria-label="Delete ${name}" onClick=${deleteIt}>Delete</button>
     </div>
   </li>`;
 }
@@ -49,8 +59,25 @@ function Schedule({ schedule }) {
 const List = ({ list }) =>
   list.length
     ? html`<ul class="rows">${list.map((schedule) => html`<${Schedule} key=${schedule.name} schedule=${schedule} />`)}</ul>`
-    : html`<${Empty}>No schedules. <code>headway schedule put</code> creates one.<//>`;
+    : html`<${Empty}>No schedules yet. One sends a message, sets a goal or calls a tool, again and again.<//>`;
 
-export const Tab = () => html`<${Card} title="Schedules" count=${schedules.value?.length}>
-  <${Known} value=${schedules.value}>${(list) => html`<${List} list=${list} />`}<//>
-<//>`;
+const NewButton = () =>
+  html`<button class="btn small" onClick=${() => (edited.value = NEW)}><${Icon} name="plus" />New schedule</button>`;
+
+function Form() {
+  const close = () => {
+    edited.value = null;
+    load().catch(() => {});
+  };
+  const names = (schedules.value ?? []).map(({ name }) => name);
+  return html`<${ScheduleForm} schedule=${edited.value === NEW ? null : edited.value} names=${names} onClose=${close} />`;
+}
+
+export const Tab = () => html`<${Card}
+    title="Schedules"
+    count=${schedules.value?.length}
+    actions=${session.value?.scopes.includes("write") && html`<${NewButton} />`}
+  >
+    <${Known} value=${schedules.value}>${(list) => html`<${List} list=${list} />`}<//>
+  <//>
+  ${edited.value && html`<${Form} />`}`;
