@@ -26,12 +26,14 @@ import { Changes } from "../work/changes.js";
 import { Checks, ProofMark } from "../work/proof.js";
 import { Receipts } from "../work/receipts.js";
 import { Why } from "../work/why.js";
+import { EditGoal } from "./edit_dialog.js";
 import { createGoalState } from "./goal_state.js";
 import { describeOrigin } from "./goals.js";
 import { describeRecovery, Journal } from "./journal.js";
 import { pick } from "./plan/address.js";
 import { Plan } from "./plan/plan.js";
 import { formatTokens, getTitle, shorten } from "./plan/sub_goal.js";
+import { Result } from "./result.js";
 
 await loadStyles("goal.css");
 
@@ -262,10 +264,15 @@ function Title({ goal, path }) {
               goal.forked_from.goal_id
             }</a></span>`
           }
+          ${
+            goal.repeat_of &&
+            html`<${Separator} /><span>runs <a class="link" href="/goals/${goal.repeat_of}">goal ${goal.repeat_of}</a> again</span>`
+          }
           ${goal.deadline > 0 && html`<${Separator} /><span>due <${Until} at=${goal.deadline} /></span>`}
         </div>
       </div>
       <div class="actions">
+        ${!goal.ended_at && html`<${EditGoal} goal=${goal} path=${path} />`}
         ${
           goal.status === "active" &&
           html`<button class="btn" onClick=${pause}><${Icon} name="paused" />Pause</button>
@@ -309,6 +316,7 @@ const LiveJournal = ({ state }) => html`<${Journal}
 const Top = ({ state }) => {
   const goal = state.goal.value;
   return html`<${Title} goal=${goal} path=${state.path} />
+    <${Result} state=${state} />
     <${Decision} goal=${goal} path=${state.path} />
     <${Requests} goal=${goal} />
     <${Recovery} goal=${goal} state=${state} />`;

@@ -4,10 +4,12 @@ import { noteProgress } from "../chat/steps/progress.js";
 import { get } from "../core/api.js";
 import { computed, signal } from "../core/lib.js";
 import { coalesce } from "../core/live_list.js";
+import { listSpans } from "./plan/spans.js";
 import { countProgress } from "./plan/sub_goal.js";
 import { createTable } from "./plan/table.js";
 
 const JOURNAL_PAGE_SIZE = 100;
+const PLANS_PAGE_SIZE = 20;
 const DERIVED_MS = 1_000; // how often derived texts and sums are fetched while events arrive
 const CARD_ROOM = 192; // pixels, with the gap
 const SIDEBAR = 228;
@@ -25,6 +27,8 @@ export function createGoalState(id) {
   const subGoals = createTable();
   const runs = createTable(); // its agent runs, without their texts
   const usage = signal(null); // the tokens of all runs
+  const plans = signal(null); // the newest first; null: not needed yet, or loading
+  const plansCursor = signal(null); // of older plans
   const graph = signal(null); // null: not needed yet, or loading
   const graphPlan = signal("current"); // or "all": with the sub-goals that a later plan has replaced
   const entries = signal([]); // of the journal, newest first
@@ -48,6 +52,14 @@ export function createGoalState(id) {
       .join(),
   );
 
+  /** The runs of a sub-goal. */
+  const runsBySubGoal = computed(() => Map.groupBy(runs.list(), ({ sub_goal_id }) => sub_goal_id));
+  const runsOf = (subGoalId) => runsBySubGoal.value.get(subGoalId) ?? [];
+  /** The times in which sub-goals were worked at. */
+  const spans = computed(() =>
+    subGoals.list().flatMap((subGoal) => listSpans(subGoal, runsOf(subGoal.id), goal.value?.run_id).attempts),
+  );
+
   async function loadGoal() {
     const { sub_goals, ...fetched } = (await get(path)).goal;
     goal.value = fetched;
@@ -61,6 +73,11 @@ export function createGoalState(id) {
   async function loadGraph() {
     needsGraph = true;
     graph.value = (await get(`${path}/graph`, { plan: graphPlan.value, columns: countColumns() })).graph;
+  }
+  async function loadPlans(cursor) {
+    const page = await get(`${path}/plans`, { limit: PLANS_PAGE_SIZE, ...(cursor && { cursor }) });
+    plans.value = cursor ? [...plans.value, ...page.plans] : page.plans;
+    plansCursor.value = page.next_cursor;
   }
   const loadCosts = async () => (costs.value = (await get("/v1/costs")).costs);
   const loadReceipts = async () => (receipts.value = goal.value.checks.length ? (await get(`${path}/receipts`)).receipts : []);
@@ -87,12 +104,14 @@ export function createGoalState(id) {
 
   async function load() {
     const graphLoad = needsGraph ? loadGraph() : null;
-    await Promise.all([loadGoal(), graphLoad, loadJournal(), loadRuns(), loadCosts(), loadWhy()]);
+    const plansLoad = plans.value ? loadPlans() : null;
+    await Promise.all([loadGoal(), graphLoad, plansLoad, loadJournal(), loadRuns(), loadCosts(), loadWhy()]);
     await loadReceipts();
   }
 
   const reloadGoal = coalesce(loadGoal);
   const reloadGraph = coalesce(async () => needsGraph && loadGraph());
+  const reloadPlans = coalesce(async () => plans.value && loadPlans());
   const reloadWhy = coalesce(loadWhy, DERIVED_MS);
   const reloadReceipts = coalesce(loadReceipts);
   const reloadRuns = coalesce(loadRuns, DERIVED_MS);
@@ -110,7 +129,10 @@ export function createGoalState(id) {
       goal.value = { ...before, ...changed };
       const hasEnded = changed.ended_at && !before.ended_at;
       if (changed.repository && hasEnded) reloadGoal(); // what was changed there is not part of events
-      if (changed.plan_no !== before.plan_no) reloadGraph();
+      if (changed.plan_no !== before.plan_no) {
+        reloadGraph();
+        reloadPlans();
+      }
       if (hasEnded) reloadRuns();
       reloadWhy();
     }),
@@ -146,6 +168,11 @@ export function createGoalState(id) {
     counts,
     planned,
     supersededIds,
+    runsOf,
+    spans,
+    plans,
+    plansCursor,
+    loadPlans,
     graph,
     graphPlan,
     showPlan,

@@ -4,14 +4,18 @@ import { html, preferences, useEffect } from "../../core/lib.js";
 import { Choice, Empty, getStatusLabel, StatusIcon } from "../../core/ui.js";
 import { chooseView, chosenView, pickedId } from "./address.js";
 import { Detail } from "./detail.js";
+import { Generations } from "./generations.js";
 import { Graph } from "./graph.js";
 import { List } from "./list.js";
 import { isNarrow } from "./narrow.js";
+import { Timeline } from "./timeline.js";
 
 const LEGEND = ["completed", "in-progress", "pending", "diverged", "failed", "skipped"];
 const VIEWS = [
   ["graph", "Graph"],
   ["list", "List"],
+  ["timeline", "Timeline"],
+  ["plans", "Plans"],
 ];
 const READABLE = 120; // sub-goals; a graph of more of them has to be searched, and a list is easier to read
 const PREFERENCE = "plan-view";
@@ -53,7 +57,7 @@ function ListView({ state, picked }) {
   return html`<${List} table=${state.subGoals} current=${current} superseded=${[...replaced]} picked=${picked} />`;
 }
 
-const RENDERERS = { graph: GraphView, list: ListView };
+const RENDERERS = { graph: GraphView, list: ListView, timeline: Timeline, plans: Generations };
 
 /** Shows what a later plan has replaced in the graph, too. */
 function SupersededSwitch({ count, state }) {

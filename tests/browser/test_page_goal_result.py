@@ -1,0 +1,214 @@
+"""A goal from its limits to its end: the result, the plans that it had, its timeline, its limits, and running it again."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from headway.actions import goals, jobs, plans, runs, sub_goals
+from headway.actions.goals import NewGoal
+from headway.ledger.goal import Goal
+from headway.ledger.run import RunEnd
+from headway.storage.stores import goals as goal_store
+from headway.storage.stores import runs as run_store
+from headway.storage.transaction import Transaction
+from tests.browser import staged_goals, staged_plans
+from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
+from tests.browser.staged_plans import build_step
+from tests.goal_plans import evaluate, get_main_run, get_sub_goal
+from tests.model_server import ModelServer
+from tests.surfaces.server_harness import Client
+
+REPORT = "## Moved\n\n- **41 services** publish to the new queue\n- nothing publishes to the old one"
+
+
+def list_ids(tx: Transaction, goal: Goal) -> dict[str, int]:
+    return {one.description: one.id for one in goal_store.list_sub_goals(tx, goal.tenant_id, goal.id)}
+
+
+def work_on(tx: Transaction, goal: Goal, sub_goal_id: int, *, fails: bool = False) -> None:
+    """A sub-agent that works on a sub-goal until its end. Its parent stays asleep."""
+    sub_goal = get_sub_goal(tx, goal, sub_goal_id)
+    child = runs.begin_child(tx, get_main_run(tx, goal), "coder", sub_goal.description, 20, 5, sub_goal.id)
+    jobs.delay(tx, jobs.get_locked(tx, goal.tenant_id, child.id))
+    started = sub_goals.start(tx, sub_goal, child)
+    ending = RunEnd("failed", error="The broker did not answer.") if fails else RunEnd("completed", "Done.")
+    result = ending.as_result()
+    child = child._replace(status=ending.status, ended_at=tx.now, result=json.dumps(result))
+    run_store.save(tx, child)
+    sub_goals.end(tx, started, child, result)
+    runs.emit_changed(tx, child)
+
+
+def add_replanned_goal(tx: Transaction, tenant_id: int) -> Goal:
+    """Eight sub-goals. One of them failed at first, one diverged, and the second plan replaces what was left."""
+    goal = staged_goals.add_sleeping_goal(tx, tenant_id, NewGoal("Move all services off the old queue", "Nothing uses it."))
+    goal = plans.apply_plan(tx, goal, [build_step(name, after) for name, after in staged_plans.SMALL.items()], "")
+    ids = list_ids(tx, goal)
+    first, second, third, *_ = ids.values()
+    work_on(tx, goal, first, fails=True)
+    sub_goals.mark_pending(tx, get_sub_goal(tx, goal, first), ended_at=0, outcome=None, reason="")
+    for one in (first, second, third):
+        work_on(tx, goal, one)
+        evaluate(
+            tx, goal, one, "major" if one == third else "none", "Two queues were forgotten." if one == third else "As expected."
+        )
+    kept = [
+        build_step(f"#{ids[name]}", after) for name, after in (("Move the mailer", ["again"]), ("Watch both for a day", ["again"]))
+    ]
+    again = build_step("again", [f"#{second}"], "Measure the load of every queue")
+    return plans.apply_plan(tx, goals.get(tx, tenant_id, goal.id), [again, *kept], "A result diverged.")
+
+
+def finish(tx: Transaction, tenant_id: int, goal: Goal) -> None:
+    for sub_goal in goal_store.list_sub_goals(tx, tenant_id, goal.id):
+        if sub_goal.status == "pending":
+            work_on(tx, goal, sub_goal.id)
+            evaluate(tx, goal, sub_goal.id)
+    goals.complete(tx, goals.get(tx, tenant_id, goal.id), REPORT)
+
+
+@pytest.fixture
+def replanned(client: Client) -> Goal:
+    return client.desk.write(add_replanned_goal)
+
+
+def detail(page: Visit) -> Locator:
+    return page.page.get_by_role("complementary", name=re.compile(r"^Sub-goal \d+$"))
+
+
+def test_plans_are_kept_apart_with_what_changed_between_them(page: Visit, replanned: Goal) -> None:
+    page.open(f"/goals/{replanned.id}").live()
+    expect(page.page.locator(".stats")).to_contain_text("2 of 5 sub-goals")  # of the second plan
+    expect(page.page.locator(".node")).to_have_count(5)
+    page.button("Plans").click()
+    expect(page.page).to_have_url(re.compile(r"\?view=plans$"))
+    generations = page.page.locator(".generations > li")
+    expect(generations).to_have_count(2)
+    newest = generations.first
+    expect(newest).to_contain_text(re.compile(r"Plan 2\s*In force\s*2 of 5 sub-goals done.*Why:\s*A result diverged\.", re.DOTALL))
+    expect(newest.get_by_role("group", name="Added, plan 2")).to_contain_text("Measure the load of every queue")
+    removed = newest.get_by_role("group", name="Removed, plan 2")
+    expect(removed.get_by_role("listitem")).to_have_count(4)
+    expect(removed.get_by_label("diverged")).to_be_visible()
+    expect(newest.get_by_role("group", name="Waits for others than before, plan 2")).to_contain_text("Move the mailer")
+    removed.get_by_role("button", name=re.compile("Measure the load of each")).click()
+    expect(detail(page)).to_contain_text(
+        re.compile(r"Diverged.*major divergence: Two queues were forgotten\..*replaced by plan 2", re.DOTALL)
+    )
+
+
+def test_the_timeline_shows_who_worked_when_with_attempts_and_running_work(page: Visit, client: Client, replanned: Goal) -> None:
+    page.open(f"/goals/{replanned.id}?view=timeline").live()
+    rows = page.page.locator(".timeline tbody tr")
+    expect(rows).to_have_count(3)
+    expect(page.page.locator(".timeline-view")).to_contain_text("6 sub-goals not started")
+    first = rows.filter(has_text="Read the deployment descriptors")
+    expect(first.locator("rect")).to_have_count(2)
+    expect(first.locator("rect.bar-failed")).to_have_count(1)
+    expect(first.get_by_role("img", name=re.compile("attempt 1 of 2.*failed; coder, attempt 2 of 2"))).to_be_visible()
+    expect(rows.filter(has_text="Measure the load of each").locator("rect.bar-diverged")).to_have_count(1)
+
+    def start(tx: Transaction, tenant_id: int) -> None:
+        staged_goals.start_sub_agent(tx, tenant_id, list_ids(tx, replanned)["Measure the load of every queue"], replanned)
+
+    client.desk.write(start)
+    expect(rows).to_have_count(4)
+    growing = rows.filter(has_text="every queue").locator("rect.growing")
+    width = growing.evaluate("(bar) => bar.getBoundingClientRect().width")
+    page.page.wait_for_function(
+        "(before) => document.querySelector('rect.growing').getBoundingClientRect().width > before", arg=width
+    )
+
+    rows.first.get_by_role("button").click()
+    expect(detail(page)).to_contain_text(re.compile(r"attempt 1 of 2.*attempt 2 of 2", re.DOTALL))
+    page.button("Zoom in").click()
+    page.page.keyboard.press("+")
+    expect(page.page.locator(".timeline.zoom-4")).to_be_visible()
+    page.page.keyboard.press("0")
+    expect(page.page.locator(".timeline.zoom-1")).to_be_visible()
+
+
+def test_the_result_of_an_ended_goal_comes_first_and_it_can_be_run_again(
+    page: Visit, client: Client, model: ModelServer, replanned: Goal
+) -> None:
+    model.hold()
+    page.open(f"/goals/{replanned.id}").live()
+    expect(page.region("Result")).to_have_count(0)
+    client.desk.write(finish, replanned)
+    result = page.region("Result")
+    expect(result).to_be_in_viewport()
+    expect(result.get_by_role("heading", name="Moved")).to_be_visible()  # the report is Markdown
+    expect(result).to_contain_text(re.compile(r"Completed just now · 5 of 5 sub-goals done · took \d+\w · \$0\.00"))
+    order = page.page.locator("section.card").evaluate_all("(cards) => cards.map((card) => card.getAttribute('aria-label'))")
+    assert order.index("Result") < order.index("Plan")
+    expect(page.button("Edit")).to_have_count(0)
+
+    page.button("Run again").click()
+    dialog = page.page.get_by_role("dialog")
+    expect(dialog).to_contain_text("A new goal starts now")
+    dialog.get_by_role("button", name="Run it again").click()
+    expect(page.page).not_to_have_url(re.compile(rf"/goals/{replanned.id}$"))
+    expect(page.page.locator(".meta")).to_contain_text(f"runs goal {replanned.id} again")
+    newest = client.ok("GET", "/v1/goals")["goals"][0]
+    assert (newest["repeat_of"], newest["status"], newest["success_criteria"]) == (replanned.id, "active", "Nothing uses it.")
+
+
+def test_files_that_the_agents_wrote_are_part_of_the_result(page: Visit, client: Client, replanned: Goal) -> None:
+    client.desk.write(finish, replanned)
+    version = {"n": 2, "change": "written", "size": 2048}
+    answer = {
+        "files": [{"id": "0" * 32, "path": "report/<b>queues</b>.md", "version": version}],
+        "next_cursor": None,
+        "searched_all": True,
+    }
+    page.page.route("**/v1/files?goal_id=*", lambda route: route.fulfill(json=answer))
+    page.open(f"/goals/{replanned.id}").live()
+    files = page.region("Result").get_by_role("region", name="Files")
+    expect(files).to_contain_text(re.compile(r"1 file\s*report/<b>queues</b>\.md\s*2 KB"))
+    expect(files.get_by_role("link")).to_have_attribute("href", f"/v1/files/{'0' * 32}/content?version=2")
+
+
+def test_limits_and_texts_are_edited_and_problems_are_shown(
+    page: Visit, client: Client, model: ModelServer, replanned: Goal
+) -> None:
+    model.hold()
+    page.open(f"/goals/{replanned.id}").live()
+    page.button("Edit").click()
+    dialog = page.page.get_by_role("dialog")
+    expect(dialog).to_contain_text("The goal pauses when it has spent this much.")
+    dialog.get_by_label("Priority").fill("5")
+    dialog.get_by_label("Budget, dollars").fill("12.50")
+    dialog.get_by_label("Deadline").fill("2020-01-01T10:00")
+    dialog.get_by_role("button", name="Save the changes").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("deadline must be in the future")
+    page.forgiven = ("422",)
+    dialog.get_by_label("Deadline").fill("2999-01-01T10:00")
+    dialog.get_by_role("button", name="Save the changes").click()
+
+    expect(dialog).to_have_count(0)
+    expect(page.page.locator(".meta")).to_contain_text(re.compile(r"priority 5\D.*due in", re.DOTALL))
+    expect(page.page.locator(".stats")).to_contain_text("of $12.50")
+    goal = client.ok("GET", f"/v1/goals/{replanned.id}")["goal"]
+    assert (goal["priority"], goal["budget_usd"], goal["description"]) == (5, 12.5, replanned.description)
+    page.button("Edit").click()
+    dialog.get_by_label("Budget, dollars").fill("")
+    dialog.get_by_role("button", name="Save the changes").click()
+    expect(page.page.locator(".stats")).to_contain_text("Cost, shared pool")
+    assert client.ok("GET", f"/v1/goals/{replanned.id}")["goal"]["deadline"] == goal["deadline"]
+
+
+@pytest.mark.parametrize("view", ["timeline", "plans"])
+def test_axe_finds_nothing_in_an_ended_goal(open_page: Any, client: Client, replanned: Goal, view: str) -> None:
+    client.desk.write(finish, replanned)
+    visit = open_page(axe=True)
+    visit.open(f"/goals/{replanned.id}?view={view}").live()
+    shown = visit.page.locator(".timeline" if view == "timeline" else ".generations")
+    for size, viewport in (("desk", DESK), ("tablet", {"width": 1024, "height": 768}), ("phone", PHONE)):
+        visit.page.set_viewport_size(viewport)
+        expect(shown).to_be_visible()
+        visit.shoot(f"goal-{view}-{size}", whole=True)
+        assert list_axe_violations(visit) == [], size
+        assert visit.page.evaluate("() => document.querySelector('.main').scrollWidth <= innerWidth")
