@@ -20,6 +20,7 @@ import click
 import pytest
 
 import headway as library
+from headway.ledger import errors as ledger_errors
 from headway.ledger import framing
 from headway.surfaces.cli.main import headway
 from tests.pattern_costs import PatternUse, find_problems, list_javascript_patterns
@@ -164,8 +165,11 @@ def test_no_bare_participle_names_a_function_or_a_constant() -> None:
 
 
 def test_a_class_name_has_one_meaning() -> None:
-    names = Counter(node.name for source in SOURCES.values() for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
-    assert [name for name, count in names.items() if count > 1] == []
+    """The values that the library returns have the names of what they describe. They are unique among themselves."""
+    for is_public in (True, False):
+        sources = [source for name, source in SOURCES.items() if name.startswith("library/values/") == is_public]
+        names = Counter(node.name for source in sources for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
+        assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_no_module_is_called_like_one_of_the_standard_library() -> None:
@@ -252,8 +256,11 @@ def test_a_look_around_loads_no_agents(tmp_path: Path) -> None:
 
 
 def test_the_library_has_these_names() -> None:
-    errors = {"Conflict", "Halted", "HeadwayError", "Invalid", "NotFound", "TurnFailed", "TurnRunning", "WrongCell"}
-    assert set(library.__all__) == {"Execution", "Headway", "TurnReport", "__version__", "tool"} | errors
+    errors = {name for name in vars(ledger_errors) if name in library.__all__}
+    values = {name for name, home in library.HOMES.items() if home.startswith(library.VALUES)}
+    assert {"CheckFailed", "Conflict", "Halted", "HeadwayError", "Invalid", "NotFound", "QuotaExceeded", "TurnFailed"} <= errors
+    assert {"Todo", "TurnReport", "Goal", "Event", "Page"} <= values
+    assert set(library.__all__) - errors - values == {"Client", "Execution", "Headway", "TurnStream", "__version__", "tool"}
     assert [name for name in library.__all__ if not hasattr(library, name)] == []
 
 

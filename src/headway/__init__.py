@@ -4,35 +4,91 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headway.actions.turns import TurnReport
     from headway.agents.tools.custom import tool
     from headway.agents.tools.execution import Execution
     from headway.assembly import Headway
-    from headway.ledger.errors import Conflict, Halted, HeadwayError, Invalid, NotFound, TurnFailed, TurnRunning, WrongCell
+    from headway.ledger.errors import (
+        CheckFailed,
+        Closed,
+        Conflict,
+        Forbidden,
+        Halted,
+        HeadwayError,
+        Invalid,
+        LeaseLost,
+        NotFound,
+        QuotaExceeded,
+        TurnFailed,
+        TurnRunning,
+        Unauthorized,
+        WrongCell,
+    )
+    from headway.library.client import Client
+    from headway.library.turn_stream import TurnStream
+    from headway.library.values.goals import Goal, JournalEntry, SubGoal
+    from headway.library.values.todos import Claim, Receipt, Todo, TodoDraft
+    from headway.library.values.turns import Conversation, Event, Message, Turn, TurnReport, Usage
+    from headway.library.values.value import Page
+    from headway.library.values.work import Agent, Approval, Costs, Job, Note, Question, Schedule
 
 __version__ = "0.1.0"
 __all__ = [
+    "Agent",
+    "Approval",
+    "CheckFailed",
+    "Claim",
+    "Client",
+    "Closed",
     "Conflict",
+    "Conversation",
+    "Costs",
+    "Event",
     "Execution",
+    "Forbidden",
+    "Goal",
     "Halted",
     "Headway",
     "HeadwayError",
     "Invalid",
+    "Job",
+    "JournalEntry",
+    "LeaseLost",
+    "Message",
     "NotFound",
+    "Note",
+    "Page",
+    "Question",
+    "QuotaExceeded",
+    "Receipt",
+    "Schedule",
+    "SubGoal",
+    "Todo",
+    "TodoDraft",
+    "Turn",
     "TurnFailed",
     "TurnReport",
     "TurnRunning",
+    "TurnStream",
+    "Unauthorized",
+    "Usage",
     "WrongCell",
     "__version__",
     "tool",
 ]
 
 # Imported on first use, so that `import headway`, and with it every command, stays quick.
+VALUES = "headway.library.values"
 HOMES = {
+    "Client": "headway.library.client",
     "Execution": "headway.agents.tools.execution",
     "Headway": "headway.assembly",
-    "TurnReport": "headway.actions.turns",
+    "Page": f"{VALUES}.value",
+    "TurnStream": "headway.library.turn_stream",
     "tool": "headway.agents.tools.custom",
+    **dict.fromkeys(("Goal", "JournalEntry", "SubGoal"), f"{VALUES}.goals"),
+    **dict.fromkeys(("Claim", "Receipt", "Todo", "TodoDraft"), f"{VALUES}.todos"),
+    **dict.fromkeys(("Conversation", "Event", "Message", "Turn", "TurnReport", "Usage"), f"{VALUES}.turns"),
+    **dict.fromkeys(("Agent", "Approval", "Costs", "Job", "Note", "Question", "Schedule"), f"{VALUES}.work"),
 }
 
 

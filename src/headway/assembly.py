@@ -10,20 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from headway.actions import conversations, run_ends, spending, turns
+from headway.actions import run_ends, spending, turns
 from headway.actions.access import tenants
 from headway.actions.history.live_text import PartialAnswer
 from headway.actions.inspection.forks import ForkRequest
-from headway.actions.people import steering
 from headway.agents.forks import Forks
 from headway.agents.instructions.roles import SUPERVISOR
-from headway.agents.people import People
 from headway.agents.tools.execution import ResolvedScope
 from headway.agents.tools.external_loop import ExternalLoop, place_loop
 from headway.agents.tools.programs.sandbox import probe
 from headway.engine.engine import Engine
 from headway.host import Host
-from headway.ledger.attachment import Attachment, build_attachment
+from headway.ledger.attachment import Attachment
 from headway.ledger.errors import SettingsError, StorageError
 from headway.ledger.events import encode_json
 from headway.ledger.job import Job
@@ -31,8 +29,9 @@ from headway.ledger.run import Run, TurnMode
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import LOCAL_TENANT
 from headway.ledger.todo import DEFAULT_AGENT
+from headway.library.client import Client, DoorClient
+from headway.library.values.turns import TurnReport
 from headway.settings import Settings, load
-from headway.storage.attachment_files import read_attachment
 from headway.storage.retry import repeat_forever
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction, Work, within_tenant
@@ -41,11 +40,12 @@ if TYPE_CHECKING:
     from headway.agents.loop.context import Runtime
     from headway.agents.tracing import Tracer
     from headway.engine.port import Dispatcher
+    from headway.library.embedded.door import EmbeddedDoor
     from headway.webhooks.sender import Sender
     from headway.webhooks.watch import WebhookWatch
 
 
-class Headway(Host):
+class Headway(Host, Client):
     """A running Headway: the database with its threads, the live feed, and the engine that runs agents.
 
     Must be started on an event loop.
@@ -61,7 +61,6 @@ class Headway(Host):
         super().__init__(settings, tools, mcp)
         self.models_by_name = models or {}  # models that the settings name and that are missing here are built
         self.tenant = LOCAL_TENANT  # of calls that name no other one
-        self.people = People(self.database, self.permission, self.nudge, lambda: self.tenant)
         self.forks = Forks(lambda: self.runtime)
         self.warming: asyncio.Task[None] | None = None
         self.storing: set[asyncio.Task[None]] = set()  # interrupted answers
@@ -269,17 +268,22 @@ class Headway(Host):
         def begin(tx: Transaction) -> Job:
             return self.begin_turn(tx, tenant_id, conversation_id, content, mode)
 
-        job = await self._run_to_end(within_tenant(tenant_id, begin))
+        job = await self.run_to_end(within_tenant(tenant_id, begin))
         return await self.database.of(tenant_id).read(
             lambda tx: turns.show(tx, tenant_id, turns.get_turn_id(job), self.settings.limits)
         )
 
-    async def _run_to_end(self, begin: Work[Job]) -> Job:
+    async def start_job(self, begin: Work[Job]) -> Job:
+        """Create a job and hand it to the engine. `begin` enters the tenant."""
+        job = await self.database.write(begin)
+        self.engine.take(job)
+        return job
+
+    async def run_to_end(self, begin: Work[Job]) -> Job:
         """Start a job, run it and wait for its end. Canceling the wait does not cancel the job. `begin` enters the tenant."""
 
         async def all_the_way() -> Job:
-            job = await self.database.write(begin)
-            self.engine.take(job)
+            job = await self.start_job(begin)
             await self.engine.ended(job.id)
             return job
 
@@ -289,54 +293,42 @@ class Headway(Host):
 
     # The API for programs that embed Headway
 
+    @cached_property
+    def door(self) -> "EmbeddedDoor":
+        """Where the library's requests go: to the actions, for the tenant that this Headway was opened for."""
+        from headway.library.embedded.door import EmbeddedDoor  # noqa: PLC0415  commands and servers do not need it
+
+        return EmbeddedDoor(self, self.tenant)
+
+    def as_caller(self, *, tenant: str | None = None, actor: str = "library") -> Client:
+        """Return the library's methods for another tenant, or for a person or program whose name its changes are recorded under."""
+        from headway.library.embedded.door import EmbeddedDoor  # noqa: PLC0415
+
+        return DoorClient(EmbeddedDoor(self, tenant or self.tenant, actor))
+
     async def ask(
         self,
         content: str,
         conversation: int | str | None = None,
         *,
         mode: TurnMode | None = None,
-        attachments: Iterable[Path | bytes] = (),
+        attachments: Iterable[Path | str | bytes] = (),
         continues: str = "",
         tenant: str | None = None,
-    ) -> turns.TurnReport:
-        """Have an agent answer a message, and return a report of the turn.
+    ) -> TurnReport:
+        """Have an agent answer a message, and return a report of the turn, as `Client.ask` describes it."""
+        options: dict[str, Any] = {"mode": mode, "attachments": attachments, "continues": continues}
+        if tenant is not None:
+            return await self.as_caller(tenant=tenant).ask(content, conversation, **options)
+        return await super().ask(content, conversation, **options)
 
-        Raises TurnFailed if the turn failed. Canceling the call does not stop the turn. `conversation` is an id, or a key of your
-        choice; a conversation is opened for a new key. `mode` is plan (the default) or queue. `attachments` are files or their
-        contents: images, PDFs or text. `continues` is the id of an ended turn of the conversation, whose open todos this turn takes
-        over, in the same mode.
-        """
-        files = [
-            build_attachment(f"file {n}", source) if isinstance(source, bytes) else await asyncio.to_thread(read_attachment, source)
-            for n, source in enumerate(attachments, 1)
-        ]
-        await self.agents_ready()
-
-        def begin(tx: Transaction) -> Job:
-            tenant_id = tenants.resolve(tx, tenant or self.tenant).id
-            place = conversations.ensure(tx, tenant_id, conversation)
-            return self.begin_turn(tx, tenant_id, place.id, content, mode, files, continues)
-
-        job = await self._run_to_end(begin)
-        return await self.database.of(job.tenant_id).read(lambda tx: turns.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
-
-    async def fork(self, turn_id: str, request: ForkRequest, *, tenant: str | None = None) -> turns.TurnReport:
+    async def fork(self, turn_id: str, request: ForkRequest, *, tenant: str | None = None) -> TurnReport:
         """Fork a turn at one of its steps, and return a report of the fork when it has ended, like `ask`."""
         await self.agents_ready()
         checked = self.forks.check(request)
-        job = await self._run_to_end(
-            lambda tx: self.forks.begin(tx, tenants.resolve(tx, tenant or self.tenant).id, turn_id, checked)
-        )
-        return await self.database.of(job.tenant_id).read(lambda tx: turns.get_report(tx, job.tenant_id, turns.get_turn_id(job)))
-
-    async def send_message(self, content: str, conversation: int | str, *, tenant: str | None = None) -> None:
-        """Send a message to the turn that runs in a conversation, or raise Conflict. Its agent reads it at its next step."""
-
-        await self.database.write(
-            lambda tx: steering.send_to_conversation(
-                tx, tenants.resolve(tx, tenant or self.tenant).id, conversation, content, "library"
-            )
-        )
+        name = tenant or self.tenant
+        job = await self.run_to_end(lambda tx: self.forks.begin(tx, tenants.resolve(tx, name).id, turn_id, checked))
+        return await self.as_caller(tenant=name).turns.report(turns.get_turn_id(job))
 
     async def own_loop(
         self,

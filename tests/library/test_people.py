@@ -22,11 +22,9 @@ def delete_page(title: str) -> str:
 
 async def wait_for_one(headway: Headway, kind: str) -> dict[str, Any]:
     """Wait until the agent asks for an approval or an answer, and return what it asks for."""
-    while True:
-        found = await (headway.people.list_approvals() if kind == "approval" else headway.people.list_questions())
-        if found:
-            return found[0]
-        await asyncio.sleep(0.01)
+    async for event in headway.events.follow(kinds=kind, after=0):
+        return dict(event.data)
+    raise AssertionError("the log ended")
 
 
 def test_a_program_decides_and_answers_while_ask_waits(tmp_path: Path) -> None:
@@ -41,20 +39,23 @@ def test_a_program_decides_and_answers_while_ask_waits(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         async with temporary_headway(tmp_path, model, [delete_page]) as headway:
-            assert await headway.people.list_approvals() == []
+            assert len(await headway.approvals.list()) == 0
             asking = asyncio.create_task(headway.ask("Delete a page."))
-            asked = await wait_for_one(headway, "question")
-            answered = await headway.people.answer(asked["id"], "home")
-            assert (answered["answer"], answered["answered_by"]) == ("home", "library")
-            proposed = await wait_for_one(headway, "approval")
-            assert (proposed["tool"], proposed["arguments"], deleted) == ("delete_page", {"title": "home"}, [])
-            approved = await headway.people.decide(proposed["id"], "approve", arguments={"title": "about"}, by="ada")
-            assert (approved["state"], approved["decided_by"]) == ("approved", "ada")
+            await wait_for_one(headway, "question_asked")
+            (asked,) = await headway.questions.list()
+            answered = await headway.questions.answer(asked.id, "home")
+            assert (asked.choices, answered.answer, answered.answered_by) == (("home", "about"), "home", "library")
+            await wait_for_one(headway, "approval_requested")
+            (proposed,) = await headway.approvals.list()
+            assert (proposed.tool, proposed.arguments, deleted) == ("delete_page", {"title": "home"}, [])
+            ada = headway.as_caller(actor="ada")
+            approved = await ada.approvals.approve(proposed.id, arguments={"title": "about"})
+            assert (approved.state, approved.decided_by) == ("approved", "ada")
             assert (await asking).answer == "Deleted."
             assert deleted == ["about"]
             with pytest.raises(Conflict, match="already approved by ada"):
-                await headway.people.decide(proposed["id"], "reject")
+                await headway.approvals.reject(proposed.id)
             with pytest.raises(NotFound):
-                await headway.people.answer(404, "home")
+                await headway.questions.answer(404, "home")
 
     asyncio.run(asyncio.wait_for(scenario(), 60))

@@ -12,6 +12,7 @@ from headway.actions.retention.pruning import PruneStep
 from headway.ledger.check import ReceiptDraft
 from headway.ledger.errors import Conflict, NotFound
 from headway.ledger.retention import DAY_MS, GROUPS, Group, describe_retention, parse_retention
+from headway.ledger.run import Limits
 from headway.ledger.todo import Draft
 from headway.storage.stores import events as event_store
 from headway.storage.stores import spending as spending_store
@@ -169,7 +170,7 @@ def test_costs_are_subtracted_before_their_rows_are_deleted(desk: TenantHarness,
     clock.advance(31 * DAY_S)
     prune(desk, "runs")
     assert desk.read(spending_store.get_pool).spent == 0
-    assert desk.read(turns.get_report, ids.turn).status == "canceled"
+    assert desk.read(turns.show, ids.turn, Limits())["status"] == "canceled"
 
 
 def test_the_last_receipt_of_a_todo_stays(desk: TenantHarness, clock: FixedClock) -> None:

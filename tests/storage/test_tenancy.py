@@ -110,7 +110,6 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "turns.show": lambda desk, ids: desk.read(turns.show, ids.turn, Limits()),
     "turns.find_start": lambda desk, ids: desk.read(turns.find_start, ids.turn),
     "turns.get_run": lambda desk, ids: desk.read(turns.get_run, ids.turn),
-    "turns.get_report": lambda desk, ids: desk.read(turns.get_report, ids.turn),
     "turns.get_attachment": lambda desk, ids: desk.read(turns.get_attachment, ids.turn, 1),
     "turns.list_messages": lambda desk, ids: desk.read(turns.list_messages, ids.conversation, 50),
     "views.list_ready": lambda desk, ids: desk.read(views.list_ready, ids.conversation),

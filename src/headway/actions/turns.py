@@ -10,12 +10,11 @@ from headway.actions.people import waiting
 from headway.actions.spending import Usage
 from headway.ledger import text
 from headway.ledger.attachment import Attachment, check_attachments
-from headway.ledger.errors import Conflict, Invalid, NotFound, TurnFailed, TurnRunning, TurnWaiting
+from headway.ledger.errors import Conflict, Invalid, NotFound, TurnRunning, TurnWaiting
 from headway.ledger.events import TURN_ENDS, Event, encode_json
 from headway.ledger.job import Job
 from headway.ledger.run import Limits, Message, MessageKind, MessageRole, Run, TurnMode
-from headway.ledger.tenancy import Turn, TurnStatus
-from headway.ledger.todo import Todo
+from headway.ledger.tenancy import Turn
 from headway.ledger.wording.titles import make_title
 from headway.storage.stores import attachments as attachment_store
 from headway.storage.stores import conversations as conversation_store
@@ -47,21 +46,6 @@ class TurnRequest(NamedTuple):
     context: str = ""  # what the client tells the agent beside the message
     client_tools: str = ""  # the client's own tools, in JSON
     fingerprint: str = ""  # of the client's history up to the message
-
-
-class TurnReport(NamedTuple):
-    """The result of a turn, for the program that started it."""
-
-    id: str
-    conversation_id: int
-    status: TurnStatus
-    outcome: str | None  # drained, answered, incomplete, limit, filtered, needs_live
-    answer: str
-    plan: tuple[Todo, ...]
-    usage: Usage
-    changes: dict[str, Any] | None = None  # what it changed in its repository, if it worked in one
-    models: tuple[str, ...] = ()  # that its agents asked
-    duration_s: float = 0.0
 
 
 class StartedTurn(NamedTuple):
@@ -286,6 +270,8 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
         "limit": run.limit if run else limits.iterations,
         "resubmissions": run.resubmissions if run else 0,
         "outcome": turn.outcome,
+        "answer": run.result if run and turn.status == "finished" else None,
+        "error": run.result if run and turn.status == "failed" else None,
         "incomplete": describe_incomplete(open_rows),
         "forked_from": {"turn_id": turn.forked_from, "at": turn.fork_at} if turn.forked_from else None,
         "retry_at": jobs.retry_times(tx, tenant_id, [run.id]).get(run.id, 0) if run and not run.ended else 0,
@@ -309,35 +295,6 @@ def get_usage(tx: Transaction, tenant_id: int, turn_id: str) -> Usage:
     """Return the tokens and the cost of a turn, with its sub-agents."""
     (rows,) = tx.fetch(spending_store.build_list_turn(tenant_id, turn_id))
     return spending.load_turn_spending(rows).usage
-
-
-def get_report(tx: Transaction, tenant_id: int, turn_id: str) -> TurnReport:
-    """Return the report of a turn that an agent answers. A failed turn raises TurnFailed with the reason."""
-    turn_rows, run_rows, plan_rows, spent_rows = tx.fetch(
-        conversation_store.build_find_turn(tenant_id, text.check_text(turn_id, "turn_id")),
-        run_store.build_find_by_turn(tenant_id, turn_id),
-        todo_store.build_list_by_turn(tenant_id, turn_id),
-        spending_store.build_list_turn(tenant_id, turn_id),
-    )
-    turn = conversations.load_turn(turn_rows, turn_id)
-    run = Run._make(run_rows[0]) if run_rows else None
-    result = (run.result if run else None) or ""
-    if turn.status == "failed":
-        raise TurnFailed(result)
-    plan = tuple(map(todo_store.load_todo, plan_rows))
-    spent = spending.load_turn_spending(spent_rows)
-    return TurnReport(
-        turn.id,
-        turn.conversation_id,
-        turn.status,
-        turn.outcome,
-        result,
-        plan,
-        spent.usage,
-        runs.load_changes(tx, run) if run else None,
-        spent.models,
-        turn.duration_s,
-    )
 
 
 def list_messages(

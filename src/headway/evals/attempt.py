@@ -165,16 +165,16 @@ class AttemptRun:
         line = RULE_LINE.fullmatch(approval["why"])
         is_case_rule = line is not None and int(line[1]) > self.policy_lines
         if is_case_rule and any(fnmatchcase(approval["tool"], glob) for glob in self.case.approve):
-            await self.headway.people.decide(approval["id"], "approve", by=PERSON)
+            await self.headway.as_caller(actor=PERSON).approvals.approve(approval["id"])
         else:
-            await self.headway.people.decide(approval["id"], "reject", reason=REJECTION, by=PERSON)
+            await self.headway.as_caller(actor=PERSON).approvals.reject(approval["id"], REJECTION)
 
     async def answer_question(self, question: dict[str, Any]) -> Ending | None:
         asked = to_one_line(question["question"])[:QUOTE_LIMIT]
         if not self.answers:
             return Ending("unanswered", f"The agent asked {asked!r}, and the case has no answer for it.")
         try:
-            await self.headway.people.answer(question["id"], self.answers.pop(0), by=PERSON)
+            await self.headway.as_caller(actor=PERSON).questions.answer(question["id"], self.answers.pop(0))
         except Invalid as error:
             return Ending("unanswered", f"The agent asked {asked!r}, and the case's answer does not fit: {error}")
         return None
@@ -187,12 +187,10 @@ class AttemptRun:
                 entries = goal_views.list_entries(tx, TENANT_ID, self.goal_id, 1)
                 data = entries[-1].as_json()["data"] if entries else {}
                 return str(data.get("summary") or data.get("reason") or "")
-            return turns.get_report(tx, TENANT_ID, self.scope.turn_id or "").answer
+            turn = turns.show(tx, TENANT_ID, self.scope.turn_id or "", self.headway.settings.limits)
+            return str(turn["answer"] or turn["error"] or "")
 
-        try:
-            return await self.headway.database.of(TENANT_ID).read(load)
-        except HeadwayError as error:  # the turn failed; its error is what it has said
-            return str(error)
+        return await self.headway.database.of(TENANT_ID).read(load)
 
     async def run_checks(self, answer: str) -> tuple[CheckResult, ...]:
         """Run the checks with the programs and hosts that the operator allows, whatever the case allows its agent."""

@@ -59,7 +59,7 @@ def load_turn(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> 
             run_id = entry["data"]["run_id"]
     if not run_id:
         raise Conflict(f"Turn {turn_id} is driven by an agent loop outside Headway, so its steps are not recorded.")
-    answer = turns.get_report(tx, tenant_id, turn_id).answer
+    answer = turn["answer"] or ""
     todos = views.list_todos(tx, tenant_id, Selection(turn_id=turn["id"]), PAGE).todos
     checks = tuple(check for todo in todos for check in decode_checks(todo.checks))
     recording = Recording(keep_outside_calls(trace.calls), tuple(trace.list_steps(run_id, answer)))

@@ -221,6 +221,8 @@ class TurnShape(BaseModel):
     limit: int
     resubmissions: int
     outcome: str | None
+    answer: Annotated[str | None, Field(description="The final answer; null until it has finished")]
+    error: Annotated[str | None, Field(description="Why it failed")]
     incomplete: list[IncompleteItem]
     forked_from: Annotated[ForkOrigin | None, Field(description="The turn that it is a fork of")]
     retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is scheduled")]

@@ -1,0 +1,171 @@
+"""What Headway offers a program, embedded or on a server. Type your own functions with this class, and they work with both."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headway.ledger.errors import Conflict
+from headway.ledger.run import TurnMode
+from headway.library.door import AskedMessage, Door, to_files
+
+if TYPE_CHECKING:
+    from headway.library.namespaces.conversations import Conversations
+    from headway.library.namespaces.engine import Agents, Jobs, Schedules
+    from headway.library.namespaces.events import Events
+    from headway.library.namespaces.goals import Goals
+    from headway.library.namespaces.people import Approvals, Memory, Questions, Spending
+    from headway.library.namespaces.todos import Todos
+    from headway.library.namespaces.turns import Turns
+    from headway.library.turn_stream import TurnStream
+    from headway.library.values.turns import TurnReport
+
+# The methods are imported when they are first used, so that commands, which need none of them, start quickly.
+
+
+class Client(ABC):
+    """The methods of the library. `Headway.open` and `headway.connect` provide one."""
+
+    @property
+    @abstractmethod
+    def door(self) -> Door:
+        """Where the requests go."""
+
+    @cached_property
+    def todos(self) -> "Todos":
+        """The todos of the ledger."""
+        from headway.library.namespaces.todos import Todos  # noqa: PLC0415
+
+        return Todos(self.door)
+
+    @cached_property
+    def goals(self) -> "Goals":
+        """Goals that agents pursue on their own."""
+        from headway.library.namespaces.goals import Goals  # noqa: PLC0415
+
+        return Goals(self.door)
+
+    @cached_property
+    def turns(self) -> "Turns":
+        """Messages that agents answer."""
+        from headway.library.namespaces.turns import Turns  # noqa: PLC0415
+
+        return Turns(self.door)
+
+    @cached_property
+    def conversations(self) -> "Conversations":
+        """Threads of messages."""
+        from headway.library.namespaces.conversations import Conversations  # noqa: PLC0415
+
+        return Conversations(self.door)
+
+    @cached_property
+    def agents(self) -> "Agents":
+        """Runs of agents and sub-agents."""
+        from headway.library.namespaces.engine import Agents  # noqa: PLC0415
+
+        return Agents(self.door)
+
+    @cached_property
+    def jobs(self) -> "Jobs":
+        """The jobs of the engine."""
+        from headway.library.namespaces.engine import Jobs  # noqa: PLC0415
+
+        return Jobs(self.door)
+
+    @cached_property
+    def schedules(self) -> "Schedules":
+        """Work that starts again and again."""
+        from headway.library.namespaces.engine import Schedules  # noqa: PLC0415
+
+        return Schedules(self.door)
+
+    @cached_property
+    def approvals(self) -> "Approvals":
+        """Tool calls that need a person's approval."""
+        from headway.library.namespaces.people import Approvals  # noqa: PLC0415
+
+        return Approvals(self.door)
+
+    @cached_property
+    def questions(self) -> "Questions":
+        """Questions of agents to people."""
+        from headway.library.namespaces.people import Questions  # noqa: PLC0415
+
+        return Questions(self.door)
+
+    @cached_property
+    def memory(self) -> "Memory":
+        """The notes that agents recall."""
+        from headway.library.namespaces.people import Memory  # noqa: PLC0415
+
+        return Memory(self.door)
+
+    @cached_property
+    def costs(self) -> "Spending":
+        """What agents cost."""
+        from headway.library.namespaces.people import Spending  # noqa: PLC0415
+
+        return Spending(self.door)
+
+    @cached_property
+    def events(self) -> "Events":
+        """The log of everything that happens."""
+        from headway.library.namespaces.events import Events  # noqa: PLC0415
+
+        return Events(self.door)
+
+    async def ask(
+        self,
+        content: str,
+        conversation: int | str | None = None,
+        *,
+        mode: TurnMode | None = None,
+        attachments: Iterable[Path | str | bytes] = (),
+        continues: str = "",
+    ) -> "TurnReport":
+        """Have an agent answer a message, and return a report of the turn.
+
+        Raises TurnFailed if the turn failed. Canceling the call does not stop the turn. `conversation` is an id, or a key of your
+        choice; a conversation is opened for a new key. `mode` is plan (the default) or queue. `attachments` are files or their
+        contents: images, PDFs or text. `continues` is the id of an ended turn of the conversation, whose open todos this turn takes
+        over, in the same mode.
+        """
+        message = AskedMessage(content, conversation, mode, to_files(attachments), continues)
+        return await self.turns.report(await self.door.answer(message))
+
+    def ask_stream(
+        self,
+        content: str,
+        conversation: int | str | None = None,
+        *,
+        mode: TurnMode | None = None,
+        attachments: Iterable[Path | str | bytes] = (),
+        continues: str = "",
+    ) -> "TurnStream":
+        """Have an agent answer a message, and return an iterator over the events of the turn. `text_delta` events have the words of
+        the answer as the model writes them. `await stream.report()` returns the report, `await stream.cancel()` stops the turn."""
+        from headway.library.turn_stream import TurnStream  # noqa: PLC0415
+
+        return TurnStream(self.door, self.turns, AskedMessage(content, conversation, mode, to_files(attachments), continues))
+
+    async def send_message(self, content: str, conversation: int | str) -> None:
+        """Send a message to the turn that runs in a conversation, or raise Conflict. Its agent reads it at its next step."""
+        place = await self.conversations.get(conversation)
+        turn = await self.conversations.running_turn(place.id)
+        if turn is None:
+            raise Conflict("No turn is running in this conversation.")
+        await self.turns.send_message(turn.id, content)
+
+
+class DoorClient(Client):
+    """A client of one tenant of a Headway that runs."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    @property
+    def door(self) -> Door:
+        """Where the requests go."""
+        return self._door

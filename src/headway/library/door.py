@@ -1,0 +1,70 @@
+"""The door behind the library's methods: to actions in this process, or to a server."""
+
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from headway.ledger.run import TurnMode
+from headway.ledger.todo import UNSET
+from headway.library.values.turns import Event
+
+Document = dict[str, Any]
+
+
+class AskedMessage(NamedTuple):
+    """A message for an agent to answer."""
+
+    content: str
+    conversation: int | str | None = None  # an id, a key, or None for a new conversation
+    mode: TurnMode | None = None
+    attachments: tuple[Path | bytes, ...] = ()
+    continues: str = ""
+
+
+class Door(Protocol):
+    """Carries requests. They are named like the routes of the REST API, and have their documents."""
+
+    async def send(
+        self,
+        route: str,
+        *path: int | str,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+        is_slow: bool = False,
+    ) -> Document:
+        """Send a request and return the answer; empty if there is none. One that runs checks is slow."""
+        ...
+
+    async def begin_turn(self, message: AskedMessage) -> str:
+        """Start a turn and return its id."""
+        ...
+
+    async def answer(self, message: AskedMessage) -> str:
+        """Start a turn, wait until it has ended and return its id."""
+        ...
+
+    def stream_answer(self, message: AskedMessage) -> AsyncGenerator[Event]:
+        """Start a turn and yield its events from the first one on. The first is `turn_started`."""
+        ...
+
+    def follow_turn(self, turn_id: str, after: int | None) -> AsyncGenerator[Event]:
+        """Yield the events of a turn, from its start or after a number, until it ends."""
+        ...
+
+    def follow(self, conversation_id: int | None, after: int | None) -> AsyncGenerator[Event]:
+        """Yield new events, or those after a number and then new ones, until the caller leaves."""
+        ...
+
+
+def present(**fields: Any) -> Document:
+    """Return the fields that were given."""
+    return {name: value for name, value in fields.items() if value is not UNSET}
+
+
+def drop_none(**fields: Any) -> Document:
+    """Return the fields that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def to_files(attachments: Iterable[Path | str | bytes]) -> tuple[Path | bytes, ...]:
+    return tuple(Path(source) if isinstance(source, str) else source for source in attachments)

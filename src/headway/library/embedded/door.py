@@ -1,0 +1,180 @@
+"""Runs the library's requests as actions, each in one transaction, and reads the live feed."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from headway.actions import conversations, turns
+from headway.actions.access import tenants
+from headway.agents.checks.completion import Prover
+from headway.agents.checks.runner import PERSONAL_JUDGEMENT
+from headway.agents.instructions.roles import SUPERVISOR
+from headway.agents.tools.execution import ResolvedScope
+from headway.feed_channel import TENANT_MOVED, FeedChannel, FeedEvent, FeedReader
+from headway.ledger.attachment import Attachment, build_attachment
+from headway.ledger.errors import ChecksRequired, Closed, WrongCell
+from headway.ledger.events import TURN_ENDS
+from headway.ledger.job import Job
+from headway.ledger.scope import Scope
+from headway.library.door import AskedMessage, Document
+from headway.library.embedded import (
+    engine_operations,
+    goal_operations,
+    people_operations,
+    todo_operations,
+    turn_operations,
+)
+from headway.library.embedded.requests import ACTOR, LocalRequest, Operation, RunningHeadway, find_tenant_id
+from headway.library.values.turns import Event
+from headway.storage.attachment_files import read_attachment
+from headway.storage.transaction import Transaction, Work
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    **todo_operations.OPERATIONS,
+    **goal_operations.OPERATIONS,
+    **turn_operations.OPERATIONS,
+    **engine_operations.OPERATIONS,
+    **people_operations.OPERATIONS,
+}
+
+
+class EmbeddedDoor:
+    """The door to a Headway in this process, for one tenant. Changes are recorded under the name of the actor."""
+
+    def __init__(self, headway: RunningHeadway, tenant: str, actor: str = ACTOR) -> None:
+        self.headway = headway
+        self.tenant = tenant
+        self.actor = actor
+
+    async def send(
+        self,
+        route: str,
+        *path: int | str,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+        is_slow: bool = False,
+    ) -> Document:
+        operation, database = OPERATIONS[route], self.headway.database
+        request = LocalRequest(self.headway, self.actor, path, query or {}, body or {}, [])
+        if route == "GET /costs":
+            await asyncio.to_thread(lambda: self.headway.unpriced_models)  # the price list may have yet to be loaded
+        if route.startswith("GET "):
+            found = await database.read(lambda tx: operation(tx, find_tenant_id(tx, self.tenant), request))
+            return dict(found or {})
+
+        def work(tx: Transaction) -> Mapping[str, Any] | None:
+            request.after.clear()  # a repeated transaction begins again
+            tenant_id = tenants.resolve(tx, self.tenant).id
+            tx.actor = self.actor
+            return operation(tx, tenant_id, request)
+
+        try:
+            answer = await database.write(work)
+        except ChecksRequired:
+            answer = await (await self._build_prover()).write(database.write, work)
+        for act in request.after:
+            act()
+        return dict(answer or {})
+
+    async def _build_prover(self) -> Prover:
+        """Return what runs the checks of todos that the program completes."""
+        headway, tenant_id = self.headway, await self._get_tenant_id()
+        execution = headway.execution(ResolvedScope(Scope(tenant_id), None), headway.roles.find(SUPERVISOR))
+        return Prover(headway.checks, execution, self.actor, PERSONAL_JUDGEMENT, is_stopping=lambda: headway.feed.closed)
+
+    async def _get_tenant_id(self) -> int:
+        return await self.headway.database.write(lambda tx: tenants.resolve(tx, self.tenant).id)
+
+    # Turns
+
+    async def begin_turn(self, message: AskedMessage) -> str:
+        return turns.get_turn_id(await self.headway.start_job(await self._prepare(message)))
+
+    async def answer(self, message: AskedMessage) -> str:
+        return turns.get_turn_id(await self.headway.run_to_end(await self._prepare(message)))
+
+    async def _prepare(self, message: AskedMessage) -> Work[Job]:
+        """Return the work that starts the turn."""
+        files = [await read_file(source, n) for n, source in enumerate(message.attachments, 1)]
+        await self.headway.agents_ready()
+        request = turns.TurnRequest(message.content, message.mode, attachments=tuple(files), continues=message.continues)
+
+        def begin(tx: Transaction) -> Job:
+            tenant_id = tenants.resolve(tx, self.tenant).id
+            tx.actor = self.actor
+            place = conversations.ensure(tx, tenant_id, message.conversation)
+            return self.headway.begin_requested_turn(tx, tenant_id, place.id, request)
+
+        return begin
+
+    # Events
+
+    async def stream_answer(self, message: AskedMessage) -> AsyncGenerator[Event]:
+        tenant_id = await self._get_tenant_id()
+        async with self._read_feed(tenant_id, None, None) as (channel, reader):  # before the turn starts: no event is missed
+            turn_id = await self.begin_turn(message)
+            reader.conversation_id, start = await self._find_start(tenant_id, turn_id)
+            reader.follow_turn(turn_id, start - 1)
+            async for event in self._yield_turn(channel, reader):
+                yield event
+
+    async def follow_turn(self, turn_id: str, after: int | None) -> AsyncGenerator[Event]:
+        tenant_id = await self._get_tenant_id()
+        conversation_id, start = await self._find_start(tenant_id, turn_id)
+        turn = (await self.send("GET /turns/{}", turn_id))["turn"]
+        if turn["ended_at"] and not start:
+            return  # its events were deleted because of their age
+        async with self._read_feed(tenant_id, conversation_id, None) as (channel, reader):
+            reader.follow_turn(turn_id, start - 1 if after is None else after)
+            async for event in self._yield_turn(channel, reader):
+                yield event
+
+    async def _find_start(self, tenant_id: int, turn_id: str) -> tuple[int, int]:
+        return await self.headway.database.of(tenant_id).read(lambda tx: turns.find_start(tx, tenant_id, turn_id))
+
+    async def _yield_turn(self, channel: FeedChannel, reader: FeedReader) -> AsyncIterator[Event]:
+        async for event in self._yield_events(channel, reader):
+            yield event
+            if event.kind in TURN_ENDS:
+                return
+        raise Closed
+
+    async def follow(self, conversation_id: int | None, after: int | None) -> AsyncGenerator[Event]:
+        tenant_id = await self._get_tenant_id()
+        if conversation_id is not None:
+            await self.send("GET /conversations/{}", conversation_id)
+        async with self._read_feed(tenant_id, conversation_id, after) as (channel, reader):
+            async for event in self._yield_events(channel, reader):
+                yield event
+        raise Closed("Headway was closed, so no more events arrive.")
+
+    @asynccontextmanager
+    async def _read_feed(
+        self, tenant_id: int, conversation_id: int | None, after: int | None
+    ) -> AsyncGenerator[tuple[FeedChannel, FeedReader]]:
+        feed = self.headway.feed
+        channel, reader = await feed.open(tenant_id, conversation_id, after)
+        try:
+            yield channel, reader
+        finally:
+            feed.leave(channel, reader)
+
+    async def _yield_events(self, channel: FeedChannel, reader: FeedReader) -> AsyncIterator[Event]:
+        async for events in self.headway.feed.follow(channel, reader):
+            for event in events:
+                yield to_event(event)
+
+
+def to_event(event: FeedEvent) -> Event:
+    data = event.decode_data()
+    if event.kind == TENANT_MOVED:
+        raise WrongCell(f"The tenant has moved to the cell {data['cell']}.", data["cell"], data["location"])
+    return Event(event.kind, data, None if event.is_broadcast else event.seq)
+
+
+async def read_file(source: Any, n: int) -> Attachment:
+    """Read an attachment. Contents without a file are named by their number."""
+    if isinstance(source, bytes):
+        return build_attachment(f"file {n}", source)
+    return await asyncio.to_thread(read_attachment, source)

@@ -1,0 +1,111 @@
+"""Requests about goals."""
+
+from collections.abc import Callable
+from typing import Final
+
+from headway.actions import goal_views, goals, runs
+from headway.actions.goals import DEFAULT_PRIORITY, NewGoal
+from headway.actions.proof import receipts
+from headway.actions.views import check_limit
+from headway.ledger.errors import Invalid
+from headway.ledger.goal import Goal
+from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.todo import write_checks
+from headway.library.door import Document
+from headway.library.embedded.requests import LocalRequest, Operation
+from headway.storage.transaction import Transaction
+
+MAX_GOAL_RUNS: Final = 500
+MOST_DOLLARS: Final = 1_000_000
+
+
+def add(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
+    body, settings = request.body, request.headway.settings
+    budget_usd = body.get("budget_usd")
+    if budget_usd is not None and not 0.000001 <= budget_usd <= MOST_DOLLARS:
+        raise Invalid(f"budget_usd must be between 0.000001 and {MOST_DOLLARS:,}.")
+    new_goal = NewGoal(
+        body["description"],
+        body["success_criteria"],
+        body.get("priority", DEFAULT_PRIORITY),
+        int((budget_usd or 0) * NANOS_PER_DOLLAR),
+        body.get("deadline", 0) * 1000,
+        body["repository"],
+        write_checks(body["checks"], "operator"),
+    )
+    if new_goal.repository:
+        from headway.agents.repositories.places import check_repository  # noqa: PLC0415  few goals name a repository
+
+        new_goal = check_repository(new_goal, settings.get_workspace(tenant_id))
+    return show(tx, goals.add(tx, tenant_id, new_goal, settings.limits), request)
+
+
+def show(tx: Transaction, goal: Goal, request: LocalRequest) -> Document:
+    request.nudge()
+    return {"goal": goal_views.show(tx, goal.tenant_id, goal.id, request.headway.settings.goals)}
+
+
+def get(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
+    return {"goal": goal_views.show(tx, tenant_id, request.get_id(), request.headway.settings.goals)}
+
+
+def list_page(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
+    limit = check_limit(request.limit)
+    return goal_views.list_page(tx, tenant_id, request.query.get("status"), limit, request.cursor)._asdict()
+
+
+def list_entries(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
+    entries = goal_views.list_entries(tx, tenant_id, request.get_id(), check_limit(request.limit), request.before)
+    return {"entries": [entry.as_json() for entry in entries]}
+
+
+def list_receipts(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
+    goals.get(tx, tenant_id, request.get_id())
+    return {"receipts": [receipt.as_json() for receipt in receipts.list_newest(tx, tenant_id, "goal", request.get_id())]}
+
+
+def explain(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
+    return {"why": goal_views.explain(tx, tenant_id, request.get_id(), request.query.get("sub_goal_id"))}
+
+
+def pause(tx: Transaction, tenant_id: int, request: LocalRequest) -> Goal:
+    return goals.pause(tx, tenant_id, request.get_id())
+
+
+def resume(tx: Transaction, tenant_id: int, request: LocalRequest) -> Goal:
+    return goals.resume(tx, tenant_id, request.get_id(), request.headway.settings.limits)
+
+
+def abandon(tx: Transaction, tenant_id: int, request: LocalRequest) -> Goal:
+    return goals.abandon(tx, tenant_id, request.get_id())
+
+
+def decide(tx: Transaction, tenant_id: int, request: LocalRequest) -> Goal:
+    body = request.body
+    return goals.decide(tx, tenant_id, request.get_id(), body["action"], body["note"], request.headway.settings.limits)
+
+
+def control(act: Callable[[Transaction, int, LocalRequest], Goal]) -> Operation:
+    """Return an operation that changes a goal and interrupts its ended runs, so that they do not wait for a model or a tool."""
+
+    def work(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
+        document = show(tx, act(tx, tenant_id, request), request)
+        ended = [run.id for run in runs.list_page(tx, tenant_id, None, MAX_GOAL_RUNS, request.get_id()) if run.ended]
+        request.after.append(lambda: request.headway.interrupt(ended))
+        return document
+
+    return work
+
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    "POST /goals": add,
+    "GET /goals": list_page,
+    "GET /goals/{}": get,
+    "GET /goals/{}/journal": list_entries,
+    "GET /goals/{}/receipts": list_receipts,
+    "GET /goals/{}/why": explain,
+    "POST /goals/{}/pause": control(pause),
+    "POST /goals/{}/resume": control(resume),
+    "POST /goals/{}/abandon": control(abandon),
+    "POST /goals/{}/decision": control(decide),
+}

@@ -1,0 +1,31 @@
+"""The log of everything that happens."""
+
+from collections.abc import AsyncIterator, Collection
+
+from headway.library.door import Door
+from headway.library.values.turns import Event
+
+
+class Events:
+    """Follows the event log."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    async def follow(
+        self, *, kinds: Collection[str] | str = (), conversation_id: int | None = None, after: int | None = None
+    ) -> AsyncIterator[Event]:
+        """Iterate over new events, until you leave the loop. With `after`, first over those with a higher number: 0 replays all.
+
+        `kinds` selects events by name. A slow loop loses no events of the log: they are read again when it asks for more. Pieces of
+        text (`text_delta`) are not in the log, so it may miss them. If events were deleted because of their age, `log_pruned` says
+        so.
+        """
+        wanted = {kinds} if isinstance(kinds, str) else set(kinds)
+        events = self._door.follow(conversation_id, after)
+        try:
+            async for event in events:
+                if event.kind != "ping" and (not wanted or event.kind in wanted):
+                    yield event
+        finally:
+            await events.aclose()

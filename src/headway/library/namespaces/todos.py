@@ -1,0 +1,191 @@
+"""The todos of the ledger."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from headway.ledger.todo import DEFAULT_AGENT, UNSET, Status, Unset
+from headway.library.door import Door, drop_none, present
+from headway.library.values.todos import Claim, Receipt, Todo, TodoDraft
+from headway.library.values.value import Page, decode, decode_all, decode_page
+
+ListId = int | Literal["tenant"]
+
+
+class Todos:
+    """Adds, lists, changes and claims todos."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    async def add(
+        self,
+        subject: str,
+        *,
+        description: str = "",
+        completion_criteria: str = "",
+        agent_type: str | None = None,
+        agent_id: str = DEFAULT_AGENT,
+        conversation_id: int = 0,
+        turn_id: str | None = None,
+        status: Status = "pending",
+        position: int | None = None,
+        depends_on: Sequence[int] = (),
+        checks: Sequence[Mapping[str, Any]] = (),
+    ) -> Todo:
+        """Add a todo at the end of its list, or at a position. A conversation_id of 0 is the list of the whole tenant."""
+        draft: TodoDraft = {
+            "subject": subject,
+            "description": description,
+            "completion_criteria": completion_criteria,
+            "agent_type": agent_type,
+            "agent_id": agent_id,
+            "conversation_id": conversation_id,
+            "turn_id": turn_id,
+            "status": status,
+            "position": position,
+            "depends_on": depends_on,
+            "checks": checks,
+        }
+        return decode(Todo, (await self._door.send("POST /todos", body=encode_draft(draft)))["todo"])
+
+    async def add_many(self, todos: Iterable[str | TodoDraft]) -> tuple[Todo, ...]:
+        """Add up to 500 todos, all or none. Each is a subject or a dictionary with the arguments of `add`."""
+        drafts = [encode_draft({"subject": todo} if isinstance(todo, str) else todo) for todo in todos]
+        return decode_all(Todo, (await self._door.send("POST /todos", body={"todos": drafts}))["todos"])
+
+    async def get(self, todo_id: int) -> Todo:
+        """Return a todo, or raise NotFound."""
+        return decode(Todo, (await self._door.send("GET /todos/{}", todo_id))["todo"])
+
+    async def list(
+        self,
+        *,
+        status: Status | None = None,
+        conversation_id: ListId | None = None,
+        turn_id: str | None = None,
+        agent_id: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[Todo]:
+        """List todos: those in progress, then pending ones by position, then ended ones, the most recent first.
+
+        With a conversation, those of the tenant-wide list are included; `"tenant"` selects only these.
+        """
+        query = drop_none(
+            status=status, conversation_id=conversation_id, turn_id=turn_id, agent_id=agent_id, limit=limit, cursor=cursor
+        )
+        return decode_page(Todo, await self._door.send("GET /todos", query=query), "todos")
+
+    async def iterate(
+        self,
+        *,
+        status: Status | None = None,
+        conversation_id: ListId | None = None,
+        turn_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> AsyncIterator[Todo]:
+        """Iterate over all todos of a list, page by page."""
+        cursor: str | None = None
+        while True:
+            page = await self.list(
+                status=status, conversation_id=conversation_id, turn_id=turn_id, agent_id=agent_id, limit=500, cursor=cursor
+            )
+            for todo in page:
+                yield todo
+            cursor = page.next_cursor
+            if not cursor:
+                return
+
+    async def ready(self, *, conversation_id: ListId | None = None, limit: int = 50) -> tuple[Todo, ...]:
+        """List the todos that can start now: pending, with all dependencies ended."""
+        answer = await self._door.send("GET /todos/ready", query=drop_none(conversation_id=conversation_id, limit=limit))
+        return decode_all(Todo, answer["todos"])
+
+    async def update(
+        self,
+        todo_id: int,
+        *,
+        subject: str | Unset = UNSET,
+        description: str | Unset = UNSET,
+        completion_criteria: str | Unset = UNSET,
+        agent_type: str | Unset | None = UNSET,
+        status: Status | Unset = UNSET,
+        position: int | Unset = UNSET,
+        outcome: str | Unset | None = UNSET,
+        depends_on: Sequence[int] | Unset = UNSET,
+        checks: Sequence[Mapping[str, Any]] | Unset = UNSET,
+        lease_token: str | None = None,
+        force: bool = False,
+    ) -> Todo:
+        """Change the given fields of a todo. While an agent holds a lease on it, pass its token, or force the change."""
+        fields = present(
+            subject=subject,
+            description=description,
+            completion_criteria=completion_criteria,
+            agent_type=agent_type,
+            status=status,
+            position=position,
+            outcome=outcome,
+            depends_on=depends_on if depends_on is UNSET else tuple(depends_on),
+            checks=checks if checks is UNSET else tuple(checks),
+        )
+        return await self._change(todo_id, fields, lease_token, force=force)
+
+    async def start(self, todo_id: int, *, lease_token: str | None = None, force: bool = False) -> Todo:
+        """Mark a todo as in progress."""
+        return await self._change(todo_id, {"status": "in_progress"}, lease_token, force=force)
+
+    async def complete(
+        self,
+        todo_id: int,
+        outcome: str | None = None,
+        *,
+        override: str | None = None,
+        lease_token: str | None = None,
+        force: bool = False,
+    ) -> Todo:
+        """Complete a todo. Its checks run first. If one fails, CheckFailed is raised; `override` says why it counts anyway."""
+        fields = {"status": "completed", **drop_none(outcome=outcome, override=override)}
+        return await self._change(todo_id, fields, lease_token, force=force)
+
+    async def cancel(
+        self, todo_id: int, outcome: str | None = None, *, lease_token: str | None = None, force: bool = False
+    ) -> Todo:
+        """Cancel a todo. `outcome` says why."""
+        return await self._change(todo_id, {"status": "canceled", **drop_none(outcome=outcome)}, lease_token, force=force)
+
+    async def reopen(self, todo_id: int) -> Todo:
+        """Make an ended todo pending again."""
+        return await self._change(todo_id, {"status": "pending"}, None, force=False)
+
+    async def delete(self, todo_id: int, *, lease_token: str | None = None, force: bool = False) -> None:
+        """Delete a todo for good. Todos of a turn's plan cannot be deleted, only canceled."""
+        await self._door.send("DELETE /todos/{}", todo_id, query=drop_none(lease_token=lease_token, force=force or None))
+
+    async def claim(self, agent_id: str, *, conversation_id: int | None = None, lease_s: float = 60) -> Claim | None:
+        """Lease the next ready todo to an agent, or return None if there is none. Extend the lease with `heartbeat`."""
+        body = drop_none(agent_id=agent_id, conversation_id=conversation_id, lease_s=lease_s)
+        answer = await self._door.send("POST /todos/claim", body=body)
+        return decode(Claim, answer) if answer else None
+
+    async def heartbeat(self, claim: Claim, *, lease_s: float = 60) -> Claim:
+        """Extend a lease. Raises LeaseLost if another agent has claimed the todo since it expired."""
+        body = {"lease_token": claim.lease.token, "lease_s": lease_s}
+        return decode(Claim, await self._door.send("POST /todos/{}/heartbeat", claim.todo.id, body=body))
+
+    async def receipts(self, todo_id: int) -> tuple[Receipt, ...]:
+        """List what the checks of a todo found, newest first."""
+        return decode_all(Receipt, (await self._door.send("GET /todos/{}/receipts", todo_id))["receipts"])
+
+    async def verify(self, todo_id: int) -> Receipt:
+        """Run the checks of a todo again. A completed todo whose checks do not pass becomes `broken`."""
+        return decode(Receipt, (await self._door.send("POST /todos/{}/verify", todo_id, is_slow=True))["receipt"])
+
+    async def _change(self, todo_id: int, fields: Mapping[str, Any], lease_token: str | None, *, force: bool) -> Todo:
+        body = {**fields, **drop_none(lease_token=lease_token, force=force or None)}
+        return decode(Todo, (await self._door.send("PATCH /todos/{}", todo_id, body=body, is_slow=True))["todo"])
+
+
+def encode_draft(draft: TodoDraft) -> dict[str, Any]:
+    lists = {"depends_on": tuple(draft.get("depends_on", ())), "checks": [dict(check) for check in draft.get("checks", ())]}
+    return {**drop_none(**draft), **lists}

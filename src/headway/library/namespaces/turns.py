@@ -1,0 +1,86 @@
+"""Turns: messages that agents answer."""
+
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+
+from headway.ledger.errors import TurnFailed
+from headway.ledger.run import TurnMode
+from headway.library.door import AskedMessage, Door, drop_none, to_files
+from headway.library.namespaces.todos import Todos
+from headway.library.values.turns import Event, SentMessage, Turn, TurnReport
+from headway.library.values.value import decode, decode_all
+
+
+class Turns:
+    """Starts, follows, steers and cancels turns."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    async def start(
+        self,
+        content: str,
+        conversation: int | str | None = None,
+        *,
+        mode: TurnMode | None = None,
+        attachments: Iterable[Path | str | bytes] = (),
+        continues: str = "",
+    ) -> Turn:
+        """Send a message for an agent to answer, and return the turn without waiting for its end. The arguments are those of
+        `ask`."""
+        return await self.get(
+            await self._door.begin_turn(AskedMessage(content, conversation, mode, to_files(attachments), continues))
+        )
+
+    async def open(self, conversation_id: int) -> Turn:
+        """Open a turn without running an agent, for an agent loop of your own."""
+        return decode(Turn, (await self._door.send("POST /turns", body={"conversation_id": conversation_id}))["turn"])
+
+    async def get(self, turn_id: str) -> Turn:
+        """Return a turn, or raise NotFound."""
+        return decode(Turn, (await self._door.send("GET /turns/{}", turn_id))["turn"])
+
+    async def wait(self, turn_id: str) -> TurnReport:
+        """Wait until a turn has ended, and return its report. Raises TurnFailed if it failed."""
+        async for _event in self._door.follow_turn(turn_id, None):
+            pass
+        return await self.report(turn_id)
+
+    async def report(self, turn_id: str) -> TurnReport:
+        """Return the report of a turn as it is now: its answer, plan, tokens and cost. Raises TurnFailed if it failed."""
+        turn = await self.get(turn_id)
+        if turn.status == "failed":
+            raise TurnFailed(turn.error)
+        plan = [todo async for todo in Todos(self._door).iterate(turn_id=turn_id)]
+        return TurnReport(
+            id=turn.id,
+            conversation_id=turn.conversation_id,
+            status=turn.status,
+            outcome=turn.outcome,
+            answer=turn.answer or "",
+            plan=tuple(sorted(plan, key=lambda todo: (todo.position, todo.id))),
+            usage=turn.usage,
+            models=turn.models,
+            duration_s=turn.duration_s,
+            changes=turn.changes,
+        )
+
+    async def stream(self, turn_id: str, *, after: int | None = None) -> AsyncIterator[Event]:
+        """Iterate over the events of a turn, from its start or after the number of an event, until it ends."""
+        async for event in self._door.follow_turn(turn_id, after):
+            if event.kind != "ping":
+                yield event
+
+    async def cancel(self, turn_id: str) -> Turn:
+        """Cancel a running turn. Completed work is kept. Raises TurnEnded if it has ended."""
+        return decode(Turn, (await self._door.send("POST /turns/{}/cancel", turn_id))["turn"])
+
+    async def send_message(self, turn_id: str, content: str) -> SentMessage:
+        """Send a message to a running turn. Its agent reads it at its next step."""
+        answer = await self._door.send("POST /turns/{}/messages", turn_id, body={"content": content})
+        return decode(SentMessage, answer["message"])
+
+    async def sent_messages(self, turn_id: str, *, limit: int = 50) -> tuple[SentMessage, ...]:
+        """List the messages that were sent to a turn while it ran, oldest first."""
+        answer = await self._door.send("GET /turns/{}/messages", turn_id, query=drop_none(limit=limit))
+        return decode_all(SentMessage, answer["messages"])

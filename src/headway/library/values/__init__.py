@@ -1,0 +1,1 @@
+"""What the library returns: frozen values, decoded from the documents of the REST API."""

@@ -1,0 +1,161 @@
+"""Turns, messages, conversations and what turns cost."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from headway.ledger.tenancy import ConversationState, TurnStatus
+from headway.library.values.todos import Todo
+from headway.library.values.value import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Usage(Value):
+    """Tokens and cost, those of sub-agents included. `input_tokens` includes `cached_tokens`, which were read from the provider's
+    cache."""
+
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+
+    @property
+    def total_tokens(self) -> int:
+        """The input tokens and the output tokens together."""
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Wait(Value):
+    """What a turn or a goal waits for: an approval or a question."""
+
+    kind: Literal["approval", "question"]
+    id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class IncompleteTodo(Value):
+    """An item of a turn's plan that is still open."""
+
+    id: int
+    title: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Turn(Value):
+    """One message and everything that agents do until it is answered."""
+
+    id: str
+    conversation_id: int
+    status: TurnStatus
+    outcome: str | None = None
+    request: str = ""
+    mode: str = "plan"
+    answer: str | None = None
+    error: str | None = None
+    waiting_for: Wait | None = None
+    iterations: int = 0
+    limit: int = 0
+    incomplete: tuple[IncompleteTodo, ...] = ()
+    models: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    duration_s: float = 0.0
+    changes: Mapping[str, Any] | None = None
+    started_at: datetime
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class TurnReport(Value):
+    """The result of a turn, for the program that asked."""
+
+    id: str
+    conversation_id: int
+    status: TurnStatus
+    outcome: str | None  # drained, answered, incomplete, limit, filtered, needs_live
+    answer: str
+    plan: tuple[Todo, ...]
+    usage: Usage
+    models: tuple[str, ...] = ()
+    duration_s: float = 0.0
+    changes: Mapping[str, Any] | None = None  # in its repository, if it worked in one
+
+    @property
+    def todos(self) -> tuple[Todo, ...]:
+        """The todos of the turn's plan, by position."""
+        return self.plan
+
+    @property
+    def cost_usd(self) -> float:
+        """What the model calls of the turn cost."""
+        return self.usage.cost_usd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Conversation(Value):
+    """A thread of messages. `key` is the caller's own name for it."""
+
+    id: int
+    key: str
+    title: str = ""
+    state: ConversationState = "idle"
+    task_file: str = ""
+    excerpt: str | None = None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class FileInfo(Value):
+    """A file that came with a message."""
+
+    name: str
+    media_type: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Message(Value):
+    """A message in a conversation."""
+
+    id: int
+    turn_id: str
+    role: Literal["user", "assistant"]
+    content: str
+    kind: Literal["text", "closing", "stopped"] = "text"
+    attachments: tuple[FileInfo, ...] = ()
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SentMessage(Value):
+    """A message that was sent to an agent while it worked. `read_at` is None until the agent has read it."""
+
+    id: int
+    run_id: str
+    turn_id: str | None = None
+    content: str
+    sender: str = ""
+    created_at: datetime
+    read_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Event(Value):
+    """An event of the log, or a piece of text that a model is writing. Those pieces have no number: they are not in the log."""
+
+    kind: str
+    data: Mapping[str, Any]
+    number: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of a `text_delta`; empty for all other kinds."""
+        return str(self.data.get("text", "")) if self.kind == "text_delta" else ""
+
+    @property
+    def turn_id(self) -> str | None:
+        """The turn that it belongs to, if it names one."""
+        return self.data.get("turn_id")

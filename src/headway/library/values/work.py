@@ -1,0 +1,180 @@
+"""Agents, jobs, schedules, approvals, questions, notes and costs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from headway.ledger.permission import ApprovalState, QuestionState
+from headway.library.values.value import Value
+
+JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Agent(Value):
+    """A run of an agent: one that answers a turn, one that pursues a goal, or a sub-agent of either."""
+
+    id: str
+    role: str
+    task: str
+    status: str
+    parent_run_id: str | None = None
+    conversation_id: int = 0
+    turn_id: str | None = None
+    goal_id: int | None = None
+    sub_goal_id: int | None = None
+    depth: int = 0
+    result: Any = None
+    iterations: int = 0
+    limit: int = 0
+    changes: Mapping[str, Any] | None = None
+    cost_usd: float = 0.0
+    retry_at: datetime | None = None
+    created_at: datetime
+    updated_at: datetime
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class AgentCall(Value):
+    """A tool call of an agent."""
+
+    call_id: str
+    tool: str
+    arguments: str = ""
+    state: str
+    result: str = ""
+    run_id: str | None = None
+    replayed: bool = False
+    started_at: datetime
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class AgentStep(Value):
+    """One answer of an agent's model, with its tool calls."""
+
+    n: int
+    text: str = ""
+    calls: tuple[AgentCall, ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Job(Value):
+    """A unit of work of the engine."""
+
+    id: str
+    kind: str
+    state: JobState
+    attempts: int = 0
+    max_attempts: int = 0
+    error: str | None = None
+    errors: tuple[str, ...] = ()
+    payload: Mapping[str, Any]
+    result: Any = None
+    due_at: datetime | None = None
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Schedule(Value):
+    """Work that starts again and again: a goal, a message or a tool call."""
+
+    name: str
+    cron: str | None = None
+    timezone: str | None = None
+    every_s: float | None = None
+    goal: Mapping[str, Any] | None = None
+    message: Mapping[str, Any] | None = None
+    tool: Mapping[str, Any] | None = None
+    paused: bool = False
+    next_at: datetime | None = None
+    last_at: datetime | None = None
+    last_job: str | None = None
+    skipped: int = 0
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Approval(Value):
+    """A tool call that a person has to approve."""
+
+    id: int
+    tool: str
+    arguments: Any
+    state: ApprovalState
+    why: str = ""
+    reason: str = ""
+    decided_by: str = ""
+    role: str = ""
+    conversation_id: int = 0
+    turn_id: str | None = None
+    run_id: str = ""
+    goal_id: int | None = None
+    created_at: datetime
+    expires_at: datetime
+    decided_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Question(Value):
+    """A question of an agent to a person. Without `choices`, any answer is accepted."""
+
+    id: int
+    question: str
+    choices: tuple[str, ...] = ()
+    state: QuestionState
+    answer: str = ""
+    answered_by: str = ""
+    role: str = ""
+    conversation_id: int = 0
+    turn_id: str | None = None
+    run_id: str = ""
+    goal_id: int | None = None
+    client_call: Mapping[str, Any] | None = None
+    created_at: datetime
+    answered_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Note(Value):
+    """A note in the memory of agents."""
+
+    id: int
+    text: str
+    kind: str
+    conversation_id: int = 0
+    revision: int = 0
+    origin: Mapping[str, Any]
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ModelCosts(Value):
+    """What the calls of one model used and cost."""
+
+    model: str
+    calls: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Costs(Value):
+    """What the tenant has spent within the last `window_s` seconds, and how much it may spend."""
+
+    spent_usd: float
+    limit_usd: float
+    window_s: int
+    by_model: tuple[ModelCosts, ...] = ()
+    unpriced: tuple[str, ...] = ()
