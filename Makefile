@@ -56,6 +56,7 @@ format: $(VENV)/.installed-dev $(BIOME)
 	$(BIOME) check --write
 
 docs: $(VENV)/.installed-dev  ## generate docs/reference and the catalogue of the MCP server from the code
+	$(BIN)/python scripts/write_sync_library.py
 	$(BIN)/python scripts/write_reference.py
 	$(BIN)/python scripts/write_mcp_catalogue.py
 

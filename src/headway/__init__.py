@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headway import sync
     from headway.agents.tools.custom import tool
     from headway.agents.tools.execution import Execution
     from headway.assembly import Headway
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
         LeaseLost,
         NotFound,
         QuotaExceeded,
+        ServerUnreachable,
         TurnFailed,
         TurnRunning,
         Unauthorized,
         WrongCell,
     )
     from headway.library.client import Client
+    from headway.library.remote.connection import RemoteHeadway, connect
     from headway.library.turn_stream import TurnStream
     from headway.library.values.goals import Goal, JournalEntry, SubGoal
     from headway.library.values.todos import Claim, Receipt, Todo, TodoDraft
@@ -60,7 +63,9 @@ __all__ = [
     "Question",
     "QuotaExceeded",
     "Receipt",
+    "RemoteHeadway",
     "Schedule",
+    "ServerUnreachable",
     "SubGoal",
     "Todo",
     "TodoDraft",
@@ -73,6 +78,8 @@ __all__ = [
     "Usage",
     "WrongCell",
     "__version__",
+    "connect",
+    "sync",
     "tool",
 ]
 
@@ -83,7 +90,9 @@ HOMES = {
     "Execution": "headway.agents.tools.execution",
     "Headway": "headway.assembly",
     "Page": f"{VALUES}.value",
+    "RemoteHeadway": "headway.library.remote.connection",
     "TurnStream": "headway.library.turn_stream",
+    "connect": "headway.library.remote.connection",
     "tool": "headway.agents.tools.custom",
     **dict.fromkeys(("Goal", "JournalEntry", "SubGoal"), f"{VALUES}.goals"),
     **dict.fromkeys(("Claim", "Receipt", "Todo", "TodoDraft"), f"{VALUES}.todos"),
@@ -95,4 +104,6 @@ HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'headway' has no attribute {name!r}")
+    if name == "sync":
+        return import_module("headway.sync")
     return getattr(import_module(HOMES.get(name, "headway.ledger.errors")), name)

@@ -61,6 +61,9 @@ class Headway(Host, Client):
         super().__init__(settings, tools, mcp)
         self.models_by_name = models or {}  # models that the settings name and that are missing here are built
         self.tenant = LOCAL_TENANT  # of calls that name no other one
+        self.tracer_provider: Any = (
+            None  # where spans go; None: to the program's global provider, or to the exporter of the settings
+        )
         self.forks = Forks(lambda: self.runtime)
         self.warming: asyncio.Task[None] | None = None
         self.storing: set[asyncio.Task[None]] = set()  # interrupted answers
@@ -77,15 +80,17 @@ class Headway(Host, Client):
         mcp: Mapping[str, Any] | None = None,
         alone: bool = False,
         tenant: str | None = None,
+        tracer_provider: Any = None,
         **settings: str | int | float | Path | None,
     ) -> AsyncIterator[Self]:
         """Open a Headway inside a program and run it until the block ends. Unfinished work resumes when the next one opens.
 
         `tools` are functions marked with @tool. `models` are models that the caller built, by the names used in the settings. `mcp`
         are MCP servers, in the form of mcpServers in mcp.json. With `alone`, work only on what this process starts, not on
-        schedules or on jobs of other processes. `tenant` is used by all methods that are not given another one; if it is in another
-        cell, that cell's database is opened. Other keyword arguments are settings, named like the environment variables in
-        lower case (home="…", model="…", budget_usd=2). They override the environment.
+        schedules, goals or jobs of other processes. `tenant` is used by all methods that are not given another one; if it is in
+        another cell, that cell's database is opened. `tracer_provider` is an OpenTelemetry provider for the spans of agents; the
+        default is the one that the program has set globally. Other keyword arguments are settings, named like the environment
+        variables in lower case (home="…", model="…", budget_usd=2). They override the environment.
         """
         loaded_settings = load({name: None if value is None else str(value) for name, value in settings.items()})
         if tenant is not None:
@@ -96,6 +101,7 @@ class Headway(Host, Client):
             await asyncio.to_thread(probe)  # starts a process, which the event loop must not wait for
         headway = cls(loaded_settings, models, tools, mcp)
         headway.tenant = tenant or LOCAL_TENANT
+        headway.tracer_provider = tracer_provider
         try:
             headway.start()
             headway.start_agents(alone=alone)
@@ -220,7 +226,7 @@ class Headway(Host, Client):
         from headway.agents.tracing import build_tracer  # noqa: PLC0415
 
         exporter, captures_content = self.settings.traces
-        return build_tracer(exporter, self.redact, captures_content=captures_content)
+        return build_tracer(exporter, self.redact, captures_content=captures_content, provider=self.tracer_provider)
 
     @cached_property
     def executor_id(self) -> str:

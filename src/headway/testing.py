@@ -94,15 +94,20 @@ class TenantHarness:
 
 def scripted_model(script: "list[ModelResponse] | Callable[[list[ModelMessage]], ModelResponse]") -> "Model":
     """Build a model with scripted answers: a list of responses, or a function from the messages to a response."""
-    from headway.agents.models.local import LocalModel  # noqa: PLC0415  the model layer takes a second to import
+    from pydantic_ai.exceptions import UserError  # noqa: PLC0415  the model layer takes a second to import
 
-    replies = iter(script) if isinstance(script, list) else None
+    from headway.agents.models.local import LocalModel  # noqa: PLC0415
+
+    given = 0
 
     def answer(messages: "list[ModelMessage]", _parameters: "ModelRequestParameters") -> "ModelResponse":
-        if replies is None:
-            assert callable(script)
+        nonlocal given
+        if not isinstance(script, list):
             return script(messages)
-        return next(replies)
+        given += 1
+        if given > len(script):
+            raise UserError(f"Its script has {len(script)} answers, and this is request {given}. Add an answer to the script.")
+        return script[given - 1]
 
     return LocalModel("scripted", answer)
 

@@ -1,19 +1,44 @@
 """The ways to use the library. And no tracing or telemetry: frameworks send nothing over the network during tests."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.library.contract import Variant, build_embedded
+from tests.conftest import new_database
+from tests.library.contract import Variant, build_embedded, build_remote, build_sync, build_sync_remote, write_policy
+from tests.surfaces.server_harness import Service, run_server
 
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
 os.environ["LANGSMITH_TRACING"] = "false"
 
+VARIANTS = ["embedded-sqlite", "embedded-postgres", "remote-sqlite", "remote-postgres", "sync-sqlite", "sync_remote-sqlite"]
 
-@pytest.fixture(params=["embedded-sqlite", "embedded-postgres"])
+
+@pytest.fixture(scope="session")
+def served_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A server for all tests of a process. Each test has a tenant of its own."""
+    folder = tmp_path_factory.mktemp("served")
+    write_policy(folder / ".headway")
+    with run_server(f"sqlite:///{folder / 'headway.db'}", folder) as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def served_postgres(postgres_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("served")
+    write_policy(folder / ".headway")
+    with new_database(postgres_server) as url, run_server(url, folder) as service:
+        yield service
+
+
+@pytest.fixture(params=VARIANTS)
 def variant(request: pytest.FixtureRequest, tmp_path: Path) -> Variant:
     """Each way to use the library."""
     kind, _, database = request.param.partition("-")
-    assert kind == "embedded"
-    return build_embedded(request.getfixturevalue(f"{database}_url"), tmp_path / "home")
+    if kind in ("embedded", "sync"):
+        url, home = request.getfixturevalue(f"{database}_url"), tmp_path / "home"
+        return build_embedded(url, home) if kind == "embedded" else build_sync(url, home)
+    service = request.getfixturevalue(f"served_{database}")
+    return build_remote(service) if kind == "remote" else build_sync_remote(service)

@@ -1,12 +1,17 @@
 """The ways to use the library: inside the program or with a server, on either database. The same tests run with each."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
-from headway import Client, Headway
+from headway import Client, Headway, connect, sync
+from headway.actions.access import tokens
+from headway.sync import SyncClient
+from headway.testing import TenantHarness
+from tests.surfaces.server_harness import Service
 
 PATIENCE_S = 60
 POLICY = """
@@ -31,9 +36,13 @@ class Variant(NamedTuple):
         asyncio.run(asyncio.wait_for(story(), PATIENCE_S))
 
 
-def build_embedded(url: str, home: Path) -> Variant:
-    home.mkdir()
+def write_policy(home: Path) -> None:
+    home.mkdir(exist_ok=True)
     (home / "policy.toml").write_text(POLICY)
+
+
+def build_embedded(url: str, home: Path) -> Variant:
+    write_policy(home)
 
     @asynccontextmanager
     async def open_client() -> AsyncIterator[Client]:
@@ -41,3 +50,69 @@ def build_embedded(url: str, home: Path) -> Variant:
             yield headway
 
     return Variant("embedded", open_client)
+
+
+def create_token(service: Service) -> str:
+    """Return the secret of a token of a new tenant. It may set the cost limit."""
+    name = f"tenant {service.database.read(lambda tx: tx.now)} {id(object())}"
+    return TenantHarness(service.database, name).write(tokens.create, "a program", scope="operator").secret
+
+
+def build_remote(service: Service) -> Variant:
+    @asynccontextmanager
+    async def open_client() -> AsyncIterator[Client]:
+        async with connect(service.url, create_token(service)) as headway:
+            yield headway
+
+    return Variant("remote", open_client)
+
+
+# The methods without `await`, called from a thread while the event loop of the test runs
+
+
+def build_sync(url: str, home: Path) -> Variant:
+    write_policy(home)
+    return adapt(lambda: sync.open(home=home, database_url=url, model="rehearsal"))
+
+
+def build_sync_remote(service: Service) -> Variant:
+    return adapt(lambda: sync.connect(service.url, create_token(service)))
+
+
+def adapt(open_sync: Callable[[], SyncClient]) -> Variant:
+    @asynccontextmanager
+    async def open_client() -> AsyncIterator[Client]:
+        headway = await asyncio.to_thread(open_sync)
+        try:
+            yield cast("Client", Awaited(headway))
+        finally:
+            await asyncio.to_thread(headway.close)
+
+    return Variant("sync", open_client)
+
+
+END = object()
+
+
+class Awaited:
+    """Calls the methods of an object in threads, so that tests can await them."""
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.source, name)
+        if not callable(value):
+            return Awaited(value) if type(value).__name__.startswith("Sync") else value
+        if name == "ask_stream" or "Iterator" in str(inspect.signature(value).return_annotation):
+            return lambda *given, **named: Awaited(value(*given, **named))
+        return lambda *given, **named: asyncio.to_thread(value, *given, **named)
+
+    def __aiter__(self) -> "Awaited":
+        return self
+
+    async def __anext__(self) -> Any:
+        item = await asyncio.to_thread(next, cast("Iterator[Any]", self.source), END)
+        if item is END:
+            raise StopAsyncIteration
+        return item

@@ -109,6 +109,7 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "schedules.run_now": lambda desk, ids: desk.write(schedules.run_now, ids.schedule),
     "turns.show": lambda desk, ids: desk.read(turns.show, ids.turn, Limits()),
     "turns.find_start": lambda desk, ids: desk.read(turns.find_start, ids.turn),
+    "turns.find_place": lambda desk, ids: desk.read(turns.find_place, ids.turn),
     "turns.get_run": lambda desk, ids: desk.read(turns.get_run, ids.turn),
     "turns.get_attachment": lambda desk, ids: desk.read(turns.get_attachment, ids.turn, 1),
     "turns.list_messages": lambda desk, ids: desk.read(turns.list_messages, ids.conversation, 50),

@@ -34,7 +34,19 @@ TURN_FIELDS = [
     "resubmissions",
     "outcome",
 ]
-TURN_FIELDS += ["incomplete", "forked_from", "retry_at", "models", "usage", "changes", "duration_s", "started_at", "ended_at"]
+TURN_FIELDS += [
+    "answer",
+    "error",
+    "incomplete",
+    "forked_from",
+    "retry_at",
+    "models",
+    "usage",
+    "changes",
+    "duration_s",
+    "started_at",
+    "ended_at",
+]
 
 
 def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
@@ -57,6 +69,8 @@ def test_a_message_is_answered(chatter: Client, model: ModelServer) -> None:
         "limit": 10,
         "resubmissions": 0,
         "outcome": "answered",
+        "answer": "hello",
+        "error": None,
         "incomplete": [],
         "forked_from": None,
         "retry_at": 0,

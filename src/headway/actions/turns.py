@@ -249,6 +249,23 @@ def find_start(tx: Transaction, tenant_id: int, turn_id: str) -> tuple[int, int]
     return conversation_id, event_store.find_turn_start(tx, tenant_id, conversation_id, turn_id)
 
 
+class TurnPlace(NamedTuple):
+    """Where the events of a turn are in the log."""
+
+    conversation_id: int
+    after: int  # they have higher numbers
+    is_over: bool  # whether the turn has ended and has no more events
+
+
+def find_place(tx: Transaction, tenant_id: int, turn_id: str, after: int | None = None) -> TurnPlace:
+    """Return where to read the events of a turn, from its start or after a number."""
+    turn = conversations.get_turn(tx, tenant_id, turn_id)
+    if after is None:
+        after = max(0, event_store.find_turn_start(tx, tenant_id, turn.conversation_id, turn_id) - 1)
+    end = event_store.find_turn_end(tx, tenant_id, turn.conversation_id, turn_id) if turn.ended else 0
+    return TurnPlace(turn.conversation_id, after, turn.ended and end <= after)
+
+
 def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[str, Any]:
     """Return a turn with its progress and the open items of its plan. Turns driven by an external loop have no run."""
     turn_rows, run_rows, open_rows, spent_rows = tx.fetch(

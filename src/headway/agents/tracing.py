@@ -5,6 +5,7 @@ that a turn forms one trace even if several processes worked on it. Spans contai
 `trace_content` then describes it.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -19,6 +20,7 @@ from headway.storage.stores.spending import ModelCall
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import TracerProvider
     from pydantic_ai.messages import ModelResponse
     from pydantic_ai.settings import ModelSettings
 
@@ -72,29 +74,16 @@ def ignore_attributes(_attributes: Attributes) -> None:
     """Discard the attributes."""
 
 
-class ExportingTracer:
-    """A tracer that exports spans in the background."""
+class ProviderTracer:
+    """A tracer whose spans go to the program's own provider, below the span that is open where the program asks."""
 
-    def __init__(self, exporter: "SpanExporter", *, captures_content: bool = False, redact: Redactor | None = None) -> None:
+    def __init__(self, provider: "TracerProvider", *, captures_content: bool = False, redact: Redactor | None = None) -> None:
         self.captures_content = captures_content
         self.redact = redact or Redactor()
-        # Imported here, because OpenTelemetry is an optional dependency.
-        from opentelemetry.sdk.resources import SERVICE_NAME, Resource  # noqa: PLC0415
-        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
-        from opentelemetry.sdk.trace.id_generator import RandomIdGenerator  # noqa: PLC0415
+        self.tracer = provider.get_tracer("headway")
 
-        class TurnIds(RandomIdGenerator):
-            def generate_trace_id(self) -> int:
-                run = traced_run.get()
-                return to_trace_id(run.turn_id or run.id) if run else super().generate_trace_id()
-
-        resource = Resource.create()
-        if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
-            resource = resource.merge(Resource({SERVICE_NAME: "headway"}))
-        self.provider = TracerProvider(resource=resource, id_generator=TurnIds())
-        self.provider.add_span_processor(BatchSpanProcessor(exporter))
-        self.tracer = self.provider.get_tracer("headway")
+    def close(self) -> None:
+        """Do nothing: the program closes its own provider."""
 
     @contextmanager
     def span(self, operation: str, subject: str, attributes: Attributes) -> Iterator[SetAttributes]:
@@ -122,6 +111,29 @@ class ExportingTracer:
                 note({"error.type": type(error).__name__})
                 raise
 
+
+class ExportingTracer(ProviderTracer):
+    """A tracer that exports spans in the background."""
+
+    def __init__(self, exporter: "SpanExporter", *, captures_content: bool = False, redact: Redactor | None = None) -> None:
+        # Imported here, because OpenTelemetry is an optional dependency.
+        from opentelemetry.sdk.resources import SERVICE_NAME, Resource  # noqa: PLC0415
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+        from opentelemetry.sdk.trace.id_generator import RandomIdGenerator  # noqa: PLC0415
+
+        class TurnIds(RandomIdGenerator):
+            def generate_trace_id(self) -> int:
+                run = traced_run.get()
+                return to_trace_id(run.turn_id or run.id) if run else super().generate_trace_id()
+
+        resource = Resource.create()
+        if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
+            resource = resource.merge(Resource({SERVICE_NAME: "headway"}))
+        self.provider = TracerProvider(resource=resource, id_generator=TurnIds())
+        self.provider.add_span_processor(BatchSpanProcessor(exporter))
+        super().__init__(self.provider, captures_content=captures_content, redact=redact)
+
     def close(self) -> None:
         """Export the remaining spans."""
         self.provider.shutdown()
@@ -132,8 +144,22 @@ def to_trace_id(name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=16).digest())
 
 
-def build_tracer(name: str, redact: Redactor | None = None, *, captures_content: bool = False) -> Tracer:
-    """Build a tracer for the named exporter, or one that does nothing if the name is empty."""
+def find_provider() -> "TracerProvider | None":
+    """Return the provider that the program has set for all its libraries, or None."""
+    trace = sys.modules.get("opentelemetry.trace")  # a program that has not loaded it has set none
+    if trace is None:
+        return None
+    provider: TracerProvider = trace.get_tracer_provider()
+    return None if isinstance(provider, trace.ProxyTracerProvider) else provider
+
+
+def build_tracer(
+    name: str, redact: Redactor | None = None, *, captures_content: bool = False, provider: "TracerProvider | None" = None
+) -> Tracer:
+    """Build a tracer for a provider: the given one, or the one that the program has set for all its libraries. Without one, build a
+    tracer for the named exporter, or one that does nothing if the name is empty."""
+    if provider := provider or find_provider():
+        return ProviderTracer(provider, captures_content=captures_content, redact=redact)
     if not name:
         return NullTracer()
     for entry_point in entry_points(group=EXPORTER_GROUP, name=name):

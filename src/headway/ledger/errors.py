@@ -36,6 +36,8 @@ HeadwayError
 ├── Halted                    the kill switch is on
 ├── TurnFailed                an agent could not finish a turn
 ├── Closed                    Headway was closed before the turn ended
+├── ServerUnreachable         the server of a remote client does not answer
+├── ServerFailed              the server of a remote client could not do this
 ├── SettingsError             the environment or a flag is wrong
 │   ├── MissingExtra          an optional library is needed and not installed
 │   └── UntrustedFolder       the settings come from a folder that the user has not trusted
@@ -226,6 +228,14 @@ class TurnFailed(HeadwayError):
 
 class Closed(HeadwayError):
     """Headway was closed before this ended. It resumes when Headway is opened again."""
+
+
+class ServerUnreachable(HeadwayError):
+    """The server cannot be reached."""
+
+
+class ServerFailed(HeadwayError):
+    """The server could not do this."""
 
 
 class SettingsError(HeadwayError):

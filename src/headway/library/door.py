@@ -1,12 +1,15 @@
 """The door behind the library's methods: to actions in this process, or to a server."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from headway.ledger.attachment import Attachment, build_attachment
 from headway.ledger.run import TurnMode
 from headway.ledger.todo import UNSET
 from headway.library.values.turns import Event
+from headway.storage.attachment_files import read_attachment
 
 Document = dict[str, Any]
 
@@ -68,3 +71,10 @@ def drop_none(**fields: Any) -> Document:
 
 def to_files(attachments: Iterable[Path | str | bytes]) -> tuple[Path | bytes, ...]:
     return tuple(Path(source) if isinstance(source, str) else source for source in attachments)
+
+
+async def read_file(source: Path | bytes, n: int) -> Attachment:
+    """Read an attachment. Contents without a file are named by their number."""
+    if isinstance(source, bytes):
+        return build_attachment(f"file {n}", source)
+    return await asyncio.to_thread(read_attachment, source)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
 
-from headway.actions import views
+from headway.actions import conversations, views
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.tenancy import Conversation
 from headway.ledger.text import MAX_INTEGER
@@ -55,6 +55,12 @@ def list_page(
     before = NEWEST.decode(cursor)[0] if cursor else selection.before or MAX_INTEGER
     rows = conversation_store.list_page(tx, tenant_id, before, limit + 1)
     return ConversationPage(rows[:limit], NEWEST.encode_next(rows, limit, lambda row: (row.id,)))
+
+
+def list_by_key(tx: Transaction, tenant_id: int, key: str) -> ConversationPage:
+    """List the conversation with this key, if there is one."""
+    found = conversations.find_by_key(tx, tenant_id, key)
+    return ConversationPage([conversations.show(tx, tenant_id, found.id)] if found else [], None)
 
 
 def search(

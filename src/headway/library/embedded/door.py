@@ -12,12 +12,11 @@ from headway.agents.checks.runner import PERSONAL_JUDGEMENT
 from headway.agents.instructions.roles import SUPERVISOR
 from headway.agents.tools.execution import ResolvedScope
 from headway.feed_channel import TENANT_MOVED, FeedChannel, FeedEvent, FeedReader
-from headway.ledger.attachment import Attachment, build_attachment
 from headway.ledger.errors import ChecksRequired, Closed, WrongCell
 from headway.ledger.events import TURN_ENDS
 from headway.ledger.job import Job
 from headway.ledger.scope import Scope
-from headway.library.door import AskedMessage, Document
+from headway.library.door import AskedMessage, Document, read_file
 from headway.library.embedded import (
     engine_operations,
     goal_operations,
@@ -27,7 +26,6 @@ from headway.library.embedded import (
 )
 from headway.library.embedded.requests import ACTOR, LocalRequest, Operation, RunningHeadway, find_tenant_id
 from headway.library.values.turns import Event
-from headway.storage.attachment_files import read_attachment
 from headway.storage.transaction import Transaction, Work
 
 OPERATIONS: Final[dict[str, Operation]] = {
@@ -114,24 +112,24 @@ class EmbeddedDoor:
         tenant_id = await self._get_tenant_id()
         async with self._read_feed(tenant_id, None, None) as (channel, reader):  # before the turn starts: no event is missed
             turn_id = await self.begin_turn(message)
-            reader.conversation_id, start = await self._find_start(tenant_id, turn_id)
-            reader.follow_turn(turn_id, start - 1)
+            place = await self._find_place(tenant_id, turn_id)
+            reader.conversation_id = place.conversation_id
+            reader.follow_turn(turn_id, place.after)
             async for event in self._yield_turn(channel, reader):
                 yield event
 
     async def follow_turn(self, turn_id: str, after: int | None) -> AsyncGenerator[Event]:
         tenant_id = await self._get_tenant_id()
-        conversation_id, start = await self._find_start(tenant_id, turn_id)
-        turn = (await self.send("GET /turns/{}", turn_id))["turn"]
-        if turn["ended_at"] and not start:
-            return  # its events were deleted because of their age
-        async with self._read_feed(tenant_id, conversation_id, None) as (channel, reader):
-            reader.follow_turn(turn_id, start - 1 if after is None else after)
+        place = await self._find_place(tenant_id, turn_id, after)
+        if place.is_over:
+            return
+        async with self._read_feed(tenant_id, place.conversation_id, None) as (channel, reader):
+            reader.follow_turn(turn_id, place.after)
             async for event in self._yield_turn(channel, reader):
                 yield event
 
-    async def _find_start(self, tenant_id: int, turn_id: str) -> tuple[int, int]:
-        return await self.headway.database.of(tenant_id).read(lambda tx: turns.find_start(tx, tenant_id, turn_id))
+    async def _find_place(self, tenant_id: int, turn_id: str, after: int | None = None) -> turns.TurnPlace:
+        return await self.headway.database.of(tenant_id).read(lambda tx: turns.find_place(tx, tenant_id, turn_id, after))
 
     async def _yield_turn(self, channel: FeedChannel, reader: FeedReader) -> AsyncIterator[Event]:
         async for event in self._yield_events(channel, reader):
@@ -171,10 +169,3 @@ def to_event(event: FeedEvent) -> Event:
     if event.kind == TENANT_MOVED:
         raise WrongCell(f"The tenant has moved to the cell {data['cell']}.", data["cell"], data["location"])
     return Event(event.kind, data, None if event.is_broadcast else event.seq)
-
-
-async def read_file(source: Any, n: int) -> Attachment:
-    """Read an attachment. Contents without a file are named by their number."""
-    if isinstance(source, bytes):
-        return build_attachment(f"file {n}", source)
-    return await asyncio.to_thread(read_attachment, source)

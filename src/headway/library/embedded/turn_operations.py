@@ -4,7 +4,7 @@ from typing import Final
 
 from headway.actions import conversations, run_ends, turns
 from headway.actions.history import conversation_pages, timeline
-from headway.actions.history.conversation_pages import ConversationFilter, ConversationPage
+from headway.actions.history.conversation_pages import ConversationFilter
 from headway.actions.people import steering
 from headway.actions.views import check_limit
 from headway.library.door import Document
@@ -19,8 +19,7 @@ def add_conversation(tx: Transaction, tenant_id: int, request: LocalRequest) -> 
 def list_conversations(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
     query = request.query
     if "key" in query:
-        found = conversations.find_by_key(tx, tenant_id, query["key"])
-        return ConversationPage([found] if found else [], None).as_json()
+        return conversation_pages.list_by_key(tx, tenant_id, query["key"]).as_json()
     selection = ConversationFilter(query.get("q", ""), query.get("sort", "created"))
     return conversation_pages.list_page(tx, tenant_id, selection, request.limit, request.cursor).as_json()
 

@@ -42,8 +42,10 @@ class Turns:
 
     async def wait(self, turn_id: str) -> TurnReport:
         """Wait until a turn has ended, and return its report. Raises TurnFailed if it failed."""
-        async for _event in self._door.follow_turn(turn_id, None):
-            pass
+        last: int | None = None
+        while (await self.get(turn_id)).ended_at is None:
+            async for event in self._door.follow_turn(turn_id, last):
+                last = event.number or last
         return await self.report(turn_id)
 
     async def report(self, turn_id: str) -> TurnReport:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from headway.ledger.events import LoggedEvent
+from headway.ledger.events import TURN_ENDS, LoggedEvent
 from headway.ledger.scope import TENANT_WIDE
 from headway.storage.transaction import Transaction
 
@@ -39,6 +39,20 @@ def find_turn_start(tx: Transaction, tenant_id: int, conversation_id: int, turn_
         tenant_id,
         conversation_id,
         turn_id,
+    )
+    return int(row[0]) if row else 0
+
+
+def find_turn_end(tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str) -> int:
+    """Return the sequence number of the turn's last end event; 0 if it was deleted because of its age."""
+    kinds = sorted(TURN_ENDS)
+    row = tx.one(
+        f"""SELECT seq FROM events WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?
+            AND kind IN ({", ".join("?" * len(kinds))}) ORDER BY seq DESC LIMIT 1""",
+        tenant_id,
+        conversation_id,
+        turn_id,
+        *kinds,
     )
     return int(row[0]) if row else 0
 

@@ -14,6 +14,7 @@ NAMES: Final = {
     "GET /v1/schedule-preview": "preview_schedule",
     "GET /v1/todos/ready": "list_ready_todos",
     "GET /v1/turns/{turn_id}/diff/{other}": "compare_turns",
+    "GET /v1/turns/{turn_id}/events": "stream_turn_events",
     "POST /v1/ag-ui": "run_ag_ui",
     "POST /v1/agents/{run_id}/messages": "steer_agent",
     "POST /v1/approvals/{approval_id}": "decide_approval",

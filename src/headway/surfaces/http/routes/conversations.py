@@ -61,10 +61,13 @@ async def create(request: Request) -> Response:
 async def list_conversations(request: Request) -> Response:
     call = RequestContext(request)
     query = await call.query(shapes.ConversationsQuery)
-    page = await call.read(
-        lambda tx, tenant_id: conversation_pages.list_page(tx, tenant_id, query.selection(), query.limit, query.cursor)
-    )
-    return to_json_response(page.as_json())
+
+    def view(tx: Transaction, tenant_id: int) -> conversation_pages.ConversationPage:
+        if query.key is not None:
+            return conversation_pages.list_by_key(tx, tenant_id, query.key)
+        return conversation_pages.list_page(tx, tenant_id, query.selection(), query.limit, query.cursor)
+
+    return to_json_response((await call.read(view)).as_json())
 
 
 @routes.get(

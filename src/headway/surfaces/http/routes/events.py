@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from headway.actions import conversations
+from headway.actions import conversations, turns
 from headway.feed import Feed
 from headway.feed_channel import FeedChannel, FeedEvent, FeedReader
 from headway.storage.transaction import Transaction
@@ -39,12 +39,12 @@ STREAM_RESPONSE = {
 }
 
 
-def document_stream(path: str | None = None, also: tuple[int, ...] = ()) -> dict[str, object]:
+def document_stream(path: str | None = None, also: tuple[int, ...] = (), kind: type = int) -> dict[str, object]:
     documentation = document_route(
         {200: None},
         also=also,
         query=todo_schemas.StreamQuery,
-        path={path: int} if path else None,
+        path={path: kind} if path else None,
         headers=(LAST_EVENT_ID_PARAMETER,),
     )
     documentation["responses"] |= STREAM_RESPONSE
@@ -65,6 +65,28 @@ async def tenant_events(request: Request) -> Response:
 async def conversation_events(request: Request) -> Response:
     call = RequestContext(request)
     return await open_stream(call, await call.parse_path_id("conversation_id"))
+
+
+@routes.get(
+    "/turns/{turn_id}/events",
+    summary="Stream the events of a turn, from its start until its end",
+    **document_stream("turn_id", (404,), str),  # type: ignore[arg-type]
+)
+async def turn_events(request: Request) -> Response:
+    call, turn_id = RequestContext(request), request.path_params["turn_id"]
+
+    def find(tx: Transaction, tenant_id: int) -> tuple[int, turns.TurnPlace]:
+        return tenant_id, turns.find_place(tx, tenant_id, turn_id, after)
+
+    after = parse_resume_point(request)
+    tenant_id, place = await call.read(find)
+    feed = call.headway.feed
+    channel, reader = await feed.open(tenant_id, place.conversation_id, None)
+    reader.follow_turn(turn_id, place.after)
+    if place.is_over:
+        reader.leave()
+    request.scope["headway.deadline"].reschedule(None)
+    return EventStream(feed, channel, reader, call)
 
 
 async def open_stream(request: RequestContext, conversation_id: int | None) -> Response:

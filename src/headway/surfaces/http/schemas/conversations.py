@@ -40,6 +40,7 @@ class ConversationsQuery(CursorQuery):
         Sort, Field(description="`created`: the newest first; `activity`: those used last first. `q` and `before` need `created`")
     ] = "created"
     before: Annotated[Id | None, Field(description="Only conversations older than this one; a cursor overrides it")] = None
+    key: Annotated[Name | None, Field(description="Only the conversation with this key; overrides all others")] = None
 
     def selection(self) -> ConversationFilter:
         return ConversationFilter(self.q, self.sort, self.before)

@@ -1,0 +1,175 @@
+"""Methods without `await`. Written by scripts/write_sync_library.py from namespaces/todos.py."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from headway.ledger.todo import DEFAULT_AGENT, UNSET, Status, Unset
+from headway.library.namespaces import todos
+from headway.library.portal import Portal
+from headway.library.values.todos import Claim, Receipt, Todo, TodoDraft
+from headway.library.values.value import Page
+
+ListId = int | Literal["tenant"]
+
+
+class SyncTodos:
+    """Adds, lists, changes and claims todos."""
+
+    def __init__(self, portal: Portal, source: todos.Todos) -> None:
+        self._portal = portal
+        self._source = source
+
+    def add(
+        self,
+        subject: str,
+        *,
+        description: str = "",
+        completion_criteria: str = "",
+        agent_type: str | None = None,
+        agent_id: str = DEFAULT_AGENT,
+        conversation_id: int = 0,
+        turn_id: str | None = None,
+        status: Status = "pending",
+        position: int | None = None,
+        depends_on: Sequence[int] = (),
+        checks: Sequence[Mapping[str, Any]] = (),
+    ) -> Todo:
+        """Add a todo at the end of its list, or at a position. A conversation_id of 0 is the list of the whole tenant."""
+        return self._portal.run(
+            self._source.add(
+                subject,
+                description=description,
+                completion_criteria=completion_criteria,
+                agent_type=agent_type,
+                agent_id=agent_id,
+                conversation_id=conversation_id,
+                turn_id=turn_id,
+                status=status,
+                position=position,
+                depends_on=depends_on,
+                checks=checks,
+            )
+        )
+
+    def add_many(self, todos: Iterable[str | TodoDraft]) -> tuple[Todo, ...]:
+        """Add up to 500 todos, all or none. Each is a subject or a dictionary with the arguments of `add`."""
+        return self._portal.run(self._source.add_many(todos))
+
+    def get(self, todo_id: int) -> Todo:
+        """Return a todo, or raise NotFound."""
+        return self._portal.run(self._source.get(todo_id))
+
+    def list(
+        self,
+        *,
+        status: Status | None = None,
+        conversation_id: ListId | None = None,
+        turn_id: str | None = None,
+        agent_id: str | None = None,
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[Todo]:
+        """List todos: those in progress, then pending ones by position, then ended ones, the most recent first.
+
+        With a conversation, those of the tenant-wide list are included; `"tenant"` selects only these.
+        """
+        return self._portal.run(
+            self._source.list(
+                status=status, conversation_id=conversation_id, turn_id=turn_id, agent_id=agent_id, limit=limit, cursor=cursor
+            )
+        )
+
+    def iterate(
+        self,
+        *,
+        status: Status | None = None,
+        conversation_id: ListId | None = None,
+        turn_id: str | None = None,
+        agent_id: str | None = None,
+    ) -> Iterator[Todo]:
+        """Iterate over all todos of a list, page by page."""
+        return self._portal.iterate(
+            self._source.iterate(status=status, conversation_id=conversation_id, turn_id=turn_id, agent_id=agent_id)
+        )
+
+    def ready(self, *, conversation_id: ListId | None = None, limit: int = 50) -> tuple[Todo, ...]:
+        """List the todos that can start now: pending, with all dependencies ended."""
+        return self._portal.run(self._source.ready(conversation_id=conversation_id, limit=limit))
+
+    def update(
+        self,
+        todo_id: int,
+        *,
+        subject: str | Unset = UNSET,
+        description: str | Unset = UNSET,
+        completion_criteria: str | Unset = UNSET,
+        agent_type: str | Unset | None = UNSET,
+        status: Status | Unset = UNSET,
+        position: int | Unset = UNSET,
+        outcome: str | Unset | None = UNSET,
+        depends_on: Sequence[int] | Unset = UNSET,
+        checks: Sequence[Mapping[str, Any]] | Unset = UNSET,
+        lease_token: str | None = None,
+        force: bool = False,
+    ) -> Todo:
+        """Change the given fields of a todo. While an agent holds a lease on it, pass its token, or force the change."""
+        return self._portal.run(
+            self._source.update(
+                todo_id,
+                subject=subject,
+                description=description,
+                completion_criteria=completion_criteria,
+                agent_type=agent_type,
+                status=status,
+                position=position,
+                outcome=outcome,
+                depends_on=depends_on,
+                checks=checks,
+                lease_token=lease_token,
+                force=force,
+            )
+        )
+
+    def start(self, todo_id: int, *, lease_token: str | None = None, force: bool = False) -> Todo:
+        """Mark a todo as in progress."""
+        return self._portal.run(self._source.start(todo_id, lease_token=lease_token, force=force))
+
+    def complete(
+        self,
+        todo_id: int,
+        outcome: str | None = None,
+        *,
+        override: str | None = None,
+        lease_token: str | None = None,
+        force: bool = False,
+    ) -> Todo:
+        """Complete a todo. Its checks run first. If one fails, CheckFailed is raised; `override` says why it counts anyway."""
+        return self._portal.run(self._source.complete(todo_id, outcome, override=override, lease_token=lease_token, force=force))
+
+    def cancel(self, todo_id: int, outcome: str | None = None, *, lease_token: str | None = None, force: bool = False) -> Todo:
+        """Cancel a todo. `outcome` says why."""
+        return self._portal.run(self._source.cancel(todo_id, outcome, lease_token=lease_token, force=force))
+
+    def reopen(self, todo_id: int) -> Todo:
+        """Make an ended todo pending again."""
+        return self._portal.run(self._source.reopen(todo_id))
+
+    def delete(self, todo_id: int, *, lease_token: str | None = None, force: bool = False) -> None:
+        """Delete a todo for good. Todos of a turn's plan cannot be deleted, only canceled."""
+        return self._portal.run(self._source.delete(todo_id, lease_token=lease_token, force=force))
+
+    def claim(self, agent_id: str, *, conversation_id: int | None = None, lease_s: float = 60) -> Claim | None:
+        """Lease the next ready todo to an agent, or return None if there is none. Extend the lease with `heartbeat`."""
+        return self._portal.run(self._source.claim(agent_id, conversation_id=conversation_id, lease_s=lease_s))
+
+    def heartbeat(self, claim: Claim, *, lease_s: float = 60) -> Claim:
+        """Extend a lease. Raises LeaseLost if another agent has claimed the todo since it expired."""
+        return self._portal.run(self._source.heartbeat(claim, lease_s=lease_s))
+
+    def receipts(self, todo_id: int) -> tuple[Receipt, ...]:
+        """List what the checks of a todo found, newest first."""
+        return self._portal.run(self._source.receipts(todo_id))
+
+    def verify(self, todo_id: int) -> Receipt:
+        """Run the checks of a todo again. A completed todo whose checks do not pass becomes `broken`."""
+        return self._portal.run(self._source.verify(todo_id))

@@ -1,0 +1,179 @@
+"""The library's methods without `await`: what `headway.sync` opens."""
+
+import weakref
+from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+from headway.ledger.run import TurnMode
+from headway.library.blocking.conversations import SyncConversations
+from headway.library.blocking.engine import SyncAgents, SyncJobs, SyncSchedules
+from headway.library.blocking.events import SyncEvents
+from headway.library.blocking.goals import SyncGoals
+from headway.library.blocking.people import SyncApprovals, SyncMemory, SyncQuestions, SyncSpending
+from headway.library.blocking.todos import SyncTodos
+from headway.library.blocking.turns import SyncTurns
+from headway.library.client import Client
+from headway.library.portal import Holding, Portal
+from headway.library.turn_stream import TurnStream
+from headway.library.values.turns import Event, Turn, TurnReport
+
+
+class SyncTurnStream:
+    """The events of a turn that is being answered. Leaving the loop does not stop the turn; `cancel` does."""
+
+    def __init__(self, portal: Portal, source: TurnStream) -> None:
+        self._portal = portal
+        self._source = source
+        self._events = portal.iterate(source)
+
+    @property
+    def turn_id(self) -> str | None:
+        """The id of the turn; None until the first event has arrived."""
+        return self._source.turn_id
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        return next(self._events)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop listening. The turn continues."""
+        self._portal.run(self._source.aclose())
+
+    def report(self) -> TurnReport:
+        """Wait until the turn has ended, and return its report. Raises TurnFailed if it failed."""
+        return self._portal.run(self._source.report())
+
+    def cancel(self) -> Turn:
+        """Cancel the turn. Completed work is kept."""
+        return self._portal.run(self._source.cancel())
+
+
+class SyncClient:
+    """The methods of the library for programs without an event loop, with the same names and arguments. They also work while an
+    event loop runs, as in a notebook. Use it with `with`, or call `close`: then its thread ends."""
+
+    def __init__(self, manager: AbstractAsyncContextManager[Client]) -> None:
+        self._portal = Portal()
+        holding = Holding(self._portal)
+        try:
+            self._client = holding.enter(manager)
+        except BaseException:
+            self._portal.close()
+            raise
+        self._holding = holding
+        self._abandonment = weakref.finalize(self, holding.abandon)
+        self._abandonment.atexit = False  # nothing is lost when the program ends: unfinished work resumes when the next one opens
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close Headway, or the connection to it. Unfinished work resumes when the next one opens."""
+        if self._abandonment.detach():
+            try:
+                self._holding.exit()
+            finally:
+                self._portal.close()
+
+    @cached_property
+    def todos(self) -> SyncTodos:
+        """The todos of the ledger."""
+        return SyncTodos(self._portal, self._client.todos)
+
+    @cached_property
+    def goals(self) -> SyncGoals:
+        """Goals that agents pursue on their own."""
+        return SyncGoals(self._portal, self._client.goals)
+
+    @cached_property
+    def turns(self) -> SyncTurns:
+        """Messages that agents answer."""
+        return SyncTurns(self._portal, self._client.turns)
+
+    @cached_property
+    def conversations(self) -> SyncConversations:
+        """Threads of messages."""
+        return SyncConversations(self._portal, self._client.conversations)
+
+    @cached_property
+    def agents(self) -> SyncAgents:
+        """Runs of agents and sub-agents."""
+        return SyncAgents(self._portal, self._client.agents)
+
+    @cached_property
+    def jobs(self) -> SyncJobs:
+        """The jobs of the engine."""
+        return SyncJobs(self._portal, self._client.jobs)
+
+    @cached_property
+    def schedules(self) -> SyncSchedules:
+        """Work that starts again and again."""
+        return SyncSchedules(self._portal, self._client.schedules)
+
+    @cached_property
+    def approvals(self) -> SyncApprovals:
+        """Tool calls that need a person's approval."""
+        return SyncApprovals(self._portal, self._client.approvals)
+
+    @cached_property
+    def questions(self) -> SyncQuestions:
+        """Questions of agents to people."""
+        return SyncQuestions(self._portal, self._client.questions)
+
+    @cached_property
+    def memory(self) -> SyncMemory:
+        """The notes that agents recall."""
+        return SyncMemory(self._portal, self._client.memory)
+
+    @cached_property
+    def costs(self) -> SyncSpending:
+        """What agents cost."""
+        return SyncSpending(self._portal, self._client.costs)
+
+    @cached_property
+    def events(self) -> SyncEvents:
+        """The log of everything that happens."""
+        return SyncEvents(self._portal, self._client.events)
+
+    def ask(
+        self,
+        content: str,
+        conversation: int | str | None = None,
+        *,
+        mode: TurnMode | None = None,
+        attachments: Iterable[Path | str | bytes] = (),
+        continues: str = "",
+    ) -> TurnReport:
+        """Have an agent answer a message, and return a report of the turn, as `Client.ask` describes it."""
+        return self._portal.run(self._client.ask(content, conversation, mode=mode, attachments=attachments, continues=continues))
+
+    def ask_stream(
+        self,
+        content: str,
+        conversation: int | str | None = None,
+        *,
+        mode: TurnMode | None = None,
+        attachments: Iterable[Path | str | bytes] = (),
+        continues: str = "",
+    ) -> SyncTurnStream:
+        """Have an agent answer a message, and return an iterator over the turn's events, as `Client.ask_stream` describes it."""
+        source = self._client.ask_stream(content, conversation, mode=mode, attachments=attachments, continues=continues)
+        return SyncTurnStream(self._portal, source)
+
+    def send_message(self, content: str, conversation: int | str) -> None:
+        """Send a message to the turn that runs in a conversation, or raise Conflict. Its agent reads it at its next step."""
+        self._portal.run(self._client.send_message(content, conversation))

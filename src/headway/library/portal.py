@@ -1,0 +1,127 @@
+"""An event loop in a thread of its own, for programs that have none, or that have one which is busy, as notebooks do."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, TypeVar
+
+from headway.ledger.errors import Closed
+
+T = TypeVar("T")
+
+END: Final = object()
+
+
+class Portal:
+    """Runs coroutines on the thread and waits for their results. Any number of threads may use it at once."""
+
+    def __init__(self) -> None:
+        self.holdings: list[Holding] = []
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self._serve, name="headway", daemon=True)
+        self.thread.start()
+
+    def _serve(self) -> None:
+        self.loop.run_forever()
+        self.loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of a coroutine. If the wait is interrupted, it is canceled."""
+        if self.loop.is_closed() or threading.current_thread() is self.thread:
+            work.close()
+            raise Closed(
+                "Headway is closed." if self.loop.is_closed() else "This call would wait for itself. Use the async methods."
+            )
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def iterate(self, source: AsyncIterator[T]) -> Iterator[T]:
+        """Iterate over an asynchronous iterator, and close it at the end."""
+        try:
+            while (item := self.run(take_next(source))) is not END:
+                yield item  # type: ignore[misc]  # END is no item
+        finally:
+            if isinstance(source, AsyncGenerator) and not self.loop.is_closed():
+                self.run(source.aclose())
+
+    def close(self) -> None:
+        """Cancel what still runs, and end the thread."""
+        if self.loop.is_closed():
+            return
+        self.run(cancel_others())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join()
+
+
+async def take_next(source: AsyncIterator[T]) -> T | object:
+    try:
+        return await anext(source)
+    except StopAsyncIteration:
+        return END
+
+
+async def cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    loop = asyncio.get_running_loop()
+    await loop.shutdown_asyncgens()
+    await loop.shutdown_default_executor()
+
+
+class Holding:
+    """Keeps an asynchronous context manager open on a portal. One task enters and leaves it, as some of them need."""
+
+    def __init__(self, portal: Portal) -> None:
+        self.portal = portal
+        portal.holdings.append(self)  # the thread keeps its task alive, also while the program ends
+        self.leave: asyncio.Event | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.kept: set[asyncio.Future[None]] = set()
+
+    def enter(self, manager: AbstractAsyncContextManager[T]) -> T:
+        return self.portal.run(self._enter(manager))
+
+    async def _enter(self, manager: AbstractAsyncContextManager[T]) -> T:
+        self.leave = leave = asyncio.Event()
+        entered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        async def hold() -> None:
+            async with manager as value:
+                if not entered.done():
+                    entered.set_result(value)
+                await leave.wait()
+
+        self.task = asyncio.create_task(hold())
+        futures: list[asyncio.Future[Any]] = [self.task, entered]
+        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        if not entered.done():
+            await self.task  # raises what went wrong
+        return entered.result()
+
+    def exit(self) -> None:
+        self.portal.run(self._exit())
+
+    def abandon(self) -> None:
+        """Leave and end the thread, without waiting for it. The garbage collector may call this on any thread."""
+
+        async def leave() -> None:
+            try:
+                await self._exit()
+                await cancel_others()
+            finally:
+                asyncio.get_running_loop().stop()
+
+        if not self.portal.loop.is_closed():
+            self.portal.loop.call_soon_threadsafe(lambda: self.kept.add(asyncio.ensure_future(leave())))
+
+    async def _exit(self) -> None:
+        if self.leave and self.task:
+            self.leave.set()
+            await self.task

@@ -1,0 +1,101 @@
+"""Headway without an event loop: in scripts and in notebooks."""
+
+import asyncio
+import gc
+import inspect
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from headway import Closed, NotFound, sync
+from headway.ledger.errors import SettingsError
+from headway.library import client as async_client
+
+ROOT = Path(__file__).parents[2]
+UNCLOSED = """
+from headway import sync
+headway = sync.open(home="home", model="rehearsal")
+print(headway.todos.add("write").id)
+stream = headway.ask_stream("Calculate 12*7.")
+print(next(stream).kind)
+"""
+
+
+def list_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "headway"]
+
+
+def test_a_script_asks_streams_and_closes(tmp_path: Path) -> None:
+    with sync.open(home=tmp_path, model="rehearsal") as headway:
+        assert list_threads() == ["headway"]
+        todo = headway.todos.add("write")
+        assert [found.id for found in headway.todos.iterate()] == [todo.id]
+        with pytest.raises(NotFound, match="No todo 404"):
+            headway.todos.get(404)
+        with headway.ask_stream("Calculate 12*7, then write the result to notes.txt") as stream:
+            words = "".join(event.text for event in stream)
+            report = stream.report()
+        assert report.answer in words
+        for event in headway.events.follow(after=0, kinds="turn_finished"):
+            assert event.turn_id == report.id
+            break
+        threads = [threading.Thread(target=headway.todos.add, args=(f"from thread {n}",)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(headway.todos.list()) == 7
+    assert list_threads() == []
+    headway.close()
+    with pytest.raises(Closed, match="Headway is closed"):
+        headway.todos.list()
+
+
+def test_it_works_while_an_event_loop_runs(tmp_path: Path) -> None:
+    """As in a notebook, whose cells run on an event loop."""
+
+    async def cell() -> str:
+        with sync.open(home=tmp_path, model="rehearsal") as headway:
+            return headway.ask("Calculate 12*7.").answer
+
+    assert "84" in asyncio.run(cell())
+
+
+def test_one_that_nobody_refers_to_any_more_ends_its_thread(tmp_path: Path) -> None:
+    headway = sync.open(home=tmp_path, model="rehearsal")
+    headway.todos.add("write")
+    (thread,) = (thread for thread in threading.enumerate() if thread.name == "headway")
+    del headway
+    gc.collect()
+    thread.join(60)
+    assert list_threads() == []
+
+
+def test_what_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="Unknown setting 'modell'"):
+        sync.open(home=tmp_path, modell="rehearsal")
+    assert list_threads() == []
+
+
+def test_a_program_that_forgets_to_close_ends_cleanly(tmp_path: Path) -> None:
+    ran = subprocess.run([sys.executable, "-c", UNCLOSED], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "1\nturn_started\n", "")
+
+
+def test_the_methods_without_await_are_up_to_date() -> None:
+    sys.path.append(str(ROOT / "scripts"))
+    from write_sync_library import TARGET, build_modules  # noqa: PLC0415  a script, not a package
+
+    stale = [name for name, text in build_modules().items() if (TARGET / name).read_text(encoding="utf-8") != text]
+    assert stale == [], "run scripts/write_sync_library.py"
+
+
+def test_every_method_has_a_twin() -> None:
+    groups = {name for name in vars(async_client.Client) if not name.startswith("_")} - {"door"}
+    assert groups <= set(vars(sync.SyncClient))
+    for name in ("ask", "ask_stream", "send_message"):
+        ours, theirs = (inspect.signature(getattr(kind, name)) for kind in (sync.SyncClient, async_client.Client))
+        assert ours.parameters == theirs.parameters
