@@ -25,7 +25,7 @@ def open(
     tracer_provider: Any = None,
     **settings: str | int | float | Path | None,
 ) -> SyncClient:
-    """Open a Headway inside the program, as `Headway.open` does. It runs in a thread of its own until it is closed."""
+    """Open a Headway inside the program, as `Headway.open` does. It runs in a separate thread until it is closed."""
     from headway.assembly import Headway  # noqa: PLC0415  not needed to connect to a server
 
     opening = Headway.open(

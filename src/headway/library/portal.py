@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for programs that have none, or that have one which is busy, as notebooks do."""
+"""An event loop in a separate thread, for programs that have none, or that have one which is busy, as notebooks do."""
 
 import asyncio
 import threading

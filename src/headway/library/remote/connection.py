@@ -7,13 +7,13 @@ from headway.ledger.errors import Invalid
 from headway.library.client import Client
 from headway.library.door import Door
 from headway.library.remote.door import RemoteDoor
-from headway.library.remote.exchange import Exchange
+from headway.library.remote.exchange import ServerConnection
 
 
 class RemoteHeadway(Client):
     """A Headway on a server, with the methods of one inside the program."""
 
-    def __init__(self, url: str, exchange: Exchange) -> None:
+    def __init__(self, url: str, exchange: ServerConnection) -> None:
         self.url = url
         self._exchange = exchange
         self._door = RemoteDoor(exchange)
@@ -49,4 +49,4 @@ def connect(url: str, token: str, *, timeout_s: float = 30, retries: int = 3) ->
     if not (token.isascii() and token.isprintable() and token.strip()):
         raise Invalid("The token must be that of `headway token new`: hw_…")
     address = url.rstrip("/").removesuffix("/v1")
-    return RemoteHeadway(address, Exchange(address, token.strip(), timeout_s, retries))
+    return RemoteHeadway(address, ServerConnection(address, token.strip(), timeout_s, retries))

@@ -9,14 +9,14 @@ from headway.ledger.errors import Invalid
 from headway.ledger.events import TURN_ENDS
 from headway.library.door import AskedMessage, Document, drop_none, read_file
 from headway.library.namespaces.conversations import Conversations
-from headway.library.remote.exchange import Call, Exchange, StreamLost, build_call
+from headway.library.remote.exchange import RemoteCall, ServerConnection, StreamLost, build_call
 from headway.library.values.turns import Event
 
 
 class RemoteDoor:
     """The door to a server. Streams reconnect where they left off."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: ServerConnection) -> None:
         self.exchange = exchange
 
     async def send(
@@ -87,7 +87,7 @@ class RemoteDoor:
         async for event in self._follow(build_call("GET", path), after):
             yield event
 
-    async def _follow(self, call: Call, after: int | None, turn_id: str | None = None) -> AsyncGenerator[Event]:
+    async def _follow(self, call: RemoteCall, after: int | None, turn_id: str | None = None) -> AsyncGenerator[Event]:
         """Yield events, and reconnect after the last one when the connection is lost or the server restarts."""
         failures = 0
         while True:

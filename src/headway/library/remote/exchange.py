@@ -28,7 +28,7 @@ class StreamLost(Exception):
         self.error = error
 
 
-class Call(NamedTuple):
+class RemoteCall(NamedTuple):
     """A request, with the key that lets the server recognise it when it is sent again."""
 
     method: str
@@ -47,11 +47,11 @@ class Call(NamedTuple):
         return self.method in ("GET", "POST")
 
 
-def build_call(method: str, path: str, query: Mapping[str, Any] | None = None, body: Mapping[str, Any] | None = None) -> Call:
-    return Call(method, path, query or {}, body, uuid4().hex)
+def build_call(method: str, path: str, query: Mapping[str, Any] | None = None, body: Mapping[str, Any] | None = None) -> RemoteCall:
+    return RemoteCall(method, path, query or {}, body, uuid4().hex)
 
 
-class Exchange:
+class ServerConnection:
     """The connection to one server."""
 
     def __init__(self, url: str, token: str, timeout_s: float, retries: int) -> None:
@@ -65,7 +65,7 @@ class Exchange:
     async def close(self) -> None:
         await self.client.aclose()
 
-    async def send(self, call: Call, *, is_slow: bool = False) -> dict[str, Any]:
+    async def send(self, call: RemoteCall, *, is_slow: bool = False) -> dict[str, Any]:
         """Send a request and return the answer; empty if it has none."""
         timeout = httpx2.Timeout(self.timeout_s, read=SLOW_TIMEOUT_S if is_slow else self.timeout_s)
         failures = 0
@@ -90,7 +90,7 @@ class Exchange:
             failures += 1
             await asyncio.sleep(wait_s)
 
-    async def stream(self, call: Call, last_number: int | None = None) -> AsyncGenerator[Event]:
+    async def stream(self, call: RemoteCall, last_number: int | None = None) -> AsyncGenerator[Event]:
         """Yield the events of one response. Raises StreamLost if the connection fails or falls silent."""
         headers = {**call.headers, "Accept": "text/event-stream"}
         if last_number is not None:
