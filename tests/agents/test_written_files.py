@@ -9,7 +9,7 @@ from headway.ledger.run import MEBIBYTE
 from tests.agents.turn_harness import Talk, in_order, open_talk
 from tests.model_server import Reply, calls, text
 
-PROGRAMS = {"commands": "sh,python3"}
+PROGRAMS = "sh,python3"
 
 
 def run_calls(*tool_calls: tuple[str, dict[str, Any]]) -> tuple[Reply, ...]:
@@ -97,7 +97,7 @@ def test_what_programs_change_delete_and_rename_is_found_by_comparing(database_u
         "echo two > made.txt; rm gone.txt; mv old-name.txt new-name.txt; ln -s /etc/passwd link; printf '\\377' > binary; exit 3",
         "touch made.txt; cat made.txt",
     )
-    with open_talk(database_url, tmp_path, in_order(*run_calls(*map(shell, commands))), **PROGRAMS) as talk:
+    with open_talk(database_url, tmp_path, in_order(*run_calls(*map(shell, commands))), commands=PROGRAMS) as talk:
         talk.say()
 
         files = list_files(talk)
@@ -112,7 +112,9 @@ def test_what_programs_change_delete_and_rename_is_found_by_comparing(database_u
 
 def test_a_program_that_is_stopped_has_its_files_recorded(sqlite_url: str, tmp_path: Path) -> None:
     code = "open('made.txt', 'w').write('partly')\nimport time\ntime.sleep(60)"
-    with open_talk(sqlite_url, tmp_path, in_order(*run_calls(("run_python", {"code": code, "timeout_s": 1}))), **PROGRAMS) as talk:
+    with open_talk(
+        sqlite_url, tmp_path, in_order(*run_calls(("run_python", {"code": code, "timeout_s": 1}))), commands=PROGRAMS
+    ) as talk:
         talk.say()
 
         assert list_versions(talk, "made.txt") == [("changed", "partly")]
@@ -123,7 +125,7 @@ def test_a_program_that_is_stopped_has_its_files_recorded(sqlite_url: str, tmp_p
 def test_large_and_many_files_are_recorded_within_limits(sqlite_url: str, tmp_path: Path) -> None:
     large = f"head -c {CONTENT_LIMIT + 1} /dev/zero > large; head -c {4 * MEBIBYTE} /dev/zero > a; cp a b; cp a c"
     many = "for n in $(seq 300); do echo $n > file-$n; done"
-    with open_talk(sqlite_url, tmp_path, in_order(*run_calls(shell(large), shell(many))), **PROGRAMS) as talk:
+    with open_talk(sqlite_url, tmp_path, in_order(*run_calls(shell(large), shell(many))), commands=PROGRAMS) as talk:
         talk.say()
 
         page = talk.database.read(lambda tx: views.list_page(tx, talk.tenant_id, FileSelection(), 500)).files
@@ -140,7 +142,7 @@ def test_large_and_many_files_are_recorded_within_limits(sqlite_url: str, tmp_pa
 def test_hostile_names_are_recorded_as_they_are(database_url: str, tmp_path: Path) -> None:
     names = ["a\nb", "\u202egpj.exe", "\"quoted'", "-rf", "<img src=x onerror=alert(1)>", " ", "%2e%2e%2f", "x" * 255]
     code = f"for name in {names!r}:\n    open(name, 'w').write('x')\nopen(b'\\xff', 'w').write('y')"
-    with open_talk(database_url, tmp_path, in_order(*run_calls(("run_python", {"code": code}))), **PROGRAMS) as talk:
+    with open_talk(database_url, tmp_path, in_order(*run_calls(("run_python", {"code": code}))), commands=PROGRAMS) as talk:
         talk.say()
 
         assert sorted(list_files(talk)) == sorted([*names, "\N{REPLACEMENT CHARACTER}"])
@@ -149,7 +151,7 @@ def test_hostile_names_are_recorded_as_they_are(database_url: str, tmp_path: Pat
 def test_two_agents_that_write_the_same_file_both_count(database_url: str, tmp_path: Path) -> None:
     write = ("write_file", {"path": "a.txt", "content": "the same\n"})
     with open_talk(
-        database_url, tmp_path, in_order(*run_calls(write), *run_calls(write), *run_calls(shell("touch a.txt"))), **PROGRAMS
+        database_url, tmp_path, in_order(*run_calls(write), *run_calls(write), *run_calls(shell("touch a.txt"))), commands=PROGRAMS
     ) as talk:
         first, second, third = talk.say(), talk.say(), talk.say()
 

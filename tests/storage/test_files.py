@@ -1,6 +1,8 @@
 """The record of files: versions are numbered without gaps, counted in the quota, listed in pages, and deleted with their owners."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -17,14 +19,14 @@ from tests.goal_plans import add_begun_goal
 from tests.tenant_rows import read_tenant_rows
 
 
-def write(desk: TenantHarness, path: str, content: bytes = b"x", **origin: object) -> str:
+def write(desk: TenantHarness, path: str, content: bytes = b"x", **origin: Any) -> str:
     """Record a write as an agent's tool does, and return the file's id."""
     who = FileOrigin("write_file", "index")._replace(**origin)
     recorded = desk.write(recording.record, "", WrittenFiles((build_written(path, content),)), who)
     return str(recorded["files"][0]["id"])
 
 
-def list_paths(desk: TenantHarness, limit: int = 100, **filters: object) -> list[str]:
+def list_paths(desk: TenantHarness, limit: int = 100, **filters: Any) -> list[str]:
     return [file.path for file in desk.read(views.list_page, FileSelection()._replace(**filters), limit).files]
 
 
@@ -59,7 +61,8 @@ def test_processes_that_write_one_file_at_once_get_different_versions(database_u
                 for n in range(5):
                     files = tuple(build_written(path, f"{number} {n}".encode()) for path in paths[:: 1 if number % 2 else -1])
                     origin = FileOrigin("write_file", run_id=str(number))
-                    other.write(lambda tx, f=files, o=origin: recording.record(tx, desk.tenant.id, "", WrittenFiles(f), o))
+                    record = partial(recording.record, tenant_id=desk.tenant.id, workspace="", written=WrittenFiles(files))
+                    other.write(partial(record, origin=origin))
 
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(work, range(4)))
