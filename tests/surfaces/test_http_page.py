@@ -36,6 +36,8 @@ def get(service: Service, path: str, **headers: str) -> httpx.Response:
         "/approvals",
         "/approvals/7",
         "/questions/7",
+        "/files",
+        f"/files/{'0' * 32}",
         "/memory",
         "/operations",
         "/operations/queue",

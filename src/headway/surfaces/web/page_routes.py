@@ -21,7 +21,7 @@ API_PATHS = ("/v1", "/mcp", "/static", "/openapi.json")
 NUMBER = re.compile("[0-9]{1,18}")
 # As in the page's own list of addresses.
 NUMBERS = ("conversation_id", "todo_id", "goal_id", "approval_id", "question_id")
-PATTERNS = dict.fromkeys(NUMBERS, NUMBER) | {"tab": re.compile("[a-z-]{1,32}")}
+PATTERNS = dict.fromkeys(NUMBERS, NUMBER) | {"tab": re.compile("[a-z-]{1,32}"), "file_id": re.compile("[0-9a-f]{32}")}
 PAGE_PATHS = (
     "/",
     "/c/{conversation_id}",
@@ -32,6 +32,8 @@ PAGE_PATHS = (
     "/approvals",
     "/approvals/{approval_id}",
     "/questions/{question_id}",
+    "/files",
+    "/files/{file_id}",
     "/memory",
     "/compare/{turn_id}/{other}",
     "/operations",

@@ -21,6 +21,7 @@ const PAGES = [
   [/^\/goals\/(\d{1,18})$/, () => import("./goals/goal.js")],
   [/^\/approvals(?:\/(\d{1,18}))?$/, () => import("./people/approvals.js")],
   [/^\/questions\/(\d{1,18})$/, () => import("./people/approvals.js")],
+  [/^\/files(?:\/[0-9a-f]{32})?$/, () => import("./files/files.js")],
   [/^\/memory$/, () => import("./work/memory.js")],
   [/^\/compare\/[\w-]{1,64}\/[\w-]{1,64}$/, () => import("./chat/compare.js")],
   [/^\/operations(?:\/[a-z-]{1,32})?$/, () => import("./operations/operations.js")],

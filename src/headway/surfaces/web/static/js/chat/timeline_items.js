@@ -1,8 +1,9 @@
-// The items of a conversation, each as {key, type, …}: user, assistant, tool, agent, compacted, fork, changes, end, usage. A call
-// that started a sub-agent has it as its `run`.
+// The items of a conversation, each as {key, type, …}: user, assistant, tool, agent, compacted, fork, changes, end, files, usage. A
+// call that started a sub-agent has it as its `run`.
 import { toRequest } from "../core/waiting.js";
 import { placeEnding } from "./turn_ending.js";
 import { placeUsage } from "./turn_usage.js";
+import { createTurnFiles } from "./written_files.js";
 
 const ASK_TOOL = "ask_person";
 const STARTING_TOOLS = ["delegate", "spawn_agent"];
@@ -63,6 +64,7 @@ function placeAgent(list, run) {
 export function createReducer() {
   const runs = new Map(); // turn → the run that answers it
   const requested = new Set(); // turns whose first message is known
+  const turnFiles = createTurnFiles();
 
   const isOfSubAgent = (turn_id, run_id) => runs.has(turn_id) && runs.get(turn_id) !== run_id;
   const endTurn = (list, turn_id, end, details) =>
@@ -94,10 +96,10 @@ export function createReducer() {
       const said = has_text && isAnswerOf(list.at(-1), turn_id) ? [{ ...list.at(-1), step }] : list.slice(-1);
       return [...list.slice(0, -1), ...said, { key, call, runId: run_id, turnId: turn_id, type: "tool", ...made }];
     },
-    tool_result(list, { run_id, call_id, result, is_error, state, at: endedAt }) {
+    tool_result(list, { run_id, call_id, result, is_error, state, files, at: endedAt }) {
       const call = `${run_id}/${call_id}`;
       const at = list.findIndex((item) => item.call === call && item.result === undefined);
-      const ended = { result, state: is_error || state === "unknown" ? "failed" : "done", endedAt };
+      const ended = { result, files, state: is_error || state === "unknown" ? "failed" : "done", endedAt };
       return at < 0 ? list : list.with(at, { ...list[at], ...ended });
     },
     approval_requested: onApproval,
@@ -134,7 +136,11 @@ export function createReducer() {
   const reset = () => {
     runs.clear();
     requested.clear();
+    turnFiles.reset();
   };
-  const reduce = (list, kind, data) => placeUsage(placeEnding(reducers[kind]?.(list, data) ?? list, kind, data), kind, data);
+  const reduce = (list, kind, data) => {
+    const after = placeEnding(reducers[kind]?.(list, data) ?? list, kind, data);
+    return placeUsage(turnFiles.place(after, kind, data), kind, data);
+  };
   return { runs, reset, reduce };
 }

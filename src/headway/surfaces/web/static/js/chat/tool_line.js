@@ -5,6 +5,7 @@ import { spellOut, VisibleText } from "../core/visible_text.js";
 import { summarizeCall, summarizeResult } from "./steps/describe.js";
 import { Fold } from "./steps/fold.js";
 import { forkAfterCall } from "./turn_actions.js";
+import { WrittenFiles } from "./written_files.js";
 
 const BLOCK_LENGTH = 20_000;
 
@@ -46,6 +47,7 @@ export function CallBody({ item, origin }) {
   const { request, proposed } = item;
   return html`${request && html`<${DecisionNote} request=${request} proposed=${proposed} />`}
     ${origin}
+    ${item.files && html`<${WrittenFiles} files=${item.files} />`}
     ${proposed && html`<${Block} title="Proposed arguments" value=${proposed} />`}
     <${Block} title="Arguments" value=${item.arguments} />
     ${item.result !== undefined && html`<${Block} title=${item.state === "failed" ? "Error" : "Result"} value=${item.result} />`}

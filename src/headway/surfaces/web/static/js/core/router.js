@@ -4,7 +4,7 @@ import { batch, signal } from "./lib.js";
 export const path = signal(location.pathname);
 export const search = signal(location.search);
 
-const OWN_PATHS = /^\/($|c\/|board$|todos\/|goals|approvals|questions\/|memory$|compare\/|operations(?:$|\/)|login$)/;
+const OWN_PATHS = /^\/($|c\/|board$|todos\/|goals|approvals|questions\/|files(?:$|\/)|memory$|compare\/|operations(?:$|\/)|login$)/;
 
 const readAddress = () =>
   batch(() => {

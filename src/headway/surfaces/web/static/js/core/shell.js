@@ -16,6 +16,7 @@ const NAVIGATION = [
   ["board", "Board", "/board"],
   ["goal", "Goals", "/goals"],
   ["shield", "Approvals", "/approvals"],
+  ["file", "Files", "/files"],
   ["memory", "Memory", "/memory"],
   ["operations", "Operations", "/operations"],
 ];

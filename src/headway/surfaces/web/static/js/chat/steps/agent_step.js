@@ -4,12 +4,13 @@ import { ask, createLazy } from "../../core/dialogs.js";
 import { html } from "../../core/lib.js";
 import { Ago, formatMoney, RetryTime, StatusIcon } from "../../core/ui.js";
 import { spellOut } from "../../core/visible_text.js";
-import { Changes } from "../../work/changes.js";
 import { Block } from "../tool_line.js";
 import { abbreviate, formatSpan } from "./describe.js";
 import { Fold } from "./fold.js";
 
 const Transcript = createLazy(async () => (await import("./transcript.js")).Transcript);
+/** What agents changed in a repository, which most do not have. */
+export const Changes = createLazy(async () => (await import("../../work/changes.js")).Changes);
 const STATUS_WORDS = { queued: "will start", running: "works", waiting: "waits" };
 
 const getOutcome = ({ result }) => result?.summary || result?.error || (typeof result === "string" ? result : "");
