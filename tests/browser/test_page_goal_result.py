@@ -168,7 +168,7 @@ def test_files_that_the_agents_wrote_are_part_of_the_result(page: Visit, client:
     page.open(f"/goals/{replanned.id}").live()
     files = page.region("Result").get_by_role("region", name="Files")
     expect(files).to_contain_text(re.compile(r"1 file\s*report/<b>queues</b>\.md\s*2 KB"))
-    expect(files.get_by_role("link")).to_have_attribute("href", f"/v1/files/{'0' * 32}/content?version=2")
+    expect(files.get_by_role("link")).to_have_attribute("href", f"/files/{'0' * 32}?version=2")
 
 
 def test_limits_and_texts_are_edited_and_problems_are_shown(

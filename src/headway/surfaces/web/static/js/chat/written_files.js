@@ -22,4 +22,4 @@ export function createTurnFiles() {
   return { place, reset: () => byTurn.clear() };
 }
 
-export const WrittenFiles = createLazy(async () => (await import("./turn_files.js")).WrittenFiles);
+export const WrittenFiles = createLazy(async () => (await import("../files/turn_files.js")).WrittenFiles);

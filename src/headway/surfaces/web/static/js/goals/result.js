@@ -22,12 +22,10 @@ function formatSize(bytes) {
   return bytes < 1024 ** 2 ? `${Math.round(bytes / 1024)} KB` : `${(bytes / 1024 ** 2).toFixed(1)} MB`;
 }
 
-/** A file as its version at the end of the goal, to download. */
+/** A file as its version at the end of the goal. */
 const FileItem = ({ file }) => html`<li>
-  <${Icon} name="clip" />
-  <a class="link" href="/v1/files/${file.id}/content?version=${file.version.n}" download>
-    <bdi><${VisibleText} text=${file.path} /></bdi>
-  </a>
+  <${Icon} name="file" />
+  <a class="link" href="/files/${file.id}?version=${file.version.n}"><bdi><${VisibleText} text=${file.path} /></bdi></a>
   <span class="faint num">${file.version.change === "deleted" ? "deleted" : formatSize(file.version.size)}</span>
 </li>`;
 
@@ -41,6 +39,7 @@ function Files({ goalId }) {
   return html`<section class="result-files" aria-label="Files">
     <h3>${page.next_cursor ? `The last ${FILES_LIMIT} files` : pluralize(page.files.length, "file")}</h3>
     <ul>${page.files.map((file) => html`<${FileItem} key=${file.id} file=${file} />`)}</ul>
+    ${page.next_cursor && html`<p><a class="link" href="/files?goal_id=${goalId}">All files of this goal</a></p>`}
   </section>`;
 }
 
