@@ -17,6 +17,7 @@ from bench import (  # noqa: F401  importing a module registers its benchmarks
     dispatch,
     engine_jobs,
     engine_life,
+    goal_page,
     http,
     page,
     postgres,

@@ -25,7 +25,8 @@ WATCH = """() => {
     window.drawn = [];
     const add = EventTarget.prototype.addEventListener;
     EventTarget.prototype.addEventListener = function (kind, hear, ...rest) {
-        const timed = this instanceof EventSource && ['todos_updated', 'todo_changed', 'message'].includes(kind);
+        const kinds = ['todos_updated', 'todo_changed', 'message', 'sub_goal_changed'];
+        const timed = this instanceof EventSource && kinds.includes(kind);
         return add.call(this, kind, timed ? event => {
             const began = performance.now();
             hear(event);

@@ -1,6 +1,6 @@
 // One goal: the decision it waits for, its plan, its agents, its journal, its cost.
 import { post } from "../core/api.js";
-import { ask, attempt } from "../core/dialogs.js";
+import { ask, attempt, createLazy } from "../core/dialogs.js";
 import { html, preferences, useEffect, useRef, useState } from "../core/lib.js";
 import { pageTitle } from "../core/title.js";
 import {
@@ -26,18 +26,20 @@ import { Changes } from "../work/changes.js";
 import { Checks, ProofMark } from "../work/proof.js";
 import { Receipts } from "../work/receipts.js";
 import { Why } from "../work/why.js";
-import { EditGoal } from "./edit_dialog.js";
 import { createGoalState } from "./goal_state.js";
 import { describeOrigin } from "./goals.js";
 import { describeRecovery, Journal } from "./journal.js";
 import { pick } from "./plan/address.js";
 import { Plan } from "./plan/plan.js";
 import { formatTokens, getTitle, shorten } from "./plan/sub_goal.js";
-import { Result } from "./result.js";
 
 await loadStyles("goal.css");
 
 export const TITLE = "Goals";
+
+// Loaded when they are needed, so that the plan is on screen sooner.
+const Result = createLazy(async () => (await import("./result.js")).Result);
+const EditGoal = createLazy(async () => (await import("./edit_dialog.js")).EditGoal);
 
 const QUIET_S = 60; // an agent that has not checked in for longer is marked as late
 
@@ -316,7 +318,7 @@ const LiveJournal = ({ state }) => html`<${Journal}
 const Top = ({ state }) => {
   const goal = state.goal.value;
   return html`<${Title} goal=${goal} path=${state.path} />
-    <${Result} state=${state} />
+    ${goal.ended_at > 0 && html`<${Result} state=${state} />`}
     <${Decision} goal=${goal} path=${state.path} />
     <${Requests} goal=${goal} />
     <${Recovery} goal=${goal} state=${state} />`;

@@ -71,7 +71,6 @@ function Facts({ state }) {
 
 export function Result({ state }) {
   const goal = state.goal.value;
-  if (!goal.ended_at) return null;
   const outcome = findOutcome(goal, state.entries.value);
   const again = html`<${RunAgain} path=${state.path} />`;
   return html`<${Card} title="Result" actions=${again}>

@@ -1,10 +1,11 @@
 // The plan as a graph. The server decides where the cards are placed; this only draws them.
 // Cards are buttons inside <foreignObject>, placed by attributes, because the content policy forbids inline styles.
-import { html, useRef } from "../../core/lib.js";
+import { html, useMemo, useRef } from "../../core/lib.js";
 import { StatusIcon } from "../../core/ui.js";
 import { ProofMark } from "../../work/proof.js";
 import { pick, toggle } from "./address.js";
 import { Canvas } from "./canvas.js";
+import { useGrowing } from "./growing.js";
 import { getLook, getLookClass, getTitle, MinorMark } from "./sub_goal.js";
 
 const CARD_WIDTH = 176;
@@ -68,20 +69,24 @@ function Dot({ table, id, x, y }) {
 
 export function Graph({ table, graph, picked }) {
   const drawing = useRef();
-  const { nodes, edges } = graph;
+  const nodes = useMemo(() => graph.nodes.toSorted((a, b) => a.y - b.y || a.x - b.x), [graph]);
+  const drawn = nodes.slice(0, useGrowing(nodes.length));
+  const lowest = drawn.at(-1)?.y ?? 0; // edges are drawn as far as the cards are
+  const tops = useMemo(() => new Map(nodes.map(({ id, y }) => [id, y])), [nodes]);
+  const edges = drawn.length < nodes.length ? graph.edges.filter(({ to }) => tops.get(to) <= lowest) : graph.edges;
   const onKeyDown = (event) => {
     if (event.key === "Escape") pick(null);
     const id = Number(event.target.closest("button")?.dataset.id);
     if (!id || !(event.key in DISTANCES)) return;
     event.preventDefault();
     const nearest = findNearest(nodes, id, event.key);
-    if (nearest) drawing.current.querySelector(`[data-id="${nearest}"]`).focus();
+    if (nearest) drawing.current.querySelector(`[data-id="${nearest}"]`)?.focus();
   };
   // The Tab key stops at one card; arrow keys move on from there.
   const isDrawn = nodes.some(({ id }) => id === picked);
-  const current = nodes.find(({ id }) => table.peek(id)?.status === "in-progress");
+  const current = graph.nodes.find(({ id }) => table.peek(id)?.status === "in-progress");
   const tabStop = isDrawn ? picked : (current ?? nodes[0])?.id;
-  const map = nodes.map(({ id, x, y }) => html`<${Dot} key=${id} table=${table} id=${id} x=${x} y=${y} />`);
+  const map = drawn.map(({ id, x, y }) => html`<${Dot} key=${id} table=${table} id=${id} x=${x} y=${y} />`);
   return html`<${Canvas}
     width=${graph.width}
     height=${graph.height}
@@ -102,7 +107,7 @@ export function Graph({ table, graph, picked }) {
           isLit=${picked === from || picked === to}
         />`,
     )}
-    ${nodes.map(
+    ${drawn.map(
       ({ id, x, y }) =>
         html`<${Card} key=${id} table=${table} id=${id} x=${x} y=${y} isPicked=${id === picked} isTabStop=${id === tabStop} />`,
     )}

@@ -3,6 +3,7 @@ import { html } from "../../core/lib.js";
 import { formatDuration, now, pluralize } from "../../core/ui.js";
 import { ProofMark } from "../../work/proof.js";
 import { toggle } from "./address.js";
+import { useGrowing } from "./growing.js";
 import { describeWorker, formatCost, getTitle, LookPill, MinorMark } from "./sub_goal.js";
 
 const COLUMNS = ["#", "Sub-goal", "Status", "Waits for", "Agent", "Time", "Cost"];
@@ -38,11 +39,14 @@ function Row({ table, id, isPicked }) {
   </tr>`;
 }
 
-const Rows = ({ table, ids, picked, caption }) => html`<table class="plan-table">
-  <caption class="sr-only">${caption}</caption>
-  <thead><tr>${COLUMNS.map((name) => html`<th key=${name} scope="col">${name}</th>`)}</tr></thead>
-  <tbody>${ids.map((id) => html`<${Row} key=${id} table=${table} id=${id} isPicked=${id === picked} />`)}</tbody>
-</table>`;
+function Rows({ table, ids, picked, caption }) {
+  const drawn = ids.slice(0, useGrowing(ids.length));
+  return html`<table class="plan-table">
+    <caption class="sr-only">${caption}</caption>
+    <thead><tr>${COLUMNS.map((name) => html`<th key=${name} scope="col">${name}</th>`)}</tr></thead>
+    <tbody>${drawn.map((id) => html`<${Row} key=${id} table=${table} id=${id} isPicked=${id === picked} />`)}</tbody>
+  </table>`;
+}
 
 /** `current` and `superseded` are ids. */
 export const List = ({ table, current, superseded, picked }) => html`<div

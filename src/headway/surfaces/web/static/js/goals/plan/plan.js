@@ -1,14 +1,11 @@
 // The plan of a goal in several views, with the details of one sub-goal beside it.
-import { attempt } from "../../core/dialogs.js";
+import { attempt, createLazy } from "../../core/dialogs.js";
 import { html, preferences, useEffect } from "../../core/lib.js";
 import { Choice, Empty, getStatusLabel, StatusIcon } from "../../core/ui.js";
 import { chooseView, chosenView, pickedId } from "./address.js";
-import { Detail } from "./detail.js";
-import { Generations } from "./generations.js";
 import { Graph } from "./graph.js";
 import { List } from "./list.js";
 import { isNarrow } from "./narrow.js";
-import { Timeline } from "./timeline.js";
 
 const LEGEND = ["completed", "in-progress", "pending", "diverged", "failed", "skipped"];
 const VIEWS = [
@@ -56,6 +53,11 @@ function ListView({ state, picked }) {
   const current = state.subGoals.ids.value.filter((id) => !replaced.has(id));
   return html`<${List} table=${state.subGoals} current=${current} superseded=${[...replaced]} picked=${picked} />`;
 }
+
+// Loaded when they are opened first, so that a goal is on screen sooner.
+const Detail = createLazy(async () => (await import("./detail.js")).Detail);
+const Generations = createLazy(async () => (await import("./generations.js")).Generations);
+const Timeline = createLazy(async () => (await import("./timeline.js")).Timeline);
 
 const RENDERERS = { graph: GraphView, list: ListView, timeline: Timeline, plans: Generations };
 

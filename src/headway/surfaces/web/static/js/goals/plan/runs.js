@@ -66,7 +66,8 @@ function RunItem({ state, id, attempt }) {
 /** Runs that the main agent started are attempts; the others help it or one of these. */
 export function Runs({ state, subGoal, runs }) {
   const mainId = state.goal.value.run_id;
-  const oldestFirst = runs.toSorted((a, b) => a.created_at - b.created_at);
+  const isLatest = (run) => Number(run.id === subGoal.run_id);
+  const oldestFirst = runs.toSorted((a, b) => a.created_at - b.created_at || isLatest(a) - isLatest(b));
   const attempts = subGoal.mode === "agent" ? oldestFirst.filter((run) => run.parent_run_id === mainId) : [];
   const name = (run) => {
     const n = attempts.indexOf(run);

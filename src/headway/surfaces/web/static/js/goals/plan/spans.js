@@ -8,15 +8,23 @@ const isAttempt = (run, mainId) => run.parent_run_id === mainId;
 /** The spans of a sub-goal: its attempts, and below them the runs that helped. `end` 0: it is still running. */
 export function listSpans(subGoal, runs, mainId) {
   const own = runs.filter((run) => run.sub_goal_id === subGoal.id && run.parent_run_id);
-  const toSpan = (run) => ({ id: run.id, start: run.created_at, end: run.ended_at, status: run.status, role: run.role });
+  const toSpan = (run) => ({
+    id: run.id,
+    start: run.created_at,
+    end: run.ended_at,
+    status: run.status,
+    role: run.role,
+    isLatest: run.id === subGoal.run_id,
+  });
   const isAgent = subGoal.mode === "agent";
   const attempts = isAgent ? own.filter((run) => isAttempt(run, mainId)).map(toSpan) : [];
   const helpers = own.filter((run) => !isAgent || !isAttempt(run, mainId)).map(toSpan);
   if (!attempts.length && subGoal.started_at) {
     const { started_at, ended_at, status, mode, role } = subGoal;
-    attempts.push({ id: "own", start: started_at, end: ended_at, status, role: mode === "agent" ? role : "main agent" });
+    const name = mode === "agent" ? role : "main agent";
+    attempts.push({ id: "own", start: started_at, end: ended_at, status, role: name, isLatest: true });
   }
-  const oldestFirst = (a, b) => a.start - b.start;
+  const oldestFirst = (a, b) => a.start - b.start || a.isLatest - b.isLatest;
   return { attempts: attempts.toSorted(oldestFirst), helpers: helpers.toSorted(oldestFirst) };
 }
 

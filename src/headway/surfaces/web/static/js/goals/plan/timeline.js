@@ -2,6 +2,7 @@
 import { computed, html, useMemo, useState } from "../../core/lib.js";
 import { Empty, formatDuration, now, pluralize, StatusIcon } from "../../core/ui.js";
 import { toggle } from "./address.js";
+import { useGrowing } from "./growing.js";
 import { buildScale, countPeak, listSpans } from "./spans.js";
 import { getLook, getTitle } from "./sub_goal.js";
 
@@ -33,10 +34,8 @@ function Bar({ span, scale, look, label, isThin }) {
   ><title>${label}</title></rect>`;
 }
 
-const getBarLook = (span, subGoal, isLast) => {
-  if (isLast && span.end) return getLook(subGoal);
-  return BAR_STATUSES[span.status] ?? span.status;
-};
+/** The last attempt looks like the sub-goal, which also says whether the result diverged. */
+const getBarLook = (span, subGoal) => (span.isLatest && span.end ? getLook(subGoal) : (BAR_STATUSES[span.status] ?? span.status));
 
 /** The spans of a sub-goal as text, so that the row renders again only if they change. */
 function useSpans(state, id) {
@@ -62,7 +61,7 @@ function Row({ state, id, scale, isPicked }) {
             key=${span.id}
             span=${span}
             scale=${scale}
-            look=${getBarLook(span, subGoal, n === attempts.length - 1)}
+            look=${getBarLook(span, subGoal)}
             label=${labels[n]}
           />`,
         )}
@@ -114,13 +113,16 @@ function useScale(state) {
 
 function Chart({ state, ids, picked, zoom }) {
   const scale = useScale(state);
+  const drawn = ids.slice(0, useGrowing(ids.length));
   return html`<div class="plan-scroll" tabindex="0" role="group" aria-label="Timeline">
     <table class="timeline zoom-${zoom}">
       <thead><tr>
         <th scope="col">Sub-goal</th>
         <th scope="col"><span class="sr-only">Time since ${formatClock(scale.start)}</span><${Axis} scale=${scale} /></th>
       </tr></thead>
-      <tbody>${ids.map((id) => html`<${Row} key=${id} state=${state} id=${id} scale=${scale} isPicked=${id === picked} />`)}</tbody>
+      <tbody>
+        ${drawn.map((id) => html`<${Row} key=${id} state=${state} id=${id} scale=${scale} isPicked=${id === picked} />`)}
+      </tbody>
     </table>
   </div>`;
 }
