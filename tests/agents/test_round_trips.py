@@ -13,7 +13,7 @@ NOW = calls(("now", {}), usage=(1_000, 500))
 ITEMS = [f"Step {number}" for number in range(8)]
 
 
-@pytest.mark.parametrize(("model", "statements"), [(STRONG, 11), (PRICED, 14)], ids=["free", "priced"])
+@pytest.mark.parametrize(("model", "statements"), [(STRONG, 12), (PRICED, 15)], ids=["free", "priced"])
 def test_a_steady_iteration_takes_two_round_trips(postgres_url: str, tmp_path: Path, model: str, statements: int) -> None:
     """A model that costs money adds three statements: the pool, what has left its window, and the reservation."""
     script = in_order(plan_call("Bake"), *[NOW] * 8, complete_next, text("Done."))

@@ -16,6 +16,7 @@ from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 from tests.browser import staged_goals
 from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
+from tests.browser.test_page_operations import book_calls
 from tests.model_server import ModelServer, Reply, Request, by_turn, calls, text
 from tests.surfaces.conversation_client import plan_and_drain, say, wait_for_turn
 from tests.surfaces.server_harness import Client
@@ -110,6 +111,7 @@ def busy_operations(client: Client, model: ModelServer) -> str:
     client.ok("POST", f"/v1/conversations/{conversation}/messages", 202, json={"content": "hello"})
     client.desk.write(add_dead_letter)
     client.desk.write(add_jobs)
+    book_calls(client, 25)
     work = {"message": {"conversation_id": conversation, "content": "Run the checkout benchmark"}}
     client.ok("PUT", "/v1/schedules/benchmark", json={"cron": "0 6 * * *", "timezone": "Europe/Berlin", **work})
     client.ok("PUT", "/v1/schedules/health", json={"every_s": 300, **work})

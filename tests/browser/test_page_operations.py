@@ -6,9 +6,11 @@ from dataclasses import replace
 
 from playwright.sync_api import Browser, Locator, expect
 
-from headway.actions import jobs, notices, webhooks
+from headway.actions import conversations, jobs, notices, spending, turns, webhooks
+from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.webhook import NewWebhook
 from headway.storage.stores import jobs as job_store
+from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
 from tests.browser.page_harness import PHONE, Visit, list_axe_violations, sign_in
 from tests.model_server import ModelServer, calls, error, text
@@ -166,8 +168,16 @@ def test_the_halt_asks_first_and_every_window_shows_it(page: Visit, client: Clie
 
     page.button("Halt everything").click()
     question.get_by_role("button", name="Halt everything").click()
-    expect(page.page.locator(".banner")).to_contain_text("Everything is halted.")
-    assert client.ok("GET", "/v1/halt")["halt"]["halted"] is True
+    expect(question).to_be_visible()  # without a reason, nothing is halted
+    assert client.ok("GET", "/v1/halt")["halt"]["halted"] is False
+    page.button("Costs rise too fast").click()
+    expect(question.get_by_label("Why?")).to_have_value("Costs rise too fast")
+    question.get_by_label("Why?").fill("The <b>refunds</b> agent loops")
+    question.get_by_role("button", name="Halt everything").click()
+    expect(page.page.locator(".banner")).to_contain_text("Everything is halted. The <b>refunds</b> agent loops")
+    expect(page.region("Kill switch")).to_contain_text("by browser session")
+    halted = client.ok("GET", "/v1/halt")["halt"]
+    assert (halted["halted"], halted["why"]) == (True, "The <b>refunds</b> agent loops")
     page.button("Lift the halt").first.click()
     expect(page.page.locator(".banner")).to_have_count(0)
     assert client.ok("GET", "/v1/halt")["halt"]["halted"] is False
@@ -412,3 +422,56 @@ def test_a_schedule_is_created_with_a_preview_and_edited(open_page: Callable[...
     changed = client.ok("GET", "/v1/schedules/plants")["schedule"]
     assert (changed["goal"]["description"], changed["cron"]) == ("No plant is dry", "30 7 * * *")
     assert [one["name"] for one in client.ok("GET", "/v1/schedules")["schedules"]] == ["clock", "plants"]
+
+
+def book_calls(client: Client, days: int) -> None:
+    """Book calls of two models and two roles on each of the last days."""
+
+    def work(tx: Transaction, tenant_id: int) -> None:
+        run = turns.start(tx, tenant_id, conversations.add(tx, tenant_id).id, turns.TurnRequest("hello"))
+        jobs.close(tx, tenant_id, run.id, "canceled", "")
+        for day in range(days):
+            for model, role, cents in (("anthropic:sonnet-x", "index", 30 + day), ("openai:mini-x", "researcher", 5 + day % 7)):
+                call = ModelCall("large", model, 20_000, 900, cents * NANOS_PER_DOLLAR // 100, 15_000)
+                run = spending.settle(tx, run._replace(role=role), call, NANOS_PER_DOLLAR * 1_000)
+            tx.run("UPDATE spending_days SET day = day - 1 WHERE tenant_id = ?", tenant_id)
+
+    client.desk.write(work)
+
+
+def test_spending_over_days_is_a_chart_and_a_table(open_page: Callable[..., Visit], client: Client) -> None:
+    book_calls(client, 20)
+    page = open_page("/operations/spending", axe=True, locale="en-GB").live()
+    card = page.region("Spending per day")
+    chart = card.get_by_role("application", name="Cost per day by model")
+    expect(card).to_contain_text("40 calls · 800k tokens in (75% from the cache) · 36k out")
+    legend = card.get_by_role("list", name="Totals").get_by_role("listitem")
+    expect(legend.first).to_contain_text("anthropic:sonnet-x$7.90")
+    assert chart.locator("svg rect[class^=series]").count() == 40
+    chart.focus()
+    page.page.keyboard.press("End")
+    expect(card.get_by_role("status")).to_contain_text("$0.00")  # today
+    page.page.keyboard.press("ArrowLeft")
+    expect(card.get_by_role("status")).to_contain_text("$0.59 (anthropic:sonnet-x $0.49, openai:mini-x $0.10)")
+    page.page.keyboard.press("Escape")
+    expect(card.get_by_role("status")).to_contain_text("Cost per day by model")
+
+    page.button("7 days").click()
+    expect(page.page).to_have_url(re.compile("days=7$"))
+    expect(card.get_by_role("application", name="Cost per day by model")).to_be_visible()
+    expect(card).to_contain_text("12 calls")
+    page.button("Role").click()
+    expect(legend.first).to_contain_text("index")
+    page.button("Tokens").click()
+    expect(card.get_by_role("application", name="Tokens per day by role")).to_be_visible()
+    card.get_by_text("Show as a table").click()
+    table = card.get_by_role("table")
+    expect(table.get_by_role("row")).to_have_count(8)
+    expect(table.get_by_role("row").nth(2)).to_contain_text("20.9k20.9k")
+    assert list_axe_violations(page) == []
+    page.button("Goal").click()
+    expect(legend).to_have_text(re.compile("^without a goal"))
+    page.page.set_viewport_size(PHONE)
+    assert list_axe_violations(page) == []
+    page.page.reload()
+    expect(card.get_by_role("application", name="Tokens per day by goal")).to_be_visible()

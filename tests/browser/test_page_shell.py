@@ -65,7 +65,8 @@ def test_the_palette_goes_anywhere_and_does_anything(open_page: Callable[..., Vi
     expect(options).to_have_count(1)
     keyboard.press("Enter")
     expect(page.page.get_by_role("dialog")).to_contain_text("Halt everything?")
-    page.button("Keep working").click()
+    page.button("Leave it as is").click()
+    expect(page.page).to_have_url(f"{page.url}/operations")
     assert client.ok("GET", "/v1/halt")["halt"]["halted"] is False
 
     page.page.locator("main").focus()

@@ -99,7 +99,7 @@ def test_a_cell_without_the_directory_says_that_it_is_alone(
 
 def spend(tx: Transaction, tenant_id: int, nanos: int) -> None:
     run = turns.start(tx, tenant_id, conversations.add(tx, tenant_id).id, turns.TurnRequest("hello"))
-    spending_store.insert_call(tx, tenant_id, run.id, ModelCall("large", "rehearsal", 100, 10, nanos))
+    tx.run_together(spending_store.build_insert_call(tx, tenant_id, run.id, ModelCall("large", "rehearsal", 100, 10, nanos)))
 
 
 def test_costs_of_all_tenants_are_shown_by_cell(eu1: Shell, cell_urls: list[str]) -> None:

@@ -12,6 +12,7 @@ from headway.ledger.run import Run, to_dollars
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import spending as spending_store
+from headway.storage.stores.operations import spending_days
 from headway.storage.stores.spending import ModelCall, Pool, SpendingTotal
 from headway.storage.transaction import Query, Row, Transaction
 
@@ -99,13 +100,15 @@ def settle_late(tx: Transaction, tenant_id: int, run_id: str, call: ModelCall, b
 
 
 def book_call(tx: Transaction, run: Run, call: ModelCall, budget: int, released: int, pool: LockedPool | None = None) -> Run:
+    insert = spending_store.build_insert_call(tx, run.tenant_id, run.id, call)
+    add_to_day = spending_days.build_add_call(tx, run.tenant_id, run.role, run.goal_id, call)
     if not call.cost and not released:
-        spending_store.insert_call(tx, run.tenant_id, run.id, call)
+        tx.run_together(insert, add_to_day)
         return run
     pool = pool or LockedPool(tx, run.tenant_id)
     state = pool.get()  # before the call is inserted, so as not to count it twice
     state = state._replace(spent=state.spent + call.cost, reserved=state.reserved - released)
-    spending_store.insert_call_and_save_pool(tx, run.tenant_id, run.id, call, state)
+    tx.run_together(insert, add_to_day, spending_store.build_save_pool(run.tenant_id, state))
     pool.keep(state)
     spent = {
         "run_id": run.id,

@@ -746,6 +746,21 @@ CREATE INDEX comments_of_todo ON comments (tenant_id, todo_id, id);
 
 CREATE INDEX comments_of_conversation ON comments (tenant_id, conversation_id, id) WHERE conversation_id <> 0;
 
+CREATE TABLE spending_days (
+    tenant_id BIGINT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+    day BIGINT NOT NULL,
+    model TEXT NOT NULL,
+    role TEXT NOT NULL,
+    goal_id BIGINT NOT NULL DEFAULT 0,
+    calls BIGINT NOT NULL,
+    input_tokens BIGINT NOT NULL,
+    cached_tokens BIGINT NOT NULL,
+    cache_write_tokens BIGINT NOT NULL,
+    output_tokens BIGINT NOT NULL,
+    cost BIGINT NOT NULL,
+    PRIMARY KEY (tenant_id, day, model, role, goal_id)
+);
+
 INSERT INTO id_blocks VALUES ('tokens', 0, 1, 0);
 
 INSERT INTO id_blocks VALUES ('conversations', 0, 1, 0);

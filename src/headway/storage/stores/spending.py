@@ -26,15 +26,6 @@ class ModelCall(NamedTuple):
     cache_write_tokens: int = 0  # written to it
 
 
-def insert_call(tx: Transaction, tenant_id: int, run_id: str, call: ModelCall) -> None:
-    query = build_insert_call(tx, tenant_id, run_id, call)
-    tx.run(query.sql, *query.parameters)
-
-
-def insert_call_and_save_pool(tx: Transaction, tenant_id: int, run_id: str, call: ModelCall, pool: Pool) -> None:
-    tx.run_together(build_insert_call(tx, tenant_id, run_id, call), build_save_pool(tenant_id, pool))
-
-
 def build_insert_call(tx: Transaction, tenant_id: int, run_id: str, call: ModelCall) -> Query:
     sql = """INSERT INTO model_calls
                (tenant_id, run_id, tier, model, input_tokens, output_tokens, cost, cached_tokens, cache_write_tokens, at)

@@ -7,11 +7,15 @@ from typing import Any
 import click
 
 from headway.actions import spending
+from headway.actions.operations import spending_history
+from headway.actions.operations.spending_history import MOST_DAYS
 from headway.ledger.cells import Cell
+from headway.ledger.errors import Invalid
 from headway.ledger.run import REHEARSAL_MODEL
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores.operations.spending_days import SpendingGroup
 from headway.storage.transaction import within_tenant
 from headway.surfaces.cli.context import TENANT_WIDE, Command, Invocation, get_local_tenant, pass_invocation
 from headway.surfaces.cli.every_cell import CellAnswer, ask_every_cell, print_lines, report_failures
@@ -19,12 +23,19 @@ from headway.surfaces.cli.tables import print_table
 
 
 @click.command(cls=Command, unused=TENANT_WIDE)
+@click.option("--days", type=click.IntRange(1, MOST_DAYS), help="Show what was spent per day, for this many days, instead.")
+@click.option("--by", type=click.Choice(["model", "role", "goal"]), help="With --days: the groups of the totals (default: model).")
 @pass_invocation
-def costs(invocation: Invocation) -> None:
+def costs(invocation: Invocation, days: int | None, by: SpendingGroup | None) -> None:
     """Show what agents spent in the last 24 hours: the total, the limit, and the calls and tokens by model.
 
     With cells and without --tenant, show what all tenants of each cell spent, and which of them spent the most.
     """
+    if by is not None and days is None:
+        raise Invalid("--by needs --days.")
+    if days is not None:
+        print_history(invocation, days, by or "model")
+        return
     unpriced = list_unpriced(invocation.settings())
     if invocation.tenant is not None:
         with invocation.open_ledger() as ledger:
@@ -44,6 +55,22 @@ def costs(invocation: Invocation) -> None:
         print_costs_of_cells(invocation, answers, unpriced)
     else:
         print_costs(invocation, answers[0].value or {})
+
+
+def print_history(invocation: Invocation, days: int, group: SpendingGroup) -> None:
+    with invocation.open_ledger() as ledger:
+        history = ledger.read(spending_history.build_history, days, group)
+
+    def draw() -> None:
+        spent: dict[str, float] = {}
+        for row in history["rows"]:
+            spent[row["day"]] = spent.get(row["day"], 0) + row["cost_usd"]
+        print_lines(f"{day}  ${cost:.4f}" for day, cost in spent.items())
+        click.echo(f"${history['total']['cost_usd']:.4f} from {history['first_day']} to {history['last_day']}")
+        if history["groups"]:
+            print_table((), (build_row({**row, "model": row["label"]}) for row in history["groups"]), "")
+
+    invocation.answer({"history": history}, draw)
 
 
 def print_costs(invocation: Invocation, costs: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from headway.actions import halts, notices, spending
 from headway.actions.access import audit, tenants, tokens
+from headway.actions.operations import spending_history
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.tenancy import AuditFilter
 from headway.storage.transaction import Transaction
@@ -52,6 +53,19 @@ async def get_costs(request: Request) -> Response:
     call = RequestContext(request)
     budget, unpriced = call.headway.settings.limits.budget, await list_unpriced(call)
     return to_json_response({"costs": await call.read(lambda tx, tenant_id: spending.build_costs(tx, tenant_id, budget, unpriced))})
+
+
+@routes.get(
+    "/costs/history",
+    summary="Get what agents spent per day, by model, role or goal",
+    **document_route({200: shapes.OneHistory}, query=shapes.HistoryQuery),
+)
+async def get_history(request: Request) -> Response:
+    """Days are in UTC. The eight groups that cost the most are named, and all others are one group."""
+    call = RequestContext(request)
+    query = await call.query(shapes.HistoryQuery)
+    history = await call.read(lambda tx, tenant_id: spending_history.build_history(tx, tenant_id, query.days, query.by))
+    return to_json_response({"history": history})
 
 
 async def list_unpriced(call: RequestContext) -> list[str]:

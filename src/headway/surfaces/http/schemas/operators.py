@@ -1,13 +1,14 @@
 """Schemas of the halt switch, costs, the audit log, notices and the session."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
+from headway.actions.operations.spending_history import MOST_DAYS
 from headway.ledger.tenancy import TokenScope
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, SUBJECT_LIMIT, TEXT_PATTERN
 from headway.surfaces.http.schemas.strict_model import StrictModel
-from headway.surfaces.http.schemas.todos import CursorQuery
+from headway.surfaces.http.schemas.todos import CursorQuery, QueryModel
 
 MAX_SECONDS = MAX_INTEGER // 1000
 
@@ -72,6 +73,42 @@ class OneCosts(BaseModel):
 
 
 FilterText = Annotated[str, Field(max_length=NAME_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
+
+
+class HistoryQuery(QueryModel):
+    days: Annotated[int, Field(ge=1, le=MOST_DAYS, description="How many days, today included")] = 30
+    by: Literal["model", "role", "goal"] = "model"
+
+
+class GroupTotals(BaseModel):
+    name: Annotated[str | None, Field(description="The model, the role or the id of the goal (0: none); null: all others together")]
+    calls: int
+    input_tokens: InputTokens
+    cached_tokens: CachedTokens
+    cache_write_tokens: CacheWriteTokens
+    output_tokens: int
+    cost_usd: float
+
+
+class LabeledTotals(GroupTotals):
+    label: Annotated[str, Field(description="What people call it, such as the text of the goal")]
+
+
+class DayTotals(GroupTotals):
+    day: Annotated[str, Field(description="YYYY-MM-DD, in UTC")]
+
+
+class HistoryShape(BaseModel):
+    by: Literal["model", "role", "goal"]
+    first_day: str
+    last_day: Annotated[str, Field(description="Today, in UTC")]
+    total: LabeledTotals
+    groups: Annotated[list[LabeledTotals], Field(description="Those that cost the most first, at most eight, then all others")]
+    rows: Annotated[list[DayTotals], Field(description="Days without calls have no row")]
+
+
+class OneHistory(BaseModel):
+    history: HistoryShape
 
 
 class AuditQuery(CursorQuery):

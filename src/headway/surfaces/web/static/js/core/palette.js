@@ -1,6 +1,6 @@
 // The palette: one field to go anywhere and do anything. It is loaded when it is first opened.
-import { get, put, remove } from "./api.js";
-import { ask, attempt } from "./dialogs.js";
+import { get, remove } from "./api.js";
+import { attempt } from "./dialogs.js";
 import { html, useEffect, useMemo, useRef, useState } from "./lib.js";
 import { navigate } from "./router.js";
 import { askToSignOut, session } from "./session.js";
@@ -12,15 +12,6 @@ import { halt } from "./watch.js";
 const SEARCH_DELAY_MS = 200;
 const SHOWN = 6; // of each group that is searched
 const LOADED = 200; // todos and goals, whose texts are compared here
-
-const askToHalt = () =>
-  ask({
-    title: "Halt everything?",
-    text: "No model is called and nothing starts, for all tenants. Nothing is lost: work resumes where it stopped.",
-    confirm: "Halt everything",
-    cancel: "Keep working",
-    run: () => put("/v1/halt", { why: "Halted from the page" }),
-  });
 
 function listActions() {
   const actions = [
@@ -37,7 +28,7 @@ function listActions() {
   if (!session.value?.operator || !halt.value.isKnown) return actions;
   const change = halt.value.halted
     ? { key: "unhalt", label: "Lift the halt", icon: "play", run: () => attempt(() => remove("/v1/halt")) }
-    : { key: "halt", label: "Halt everything…", icon: "stop", run: askToHalt };
+    : { key: "halt", label: "Halt everything…", icon: "stop", run: () => navigate("/operations?halt=yes") };
   return [...actions.slice(0, -1), change, actions.at(-1)];
 }
 

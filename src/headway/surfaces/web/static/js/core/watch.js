@@ -7,7 +7,7 @@ import { follow } from "./stream.js";
 import { loadRequests, waitingHandlers } from "./waiting.js";
 
 /** `isKnown` is false until the server has answered: neither halted nor running may be shown as a fact before. */
-export const halt = signal({ isKnown: false, halted: false, why: "", since: 0 });
+export const halt = signal({ isKnown: false, halted: false, why: "", since: 0, by: "" });
 export const deadLetterCount = signal(null); // null: not known yet
 
 const COUNT_LIMIT = 100;
@@ -23,8 +23,8 @@ async function load() {
 }
 
 const sharedHandlers = {
-  halted: ({ why, since }) => (halt.value = { isKnown: true, halted: true, why, since }),
-  unhalted: () => (halt.value = { isKnown: true, halted: false, why: "", since: 0 }),
+  halted: ({ why, since, by = "" }) => (halt.value = { isKnown: true, halted: true, why, since, by }),
+  unhalted: () => (halt.value = { isKnown: true, halted: false, why: "", since: 0, by: "" }),
   job_dead: () => countDeadLetters(),
   operator_notice({ kind, text }) {
     const isRequest = kind === "approval" || kind === "question";
