@@ -7,8 +7,8 @@ from headway.storage.stores.spending import ModelCall, SpendingTotal
 from headway.storage.transaction import Query, Transaction
 
 DAY_MS = 24 * 3600 * 1000
-SUMMED = ("calls", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "cost")
-SUMS = ", ".join(f"SUM({name})" for name in SUMMED)
+SUM_COLUMNS = ("calls", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "cost")
+SUMS = ", ".join(f"SUM({name})" for name in SUM_COLUMNS)
 COLUMNS = {"model": "model", "role": "role", "goal": "goal_id"}
 
 SpendingGroup = Literal["model", "role", "goal"]
@@ -23,8 +23,8 @@ class DayTotal(NamedTuple):
 
 def build_add_call(tx: Transaction, tenant_id: int, role: str, goal_id: int | None, call: ModelCall) -> Query:
     """Build the statement that adds a call to today's row."""
-    changes = ", ".join(f"{name} = spending_days.{name} + excluded.{name}" for name in SUMMED)
-    sql = f"""INSERT INTO spending_days (tenant_id, day, model, role, goal_id, {", ".join(SUMMED)})
+    changes = ", ".join(f"{name} = spending_days.{name} + excluded.{name}" for name in SUM_COLUMNS)
+    sql = f"""INSERT INTO spending_days (tenant_id, day, model, role, goal_id, {", ".join(SUM_COLUMNS)})
               VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?, ?)
               ON CONFLICT (tenant_id, day, model, role, goal_id) DO UPDATE SET {changes}"""
     sums = call.input_tokens, call.cached_tokens, call.cache_write_tokens, call.output_tokens, call.cost
