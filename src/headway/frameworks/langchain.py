@@ -4,6 +4,7 @@ from typing import Any
 
 from headway.agents.tools.external_loop import ExternalLoop
 from headway.agents.tools.toolbox import Tool
+from headway.frameworks.blocking import run_blocking
 
 try:
     from langchain_core.tools import StructuredTool, ToolException
@@ -12,10 +13,7 @@ except ModuleNotFoundError:
 
 
 def langchain_tools(loop: ExternalLoop) -> list[StructuredTool]:
-    """Build LangChain tools for a loop.
-
-    They are async only (`ainvoke`), so that the ledger is not called from unmanaged threads.
-    """
+    """Build LangChain tools for a loop, for `invoke` and `ainvoke`."""
     return [build_structured_tool(loop, tool) for tool in loop.tools]
 
 
@@ -26,10 +24,14 @@ def build_structured_tool(loop: ExternalLoop, tool: Tool) -> StructuredTool:
             raise ToolException(result.as_text)  # becomes a tool message with status "error", which the model reads
         return result.value
 
+    def call_blocking(**arguments: Any) -> Any:
+        return run_blocking(call(**arguments))
+
     return StructuredTool(
         name=tool.name,
         description=tool.description,
         args_schema=tool.as_json()["input_schema"],
+        func=call_blocking,
         coroutine=call,
         handle_tool_error=True,
     )
