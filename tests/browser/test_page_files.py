@@ -37,6 +37,7 @@ def test_a_turn_leads_to_its_files_which_are_read_compared_and_downloaded(
     expect(rows(other)).to_contain_text(["docs/plan.md"])  # it appears without a reload
     expect(rows(other)).to_contain_text("index with edit_file")
     expect(page.log.get_by_role("link", name="1 file")).to_be_visible()
+    page.shoot("chat-files")
     page.log.locator(".steps-summary").click()
     page.log.locator(".steps .tool-line summary").filter(has_text="write_file").click()
     link = page.log.locator(".steps").get_by_role("list", name="Files").get_by_role("link", name="docs/plan.md")

@@ -147,8 +147,11 @@ def test_two_versions_are_compared_unless_they_cannot_be(desk: TenantHarness) ->
     assert compare(None, 3) == (2, 3, None, 0, 2)
     assert compare(1, 4) == (1, 4, "binary", None, None)
     assert compare(None, None) == (4, 5, "binary", None, None)
+    write(desk, "long.txt", b"\n" * 100_001, run_id="1")
+    long_pair = desk.read(views.load_pair, build_file_id(desk.tenant.id, "", "long.txt"), None, None)
+    assert (views.compare(long_pair)["obstacle"], views.compare(long_pair)["is_equal"]) == ("too_large", False)
     assert compare(2, None) == (2, 5, "not_kept", None, None)
-    with pytest.raises(NotFound, match="was not kept. At most 4.8 MiB of a file are kept"):
+    with pytest.raises(NotFound, match=r"was not kept\. At most 4\.8 MiB of a file are kept"):
         desk.read(views.get_content, file_id)
     with pytest.raises(NotFound, match="the file was deleted"):
         desk.read(views.get_content, file_id, 3)

@@ -16,6 +16,7 @@ from headway.storage.transaction import Transaction
 SEARCH_LIMIT: Final = 2_000  # how many files a search covers, so that its cost does not grow with their number
 VERSIONS_LIMIT: Final = 200  # versions of a file that are listed
 COMPARED_BYTES: Final = 2_000_000  # of each of two versions
+COMPARED_LINES: Final = 100_000
 CURSORS: Final = CursorCodec("files", NEWEST)
 
 
@@ -151,6 +152,8 @@ def compare(pair: ComparedVersions) -> dict[str, Any]:
     """Compare two versions line by line. This computes for a while: call it without a transaction, on a thread."""
     old, new = pair.old, pair.new
     obstacle = describe_obstacle(old) or describe_obstacle(new)
+    if not obstacle and max(data.count(b"\n") for data in (pair.old_data, pair.new_data)) > COMPARED_LINES:
+        obstacle = "too_large"
     document = {
         "file": pair.file.as_json(),
         "from": old.as_json() if old else None,

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from difflib import SequenceMatcher
+from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
 CONTEXT_LINES: Final = 3
@@ -191,14 +192,7 @@ def build_hunk(old: list[str], new: list[str], changes: list[Range]) -> Hunk:
     first, last = changes[0], changes[-1]
     before = min(CONTEXT_LINES, first.old)
     after = min(CONTEXT_LINES, len(old) - last.old_end)
-    lines: list[DiffLine] = []
-    at = first.old - before
-    for change in changes:
-        lines += [build_line("same", line) for line in old[at : change.old]]
-        lines += [build_line("deleted", line) for line in old[change.old : change.old_end]]
-        lines += [build_line("added", line) for line in new[change.new : change.new_end]]
-        at = change.old_end
-    lines += [build_line("same", line) for line in old[at : at + after]]
+    lines = islice(iter_lines(old, new, changes, first.old - before, last.old_end + after), SHOWN_LINES + 1)
     old_lines = last.old_end + after - first.old + before
     new_lines = last.new_end + after - first.new + before
     return Hunk(
@@ -208,6 +202,17 @@ def build_hunk(old: list[str], new: list[str], changes: list[Range]) -> Hunk:
         new_lines,
         tuple(lines),
     )
+
+
+def iter_lines(old: list[str], new: list[str], changes: list[Range], start: int, end: int) -> Iterator[DiffLine]:
+    """Yield the lines of the old text from `start` to `end`, with the changes."""
+    at = start
+    for change in changes:
+        yield from (build_line("same", old[i]) for i in range(at, change.old))
+        yield from (build_line("deleted", old[i]) for i in range(change.old, change.old_end))
+        yield from (build_line("added", new[j]) for j in range(change.new, change.new_end))
+        at = change.old_end
+    yield from (build_line("same", old[i]) for i in range(at, end))
 
 
 def build_line(kind: LineKind, line: str) -> DiffLine:
