@@ -271,5 +271,8 @@ def test_axe_finds_nothing_in_any_view(open_page: Any, wide: Goal, view: str) ->
         visit.page.set_viewport_size(viewport)
         expect(visit.page.locator(".detail")).to_be_visible()
         visit.shoot(f"plan-{view}-{size}")
+        if view == "list":
+            name = visit.page.locator(".plan-table .plain").first
+            assert name.evaluate("(name) => name.closest('td').clientWidth") >= 150, size
         assert list_axe_violations(visit) == [], size
         assert visit.page.evaluate("() => document.querySelector('.main').scrollWidth <= innerWidth")

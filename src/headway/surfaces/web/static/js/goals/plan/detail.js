@@ -56,13 +56,13 @@ function Spending({ subGoal, runs }) {
 }
 
 function Facts({ state, subGoal }) {
-  const { id, title, description, outcome, depends_on, checks, plan_no, superseded_by } = subGoal;
+  const { id, description, outcome, depends_on, checks, plan_no, superseded_by } = subGoal;
   const table = state.subGoals;
   const dependants = table.list().filter((other) => other.depends_on.includes(id));
   const runs = state.runs.list().filter((run) => run.sub_goal_id === id && run.parent_run_id);
   const evaluation = describeEvaluation(subGoal);
   return html`<dl>
-      <${Fact} name="Description">${title || getTitle(subGoal) !== description ? description : null}<//>
+      <${Fact} name="Description">${getTitle(subGoal) !== description && description}<//>
       <${Fact} name="Expected">${subGoal.expected_outcome}<//>
       <${Fact} name="Outcome">${outcome && html`<${Outcome} outcome=${outcome} />`}<//>
       <${Fact} name="Reason">${subGoal.reason}<//>
