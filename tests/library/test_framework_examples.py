@@ -23,9 +23,13 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 ANSWER = "The bread is here."
 PACKAGES = {
+    "agno_agent.py": ("agno", "fastmcp", "openai"),
+    "crewai_agent.py": ("crewai", "crewai-tools[mcp]"),
     "deepagents_agent.py": (f"{ROOT}[langchain]", "deepagents", "langchain-openai"),
+    "llama_index_agent.py": ("llama-index-llms-openai-like", "llama-index-tools-mcp"),
     "smolagents_agent.py": ("smolagents[mcp,openai]", "mcp[ws]<2"),
 }
+QUIET = {"CREWAI_DISABLE_TELEMETRY": "true", "CREWAI_TRACING_ENABLED": "false", "OTEL_SDK_DISABLED": "true"}
 
 
 def build_script() -> Callable[[Any], Any]:
@@ -63,7 +67,7 @@ def run_example(python: Path, name: str, folder: Path, script: Callable[[Any], A
     path = f"{Path(sys.executable).parent}:{inherited['PATH']}"  # has the `headway` command
     with ModelServer(script) as model:
         settings = {"HEADWAY_HOME": str(folder / "home"), "OPENAI_MODEL": MODEL, "PATH": path, "HOME": str(folder)}
-        env = {**inherited, **environment(model), **settings}
+        env = {**inherited, **environment(model), **settings, **QUIET}
         command = [str(python), str(EXAMPLES / name)]
         ran = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
