@@ -214,6 +214,19 @@ def test_notices_arrive_while_one_looks(page: Visit, client: Client) -> None:
 
     expect(page.region("Inbox")).to_contain_text("The pool is spent.")
     expect(page.page.locator(".toast")).to_contain_text("The pool is spent.")
+    inbox = page.region("Inbox")
+    client.desk.write(notices.notify, "budget", "The pool has room again.")
+    page.button("Done: The pool is spent.").click()
+    expect(inbox.get_by_role("listitem")).to_have_count(1)
+    page.button("Mark all as done").click()
+    expect(inbox).to_contain_text("There are no notices.")
+    page.button("Done", within=inbox).click()
+    expect(inbox.get_by_role("listitem")).to_have_count(2)
+    page.button("Open again: The pool is spent.").click()
+    expect(inbox.get_by_role("listitem")).to_have_count(1)
+    assert [notice["text"] for notice in client.ok("GET", "/v1/notices", params={"state": "open"})["notices"]] == [
+        "The pool is spent."
+    ]
 
 
 def test_why_is_asked_of_a_job_a_turn_and_a_todo(page: Visit, client: Client, model: ModelServer) -> None:

@@ -107,6 +107,7 @@ NO_ID_QUERIES = {
     "since",
     "sort",
     "disconnect",
+    "key",
     "cron",
     "timezone",
     "every_s",
@@ -173,6 +174,7 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/webhooks/{webhook_id}/rotate"): lambda ids: [{}],
     ("POST", "/v1/webhooks/{webhook_id}/replay"): lambda ids: [{"after": 0}],
     ("POST", "/v1/dead-jobs"): lambda ids: [{"action": "drop", "ids": [ids.job]}, {"action": "retry", "ids": [ids.job]}],
+    ("POST", "/v1/notices/done"): lambda ids: [{"ids": [ids.todo]}, {"ids": [ids.goal], "done": False}],
     ("POST", "/v1/memory"): lambda ids: [{"text": "x", "conversation_id": ids.conversation}],
     ("PATCH", "/v1/memory/{entry_id}"): lambda ids: [{"text": "x"}, {"kind": "x", "revision": 7}, {}],
     ("PUT", "/v1/schedules/{name}"): lambda ids: [

@@ -1,9 +1,11 @@
 """Notices to the operator: stored in the inbox, emitted as events and delivered to the configured channels by a job."""
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from headway.actions import jobs
 from headway.ledger.cursors import CursorCodec
+from headway.ledger.errors import Invalid
 from headway.ledger.events import Event, encode_json
 from headway.ledger.run import Run
 from headway.ledger.text import MAX_INTEGER
@@ -50,16 +52,30 @@ def notify_once(tx: Transaction, run: Run, kind: str, text: str) -> None:
         notify(tx, run.tenant_id, kind, text, NoticeSubject(run.conversation_id, run.turn_id, run.goal_id))
 
 
-def get_inbox(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None) -> dict[str, Any]:
-    """List notices, newest first."""
+def mark(tx: Transaction, tenant_id: int, notice_ids: Sequence[int] | None, up_to: int | None, *, is_done: bool) -> int:
+    """Mark notices as done or open again: those with the ids, or all up to one as done. Return how many were changed."""
+    if (notice_ids is None) == (up_to is None):
+        raise Invalid("Give either ids or up_to.")
+    if up_to is None:
+        return notice_store.mark(tx, tenant_id, notice_ids or (), is_done=is_done)
+    if not is_done:
+        raise Invalid("up_to marks notices as done. Name the ids of those to open again.")
+    return notice_store.mark_all_done(tx, tenant_id, up_to)
+
+
+def get_inbox(
+    tx: Transaction, tenant_id: int, limit: int, cursor: str | None = None, *, is_done: bool | None = None
+) -> dict[str, Any]:
+    """List notices, newest first: all, those that are done, or those that are not."""
     (before,) = CURSORS.decode(cursor)
-    rows = notice_store.list_page(tx, tenant_id, limit + 1, before)
+    rows = notice_store.list_page(tx, tenant_id, limit + 1, before, is_done=is_done)
     return {
         "notices": [
             {
                 **notice._asdict(),
                 "url": NoticeSubject(0, notice.turn_id, notice.goal_id, notice.url).url,
                 "created_at": notice.created_at // 1000,
+                "done_at": notice.done_at // 1000,
             }
             for notice in rows[:limit]
         ],

@@ -241,7 +241,7 @@ CREATE TABLE notices (
     kind TEXT NOT NULL,
     text TEXT NOT NULL,
     created_at BIGINT NOT NULL
-, goal_id BIGINT REFERENCES goals (id) ON DELETE CASCADE, url TEXT NOT NULL DEFAULT '');
+, goal_id BIGINT REFERENCES goals (id) ON DELETE CASCADE, url TEXT NOT NULL DEFAULT '', done_at BIGINT NOT NULL DEFAULT 0);
 
 CREATE INDEX notices_of_tenant ON notices (tenant_id, id);
 

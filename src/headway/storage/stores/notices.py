@@ -1,5 +1,6 @@
 """SQL for notices to the operator."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from headway.storage import id_ranges
@@ -14,6 +15,7 @@ class Notice(NamedTuple):
     goal_id: int | None
     created_at: int
     url: str
+    done_at: int = 0  # 0: it is open
 
 
 def insert(tx: Transaction, tenant_id: int, kind: str, text: str, turn_id: str | None, goal_id: int | None, url: str) -> int:
@@ -32,11 +34,30 @@ def insert(tx: Transaction, tenant_id: int, kind: str, text: str, turn_id: str |
     return notice_id
 
 
-def list_page(tx: Transaction, tenant_id: int, limit: int, before: int) -> list[Notice]:
-    """List notices, newest first."""
-    sql = """SELECT id, kind, text, turn_id, goal_id, created_at, url FROM notices WHERE tenant_id = ? AND id < ?
-             ORDER BY id DESC LIMIT ?"""
+def list_page(tx: Transaction, tenant_id: int, limit: int, before: int, *, is_done: bool | None = None) -> list[Notice]:
+    """List notices, newest first: all, those that are done, or those that are not."""
+    condition = "" if is_done is None else "AND done_at > 0" if is_done else "AND done_at = 0"
+    sql = f"""SELECT id, kind, text, turn_id, goal_id, created_at, url, done_at FROM notices WHERE tenant_id = ? AND id < ?
+             {condition} ORDER BY id DESC LIMIT ?"""
     return [Notice._make(row) for row in tx.all(sql, tenant_id, before, limit)]
+
+
+def mark(tx: Transaction, tenant_id: int, notice_ids: Collection[int], *, is_done: bool) -> int:
+    """Mark those of the notices that are not so yet, and return how many that were."""
+    marks, condition = ", ".join("?" * len(notice_ids)), "done_at = 0" if is_done else "done_at > 0"
+    rows = tx.all(
+        f"UPDATE notices SET done_at = ? WHERE tenant_id = ? AND id IN ({marks}) AND {condition} RETURNING id",
+        tx.now if is_done else 0,
+        tenant_id,
+        *notice_ids,
+    )
+    return len(rows)
+
+
+def mark_all_done(tx: Transaction, tenant_id: int, up_to: int) -> int:
+    """Mark the open notices up to a number as done, and return how many that were."""
+    sql = "UPDATE notices SET done_at = ? WHERE tenant_id = ? AND id <= ? AND done_at = 0 RETURNING id"
+    return len(tx.all(sql, tx.now, tenant_id, up_to))
 
 
 def has_notice_since(tx: Transaction, tenant_id: int, kind: str, turn_id: str | None, goal_id: int | None, since: int) -> bool:

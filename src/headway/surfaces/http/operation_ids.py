@@ -21,6 +21,7 @@ NAMES: Final = {
     "POST /v1/conversations/{conversation_id}/messages": "run_turn",
     "POST /v1/dead-jobs": "change_dead_jobs",
     "POST /v1/goals/{goal_id}/decision": "decide_goal",
+    "POST /v1/notices/done": "mark_notices",
     "POST /v1/questions/{question_id}": "answer_question",
     "POST /v1/todos/claim": "claim_todo",
     "POST /v1/tools/{name}": "call_tool",

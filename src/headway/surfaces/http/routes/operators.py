@@ -17,13 +17,13 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
 from headway.surfaces.http.schemas import operators as shapes
-from headway.surfaces.http.schemas.todos import CursorQuery
 from headway.surfaces.web.static_files import load_site
 
 routes = APIRouter(prefix="/v1", tags=["operator"])
 
 HALT = TypeAdapter(shapes.NewHalt)
 LIMIT = TypeAdapter(shapes.CostLimit)
+MARKS = TypeAdapter(shapes.NoticeMarks)
 
 
 @routes.get("/halt", summary="Get the state of the halt", **document_route({200: shapes.OneHalt}))
@@ -108,12 +108,30 @@ async def list_audit(request: Request) -> Response:
 @routes.get(
     "/notices",
     summary="List notices to the operator, newest first",
-    **document_route({200: shapes.ManyNotices}, query=CursorQuery),
+    **document_route({200: shapes.ManyNotices}, query=shapes.NoticesQuery),
 )
 async def list_notices(request: Request) -> Response:
     call = RequestContext(request)
-    query = await call.query(CursorQuery)
-    return to_json_response(await call.read(lambda tx, tenant_id: notices.get_inbox(tx, tenant_id, query.limit, query.cursor)))
+    query = await call.query(shapes.NoticesQuery)
+    is_done = None if query.state is None else query.state == "done"
+    page = query.limit, query.cursor
+    return to_json_response(await call.read(lambda tx, tenant_id: notices.get_inbox(tx, tenant_id, *page, is_done=is_done)))
+
+
+@routes.post(
+    "/notices/done",
+    summary="Mark notices as done, or open them again",
+    **document_route({200: shapes.MarkedNotices}, body=shapes.NoticeMarks, idempotent=True),
+)
+async def mark_notices(request: Request) -> Response:
+    """Those with the given `ids`, or all up to the number `up_to`. Ids that do not exist are skipped."""
+    call = RequestContext(request)
+    body = await call.body(MARKS)
+
+    def mark(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        return {"changed": notices.mark(tx, tenant_id, body.ids, body.up_to, is_done=body.done)}
+
+    return await call.post(mark, 200)
 
 
 @routes.get("/session", summary="Get the tenant and the permissions of the token", **document_route({200: shapes.OneSession}))

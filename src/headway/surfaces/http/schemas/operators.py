@@ -8,7 +8,7 @@ from headway.actions.operations.spending_history import MOST_DAYS
 from headway.ledger.tenancy import TokenScope
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, SUBJECT_LIMIT, TEXT_PATTERN
 from headway.surfaces.http.schemas.strict_model import StrictModel
-from headway.surfaces.http.schemas.todos import CursorQuery, QueryModel
+from headway.surfaces.http.schemas.todos import CursorQuery, Id, QueryModel
 
 MAX_SECONDS = MAX_INTEGER // 1000
 
@@ -135,6 +135,22 @@ class ManyAuditEntries(BaseModel):
     next_cursor: str | None
 
 
+class NoticesQuery(CursorQuery):
+    state: Literal["open", "done"] | None = None
+
+
+class NoticeMarks(StrictModel):
+    """Either `ids` or `up_to`."""
+
+    ids: Annotated[list[Id] | None, Field(min_length=1, max_length=500)] = None
+    up_to: Id | None = None
+    done: bool = True
+
+
+class MarkedNotices(BaseModel):
+    changed: Annotated[int, Field(description="How many were changed")]
+
+
 class NoticeShape(BaseModel):
     id: int
     kind: str
@@ -143,6 +159,7 @@ class NoticeShape(BaseModel):
     text: str
     url: str
     created_at: int
+    done_at: Annotated[int, Field(description="0: it is open")]
 
 
 class ManyNotices(BaseModel):
