@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from headway.library.client import Client
     from headway.library.remote.connection import RemoteHeadway, connect
     from headway.library.turn_stream import TurnStream
+    from headway.library.values.files import File, FileVersion
     from headway.library.values.goals import Goal, JournalEntry, SubGoal
     from headway.library.values.todos import Claim, Receipt, Todo, TodoDraft
     from headway.library.values.turns import Conversation, Event, Message, Turn, TurnReport, Usage
@@ -47,6 +48,8 @@ __all__ = [
     "Costs",
     "Event",
     "Execution",
+    "File",
+    "FileVersion",
     "Forbidden",
     "Goal",
     "Halted",
@@ -94,6 +97,7 @@ HOMES = {
     "TurnStream": "headway.library.turn_stream",
     "connect": "headway.library.remote.connection",
     "tool": "headway.agents.tools.custom",
+    **dict.fromkeys(("File", "FileVersion"), f"{VALUES}.files"),
     **dict.fromkeys(("Goal", "JournalEntry", "SubGoal"), f"{VALUES}.goals"),
     **dict.fromkeys(("Claim", "Receipt", "Todo", "TodoDraft"), f"{VALUES}.todos"),
     **dict.fromkeys(("Conversation", "Event", "Message", "Turn", "TurnReport", "Usage"), f"{VALUES}.turns"),

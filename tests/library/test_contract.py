@@ -150,6 +150,12 @@ def test_a_question_is_answered_with_a_report(variant: Variant) -> None:
         assert report.usage.total_tokens == report.usage.input_tokens + report.usage.output_tokens
         assert (report.cost_usd, report.models) == (0, ("rehearsal",))
         assert report.duration_s > 0
+        (file,) = await headway.files.list(turn_id=report.id)
+        assert (file.path, file.version.turn_id, await headway.files.read(file.id)) == ("notes.txt", report.id, b"84")
+        assert [version.n for version in await headway.files.versions(file.id)] == [1]
+        assert [found.id async for found in headway.files.iterate("notes")] == [file.id]
+        with pytest.raises(NotFound):
+            await headway.files.read(file.id, 404)
         again = await headway.ask("hello", "user-42")
         assert again.conversation_id == report.conversation_id == (await headway.conversations.get("user-42")).id
         with pytest.raises(NotFound, match="No conversation 404"):
@@ -261,6 +267,9 @@ def test_a_goal_is_pursued_to_its_end(variant: Variant) -> None:
         assert [found.id async for found in headway.goals.iterate(status="completed")] == [goal.id]
         with pytest.raises(Conflict):
             await headway.goals.pause(goal.id)
+        repeated = await headway.goals.run_again(goal.id)
+        assert (repeated.description, repeated.id) != (goal.description, goal.id)
+        assert (await headway.goals.wait(repeated.id)).status == "completed"
 
     variant.run(scenario)
 
@@ -270,6 +279,8 @@ def test_goals_are_paused_decided_and_abandoned(variant: Variant) -> None:
         deadline = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
         goal = await headway.goals.add("Ask me which colour I like.", budget_usd=2, deadline=deadline, priority=3)
         assert (goal.deadline, goal.budget_usd, goal.priority) == (deadline, 2, 3)
+        changed = await headway.goals.update(goal.id, priority=4, deadline=None, budget_usd=3)
+        assert (changed.priority, changed.deadline, changed.budget_usd) == (4, None, 3)
         paused = await headway.goals.pause(goal.id)
         assert (paused.status, paused.pause_kind) == ("paused", "operator")
         assert (await headway.goals.wait(goal.id)).status == "paused"
@@ -292,7 +303,7 @@ def test_schedules_notes_and_costs(variant: Variant) -> None:
         ran = await headway.schedules.run("often")
         assert ran.last_job is not None
         assert (await headway.jobs.get(ran.last_job)).kind == "tool"
-        assert ran.last_job in {job.id for job in await headway.jobs.list()}
+        assert ran.last_job in {job.id for job in await headway.jobs.list(kind="tool")}
         with pytest.raises(Conflict):
             await headway.jobs.delete(ran.last_job)
         assert [found.name for found in await headway.schedules.list()] == ["nightly", "often"]

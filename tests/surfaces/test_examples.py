@@ -100,7 +100,40 @@ def test_the_program_in_the_readme_runs_without_a_key(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
     printed = run_cold(tmp_path / "program.py", tmp_path)
     assert "8 * 45 = 360" in printed
+    assert " tokens, $0.0)" in printed
     assert printed.endswith("completed: Calculate 8*45\ncompleted: write the result to budget.txt\n")
+
+
+def test_a_script_keeps_its_work_in_the_ledger(tmp_path: Path) -> None:
+    printed = run(EXAMPLES / "ledger_script.py", tmp_path).splitlines()
+    assert printed[:2] == ["ready: write the draft", "ready: review the draft"]
+    assert printed[2].startswith("refused: ")
+    assert printed[3:] == ["done: proven"]
+
+
+def test_a_script_shows_an_answer_while_it_is_written(tmp_path: Path) -> None:
+    printed = run(EXAMPLES / "stream_answer.py", tmp_path)
+    assert "[calculate]" in printed
+    assert "12 * 7 = 84" in printed
+    assert "drained: 2 todos, " in printed.splitlines()[-1]
+
+
+def test_a_worker_takes_todos_from_a_server(tmp_path: Path, sqlite_client: Client) -> None:
+    todos = [sqlite_client.add(subject) for subject in ("sow", "reap")]
+    url, worker = str(sqlite_client.base_url), EXAMPLES / "remote_worker.py"
+    printed = run(worker, tmp_path, HEADWAY_URL=url, HEADWAY_TOKEN=sqlite_client.secret)
+    assert printed == "".join(f"ada works on #{todo['id']}: {todo['subject']}\n" for todo in todos)
+    assert [sqlite_client.ok("GET", f"/v1/todos/{todo['id']}")["todo"]["outcome"] for todo in todos] == ["done by ada"] * 2
+
+
+DOCUMENTED = ["headway.todos.claim", "headway.ask_stream", "headway.goals.add", "sync.open"]
+
+
+@pytest.mark.parametrize("call", DOCUMENTED)
+def test_the_programs_in_the_documents_run_without_a_key(call: str, tmp_path: Path) -> None:
+    program = next(block for block in blocks("docs/library.md") if call in block)
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    assert run(tmp_path / "program.py", tmp_path)
 
 
 def test_the_first_program_in_the_documents_runs(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from headway.ledger.run import TurnMode
 from headway.library.blocking.conversations import SyncConversations
 from headway.library.blocking.engine import SyncAgents, SyncJobs, SyncSchedules
 from headway.library.blocking.events import SyncEvents
+from headway.library.blocking.files import SyncFiles
 from headway.library.blocking.goals import SyncGoals
 from headway.library.blocking.people import SyncApprovals, SyncMemory, SyncQuestions, SyncSpending
 from headway.library.blocking.todos import SyncTodos
@@ -138,6 +139,11 @@ class SyncClient:
     def memory(self) -> SyncMemory:
         """The notes that agents recall."""
         return SyncMemory(self._portal, self._client.memory)
+
+    @cached_property
+    def files(self) -> SyncFiles:
+        """Files that agents wrote."""
+        return SyncFiles(self._portal, self._client.files)
 
     @cached_property
     def costs(self) -> SyncSpending:

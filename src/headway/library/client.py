@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from headway.library.namespaces.conversations import Conversations
     from headway.library.namespaces.engine import Agents, Jobs, Schedules
     from headway.library.namespaces.events import Events
+    from headway.library.namespaces.files import Files
     from headway.library.namespaces.goals import Goals
     from headway.library.namespaces.people import Approvals, Memory, Questions, Spending
     from headway.library.namespaces.todos import Todos
@@ -101,6 +102,13 @@ class Client(ABC):
         from headway.library.namespaces.people import Memory  # noqa: PLC0415
 
         return Memory(self.door)
+
+    @cached_property
+    def files(self) -> "Files":
+        """Files that agents wrote."""
+        from headway.library.namespaces.files import Files  # noqa: PLC0415
+
+        return Files(self.door)
 
     @cached_property
     def costs(self) -> "Spending":

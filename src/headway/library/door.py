@@ -38,6 +38,10 @@ class Door(Protocol):
         """Send a request and return the answer; empty if there is none. One that runs checks is slow."""
         ...
 
+    async def download(self, route: str, *path: int | str, query: Mapping[str, Any] | None = None) -> bytes:
+        """Return the content of a file."""
+        ...
+
     async def begin_turn(self, message: AskedMessage) -> str:
         """Start a turn and return its id."""
         ...

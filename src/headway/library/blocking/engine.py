@@ -47,9 +47,11 @@ class SyncJobs:
         self._portal = portal
         self._source = source
 
-    def list(self, *, state: JobState | None = None, limit: int = 50, cursor: str | None = None) -> Page[Job]:
+    def list(
+        self, *, state: JobState | None = None, kind: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[Job]:
         """List jobs, newest first. Those in the state `dead` have failed for good."""
-        return self._portal.run(self._source.list(state=state, limit=limit, cursor=cursor))
+        return self._portal.run(self._source.list(state=state, kind=kind, limit=limit, cursor=cursor))
 
     def get(self, job_id: str) -> Job:
         """Return a job, or raise NotFound."""

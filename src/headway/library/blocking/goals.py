@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from headway.ledger.goal import Decision, GoalStatus
+from headway.ledger.todo import UNSET, Unset
 from headway.library.namespaces import goals
 from headway.library.portal import Portal
 from headway.library.values.goals import Goal, JournalEntry
@@ -70,6 +71,32 @@ class SyncGoals:
     def why(self, goal_id: int, sub_goal_id: int | None = None) -> str:
         """Explain why a goal or one of its sub-goals is not making progress."""
         return self._portal.run(self._source.why(goal_id, sub_goal_id))
+
+    def update(
+        self,
+        goal_id: int,
+        *,
+        description: str | Unset = UNSET,
+        success_criteria: str | Unset = UNSET,
+        priority: int | Unset = UNSET,
+        budget_usd: float | Unset | None = UNSET,
+        deadline: datetime | Unset | None = UNSET,
+    ) -> Goal:
+        """Change the given fields of a goal that has not ended. None removes a limit. A new description replaces the plan."""
+        return self._portal.run(
+            self._source.update(
+                goal_id,
+                description=description,
+                success_criteria=success_criteria,
+                priority=priority,
+                budget_usd=budget_usd,
+                deadline=deadline,
+            )
+        )
+
+    def run_again(self, goal_id: int) -> Goal:
+        """Start an ended goal again, as a new goal."""
+        return self._portal.run(self._source.run_again(goal_id))
 
     def pause(self, goal_id: int) -> Goal:
         """Pause a goal."""

@@ -19,6 +19,7 @@ from headway.ledger.scope import Scope
 from headway.library.door import AskedMessage, Document, read_file
 from headway.library.embedded import (
     engine_operations,
+    file_operations,
     goal_operations,
     people_operations,
     todo_operations,
@@ -33,6 +34,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     **goal_operations.OPERATIONS,
     **turn_operations.OPERATIONS,
     **engine_operations.OPERATIONS,
+    **file_operations.OPERATIONS,
     **people_operations.OPERATIONS,
 }
 
@@ -74,6 +76,10 @@ class EmbeddedDoor:
         for act in request.after:
             act()
         return dict(answer or {})
+
+    async def download(self, route: str, *path: int | str, query: Mapping[str, Any] | None = None) -> bytes:
+        data: bytes = (await self.send(route, *path, query=query))["data"]
+        return data
 
     async def _build_prover(self) -> Prover:
         """Return what runs the checks of todos that the program completes."""

@@ -51,7 +51,8 @@ def send_message(tx: Transaction, tenant_id: int, request: LocalRequest) -> Docu
 
 
 def list_jobs(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
-    return views.list_jobs(tx, tenant_id, request.query.get("state"), check_limit(request.limit), request.cursor).as_json()
+    query, limit = request.query, check_limit(request.limit)
+    return views.list_jobs(tx, tenant_id, query.get("state"), limit, request.cursor, query.get("kind")).as_json()
 
 
 def get_job(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:

@@ -5,14 +5,17 @@ from typing import Final
 
 from headway.actions import goal_views, goals, runs
 from headway.actions.goals import DEFAULT_PRIORITY, NewGoal
+from headway.actions.people import goal_edits
+from headway.actions.people.goal_edits import GoalEdit
 from headway.actions.proof import receipts
 from headway.actions.views import check_limit
 from headway.ledger.errors import Invalid
 from headway.ledger.goal import Goal
 from headway.ledger.run import NANOS_PER_DOLLAR
-from headway.ledger.todo import write_checks
+from headway.ledger.todo import UNSET, write_checks
 from headway.library.door import Document
 from headway.library.embedded.requests import LocalRequest, Operation
+from headway.settings import Settings
 from headway.storage.transaction import Transaction
 
 MAX_GOAL_RUNS: Final = 500
@@ -21,23 +24,50 @@ MOST_DOLLARS: Final = 1_000_000
 
 def add(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
     body, settings = request.body, request.headway.settings
-    budget_usd = body.get("budget_usd")
-    if budget_usd is not None and not 0.000001 <= budget_usd <= MOST_DOLLARS:
-        raise Invalid(f"budget_usd must be between 0.000001 and {MOST_DOLLARS:,}.")
     new_goal = NewGoal(
         body["description"],
         body["success_criteria"],
         body.get("priority", DEFAULT_PRIORITY),
-        int((budget_usd or 0) * NANOS_PER_DOLLAR),
+        to_nanos(body.get("budget_usd")),
         body.get("deadline", 0) * 1000,
         body["repository"],
         write_checks(body["checks"], "operator"),
     )
-    if new_goal.repository:
-        from headway.agents.repositories.places import check_repository  # noqa: PLC0415  few goals name a repository
+    return show(tx, goals.add(tx, tenant_id, check_place(new_goal, tenant_id, settings), settings.limits), request)
 
-        new_goal = check_repository(new_goal, settings.get_workspace(tenant_id))
-    return show(tx, goals.add(tx, tenant_id, new_goal, settings.limits), request)
+
+def to_nanos(budget_usd: float | None) -> int:
+    """Convert a budget; None is none."""
+    if budget_usd is not None and not 0.000001 <= budget_usd <= MOST_DOLLARS:
+        raise Invalid(f"budget_usd must be between 0.000001 and {MOST_DOLLARS:,}.")
+    return int((budget_usd or 0) * NANOS_PER_DOLLAR)
+
+
+def check_place(new_goal: NewGoal, tenant_id: int, settings: Settings) -> NewGoal:
+    """Check the repository of a new goal, if it names one."""
+    if not new_goal.repository:
+        return new_goal
+    from headway.agents.repositories.places import check_repository  # noqa: PLC0415  few goals name a repository
+
+    return check_repository(new_goal, settings.get_workspace(tenant_id))
+
+
+def change(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
+    body = request.body
+    edit = GoalEdit(
+        description=body.get("description", UNSET),
+        success_criteria=body.get("success_criteria", UNSET),
+        priority=body.get("priority", UNSET),
+        budget=to_nanos(body["budget_usd"]) if "budget_usd" in body else UNSET,
+        deadline_at=(body["deadline"] or 0) * 1000 if "deadline" in body else UNSET,
+    )
+    return show(tx, goal_edits.edit(tx, tenant_id, request.get_id(), edit, request.headway.settings.limits), request)
+
+
+def run_again(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
+    settings = request.headway.settings
+    new_goal = check_place(goal_edits.build_repeat(tx, tenant_id, request.get_id()), tenant_id, settings)
+    return show(tx, goal_edits.run_again(tx, tenant_id, new_goal, settings.limits), request)
 
 
 def show(tx: Transaction, goal: Goal, request: LocalRequest) -> Document:
@@ -101,6 +131,8 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "POST /goals": add,
     "GET /goals": list_page,
     "GET /goals/{}": get,
+    "PATCH /goals/{}": change,
+    "POST /goals/{}/run-again": run_again,
     "GET /goals/{}/journal": list_entries,
     "GET /goals/{}/receipts": list_receipts,
     "GET /goals/{}/why": explain,

@@ -53,10 +53,12 @@ class Jobs:
     def __init__(self, door: Door) -> None:
         self._door = door
 
-    async def list(self, *, state: JobState | None = None, limit: int = 50, cursor: str | None = None) -> Page[Job]:
+    async def list(
+        self, *, state: JobState | None = None, kind: str | None = None, limit: int = 50, cursor: str | None = None
+    ) -> Page[Job]:
         """List jobs, newest first. Those in the state `dead` have failed for good."""
         return decode_page(
-            Job, await self._door.send("GET /jobs", query=drop_none(state=state, limit=limit, cursor=cursor)), "jobs"
+            Job, await self._door.send("GET /jobs", query=drop_none(state=state, kind=kind, limit=limit, cursor=cursor)), "jobs"
         )
 
     async def get(self, job_id: str) -> Job:

@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Any
 
 from headway.ledger.goal import Decision, GoalStatus
-from headway.library.door import Door, drop_none
+from headway.ledger.todo import UNSET, Unset
+from headway.library.door import Door, drop_none, present
 from headway.library.values.goals import Goal, JournalEntry
 from headway.library.values.todos import Receipt
 from headway.library.values.value import Page, decode, decode_all, decode_page
@@ -84,6 +85,30 @@ class Goals:
     async def why(self, goal_id: int, sub_goal_id: int | None = None) -> str:
         """Explain why a goal or one of its sub-goals is not making progress."""
         return str((await self._door.send("GET /goals/{}/why", goal_id, query=drop_none(sub_goal_id=sub_goal_id)))["why"])
+
+    async def update(
+        self,
+        goal_id: int,
+        *,
+        description: str | Unset = UNSET,
+        success_criteria: str | Unset = UNSET,
+        priority: int | Unset = UNSET,
+        budget_usd: float | Unset | None = UNSET,
+        deadline: datetime | Unset | None = UNSET,
+    ) -> Goal:
+        """Change the given fields of a goal that has not ended. None removes a limit. A new description replaces the plan."""
+        body = present(
+            description=description,
+            success_criteria=success_criteria,
+            priority=priority,
+            budget_usd=budget_usd,
+            deadline=int(deadline.timestamp()) if isinstance(deadline, datetime) else deadline,
+        )
+        return decode(Goal, (await self._door.send("PATCH /goals/{}", goal_id, body=body))["goal"])
+
+    async def run_again(self, goal_id: int) -> Goal:
+        """Start an ended goal again, as a new goal."""
+        return await self._act("run-again", goal_id)
 
     async def pause(self, goal_id: int) -> Goal:
         """Pause a goal."""

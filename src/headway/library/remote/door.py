@@ -30,6 +30,10 @@ class RemoteDoor:
         method, _, template = route.partition(" ")
         return await self.exchange.send(build_call(method, fill_path(template, path), query, body), is_slow=is_slow)
 
+    async def download(self, route: str, *path: int | str, query: Mapping[str, Any] | None = None) -> bytes:
+        method, _, template = route.partition(" ")
+        return await self.exchange.fetch(build_call(method, fill_path(template, path), query))
+
     # Turns
 
     async def begin_turn(self, message: AskedMessage) -> str:

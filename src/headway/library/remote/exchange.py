@@ -1,6 +1,7 @@
 """HTTP exchanges with a server. A request is sent again if that cannot have it done twice."""
 
 import asyncio
+import json
 import random
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final, NamedTuple
@@ -67,6 +68,12 @@ class ServerConnection:
 
     async def send(self, call: RemoteCall, *, is_slow: bool = False) -> dict[str, Any]:
         """Send a request and return the answer; empty if it has none."""
+        content = await self.fetch(call, is_slow=is_slow)
+        answer: dict[str, Any] = json.loads(content) if content else {}
+        return answer
+
+    async def fetch(self, call: RemoteCall, *, is_slow: bool = False) -> bytes:
+        """Send a request and return the body of the answer."""
         timeout = httpx2.Timeout(self.timeout_s, read=SLOW_TIMEOUT_S if is_slow else self.timeout_s)
         failures = 0
         while True:
@@ -80,8 +87,7 @@ class ServerConnection:
                     raise self.build_unreachable(failure) from failure
             else:
                 if response.status_code < 400:
-                    answer: dict[str, Any] = response.json() if response.content else {}
-                    return answer
+                    return bytes(response.content)
                 error = build_error(response.status_code, response.content)
                 is_safe = call.is_repeatable or is_certain(error)
                 if failures >= self.retries or not (is_safe and may_pass(response.status_code, error)):
