@@ -137,7 +137,12 @@ def test_a_cursor_of_one_list_is_foreign_to_another(client: Client) -> None:
 def test_a_cursor_of_a_longer_list_is_the_end_of_a_shorter_one(client: Client) -> None:
     client.add()
 
-    assert client.ok("GET", "/v1/todos", params={"cursor": "4.1.1", "status": "pending"}) == {"todos": [], "next_cursor": None}
+    assert client.ok("GET", "/v1/todos", params={"cursor": "4.1.1", "status": "pending"}) == {
+        "todos": [],
+        "next_cursor": None,
+        "searched_all": True,
+        "open_dependencies": [],
+    }
 
 
 @pytest.mark.parametrize("path", ["/v1/todos", "/v1/todos/ready", "/v1/memory"])

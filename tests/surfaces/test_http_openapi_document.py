@@ -19,6 +19,7 @@ PAGES = (
     "/",
     "/c/{conversation_id}",
     "/board",
+    "/todos/{todo_id}",
     "/goals",
     "/goals/{goal_id}",
     "/compare/{turn_id}/{other}",

@@ -31,6 +31,7 @@ def get(service: Service, path: str, **headers: str) -> httpx.Response:
         "/",
         "/c/7",
         "/board",
+        "/todos/12",
         "/goals",
         "/goals/7",
         "/approvals",

@@ -1,5 +1,6 @@
 """Read-only views for the surfaces, straight from queries."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from headway.actions import conversations, jobs, runs
@@ -10,13 +11,15 @@ from headway.ledger.job import Job, JobState
 from headway.ledger.run import Run
 from headway.ledger.scope import Selection
 from headway.ledger.tenancy import Conversation
-from headway.ledger.todo import Status, Todo
+from headway.ledger.todo import STATUSES, Status, Todo
+from headway.ledger.wording.words import parse_words
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import todo_pages
 from headway.storage.stores import usage as usage_store
 from headway.storage.stores.todo_pages import TodoListPage
+from headway.storage.stores.todos import IDS_PER_QUERY
 from headway.storage.transaction import Transaction
 
 PAGE_LIMIT = 500
@@ -36,6 +39,36 @@ def list_todos(tx: Transaction, tenant_id: int, selection: Selection, limit: int
     if is_contradictory(tx, tenant_id, selection):
         return TodoListPage([], None)
     return todo_pages.list_page(tx, tenant_id, selection, limit, cursor)
+
+
+def search_todos(
+    tx: Transaction, tenant_id: int, selection: Selection, query: str, limit: int = 50, cursor: str | None = None
+) -> TodoListPage:
+    """List the selected todos that contain every word of the query, in any case; without one, all selected todos."""
+    words = parse_words(query)
+    if not words:
+        return list_todos(tx, tenant_id, selection, limit, cursor)
+    check_selection(tx, tenant_id, selection)
+    if is_contradictory(tx, tenant_id, selection):
+        return TodoListPage([], None)
+    return todo_pages.search_page(tx, tenant_id, selection, words, check_limit(limit), cursor)
+
+
+def list_open_dependencies(tx: Transaction, tenant_id: int, todos: Sequence[Todo]) -> list[int]:
+    """Return the ids of those todos that the open ones among these wait for."""
+    waited_for = sorted({todo_id for todo in todos if not todo.ended for todo_id in todo.depends_on})
+    starts = range(0, len(waited_for), IDS_PER_QUERY)
+    return [one for at in starts for one in todo_pages.list_open_ids(tx, tenant_id, waited_for[at : at + IDS_PER_QUERY])]
+
+
+def count_todos(tx: Transaction, tenant_id: int, selection: Selection) -> dict[Status, int]:
+    """Count the selected todos by status."""
+    check_selection(tx, tenant_id, selection)
+    if is_contradictory(tx, tenant_id, selection):
+        return dict.fromkeys(STATUSES, 0)
+    if selection.agent_id is None and selection.proof is None:
+        return todo_pages.count_by_status(tx, tenant_id, selection)
+    return todo_pages.count_rows_by_status(tx, tenant_id, selection)
 
 
 def is_contradictory(tx: Transaction, tenant_id: int, selection: Selection) -> bool:

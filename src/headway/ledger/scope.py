@@ -2,6 +2,7 @@
 
 from typing import Final, NamedTuple
 
+from headway.ledger.check import Proof
 from headway.ledger.todo import DEFAULT_AGENT, Status
 
 TENANT_WIDE: Final = 0
@@ -31,6 +32,8 @@ class Selection(NamedTuple):
     turn_id: str | None = None
     statuses: tuple[Status, ...] = ()
     agent_id: str | None = None
+    proof: Proof | None = None
+    own_only: bool = False  # only with a conversation: leave out the tenant-wide todos
 
 
 class MemorySelection(NamedTuple):

@@ -4,6 +4,7 @@ Each part of a list is read in order through an index, with a limit, so a page c
 hundred thousand.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -11,17 +12,21 @@ from headway.ledger.check import Proof
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.scope import TENANT_WIDE, Selection
 from headway.ledger.todo import STATUSES, Status, Todo
+from headway.ledger.wording.words import has_all_words
 from headway.storage.stores.conversations import TODO_IS_SHOWN, TODO_LIST_IS_SHOWN
 from headway.storage.stores.todos import COLUMNS, load_todo
 from headway.storage.transaction import Transaction
 
 PAGE_CHARACTERS = 2_000_000  # of long texts; a page ends early rather than take long to read and to encode
+SEARCH_LIMIT = 2_000  # how many todos a search covers, so that its cost does not grow with the list
+SEARCH_STEP = 200
 CURSORS = CursorCodec("todos", (0, 0, 0))  # the part of the list, the sort key in it and the id
 
 
 class TodoListPage(NamedTuple):
     todos: list[Todo]
     next_cursor: str | None
+    searched_all: bool = True  # False: a search stopped before the end; it continues at the cursor
 
 
 class SelectedLists(NamedTuple):
@@ -41,12 +46,17 @@ class ListPart(NamedTuple):
 
 
 def select_lists(tenant_id: int, selection: Selection) -> SelectedLists:
-    columns_or_none: dict[str, Any] = {"turn_id": selection.turn_id, "agent_id": selection.agent_id}
+    columns_or_none: dict[str, Any] = {
+        "turn_id": selection.turn_id,
+        "agent_id": selection.agent_id,
+        "proof": selection.proof,
+    }
     if selection.turn_id is None:  # a turn already identifies its list
         columns_or_none["conversation_id"] = selection.conversation_id
     filters = {column: value for column, value in columns_or_none.items() if value is not None}
     columns, values = tuple(filters), (tenant_id, *filters.values())
-    return SelectedLists(columns, (values, (*values[:-1], TENANT_WIDE)) if filters.get("conversation_id") else (values,))
+    has_tenant_wide = bool(filters.get("conversation_id")) and not selection.own_only
+    return SelectedLists(columns, (values, (*values[:-1], TENANT_WIDE)) if has_tenant_wide else (values,))
 
 
 def build_where(columns: tuple[str, ...]) -> str:
@@ -83,10 +93,15 @@ def build_ended_part(where: str, lists: tuple[int, ...]) -> ListPart:
     return ListPart(f"{select} {order}", f"{select} AND (completed_at, id) < (?, ?) {order}", lists)
 
 
-def list_page(tx: Transaction, tenant_id: int, selection: Selection, limit: int, cursor: str | None = None) -> TodoListPage:
+def list_parts(tenant_id: int, selection: Selection) -> tuple[list[ListPart], tuple[tuple[Any, ...], ...]]:
+    """Return the parts of the selected lists in order, and the values that select the rows of each list."""
     columns, lists = select_lists(tenant_id, selection)
     statuses = tuple(status for status in STATUSES if status in selection.statuses) if selection.statuses else STATUSES
-    parts = build_parts(columns, len(lists), statuses)
+    return build_parts(columns, len(lists), statuses), lists
+
+
+def list_page(tx: Transaction, tenant_id: int, selection: Selection, limit: int, cursor: str | None = None) -> TodoListPage:
+    parts, lists = list_parts(tenant_id, selection)
     first_part, *last_keys = CURSORS.decode(cursor)
     todos: list[Todo] = []
     last_part, size = 0, 0
@@ -100,10 +115,47 @@ def list_page(tx: Transaction, tenant_id: int, selection: Selection, limit: int,
         todos += rows[:room]
         size += sum(map(measure_texts, rows))
         if len(rows) > room or is_cut:
-            last = todos[-1]
-            sort_key = last.completed_at if last.ended else last.position
-            return TodoListPage(todos, CURSORS.encode((last_part, sort_key, last.id)))
+            return TodoListPage(todos, CURSORS.encode((last_part, get_sort_key(todos[-1]), todos[-1].id)))
     return TodoListPage(todos, None)
+
+
+def get_sort_key(todo: Todo) -> int:
+    return todo.completed_at if todo.ended else todo.position
+
+
+def search_page(
+    tx: Transaction, tenant_id: int, selection: Selection, words: list[str], limit: int, cursor: str | None = None
+) -> TodoListPage:
+    """List the selected todos that contain all words. Reads SEARCH_LIMIT todos and about PAGE_CHARACTERS characters from the cursor
+    on. If there are more, the page has a cursor, even without a match."""
+    parts, lists = list_parts(tenant_id, selection)
+    first_part, *last_keys = CURSORS.decode(cursor)
+    found: list[Todo] = []
+    after, left, characters = last_keys if cursor else None, SEARCH_LIMIT, PAGE_CHARACTERS
+    for number in range(first_part, len(parts)):
+        is_over = False
+        while not is_over:
+            rows, is_cut = read_part(tx, parts[number], lists, SEARCH_STEP, after, characters)
+            is_over = len(rows) < SEARCH_STEP and not is_cut
+            for place, todo in enumerate(rows, 1):
+                left -= 1
+                characters -= measure_texts(todo)
+                key = get_sort_key(todo)
+                after = [key, todo.id]
+                if contains_words(todo, words):
+                    found.append(todo)
+                is_full = len(found) == limit
+                if is_full or left <= 0 or characters < 0:
+                    is_end = place == len(rows) and is_over and number == len(parts) - 1
+                    next_cursor = None if is_end else CURSORS.encode((number, key, todo.id))
+                    return TodoListPage(found, next_cursor, is_full or is_end)
+        after = None
+    return TodoListPage(found, None)
+
+
+def contains_words(todo: Todo, words: list[str]) -> bool:
+    texts = (f"#{todo.id}", todo.subject, todo.description, todo.completion_criteria, todo.outcome or "")
+    return has_all_words("\n".join(texts), words)
 
 
 def read_part(
@@ -169,7 +221,8 @@ def count_by_status(tx: Transaction, tenant_id: int, selection: Selection) -> di
         where += " AND conversation_id = (SELECT conversation_id FROM turns WHERE tenant_id = ? AND id = ?) AND turn_id = ?"
         values += [tenant_id, selection.turn_id, selection.turn_id]
     elif selection.conversation_id is not None:
-        where, values = where + " AND conversation_id IN (?, ?)", [*values, selection.conversation_id, TENANT_WIDE]
+        other = selection.conversation_id if selection.own_only else TENANT_WIDE
+        where, values = where + " AND conversation_id IN (?, ?)", [*values, selection.conversation_id, other]
     else:
         where = f" AND {TODO_LIST_IS_SHOWN}"
     row = tx.one(
@@ -177,6 +230,24 @@ def count_by_status(tx: Transaction, tenant_id: int, selection: Selection) -> di
     )
     assert row is not None
     return {status: int(n or 0) for status, n in zip(STATUSES, row, strict=True)}
+
+
+def count_rows_by_status(tx: Transaction, tenant_id: int, selection: Selection) -> dict[Status, int]:
+    """Count todos by status, row by row: there are no counters for agents and proofs."""
+    columns, lists = select_lists(tenant_id, selection)
+    sql = f"SELECT status, COUNT(*) FROM todos WHERE tenant_id = ?{build_where(columns)} GROUP BY status"
+    counts: dict[Status, int] = dict.fromkeys(STATUSES, 0)
+    for values in lists:
+        for status, count in tx.all(sql, *values):
+            counts[status] += int(count)
+    return counts
+
+
+def list_open_ids(tx: Transaction, tenant_id: int, todo_ids: Sequence[int]) -> list[int]:
+    """Return those of the todos that have not ended."""
+    marks = ", ".join("?" * len(todo_ids))
+    sql = f"SELECT id FROM todos WHERE tenant_id = ? AND completed_at = 0 AND id IN ({marks}) ORDER BY id"
+    return [int(row[0]) for row in tx.all(sql, tenant_id, *todo_ids)]
 
 
 def count_all_by_status(tx: Transaction) -> dict[Status, int]:

@@ -14,6 +14,7 @@ from headway.surfaces.http.operation_ids import name_operations
 from headway.surfaces.http.problems import MEDIA_TYPE, STATUS_TITLES
 from headway.surfaces.http.schemas import (
     agents,
+    board,
     checks,
     conversations,
     engine,
@@ -39,6 +40,7 @@ TOKEN_STATUSES = (400, 401, 403, 421, 422)
 BODY_STATUSES = (408, 409, 413, 415, 507)
 SCHEMA_MODULES = (
     todo_schemas,
+    board,
     conversations,
     checks,
     agents,

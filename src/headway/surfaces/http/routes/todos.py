@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions import claims, todos, views
+from headway.actions.board import ordering
 from headway.actions.proof import edits, receipts
 from headway.actions.todos import NO_OVERRIDE
 from headway.ledger.check import Author
@@ -28,12 +29,13 @@ routes = APIRouter(prefix="/v1/todos", tags=["todos"])
 FIELDS = TypeAdapter(todo_schemas.TodoFields)
 CLAIM = TypeAdapter(todo_schemas.NewClaim)
 HEARTBEAT = TypeAdapter(todo_schemas.Heartbeat)
+PLACES = frozenset(("position", "before", "after"))  # fields that may move other todos
 
 
 class TodoIdConvertor(Convertor[str]):
     """Matches any path segment except the names of sibling routes: DELETE /todos/ready is a wrong method, not a wrong id."""
 
-    regex = "(?!(?:ready|claim)(?:/|$))[^/]+"
+    regex = "(?!(?:ready|claim|counts)(?:/|$))[^/]+"
 
     def convert(self, value: str) -> str:
         return value
@@ -82,8 +84,29 @@ def find_author(call: RequestContext, tx: Transaction, body: todo_schemas.NewTod
 async def list_todos(request: Request) -> Response:
     call = RequestContext(request)
     query = await call.query(todo_schemas.ListQuery)
-    page = await call.read(lambda tx, tenant_id: views.list_todos(tx, tenant_id, query.selection(), query.limit, query.cursor))
-    return to_json_response({"todos": to_json_list(page.todos), "next_cursor": page.next_cursor})
+    selection = query.selection(query.status)
+
+    def view(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        page = views.search_todos(tx, tenant_id, selection, query.q, query.limit, query.cursor)
+        return {
+            "todos": to_json_list(page.todos),
+            "next_cursor": page.next_cursor,
+            "searched_all": page.searched_all,
+            "open_dependencies": views.list_open_dependencies(tx, tenant_id, page.todos),
+        }
+
+    return to_json_response(await call.read(view))
+
+
+@routes.get(
+    "/counts",
+    summary="Count todos by status",
+    **document_route({200: todo_schemas.TodoCounts}, also=(404,), query=todo_schemas.TodoFilter),
+)
+async def count(request: Request) -> Response:
+    call = RequestContext(request)
+    query = await call.query(todo_schemas.TodoFilter)
+    return to_json_response({"counts": await call.read(lambda tx, tenant_id: views.count_todos(tx, tenant_id, query.selection()))})
 
 
 @routes.patch(
@@ -96,7 +119,7 @@ async def change_many(request: Request) -> Response:
     body = await call.body(todo_schemas.CHANGES)
     rows = body.todos if isinstance(body, todo_schemas.Rows) else body
 
-    await call.known(todos.check_positioned, sum("position" in (row.model_extra or ()) for row in rows))
+    await call.known(todos.check_positioned, sum(not PLACES.isdisjoint(row.model_extra or ()) for row in rows))
     results: list[dict[str, Any]] = []
     while len(results) < len(rows):
         results += await call.write(partial(change_rows, call, rows[len(results) :]))
@@ -144,7 +167,7 @@ def change_row(call: RequestContext, tx: Transaction, tenant_id: int, loose_row:
 
 
 def apply_fields(call: RequestContext, tx: Transaction, tenant_id: int, todo_id: int, fields: todo_schemas.TodoFields) -> Todo:
-    changes = fields.change()
+    changes = ordering.place_beside(tx, tenant_id, todo_id, fields.change(), fields.before, fields.after)
     if fields.checks is not None:
         checks = list_checks(fields.checks)
         changes = edits.set_checks(tx, tenant_id, todo_id, changes, checks, call.get_author(tx))

@@ -8,10 +8,11 @@ from pydantic.config import JsonDict
 from headway.actions.claims import DEFAULT_LEASE_S, MAX_LEASE_S
 from headway.actions.todos import BATCH_LIMIT, DEPENDENCY_LIMIT, POSITIONED_LIMIT
 from headway.actions.views import PAGE_LIMIT
-from headway.ledger.check import Author
+from headway.ledger.check import Author, Proof
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, NAME_PATTERN, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
 from headway.ledger.todo import DEFAULT_AGENT, LATEST_SECOND, POSITION_LIMIT, UNSET, Change, Draft, parse_status, write_checks
+from headway.ledger.wording.words import QUERY_LIMIT
 from headway.surfaces.http.schemas.checks import CheckFailure, NewChecks, ProofShape, list_checks
 from headway.surfaces.http.schemas.strict_model import StrictModel, to_whole_number
 
@@ -85,6 +86,8 @@ class TodoFields(StrictModel):
     agent_type: Name | None = None
     status: Status | None = None
     position: Position | None = None
+    before: Annotated[Id | None, Field(description="Put it directly before this todo. Others in the way are moved")] = None
+    after: Annotated[Id | None, Field(description="Put it directly after this todo")] = None
     outcome: Text | None = None
     depends_on: Dependencies | None = None
     completed_at: CompletedAt | None = None
@@ -153,6 +156,11 @@ def parse_list_id(value: int | str | None) -> int | None:
     return 0 if value == "tenant" else int(value or 0) or None
 
 
+def parse_boolean(text: Any) -> Any:
+    """Parse `true` and `false` as JSON spells them, and nothing else."""
+    return {"true": True, "false": False}.get(text, text)
+
+
 class PageQuery(QueryModel):
     limit: Annotated[int, Field(ge=1, le=PAGE_LIMIT)] = 50
 
@@ -164,22 +172,43 @@ class CursorQuery(PageQuery):
     cursor: Annotated[str | None, Field(json_schema_extra={"format": "cursor"}, description=CURSOR_DESCRIPTION)] = None
 
 
-class ListQuery(CursorQuery):
+class TodoFilter(QueryModel):
+    """What selects todos, beside their status."""
+
     conversation_id: Annotated[
         ListId | Literal["tenant"] | None,
         Field(description="an id: the conversation's todos and the tenant-wide ones; `tenant`: only those; 0 or omitted: all"),
     ] = None
+    own: Annotated[
+        bool,
+        Field(strict=True, description="with a conversation_id: leave out the tenant-wide todos"),
+        BeforeValidator(parse_boolean),
+    ] = False
     turn_id: Name | None = None
-    status: Status | None = None
     agent_id: Name | None = None
+    proof: Proof | None = None
 
-    def selection(self) -> Selection:
+    def selection(self, status: str | None = None) -> Selection:
         return Selection(
             conversation_id=parse_list_id(self.conversation_id),
             turn_id=self.turn_id,
-            statuses=(parse_status(self.status),) if self.status else (),
+            statuses=(parse_status(status),) if status else (),
             agent_id=self.agent_id,
+            proof=self.proof,
+            own_only=self.own,
         )
+
+
+class ListQuery(TodoFilter, CursorQuery):
+    status: Status | None = None
+    q: Annotated[
+        str,
+        Field(
+            max_length=QUERY_LIMIT,
+            description="words that must all occur in the texts, in any case; #12 finds that number",
+            json_schema_extra={"pattern": TEXT_PATTERN},
+        ),
+    ] = ""
 
 
 class ReadyQuery(PageQuery):
@@ -187,11 +216,6 @@ class ReadyQuery(PageQuery):
 
     def to_list_id(self) -> int | None:
         return parse_list_id(self.conversation_id)
-
-
-def parse_boolean(text: Any) -> Any:
-    """Parse `true` and `false` as JSON spells them, and nothing else."""
-    return {"true": True, "false": False}.get(text, text)
 
 
 class DeleteQuery(QueryModel):
@@ -252,6 +276,19 @@ class OneOrManyTodos(RootModel[CreatedTodo | CreatedTodos]):
 
 class TodoPage(ManyTodos):
     next_cursor: str | None
+    searched_all: Annotated[bool, Field(description="False: a search stopped before the end. It continues with `next_cursor`")]
+    open_dependencies: Annotated[list[int], Field(description="Those of `depends_on` of open todos that have not ended")]
+
+
+class StatusCounts(BaseModel):
+    pending: int
+    in_progress: int
+    completed: int
+    canceled: int
+
+
+class TodoCounts(BaseModel):
+    counts: StatusCounts
 
 
 class RowResult(BaseModel):

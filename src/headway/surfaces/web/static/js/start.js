@@ -15,8 +15,8 @@ import { useStream } from "./core/watch.js";
 const PAGES = [
   [/^\/$/, () => import("./chat/chat.js")],
   [/^\/c\/(\d{1,18})$/, () => import("./chat/chat.js")],
-  [/^\/board$/, () => import("./work/board.js")],
-  [/^\/todos\/(\d{1,18})$/, () => import("./work/board.js")],
+  [/^\/board$/, () => import("./board/board.js")],
+  [/^\/todos\/(\d{1,18})$/, () => import("./board/board.js")],
   [/^\/goals$/, () => import("./goals/goals.js")],
   [/^\/goals\/(\d{1,18})$/, () => import("./goals/goal.js")],
   [/^\/approvals(?:\/(\d{1,18}))?$/, () => import("./people/approvals.js")],

@@ -30,8 +30,9 @@ const SECTIONS = [
   [
     "Board and plan",
     [
+      ["Arrow keys", "Move between cards"],
       ["Alt ←, Alt →", "Change the status of the focused card"],
-      ["Arrow keys", "Move between the cards of a plan"],
+      ["Alt ↑, Alt ↓", "Move a pending card"],
       ["Enter", "Open a card"],
     ],
   ],

@@ -1,0 +1,147 @@
+// What the board shows, which the address says: ?status=pending&conversation=7&agent=ci&proof=broken&q=deploy.
+import { conversations, formatTitle } from "../chat/conversations.js";
+import { computed, html, useEffect, useRef } from "../core/lib.js";
+import { navigate, path, search } from "../core/router.js";
+import { Icon, Select } from "../core/ui.js";
+import { LABELS, STATUSES } from "../work/statuses.js";
+
+const NAMES = ["status", "conversation", "agent", "proof", "q"];
+const PROOFS = ["unproven", "proven", "overridden", "broken", "none"];
+const TENANT_WIDE = "tenant";
+const TYPING_MS = 250;
+const QUERY_LENGTH = 200;
+
+const isKnown = {
+  status: (value) => STATUSES.includes(value),
+  conversation: (value) => value === TENANT_WIDE || /^[1-9]\d{0,17}$/.test(value),
+  agent: (value) => value !== "" && value.length <= 200,
+  proof: (value) => PROOFS.includes(value),
+  q: (value) => value.trim() !== "",
+};
+
+/** The filters in the address; what is not one is ignored. */
+export function parseFilters(text) {
+  const query = new URLSearchParams(text);
+  const pairs = NAMES.map((name) => [name, query.get(name)?.slice(0, name === "q" ? QUERY_LENGTH : undefined)]);
+  return Object.fromEntries(pairs.filter(([name, value]) => value !== undefined && isKnown[name](value)));
+}
+
+/** The filters as the address has them. The same filters give the same text. */
+export const formatFilters = (filters) =>
+  new URLSearchParams(NAMES.filter((name) => filters[name]).map((name) => [name, filters[name]])).toString();
+
+export const filterText = computed(() => formatFilters(parseFilters(search.value)));
+export const filters = computed(() => parseFilters(filterText.value));
+export const isFiltered = computed(() => filterText.value !== "");
+export const shownStatuses = computed(() => (filters.value.status ? [filters.value.status] : STATUSES));
+
+/** Show other todos. The open one stays open. */
+export function applyFilters(text, { replace = false } = {}) {
+  navigate(text ? `${path.value}?${text}` : path.value, { replace, state: history.state });
+}
+
+const choose = (name, value, options) => applyFilters(formatFilters({ ...filters.value, [name]: value }), options);
+
+/** The filters as a query of the API, without the status and the text. */
+export function buildQuery({ conversation, agent, proof }) {
+  return {
+    ...(conversation && { conversation_id: conversation, own: "true" }),
+    ...(agent && { agent_id: agent }),
+    ...(proof && { proof }),
+  };
+}
+
+const hasWords = (todo, text) => {
+  const content = [`#${todo.id}`, todo.subject, todo.description, todo.completion_criteria, todo.outcome]
+    .join("\n")
+    .toLocaleLowerCase();
+  return text
+    .toLocaleLowerCase()
+    .split(/\s+/)
+    .every((word) => content.includes(word));
+};
+
+/** Whether a todo that an event reports belongs on the board. */
+export function matchesFilters(todo) {
+  const { status, conversation, agent, proof, q } = filters.value;
+  const listId = conversation === TENANT_WIDE ? 0 : Number(conversation);
+  return (
+    (!status || todo.status === status) &&
+    (!conversation || todo.conversation_id === listId) &&
+    (!agent || todo.agent_id === agent) &&
+    (!proof || todo.proof === proof) &&
+    (!q || hasWords(todo, q))
+  );
+}
+
+/** The list that a new todo goes to. */
+export const getListId = () => Number(filters.value.conversation) || 0;
+
+function Search() {
+  const field = useRef();
+  const timer = useRef(0);
+  const q = filters.value.q ?? "";
+  useEffect(() => {
+    if (document.activeElement !== field.current) field.current.value = q;
+  }, [q]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const apply = () => {
+    clearTimeout(timer.current);
+    choose("q", field.current.value.trim(), { replace: true });
+  };
+  const onInput = () => {
+    clearTimeout(timer.current);
+    timer.current = setTimeout(apply, TYPING_MS);
+  };
+  const onKeyDown = (event) => {
+    if (event.key === "Enter") apply();
+    if (event.key !== "Escape" || !field.current.value) return;
+    event.preventDefault();
+    field.current.value = "";
+    apply();
+  };
+  return html`<input
+    ref=${field}
+    type="search"
+    class="search"
+    aria-label="Search todos"
+    placeholder="Search, or #12"
+    maxlength=${QUERY_LENGTH}
+    autocomplete="off"
+    defaultValue=${q}
+    onInput=${onInput}
+    onKeyDown=${onKeyDown}
+  />`;
+}
+
+/** `agents`: those that have todos on the board. */
+export function Filters({ agents, children }) {
+  const { status = "", conversation = "", agent = "", proof = "" } = filters.value;
+  const conversationOptions = [
+    ["", "All conversations"],
+    [TENANT_WIDE, "Tenant-wide"],
+    ...conversations.value.map(({ id, title }) => [String(id), formatTitle({ id, title })]),
+  ];
+  if (conversation && !conversationOptions.some(([name]) => name === conversation))
+    conversationOptions.push([conversation, formatTitle({ id: conversation, title: "" })]); // older than those that are listed
+  const agentOptions = [["", "All agents"], ...[...new Set([...agents, ...(agent ? [agent] : [])])].sort().map((id) => [id, id])];
+  const statusOptions = [["", "All statuses"], ...STATUSES.map((name) => [name, LABELS[name]])];
+  const proofOptions = [["", "Any proof"], ...PROOFS.map((name) => [name, name === "none" ? "without checks" : name])];
+  return html`<div class="filters" role="group" aria-label="Filters">
+    <${Search} />
+    <${Select} label="Status filter" value=${status} options=${statusOptions} onChoose=${(value) => choose("status", value)} />
+    <${Select}
+      label="Conversation"
+      value=${conversation}
+      options=${conversationOptions}
+      onChoose=${(value) => choose("conversation", value)}
+    />
+    <${Select} label="Agent" value=${agent} options=${agentOptions} onChoose=${(value) => choose("agent", value)} />
+    <${Select} label="Proof" value=${proof} options=${proofOptions} onChoose=${(value) => choose("proof", value)} />
+    ${
+      isFiltered.value &&
+      html`<button class="btn ghost small" onClick=${() => applyFilters("")}><${Icon} name="close" />Clear</button>`
+    }
+    ${children}
+  </div>`;
+}
