@@ -16,7 +16,7 @@ export const focused = signal(null);
 /** What a screen reader says about the last move. */
 export const announcement = signal("");
 
-/** Pending has an order of its own. In progress is short, and ended todos are sorted by time. */
+/** Only the order of Pending is stored. In progress is short, and ended todos are sorted by time. */
 export const isOrdered = (status) => status === "pending";
 
 /** Whether the dragged card may be dropped on a column. */
