@@ -13,7 +13,7 @@ async def main() -> None:
     async with Headway.open() as headway:
         model = f"openai:{os.environ.get('OPENAI_MODEL', 'gpt-5-mini')}"
         agent = create_agent(model, middleware=[HeadwayMiddleware(headway)])
-        print((await agent.ainvoke({"messages": [("user", "Plan a picnic for four.")]}))["messages"][-1].text)
+        print((await agent.ainvoke({"messages": [{"role": "user", "content": "Plan a picnic for four."}]}))["messages"][-1].text)
 
 
 asyncio.run(main())

@@ -61,7 +61,7 @@ def test_an_agent_is_sent_back_until_its_plan_is_done(tmp_path: Path, is_async: 
         async with temporary_headway(tmp_path) as headway:
             model = build_model(STEPS)
             agent = create_agent(model, middleware=[HeadwayMiddleware(headway, agent="mover")], checkpointer=InMemorySaver())
-            request: Any = {"messages": [("user", REQUEST)]}
+            request: Any = {"messages": [{"role": "user", "content": REQUEST}]}
             config: Any = {"configurable": {"thread_id": "7"}}
             state = await agent.ainvoke(request, config) if is_async else agent.invoke(request, config)
 
@@ -81,7 +81,7 @@ def test_an_agent_is_sent_back_until_its_plan_is_done(tmp_path: Path, is_async: 
                 ("drive", "completed", "mover"),
             ]
             # The next message of the thread has a new plan in the same conversation; another thread has another conversation.
-            await agent.ainvoke({"messages": [("user", "Thanks")]}, config)
+            await agent.ainvoke({"messages": [{"role": "user", "content": "Thanks"}]}, config)
             next_turn = (await agent.aget_state(config)).values["headway_turn"]
             assert next_turn != turn_id
             assert (await headway.own_loop(turn=next_turn)).conversation_id == loop.conversation_id
@@ -105,13 +105,13 @@ def test_an_agent_that_never_works_is_let_go_and_its_plan_continues_in_the_next_
             lazy = build_model([STEPS[0], "Later."])
             saver = InMemorySaver()
             agent = create_agent(lazy, middleware=[HeadwayMiddleware(headway)], checkpointer=saver)
-            state = await agent.ainvoke({"messages": [("user", REQUEST)]}, config)
+            state = await agent.ainvoke({"messages": [{"role": "user", "content": REQUEST}]}, config)
             assert sum("Not finished." in message.text for message in state["messages"]) == MOST_REMINDERS
             turn_id = (await agent.aget_state(config)).values["headway_turn"]
 
             diligent = build_model([STEPS[2]] * (MOST_REMINDERS + 3) + ["We have moved."])
             agent = create_agent(diligent, middleware=[HeadwayMiddleware(headway)], checkpointer=saver)
-            state = await agent.ainvoke({"messages": [("user", "Go on")]}, config)
+            state = await agent.ainvoke({"messages": [{"role": "user", "content": "Go on"}]}, config)
             assert state["messages"][-1].text == "We have moved."
             assert (await agent.aget_state(config)).values["headway_turn"] == turn_id
             assert await (await headway.own_loop(turn=turn_id)).unfinished() == []

@@ -8,6 +8,7 @@ RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "canc
 TurnOutcome = Literal["drained", "answered", "incomplete", "filtered", "limit", "needs_live"]
 EffectState = Literal["proposed", "started", "succeeded", "failed", "unknown"]
 TurnMode = Literal["plan", "queue"]
+SpendingGroup = Literal["model", "role", "goal"]  # what the spending of a day can be divided by
 SandboxMode = Literal["auto", "off", "required"]
 
 REHEARSAL_MODEL: Final = "rehearsal"  # the built-in stand-in for an LLM, which needs no API key

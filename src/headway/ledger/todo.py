@@ -272,3 +272,23 @@ def digest_item(todo: Todo) -> str:
 
 def digest(value: object) -> str:
     return blake2b(repr(value).encode(), digest_size=8).hexdigest()
+
+
+class Comment(NamedTuple):
+    """What somebody wrote on a todo."""
+
+    id: int
+    conversation_id: int  # the todo's
+    todo_id: int
+    person: str
+    text: str
+    created_at: int
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "todo_id": self.todo_id,
+            "person": self.person,
+            "text": self.text,
+            "created_at": self.created_at // 1000,
+        }

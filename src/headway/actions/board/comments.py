@@ -8,8 +8,8 @@ from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Forbidden, Invalid, NotFound
 from headway.ledger.events import Event, encode_json
+from headway.ledger.todo import Comment
 from headway.storage.stores.board import comments as comment_store
-from headway.storage.stores.board.comments import Comment
 from headway.storage.transaction import Transaction
 
 COMMENT_LIMIT: Final = 10_000

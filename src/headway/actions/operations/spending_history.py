@@ -5,9 +5,10 @@ from functools import reduce
 from typing import Any, Final
 
 from headway.actions.spending import encode_total
+from headway.ledger.run import SpendingGroup
 from headway.ledger.text import to_one_line
 from headway.storage.stores.operations import spending_days
-from headway.storage.stores.operations.spending_days import DAY_MS, SpendingGroup
+from headway.storage.stores.operations.spending_days import DAY_MS
 from headway.storage.stores.spending import SpendingTotal
 from headway.storage.transaction import Transaction
 

@@ -1,31 +1,11 @@
 """SQL for comments on todos."""
 
-from typing import Any, NamedTuple
-
 from headway.ledger.text import count_bytes
-from headway.ledger.todo import Todo
+from headway.ledger.todo import Comment, Todo
 from headway.storage import id_ranges
 from headway.storage.transaction import Transaction
 
 COLUMNS = "id, conversation_id, todo_id, person, text, created_at"
-
-
-class Comment(NamedTuple):
-    id: int
-    conversation_id: int  # the todo's
-    todo_id: int
-    person: str
-    text: str
-    created_at: int
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "todo_id": self.todo_id,
-            "person": self.person,
-            "text": self.text,
-            "created_at": self.created_at // 1000,
-        }
 
 
 def insert(tx: Transaction, tenant_id: int, todo: Todo, person: str, text: str) -> Comment:

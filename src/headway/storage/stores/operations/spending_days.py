@@ -1,8 +1,9 @@
 """SQL for what model calls cost per day, by model, role and goal."""
 
 from collections.abc import Collection
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from headway.ledger.run import SpendingGroup
 from headway.storage.stores.spending import ModelCall, SpendingTotal
 from headway.storage.transaction import Query, Transaction
 
@@ -10,8 +11,6 @@ DAY_MS = 24 * 3600 * 1000
 SUM_COLUMNS = ("calls", "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "cost")
 SUMS = ", ".join(f"SUM({name})" for name in SUM_COLUMNS)
 COLUMNS = {"model": "model", "role": "role", "goal": "goal_id"}
-
-SpendingGroup = Literal["model", "role", "goal"]
 
 
 class DayTotal(NamedTuple):

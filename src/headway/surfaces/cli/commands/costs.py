@@ -11,11 +11,10 @@ from headway.actions.operations import spending_history
 from headway.actions.operations.spending_history import MOST_DAYS
 from headway.ledger.cells import Cell
 from headway.ledger.errors import Invalid
-from headway.ledger.run import REHEARSAL_MODEL
+from headway.ledger.run import REHEARSAL_MODEL, SpendingGroup
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
 from headway.storage.direct import DirectDatabase
-from headway.storage.stores.operations.spending_days import SpendingGroup
 from headway.storage.transaction import within_tenant
 from headway.surfaces.cli.context import TENANT_WIDE, Command, Invocation, get_local_tenant, pass_invocation
 from headway.surfaces.cli.every_cell import CellAnswer, ask_every_cell, print_lines, report_failures

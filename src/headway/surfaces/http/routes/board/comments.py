@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from headway.actions.access import tokens
 from headway.actions.board import comments
-from headway.storage.stores.board.comments import Comment
+from headway.ledger.todo import Comment
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
