@@ -275,7 +275,7 @@ def digest(value: object) -> str:
 
 
 class Comment(NamedTuple):
-    """What somebody wrote on a todo."""
+    """A comment of a person on a todo."""
 
     id: int
     conversation_id: int  # the todo's
