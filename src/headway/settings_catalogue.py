@@ -36,7 +36,7 @@ MODELS: Final = {
 }
 LIMITS: Final = {
     "budget_usd": "Dollars that the agents of a tenant may spend in 24 hours, unless it has its own limit",
-    "quotas": "What one tenant may use of what all tenants share; what is not named keeps its default",
+    "quotas": "What one tenant may use of what all tenants share",
     "max_iterations": "Model calls of a turn",
     "max_iterations_with_plan": "Model calls of a turn whose plan has open items; not set: 50, or three per item and ten more",
     "subagent_max_iterations": "Model calls of a sub-agent; not set: 20, up to 50 while it makes progress",
@@ -90,6 +90,7 @@ def list_own(settings: Settings) -> Iterator[dict[str, Any]]:
     found = {"port": str(settings.port), "url": hide_secrets("url", settings.url)} | {
         "home": settings.home,
         "workspace": settings.workspace,
+        "quotas": settings.quotas.spelling,
     }
     for group, descriptions in GROUPS.items():
         for name, description in descriptions.items():

@@ -16,6 +16,7 @@ def test_settings_are_shown_with_their_sources_and_without_secrets(headway: Shel
     monkeypatch.setenv("HEADWAY_DIRECTORY_URL", f"postgresql://user:{PASSWORD}@db.example/headway")
     monkeypatch.setenv("OPENAI_API_KEY", PASSWORD)
     monkeypatch.setenv("OPENAI_BASE_URL", f"https://user:{PASSWORD}@models.example/v1?key={PASSWORD}")
+    monkeypatch.setenv("HEADWAY_QUOTAS", "turns:200,storage:512M,webhooks:none")
     printed = headway.ok("settings", "--home", str(headway.folder / ".headway"))
     shown = {row["name"]: (row["value"], row["source"]) for row in headway.json("settings")["settings"]}
     changed = [row["name"] for row in headway.json("settings", "--changed")["settings"]]
@@ -28,6 +29,7 @@ def test_settings_are_shown_with_their_sources_and_without_secrets(headway: Shel
     assert shown["OPENAI_API_KEY"] == ("set", "environment")
     assert shown["OPENAI_BASE_URL"] == ("https://models.example/v1", "environment")
     assert shown["HEADWAY_SANDBOX"] == ("auto", "default")
+    assert shown["HEADWAY_QUOTAS"] == ("turns:200,jobs:256,streams:1000,storage:512M,webhooks:none", "environment")
     assert "HEADWAY_SANDBOX" not in changed
     assert {"HEADWAY_MAX_ITERATIONS", "HEADWAY_BUDGET_USD", "OPENAI_API_KEY"} <= set(changed)
 

@@ -133,6 +133,17 @@ def test_a_tenant_is_created_with_a_token_that_manages_it(service: Service) -> N
     assert next(entry["who"] for entry in entries if entry["new"]["name"] == name).startswith("host (token ")
 
 
+def test_a_tenant_sees_what_it_uses_of_its_quotas(client: Client) -> None:
+    before = client.ok("GET", "/v1/quotas")
+    client.turn(client.conversation())
+    client.add("some text that is stored")
+    after = client.ok("GET", "/v1/quotas")
+
+    assert before["usage"] == {"turns": 0, "jobs": 0, "storage": before["usage"]["storage"], "webhooks": 0}
+    assert after["usage"]["storage"] > before["usage"]["storage"]
+    assert after["quotas"] == {"turns": 1000, "jobs": 256, "streams": 1000, "storage": 20 * 2**30, "webhooks": 50}
+
+
 # Settings
 
 

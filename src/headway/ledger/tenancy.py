@@ -134,6 +134,18 @@ class Quotas(NamedTuple):
     storage: int = 20 * GIBIBYTE  # bytes of stored text and files
     webhooks: int = 50
 
+    @property
+    def spelling(self) -> str:
+        """The list that `parse_quotas` reads, with every quota."""
+        return ",".join(f"{name}:{spell_amount(name, amount)}" for name, amount in self._asdict().items())
+
+
+def spell_amount(name: str, amount: int) -> str:
+    if amount == NO_LIMIT:
+        return "none"
+    unit, size = next(((unit, size) for unit, size in reversed(UNITS.items()) if amount % size == 0), ("M", UNITS["M"]))
+    return f"{amount // size}{unit}" if name == "storage" else str(amount)
+
 
 def parse_quotas(variable: str, spelling: str) -> Quotas:
     """Parse a list such as `turns:200,storage:5G`. A quota that it does not name keeps its default; `none` removes one."""

@@ -9,6 +9,7 @@ NAMES: Final = {
     "GET /v1/events": "stream_events",
     "GET /metrics": "get_metrics",
     "GET /v1/audit": "list_audit_entries",
+    "GET /v1/quotas": "get_quotas",
     "GET /v1/files/{file_id}/diff": "compare_file_versions",
     "DELETE /v1/policy/always/{approval_id}": "forget_always_rule",
     "GET /v1/schedule-preview": "preview_schedule",

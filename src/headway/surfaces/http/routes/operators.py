@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions import halts, notices, spending
-from headway.actions.access import audit, tenants, tokens
+from headway.actions.access import audit, quotas, tenants, tokens
 from headway.actions.operations import spending_history
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.tenancy import AuditFilter
@@ -17,6 +17,7 @@ from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
 from headway.surfaces.http.schemas import operators as shapes
+from headway.surfaces.http.schemas.installation import QuotaUse
 from headway.surfaces.web.static_files import load_site
 
 routes = APIRouter(prefix="/v1", tags=["operator"])
@@ -84,6 +85,11 @@ async def put_costs(request: Request) -> Response:
         return spending.build_costs(tx, tenant_id, budget, unpriced)
 
     return to_json_response({"costs": await call.write(change, tokens.authenticate_operator)})
+
+
+@routes.get("/quotas", summary="Get what the tenant uses of its quotas", **document_route({200: QuotaUse}))
+async def get_quotas(request: Request) -> Response:
+    return to_json_response(await RequestContext(request).read(quotas.describe_usage))
 
 
 @routes.get(

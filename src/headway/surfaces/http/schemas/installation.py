@@ -54,6 +54,11 @@ class QuotasShape(BaseModel):
     webhooks: int | None
 
 
+class QuotaUse(BaseModel):
+    usage: TenantUsageShape
+    quotas: QuotasShape
+
+
 class ManyTenants(BaseModel):
     tenants: list[ListedTenant]
     quotas: QuotasShape

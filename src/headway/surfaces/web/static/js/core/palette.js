@@ -1,4 +1,6 @@
 // The palette: one field to go anywhere and do anything. It is loaded when it is first opened.
+
+import { getPath, isOffered, TABS } from "../operations/tabs.js";
 import { get, remove } from "./api.js";
 import { attempt } from "./dialogs.js";
 import { html, useEffect, useMemo, useRef, useState } from "./lib.js";
@@ -31,6 +33,15 @@ function listActions() {
     : { key: "halt", label: "Halt everything…", icon: "stop", run: () => navigate("/operations?halt=yes") };
   return [...actions.slice(0, -1), change, actions.at(-1)];
 }
+
+/** The tabs of Operations, which are found when something is typed. */
+const listTabs = () =>
+  TABS.filter((tab) => tab.name && isOffered(tab)).map((tab) => ({
+    key: getPath(tab),
+    label: `Operations: ${tab.label}`,
+    icon: "operations",
+    run: () => navigate(getPath(tab)),
+  }));
 
 const hasWords = (text, words) => words.every((word) => text.toLocaleLowerCase().includes(word));
 
@@ -98,7 +109,7 @@ function useResults(query, pages) {
   }, [query]);
   const goTo = pages.map(([icon, label, to]) => ({ key: to, label, icon, run: () => navigate(to) }));
   const local = [
-    ["Go to", goTo],
+    ["Go to", words.length ? [...goTo, ...listTabs()] : goTo],
     ["Actions", listActions()],
   ].map(([name, items]) => [name, items.filter(({ label }) => hasWords(label, words))]);
   const groups = words.length ? [...local, ...found.groups] : [local[0], ...found.groups, local[1]];

@@ -22,6 +22,16 @@ export const TABS = [
   { name: "inbox", label: "Inbox", group: "Work", load: () => import("./inbox.js") },
   { name: "spending", label: "Spending", group: "Work", load: () => import("./spending/spending.js") },
   { name: "webhooks", label: "Webhooks", group: "Connections", operator: true, load: () => import("./webhooks.js") },
+  { name: "tools", label: "Tools and policy", group: "Connections", load: () => import("./installation/tools.js") },
+  { name: "access", label: "Access", group: "Installation", operator: true, load: () => import("./installation/access.js") },
+  { name: "audit", label: "Audit log", group: "Installation", operator: true, load: () => import("./installation/audit.js") },
+  {
+    name: "settings",
+    label: "Models and settings",
+    group: "Installation",
+    operator: true,
+    load: () => import("./installation/settings.js"),
+  },
 ];
 
 export const getPath = ({ name }) => (name ? `/operations/${name}` : "/operations");
