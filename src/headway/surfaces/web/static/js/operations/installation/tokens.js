@@ -210,7 +210,7 @@ function Session({ row }) {
   const askToEnd = () =>
     ask({
       title: current ? "End this session?" : `End session ${id}?`,
-      text: current ? "You will be signed out here." : "Whoever uses it must sign in again.",
+      text: current ? "You will be signed out here." : "Its user must sign in again.",
       confirm: "End it",
       run: async () => {
         await act(() => remove(`/v1/tokens/${id}`));
@@ -237,5 +237,5 @@ export const Sessions = () => html`<${Card} title="Browser sessions">
     rows.length
       ? html`<ul class="rows">${rows.map((row) => html`<${Session} key=${row.id} row=${row} />`)}</ul>
           ${cursor && html`<${MoreButton} onClick=${() => attempt(() => loadList(sessions, "session", "active", cursor))} />`}`
-      : html`<${Empty}>Nobody is signed in at a browser.<//>`}<//>
+      : html`<${Empty}>No browser is signed in.<//>`}<//>
 <//>`;
