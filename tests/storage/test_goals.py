@@ -9,7 +9,7 @@ import pytest
 from headway.actions import goal_views, goals, halts, runs, sub_goals
 from headway.actions.goals import NewGoal
 from headway.ledger.errors import BadCursor, Conflict, Halted, Invalid
-from headway.ledger.goal import Goal, SubGoal
+from headway.ledger.goal import Goal, GoalFilter, SubGoal
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.direct import DirectDatabase
@@ -336,7 +336,7 @@ def test_a_tenant_has_so_many_goals_that_have_not_ended_and_no_more(desk: Tenant
     desk.write(fill)
     with pytest.raises(Conflict, match="at most 1,000 open goals"):
         desk.write(goals.add, NewGoal("one more"))
-    (last,) = desk.read(goal_store.list_page, None, 1, MAX_INTEGER)
+    (last,) = desk.read(goal_store.list_page, GoalFilter(), 1, (MAX_INTEGER, MAX_INTEGER))
     desk.write(goals.abandon, last.id)
     desk.write(goals.add, NewGoal("one more"))
 

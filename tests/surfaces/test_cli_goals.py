@@ -174,7 +174,7 @@ def test_a_goal_is_drawn_with_its_plan_and_latest_events(headway: Shell) -> None
         "… #3 “measure the second” started, by a worker.",
         "… #3 “measure the second” failed (0 s, $0.0000): The broker did not start.",
         "… #4 “measure the third” started, by a worker.",
-        "… Paused: Paused by the operator.",
+        "… Paused by the operator.",
     ]
 
 
@@ -266,7 +266,7 @@ def test_json_output_equals_the_http_document(headway: Shell) -> None:
 def test_why(headway: Shell) -> None:
     write(headway, add_half_done)
     assert headway.ok("goal", "why", "#1") == (
-        "Goal #1 is paused: Paused by the operator. Resume it with `headway goal resume 1`. So far 2 of 6 sub-goals are done.\n"
+        "Goal #1 is paused by the operator. It continues when it is resumed. So far 2 of 6 sub-goals are done.\n"
     )
     assert headway.ok("goal", "why", "1", "--sub-goal", "#5").startswith(
         "#5 “compare” waits: for #3 “measure the second”, which is failed"
@@ -288,7 +288,7 @@ def test_why(headway: Shell) -> None:
 def test_why_names_a_missing_worker(headway: Shell) -> None:
     headway.ok("goal", "add", "--no-wait", "A garden.")
     assert headway.ok("goal", "why", "1") == (
-        "Goal #1 is active and has no plan yet. No process is running jobs. Start `headway serve` or `headway worker`.\n"
+        "Goal #1 is active and has no plan yet. No process is running jobs. Start a server or a worker.\n"
     )
 
 
@@ -349,7 +349,7 @@ def test_a_goal_that_rests_is_shown_and_left(headway: Shell) -> None:
         "‖ #1 [paused] reach it  0/2  $0.0000",
         "… The goal was set.",
         "… #1 “go” started, by a worker.",
-        "… Paused: Paused by the operator.",
+        "… Paused by the operator.",
         "‖ #1 [paused] reach it  0/2  $0.0000",
         "  because   Paused by the operator.",
         "  next      Resume it with `headway goal resume 1`.",
@@ -391,7 +391,7 @@ def test_watch_prints_events_as_they_happen(headway: Shell) -> None:
     assert strip_times(output) == [
         "… #1 “go” completed (0 s, $0.0000): We went.",
         "… #1 “go” diverged: The wrong way.",
-        "… Paused: Paused by the operator.",
+        "… Paused by the operator.",
         "‖ #1 [paused] reach it  0/2  $0.0000",
         "  because   Paused by the operator.",
         "  next      Resume it with `headway goal resume 1`.",

@@ -1,15 +1,16 @@
-"""/v1/goals/{id}: changing a goal, running it again, and its plans."""
+"""/v1/goals: changing a goal, running it again, its plans, and finding goals among many."""
 
 from typing import Any
 
 from headway.actions import goals
 from headway.actions.access import audit
 from headway.actions.goals import NewGoal
+from headway.actions.people import questions
 from headway.actions.plans import apply_plan
 from headway.ledger.goal import Goal, PlannedStep
 from headway.storage.stores import goals as goal_store
 from headway.storage.transaction import Transaction
-from tests.goal_plans import end, evaluate
+from tests.goal_plans import end, evaluate, get_main_run
 from tests.surfaces.server_harness import Client
 from tests.surfaces.test_http_goals import add_paused_goal, goal_path, list_journal_kinds
 
@@ -121,3 +122,65 @@ def test_plans_are_listed_with_what_they_changed(client: Client) -> None:
         "Arrive": (1, None),
         "Ask the way": (2, None),
     }
+
+
+def escalate(client: Client, goal: Goal, reason: str = "No way forward.") -> None:
+    client.desk.write(lambda tx, tenant_id: goals.escalate(tx, goals.get(tx, tenant_id, goal.id), "escalation", reason))
+
+
+def list_ids(client: Client, **query: Any) -> list[int]:
+    """The ids on all pages of a list, two goals at a time."""
+    ids: list[int] = []
+    cursor: dict[str, str] = {}
+    while True:
+        page = client.ok("GET", "/v1/goals", params={"limit": 2, **query, **cursor})
+        ids += [goal["id"] for goal in page["goals"]]
+        if not page["next_cursor"]:
+            return ids
+        cursor = {"cursor": page["next_cursor"]}
+
+
+def test_goals_are_searched_sorted_and_paged(client: Client) -> None:
+    late, soon, plain, pond = (
+        add_paused_goal(client, words, **fields).id
+        for words, fields in (
+            ("Plant the GARDEN", {"priority": 9, "deadline_at": FAR * 1000 + 5_000}),
+            ("Weed the garden", {"priority": 1, "deadline_at": FAR * 1000}),
+            ("Water the Gärten 100%", {"priority": 9, "success_criteria": "All is wet."}),
+            ("Dig a pond", {"priority": 50}),
+        )
+    )
+    assert list_ids(client) == [pond, plain, soon, late]
+    assert list_ids(client, sort="priority") == [soon, plain, late, pond]
+    assert list_ids(client, sort="deadline") == [soon, late, pond, plain]
+    client.ok("PATCH", goal_path(late), json={"priority": 8})
+    assert list_ids(client, sort="updated")[0] in (late, pond), "the last change may be in the same moment"
+    assert list_ids(client, q="garden") == [soon, late]
+    assert list_ids(client, q="the garden weed") == [soon]
+    assert list_ids(client, q="GÄRTEN") == list_ids(client, q="wet") == list_ids(client, q="100%") == [plain]
+    assert list_ids(client, q=f"#{pond}", sort="priority") == [pond]
+    assert list_ids(client, q="100_") == []
+    client.ok("POST", goal_path(soon, "abandon"))
+    assert list_ids(client, q="garden", status="paused") == [late]
+    assert list_ids(client, sort="deadline") == [late, pond, plain, soon], "an ended goal has no deadline"
+    for bad in ({"sort": "cost"}, {"waiting": "perhaps"}, {"q": "x" * 1_001}):
+        client.refused("GET", "/v1/goals", 422, "invalid", params=bad)
+    client.refused("GET", "/v1/goals", 422, "bad_cursor", params={"sort": "priority", "cursor": "x"})
+
+
+def test_a_goal_that_waits_for_a_person_is_found_until_it_is_handled(client: Client) -> None:
+    paused, stuck, asking = add_paused_goal(client), add_paused_goal(client, "get unstuck"), add_paused_goal(client, "ask someone")
+    escalate(client, stuck)
+    question = client.desk.write(
+        lambda tx, tenant_id: questions.ask(tx, get_main_run(tx, goals.get(tx, tenant_id, asking.id)), "Which way?")
+    )
+    waiting = client.ok("GET", "/v1/goals?waiting=true")["goals"]
+    assert [(goal["id"], goal["needs_decision"], goal["waiting_for"]) for goal in waiting] == [
+        (asking.id, False, {"kind": "question", "id": question.id}),
+        (stuck.id, True, None),
+    ]
+    assert not client.ok("GET", goal_path(paused))["goal"]["needs_decision"], "a person paused it"
+
+    client.ok("POST", f"/v1/questions/{question.id}", json={"answer": "left"})
+    client.ok("POST", goal_path(stuck, "decision"), json={"action": "abandon"})
+    assert client.ok("GET", "/v1/goals?waiting=true")["goals"] == []

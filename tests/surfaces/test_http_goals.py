@@ -19,7 +19,7 @@ from tests.surfaces.server_harness import Client, Service
 SUMMARY = {
     *("id", "source", "description", "success_criteria", "evidence", "status", "priority", "replan_count", "plan_no", "pause_kind"),
     *("pause_reason", "run_id", "progress", "cost_usd", "budget_usd", "deadline", "created_at", "updated_at", "ended_at"),
-    *("waiting_for", "repository", "checks", "proof", "forked_from", "repeat_of"),
+    *("waiting_for", "repository", "checks", "proof", "forked_from", "repeat_of", "needs_decision", "usage"),
 }
 DETAIL = SUMMARY | {"changes", "replan_limit", "sub_goals", "experience"}
 HOSTILE = {
@@ -264,7 +264,8 @@ def test_why_is_it_not_further(client: Client) -> None:
     explanation = client.ok("GET", goal_path(goal, "why"), params={"sub_goal_id": arrive})["why"]
     assert explanation.startswith(f"#{arrive} “arrive” waits: for #{go} “go”")
     client.ok("POST", goal_path(goal, "pause"))
-    assert f"`headway goal resume {goal.id}`" in client.ok("GET", goal_path(goal, "why"))["why"]
+    paused = client.ok("GET", goal_path(goal, "why"))["why"]
+    assert paused.startswith(f"Goal #{goal.id} is paused by the operator. It continues when it is resumed.")
     client.refused("GET", goal_path(goal, "why"), 404, "not_found", params={"sub_goal_id": 10**15})
     client.refused("GET", goal_path(goal, "why"), 422, "invalid", params={"sub_goal_id": "go"})
 
@@ -372,7 +373,7 @@ def test_watchers_hear_of_every_step(sqlite_client: Client) -> None:
     entries = [event.data["entry"] for event in events if event.event == "journal_appended"]
     assert [entry["kind"] for entry in entries] == ["goal_set", "sub_goal_started", "paused"]
     assert {event.data["goal_id"] for event in events if event.event in ("journal_appended", "sub_goal_changed")} == {goal.id}
-    assert set(events[-1].data["goal"]) == SUMMARY - {"waiting_for"}
+    assert set(events[-1].data["goal"]) == SUMMARY - {"waiting_for", "usage"}
 
 
 # Tenancy, agents and concurrency

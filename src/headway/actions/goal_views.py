@@ -1,26 +1,45 @@
 """Goals as JSON and text, for people to read."""
 
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple, get_args
 
 from headway.actions import goals, halts, journal, runs
 from headway.actions.people import waiting
 from headway.ledger import text
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import NotFound
-from headway.ledger.goal import Goal, GoalLimits, GoalStatus, JournalEntry, PauseKind, SubGoal, list_ready
+from headway.ledger.goal import Goal, GoalFilter, GoalLimits, GoalSort, JournalEntry, PauseKind, SubGoal, list_ready
 from headway.ledger.graphs.grid_layout import compute_legible_layout
 from headway.ledger.job import LEASE_MS, NEVER
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
+from headway.storage.stores import spending as spending_store
+from headway.storage.stores.spending import SpendingTotal
 from headway.storage.transaction import Transaction
 
 MENTION_LIMIT = 5
 GRAPH_COLUMNS = 6  # cards side by side in a drawing
+SEARCH_BATCH = 500  # goals that a search reads at once,
+SEARCH_LIMIT = 5_000  # and before it answers
 CURSORS = CursorCodec("goals", (text.MAX_INTEGER,))  # the id
+SORTED_CURSORS = {sort: CursorCodec(f"goals by {sort}", (text.MAX_INTEGER, text.MAX_INTEGER)) for sort in get_args(GoalSort)}
+ALL_GOALS = GoalFilter()
 DEFAULT_LIMITS = GoalLimits()
 
 DrawnPlan = Literal["all", "current"]  # every sub-goal, or those that no later plan has replaced
+
+
+# By the reason of the pause: how the goal can continue.
+DECIDE = "It needs a decision: continue, make a new plan, or abandon it."
+NEXT_ACTIONS: dict[PauseKind, str] = {
+    "budget": "It resumes by itself when there is money; raise the pool's limit to resume it now.",
+    "operator": "It continues when it is resumed.",
+    "fault": "Resume it when the fault is fixed.",
+    "goal_budget": "Raise or remove its budget, or decide: continue without a budget, make a new plan, or abandon it.",
+    "deadline": "Set a later deadline or none, or decide: continue without a deadline, make a new plan, or abandon it.",
+    "proposal": "It needs a decision: start it, or decline it.",
+}
 
 
 class GoalPage(NamedTuple):
@@ -28,16 +47,59 @@ class GoalPage(NamedTuple):
     next_cursor: str | None
 
 
-def list_page(tx: Transaction, tenant_id: int, status: GoalStatus | None, limit: int, cursor: str | None = None) -> GoalPage:
-    """List goals with their progress, newest first."""
-    (before,) = CURSORS.decode(cursor)
-    rows = goal_store.list_page(tx, tenant_id, status, limit + 1, before)
+def list_page(tx: Transaction, tenant_id: int, chosen: GoalFilter | None, limit: int, cursor: str | None = None) -> GoalPage:
+    """List goals with their progress, cost and tokens. A search reads a limited number of goals, and continues at the cursor."""
+    chosen = chosen or ALL_GOALS
     waits = waiting.find_by_goal(tx, tenant_id)
+    rows, next_cursor = select(tx, tenant_id, chosen, limit, cursor, waits)
+    ids = [goal.id for goal in rows]
+    costs = run_store.sum_goal_costs(tx, tenant_id, ids)
+    totals = {total.name: total for total in spending_store.list_by_goal(tx, tenant_id, ids)}
     summaries = [
-        {**journal.build_summary(goal, run_store.sum_goal_cost(tx, tenant_id, goal.id)), "waiting_for": waits.get(goal.id)}
-        for goal in rows[:limit]
+        {
+            **journal.build_summary(goal, costs.get(goal.id, 0)),
+            "waiting_for": waits.get(goal.id),
+            "usage": encode_usage(totals.get(str(goal.id))),
+        }
+        for goal in rows
     ]
-    return GoalPage(summaries, CURSORS.encode_next(rows, limit, lambda goal: (goal.id,)))
+    return GoalPage(summaries, next_cursor)
+
+
+def select(
+    tx: Transaction, tenant_id: int, chosen: GoalFilter, limit: int, cursor: str | None, waiting_ids: Iterable[int]
+) -> tuple[list[Goal], str | None]:
+    """Select the goals of a page. Returns them with the cursor of the next one."""
+    codec = CURSORS if chosen.sort == "newest" else SORTED_CURSORS[chosen.sort]
+    keys = codec.decode(cursor)
+    after = (keys[0], keys[-1])
+    words = text.check_text(chosen.words, "q", text.SUBJECT_LIMIT).casefold().split()
+    found: list[Goal] = []
+    read = 0
+    while True:
+        batch_size = SEARCH_BATCH if words else limit + 1
+        rows = goal_store.list_page(tx, tenant_id, chosen, batch_size, after, waiting_ids)
+        found += [goal for goal in rows if matches(goal, words)]
+        read += len(rows)
+        last = found[limit - 1] if len(found) > limit else rows[-1] if rows else None
+        if last is None or (len(rows) < batch_size and len(found) <= limit):
+            return found, None
+        after = (goal_store.get_sort_key(last, chosen.sort), last.id)
+        if len(found) > limit or read >= SEARCH_LIMIT:
+            return found[:limit], codec.encode(after[-len(keys) :])
+
+
+def matches(goal: Goal, words: Sequence[str]) -> bool:
+    """Whether a goal has all the words, in its texts or as its number."""
+    if not words:
+        return True
+    searched = f"#{goal.id} {goal.description} {goal.success_criteria}".casefold()
+    return all(word in searched for word in words)
+
+
+def encode_usage(total: SpendingTotal | None) -> dict[str, int]:
+    names = ("input_tokens", "cached_tokens", "output_tokens")
+    return {name: getattr(total, name) if total else 0 for name in names}
 
 
 def show(tx: Transaction, tenant_id: int, goal_id: int, limits: GoalLimits = DEFAULT_LIMITS) -> dict[str, Any]:
@@ -48,6 +110,7 @@ def show(tx: Transaction, tenant_id: int, goal_id: int, limits: GoalLimits = DEF
     return {
         **journal.build_summary(*goal_and_cost),
         "waiting_for": waiting.find_by_goal(tx, tenant_id).get(goal_id),
+        "usage": encode_usage(next(iter(spending_store.list_by_goal(tx, tenant_id, [goal_id])), None)),
         "changes": find_changes(tx, goal_and_cost[0]),
         "replan_limit": limits.replans,
         "sub_goals": [sub_goal.as_json() for sub_goal in goal_store.list_sub_goals(tx, tenant_id, goal_id)],
@@ -102,16 +165,16 @@ def explain(tx: Transaction, tenant_id: int, goal_id: int, sub_goal_id: int | No
 
 
 def explain_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal]) -> str:
-    done = sum(sub_goal.status == "completed" for sub_goal in sub_goals)
-    count = f"{done} of {len(sub_goals)} sub-goals are done"
+    count = f"{goal.done} of {goal.in_plan} sub-goals are done"
     if goal.status == "completed":
         return f"Goal #{goal.id} is completed: {count}."
     if goal.status == "abandoned":
-        ended = f"{done} of {len(sub_goals)} sub-goals were done." if sub_goals else "It had no plan."
+        ended = f"{goal.done} of {goal.in_plan} sub-goals were done." if sub_goals else "It had no plan."
         return f"Goal #{goal.id} was abandoned: {goal.pause_reason.rstrip('.')}. {ended}"
     if goal.status == "paused":
         so_far = f"So far {count}." if sub_goals else "It has no plan yet."
-        return f"Goal #{goal.id} is paused: {goal.pause_reason} {describe_next_action(goal.id, goal.pause_kind)} {so_far}"
+        reason = " by the operator." if goal.pause_kind == "operator" else f": {goal.pause_reason}"
+        return f"Goal #{goal.id} is paused{reason} {NEXT_ACTIONS.get(goal.pause_kind, DECIDE)} {so_far}"
     sentences = [f"Goal #{goal.id} is active: {count}." if sub_goals else f"Goal #{goal.id} is active and has no plan yet."]
     if wait := waiting.find_by_goal(tx, goal.tenant_id).get(goal.id):
         sentences.append(f"An agent waits for a person: {wait['kind']} #{wait['id']}.")
@@ -128,27 +191,17 @@ def explain_goal(tx: Transaction, goal: Goal, sub_goals: list[SubGoal]) -> str:
     return " ".join([*sentences, *describe_blockers(tx, goal)])
 
 
-def describe_next_action(goal_id: int, kind: PauseKind | None) -> str:
-    """Describe how a paused goal can continue."""
-    match kind:
-        case "budget":
-            return "To resume it now, raise the limit with `PUT /v1/costs`."
-        case "operator" | "fault":
-            return f"Resume it with `headway goal resume {goal_id}`."
-    return f"It needs a decision: `headway goal decide {goal_id} continue`, `replan --note …` or `abandon`."
-
-
 def describe_blockers(tx: Transaction, goal: Goal) -> list[str]:
     """Describe obstacles that have nothing to do with the plan."""
     job = job_store.find(tx, goal.tenant_id, goal.run_id or "")
     if halts.find_active(tx):
-        return ["Headway is halted. Lift the halt with `headway unhalt`."]
+        return ["Headway is halted."]
     if job is None:
         return []
     if not job_store.has_live_process(tx, LEASE_MS):
-        return ["No process is running jobs. Start `headway serve` or `headway worker`."]
+        return ["No process is running jobs. Start a server or a worker."]
     if job.state == "queued" and tx.now - job.due_at > 2_000:
-        return ["No process has picked it up yet. If they are all busy, start another `headway worker`."]
+        return ["No process has picked it up yet. If they are all busy, start another worker."]
     if job.state == "delayed" and job.attempts and job.due_at < NEVER:
         delay_s = max(0, job.due_at - tx.now) // 1000
         return [f"The last attempt failed ({job.as_json()['error']}); the next one starts in {delay_s} s."]

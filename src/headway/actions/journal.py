@@ -56,6 +56,7 @@ def build_summary(goal: Goal, cost: int) -> dict[str, Any]:
         "plan_no": goal.plan_no,
         "pause_kind": goal.pause_kind or None,
         "pause_reason": goal.pause_reason or None,
+        "needs_decision": goal.needs_decision,
         "run_id": goal.run_id,
         "forked_from": {"goal_id": goal.forked_from, "at": goal.fork_at} if goal.forked_from else None,
         "repeat_of": goal.repeat_of or None,

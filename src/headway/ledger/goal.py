@@ -13,6 +13,9 @@ GoalStatus = Literal["active", "paused", "completed", "abandoned"]
 # Why a goal is paused: an operator paused it, it was replanned too often, it was escalated for a decision, the tenant's pool is
 # empty, its own budget is spent, its deadline has passed, it is a proposal that needs approval, or a fault has to be fixed.
 PauseKind = Literal["", "operator", "replans", "escalation", "budget", "goal_budget", "deadline", "proposal", "fault"]
+# The pauses that only a person can end. An empty pool fills up again, and what a person paused is not waiting for anyone.
+DECISION_KINDS: Final[tuple[PauseKind, ...]] = ("replans", "escalation", "goal_budget", "deadline", "proposal", "fault")
+GoalSort = Literal["newest", "updated", "priority", "deadline"]
 SubGoalStatus = Literal["pending", "in-progress", "completed", "failed", "skipped"]
 Divergence = Literal["none", "minor", "major"]
 SubGoalMode = Literal["inline", "agent"]
@@ -65,11 +68,24 @@ class Goal(NamedTuple):
         return self.ended_at != 0
 
     @property
+    def needs_decision(self) -> bool:
+        return self.status == "paused" and self.pause_kind in DECISION_KINDS
+
+    @property
     def progress(self) -> dict[str, int]:
         """Count the sub-goals of all plans by status, and those of the current plan: how many there are, and how many are done."""
         counts = (self.pending, self.in_progress, self.completed, self.failed, self.skipped)
         by_status = {status.replace("-", "_"): count for status, count in zip(STATUSES, counts, strict=True)}
         return {"total": sum(counts), **by_status, "in_plan": self.in_plan, "done": self.done}
+
+
+class GoalFilter(NamedTuple):
+    """Which goals a list shows, and in which order."""
+
+    status: GoalStatus | None = None
+    words: str = ""  # all of them must be in the texts or the number of a goal
+    waiting: bool = False  # only goals that wait for a person
+    sort: GoalSort = "newest"
 
 
 class SubGoal(NamedTuple):

@@ -27,6 +27,11 @@ def shorten(text: Any, limit: int = MAX_QUOTE_LENGTH) -> str:
     return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
+def say_once(word: str, reason: str) -> str:
+    """Begin a sentence with a word, unless the reason does so already."""
+    return reason if reason.startswith(word) else f"{word}: {reason}"
+
+
 def describe_goal_set(data: Data) -> str:
     if data.get("source") == "agent-discovered":
         return f"An agent set the goal: {shorten(data.get('evidence'))}"
@@ -99,11 +104,11 @@ SENTENCES: dict[str, Callable[[Data], str]] = {
     "interrupted": describe_interruption,
     "recovered": lambda _data: "Recovered from the last checkpoint.",
     "goal_evaluated": describe_goal_evaluation,
-    "paused": lambda data: f"Paused: {shorten(data.get('reason'))}",
+    "paused": lambda data: say_once("Paused", shorten(data.get("reason"))),
     "resumed": lambda _data: "Resumed.",
     "decided": describe_decision,
     "edited": describe_edit,
     "repeated": lambda data: f"Run again as goal #{data.get('goal_id')}.",
-    "abandoned": lambda data: f"Abandoned: {shorten(data.get('reason'))}",
+    "abandoned": lambda data: say_once("Abandoned", shorten(data.get("reason"))),
     "completed": lambda data: f"Completed: {shorten(data.get('summary'))}",
 }

@@ -1,9 +1,10 @@
 """SQL for goals, their sub-goals and dependencies, their journal and their planning cycles."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from headway.ledger.goal import STATUSES, Experience, Goal, GoalStatus, JournalEntry, SubGoal
+from headway.ledger.goal import DECISION_KINDS, STATUSES, Experience, Goal, GoalFilter, GoalSort, JournalEntry, SubGoal
+from headway.ledger.text import MAX_INTEGER
 from headway.storage import id_ranges
 from headway.storage.transaction import Row, Transaction
 
@@ -93,14 +94,41 @@ def find_with_cost(tx: Transaction, tenant_id: int, goal_id: int) -> tuple[Goal,
     return (Goal._make(row[:-1]), int(row[-1] or 0)) if row else None
 
 
-def list_page(tx: Transaction, tenant_id: int, status: GoalStatus | None, limit: int, before: int) -> list[Goal]:
-    """List goals with an id below `before`, newest first."""
-    condition, parameters = ("AND status = ?", (status,)) if status else ("", ())
+# What each order sorts by, the highest first; goals with the same value are sorted by their ids.
+SORT_KEYS: Final[Mapping[GoalSort, str]] = {
+    "newest": "id",
+    "updated": "updated_at",
+    "priority": f"({MAX_INTEGER} - priority)",
+    "deadline": f"(CASE WHEN deadline_at = 0 OR ended_at <> 0 THEN 0 ELSE {MAX_INTEGER} - deadline_at END)",
+}
+
+
+def get_sort_key(goal: Goal, sort: GoalSort) -> int:
+    """Return what a goal is sorted by, as SORT_KEYS does."""
+    if sort == "deadline":
+        return MAX_INTEGER - goal.deadline_at if goal.deadline_at and not goal.ended else 0
+    return {"newest": goal.id, "updated": goal.updated_at, "priority": MAX_INTEGER - goal.priority}[sort]
+
+
+def list_page(
+    tx: Transaction, tenant_id: int, chosen: GoalFilter, limit: int, after: tuple[int, int], waiting_ids: Iterable[int] = ()
+) -> list[Goal]:
+    """List goals that come after a sort key and an id. The words of the filter are left to the caller. `waiting_ids` are goals with
+    agents that wait for a person."""
+    key = SORT_KEYS[chosen.sort]
+    conditions, values = [f"({key} < ? OR ({key} = ? AND id < ?))"], list[int | str]([after[0], *after])
+    if chosen.status:
+        conditions.append("status = ?")
+        values.append(chosen.status)
+    if chosen.waiting:
+        ids = list(waiting_ids)
+        kinds, numbers = ", ".join("?" * len(DECISION_KINDS)), ", ".join("?" * len(ids)) or "NULL"
+        conditions.append(f"((status = 'paused' AND pause_kind IN ({kinds})) OR id IN ({numbers}))")
+        values += [*DECISION_KINDS, *ids]
     rows = tx.all(
-        f"SELECT {COLUMNS} FROM goals WHERE tenant_id = ? {condition} AND id < ? ORDER BY id DESC LIMIT ?",
+        f"SELECT {COLUMNS} FROM goals WHERE tenant_id = ? AND {' AND '.join(conditions)} ORDER BY {key} DESC, id DESC LIMIT ?",
         tenant_id,
-        *parameters,
-        before,
+        *values,
         limit,
     )
     return [Goal._make(row) for row in rows]

@@ -177,6 +177,13 @@ def sum_goal_cost(tx: Transaction, tenant_id: int, goal_id: int) -> int:
     return int(row[0] or 0) if row else 0
 
 
+def sum_goal_costs(tx: Transaction, tenant_id: int, goal_ids: Sequence[int]) -> dict[int, int]:
+    """Sum the cost of goals, by goal. A goal without runs is not in the result."""
+    marks = ", ".join("?" * len(goal_ids)) or "NULL"
+    sql = f"SELECT goal_id, SUM(cost) FROM runs WHERE tenant_id = ? AND goal_id IN ({marks}) GROUP BY goal_id"
+    return {int(goal_id): int(cost) for goal_id, cost in tx.all(sql, tenant_id, *goal_ids)}
+
+
 def sum_sub_goal_cost(tx: Transaction, tenant_id: int, sub_goal_id: int) -> int:
     """Sum the cost of the sub-goal's sub-agents. The main agent's own share is not included."""
     sql = "SELECT SUM(cost) FROM runs WHERE tenant_id = ? AND sub_goal_id = ? AND parent_run_id IS NOT NULL"

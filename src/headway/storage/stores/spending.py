@@ -1,5 +1,6 @@
 """SQL for model calls and the budget pools that pay for them."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from headway.storage.stores.tenants import NOT_DEPARTED
@@ -183,6 +184,15 @@ def list_by_goal_run(tx: Transaction, tenant_id: int, goal_id: int) -> list[Spen
 def count_goal_runs(tx: Transaction, tenant_id: int, goal_id: int) -> int:
     row = tx.one("SELECT COUNT(*) FROM runs WHERE tenant_id = ? AND goal_id = ?", tenant_id, goal_id)
     return int(row[0]) if row else 0
+
+
+def list_by_goal(tx: Transaction, tenant_id: int, goal_ids: Sequence[int]) -> list[SpendingTotal]:
+    """List the totals of the model calls of goals, by goal. A goal without calls has none."""
+    marks = ", ".join("?" * len(goal_ids)) or "NULL"
+    sql = f"""SELECT runs.goal_id, {SUMS}
+        FROM runs JOIN model_calls ON +model_calls.tenant_id = runs.tenant_id AND model_calls.run_id = runs.id
+        WHERE runs.tenant_id = ? AND runs.goal_id IN ({marks}) GROUP BY runs.goal_id"""
+    return load_totals(tx.all(sql, tenant_id, *goal_ids))
 
 
 def load_totals(rows: list[Row]) -> list[SpendingTotal]:

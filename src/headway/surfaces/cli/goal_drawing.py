@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from headway.actions import goal_views
 from headway.actions.inspection.journal_sentences import describe_entry
 from headway.ledger.text import to_one_line
 from headway.surfaces.cli.changes_view import describe_changes
@@ -159,9 +158,22 @@ def render_header(goal: dict[str, Any]) -> Iterator[StyledLine]:
 def render_pause(goal: dict[str, Any]) -> Iterator[StyledLine]:
     """Show why the goal is paused and what the operator can do next."""
     yield StyledLine((("  because   ", "dim"), (to_one_line(goal["pause_reason"] or ""), "yellow")), may_wrap=True)
-    yield StyledLine(
-        (("  next      ", "dim"), (goal_views.describe_next_action(goal["id"], goal["pause_kind"]), "")), may_wrap=True
-    )
+    yield StyledLine((("  next      ", "dim"), (describe_next_action(goal["id"], goal["pause_kind"]), "")), may_wrap=True)
+
+
+def describe_next_action(goal_id: int, kind: str | None) -> str:
+    """Name the commands with which a paused goal continues."""
+    decide = f"`headway goal decide {goal_id} continue`, `replan --note …` or `abandon`."
+    match kind:
+        case "budget":
+            return "To resume it now, raise the limit with `PUT /v1/costs`."
+        case "operator" | "fault":
+            return f"Resume it with `headway goal resume {goal_id}`."
+        case "goal_budget":
+            return f"Raise its budget with `headway goal edit {goal_id} --budget USD`, or decide: {decide}"
+        case "deadline":
+            return f"Set another deadline with `headway goal edit {goal_id} --deadline 6h`, or decide: {decide}"
+    return f"It needs a decision: {decide}"
 
 
 def format_progress_bar(goal: dict[str, Any]) -> str:

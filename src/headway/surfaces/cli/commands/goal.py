@@ -12,7 +12,7 @@ from headway.actions.inspection.goal_forks import GoalForkRequest
 from headway.actions.inspection.goal_forks import fork_goal as fork
 from headway.actions.people import goal_edits
 from headway.actions.people.goal_edits import GoalEdit
-from headway.ledger.goal import Decision, Goal, GoalStatus
+from headway.ledger.goal import Decision, Goal, GoalFilter, GoalSort, GoalStatus
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.text import to_one_line
 from headway.ledger.todo import UNSET, write_checks
@@ -96,12 +96,17 @@ def check_goal(new_goal: NewGoal, workspace: str) -> NewGoal:
 
 @goal.command("list")
 @click.option("--status", type=click.Choice(get_args(GoalStatus)), help="Only goals with this status.")
+@click.option("--search", default="", metavar="WORDS", help="Only goals that have all these words.")
+@click.option("--waiting", is_flag=True, help="Only goals that wait for a person.")
+@click.option("--sort", default="newest", show_default=True, type=click.Choice(get_args(GoalSort)), help="The order.")
 @click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
 @pass_invocation
-def list_goals(invocation: Invocation, status: GoalStatus | None, limit: int) -> None:
-    """List goals, newest first."""
+def list_goals(
+    invocation: Invocation, status: GoalStatus | None, search: str, limit: int, *, waiting: bool, sort: GoalSort
+) -> None:
+    """List goals."""
     with invocation.open_ledger() as ledger:
-        page = ledger.read(goal_views.list_page, status, limit)
+        page = ledger.read(goal_views.list_page, GoalFilter(status, search, waiting, sort), limit)
     invocation.answer(page._asdict(), lambda: drawing.print_goals(page.goals, more=page.next_cursor is not None))
 
 

@@ -13,7 +13,7 @@ from headway.actions.goals import NewGoal
 from headway.actions.inspection import goal_runs, plan_history
 from headway.actions.people import goal_edits
 from headway.actions.proof import receipts
-from headway.ledger.goal import Goal
+from headway.ledger.goal import Goal, GoalFilter
 from headway.ledger.run import Limits
 from headway.ledger.text import MAX_INTEGER
 from headway.settings import Settings
@@ -58,11 +58,16 @@ def check_place(new_goal: NewGoal, settings: Settings, tenant_id: int) -> NewGoa
     return check_repository(new_goal, settings.get_workspace(tenant_id))
 
 
-@routes.get("/goals", summary="List goals, newest first", **document_route({200: shapes.ManyGoals}, query=shapes.GoalsQuery))
+@routes.get(
+    "/goals",
+    summary="List goals, newest first unless `sort` says otherwise",
+    **document_route({200: shapes.ManyGoals}, query=shapes.GoalsQuery),
+)
 async def list_goals(request: Request) -> Response:
     call = RequestContext(request)
     query = await call.query(shapes.GoalsQuery)
-    page = await call.read(lambda tx, tenant_id: goal_views.list_page(tx, tenant_id, query.status, query.limit, query.cursor))
+    chosen = GoalFilter(query.status, query.q, query.waiting, query.sort)
+    page = await call.read(lambda tx, tenant_id: goal_views.list_page(tx, tenant_id, chosen, query.limit, query.cursor))
     return to_json_response(page._asdict())
 
 

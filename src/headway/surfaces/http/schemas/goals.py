@@ -8,9 +8,9 @@ from headway.actions.goal_views import GRAPH_COLUMNS, DrawnPlan
 from headway.actions.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PRIORITY, REPOSITORY_LIMIT, NewGoal
 from headway.actions.people.goal_edits import GoalEdit
 from headway.ledger.check import Author
-from headway.ledger.goal import Decision, Divergence, GoalSource, GoalStatus, SubGoalMode, SubGoalStatus
+from headway.ledger.goal import Decision, Divergence, GoalSort, GoalSource, GoalStatus, SubGoalMode, SubGoalStatus
 from headway.ledger.run import NANOS_PER_DOLLAR, RunStatus
-from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
+from headway.ledger.text import SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_PATTERN
 from headway.ledger.todo import UNSET, write_checks
 from headway.surfaces.http.schemas.agents import ChangesShape, WaitShape
 from headway.surfaces.http.schemas.checks import NewChecks, ProofShape, list_checks
@@ -87,6 +87,19 @@ class NewDecision(StrictModel):
 
 class GoalsQuery(CursorQuery):
     status: GoalStatus | None = None
+    q: Annotated[
+        str,
+        Field(
+            max_length=SUBJECT_LIMIT,
+            description="Words that must all be in the description, the criteria or the number. A search reads 5,000 goals "
+            "at a time: if there is a next_cursor, there may be more, even if the page is not full",
+            json_schema_extra={"pattern": TEXT_PATTERN},
+        ),
+    ] = ""
+    waiting: Annotated[bool, Field(description="Only goals that wait for a person: for a decision, an approval or an answer")] = (
+        False
+    )
+    sort: Annotated[GoalSort, Field(description="priority: the most urgent first; deadline: the next one first")] = "newest"
 
 
 class JournalQuery(PageQuery):
@@ -123,6 +136,12 @@ class GoalOrigin(BaseModel):
     at: Annotated[int, Field(description="The last journal entry that was copied")]
 
 
+class GoalUsage(BaseModel):
+    input_tokens: int
+    cached_tokens: Annotated[int, Field(description="The input tokens that were read from the provider's prompt cache")]
+    output_tokens: int
+
+
 class GoalSummary(ProofShape):
     id: int
     source: GoalSource
@@ -135,11 +154,13 @@ class GoalSummary(ProofShape):
     plan_no: Annotated[int, Field(description="0: there is no plan yet")]
     pause_kind: str | None
     pause_reason: str | None
+    needs_decision: Annotated[bool, Field(description="It is paused until a person decides")]
     run_id: Annotated[str | None, Field(description="Its main agent")]
     forked_from: Annotated[GoalOrigin | None, Field(description="The goal that it is a fork of")]
     repeat_of: Annotated[int | None, Field(description="The goal that was run again as this one")]
     progress: Progress
     waiting_for: Annotated[WaitShape | None, Field(description="The oldest open approval or question of its agents")]
+    usage: Annotated[GoalUsage, Field(description="Of its model calls so far")]
     cost_usd: float
     budget_usd: float | None
     repository: Annotated[str | None, Field(description="The git repository in which its agents work")]

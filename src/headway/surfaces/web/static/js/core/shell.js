@@ -8,7 +8,7 @@ import { PALETTE_KEYS, ShortcutsDialog, showsPalette, showsShortcuts } from "./s
 import { connection } from "./stream.js";
 import { getNextTheme, setTheme, THEME_ICONS, theme } from "./theme_choice.js";
 import { Icon } from "./ui.js";
-import { openRequests } from "./waiting.js";
+import { decisions, openRequests } from "./waiting.js";
 import { deadLetterCount, halt } from "./watch.js";
 
 const NAVIGATION = [
@@ -22,6 +22,7 @@ const NAVIGATION = [
 ];
 // By the name in the navigation: how many things there need a person.
 const COUNTS = {
+  Goals: () => html`<${Badge} count=${decisions.value?.length ?? 0} label="waiting for your decision" tone="waiting" />`,
   Approvals: () => html`<${Badge} count=${openRequests.value.length} label="waiting for you" tone="waiting" />`,
   Operations: () => html`<${Badge} count=${deadLetterCount.value} label="dead letters" tone="bad" />`,
 };

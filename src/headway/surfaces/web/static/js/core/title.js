@@ -1,12 +1,12 @@
-// The title of the window: what is on screen, after the number of requests that wait for a person.
+// The title of the window: what is on screen, after the number of things that wait for a person.
 import { effect, signal } from "./lib.js";
-import { openRequests } from "./waiting.js";
+import { waitingCount } from "./waiting.js";
 
 export const pageTitle = signal(""); // the page's name; empty: no page yet
 export const itemTitle = signal(""); // what the page shows, such as a conversation; empty: the page's name says it
 
 effect(() => {
-  const count = openRequests.value.length;
+  const count = waitingCount.value;
   const name = itemTitle.value || pageTitle.value;
   document.title = `${count ? `(${count}) ` : ""}${name ? `${name} · ` : ""}Headway`;
 });

@@ -1,4 +1,5 @@
-// What agents wait for people for: calls that need approval, and questions. Every page follows them, for the badges and the cards.
+// What waits for a person: calls that need approval, questions, and goals that need a decision. Every page follows them, for the
+// badges and the cards.
 import { get } from "./api.js";
 import { computed, signal } from "./lib.js";
 import { coalesce, createLiveList } from "./live_list.js";
@@ -40,9 +41,31 @@ const { load, onChange } = createLiveList(
   apply,
 );
 
-export function loadRequests() {
+/** The goals that need a decision, newest first; null until the server has answered. */
+export const decisions = signal(null);
+
+function applyGoal({ goal }) {
+  const at = decisions.value?.findIndex(({ id }) => id === goal.id) ?? -1;
+  if (!goal.needs_decision) decisions.value = decisions.value?.filter(({ id }) => id !== goal.id) ?? null;
+  else if (at < 0) decisions.value = [goal, ...(decisions.value ?? [])];
+  else decisions.value = decisions.value.with(at, { ...decisions.value[at], ...goal });
+}
+
+const decisionList = createLiveList(
+  () => get("/v1/goals", { waiting: true, limit: PAGE_SIZE }),
+  ({ goals }) => (decisions.value = goals.filter(({ needs_decision }) => needs_decision)),
+  applyGoal,
+);
+
+/** How much waits for a person. */
+export const waitingCount = computed(() => openRequests.value.length + (decisions.value?.length ?? 0));
+/** Whether the server has said what waits. */
+export const isWaitingKnown = signal(false);
+
+export async function loadRequests() {
   requests.value = openRequests.value;
-  return load();
+  await Promise.all([load(), decisionList.load()]);
+  isWaitingKnown.value = true;
 }
 
 const onApproval = ({ approval }) => onChange(toRequest("approval", approval));
@@ -52,6 +75,7 @@ export const waitingHandlers = {
   approval_decided: onApproval,
   question_asked: onQuestion,
   question_answered: onQuestion,
+  goal_changed: decisionList.onChange,
   // The only one of these events that also reaches the pages of other conversations.
   waiting_changed: coalesce(load),
 };

@@ -1,7 +1,7 @@
 // What every page watches in addition to its own data: the halt, dead letters, what agents wait for, and notices.
 import { get } from "./api.js";
 import { showToast } from "./dialogs.js";
-import { signal, useEffect } from "./lib.js";
+import { preferences, signal, useEffect } from "./lib.js";
 import { path } from "./router.js";
 import { follow } from "./stream.js";
 import { loadRequests, waitingHandlers } from "./waiting.js";
@@ -20,6 +20,7 @@ export async function countDeadLetters() {
 async function load() {
   const [fetched] = await Promise.all([get("/v1/halt"), countDeadLetters(), loadRequests()]);
   halt.value = { ...fetched.halt, isKnown: true };
+  if (preferences.get("notifications") === "on") import("../people/notifications.js").catch(() => {}); // the next load tries again
 }
 
 const sharedHandlers = {

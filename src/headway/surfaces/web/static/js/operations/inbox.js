@@ -25,7 +25,8 @@ export async function load() {
   if (of === JSON.stringify(readFilters())) page.value = { ...loaded, of };
 }
 
-export const on = { operator_notice: coalesce(load) };
+const reload = coalesce(load);
+export const on = { operator_notice: reload, goal_changed: reload, waiting_changed: reload };
 
 function Notice({ notice }) {
   const isDone = notice.done_at > 0;

@@ -5,9 +5,10 @@ import { get } from "../core/api.js";
 import { html, signal, useMemo } from "../core/lib.js";
 import { coalesce } from "../core/live_list.js";
 import { path } from "../core/router.js";
-import { Card, Empty, Main } from "../core/ui.js";
-import { merge, requests, toRequest } from "../core/waiting.js";
+import { Ago, Card, Empty, Main, StatusIcon } from "../core/ui.js";
+import { decisions, isWaitingKnown, merge, requests, toRequest } from "../core/waiting.js";
 import { useStream } from "../core/watch.js";
+import { NotificationSwitch } from "./notifications.js";
 import { Origin, RequestItem, toItem } from "./request_item.js";
 
 export const TITLE = "Approvals";
@@ -68,8 +69,29 @@ function Subject({ subject }) {
 function Open({ except }) {
   const list = requests.value.filter(({ key }) => key !== except);
   const title = except ? "Other open requests" : "Open";
+  if (!isWaitingKnown.value) return null;
   if (!list.length) return except ? null : html`<${Card} title=${title}><${Empty}>No agent waits for you.<//><//>`;
   return html`<${Card} title=${title} count=${list.filter(({ isOpen }) => isOpen).length}><${List} list=${list} /><//>`;
+}
+
+/** The goals that only a person can continue. A goal leaves the list as soon as someone has decided. */
+function Decisions() {
+  const list = decisions.value ?? [];
+  if (!list.length) return null;
+  return html`<${Card} title="Goals that need a decision" count=${list.length}>
+    <ul class="rows">
+      ${list.map(
+        (goal) => html`<li key=${goal.id}>
+          <${StatusIcon} status="paused" decorative />
+          <div class="grow">
+            <a class="link clamp" href="/goals/${goal.id}" dir="auto">${goal.description}</a>
+            <div class="sub" dir="auto">${goal.pause_reason} · <${Ago} at=${goal.updated_at} /></div>
+          </div>
+          <div class="actions"><a class="btn small" href="/goals/${goal.id}" aria-label="Decide about goal ${goal.id}">Decide</a></div>
+        </li>`,
+      )}
+    </ul>
+  <//>`;
 }
 
 function Decided() {
@@ -92,7 +114,8 @@ export function Page({ id }) {
       ${id && html`<div class="actions"><a class="btn" href="/approvals">All requests</a></div>`}
     </div>
     ${subject && html`<${Subject} subject=${subject} />`}
+    ${!id && html`<${Decisions} />`}
     <${Open} except=${id && `${kind}${id}`} />
-    ${!id && html`<${Decided} />`}
+    ${!id && html`<${Decided} /><${NotificationSwitch} />`}
   <//>`;
 }
