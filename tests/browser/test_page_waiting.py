@@ -135,3 +135,33 @@ def test_notifications_are_shown_only_after_they_were_turned_on(open_page: Calla
     nav(page, "Approvals").click()
     page.button("Turn off").click()
     expect(card).to_contain_text("Off.")
+
+
+def test_each_choice_says_what_it_does_and_a_new_limit_continues_the_goal(
+    open_page: Callable[..., Visit], client: Client, model: ModelServer
+) -> None:
+    model.hold()  # what the agents do is not under test
+    first, second = add_goals(client, 2)
+    escalate(client, first, "goal_budget", "It has used up its budget: $1.0000 of $1.0000.")
+    escalate(client, second, "replans", "5 of 5 plans used.")
+    page = open_page(f"/goals/{first.id}", axe=True).live()
+    decision = page.region("Decision")
+    expect(decision).to_contain_text("The goal's budget is spent. It has used up its budget: $1.0000 of $1.0000.")
+    expect(page.button("Continue without a budget")).to_have_accessible_description(re.compile("Only the shared pool limits"))
+    expect(page.button("Make a new plan")).to_have_accessible_description(re.compile("Finished work is kept"))
+    assert list_axe_violations(page) == []
+    decision.get_by_label("Budget, dollars").fill("12.50")
+    page.button("Raise the budget").click()
+    expect(decision).to_have_count(0)
+    changed = client.ok("GET", f"/v1/goals/{first.id}")["goal"]
+    assert (changed["status"], changed["budget_usd"]) == ("active", 12.5)
+
+    page.open(f"/goals/{second.id}").live()
+    more = page.button("Allow more replans")
+    expect(more).to_have_accessible_description(re.compile("may make up to 5 new plans by itself again"))
+    text = page.page.locator("#main").inner_text()
+    assert "`" not in text
+    assert "headway goal" not in text
+    more.click()
+    expect(decision).to_have_count(0)
+    model.release()

@@ -1,7 +1,7 @@
 // What a person can decide about a paused goal. Each choice says what it does.
 import { patch, post } from "../core/api.js";
 import { ask, attempt } from "../core/dialogs.js";
-import { html, useRef } from "../core/lib.js";
+import { html, useId, useRef } from "../core/lib.js";
 import { Icon } from "../core/ui.js";
 import "./styles.js";
 
@@ -77,9 +77,10 @@ function LimitForm({ limit, path }) {
 }
 
 function Option({ name, effect, look, onChoose }) {
+  const id = useId();
   return html`<li>
-    <button class="btn ${look}" onClick=${onChoose} aria-describedby="choice-${name}">${name}</button>
-    <span id="choice-${name}" class="muted small">${effect}</span>
+    <button class="btn ${look}" onClick=${onChoose} aria-describedby=${id}>${name}</button>
+    <span id=${id} class="muted small">${effect}</span>
   </li>`;
 }
 

@@ -26,6 +26,7 @@ import { Changes } from "../work/changes.js";
 import { Checks, ProofMark } from "../work/proof.js";
 import { Receipts } from "../work/receipts.js";
 import { Why } from "../work/why.js";
+import { Decision } from "./decision.js";
 import { createGoalState } from "./goal_state.js";
 import { describeOrigin } from "./goals.js";
 import { describeRecovery, Journal } from "./journal.js";
@@ -117,16 +118,6 @@ function Stats({ state }) {
   </dl>`;
 }
 
-const REPLAN = ["replan", "Make a new plan"];
-// By the reason of the pause: what the operator can decide.
-const DECISIONS = {
-  replans: [["continue", "Allow more replans"], REPLAN],
-  proposal: [["continue", "Start it"]],
-  escalation: [["continue", "Continue the plan"], REPLAN],
-};
-const OTHER_DECISIONS = [["continue", "Resume"], REPLAN];
-const PAUSES = { operator: "Paused by the operator.", budget: "Paused: the budget is spent.", fault: "Paused after a fault." };
-
 const askToAbandon = (run) =>
   ask({
     title: "Abandon this goal?",
@@ -134,40 +125,6 @@ const askToAbandon = (run) =>
     confirm: "Abandon the goal",
     run,
   });
-const askToDecline = (run) =>
-  ask({ title: "Decline this proposal?", text: "Running sub-agents are stopped. The journal is kept.", confirm: "Decline", run });
-
-function Decision({ goal, path }) {
-  const note = useRef();
-  if (goal.status !== "paused") return null;
-  const title = PAUSES[goal.pause_kind] ?? "Waiting for your decision.";
-  const isProposal = goal.pause_kind === "proposal";
-  const decide = (action) => post(`${path}/decision`, { action, note: note.current?.value.trim() ?? "" });
-  const abandon = () => (isProposal ? askToDecline : askToAbandon)(() => decide("abandon"));
-  return html`<div class="note stop" role="region" aria-label="Decision">
-    <${Icon} name="paused" />
-    <div class="grow">
-      <strong>${title}</strong> ${goal.pause_reason !== title && html`<span class="muted" dir="auto">${goal.pause_reason}</span>`}
-    </div>
-    <input
-      ref=${note}
-      class="decision-note"
-      aria-label="A note for the agent"
-      placeholder="A note for the agent (optional)"
-      maxlength="1000"
-      dir="auto"
-    />
-    ${(DECISIONS[goal.pause_kind] ?? OTHER_DECISIONS).map(
-      ([action, text], n) => html`<button
-        key=${action}
-        class="btn ${n ? "" : "primary"}"
-        onClick=${() => attempt(() => decide(action))}
-      >${text}</button>`,
-    )}
-    <button class="btn danger" onClick=${abandon}>${isProposal ? "Decline" : "Abandon"}</button>
-  </div>`;
-}
-
 /** What the goal's agents wait for a person for. */
 function Requests({ goal }) {
   const list = requests.value.filter(({ goal_id }) => goal_id === goal.id);

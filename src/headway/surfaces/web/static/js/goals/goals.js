@@ -95,8 +95,6 @@ const { load, onChange } = createLiveList(fetchGoals, replace, apply);
 const reload = coalesce(load);
 
 export const describeOrigin = ({ source }) => (source === "operator-injected" ? "from the operator" : "from an agent");
-/** How many sub-goals the current plan has, with what was done before and counts. */
-export const countPlanned = ({ progress }) => progress.in_plan;
 
 const TONES = { completed: "ok", paused: "warn" };
 const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
