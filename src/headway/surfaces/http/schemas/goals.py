@@ -300,12 +300,6 @@ class GoalRunShape(BaseModel):
     ended_at: Annotated[int, Field(description="Epoch seconds; 0: not yet")]
 
 
-class GoalUsage(BaseModel):
-    input_tokens: int
-    cached_tokens: int
-    output_tokens: int
-
-
 class GoalRuns(BaseModel):
     runs: Annotated[list[GoalRunShape], Field(description="At most 2,000")]
     usage: Annotated[GoalUsage, Field(description="Of all its runs")]
