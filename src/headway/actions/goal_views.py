@@ -70,7 +70,7 @@ def select(
     tx: Transaction, tenant_id: int, chosen: GoalFilter, limit: int, cursor: str | None, waiting_ids: Iterable[int]
 ) -> tuple[list[Goal], str | None]:
     """Select the goals of a page. Returns them with the cursor of the next one."""
-    codec = CURSORS if chosen.sort == "newest" else SORTED_CURSORS[chosen.sort]
+    codec: CursorCodec[Any] = CURSORS if chosen.sort == "newest" else SORTED_CURSORS[chosen.sort]
     keys = codec.decode(cursor)
     after = (keys[0], keys[-1])
     words = text.check_text(chosen.words, "q", text.SUBJECT_LIMIT).casefold().split()

@@ -71,7 +71,13 @@ function LimitForm({ limit, path }) {
     attempt(() => patch(path, { [limit.field]: limit.read(field.current.value) }));
   };
   return html`<form class="limit-form" onSubmit=${submit}>
-    <label class="field">${limit.name}<input ref=${field} type=${limit.type} min="0" step=${limit.type === "number" ? "0.01" : null} required /></label>
+    <label class="field">${limit.name}<input
+      ref=${field}
+      type=${limit.type}
+      min=${limit.type === "number" ? "0" : null}
+      step=${limit.type === "number" ? "0.01" : null}
+      required
+    /></label>
     <button class="btn">${limit.button}</button>
   </form>`;
 }

@@ -1,4 +1,4 @@
-// All goals: their progress, their cost, and which of them wait for a person. The address keeps the filter, the search and the order.
+// All goals: their progress, their cost, and which wait for a person. The address keeps the filter, the search and the order.
 import { get, post } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
 import { computed, html, signal, useEffect, useRef, useState } from "../core/lib.js";
@@ -129,7 +129,9 @@ function Row({ goal }) {
     </td>
     <td class="wide"><${Progress} goal=${goal} /></td>
     <td class="num running">${in_progress ? `${in_progress} running` : html`<${Nothing} />`}</td>
-    <td class="num tokens">${goal.usage ? html`${formatTokens(goal.usage)}<span class="unit"> tokens</span>` : html`<${Nothing} />`}</td>
+    <td class="num tokens">
+      ${goal.usage ? html`${formatTokens(goal.usage)}<span class="unit"> tokens</span>` : html`<${Nothing} />`}
+    </td>
     <td class="num cost">
       ${formatMoney(goal.cost_usd)}${goal.budget_usd && html`<span class="faint"> of ${formatMoney(goal.budget_usd)}</span>`}
     </td>

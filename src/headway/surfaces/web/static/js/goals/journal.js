@@ -6,6 +6,8 @@ import "./styles.js";
 
 export { describeRecovery } from "./journal_items.js";
 
+const NONE_AMONG_LATEST = "Nothing of this kind among the latest entries.";
+
 const Head = ({ item }) => html`<span class="line" dir="auto">${item.text}</span>
   ${item.facts && html`<span class="muted small"> ${item.facts}</span>`}
   ${item.hint && html`<span class="outcome muted small" dir="auto">${item.hint}</span>`}`;
@@ -38,7 +40,7 @@ function Items({ items, hasMore, onMore, isFiltered }) {
     ${
       items.length > 0
         ? html`<ol>${items.map((item) => html`<${Item} key=${item.key} item=${item} />`)}</ol>`
-        : html`<p class="faint small">${isFiltered && hasMore ? "Nothing of this kind among the latest entries." : "Nothing of this kind."}</p>`
+        : html`<p class="faint small">${isFiltered && hasMore ? NONE_AMONG_LATEST : "Nothing of this kind."}</p>`
     }
     ${hasMore && html`<button class="btn small" onClick=${onMore}>Show older</button>`}
   </div>`;

@@ -87,7 +87,9 @@ function Decisions() {
             <a class="link clamp" href="/goals/${goal.id}" dir="auto">${goal.description}</a>
             <div class="sub" dir="auto">${goal.pause_reason} · <${Ago} at=${goal.updated_at} /></div>
           </div>
-          <div class="actions"><a class="btn small" href="/goals/${goal.id}" aria-label="Decide about goal ${goal.id}">Decide</a></div>
+          <div class="actions">
+            <a class="btn small" href="/goals/${goal.id}" aria-label="Decide about goal ${goal.id}">Decide</a>
+          </div>
         </li>`,
       )}
     </ul>

@@ -65,7 +65,7 @@ effect(() => {
 });
 
 const TEXTS = {
-  on: "On in this browser. You are told when something begins to wait for you while this window is in the background.",
+  on: "On in this browser. Your browser tells you when something begins to wait for you while this window is in the background.",
   off: `Off. If you turn them on, your browser tells you when an agent or a goal begins to wait for you while this window is in the
     background. The window must be open, and no other service is involved.`,
   blocked: "Your browser blocks notifications of this site. Allow them in its settings for this site, then reload the page.",
