@@ -131,7 +131,7 @@ def test_always_adds_a_rule_for_the_same_call_only(sqlite_url: str, tmp_path: Pa
         assert other["arguments"] == {"command": ["echo", "ab"]}
         assert [effect.state for effect in talk.effects()] == ["succeeded", "succeeded", "proposed"]
         assert (tmp_path / "policy.toml").read_text() == (
-            '[[rule]]\ntool = "run_command"\nrole = "index"\ntenant = "acme"\n'
+            '[[rule]]  # always, by approval 1\ntool = "run_command"\nrole = "index"\ntenant = "acme"\n'
             'arguments = {"command" = "echo \'a[*]\'"}\ndecision = "allow"\n'
             '\n[[rule]]\ntool = "run_command"\ndecision = "ask"\n'
         )

@@ -10,6 +10,7 @@ import pytest
 from headway.actions import conversations, goals, halts, jobs, run_ends, schedules, turns
 from headway.actions.schedules import Timing
 from headway.ledger.errors import Conflict, Halted, Invalid, TurnRunning
+from headway.ledger.goal import GoalFilter
 from headway.ledger.job import Job
 from headway.ledger.schedule import Schedule
 from headway.ledger.text import MAX_INTEGER
@@ -375,7 +376,7 @@ def test_a_tick_that_did_not_commit_started_nothing(ticking: TickedSchedule, dat
 def test_a_goal_is_set_at_every_tick_that_finds_the_last_one_over(desk: TenantHarness, clock: FixedClock) -> None:
     ticking = TickedSchedule(desk, clock, work={"goal": {"description": "Tidy up.", "success_criteria": "", "priority": 7}})
     first = ticking.tick_after(60)
-    (goal,) = desk.read(goal_store.list_page, None, 50, MAX_INTEGER)
+    (goal,) = desk.read(goal_store.list_page, GoalFilter(), 50, (MAX_INTEGER, MAX_INTEGER))
     assert (goal.description, goal.priority, goal.status, goal.run_id) == ("Tidy up.", 7, "active", first.last_job)
 
     assert ticking.tick_after(60).skipped == 1
@@ -386,7 +387,10 @@ def test_a_goal_is_set_at_every_tick_that_finds_the_last_one_over(desk: TenantHa
     desk.write(goals.abandon, goal.id)
     second = ticking.tick_after(60)
     assert (second.skipped, second.last_job != first.last_job) == (2, True)
-    assert [each.status for each in desk.read(goal_store.list_page, None, 50, MAX_INTEGER)] == ["active", "abandoned"]
+    assert [each.status for each in desk.read(goal_store.list_page, GoalFilter(), 50, (MAX_INTEGER, MAX_INTEGER))] == [
+        "active",
+        "abandoned",
+    ]
 
 
 def test_a_goal_whose_job_died_has_not_ended(desk: TenantHarness, clock: FixedClock) -> None:

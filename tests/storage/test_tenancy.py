@@ -34,6 +34,7 @@ from headway.actions.proof import edits, receipts
 from headway.actions.schedules import Timing
 from headway.actions.views import RunFilter
 from headway.ledger.errors import HeadwayError
+from headway.ledger.goal import GoalFilter
 from headway.ledger.run import Limits
 from headway.ledger.scope import MemorySelection, Selection
 from headway.ledger.text import MAX_INTEGER
@@ -88,6 +89,8 @@ ATTEMPTS: dict[str, Callable[[TenantHarness, Ids], Any]] = {
     "views.list_todos of a turn": lambda desk, ids: desk.read(views.list_todos, Selection(turn_id=ids.turn)),
     "views.get_todo_list of a conversation": lambda desk, ids: desk.read(views.get_todo_list, Selection(ids.conversation), 50),
     "views.get_todo_list of a turn": lambda desk, ids: desk.read(views.get_todo_list, Selection(turn_id=ids.turn), 50),
+    "views.search_todos": lambda desk, ids: desk.read(views.search_todos, Selection(ids.conversation), "look"),
+    "views.count_todos": lambda desk, ids: desk.read(views.count_todos, Selection(ids.conversation)),
     "turns.start": lambda desk, ids: desk.write(turns.start, ids.conversation, turns.TurnRequest("meddle")),
     "turns.start_with_job": lambda desk, ids: desk.write(turns.start_with_job, ids.conversation, turns.TurnRequest("meddle")),
     "run_ends.cancel_turn": lambda desk, ids: desk.write(run_ends.cancel_turn, ids.turn),
@@ -174,7 +177,7 @@ STEPS = {
 
 def ensure_goal(desk: TenantHarness) -> int:
     """Return the tenant's goal, and create it first if there is none."""
-    page = desk.read(goal_store.list_page, None, 1, MAX_INTEGER)
+    page = desk.read(goal_store.list_page, GoalFilter(), 1, (MAX_INTEGER, MAX_INTEGER))
     return (page[0] if page else desk.write(goals.add, goals.NewGoal("of our own"))).id
 
 

@@ -98,7 +98,7 @@ def test_always_writes_a_rule_for_this_tenant(headway: Shell, asked: Asked, monk
 
     policy = (headway.folder / ".headway" / "policy.toml").read_text()
     assert policy.splitlines() == [
-        "[[rule]]",
+        f"[[rule]]  # always, by approval {asked.approval}",
         'tool = "run_command"',
         'role = "index"',
         'tenant = "acme"',

@@ -79,6 +79,8 @@ def test_an_external_loop_can_open_a_turn(client: Client) -> None:
         "limit": turn["limit"],
         "resubmissions": 0,
         "outcome": None,
+        "answer": None,
+        "error": None,
         "incomplete": [],
         "forked_from": None,
         "changes": None,

@@ -56,6 +56,7 @@ def test_a_log_that_cannot_be_written_gets_no_traceback_and_logging_resumes(tmp_
         run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path, ("--log-level", "info")) as service,
         service.tenant() as client,
     ):
+        client.ok("GET", "/v1/tools")  # answers when the agents are loaded, which writes a temporary file
         before = resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (0, before[1]))
         assert client.get("/v1/todos", headers={"X-Request-Id": "unwritten"}).status_code == 200

@@ -102,7 +102,7 @@ def test_notices_newest_first(client: Client) -> None:
     assert [notice["text"] for notice in newest] == ["notice 2", "notice 1"]
     rest = client.ok("GET", "/v1/notices", params={"limit": 2, "cursor": page["next_cursor"]})
     assert ([notice["text"] for notice in rest["notices"]], rest["next_cursor"]) == (["notice 0"], None)
-    assert set(newest[0]) == {"id", "kind", "goal_id", "turn_id", "text", "url", "created_at"}
+    assert set(newest[0]) == {"id", "kind", "goal_id", "turn_id", "text", "url", "created_at", "done_at"}
     assert (newest[0]["kind"], newest[0]["turn_id"], newest[0]["url"]) == ("budget", None, "")
 
 

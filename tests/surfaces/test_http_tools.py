@@ -101,7 +101,8 @@ def test_ledger_tools_return_the_documents_of_the_http_api(client: Client) -> No
     assert (todo["conversation_id"], todo["agent_id"]) == (conversation_id, "ada")
     assert client.ok("GET", f"/v1/todos/{todo['id']}")["todo"] == todo
     result, _ = call(client, "todo_list", {}, conversation_id=conversation_id)
-    assert result == client.ok("GET", "/v1/todos", params={"conversation_id": conversation_id})
+    page = client.ok("GET", "/v1/todos", params={"conversation_id": conversation_id})
+    assert result == {name: page[name] for name in ("todos", "next_cursor")}
     claim, _ = call(client, "todo_claim", {}, conversation_id=conversation_id, agent_id="grace")
     assert claim["todo"]["agent_id"] == "grace"
     changed = client.change(todo, status="completed", lease_token=claim["lease"]["token"])

@@ -59,7 +59,14 @@ SCHEMA_MODULES = (
     webhooks,
     inspection,
 )
-BASE_CLASSES = (todo_schemas.TodoChangeRow, front_ends.FrontEndModel, checks.NewCheck, checks.NamedCheck, checks.ProofShape)
+BASE_CLASSES = (
+    todo_schemas.TodoChangeRow,
+    front_ends.FrontEndModel,
+    checks.NewCheck,
+    checks.NamedCheck,
+    checks.ProofShape,
+    operators.GroupTotals,
+)
 SCHEMA_REF = "#/components/schemas/{model}"
 PROBLEM_CONTENT = {"schema": {"$ref": SCHEMA_REF.format(model="ProblemShape")}}
 OPENAI_ERROR_CONTENT = {"schema": {"$ref": SCHEMA_REF.format(model="OpenAiError")}}
