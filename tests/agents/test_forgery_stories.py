@@ -65,6 +65,7 @@ PLACES = {
     "agents/instructions/prompts.py build_steering_message": "test_a_message_cannot_forge_a_frame",
     "agents/instructions/prompts.py build_turn_context": "plan",
     "agents/models/trial.py ask_once": FIXED,
+    "agents/models/trial.py try_tier": "none: it is the whole request of a person, without tools or frames",
     "agents/transcripts/transcript.py build_user_message": "every story",
     "agents/transcripts/window.py shrink_part": "test_neither_a_note_nor_a_stub_can_forge_a_frame",
     "autonomy/prompts.py build_work": "goal",

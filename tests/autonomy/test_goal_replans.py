@@ -318,4 +318,4 @@ def test_why_tells_which_divergence_led_to_the_new_plan(sqlite_url: str, tmp_pat
         diverged = lines.index(f"#{dig} “dig” diverged: Crooked.")
         assert lines[diverged + 2] == f"Plan 2 (1 added, 0 kept, 1 dropped): #{dig} diverged: Crooked."
         assert all(line.seq for line in explanation.lines[:-1])
-        assert lines[-1] == f"Goal #{pursuit.goal_id} is completed: 2 of 3 sub-goals are done."
+        assert lines[-1] == f"Goal #{pursuit.goal_id} is completed: 1 of 1 sub-goals are done."

@@ -232,18 +232,18 @@ def test_notices_arrive_while_one_looks(page: Visit, client: Client) -> None:
 def test_why_is_asked_of_a_job_a_turn_and_a_todo(page: Visit, client: Client, model: ModelServer) -> None:
     markup = "<img src=x onerror=alert(1)>"
     conversation = dead_turn(client, model, f"mend the roof {markup}")
-    client.ok("POST", "/v1/todos", 201, json={"subject": f"buy tiles {markup}"})
+    todo = client.ok("POST", "/v1/todos", 201, json={"subject": f"buy tiles {markup}"})["todo"]
     page.open("/operations/dead-letters").live()
     letters = page.region("Dead letters")
     letters.get_by_text("Why?").click()
     expect(letters.locator(".why li").last).to_contain_text("no such thing")
     expect(letters.locator(".why > p")).to_contain_text("Retry it with `headway jobs retry")
 
-    page.open("/board").live()
-    tile = page.page.locator(".tile", has_text="buy tiles")
-    tile.get_by_text("Why?").click()
-    expect(tile.locator(".why li")).to_contain_text(f"“buy tiles {markup}” was created by a test in the tenant's list.")
-    expect(tile.locator(".why > p")).to_contain_text("is pending and ready")
+    page.open(f"/todos/{todo['id']}").live()
+    sheet = page.page.locator("dialog.todo-sheet[open]")
+    sheet.get_by_text("History", exact=True).click()
+    expect(sheet.locator(".why li")).to_contain_text(f"“buy tiles {markup}” was created by a test in the tenant's list.")
+    expect(sheet.locator(".why > p")).to_contain_text("is pending and ready")
 
     page.open(f"/c/{conversation}").live()
     page.page.locator(".turn-note").get_by_text("Why?").click()

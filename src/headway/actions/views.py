@@ -138,6 +138,7 @@ def list_jobs(
     cursor: str | None = None,
     kind: str | None = None,
 ) -> JobPage:
+    kind = None if kind is None else text.check_name(kind, "kind")
     rows = job_store.list_page(tx, tenant_id, state, limit + 1, JOB_CURSORS.decode(cursor), kind)
     next_cursor = JOB_CURSORS.encode_next(rows, limit, lambda job: (job.created_at, job.id))
     return JobPage(rows[:limit], next_cursor)

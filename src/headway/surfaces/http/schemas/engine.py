@@ -73,15 +73,10 @@ class NewSchedule(StrictModel):
     tool: ScheduledTool | None = None
 
 
-def simplify_change_schema(schema: dict[str, Any]) -> None:
-    omit_nulls(schema, ("name", "cron", "timezone", "every_s", "goal", "message", "tool", "paused"))
-    schema["examples"] = [{"cron": "30 7 * * 1-5"}, {"paused": True}]
-
-
 class ScheduleChanges(StrictModel):
     """What is omitted stays as it is. `cron` replaces `every_s`, and the other way round; so do `goal`, `message` and `tool`."""
 
-    model_config = ConfigDict(json_schema_extra=simplify_change_schema)
+    model_config = ConfigDict(json_schema_extra={"examples": [{"cron": "30 7 * * 1-5"}, {"paused": True}]})
 
     name: Name | None = None
     cron: Cron = None
