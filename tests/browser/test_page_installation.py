@@ -93,7 +93,7 @@ def test_revoking_ones_own_token_says_so_and_signs_out(page: Visit, client: Clie
     question = dialog(page, re.compile("^Revoke somebody"))
     expect(question).to_contain_text("you will be signed out at once")
     page.button("Revoke it and sign out", within=question).click()
-    expect(page.page.get_by_label("Token")).to_be_visible()
+    expect(page.page.get_by_label("Token", exact=True)).to_be_visible()
     rows = client.desk.read(tokens.list_all)
     assert [token.id for token in rows if not token.revoked_at] == [client.token_id]
 

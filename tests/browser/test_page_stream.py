@@ -121,6 +121,7 @@ def test_the_page_reconnects_to_a_restarted_server(browser: Browser, model: Mode
             model.hold()
             page.open().live().say("tell me")
             model.wait_for_requests(1)
+            page.page.wait_for_url("**/c/*")  # the page has the answer to its message
             service.process.send_signal(signal.SIGKILL)
             service.process.wait()
             expect(page.page.locator(".side footer")).to_contain_text("Reconnecting")

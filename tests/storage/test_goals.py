@@ -348,7 +348,7 @@ def test_pages_go_back_in_time(desk: TenantHarness) -> None:
     assert ([goal["id"] for goal in first.goals], first.next_cursor) == ([ids[4], ids[3]], goal_views.CURSORS.encode((ids[3],)))
     second = desk.read(goal_views.list_page, None, 3, first.next_cursor)
     assert ([goal["id"] for goal in second.goals], second.next_cursor) == ([ids[2], ids[1], ids[0]], None)
-    assert [goal["id"] for goal in desk.read(goal_views.list_page, "abandoned", 50).goals] == [ids[1]]
+    assert [goal["id"] for goal in desk.read(goal_views.list_page, GoalFilter("abandoned"), 50).goals] == [ids[1]]
     with pytest.raises(BadCursor):
         desk.read(goal_views.list_page, None, 2, "٣")
 

@@ -126,6 +126,7 @@ NO_ID_QUERIES = {
     "until",
     "plan",
     "columns",
+    "waiting",
 }
 HELLO = [{"role": "user", "content": "hello"}]
 BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {

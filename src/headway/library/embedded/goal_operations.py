@@ -10,7 +10,7 @@ from headway.actions.people.goal_edits import GoalEdit
 from headway.actions.proof import receipts
 from headway.actions.views import check_limit
 from headway.ledger.errors import Invalid
-from headway.ledger.goal import Goal
+from headway.ledger.goal import Goal, GoalFilter
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.todo import UNSET, write_checks
 from headway.library.door import Document
@@ -80,8 +80,8 @@ def get(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
 
 
 def list_page(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
-    limit = check_limit(request.limit)
-    return goal_views.list_page(tx, tenant_id, request.query.get("status"), limit, request.cursor)._asdict()
+    chosen = GoalFilter(request.query.get("status"))
+    return goal_views.list_page(tx, tenant_id, chosen, check_limit(request.limit), request.cursor)._asdict()
 
 
 def list_entries(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
