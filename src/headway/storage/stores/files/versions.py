@@ -14,6 +14,7 @@ IS_KEPT = "CASE WHEN v.data IS NULL THEN 0 ELSE 1 END"
 # SQL over a version `v`: whether it was not written in a deleted conversation.
 IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden.tenant_id = v.tenant_id
     AND hidden.id = v.conversation_id AND hidden.deleted_at <> 0)"""
+# The closing parenthesis is left to the statement, because the list of files adds its filters before it.
 NEWEST_SHOWN = f"""(SELECT MAX(v.n) FROM file_versions v WHERE v.tenant_id = f.tenant_id AND v.file_id = f.id
     AND {IS_SHOWN}"""
 FILE_COLUMNS = f"f.id, f.workspace, f.path, {NEWEST_SHOWN}), f.created_at, f.updated_at"
