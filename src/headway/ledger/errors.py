@@ -142,6 +142,11 @@ class WrongCell(HeadwayError):
         self.location = location  # the public address of that cell; empty: unknown
         self.has_moved = False  # whether this database has had the tenant, so that the caller is no stranger
 
+    @classmethod
+    def from_event(cls, data: Mapping[str, str]) -> "WrongCell":
+        """Build the error for the event tenant_moved."""
+        return cls(f"The tenant has moved to the cell {data['cell']}.", data["cell"], data["location"])
+
 
 class NotFound(HeadwayError):
     """Not found."""

@@ -173,5 +173,5 @@ class EmbeddedDoor:
 def to_event(event: FeedEvent) -> Event:
     data = event.decode_data()
     if event.kind == TENANT_MOVED:
-        raise WrongCell(f"The tenant has moved to the cell {data['cell']}.", data["cell"], data["location"])
+        raise WrongCell.from_event(data)
     return Event(event.kind, data, None if event.is_broadcast else event.seq)

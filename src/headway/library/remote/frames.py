@@ -28,5 +28,5 @@ def parse_frame(frame: bytes) -> Event | None:
     kind, numbers = fields.get(b"event", [b"message"])[-1].decode(), fields.get(b"id")
     data = json.loads(b"\n".join(fields[b"data"]))
     if kind == "tenant_moved":
-        raise WrongCell(f"The tenant has moved to the cell {data['cell']}.", data["cell"], data["location"])
+        raise WrongCell.from_event(data)
     return Event(kind, data, int(numbers[-1]) if numbers else None)

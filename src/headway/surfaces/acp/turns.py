@@ -66,7 +66,7 @@ class EditorTurn:
                 for event in events:
                     data = event.decode_data()
                     if event.kind == TENANT_MOVED:
-                        raise WrongCell(f"The tenant has moved to the cell {data['cell']}.", data["cell"], data["location"])
+                        raise WrongCell.from_event(data)
                     for turn_event in self.translator.translate(event.kind, data):
                         if reason := await self._show(turn_event):
                             return reason

@@ -91,7 +91,7 @@ class GoalFollower:
         async for events in batches:
             for kind, data in [(event.kind, event.decode_data()) for event in events]:
                 if kind == TENANT_MOVED:
-                    raise build_moved_error(data)
+                    raise WrongCell.from_event(data)
                 if kind == "journal_appended" and data["goal_id"] == self.goal_id and data["entry"]["n"] > self.last_shown:
                     view.entry(data["entry"])
                     self.last_shown = data["entry"]["n"]
@@ -149,11 +149,6 @@ class GoalFollower:
         limit = LAST_ENTRIES if self.last_shown < 0 else MAX_MISSED_ENTRIES
         entries = [entry.as_json() for entry in goal_views.list_entries(tx, self.tenant_id, self.goal_id, limit)]
         return [entry for entry in entries if entry["n"] > self.last_shown]
-
-
-def build_moved_error(data: dict[str, Any]) -> WrongCell:
-    """Build the error for the event tenant_moved."""
-    return WrongCell(f"The tenant has moved to the cell {data['cell']}.", data["cell"], data["location"])
 
 
 def load_engine_state(tx: Transaction) -> tuple[bool, int]:
