@@ -21,6 +21,7 @@ from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
 from tests.postgres_roles import build_owner_url, ensure_ordinary_role, replace_database
 from tests.warm_start import build_command
+from tests.wheel_installs import build_wheel
 
 # No test needs its files to survive a power failure, and syncing thousands of databases would keep the disk busy.
 SHARED_MEMORY = Path("/dev/shm")
@@ -43,6 +44,8 @@ SHARING_FILES = {
     "test_mcp_http.py": "MCP over HTTP",
     "test_mcp_real_servers.py": "MCP servers",
     "test_frameworks.py": "frameworks",
+    "test_core_install.py": "wheel",
+    "test_supported_pythons.py": "wheel",
     "test_cached_tokens.py": "providers",
     "test_failure_wording.py": "providers",
     "test_garbled_providers.py": "providers",
@@ -121,6 +124,12 @@ def own_environment() -> Iterator[None]:
     for name in set(os.environ) - set(before):
         del os.environ[name]
     os.environ.update(before)
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the source tree."""
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="session")

@@ -79,6 +79,7 @@ LONG_FILES = {
     "test_sub_agents_sent.py",
     "test_sub_agents_spawn.py",
     "test_sub_agents_writs.py",
+    "test_supported_pythons.py",
     "test_task_list_tools.py",
     "test_tracing.py",
     "test_turn_cancel.py",

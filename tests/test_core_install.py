@@ -5,98 +5,22 @@ the tests, so no network is needed.
 """
 
 import json
-import os
 import re
-import subprocess
 import sys
-import sysconfig
-import tomllib
-import venv
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
-import httpx
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parent.parent
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+from tests.wheel_installs import ROOT, Install, create_core, list_files, list_required
+
 MOST_PACKAGES = 30  # with Headway itself
 MOST_BYTES = 60_000_000
 POSTGRES_URL = "postgresql://nobody@127.0.0.1:1/nothing"
 
 
-def list_required(*extras: str) -> dict[str, Distribution]:
-    """Return the packages that Headway requires here with these extras, and those that they require."""
-    optional = PROJECT["optional-dependencies"]
-    pending = [Requirement(line) for line in (*PROJECT["dependencies"], *(line for extra in extras for line in optional[extra]))]
-    found: dict[str, Distribution] = {}
-    seen = set()
-    while pending:
-        wanted = pending.pop()
-        if (key := (canonicalize_name(wanted.name), frozenset(wanted.extras))) in seen:
-            continue
-        seen.add(key)
-        if wanted.name == "headway":
-            lines = [line for extra in wanted.extras for line in optional[extra]]
-        else:
-            found[canonicalize_name(wanted.name)] = package = distribution(wanted.name)
-            lines = package.requires or []
-        pending += [required for required in map(Requirement, lines) if is_required(required, wanted.extras)]
-    return found
-
-
-def is_required(requirement: Requirement, extras: set[str]) -> bool:
-    marker = requirement.marker
-    return marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras))
-
-
-def list_files(package: Distribution) -> dict[str, int]:
-    """Return the files of an installed package with their sizes, without compiled bytecode and scripts."""
-    files = package.files or []
-    return {
-        str(file): os.path.getsize(str(file.locate()))
-        for file in files
-        if file.suffix != ".pyc" and not str(file).startswith("..") and os.path.exists(str(file.locate()))
-    }
-
-
-class CoreInstall:
-    def __init__(self, folder: Path, packages: list[Distribution], wheel: Path) -> None:
-        venv.create(folder / "venv", with_pip=False, symlinks=True)
-        self.bin = folder / "venv" / "bin"
-        self.site = folder / "venv" / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
-        for package in packages:
-            for name in {file.partition("/")[0] for file in list_files(package)}:
-                if not (self.site / name).exists():
-                    (self.site / name).symlink_to(Path(str(package.locate_file(name))))
-        command = [sys.executable, "-m", "pip", "--python", str(self.bin / "python"), "install", "-q", "--no-deps", "--no-index"]
-        subprocess.run([*command, str(wheel)], check=True, timeout=120)
-
-    def start(self, folder: Path, *command: str, env: Mapping[str, str] | None = None) -> "subprocess.Popen[str]":
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("HEADWAY_", "PYTHON", "OPENAI_"))}
-        program = [str(self.bin / command[0]), *command[1:]]
-        pipe = subprocess.PIPE
-        return subprocess.Popen(
-            program, cwd=folder, env={**inherited, **(env or {})}, stdin=pipe, stdout=pipe, stderr=pipe, text=True
-        )
-
-    def run(self, folder: Path, *command: str, env: Mapping[str, str] | None = None) -> tuple[int, str, str]:
-        with self.start(folder, *command, env=env) as process:
-            out, err = process.communicate(timeout=120)
-        return process.returncode, out, err
-
-
 @pytest.fixture(scope="module")
-def core(tmp_path_factory: pytest.TempPathFactory) -> CoreInstall:
-    folder = tmp_path_factory.mktemp("core")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    subprocess.run(build, check=True, capture_output=True, timeout=120)
-    [wheel] = folder.glob("*.whl")
-    return CoreInstall(folder, [*list_required().values()], wheel)
+def core(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Install:
+    return create_core(tmp_path_factory.mktemp("core") / "venv", Path(sys.executable), wheel)
 
 
 def test_the_core_is_small() -> None:
@@ -110,7 +34,7 @@ def test_the_core_is_small() -> None:
     assert optional <= list_required("all").keys()
 
 
-def test_the_core_runs_the_readme_and_everyday_commands(core: CoreInstall, tmp_path: Path) -> None:
+def test_the_core_runs_the_readme_and_everyday_commands(core: Install, tmp_path: Path) -> None:
     program = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)[0]
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
     code, out, err = core.run(tmp_path, "python", "program.py")
@@ -137,7 +61,7 @@ def test_the_core_runs_the_readme_and_everyday_commands(core: CoreInstall, tmp_p
     ],
 )
 def test_a_command_that_needs_an_extra_names_it(
-    core: CoreInstall, tmp_path: Path, extra: str, command: tuple[str, ...], env: dict[str, str]
+    core: Install, tmp_path: Path, extra: str, command: tuple[str, ...], env: dict[str, str]
 ) -> None:
     code, out, err = core.run(tmp_path, "headway", *command, env=env)
     assert (code, out) == (2, "")
@@ -163,7 +87,7 @@ REMEDIES = {
 }
 
 
-def test_a_model_that_needs_an_extra_names_it(core: CoreInstall, tmp_path: Path) -> None:
+def test_a_model_that_needs_an_extra_names_it(core: Install, tmp_path: Path) -> None:
     sentences = [
         f"The model {model!r} needs a library that is not installed: pip install '{remedy}'." for model, remedy in REMEDIES.items()
     ]
@@ -190,7 +114,7 @@ asyncio.run(main())
 """
 
 
-def test_the_library_names_a_missing_extra(core: CoreInstall, tmp_path: Path) -> None:
+def test_the_library_names_a_missing_extra(core: Install, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(LIBRARY, encoding="utf-8")
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "mcp.json").write_text('{"mcpServers": {"files": {"command": "true"}}}', encoding="utf-8")
@@ -209,23 +133,8 @@ def test_the_library_names_a_missing_extra(core: CoreInstall, tmp_path: Path) ->
         assert f"pip install 'headway[{extra}]'" in err.splitlines()[-1]
 
 
-@contextmanager
-def serve(core: CoreInstall, folder: Path, env: Mapping[str, str]) -> Iterator[httpx.Client]:
-    secret = json.loads(core.run(folder, "headway", "token", "new", "--json")[1])["token"]
-    with core.start(folder, "headway", "serve", "--port", "0", "--json", env=env) as server:
-        try:
-            assert server.stdout is not None
-            url = json.loads(server.stdout.readline())["url"]
-            headers = {"Authorization": f"Bearer {secret}"}
-            with httpx.Client(base_url=url, headers=headers, trust_env=False, verify=False, timeout=60) as client:
-                yield client
-        finally:
-            server.terminate()
-            server.communicate(timeout=60)
-
-
-def test_the_server_of_the_core_serves_all_but_mcp_and_says_why(core: CoreInstall, tmp_path: Path) -> None:
-    with serve(core, tmp_path, {"HEADWAY_MODEL": "openai:gpt-5-mini"}) as client:
+def test_the_server_of_the_core_serves_all_but_mcp_and_says_why(core: Install, tmp_path: Path) -> None:
+    with core.serve(tmp_path, {"HEADWAY_MODEL": "openai:gpt-5-mini"}) as client:
         assert client.get("/").status_code == 200
         assert "headway_" in client.get("/metrics").text
         answer = client.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})
