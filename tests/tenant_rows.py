@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from headway.actions import claims, idempotency, memory, notices, schedules, spending, turns, webhooks
 from headway.actions.access import tokens
-from headway.actions.board import comments
+from headway.actions.board import comments, saved_views
 from headway.actions.files import recording
 from headway.actions.notices import NoticeSubject
 from headway.actions.people import approvals, questions, steering
@@ -16,7 +16,7 @@ from headway.ledger.attachment import Attachment
 from headway.ledger.check import ReceiptDraft
 from headway.ledger.files.versions import FileOrigin, WrittenFiles, build_written
 from headway.ledger.run import Effect, Run
-from headway.ledger.scope import Scope
+from headway.ledger.scope import Scope, ViewFilters
 from headway.ledger.webhook import NewWebhook
 from headway.storage.stores import forks as fork_store
 from headway.storage.stores import goals as goal_store
@@ -50,6 +50,7 @@ class Ids:
     webhook: str
     file: str
     comment: int
+    view: int
 
 
 UNKNOWN_IDS = Ids(
@@ -69,6 +70,7 @@ UNKNOWN_IDS = Ids(
     987_654_321,
     str(uuid4()),
     uuid4().hex,
+    987_654_321,
     987_654_321,
 )
 
@@ -117,6 +119,7 @@ def fill_tenant(desk: TenantHarness) -> Ids:
         desk.write(webhooks.create, NewWebhook("https://example.com/events"), ("*",)).webhook.id,
         recorded["files"][0]["id"],
         desk.write(comments.add, claim.todo.id, "Use the small brush.", "ada").id,
+        desk.write(saved_views.add, "Mine", ViewFilters(conversation_id=conversation.id), "ada").id,
     )
 
 

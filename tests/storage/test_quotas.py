@@ -6,10 +6,12 @@ import pytest
 
 from headway.actions import conversations, memory, run_ends, todos, turns
 from headway.actions.access import quotas
-from headway.actions.board import comments
+from headway.actions.board import comments, saved_views
+from headway.actions.board.saved_views import ViewChange
 from headway.actions.memory import MemoryChange, NewMemory
 from headway.ledger.attachment import build_attachment
 from headway.ledger.errors import QuotaExceeded, SettingsError
+from headway.ledger.scope import ViewFilters
 from headway.ledger.tenancy import GIBIBYTE, NO_LIMIT, Quotas, parse_quotas
 from headway.ledger.todo import Draft
 from headway.storage import stored_bytes
@@ -56,6 +58,9 @@ def test_the_running_count_is_what_the_rows_hold(desk: TenantHarness) -> None:
     commented = desk.write(comments.add, todo.id, KILOBYTE, "Ada")
     desk.write(comments.remove, todo.id, commented.id, "Ada", operator=False)
     desk.write(comments.add, todo.id, KILOBYTE, "Ada")
+    view = desk.write(saved_views.add, "Größe", ViewFilters(q="x" * 500), "Ada")
+    desk.write(saved_views.change, view.id, ViewChange(name="Size", filters=ViewFilters(q="ü" * 900)), "Ada")
+    desk.write(saved_views.remove, desk.write(saved_views.add, "Another", ViewFilters(q=KILOBYTE), "Ada").id)
     start_turn(desk, b"a file " * 100)
     with pytest.raises(ValueError, match="no"):
         desk.write(lambda tx, tenant_id: raise_after(todos.add(tx, tenant_id, Draft("never stored", KILOBYTE))))

@@ -152,6 +152,7 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
         "/v1/questions/{question_id}": {"answer": "once"},
         "/v1/memory": {"text": "once"},
         "/v1/todos/{todo_id}/comments": {"text": "once"},
+        "/v1/views": {"name": "once", "filters": {}},
         "/v1/webhooks": {"url": "https://receiver.invalid/"},
         "/v1/webhooks/{webhook_id}/rotate": {},
         "/v1/webhooks/{webhook_id}/replay": {"after": 0},

@@ -48,6 +48,7 @@ UNKNOWN = Ids(
     webhook="7d444840-9dc0-11d1-b245-5ffdce74fad5",
     file="7d4448409dc011d1b2455ffdce74fad6",
     comment=888_888_888_888_889,
+    view=888_888_888_888_890,
 )
 VARYING_HEADERS = ("date", "x-request-id", "ratelimit-remaining", "content-length")
 
@@ -68,6 +69,7 @@ PATHS: dict[str, Callable[[Ids], object]] = {
     "question_id": lambda ids: ids.question,
     "entry_id": lambda ids: ids.memory,
     "comment_id": lambda ids: ids.comment,
+    "view_id": lambda ids: ids.view,
     "token_id": lambda ids: ids.token,
     "conversation_id": lambda ids: ids.conversation,
     "turn_id": lambda ids: ids.turn,
@@ -150,6 +152,7 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/todos/claim"): lambda ids: [{"agent_id": "ada", "conversation_id": ids.conversation}],
     ("POST", "/v1/todos/{todo_id}/heartbeat"): lambda ids: [{"lease_token": ids.lease}, {"lease_token": "guessed"}],
     ("POST", "/v1/todos/{todo_id}/comments"): lambda ids: [{"text": "x"}],
+    ("PATCH", "/v1/views/{view_id}"): lambda ids: [{"name": "x"}, {"filters": {}, "revision": 0}, {}],
     ("POST", "/v1/turns"): lambda ids: [{"conversation_id": ids.conversation}],
     ("POST", "/v1/conversations/{conversation_id}/messages"): lambda ids: [
         {"content": "hello"},
@@ -205,6 +208,7 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/chat/completions"): lambda ids: [],
     ("POST", "/v1/conversations"): lambda ids: [],
     ("POST", "/v1/goals"): lambda ids: [],
+    ("POST", "/v1/views"): lambda ids: [],
     ("POST", "/v1/tokens"): lambda ids: [],
     ("POST", "/v1/tenants"): lambda ids: [],
     ("POST", "/v1/tiers/{tier}/try"): lambda ids: [],

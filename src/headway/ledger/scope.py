@@ -1,9 +1,12 @@
 """Scopes: the rows a caller may address. A scope comes from the caller's connection, never from a model's arguments."""
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+from unicodedata import normalize
 
+from headway.ledger import text
 from headway.ledger.check import Proof
 from headway.ledger.todo import DEFAULT_AGENT, Status
+from headway.ledger.wording.words import QUERY_LIMIT
 
 TENANT_WIDE: Final = 0
 
@@ -45,3 +48,52 @@ class MemorySelection(NamedTuple):
 
     conversation_id: int | None = None
     kind: str | None = None
+
+
+class ViewFilters(NamedTuple):
+    """What a saved view of the board shows. None: all."""
+
+    status: Status | None = None
+    conversation_id: int | None = None  # TENANT_WIDE: only the tenant-wide todos; n: only those of conversation n
+    agent_id: str | None = None
+    proof: Proof | None = None
+    q: str | None = None  # words that must all occur
+
+    def checked(self) -> "ViewFilters":
+        """Return the filters with every text validated."""
+        words = "" if self.q is None else text.check_text(self.q, "q", QUERY_LIMIT).strip()
+        return self._replace(
+            agent_id=None if self.agent_id is None else text.check_name(self.agent_id, "agent_id"),
+            q=words or None,
+        )
+
+    def list_set(self) -> dict[str, Any]:
+        """Return the filters that are set."""
+        return {name: value for name, value in self._asdict().items() if value is not None}
+
+    def as_json(self) -> dict[str, Any]:
+        return self._asdict() | {"conversation_id": "tenant" if self.conversation_id == TENANT_WIDE else self.conversation_id}
+
+
+class SavedView(NamedTuple):
+    """A named set of the board's filters."""
+
+    id: int
+    name: str
+    filters: ViewFilters
+    person: str  # who saved it last
+    revision: int  # counts the changes
+    created_at: int
+    updated_at: int
+
+    def as_json(self) -> dict[str, Any]:
+        return self._asdict() | {
+            "filters": self.filters.as_json(),
+            "created_at": self.created_at // 1000,
+            "updated_at": self.updated_at // 1000,
+        }
+
+
+def fold_name(name: str) -> str:
+    """Return a name without what does not distinguish it from others: its case, and how its characters are encoded."""
+    return normalize("NFKC", name).casefold()

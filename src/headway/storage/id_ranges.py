@@ -22,6 +22,7 @@ NumberedKind = Literal[
     "notices",
     "questions",
     "receipts",
+    "saved_views",
     "schedules",
     "steering",
     "sub_goals",

@@ -761,6 +761,20 @@ CREATE TABLE spending_days (
     PRIMARY KEY (tenant_id, day, model, role, goal_id)
 );
 
+CREATE TABLE saved_views (
+    id BIGINT NOT NULL,
+    tenant_id BIGINT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+    name TEXT NOT NULL,
+    folded_name TEXT NOT NULL,
+    filters TEXT NOT NULL,
+    person TEXT NOT NULL,
+    revision BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    PRIMARY KEY (tenant_id, id),
+    UNIQUE (tenant_id, folded_name)
+);
+
 INSERT INTO id_blocks VALUES ('tokens', 0, 1, 0);
 
 INSERT INTO id_blocks VALUES ('conversations', 0, 1, 0);
@@ -790,3 +804,5 @@ INSERT INTO id_blocks VALUES ('steering', 0, 1, 0);
 INSERT INTO id_blocks VALUES ('events', 0, 1, 0);
 
 INSERT INTO id_blocks VALUES ('comments', 0, 1, 0);
+
+INSERT INTO id_blocks VALUES ('saved_views', 0, 1, 0);

@@ -46,7 +46,7 @@ from headway.surfaces.http.routes import (
     webhooks,
     why,
 )
-from headway.surfaces.http.routes.board import comments, dependencies
+from headway.surfaces.http.routes.board import comments, dependencies, saved_views
 from headway.surfaces.http.routes.installation import configuration, policy, tenants
 from headway.surfaces.http.routes.openai import chat_completions, models, responses
 from headway.surfaces.http.routes.sessions import LoginLink
@@ -59,6 +59,7 @@ ROUTE_MODULES = (
     todos,
     dependencies,
     comments,
+    saved_views,
     conversations,
     turns,
     front_ends,
