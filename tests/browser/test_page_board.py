@@ -166,17 +166,20 @@ def test_cards_show_what_they_wait_for_until_it_has_ended(page: Visit, client: C
 def test_nothing_is_stated_before_the_server_has_answered(page: Visit, client: Client) -> None:
     client.add("water the plants")
     held: list[Route] = []
+    is_released = False
 
     def hold(route: Route) -> None:
-        held.append(route)
+        if is_released:
+            route.continue_()
+        else:
+            held.append(route)
 
     page.page.route(re.compile(r"/v1/todos(/counts)?\?|/v1/todos/counts$"), hold)
     page.open("/board")
     expect(page.region("Pending").locator(".tile.unknown")).to_have_count(4)
     expect(page.page.get_by_text("No todos")).to_have_count(0)
     expect(page.region("Pending").get_by_role("heading")).to_have_text(re.compile(r"^Pending\s*$"))
-    while len(held) < COLUMNS + 1:
-        page.page.wait_for_timeout(10)
+    is_released = True
     for route in held:
         route.continue_()
     expect(tile(page, "water the plants")).to_be_visible()
@@ -250,15 +253,18 @@ def test_events_that_arrive_while_a_filter_loads_are_not_lost(page: Visit, clien
     client.add("by a robot", agent_id="robot")
     page.open("/board").live()
     held: list[tuple[Route, APIResponse]] = []
-    page.page.route("**/v1/todos?*agent_id=robot*", lambda route: held.append((route, route.fetch())))
-    page.page.get_by_label("Agent", exact=True).select_option("robot")
-    while len(held) < COLUMNS:
-        page.page.wait_for_timeout(10)
 
-    client.add("told meanwhile", agent_id="robot")
-    for route, answer in held:
-        route.fulfill(response=answer)
-    client.add("told afterwards", agent_id="robot")
+    def hold(route: Route) -> None:
+        held.append((route, route.fetch()))
+        if len(held) < COLUMNS:
+            return
+        client.add("told meanwhile", agent_id="robot")
+        for waiting, answer in held:
+            waiting.fulfill(response=answer)
+        client.add("told afterwards", agent_id="robot")
+
+    page.page.route("**/v1/todos?*agent_id=robot*", hold)
+    page.page.get_by_label("Agent", exact=True).select_option("robot")
 
     expect(page.page.locator(".tile")).to_have_count(3)
 
