@@ -10,6 +10,8 @@ import { Column } from "./column.js";
 import { agents, columns, countRows, load, onEvent, reset } from "./columns.js";
 import { Filters, filterText, isFiltered, shownStatuses } from "./filters.js";
 import { announcement, focused } from "./moving.js";
+import { loadViews, onViewEvent } from "./saved_views.js";
+import { ViewsMenu } from "./views_menu.js";
 
 await loadStyles("board.css");
 
@@ -47,9 +49,12 @@ export function Page() {
     return () => (focused.value = null);
   }, []);
   useFilters();
-  useStream("/v1/events", () => ({ load, on: { ...onTodoEvent, todo_changed: onTodoChanged, todos_moved: onEvent } }));
+  useStream("/v1/events", () => ({
+    load: () => Promise.all([load(), loadViews()]).then(() => undefined),
+    on: { ...onTodoEvent, todo_changed: onTodoChanged, todos_moved: onEvent, view_changed: onViewEvent },
+  }));
   return html`<main class="board-page" id="main" tabindex="-1">
-    <div class="title"><h1>Todo board</h1><${Filters} agents=${agents.value} /></div>
+    <div class="title"><h1>Todo board</h1><${ViewsMenu} /><${Filters} agents=${agents.value} /></div>
     ${isEmpty.value && html`<${NoTodos} />`}
     <div class="board" data-columns=${shownColumns.value.length}>
       ${shownColumns.value.map(([status, title]) => html`<${Column} key=${status} status=${status} title=${title} />`)}

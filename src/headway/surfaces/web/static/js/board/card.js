@@ -26,7 +26,7 @@ function Waits({ ids }) {
   const shown = ids.slice(0, SHOWN_DEPENDENCIES).map((id) => `#${id}`);
   const more = ids.length - shown.length;
   return html`<span class="waits" title=${`Waits for ${ids.map((id) => `#${id}`).join(", ")}`}>
-    <${Icon} name="clock" />waits for ${shown.join(", ")}${more > 0 && ` +${more}`}
+    <${Icon} name="clock" /><span class="words">waits for </span>${shown.join(", ")}${more > 0 && ` +${more}`}
   </span>`;
 }
 

@@ -27,8 +27,10 @@ function AddTodo() {
     });
   };
   return html`<form class="board-add" onSubmit=${submit}>
-    <${Icon} name="plus" />
-    <input ref=${field} aria-label="Add a todo" placeholder="Add a todo" maxlength="1000" autocomplete="off" />
+    <label>
+      <${Icon} name="plus" />
+      <input ref=${field} aria-label="Add a todo" placeholder="Add a todo" maxlength="1000" autocomplete="off" />
+    </label>
   </form>`;
 }
 

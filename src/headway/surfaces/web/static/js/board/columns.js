@@ -1,7 +1,7 @@
 // The columns of the board. Each holds the first todos of the server's list, as many as were needed so far, and is kept in the
 // server's order by events. What is not loaded is counted by the server.
 import { loadConversations } from "../chat/conversations.js";
-import { get } from "../core/api.js";
+import { ApiError, get } from "../core/api.js";
 import { batch, signal } from "../core/lib.js";
 import { coalesce } from "../core/live_list.js";
 import { isEnded, STATUSES } from "../work/statuses.js";
@@ -47,9 +47,22 @@ async function recordDuring(request, merge) {
   }
 }
 
+const NO_TODOS = { todos: [], next_cursor: null, open_dependencies: [] };
+
+/** The conversation that the address or a saved view names may have been deleted. Then there is nothing to show. */
+async function getUnlessGone(path, query, nothing) {
+  try {
+    return await get(path, query);
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404 && query.conversation_id) return nothing;
+    throw error;
+  }
+}
+
 function fetchPage(status, limit, cursor) {
   const { q } = filters.value;
-  return get("/v1/todos", { ...buildQuery(filters.value), status, limit, ...(q && { q }), ...(cursor && { cursor }) });
+  const query = { ...buildQuery(filters.value), status, limit, ...(q && { q }), ...(cursor && { cursor }) };
+  return getUnlessGone("/v1/todos", query, NO_TODOS);
 }
 
 function appendPage(status, page, before) {
@@ -66,7 +79,7 @@ async function loadCounts() {
   if (filters.value.q)
     counts.value = null; // a search does not look at all todos
   else {
-    const found = await get("/v1/todos/counts", buildQuery(filters.value));
+    const found = await getUnlessGone("/v1/todos/counts", buildQuery(filters.value), { counts: null });
     if (mine === filterText.value) counts.value = found.counts;
   }
 }

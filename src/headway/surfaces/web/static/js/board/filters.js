@@ -1,4 +1,5 @@
-// What the board shows, which the address says: ?status=pending&conversation=7&agent=ci&proof=broken&q=deploy.
+// What the board shows, which the address says: ?status=pending&conversation=7&agent=ci&proof=broken&q=deploy. With ?view=3 in front
+// of them, the filters come from that saved view and may have been changed since.
 import { conversations, formatTitle } from "../chat/conversations.js";
 import { computed, html, useEffect, useRef } from "../core/lib.js";
 import { navigate, path, search } from "../core/router.js";
@@ -33,14 +34,22 @@ export const formatFilters = (filters) =>
 export const filterText = computed(() => formatFilters(parseFilters(search.value)));
 export const filters = computed(() => parseFilters(filterText.value));
 export const isFiltered = computed(() => filterText.value !== "");
+/** The id of the saved view that was opened, or 0. */
+export const viewId = computed(() => Number(/^[1-9]\d{0,14}$/.exec(new URLSearchParams(search.value).get("view"))?.[0] ?? 0));
 export const shownStatuses = computed(() => (filters.value.status ? [filters.value.status] : STATUSES));
 
-/** Show other todos. The open one stays open. */
-export function applyFilters(text, { replace = false } = {}) {
-  navigate(text ? `${path.value}?${text}` : path.value, { replace, state: history.state });
+/** The address of the board with these filters, which may be those of a saved view. The open todo stays open. */
+export function formatBoard(text, view = 0) {
+  const query = [view ? `view=${view}` : "", text].filter(Boolean).join("&");
+  return query ? `${path.value}?${query}` : path.value;
 }
 
-const choose = (name, value, options) => applyFilters(formatFilters({ ...filters.value, [name]: value }), options);
+/** Show other todos. */
+export const applyFilters = (text, { replace = false, view = 0 } = {}) =>
+  navigate(formatBoard(text, view), { replace, state: replace ? history.state : null });
+
+const choose = (name, value, options) =>
+  applyFilters(formatFilters({ ...filters.value, [name]: value }), { ...options, view: viewId.value });
 
 /** The filters as a query of the API, without the status and the text. */
 export function buildQuery({ conversation, agent, proof }) {
@@ -115,7 +124,7 @@ function Search() {
 }
 
 /** `agents`: those that have todos on the board. */
-export function Filters({ agents, children }) {
+export function Filters({ agents }) {
   const { status = "", conversation = "", agent = "", proof = "" } = filters.value;
   const conversationOptions = [
     ["", "All conversations"],
@@ -142,6 +151,5 @@ export function Filters({ agents, children }) {
       isFiltered.value &&
       html`<button class="btn ghost small" onClick=${() => applyFilters("")}><${Icon} name="close" />Clear</button>`
     }
-    ${children}
   </div>`;
 }
