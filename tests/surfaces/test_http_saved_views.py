@@ -19,7 +19,7 @@ def test_a_view_is_saved_listed_changed_and_deleted(client: Client) -> None:
         view = client.ok("POST", "/v1/views", 201, json={"name": "Broken", "filters": filters})["view"]
         listed = client.ok("GET", "/v1/views")
         path = f"/v1/views/{view['id']}"
-        changed = client.ok("PATCH", path, json={"name": "Only this list", "filters": {"conversation_id": 12}, "revision": 0})[
+        changed = client.ok("PATCH", path, json={"name": "Only this list", "filters": {"conversation_id": 12.0}, "revision": 0.0})[
             "view"
         ]
         taken = client.refused("PATCH", path, 409, "conflict", json={"filters": filters, "revision": 0})

@@ -8,11 +8,11 @@ from headway.actions.board.comments import COMMENT_LIMIT
 from headway.actions.board.saved_views import VIEWS_LIMIT, ViewChange
 from headway.ledger.check import Proof
 from headway.ledger.scope import TENANT_WIDE, ViewFilters
-from headway.ledger.text import MAX_INTEGER, SUBJECT_PATTERN, TEXT_PATTERN
+from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
 from headway.ledger.todo import parse_status
 from headway.ledger.wording.words import QUERY_LIMIT
 from headway.surfaces.http.schemas.strict_model import StrictModel
-from headway.surfaces.http.schemas.todos import Id, Name, Status
+from headway.surfaces.http.schemas.todos import Id, Name, Revision, Status
 
 
 class NewComment(StrictModel):
@@ -54,7 +54,7 @@ class ViewFields(StrictModel):
     name: Name | None = None
     filters: Annotated[BoardFilters | None, Field(description="All filters of the view: those that are omitted are removed")] = None
     revision: Annotated[
-        int | None, Field(ge=0, le=MAX_INTEGER, description="Refuse the change with 409 if the view has another revision by now")
+        Revision | None, Field(description="Refuse the change with 409 if the view has another revision by now")
     ] = None
 
     def change(self) -> ViewChange:

@@ -6,13 +6,12 @@ from pydantic import BaseModel, Field
 
 from headway.actions.memory import DEFAULT_KIND, ENTRY_LIMIT, MemoryChange, NewMemory
 from headway.ledger.scope import MemorySelection
-from headway.ledger.text import MAX_INTEGER, SUBJECT_PATTERN, TEXT_PATTERN
+from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
 from headway.ledger.wording.words import QUERY_LIMIT
 from headway.surfaces.http.schemas.strict_model import StrictModel
-from headway.surfaces.http.schemas.todos import CursorQuery, ListId, Name, parse_list_id
+from headway.surfaces.http.schemas.todos import CursorQuery, ListId, Name, Revision, parse_list_id
 
 MemoryText = Annotated[str, Field(min_length=1, max_length=ENTRY_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
-Revision = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 
 
 class MemoryQuery(CursorQuery):

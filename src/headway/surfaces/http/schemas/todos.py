@@ -25,6 +25,7 @@ def milliseconds(seconds: float) -> int:
 # The patterns are documentation. The ledger enforces the rules, for every surface.
 Id = Annotated[int, Field(ge=1, le=MAX_INTEGER), BeforeValidator(to_whole_number)]
 ListId = Annotated[int, Field(ge=0, le=MAX_INTEGER, description="0: the tenant-wide list"), BeforeValidator(to_whole_number)]
+Revision = Annotated[int, Field(ge=0, le=MAX_INTEGER), BeforeValidator(to_whole_number)]
 Subject = Annotated[str, Field(min_length=1, max_length=SUBJECT_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
 Text = Annotated[str, Field(max_length=TEXT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
 Name = Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, json_schema_extra={"pattern": NAME_PATTERN})]
