@@ -1,5 +1,5 @@
-// What the board shows, which the address says: ?status=pending&conversation=7&agent=ci&proof=broken&q=deploy. With ?view=3 in front
-// of them, the filters come from that saved view and may have been changed since.
+// What the board shows, which the address says: ?status=pending&conversation=7&agent=ci&proof=broken&q=deploy. With view=3 before
+// them, the filters come from that saved view and may have been changed since.
 import { conversations, formatTitle } from "../chat/conversations.js";
 import { computed, html, useEffect, useRef } from "../core/lib.js";
 import { navigate, path, search } from "../core/router.js";

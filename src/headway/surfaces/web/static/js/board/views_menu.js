@@ -108,7 +108,14 @@ function NewView({ close }) {
     });
   };
   return html`<form onSubmit=${submit}>
-    <input ref=${field} aria-label="Name of the new view" placeholder="Name of a new view" dir="auto" maxlength=${NAME_LENGTH} autocomplete="off" />
+    <input
+      ref=${field}
+      aria-label="Name of the new view"
+      placeholder="Name of a new view"
+      dir="auto"
+      maxlength=${NAME_LENGTH}
+      autocomplete="off"
+    />
     <button class="btn">Save</button>
   </form>`;
 }
