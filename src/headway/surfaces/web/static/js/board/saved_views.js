@@ -62,7 +62,7 @@ export async function saveView(name) {
   applyFilters(filterText.value, { replace: true, view: answer.view.id });
 }
 
-/** Give a view the filters that the board shows. It is refused if somebody else has changed the view meanwhile. */
+/** Give a view the filters that the board shows. It is refused if another person has changed the view meanwhile. */
 export const updateView = async ({ id, revision }) => put(await patch(`/v1/views/${id}`, { filters: describeFilters(), revision }));
 
 export const renameView = async ({ id }, name) => put(await patch(`/v1/views/${id}`, { name }));
