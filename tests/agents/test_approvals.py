@@ -182,8 +182,10 @@ def test_all_calls_of_an_answer_are_proposed_at_once_and_made_in_order(sqlite_ur
         assert [approval["arguments"]["command"][-1] for approval in list_approvals(talk)] == ["1", "2"]
         assert len(talk.notices()) == 1
         decide(talk, get_id(talk, 1), "approve")
+        assert talk.open_notices() == ["approval"]  # until the last call of the answer is decided
         assert talk.turn()["waiting_for"] == {"kind": "approval", "id": get_id(talk)}
         decide_and_finish(talk, get_id(talk), "approve")
+        assert talk.open_notices() == []
         results = [result.content for result in talk.requests[-1].tool_results]
         assert [json.loads(result).get("output") for result in results] == ["1\n", None, "2\n", None]
         assert "is not an allowed command" in results[3]
@@ -195,6 +197,7 @@ def test_a_call_that_nobody_decides_about_expires(database_url: str, tmp_path: P
         talk.say()
         assert wait_for_end(talk)["outcome"] == "answered"
         assert list_approvals(talk)[0]["state"] == "expired"
+        assert talk.open_notices() == []
         assert "No person decided about this call in time" in get_last_result(talk)
         with pytest.raises(Conflict, match="is already expired"):
             decide(talk, get_id(talk), "approve")
@@ -206,6 +209,7 @@ def test_canceling_the_turn_cancels_its_approvals(database_url: str, tmp_path: P
         cancel_turn(talk)
         (approval,) = list_approvals(talk)
         assert (approval["state"], talk.turn()["status"]) == ("canceled", "canceled")
+        assert talk.open_notices() == []
         with pytest.raises(Conflict, match="is already canceled"):
             decide(talk, get_id(talk), "approve")
 

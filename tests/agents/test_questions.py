@@ -25,7 +25,9 @@ def test_the_answer_reaches_the_model(database_url: str, tmp_path: Path) -> None
         assert talk.notices() == [("question", "The agent index asks: Which colour?")]
         with pytest.raises(Invalid, match="Answer with one of: red, blue"):
             answer_question(talk, question["id"], "green")
+        assert talk.open_notices() == ["question"]
         answer_question(talk, question["id"], "blue")
+        assert talk.open_notices() == []
         assert wait_for_end(talk)["outcome"] == "answered"
         assert json.loads(talk.requests[-1].tool_results[-1].content) == {"answer": "blue", "answered_by": BOB}
         assert [data["question"]["state"] for _, data in talk.events("question_asked", "question_answered")] == ["open", "answered"]
@@ -46,7 +48,7 @@ def test_canceling_the_turn_cancels_the_question(sqlite_url: str, tmp_path: Path
     with open_talk(sqlite_url, tmp_path, COLOUR) as talk:
         talk.say()
         cancel_turn(talk)
-        assert list_questions(talk)[0]["state"] == "canceled"
+        assert (list_questions(talk)[0]["state"], talk.open_notices()) == ("canceled", [])
         with pytest.raises(Conflict):
             answer_question(talk, list_questions(talk)[0]["id"], "red")
 

@@ -21,7 +21,7 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
 
 from headway import settings
-from headway.actions import conversations, halts, jobs, runs, turns
+from headway.actions import conversations, halts, jobs, notices, runs, turns
 from headway.actions.access import tenants
 from headway.agents.tracing import Tracer
 from headway.agents.transcripts import transcript
@@ -217,6 +217,11 @@ class Talk:
     def notices(self) -> list[tuple[str, str]]:
         sql = "SELECT kind, text FROM notices WHERE tenant_id = ? ORDER BY id"
         return [(kind, text) for kind, text in self.database.read(lambda tx: tx.all(sql, self.tenant_id))]
+
+    def open_notices(self) -> list[str]:
+        """The kinds of the notices in the inbox that are not done."""
+        inbox = self.database.read(lambda tx: notices.get_inbox(tx, self.tenant_id, 100, is_done=False))
+        return [notice["kind"] for notice in inbox["notices"]]
 
     def pool(self) -> Pool:
         return self.database.read(lambda tx: spending_store.get_pool(tx, self.tenant_id))

@@ -6,16 +6,18 @@ from dataclasses import replace
 
 from playwright.sync_api import Browser, Locator, expect
 
-from headway.actions import conversations, jobs, notices, spending, turns, webhooks
+from headway.actions import conversations, goals, jobs, notices, spending, turns, webhooks
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.webhook import NewWebhook
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
+from tests.browser import staged_goals
 from tests.browser.page_harness import PHONE, Visit, list_axe_violations, sign_in
-from tests.model_server import ModelServer, calls, error, text
+from tests.model_server import ModelServer, by_turn, calls, error, text
 from tests.surfaces.conversation_client import say, wait_for_turn
 from tests.surfaces.server_harness import Client
+from tests.surfaces.waiting_turns import begin_waiting_turn
 
 
 def dialog(page: Visit, title: str) -> Locator:
@@ -227,6 +229,24 @@ def test_notices_arrive_while_one_looks(page: Visit, client: Client) -> None:
     assert [notice["text"] for notice in client.ok("GET", "/v1/notices", params={"state": "open"})["notices"]] == [
         "The pool is spent."
     ]
+
+
+def test_notices_leave_the_inbox_when_their_request_was_handled(page: Visit, client: Client, model: ModelServer) -> None:
+    model.script = by_turn(calls(("ask_person", {"question": "Which tier?"})), text("Done."))
+    turn_id = begin_waiting_turn(client, client.conversation(title="Deploy"))["id"]
+    goal = client.desk.write(staged_goals.add_half_done_goal)
+    client.desk.database.write(lambda tx: goals.escalate(tx, goal, "replans", "5 of 5 plans used."))
+    page.open("/operations/inbox").live()
+    inbox = page.region("Inbox")
+    expect(inbox.get_by_role("listitem")).to_have_count(2)
+    client.ok("POST", f"/v1/goals/{goal.id}/decision", json={"action": "abandon"})
+    expect(inbox.get_by_role("listitem")).to_have_count(1)
+    question = client.ok("GET", "/v1/questions", params={"state": "open"})["questions"][0]
+    client.ok("POST", f"/v1/questions/{question['id']}", json={"answer": "Gold"})
+    expect(inbox).to_contain_text("There are no notices.")
+    page.button("Done", within=inbox).click()
+    expect(inbox.get_by_role("listitem")).to_have_count(2)
+    wait_for_turn(client, turn_id)
 
 
 def test_why_is_asked_of_a_job_a_turn_and_a_todo(page: Visit, client: Client, model: ModelServer) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from headway.actions import goal_views, goals, halts, runs, sub_goals
+from headway.actions import goal_views, goals, halts, notices, runs, sub_goals
 from headway.actions.goals import NewGoal
+from headway.actions.notices import NoticeSubject
 from headway.ledger.errors import BadCursor, Conflict, Halted, Invalid
 from headway.ledger.goal import Goal, GoalFilter, SubGoal
 from headway.ledger.run import NANOS_PER_DOLLAR
@@ -88,6 +89,7 @@ def test_a_proposal_waits_for_a_yes_and_has_no_agent_until_then(desk: TenantHarn
     assert "operator_notice" in [kind for kind, _ in desk.events()]
     accepted = desk.write(goals.decide, goal.id, "continue")
     assert (accepted.status, accepted.run_id is not None) == ("active", True)
+    assert list_open_notices(desk) == []
     declined = desk.write(goals.propose, NewGoal("tidy up"), "It is untidy.")
     assert desk.write(goals.decide, declined.id, "abandon").status == "abandoned"
 
@@ -142,6 +144,22 @@ def test_every_move_is_allowed_or_refused_without_a_trace(desk: TenantHarness, s
     with pytest.raises(Conflict, match=f"Goal #{goal.id} "):
         MOVES[move](desk, goal)
     assert (desk.read(goal_views.show, goal.id), list_journal_kinds(desk, goal), desk.events()) == before
+
+
+def list_open_notices(desk: TenantHarness) -> list[tuple[str, int]]:
+    inbox = desk.read(lambda tx, tenant_id: notices.get_inbox(tx, tenant_id, 10, is_done=False))
+    return [(notice["kind"], notice["goal_id"]) for notice in inbox["notices"]]
+
+
+@pytest.mark.parametrize("move", LEADS_TO["paused"])
+def test_a_decision_ends_the_notice_that_asked_for_it(desk: TenantHarness, move: str) -> None:
+    goal, other = desk.write(add_begun_goal), desk.write(add_begun_goal)
+    desk.write(notices.notify, "recovered", "It goes on.", NoticeSubject(goal_id=goal.id))
+    for escalated in (goal, other):
+        desk.write(lambda tx, tenant_id, id=escalated.id: goals.escalate(tx, goals.get(tx, tenant_id, id), "replans", "5 plans."))
+    assert list_open_notices(desk) == [("decision", other.id), ("decision", goal.id), ("recovered", goal.id)]
+    MOVES[move](desk, goal)
+    assert list_open_notices(desk) == [("decision", other.id), ("recovered", goal.id)]
 
 
 def test_a_paused_goal_sleeps_and_a_resumed_one_is_due(desk: TenantHarness) -> None:

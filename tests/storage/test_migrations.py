@@ -277,3 +277,67 @@ def add_older_tokens(tx: Transaction) -> None:
             operator,
             expires_at,
         )
+
+
+def test_notices_about_what_was_decided_before_the_update_are_done(new_database_url: str) -> None:
+    with closing(connect(new_database_url)) as connection:
+        connection.write(partial(apply_missing, migrations=list_migrations()[:41]))
+        connection.write(across_tenants(add_older_notices))
+
+    with DirectDatabase(new_database_url) as database:
+        rows = database.read(lambda tx: tx.all("SELECT text, done_at FROM notices ORDER BY id"))
+    assert rows == [
+        ("answered", 5),
+        ("asked", 0),
+        ("approved", 6),
+        ("half of the calls approved", 0),
+        ("resumed", 7),
+        ("paused", 0),
+        ("resumed after a crash", 0),
+    ]
+
+
+def add_older_notices(tx: Transaction) -> None:
+    tx.run("INSERT INTO tenants (id, name, created_at) VALUES (1, 'old', 1)")
+    for run in ("r", "s"):
+        tx.run(
+            """INSERT INTO runs (id, tenant_id, role, task, status, iteration_limit, created_at, updated_at)
+               VALUES (?, 1, 'index', 'x', 'waiting', 10, 1, 1)""",
+            run,
+        )
+    for goal_id, status in ((1, "active"), (2, "paused")):
+        tx.run(
+            """INSERT INTO goals (id, tenant_id, source, description, success_criteria, status, created_at, updated_at)
+               VALUES (?, 1, 'operator-injected', 'x', 'y', ?, 1, 7)""",
+            goal_id,
+            status,
+        )
+    for question_id, state, answered_at in ((1, "answered", 5), (2, "open", 0)):
+        tx.run(
+            """INSERT INTO questions (id, tenant_id, conversation_id, run_id, role, question, choices, state, created_at,
+                   answered_at) VALUES (?, 1, 0, 'r', 'index', 'x', '[]', ?, 1, ?)""",
+            *(question_id, state, answered_at),
+        )
+    for approval in ((1, "r", 0, "approved", 6), (2, "s", 0, "approved", 6), (3, "s", 1, "proposed", 0)):
+        tx.run(
+            """INSERT INTO approvals (id, tenant_id, conversation_id, run_id, n, place, call_id, role, tool, arguments, digest, why,
+                   state, created_at, expires_at, decided_at)
+               VALUES (?, 1, 0, ?, 0, ?, 'c', 'index', 'x', '{}', '', '', ?, 1, 1, ?)""",
+            *approval,
+        )
+    for number, notice in enumerate(
+        (
+            ("question", "answered", None, "/questions/1"),
+            ("question", "asked", None, "/questions/2"),
+            ("approval", "approved", None, "/approvals/1"),
+            ("approval", "half of the calls approved", None, "/approvals/2"),
+            ("decision", "resumed", 1, ""),
+            ("fault", "paused", 2, ""),
+            ("recovered", "resumed after a crash", 1, ""),
+        ),
+        1,
+    ):
+        tx.run(
+            "INSERT INTO notices (id, tenant_id, kind, text, goal_id, url, created_at) VALUES (?, 1, ?, ?, ?, ?, 1)",
+            *(number, *notice),
+        )

@@ -5,7 +5,6 @@ from uuid import uuid4
 
 from headway.actions import halts, jobs, journal, notices, runs, spending, sub_goals, turns
 from headway.actions.access import quotas
-from headway.actions.notices import NoticeSubject
 from headway.actions.people import waiting
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, NotFound
@@ -58,7 +57,7 @@ def propose(tx: Transaction, tenant_id: int, new_goal: NewGoal, evidence: str) -
     goal = insert(tx, tenant_id, new_goal, "agent-discovered", "paused", evidence)
     quoted = text.to_one_line(evidence)[:300]
     question = f"An agent proposes goal #{goal.id}: {format_description(goal)} Evidence: {quoted} Continue, or abandon it?"
-    notices.notify(tx, tenant_id, "proposal", question, NoticeSubject(goal_id=goal.id))
+    notices.notify_about_goal(tx, goal, "proposal", question)
     return goal
 
 
@@ -203,7 +202,7 @@ def escalate(tx: Transaction, goal: Goal, kind: PauseKind, reason: str) -> Goal:
     """Pause the goal and ask the operator for a decision."""
     goal = mark_paused(tx, goal, kind, reason)
     question = f"Goal #{goal.id} is paused: {format_description(goal)} {reason} Continue, replan with a note, or abandon it?"
-    notices.notify(tx, goal.tenant_id, "decision", question, NoticeSubject(goal_id=goal.id))
+    notices.notify_about_goal(tx, goal, "decision", question)
     return goal
 
 
@@ -212,8 +211,7 @@ def pause_for_fault(tx: Transaction, goal: Goal, job: Job, reason: str) -> Goal:
     goal = mark_paused(tx, goal, "fault", reason)
     jobs.fail_permanently(tx, job, reason)
     what_happened = f"Goal #{goal.id} stopped because of a fault: {format_description(goal)} {reason}"
-    question = f"{what_happened} Resume it when the fault is fixed, or abandon it."
-    notices.notify(tx, goal.tenant_id, "fault", question, NoticeSubject(goal_id=goal.id))
+    notices.notify_about_goal(tx, goal, "fault", f"{what_happened} Resume it when the fault is fixed, or abandon it.")
     return goal
 
 
@@ -232,6 +230,7 @@ def mark_active(tx: Transaction, goal: Goal, limits: Limits) -> Goal:
     overspent = bool(goal.budget) and run_store.sum_goal_cost(tx, goal.tenant_id, goal.id) >= goal.budget
     waits_for_money = overspent or goal.pause_kind == "goal_budget"
     journal.append(tx, goal.tenant_id, goal.id, "resumed", {"after": goal.pause_kind})
+    notices.settle_goal(tx, goal.tenant_id, goal.id)
     goal = goal._replace(
         status="active",
         pause_kind="",
@@ -302,6 +301,8 @@ def complete(tx: Transaction, goal: Goal, summary: str) -> Goal:
 
 def end(tx: Transaction, goal: Goal, status: GoalStatus, run_status: RunStatus, summary: str = "") -> Goal:
     goal_store.end_cycle(tx, goal.tenant_id, goal.id, "completed")
+    if goal.status == "paused":
+        notices.settle_goal(tx, goal.tenant_id, goal.id)
     run = run_store.find(tx, goal.tenant_id, goal.run_id) if goal.run_id else None
     if run and not run.ended:
         runs.cancel_descendants(tx, run)

@@ -7,6 +7,7 @@ from headway.actions import jobs
 from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Invalid
 from headway.ledger.events import Event, encode_json
+from headway.ledger.goal import Goal
 from headway.ledger.run import Run
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import notices as notice_store
@@ -15,6 +16,7 @@ from headway.storage.transaction import Transaction
 JOB_KIND = "notice"  # the kind of the delivering job
 REPEAT_AFTER_MS = 3600 * 1000
 CURSORS: Final = CursorCodec("notices", (MAX_INTEGER,))  # the id
+DECISION_KINDS: Final = ("proposal", "decision", "fault")  # a paused goal waits for the operator
 
 
 class NoticeSubject(NamedTuple):
@@ -50,6 +52,20 @@ def notify_once(tx: Transaction, run: Run, kind: str, text: str) -> None:
     """Notify the operator, unless the same notice about the run's turn or goal was sent within the last hour."""
     if not notice_store.has_notice_since(tx, run.tenant_id, kind, run.turn_id, run.goal_id, tx.now - REPEAT_AFTER_MS):
         notify(tx, run.tenant_id, kind, text, NoticeSubject(run.conversation_id, run.turn_id, run.goal_id))
+
+
+def notify_about_goal(tx: Transaction, goal: Goal, kind: str, text: str) -> None:
+    notify(tx, goal.tenant_id, kind, text, NoticeSubject(goal_id=goal.id))
+
+
+def settle_requests(tx: Transaction, tenant_id: int, pages: Sequence[str]) -> None:
+    """Mark the notices about approvals or questions, named by their pages, as done: no response is needed any more."""
+    notice_store.settle_pages(tx, tenant_id, pages)
+
+
+def settle_goal(tx: Transaction, tenant_id: int, goal_id: int) -> None:
+    """Mark the notices that ask to decide about a goal as done, because it is no longer paused."""
+    notice_store.settle_goal(tx, tenant_id, goal_id, DECISION_KINDS)
 
 
 def mark(tx: Transaction, tenant_id: int, notice_ids: Sequence[int] | None, up_to: int | None, *, is_done: bool) -> int:

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from headway.actions import goals, jobs, notices, runs, spending
 from headway.actions.access import quotas
-from headway.actions.notices import NoticeSubject
 from headway.agents.checks.runner import CheckSubject
 from headway.agents.instructions.prompts import POOL_EXHAUSTED, STORAGE_FULL
 from headway.agents.loop.context import Runtime
@@ -128,7 +127,7 @@ class PursuitStep:
         return [sub_goal for sub_goal in self.at_hand if sub_goal.ended]
 
     def notify_operator(self, kind: str, text: str) -> None:
-        notices.notify(self.tx, self.goal.tenant_id, kind, text, NoticeSubject(goal_id=self.goal.id))
+        notices.notify_about_goal(self.tx, self.goal, kind, text)
 
     # Budget and retries
 

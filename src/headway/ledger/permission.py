@@ -141,6 +141,11 @@ class Approval(NamedTuple):
     def is_open(self) -> bool:
         return self.state == "proposed"
 
+    @property
+    def page(self) -> str:
+        """The path of the page where a person can decide."""
+        return f"/approvals/{self.id}"
+
     def as_json(self) -> dict[str, Any]:
         return {
             "id": self.id,
@@ -185,6 +190,11 @@ class PersonQuestion(NamedTuple):
     @property
     def is_open(self) -> bool:
         return self.state == "open"
+
+    @property
+    def page(self) -> str:
+        """The path of the page where a person can answer."""
+        return f"/questions/{self.id}"
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -775,6 +775,10 @@ CREATE TABLE saved_views (
     UNIQUE (tenant_id, folded_name)
 );
 
+CREATE INDEX open_notices ON notices (tenant_id, id) WHERE done_at = 0;
+
+CREATE INDEX open_notices_by_url ON notices (tenant_id, url) WHERE done_at = 0;
+
 INSERT INTO id_blocks VALUES ('tokens', 0, 1, 0);
 
 INSERT INTO id_blocks VALUES ('conversations', 0, 1, 0);

@@ -79,7 +79,7 @@ def notify_people(tx: Transaction, proposed: Sequence[Approval]) -> None:
     more = f" {len(proposed) - 1} more calls wait." if len(proposed) > 1 else ""
     summary = text.to_one_line(first.arguments)[:SUMMARY_LIMIT]
     sentence = f"The agent {first.role} asks to call {first.tool}: {summary}. Approve or reject it.{more}"
-    subject = NoticeSubject(first.conversation_id, first.turn_id, first.goal_id, f"/approvals/{first.id}")
+    subject = NoticeSubject(first.conversation_id, first.turn_id, first.goal_id, first.page)
     notify(tx, first.tenant_id, "approval", sentence, subject)
 
 

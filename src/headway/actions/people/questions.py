@@ -31,7 +31,7 @@ def ask(tx: Transaction, run: Run, question: str, choices: Sequence[str] = ()) -
         raise Invalid(f"choices must be at most {CHOICES_LIMIT} different texts.")
     stored = insert(tx, run, content, json.dumps(options, ensure_ascii=False))
     sentence = f"The agent {stored.role} asks: {text.to_one_line(content)[:SUMMARY_LIMIT]}"
-    subject = NoticeSubject(stored.conversation_id, stored.turn_id, stored.goal_id, f"/questions/{stored.id}")
+    subject = NoticeSubject(stored.conversation_id, stored.turn_id, stored.goal_id, stored.page)
     notify(tx, stored.tenant_id, "question", sentence, subject)
     return stored
 

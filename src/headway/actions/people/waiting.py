@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any, TypeVar
 
-from headway.actions import jobs
+from headway.actions import jobs, notices
 from headway.ledger.events import Event, encode_json
 from headway.ledger.permission import Approval, PersonQuestion
 from headway.ledger.run import Run
@@ -33,6 +33,7 @@ def end(tx: Transaction, item: Item) -> Item:
     else:
         item = item._replace(answered_at=tx.now)
         question_store.save(tx, item)
+    settle_notice(tx, item)
     count(tx, item, -1)
     emit(tx, item, "approval_decided" if isinstance(item, Approval) else "question_answered")
     return item
@@ -46,6 +47,17 @@ def cancel_open(tx: Transaction, run: Run) -> None:
         end(tx, approval._replace(state="canceled", reason=CANCELED_REASON))
     for question in question_store.list_open_of_run(tx, run.tenant_id, run.id):
         end(tx, question._replace(state="canceled"))
+
+
+def settle_notice(tx: Transaction, item: Approval | PersonQuestion) -> None:
+    """Mark the notice about the item as done. All approvals of an answer have one notice, so the last of them ends it."""
+    if isinstance(item, PersonQuestion):
+        if not item.client_call:  # nobody was notified of such a call
+            notices.settle_requests(tx, item.tenant_id, [item.page])
+        return
+    of_answer = approval_store.list_of_answer(tx, item.tenant_id, item.run_id, item.n)
+    if not any(approval.is_open for approval in of_answer):
+        notices.settle_requests(tx, item.tenant_id, [approval.page for approval in of_answer])
 
 
 def emit(tx: Transaction, item: Approval | PersonQuestion, kind: str) -> None:

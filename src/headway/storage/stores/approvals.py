@@ -32,6 +32,12 @@ def list_open_of_run(tx: Transaction, tenant_id: int, run_id: str) -> list[Appro
     return [Approval._make(row) for row in tx.all(sql, tenant_id, run_id)]
 
 
+def list_of_answer(tx: Transaction, tenant_id: int, run_id: str, n: int) -> list[Approval]:
+    """List the approvals of the calls that one answer of a model requested."""
+    sql = f"SELECT {COLUMNS} FROM approvals WHERE tenant_id = ? AND run_id = ? AND n = ? ORDER BY place"
+    return [Approval._make(row) for row in tx.all(sql, tenant_id, run_id, n)]
+
+
 def list_page(tx: Transaction, tenant_id: int, state: ApprovalState | None, limit: int, before: int) -> list[Approval]:
     """List approvals, newest first, with an id below `before`."""
     condition, values = ("AND state = ?", (state,)) if state else ("", ())

@@ -60,6 +60,20 @@ def mark_all_done(tx: Transaction, tenant_id: int, up_to: int) -> int:
     return len(tx.all(sql, tx.now, tenant_id, up_to))
 
 
+def settle_pages(tx: Transaction, tenant_id: int, pages: Collection[str]) -> None:
+    """Mark the open notices that lead to these pages as done."""
+    marks = ", ".join("?" * len(pages))
+    sql = f"UPDATE notices SET done_at = ? WHERE tenant_id = ? AND url IN ({marks}) AND done_at = 0"
+    tx.run(sql, tx.now, tenant_id, *pages)
+
+
+def settle_goal(tx: Transaction, tenant_id: int, goal_id: int, kinds: Collection[str]) -> None:
+    """Mark the open notices of these kinds about a goal as done."""
+    marks = ", ".join("?" * len(kinds))
+    sql = f"UPDATE notices SET done_at = ? WHERE tenant_id = ? AND goal_id = ? AND kind IN ({marks}) AND done_at = 0"
+    tx.run(sql, tx.now, tenant_id, goal_id, *kinds)
+
+
 def has_notice_since(tx: Transaction, tenant_id: int, kind: str, turn_id: str | None, goal_id: int | None, since: int) -> bool:
     """Whether the operator has had the same notice since a given time."""
     row = tx.one(
