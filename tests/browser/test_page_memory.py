@@ -34,7 +34,7 @@ def test_an_entry_leads_to_its_conversation_and_is_edited_and_deleted(
     page.page.get_by_label("Add a note for all conversations").fill("Ada likes tea.")
     page.page.keyboard.press("Enter")
     expect(rows(page)).to_contain_text(["Ada likes tea.", "The door is green."])
-    expect(rows(page).first).to_contain_text("tenant-wide · by browser session")
+    expect(rows(page).first).to_contain_text("tenant-wide · by somebody at a browser")
 
     edit = page.button("Edit entry", within=rows(page).last, exact=False)
     edit.click()
@@ -50,7 +50,7 @@ def test_an_entry_leads_to_its_conversation_and_is_edited_and_deleted(
     expect(rows(page).last).to_contain_text("The door is red.")
     expect(edit).to_be_focused()
     expect(rows(other).last).to_contain_text("The door is red.")
-    expect(rows(other).last).to_contain_text("by index in Painting · edited by browser session")
+    expect(rows(other).last).to_contain_text("by index in Painting · edited by somebody at a browser")
 
     page.button("Delete entry", within=rows(page).first, exact=False).click()
     page.button("Leave it as is").click()

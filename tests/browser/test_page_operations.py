@@ -177,7 +177,7 @@ def test_the_halt_asks_first_and_every_window_shows_it(page: Visit, client: Clie
     question.get_by_label("Why?").fill("The <b>refunds</b> agent loops")
     question.get_by_role("button", name="Halt everything").click()
     expect(page.page.locator(".banner")).to_contain_text("Everything is halted. The <b>refunds</b> agent loops")
-    expect(page.region("Kill switch")).to_contain_text("by browser session")
+    expect(page.region("Kill switch")).to_contain_text("by somebody at a browser")
     halted = client.ok("GET", "/v1/halt")["halt"]
     assert (halted["halted"], halted["why"]) == (True, "The <b>refunds</b> agent loops")
     page.button("Lift the halt").first.click()

@@ -95,7 +95,7 @@ def test_an_approved_command_runs(page: Visit, model: ModelServer) -> None:
     expect(line).to_be_focused()
     expect(line.locator("summary")).to_contain_text("approved")
     line.locator("summary").click()
-    expect(line).to_contain_text(re.compile(r"Approved by browser session, (just now|\d+s ago)"))
+    expect(line).to_contain_text(re.compile(r"Approved by somebody at a browser, (just now|\d+s ago)"))
     expect(line.get_by_label("Result")).to_contain_text("hello two words")
     expect(approvals_link(page)).not_to_contain_text("waiting")
     expect(page.page).to_have_title("greet · Headway")

@@ -326,7 +326,7 @@ def test_everything_is_in_the_audit_log_without_a_secret(desk: TenantHarness) ->
     assert [(who, action, target) for who, action, target, _old, _new in entries] == [
         ("headway", "token.create", first),
         (f"ci (token {created.token.id})", "session.open", second),
-        (f"browser session (token {session.token.id})", "session.end", second),
+        (f"ci (token {session.token.id})", "session.end", second),
         ("headway", "token.create", last),
         ("headway", "token.rotate", first),
         ("headway", "token.revoke", first),

@@ -184,7 +184,8 @@ def authenticate(tx: Transaction, secret_digest: str, token_cell: str = "") -> T
 
 
 def name_person(tx: Transaction, token: Token) -> str:
-    """Return the name of the person behind a token. Behind a browser session, it is that of the token which opened it."""
+    """Return the name of the person or program behind a token, under which its changes are recorded: the label, or the number if it
+    has none. Behind a browser session, it is that of the token which opened it."""
     opener = tenant_store.find_token_by_id(tx, token.tenant_id, token.session_of) if token.session_of > 0 else None
     return (opener or token).name
 
@@ -285,7 +286,7 @@ def insert_session(tx: Transaction, tenant_id: int, scopes: str, session_of: int
 
 def sign_out(tx: Transaction, secret_digest: str) -> None:
     token = authenticate(tx, secret_digest)
-    tx.actor = token.name
+    tx.actor = name_person(tx, token)
     revoke(tx, token.tenant_id, token.id)
 
 

@@ -161,7 +161,7 @@ class RequestContext:
         def work(tx: Transaction) -> T:
             token = authenticate(tx, self.digest) if authenticate else self.authenticate(tx)
             tokens.record_use(tx, token)
-            tx.actor = describe_token(token)
+            tx.actor = tokens.name_person(tx, token)
             return action(tx, token.tenant_id)
 
         return await self.commit(work, agent)
@@ -203,8 +203,8 @@ class RequestContext:
         return "operator" if tokens.authenticate(tx, self.digest).operator else "person"
 
     def describe_caller(self, tx: Transaction) -> str:
-        """Return the label of the caller's token, or its number if it has none."""
-        return describe_token(tokens.authenticate(tx, self.digest))
+        """Return the name of the person or program that makes the request."""
+        return tokens.name_person(tx, tokens.authenticate(tx, self.digest))
 
     async def post(
         self,
@@ -221,7 +221,7 @@ class RequestContext:
         def work(tx: Transaction) -> Answer:
             token = authenticate(tx, self.digest) if authenticate else self.authenticate(tx)
             tokens.record_use(tx, token)
-            tx.actor = describe_token(token)
+            tx.actor = tokens.name_person(tx, token)
             return idempotency.run_once(
                 tx, token.tenant_id, idempotent_request, lambda tx: capture_answer(tx, token.tenant_id, action, status)
             )
@@ -239,10 +239,6 @@ class RequestContext:
     def parse_idempotency_key(self) -> IdempotentRequest | None:
         key = self.request.headers.get("idempotency-key")
         return IdempotentRequest(self.request.url.path, key, hashlib.sha256(self.raw).hexdigest()) if key is not None else None
-
-
-def describe_token(token: Token) -> str:
-    return token.name
 
 
 def capture_answer(tx: Transaction, tenant_id: int, action: Action[Mapping[str, Any] | None], status: int) -> Answer:
