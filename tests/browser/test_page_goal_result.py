@@ -21,6 +21,7 @@ from tests.goal_plans import evaluate, get_main_run, get_sub_goal
 from tests.model_server import ModelServer
 from tests.surfaces.server_harness import Client
 
+BEGIN_MS = 1_700_000_000_000
 REPORT = "## Moved\n\n- **41 services** publish to the new queue\n- nothing publishes to the old one"
 
 
@@ -129,6 +130,20 @@ def test_the_timeline_shows_who_worked_when_with_attempts_and_running_work(page:
     expect(page.page.locator(".timeline.zoom-4")).to_be_visible()
     page.page.keyboard.press("0")
     expect(page.page.locator(".timeline.zoom-1")).to_be_visible()
+
+
+def test_short_sub_goals_one_after_the_other_are_not_counted_as_parallel(page: Visit, client: Client, replanned: Goal) -> None:
+    def set_times(tx: Transaction, tenant_id: int, overlap_ms: int) -> None:
+        sql = "SELECT id FROM runs WHERE tenant_id = ? AND parent_run_id = ? ORDER BY created_at, id"
+        for n, (run_id,) in enumerate(tx.all(sql, tenant_id, replanned.run_id)):
+            start = BEGIN_MS + n * 150
+            tx.run("UPDATE runs SET created_at = ?, ended_at = ? WHERE id = ?", start, start + 150 + overlap_ms, run_id)
+
+    facts = page.page.locator(".timeline-facts")
+    for overlap_ms, words in ((0, "at most 1 at the same time"), (1, "at most 2 at the same time")):
+        client.desk.write(set_times, overlap_ms)
+        page.open(f"/goals/{replanned.id}?view=timeline").live()
+        expect(facts).to_contain_text(words)
 
 
 def test_the_result_of_an_ended_goal_comes_first_and_it_can_be_run_again(

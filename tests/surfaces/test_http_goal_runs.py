@@ -89,6 +89,9 @@ def test_the_runs_of_a_goal_have_their_tokens_and_no_texts(service: Service, cli
     )
     assert (child["input_tokens"], child["cached_tokens"], child["output_tokens"], child["cost_usd"]) == (2_000, 1_200, 100, 0.02)
     assert answer["usage"] == {"input_tokens": 2_000, "cached_tokens": 1_200, "output_tokens": 100}
+    assert (child["start_ms"] // 1000, child["end_ms"]) == (child["created_at"], 0)
+    (stored,) = client.ok("GET", f"/v1/goals/{goal.id}")["goal"]["sub_goals"]
+    assert (stored["start_ms"] // 1000, stored["end_ms"]) == (stored["started_at"], 0)
     assert answer["omitted"] == 0
     assert "a secret task" not in str(answer)
     with service.tenant() as stranger:

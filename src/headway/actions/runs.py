@@ -287,4 +287,6 @@ def as_json(run: Run, retry_at: int = 0) -> dict[str, Any]:
         "created_at": run.created_at // 1000,
         "updated_at": run.updated_at // 1000,
         "ended_at": run.ended_at // 1000,
+        "start_ms": run.created_at,
+        "end_ms": run.ended_at,
     }

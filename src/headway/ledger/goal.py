@@ -171,6 +171,8 @@ class SubGoal(NamedTuple):
             "created_at": self.created_at // 1000,
             "started_at": self.started_at // 1000,
             "ended_at": self.ended_at // 1000,
+            "start_ms": self.started_at,
+            "end_ms": self.ended_at,
             "checked_at": self.checked_at // 1000,
             "checks": decode_checks(self.checks),
             "proof": self.proof,

@@ -30,7 +30,8 @@ def encode_run(run: GoalRun, total: SpendingTotal, retry_at: int) -> dict[str, A
     document = run._asdict()
     cost = document.pop("cost")
     times = {name: document[name] // 1000 for name in ("created_at", "updated_at", "ended_at")}
-    return {**document, **times, **encode_tokens(total), "cost_usd": to_dollars(cost), "retry_at": retry_at}
+    exact_times = {"start_ms": run.created_at, "end_ms": run.ended_at}
+    return {**document, **times, **exact_times, **encode_tokens(total), "cost_usd": to_dollars(cost), "retry_at": retry_at}
 
 
 def encode_tokens(total: SpendingTotal) -> dict[str, int]:

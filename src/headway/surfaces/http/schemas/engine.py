@@ -124,6 +124,8 @@ class RunShape(BaseModel):
     created_at: int
     updated_at: int
     ended_at: int
+    start_ms: Annotated[int, Field(description="`created_at` in epoch milliseconds")]
+    end_ms: Annotated[int, Field(description="`ended_at` in epoch milliseconds")]
 
 
 class OneAgent(BaseModel):

@@ -195,6 +195,8 @@ class SubGoalShape(ProofShape):
     created_at: int
     started_at: int
     ended_at: int
+    start_ms: Annotated[int, Field(description="`started_at` in epoch milliseconds")]
+    end_ms: Annotated[int, Field(description="`ended_at` in epoch milliseconds")]
     checked_at: int
 
 
@@ -298,6 +300,8 @@ class GoalRunShape(BaseModel):
     created_at: int
     updated_at: int
     ended_at: Annotated[int, Field(description="Epoch seconds; 0: not yet")]
+    start_ms: Annotated[int, Field(description="`created_at` in epoch milliseconds")]
+    end_ms: Annotated[int, Field(description="`ended_at` in epoch milliseconds")]
 
 
 class GoalRuns(BaseModel):

@@ -10,8 +10,8 @@ export function listSpans(subGoal, runs, mainId) {
   const own = runs.filter((run) => run.sub_goal_id === subGoal.id && run.parent_run_id);
   const toSpan = (run) => ({
     id: run.id,
-    start: run.created_at,
-    end: run.ended_at,
+    start: run.start_ms / 1000,
+    end: run.end_ms / 1000,
     status: run.status,
     role: run.role,
     isLatest: run.id === subGoal.run_id,
@@ -20,9 +20,9 @@ export function listSpans(subGoal, runs, mainId) {
   const attempts = isAgent ? own.filter((run) => isAttempt(run, mainId)).map(toSpan) : [];
   const helpers = own.filter((run) => !isAgent || !isAttempt(run, mainId)).map(toSpan);
   if (!attempts.length && subGoal.started_at) {
-    const { started_at, ended_at, status, mode, role } = subGoal;
+    const { start_ms, end_ms, status, mode, role } = subGoal;
     const name = mode === "agent" ? role : "main agent";
-    attempts.push({ id: "own", start: started_at, end: ended_at, status, role: name, isLatest: true });
+    attempts.push({ id: "own", start: start_ms / 1000, end: end_ms / 1000, status, role: name, isLatest: true });
   }
   const oldestFirst = (a, b) => a.start - b.start || a.isLatest - b.isLatest;
   return { attempts: attempts.toSorted(oldestFirst), helpers: helpers.toSorted(oldestFirst) };
@@ -39,14 +39,14 @@ export function buildScale(spans, now) {
   return { start, end: start + length, length, ticks };
 }
 
-/** How many spans overlap at the busiest moment. */
-export function countPeak(spans, now) {
+/** How many spans overlap at the busiest moment. One that begins when another ends does not overlap it. */
+export function countPeak(spans) {
   const changes = spans.flatMap(({ start, end }) => [
     [start, 1],
-    [Math.max(end || now, start + 1), -1],
+    [end || Number.POSITIVE_INFINITY, -1],
   ]);
-  changes.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-  let [current, peak] = [0, 0];
+  changes.sort((a, b) => (a[0] === b[0] ? a[1] - b[1] : a[0] - b[0]));
+  let [current, peak] = [0, Math.min(1, spans.length)]; // also if all of them took no time
   for (const [, change] of changes) {
     current += change;
     peak = Math.max(peak, current);

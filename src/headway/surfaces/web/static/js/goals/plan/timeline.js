@@ -89,7 +89,7 @@ function useStarted(state) {
         state.subGoals
           .list()
           .filter(({ started_at }) => started_at)
-          .toSorted((a, b) => a.started_at - b.started_at || a.id - b.id)
+          .toSorted((a, b) => a.start_ms - b.start_ms || a.id - b.id)
           .map(({ id }) => id)
           .join(),
       ),
@@ -149,7 +149,7 @@ export function Timeline({ state, picked }) {
     event.preventDefault();
     step(by);
   };
-  const peak = countPeak(state.spans.value, now.peek());
+  const peak = countPeak(state.spans.value);
   const facts = [`at most ${peak} at the same time`, waiting > 0 && `${pluralize(waiting, "sub-goal")} not started`];
   return html`<div class="timeline-view" onKeyDown=${onKeyDown}>
     <p class="timeline-facts muted">
