@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, expect
 
-from headway.actions import goals, jobs, plans, runs, sub_goals
+from headway.actions import goals, jobs, plans, runs, sub_goals, turns
+from headway.actions.files import recording
 from headway.actions.goals import NewGoal
+from headway.ledger.files.versions import FileOrigin, WrittenFiles, build_written
 from headway.ledger.goal import Goal
 from headway.ledger.run import RunEnd
 from headway.storage.stores import goals as goal_store
@@ -132,6 +134,35 @@ def test_the_timeline_shows_who_worked_when_with_attempts_and_running_work(page:
     expect(page.page.locator(".timeline.zoom-1")).to_be_visible()
 
 
+def test_the_details_of_a_sub_goal_list_the_files_that_it_wrote(page: Visit, client: Client, replanned: Goal) -> None:
+    def write(tx: Transaction, tenant_id: int, name: str, path: str) -> str:
+        sub_goal = get_sub_goal(tx, replanned, list_ids(tx, replanned)[name])
+        run = runs.get(tx, tenant_id, sub_goal.run_id or "")
+        origin = FileOrigin("write_file", run.role, run.id, "", replanned.id, sub_goal.id, 0)
+        recorded = recording.record(tx, tenant_id, "", WrittenFiles((build_written(path, b"# Load\n"),)), origin)
+        turns.emit_event(tx, run, "tool_result", {"run_id": run.id, "tool": "write_file", **recorded})
+        return str(recorded["files"][0]["id"])
+
+    first, other = list(staged_plans.SMALL)[:2]
+    file_id = client.desk.write(write, first, "reports/<b>load.md")
+    client.desk.write(write, other, "other.md")
+    page.open(f"/goals/{replanned.id}?view=list").live()
+    page.button(first).click()
+    files = detail(page).get_by_role("region", name="Files")
+    expect(files.get_by_role("heading")).to_have_text("1 file")
+    client.desk.write(write, first, "services.csv")
+    expect(files.get_by_role("listitem")).to_have_count(2)
+    link = files.get_by_role("link", name="reports/<b>load.md")
+    expect(link).to_have_attribute("href", f"/files/{file_id}?version=1")
+    link.click()
+    expect(page.page.get_by_role("heading", level=1)).to_have_text("<b>load.md")
+    sub_goal_id = client.desk.read(lambda tx, _: list_ids(tx, replanned)[first])
+    page.open(f"/files?goal_id={replanned.id}&sub_goal_id={sub_goal_id}").live()
+    expect(page.page.locator(".file-row")).to_have_count(2)
+    page.button("One sub-goal", exact=False).click()
+    expect(page.page.locator(".file-row")).to_have_count(3)
+
+
 def test_short_sub_goals_one_after_the_other_are_not_counted_as_parallel(page: Visit, client: Client, replanned: Goal) -> None:
     def set_times(tx: Transaction, tenant_id: int, overlap_ms: int) -> None:
         sql = "SELECT id FROM runs WHERE tenant_id = ? AND parent_run_id = ? ORDER BY created_at, id"
@@ -182,7 +213,7 @@ def test_files_that_the_agents_wrote_are_part_of_the_result(page: Visit, client:
     page.page.route("**/v1/files?goal_id=*", lambda route: route.fulfill(json=answer))
     page.open(f"/goals/{replanned.id}").live()
     files = page.region("Result").get_by_role("region", name="Files")
-    expect(files).to_contain_text(re.compile(r"1 file\s*report/<b>queues</b>\.md\s*2 KB"))
+    expect(files).to_contain_text(re.compile(r"1 file\s*report/<b>queues</b>\.md\s*2\.0 KB"))
     expect(files.get_by_role("link")).to_have_attribute("href", f"/files/{'0' * 32}?version=2")
 
 

@@ -14,6 +14,7 @@ from headway.ledger.errors import NotFound
 from headway.ledger.files.versions import FileOrigin, FileSelection, WrittenFile, WrittenFiles, build_file_id, build_written
 from headway.storage import stored_bytes
 from headway.storage.direct import DirectDatabase
+from headway.storage.stores import goals as goal_store
 from headway.testing import FixedClock, TenantHarness
 from tests.goal_plans import add_begun_goal
 from tests.tenant_rows import read_tenant_rows
@@ -91,6 +92,25 @@ def test_a_list_has_pages_filters_and_a_search(desk: TenantHarness, clock: Fixed
     clock.advance(1)
     write(desk, "a.txt", b"newer")
     assert list_paths(desk)[0] == "a.txt"
+
+
+def test_files_are_found_by_the_sub_goal_whose_agents_wrote_them(desk: TenantHarness) -> None:
+    rival = TenantHarness(desk.database, "rival")
+    goal, other = desk.write(add_begun_goal), desk.write(add_begun_goal)
+    first, second = (sub_goal.id for sub_goal in desk.read(goal_store.list_sub_goals, goal.id))
+    write(desk, "a.txt", goal_id=goal.id, sub_goal_id=first, run_id="1")
+    write(desk, "b.txt", goal_id=goal.id, sub_goal_id=second, run_id="2")
+    write(desk, "a.txt", b"newer", goal_id=goal.id, sub_goal_id=second, run_id="2")
+    write(desk, "c.txt", goal_id=goal.id, run_id="3")
+
+    assert list_paths(desk, sub_goal_id=first) == ["a.txt"]
+    assert sorted(list_paths(desk, sub_goal_id=second, goal_id=goal.id)) == ["a.txt", "b.txt"]
+    (file,) = desk.read(views.list_page, FileSelection(sub_goal_id=first), 10).files
+    assert (file.version.n, file.latest) == (1, 2)  # the version that this sub-goal wrote
+    with pytest.raises(NotFound, match=f"Goal #{other.id} has no sub-goal #{first}."):
+        list_paths(desk, sub_goal_id=first, goal_id=other.id)
+    with pytest.raises(NotFound, match=f"No sub-goal #{first}."):
+        list_paths(rival, sub_goal_id=first)
 
 
 def test_files_of_a_deleted_conversation_are_hidden_and_then_deleted(desk: TenantHarness, clock: FixedClock) -> None:

@@ -33,6 +33,7 @@ def test_files_are_listed_shown_read_and_compared(headway: Shell, tmp_path: Path
     assert line.split("\t")[:3] == [file_id, "2", "6 bytes"]
     assert line.endswith("\tresearcher with write_file\tdocs/plan.md")
     assert headway.ok("files", "list", "--role", "writer") == "no files\n"
+    assert get_error_line(headway("files", "list", "--sub-goal", "7"), 3) == "headway: No sub-goal #7."
     shown = headway.ok("files", "show", "docs/plan.md").splitlines()
     assert [row.split("\t")[:3] for row in shown[1:]] == [["2", "written", "6 bytes"], ["1", "written", "8 bytes"]]
     assert headway.ok("files", "get", file_id, "--version", "1") == "one\ntwo\n"

@@ -81,6 +81,7 @@ def test_what_cannot_be_is_refused(sqlite_client: Client) -> None:
 
     assert sqlite_client.refused("GET", "/v1/files/nobody's", 404, "not_found") == 'No file "nobody\'s".'
     assert sqlite_client.refused("GET", "/v1/files", 404, "not_found", params={"goal_id": 77}) == "No goal #77."
+    assert sqlite_client.refused("GET", "/v1/files", 404, "not_found", params={"sub_goal_id": 7}) == "No sub-goal #7."
     for query in ({"version": 0}, {"version": "x"}, {"from": -1}, {"to": 0}, {"version": 2**63}):
         assert sqlite_client.get(f"{path}/{'content' if 'version' in query else 'diff'}", params=query).status_code == 422
     assert sqlite_client.get("/v1/files", params={"path": "x" * 1_001}).status_code == 422

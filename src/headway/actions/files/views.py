@@ -10,6 +10,7 @@ from headway.ledger.files import line_diff
 from headway.ledger.files.versions import CONTENT_LIMIT, PATH_LIMIT, FileSelection, FileVersion, StoredFile
 from headway.ledger.tenancy import format_size
 from headway.ledger.wording.words import has_all_words, parse_words
+from headway.storage.stores import goals as goal_store
 from headway.storage.stores.files import versions as file_store
 from headway.storage.transaction import Transaction
 
@@ -55,7 +56,7 @@ class ComparedVersions(NamedTuple):
 
 def list_page(tx: Transaction, tenant_id: int, selection: FileSelection, limit: int, cursor: str | None = None) -> FilePage:
     """List files, the last written first. A search covers SEARCH_LIMIT files from the cursor on."""
-    check_selection(tx, tenant_id, selection)
+    selection = check_selection(tx, tenant_id, selection)
     words = parse_words(selection.query)
     window_size = SEARCH_LIMIT if words else limit
     rows = file_store.list_page(tx, tenant_id, selection, CURSORS.decode(cursor), window_size + 1)
@@ -67,8 +68,9 @@ def list_page(tx: Transaction, tenant_id: int, selection: FileSelection, limit: 
     return FilePage(matches[:limit], next_cursor, not (words and has_older))
 
 
-def check_selection(tx: Transaction, tenant_id: int, selection: FileSelection) -> None:
-    """Raise an error if what the selection names does not exist, instead of showing an empty list."""
+def check_selection(tx: Transaction, tenant_id: int, selection: FileSelection) -> FileSelection:
+    """Raise an error if what the selection names does not exist, instead of showing an empty list. The goal of a sub-goal is added,
+    because files are found by their goal."""
     text.check_text(selection.path, "path", PATH_LIMIT)
     if selection.role:
         text.check_name(selection.role, "role")
@@ -78,6 +80,13 @@ def check_selection(tx: Transaction, tenant_id: int, selection: FileSelection) -
         conversations.get_turn(tx, tenant_id, selection.turn_id)
     if selection.goal_id:
         goals.get(tx, tenant_id, selection.goal_id)
+    if not selection.sub_goal_id:
+        return selection
+    sub_goal = goal_store.find_sub_goal(tx, tenant_id, selection.sub_goal_id)
+    if sub_goal is None or selection.goal_id not in (0, sub_goal.goal_id):
+        of_goal = f"Goal #{selection.goal_id} has no" if selection.goal_id else "No"
+        raise NotFound(f"{of_goal} sub-goal #{selection.sub_goal_id}.")
+    return selection._replace(goal_id=sub_goal.goal_id)
 
 
 def get(tx: Transaction, tenant_id: int, file_id: str) -> FileHistory:

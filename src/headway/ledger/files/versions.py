@@ -111,7 +111,7 @@ class StoredFile(NamedTuple):
 
 
 class FileSelection(NamedTuple):
-    """A filter for the files of a tenant. Those of a turn, goal, conversation or role have a version that it wrote."""
+    """A filter for the files of a tenant. Those of a turn, goal, sub-goal, conversation or role have a version that it wrote."""
 
     turn_id: str = ""
     goal_id: int = 0
@@ -119,6 +119,7 @@ class FileSelection(NamedTuple):
     role: str = ""
     path: str = ""  # this file, or the files below this folder
     query: str = ""  # a part of the path, in any case
+    sub_goal_id: int = 0
 
 
 def build_file_id(tenant_id: int, workspace: str, path: str) -> str:

@@ -19,6 +19,7 @@ def list_page(tx: Transaction, tenant_id: int, request: LocalRequest) -> Documen
         query.get("role", ""),
         query.get("path", ""),
         query.get("q", ""),
+        query.get("sub_goal_id", 0),
     )
     return views.list_page(tx, tenant_id, selection, check_limit(request.limit), request.cursor).as_json()
 

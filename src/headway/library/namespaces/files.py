@@ -19,18 +19,20 @@ class Files:
         *,
         turn_id: str | None = None,
         goal_id: int | None = None,
+        sub_goal_id: int | None = None,
         conversation_id: int | None = None,
         role: str | None = None,
         path: str = "",
         limit: int = 50,
         cursor: str | None = None,
     ) -> Page[File]:
-        """List files, the last written first: all, or those of a turn, a goal, a conversation or a role. `path` is a file or a
-        folder; the words of `query` must all occur in the path."""
+        """List files, the last written first: all, or those of a turn, a goal, a sub-goal, a conversation or a role. `path` is a
+        file or a folder; the words of `query` must all occur in the path."""
         parameters = drop_none(
             q=query or None,
             turn_id=turn_id,
             goal_id=goal_id,
+            sub_goal_id=sub_goal_id,
             conversation_id=conversation_id,
             role=role,
             path=path or None,

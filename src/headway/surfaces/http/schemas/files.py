@@ -16,6 +16,7 @@ VersionNumber = Annotated[int, Field(ge=0, le=MAX_INTEGER), BeforeValidator(to_w
 class FilesQuery(CursorQuery):
     turn_id: Annotated[Name | None, Field(description="Files that the agents of this turn wrote")] = None
     goal_id: Annotated[Id | None, Field(description="Files that the agents of this goal wrote")] = None
+    sub_goal_id: Annotated[Id | None, Field(description="Files that the agents of this sub-goal wrote")] = None
     conversation_id: Annotated[Id | None, Field(description="Files that were written in this conversation")] = None
     role: Annotated[Name | None, Field(description="Files that an agent with this role wrote")] = None
     path: Annotated[
@@ -36,7 +37,8 @@ class FilesQuery(CursorQuery):
     ] = ""
 
     def selection(self) -> FileSelection:
-        return FileSelection(self.turn_id or "", self.goal_id or 0, self.conversation_id or 0, self.role or "", self.path, self.q)
+        owners = self.turn_id or "", self.goal_id or 0, self.conversation_id or 0, self.role or ""
+        return FileSelection(*owners, self.path, self.q, self.sub_goal_id or 0)
 
 
 class VersionQuery(QueryModel):

@@ -12,7 +12,7 @@ from headway.ledger.errors import Conflict, Invalid
 from headway.ledger.files.versions import ID_LENGTH, FileSelection, FileVersion, build_file_id
 from headway.ledger.tenancy import format_size
 from headway.ledger.text import to_one_line
-from headway.surfaces.cli.arguments import GOAL_ID
+from headway.surfaces.cli.arguments import GOAL_ID, SUB_GOAL_ID
 from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE
 from headway.surfaces.cli.context import CommandGroup, Invocation, TenantDatabase, pass_invocation
 from headway.surfaces.cli.render import format_time, is_terminal
@@ -39,15 +39,26 @@ def files() -> None:
 @files.command("list")
 @click.option("--turn", "turn_id", default="", metavar="ID", help="Only files that this turn wrote.")
 @click.option("--goal", "goal_id", default=None, type=GOAL_ID, help="Only files that this goal's agents wrote.")
+@click.option("--sub-goal", "sub_goal_id", default=None, type=SUB_GOAL_ID, help="Only files that this sub-goal's agents wrote.")
 @click.option("--role", default="", metavar="NAME", help="Only files that agents with this role wrote.")
 @click.option("--path", default="", metavar="PATH", help="Only this path, or what is below this folder.")
 @click.option("--search", "query", default="", metavar="WORDS", help="Only paths that contain all these words.")
 @click.option("--limit", default=DEFAULT_PAGE_SIZE, show_default=True, type=click.IntRange(1, 500))
 @pass_invocation
-def list_files(invocation: Invocation, turn_id: str, goal_id: int | None, role: str, path: str, query: str, limit: int) -> None:
+def list_files(
+    invocation: Invocation,
+    turn_id: str,
+    goal_id: int | None,
+    sub_goal_id: int | None,
+    role: str,
+    path: str,
+    query: str,
+    limit: int,
+) -> None:
     """List files, the last written first. With --conversation, those that were written there."""
     with invocation.open_ledger() as ledger:
-        selection = FileSelection(turn_id, goal_id or 0, ledger.scope.conversation_id, role, path, query)
+        owners = turn_id, goal_id or 0, ledger.scope.conversation_id, role
+        selection = FileSelection(*owners, path, query, sub_goal_id or 0)
         page = ledger.read(views.list_page, selection, limit)
         found = page.files
         while page.next_cursor and query and len(found) < limit:  # each read covers a part of the files

@@ -14,8 +14,9 @@ const PAGE_SIZE = 50;
 const QUERY_LENGTH = 1_000;
 const TYPING_MS = 250;
 const GOALS = 200; // that the filter offers
-const FILTERS = ["q", "conversation_id", "goal_id", "role", "turn_id", "path"];
-const CHIPS = { turn_id: "One turn", path: "Folder" }; // filters that links set, and that have no field here
+const FILTERS = ["q", "conversation_id", "goal_id", "sub_goal_id", "role", "turn_id", "path"];
+// Filters that links set, and that have no field here.
+const CHIPS = { turn_id: "One turn", sub_goal_id: "One sub-goal", path: "Folder" };
 
 const files = signal(null); // null: not loaded yet
 const next = signal({ cursor: null, searchedAll: true });
@@ -122,7 +123,7 @@ function Filters({ filters }) {
       label="Goal"
       value=${filters.goal_id ?? ""}
       options=${listOptions("All goals", goalOptions, filters.goal_id)}
-      onChoose=${(goal_id) => choose({ goal_id })}
+      onChoose=${(goal_id) => choose({ goal_id, sub_goal_id: "" })}
     />
     <${Select}
       label="Who"

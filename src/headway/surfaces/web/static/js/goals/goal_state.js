@@ -37,6 +37,7 @@ export function createGoalState(id) {
   const why = signal("");
   const receipts = signal([]); // what the goal's own checks found, newest first
   const isMissing = signal(false);
+  const writes = signal({}); // how often files were written while the page is open, by sub-goal
   const path = `/v1/goals/${id}`;
   let needsGraph = false;
 
@@ -59,6 +60,8 @@ export function createGoalState(id) {
   const spans = computed(() =>
     subGoals.list().flatMap((subGoal) => listSpans(subGoal, runsOf(subGoal.id), goal.value?.run_id).attempts),
   );
+
+  const countWrites = (subGoalId) => writes.value[subGoalId] ?? 0;
 
   async function loadGoal() {
     const { sub_goals, ...fetched } = (await get(path)).goal;
@@ -153,6 +156,10 @@ export function createGoalState(id) {
       noteProgress(run.id);
       noteProgress(run.parent_run_id);
     },
+    tool_result({ run_id, files }) {
+      const subGoalId = files && runs.peek(run_id)?.sub_goal_id;
+      if (subGoalId) writes.value = { ...writes.value, [subGoalId]: (writes.value[subGoalId] ?? 0) + 1 };
+    },
     cost_changed({ run_id, spent_usd, limit_usd }) {
       if (costs.value) costs.value = { ...costs.value, spent_usd, limit_usd };
       if (runs.has(run_id)) noteProgress(run_id);
@@ -173,6 +180,7 @@ export function createGoalState(id) {
     plans,
     plansCursor,
     loadPlans,
+    countWrites,
     graph,
     graphPlan,
     showPlan,

@@ -1,46 +1,19 @@
 // What became of a goal that has ended. It comes first on the page: how it ended, what came out of it, and the files.
-import { get, post } from "../core/api.js";
-import { ask, attempt } from "../core/dialogs.js";
-import { html, useEffect, useState } from "../core/lib.js";
+import { post } from "../core/api.js";
+import { ask } from "../core/dialogs.js";
+import { html } from "../core/lib.js";
 import { navigate } from "../core/router.js";
 import { Ago, Card, formatDuration, formatMoney, Icon, pluralize } from "../core/ui.js";
-import { VisibleText } from "../core/visible_text.js";
 import { Markdown } from "../markdown/markdown.js";
 import { formatTokens } from "./plan/sub_goal.js";
+import { WrittenFiles } from "./written_files.js";
 
-const FILES_LIMIT = 50;
 const ENDINGS = { completed: "Completed", abandoned: "Abandoned" };
 
 /** The last words of the goal: the summary of its main agent, or why it was given up. */
 function findOutcome(goal, entries) {
   const last = entries.find(({ kind }) => kind === goal.status);
   return last?.data.summary ?? last?.data.reason ?? goal.pause_reason ?? "";
-}
-
-function formatSize(bytes) {
-  if (bytes < 1024) return `${bytes} B`;
-  return bytes < 1024 ** 2 ? `${Math.round(bytes / 1024)} KB` : `${(bytes / 1024 ** 2).toFixed(1)} MB`;
-}
-
-/** A file as its version at the end of the goal. */
-const FileItem = ({ file }) => html`<li>
-  <${Icon} name="file" />
-  <a class="link" href="/files/${file.id}?version=${file.version.n}"><bdi><${VisibleText} text=${file.path} /></bdi></a>
-  <span class="faint num">${file.version.change === "deleted" ? "deleted" : formatSize(file.version.size)}</span>
-</li>`;
-
-/** The files that the goal's agents wrote. */
-function Files({ goalId }) {
-  const [page, setPage] = useState(null);
-  useEffect(() => {
-    attempt(async () => setPage(await get("/v1/files", { goal_id: goalId, limit: FILES_LIMIT })));
-  }, [goalId]);
-  if (!page?.files.length) return null;
-  return html`<section class="result-files" aria-label="Files">
-    <h3>${page.next_cursor ? `The last ${FILES_LIMIT} files` : pluralize(page.files.length, "file")}</h3>
-    <ul>${page.files.map((file) => html`<${FileItem} key=${file.id} file=${file} />`)}</ul>
-    ${page.next_cursor && html`<p><a class="link" href="/files?goal_id=${goalId}">All files of this goal</a></p>`}
-  </section>`;
 }
 
 const REPEAT = "A new goal starts now, with the same text, criteria, checks and limits, and a new plan. This one stays as it is.";
@@ -77,7 +50,7 @@ export function Result({ state }) {
     <div class="result">
       <${Facts} state=${state} />
       ${outcome ? html`<${Markdown} text=${outcome} />` : html`<p class="faint">It ended without a report.</p>`}
-      <${Files} goalId=${goal.id} />
+      <${WrittenFiles} of=${{ goal_id: goal.id }} />
     </div>
   <//>`;
 }

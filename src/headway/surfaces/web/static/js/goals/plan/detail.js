@@ -3,6 +3,7 @@ import { html, useEffect, useRef } from "../../core/lib.js";
 import { Ago, formatDuration, formatMoney, Icon, now, StatusIcon } from "../../core/ui.js";
 import { Markdown } from "../../markdown/markdown.js";
 import { Checks, ProofMark } from "../../work/proof.js";
+import { WrittenFiles } from "../written_files.js";
 import { pick } from "./address.js";
 import { isNarrow } from "./narrow.js";
 import { Runs } from "./runs.js";
@@ -78,6 +79,12 @@ function Facts({ state, subGoal }) {
       <${Fact} name="Cost"><${Spending} subGoal=${subGoal} runs=${runs} /><//>
       <${Fact} name="Plan">${superseded_by ? `plan ${plan_no}, replaced by plan ${superseded_by}` : `since plan ${plan_no}`}<//>
     </dl>
+    <${WrittenFiles}
+      key=${id}
+      of=${{ goal_id: state.goal.value.id, sub_goal_id: id }}
+      writes=${state.countWrites(id)}
+      level=${4}
+    />
     <${Runs} state=${state} subGoal=${subGoal} runs=${runs} />`;
 }
 
