@@ -109,6 +109,28 @@ def test_a_layer_of_57_sub_goals_is_legible_and_the_rest_is_reached_by_map_keys_
     expect(zoom).to_contain_text(re.compile(r"(1[2-9]\d|200)%"))
 
 
+def test_the_map_covers_nothing_and_can_be_hidden(page: Visit, wide: Goal) -> None:
+    page.open(f"/goals/{wide.id}?view=graph").live()
+    expect(page.page.locator(".node")).to_have_count(WIDE + 2)
+    frame, minimap = page.page.locator(".canvas-frame"), page.page.locator(".minimap")
+    shown, beside, below = (page.page.locator(name).bounding_box() for name in (".canvas-frame", ".minimap", ".zoom"))
+    assert shown
+    assert beside
+    assert below
+    assert beside["x"] >= shown["x"] + shown["width"]
+    assert beside["y"] + beside["height"] <= shown["y"] + shown["height"]
+    assert below["y"] >= shown["y"] + shown["height"]
+    assert frame.evaluate("(frame) => frame.scrollWidth - frame.clientWidth") <= 1  # there is room for both
+    page.button("Map").click()
+    expect(minimap).to_have_count(0)
+    assert frame.evaluate("(frame) => frame.clientWidth") > shown["width"]
+    page.page.reload()
+    expect(page.button("Map")).to_have_attribute("aria-pressed", "false")
+    expect(minimap).to_have_count(0)
+    page.button("Map").press("Enter")
+    expect(minimap).to_be_visible()
+
+
 def test_the_graph_is_dragged(page: Visit, wide: Goal) -> None:
     page.open(f"/goals/{wide.id}?view=graph").live()
     expect(page.page.locator(".node")).to_have_count(WIDE + 2)

@@ -4,6 +4,7 @@ import { noteProgress } from "../chat/steps/progress.js";
 import { get } from "../core/api.js";
 import { computed, signal } from "../core/lib.js";
 import { coalesce } from "../core/live_list.js";
+import { getMapRoom } from "./plan/minimap.js";
 import { listSpans } from "./plan/spans.js";
 import { countProgress } from "./plan/sub_goal.js";
 import { createTable } from "./plan/table.js";
@@ -15,11 +16,13 @@ const CARD_ROOM = 192; // pixels, with the gap
 const SIDEBAR = 228;
 const WIDEST = 1240;
 const PADDING = 100; // of the page and of the frame
+const MANY = 36; // sub-goals, which are likely to be higher than the frame, so that the map is beside them
 
 /** How many cards fit beside each other in this window. */
-function countColumns() {
+function countColumns(cards) {
   const sidebar = innerWidth > 860 ? SIDEBAR : 0;
-  return Math.max(2, Math.round((Math.min(WIDEST, innerWidth - sidebar) - PADDING) / CARD_ROOM));
+  const across = Math.min(WIDEST, innerWidth - sidebar) - PADDING;
+  return Math.max(2, Math.round((across - (cards >= MANY ? getMapRoom(across) : 0)) / CARD_ROOM));
 }
 
 export function createGoalState(id) {
@@ -75,7 +78,9 @@ export function createGoalState(id) {
   }
   async function loadGraph() {
     needsGraph = true;
-    graph.value = (await get(`${path}/graph`, { plan: graphPlan.value, columns: countColumns() })).graph;
+    graph.value = (
+      await get(`${path}/graph`, { plan: graphPlan.value, columns: countColumns(subGoals.ids.peek()?.length ?? 0) })
+    ).graph;
   }
   async function loadPlans(cursor) {
     const page = await get(`${path}/plans`, { limit: PLANS_PAGE_SIZE, ...(cursor && { cursor }) });
