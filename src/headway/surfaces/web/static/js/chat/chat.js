@@ -19,7 +19,6 @@ import { RetryLine } from "./retry_line.js";
 import { Changes } from "./steps/agent_step.js";
 import { StepGroup } from "./steps/step_lines.js";
 import { createTimeline } from "./timeline.js";
-import { TodoPanel } from "./todo_panel.js";
 import { AnswerActions, Editable, ForkNote } from "./turn_actions.js";
 import { TurnEnding } from "./turn_ending.js";
 import { TurnUsage } from "./turn_usage.js";
@@ -33,6 +32,7 @@ const TodoSheet = createLazy(
   async () => (await import("../todo/sheet.js")).TodoSheet,
   () => shownId.value,
 );
+const LoadedPanel = createLazy(async () => (await import("./todo_panel.js")).TodoPanel);
 const ForkDialog = createLazy(
   async () => (await import("./fork_dialog.js")).ForkDialog,
   () => forkedTurn.value,
@@ -112,6 +112,9 @@ function Activity({ timeline, waiting }) {
     <span class="dots" aria-hidden="true"><i></i><i></i><i></i></span><span>${timeline.note.value || "Working"}</span>
   </li>`;
 }
+
+/** The todos of the turn, once it has some. */
+const TodoPanel = ({ timeline }) => timeline.todos.value?.total > 0 && html`<${LoadedPanel} timeline=${timeline} />`;
 
 /** The input and what belongs above it. */
 const Dock = ({ children, note }) => html`<div class="dock"><div>${children}</div>${note}</div>`;

@@ -131,7 +131,6 @@ function TodoRows({ items, proofs, turnId, listId, currentId, isRunning }) {
 export function TodoPanel({ timeline }) {
   const listId = useId();
   const state = timeline.todos.value;
-  if (!state?.total) return null; // none, or not known yet
   const turnId = timeline.turnId.value;
   const limitNotice = timeline.limitNotice.value;
   const isRunning = Boolean(timeline.running.value);

@@ -2,11 +2,14 @@
 
 import { formatTitle } from "../chat/conversations.js";
 import { CallDetails } from "../chat/tool_line.js";
+import { createLazy } from "../core/dialogs.js";
 import { html, useRef } from "../core/lib.js";
-import { ApprovalCard } from "./approval_card.js";
-import { QuestionCard } from "./question_card.js";
 
-const CARDS = { approval: ApprovalCard, question: QuestionCard };
+// Loaded with the first request that is open: most conversations have none.
+const CARDS = {
+  approval: createLazy(async () => (await import("./approval_card.js")).ApprovalCard),
+  question: createLazy(async () => (await import("./question_card.js")).QuestionCard),
+};
 
 /** Where a request comes from. */
 export function Origin({ request, conversations = [] }) {
