@@ -32,6 +32,7 @@ IN_THE_SOURCES = {
     "requirements.txt",
     "requirements-dev.txt",
     "pyproject.toml",
+    "hatch_build.py",
     "docs/pictures/demo.svg",
 }
 WHERE = "import headway, headway.assembly; print(headway.__file__)"
@@ -75,6 +76,10 @@ def test_the_wheel_holds_all_of_the_package_and_nothing_else(release: Release) -
     assert f"Version: {headway.__version__}" in about
     assert "License-Expression: MIT" in about
     assert "A work ledger" in about
+    description = about.partition("\n\n")[2]
+    assert description.startswith("# Headway\n")
+    assert "pip install headway" in description
+    assert re.findall(r"\]\((?!https://)|<picture|<img|!\[|recording", description) == []  # a package index shows neither
 
 
 def test_vendored_files_come_with_their_licences(release: Release) -> None:

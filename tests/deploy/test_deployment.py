@@ -1,6 +1,9 @@
 """deploy/Dockerfile, compose.yaml and the units of systemd fit this version of Headway."""
 
 import re
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +51,17 @@ def test_the_image_serves_on_the_port_it_exposes_and_contains_no_more_than_it_ne
     assert "--require-hashes" in recipe
     kept = re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.M)
     assert [name for name in kept if not (ROOT / name).exists()] == []
+    assert set(re.findall(r"/src/([\w.]+)", recipe)) <= set(kept)
+
+
+def test_the_image_can_be_built_from_what_it_contains(tmp_path: Path) -> None:
+    for name in re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(encoding="utf-8"), re.M):
+        (tmp_path / name).symlink_to(ROOT / name)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "dist"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    [wheel] = (tmp_path / "dist").glob("headway-*.whl")
+    with zipfile.ZipFile(wheel) as built:
+        assert "headway/storage/schema.sql" in built.namelist()
 
 
 def test_the_units_run_commands_of_headway() -> None:
