@@ -1,5 +1,6 @@
 """A Pydantic AI agent that plans in Headway. It is sent back to work while its plan has open steps.
 
+pip install 'headway[openai]'
 OPENAI_API_KEY=… python examples/pydantic_ai_agent.py "Plan a picnic for four"
 """
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.wheel_installs import ROOT, Install, create_core, list_files, list_required
+from tests.wheel_installs import README_PROGRAM, ROOT, Install, create_core, list_files, list_required
 
 MOST_PACKAGES = 30  # with Headway itself
 MOST_BYTES = 60_000_000
@@ -35,8 +35,7 @@ def test_the_core_is_small() -> None:
 
 
 def test_the_core_runs_the_readme_and_everyday_commands(core: Install, tmp_path: Path) -> None:
-    program = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)[0]
-    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    (tmp_path / "program.py").write_text(README_PROGRAM, encoding="utf-8")
     code, out, err = core.run(tmp_path, "python", "program.py")
     assert (code, err) == (0, "")
     assert "360" in out

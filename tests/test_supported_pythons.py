@@ -14,16 +14,16 @@ from tests.wheel_installs import (
     NEWEST,
     OLDEST,
     PROJECT,
+    README_PROGRAM,
     ROOT,
     SUPPORTED,
     Install,
     create_core,
     create_newest,
-    find_python,
     find_uv,
+    require_python,
 )
 
-README_PROGRAM = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)[0]
 REMOTE = """
 import asyncio, sys
 import headway
@@ -68,12 +68,6 @@ def test_the_wheel_works_with_all_packages_that_it_admits(version: str, resoluti
         pytest.skip("Only uv can choose the oldest packages. Install it: pip install uv")
     options = ("--resolution", resolution)
     try_everything(create_newest(tmp_path / "venv", python, str(wheel), options=options), version, tmp_path)
-
-
-def require_python(version: str) -> Path:
-    if python := find_python(version):
-        return python
-    pytest.skip(f"Headway was not tested on Python {version}, which is not installed: there is no python{version} that runs")
 
 
 def try_everything(install: Install, version: str, folder: Path) -> None:

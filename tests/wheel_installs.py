@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import httpx
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -24,6 +26,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 CLASSIFIER = "Programming Language :: Python :: 3."
 SUPPORTED = [name.rpartition(" ")[2] for name in PROJECT["classifiers"] if name.startswith(CLASSIFIER)]  # oldest first
 OLDEST, NEWEST = SUPPORTED[0], SUPPORTED[-1]
+README_PROGRAM = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)[0]
 RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python")
 INSTALLING_S = 1_800
@@ -107,6 +110,13 @@ def read_version(python: Path) -> str:
         return subprocess.run([python, "-I", "-c", program], capture_output=True, text=True, timeout=60).stdout.strip()
     except OSError:
         return ""
+
+
+def require_python(version: str) -> Path:
+    """Return an interpreter of this version. Without one, the test is skipped, and the end of the run says so."""
+    if python := find_python(version):
+        return python
+    pytest.skip(f"Headway was not tested on Python {version}, which is not installed: there is no python{version} that runs")
 
 
 # Packages

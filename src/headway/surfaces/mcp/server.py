@@ -63,8 +63,8 @@ def build_server(handlers: "McpHandlers") -> Server[Any]:
         on_subscriptions_listen=handlers.listen,
         on_list_prompts=handlers.list_prompts,
         on_get_prompt=handlers.get_prompt,
-        get_tool_input_schema=INPUT_SCHEMAS.get,
     )
+    server.get_tool_input_schema = INPUT_SCHEMAS.get  # the library before 2.3 takes no such argument, and lists the tools instead
     server.middleware.append(handlers.give_instructions)
     return server
 
