@@ -154,7 +154,73 @@ def test_fields_with_defaults_are_optional_in_generated_types(sqlite_client: Cli
     assert [
         name for name, schema in schemas.items() if any("default" in field for field in schema.get("properties", {}).values())
     ] == []
-    assert schemas["GoalToSet"]["properties"]["priority"]["description"].endswith("50")
+    assert schemas["NewGoal"]["properties"]["priority"]["description"].endswith("50")
+
+
+def walk_schemas(part: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema of a part of the document with its place. Values in it are no schemas."""
+    if isinstance(part, dict):
+        yield place, part
+        for key, below in part.items():
+            if key not in ("const", "default", "enum", "examples", "mapping"):
+                yield from walk_schemas(below, f"{place}/{key}")
+    elif isinstance(part, list):
+        for index, below in enumerate(part):
+            yield from walk_schemas(below, f"{place}/{index}")
+
+
+def list_unions(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], list[dict[str, Any]]]]:
+    """Every place where a value has one of several types, null aside, with these types."""
+    schemas = document["components"]["schemas"]
+    for place, schema in walk_schemas({"paths": document["paths"], "schemas": schemas}):
+        options = [option for option in schema.get("oneOf", schema.get("anyOf", ())) if option.get("type") != "null"]
+        if len(options) > 1:
+            yield place, schema, [schemas[option["$ref"].rpartition("/")[2]] if "$ref" in option else option for option in options]
+
+
+def can_be_told_apart(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether programs can tell two objects apart: by a constant, or by a field that only one of them has."""
+    mine, theirs = one.get("properties", {}), other.get("properties", {})
+    constants = [(mine[name].get("const"), theirs[name].get("const")) for name in mine.keys() & theirs.keys()]
+    owns = [set(first.get("required", ())) - second.keys() for first, second in ((one, theirs), (other, mine))]
+    return any(a is not None and b is not None and a != b for a, b in constants) or all(owns)
+
+
+def test_unions_narrow_in_generated_types(sqlite_client: Client) -> None:
+    unions = list(list_unions(get_document(sqlite_client)))
+    assert len(unions) > 5
+    for place, schema, options in unions:
+        kinds = [option["type"] for option in options]
+        if "discriminator" in schema:
+            name = schema["discriminator"]["propertyName"]
+            assert {option["properties"][name]["const"] for option in options} == set(schema["discriminator"]["mapping"]), place
+        elif len(set(kinds)) < len(kinds):
+            assert all(can_be_told_apart(one, other) for i, one in enumerate(options) for other in options[:i]), place
+
+
+def test_types_have_names(sqlite_client: Client) -> None:
+    """Generators make up names for what has none: `NewTodoStatus`, `TodoStatus1`, `ArgumentsType0`."""
+    document = get_document(sqlite_client)
+    schemas = document["components"]["schemas"]
+    enums = dict[str, list[str]]()
+    for place, schema in walk_schemas({"paths": document["paths"], "schemas": schemas}):
+        is_field = place.count("/") > 2
+        assert not is_field or isinstance(schema.get("title", {}), dict), place
+        assert not {"ge", "gt", "le", "lt"} & schema.keys() or "/properties" in place[-12:], place
+        if is_field and isinstance(schema.get("enum"), list):
+            enums.setdefault(json.dumps(schema["enum"]), []).append(place)
+        if is_field and schema.get("type") == "object":
+            assert "properties" not in schema, place
+            assert schema["additionalProperties"] is not True or "maxProperties" in schema, place
+    assert {values: places for values, places in enums.items() if len(places) > 1} == {}
+    assert {"Todo", "TodoStatus", "Goal", "GoalStatus", "Check", "Problem", "JsonObject", "NewTodo"} <= schemas.keys()
+    assert [name for name in schemas if name.endswith(("Shape", "Body"))] == []
+    for name, schema in schemas.items():
+        assert schema["title"] == name
+        # A generated class that has a local variable for each of its fields, and one for itself, needs two names.
+        own = schema.get("properties", {}).get(re.sub(r"(?<=[a-z])([A-Z])", r"_\1", name).lower(), {})
+        assert "$ref" not in own, name
+        assert "items" not in own, name
 
 
 def test_bodies_refuse_unknown_fields(sqlite_client: Client) -> None:

@@ -10,7 +10,8 @@ from starlette.routing import BaseRoute
 
 from headway import __version__
 from headway.agents.instructions.roles import SUPERVISOR
-from headway.surfaces.http.operation_ids import name_operations
+from headway.surfaces.http.document.operation_ids import name_operations
+from headway.surfaces.http.document.schema_names import name_schemas
 from headway.surfaces.http.problems import MEDIA_TYPE, STATUS_TITLES
 from headway.surfaces.http.schemas import (
     agents,
@@ -33,6 +34,7 @@ from headway.surfaces.http.schemas import (
     webhooks,
 )
 from headway.surfaces.http.schemas import todos as todo_schemas
+from headway.surfaces.http.schemas.strict_model import NullIsAbsent
 
 # The error statuses of every route, and those added by routes that require a token or accept a body. A route may add more.
 COMMON_STATUSES = (429, 500, 503)
@@ -144,7 +146,7 @@ def build_query_parameters(query: type[BaseModel] | None) -> list[dict[str, Any]
 
 
 def drop_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Remove null from a parameter's types: a query cannot express null, it omits the parameter."""
+    """Remove null from the types of a field that is omitted instead: a parameter of a query, or an optional field of an answer."""
     kinds = [kind for kind in schema.get("anyOf", ()) if kind.get("type") != "null"]
     fields = {key: value for key, value in schema.items() if key not in ("anyOf", "default") or value is not None}
     if not kinds:
@@ -162,13 +164,16 @@ def build_openapi(routes: Sequence[BaseRoute], roles: Iterable[str]) -> dict[str
     _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=SCHEMA_REF)
     components = document.setdefault("components", {})
     components["schemas"] = components.get("schemas", {}) | schemas["$defs"]
-    for schema in components["schemas"].values():
+    requests = {model.__name__ for model in models if issubclass(model, NullIsAbsent)}
+    for model_name, schema in components["schemas"].items():
         for name, field in schema.get("properties", {}).items():
-            schema["properties"][name] = describe_default(field)
+            is_omitted = model_name not in requests and name not in schema.get("required", ())
+            schema["properties"][name] = describe_default(drop_null(field) if is_omitted else field)
     for shape in (agents.ToolCall, agents.WritText):
-        components["schemas"][shape.__name__]["properties"]["role"]["enum"] = [SUPERVISOR, *roles, None]
+        role_field = components["schemas"][shape.__name__]["properties"]["role"]
+        role_field["anyOf"][0] = {"$ref": SCHEMA_REF.format(model="Role")}
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer", "bearerFormat": "hw_…"}}
-    return document
+    return name_schemas(document, [SUPERVISOR, *roles])
 
 
 def describe_default(field: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from headway.actions import conversations, run_ends, turns
 from headway.actions.people import steering
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.job import Job
-from headway.ledger.run import Run
+from headway.ledger.run import Run, TurnMode
 from headway.storage.transaction import Transaction
 from headway.surfaces.http import ag_ui, ui_messages, ui_stream
 from headway.surfaces.http.ag_ui import AgUiEncoder
@@ -25,7 +25,7 @@ from headway.surfaces.http.person_answers import PersonAnswer, apply_answers, en
 from headway.surfaces.http.request_context import RequestContext
 from headway.surfaces.http.routes.events import EventStream
 from headway.surfaces.http.schemas import front_ends
-from headway.surfaces.http.schemas.front_ends import FrontEndRequest, Mode
+from headway.surfaces.http.schemas.front_ends import FrontEndRequest
 from headway.surfaces.http.server_sent_events import MEDIA_TYPE
 from headway.surfaces.http.turn_streams import CreateEncoder, TurnEncoder, stop_when_left, stream_turn
 from headway.surfaces.http.ui_stream import UiStreamEncoder
@@ -44,7 +44,7 @@ class FrontEndTurn(NamedTuple):
 
     key: str
     request: FrontEndRequest
-    mode: Mode
+    mode: TurnMode
     context: str
     client_tools: str
 

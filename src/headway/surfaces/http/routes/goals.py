@@ -26,7 +26,7 @@ from headway.surfaces.http.schemas.todos import CursorQuery
 
 routes = APIRouter(prefix="/v1", tags=["goals"])
 
-GOAL = TypeAdapter(shapes.GoalToSet)
+GOAL = TypeAdapter(shapes.NewGoalBody)
 CHANGE = TypeAdapter(shapes.GoalChange)
 DECISION = TypeAdapter(shapes.NewDecision)
 GOAL_PATH: dict[str, Any] = {"path": {"goal_id": int}}
@@ -36,7 +36,7 @@ MAX_GOAL_RUNS = 500
 @routes.post(
     "/goals",
     summary="Set a goal and start to pursue it",
-    **document_route({201: shapes.OneGoal}, body=shapes.GoalToSet, idempotent=True),
+    **document_route({201: shapes.OneGoal}, body=shapes.NewGoalBody, idempotent=True),
 )
 async def set_goal(request: Request) -> Response:
     call = RequestContext(request)

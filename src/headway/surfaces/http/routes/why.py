@@ -10,7 +10,7 @@ from headway.actions.inspection import why
 from headway.actions.inspection.why import WhyKind
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
-from headway.surfaces.http.schemas.inspection import ExplanationQuery, WhyShape
+from headway.surfaces.http.schemas.inspection import ExplanationQuery, ExplanationShape
 
 routes = APIRouter(prefix="/v1/why", tags=["why"])
 
@@ -29,7 +29,7 @@ def add_route(kind: WhyKind) -> None:
         return to_json_response(explanation.as_json())
 
     described_as = document_route(
-        {200: WhyShape}, also=(404,), query=ExplanationQuery, path={name: int if kind in NUMBERED_KINDS else str}
+        {200: ExplanationShape}, also=(404,), query=ExplanationQuery, path={name: int if kind in NUMBERED_KINDS else str}
     )
     summary = f"Explain why a {kind} is in its present state, oldest event first"
     routes.get(f"/{kind}/{{{name}}}", summary=summary, **described_as)(handle)

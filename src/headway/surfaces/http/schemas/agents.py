@@ -5,9 +5,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from headway.agents.instructions.roles import SUPERVISOR
+from headway.agents.mcp.servers import ServerStatus
 from headway.ledger import attachment
+from headway.ledger.run import MessageKind, MessageRole, RunStatus, TurnMode, TurnOutcome
+from headway.ledger.tenancy import TurnStatus
 from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT
-from headway.ledger.todo import DEFAULT_AGENT
+from headway.ledger.todo import DEFAULT_AGENT, Status
 from headway.surfaces.http.schemas.strict_model import StrictModel
 from headway.surfaces.http.schemas.todos import Id, ListId, Name, PageQuery, QueryModel, Text
 
@@ -47,7 +50,7 @@ class NewMessage(StrictModel):
         ),
     ]
     mode: Annotated[
-        Literal["plan", "queue"] | None,
+        TurnMode | None,
         Field(description="queue: one item at a time, each answer checked by an assessor. Default: that of `continues`, or plan"),
     ] = None
     attachments: Annotated[list[NewAttachment], Field(max_length=attachment.MAX_ATTACHMENTS)] = []
@@ -124,11 +127,11 @@ class AttachmentShape(BaseModel):
 class MessageShape(BaseModel):
     id: int
     turn_id: str
-    role: Literal["user", "assistant"]
+    role: MessageRole
     content: str
     created_at: int
     kind: Annotated[
-        Literal["text", "closing", "stopped"],
+        MessageKind,
         Field(
             description="`closing`: the runtime's own words, why a turn ended early and what is left. "
             "`stopped`: what an agent had said when its turn was canceled"
@@ -168,7 +171,7 @@ class TurnAccepted(BaseModel):
 class IncompleteItem(BaseModel):
     id: int
     title: str
-    status: str
+    status: Status
 
 
 class UsageShape(BaseModel):
@@ -205,6 +208,17 @@ class ChangesShape(BaseModel):
     diff: Annotated[str | None, Field(description="At most 50,000 characters; not in lists and events")] = None
 
 
+class AgentResult(BaseModel):
+    """What a sub-agent reports to the one that started it."""
+
+    status: RunStatus
+    summary: str
+    data: Annotated[Any, Field(description="What the agent reported beside its summary; null: nothing")]
+    error: str | None
+    cost_usd: float
+    changes: Annotated[ChangesShape | None, Field(description="Only if it worked in a repository")] = None
+
+
 class ForkOrigin(BaseModel):
     turn_id: str
     at: Annotated[int, Field(description="How many of its steps were copied")]
@@ -214,13 +228,13 @@ class TurnShape(BaseModel):
     id: str
     conversation_id: int
     request: str
-    mode: str
-    status: Annotated[str, Field(description="`waiting`: an agent of the turn waits for a person")]
+    mode: TurnMode
+    status: Annotated[TurnStatus, Field(description="`waiting`: an agent of the turn waits for a person")]
     waiting_for: WaitShape | None
     iterations: int
     limit: int
     resubmissions: int
-    outcome: str | None
+    outcome: TurnOutcome | None
     answer: Annotated[str | None, Field(description="The final answer; null until it has finished")]
     error: Annotated[str | None, Field(description="Why it failed")]
     incomplete: list[IncompleteItem]
@@ -289,7 +303,7 @@ class ToolShape(BaseModel):
 class McpServerShape(BaseModel):
     name: str
     status: Annotated[
-        Literal["ready", "starting", "down", "not_started"],
+        ServerStatus,
         Field(description="Only a server that is `ready`, or was, has tools in this list"),
     ]
 

@@ -1,6 +1,6 @@
 """Schemas of comments on todos, of their dependencies, and of saved views."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 
@@ -9,6 +9,7 @@ from headway.actions.board.saved_views import VIEWS_LIMIT, ViewChange
 from headway.ledger.check import Proof
 from headway.ledger.scope import TENANT_WIDE, ViewFilters
 from headway.ledger.text import SUBJECT_PATTERN, TEXT_PATTERN
+from headway.ledger.todo import Status as TodoStatus
 from headway.ledger.todo import parse_status
 from headway.ledger.wording.words import QUERY_LIMIT
 from headway.surfaces.http.schemas.strict_model import StrictModel
@@ -82,16 +83,16 @@ class ManyComments(BaseModel):
     next_cursor: str | None
 
 
-class SummaryShape(BaseModel):
+class TodoSummaryShape(BaseModel):
     id: int
     subject: str
-    status: Literal["pending", "in_progress", "completed", "canceled"]
-    proof: Literal["none", "unproven", "proven", "overridden", "broken"]
+    status: TodoStatus
+    proof: Proof
 
 
 class Neighbours(BaseModel):
-    waits_for: list[SummaryShape]
-    needed_by: Annotated[list[SummaryShape], Field(description="The first 100")]
+    waits_for: list[TodoSummaryShape]
+    needed_by: Annotated[list[TodoSummaryShape], Field(description="The first 100")]
     has_more: Annotated[bool, Field(description="Whether more todos wait for it")]
 
 

@@ -3,22 +3,26 @@
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, Discriminator, Field
+from typing_extensions import TypeAliasType
 
-from headway.ledger.check import CHECKS_LIMIT, DEFINITION_LIMIT, TIMEOUT_LIMIT_S, Author, Check, Proof
+from headway.ledger.check import CHECKS_LIMIT, DEFINITION_LIMIT, TIMEOUT_LIMIT_S, Author, Proof
+from headway.ledger.check import Check as LedgerCheck
 from headway.ledger.text import SUBJECT_PATTERN
 from headway.surfaces.http.schemas.strict_model import StrictModel, to_whole_number
 
 CheckText = Annotated[str, Field(min_length=1, max_length=DEFINITION_LIMIT, json_schema_extra={"pattern": SUBJECT_PATTERN})]
-Number = Annotated[int, BeforeValidator(to_whole_number)]
+ExitCode = Annotated[int, Field(ge=0, le=255), BeforeValidator(to_whole_number)]
+TimeoutSeconds = Annotated[int, Field(ge=1, le=TIMEOUT_LIMIT_S), BeforeValidator(to_whole_number)]
+HttpStatus = Annotated[int, Field(ge=100, le=599), BeforeValidator(to_whole_number)]
 Folder = Annotated[
     CheckText, Field(description="An absolute path, instead of the workspace. Only the operator's checks can have it")
 ]
 
 
 class NewCheck(StrictModel):
-    """What every kind of check has. `by`, which answers contain, is accepted and ignored: the caller is the author."""
+    """What every kind of check has. A check that an answer contains can be sent back as it is."""
 
-    by: Any = None
+    by: Annotated[Author | None, Field(description="Who wrote it. Ignored in requests: the caller is the author")] = None
 
 
 class NamedCheck(NewCheck):
@@ -28,9 +32,9 @@ class NamedCheck(NewCheck):
 class CommandCheck(NamedCheck):
     kind: Literal["command"]
     run: CheckText
-    exit: Annotated[Number | None, Field(ge=0, le=255, description="The expected exit code; omitted: 0")] = None
+    exit: Annotated[ExitCode | None, Field(description="The expected exit code; omitted: 0")] = None
     expect: Annotated[CheckText | None, Field(description="Text that the output must contain")] = None
-    timeout_s: Annotated[Number | None, Field(ge=1, le=TIMEOUT_LIMIT_S)] = None
+    timeout_s: TimeoutSeconds | None = None
     folder: Folder | None = None
 
 
@@ -47,7 +51,7 @@ class FileCheck(NamedCheck):
 class HttpCheck(NamedCheck):
     kind: Literal["http"]
     url: CheckText
-    status: Annotated[Number | None, Field(ge=100, le=599, description="Omitted: 200")] = None
+    status: Annotated[HttpStatus | None, Field(description="Omitted: 200")] = None
     json_: Annotated[
         dict[str, Any] | None, Field(alias="json", description="Expected values by path, such as {'items.0.name': 'x'}")
     ] = None
@@ -71,10 +75,11 @@ class JudgeCheck(NamedCheck):
 
 
 AnyCheck = CommandCheck | FileCheck | HttpCheck | OutcomeCheck | ToolCheck | JudgeCheck
-NewChecks = Annotated[list[Annotated[AnyCheck, Discriminator("kind")]], Field(max_length=CHECKS_LIMIT)]
+Check = TypeAliasType("Check", Annotated[AnyCheck, Discriminator("kind")])  # a schema with this name
+NewChecks = Annotated[list[Check], Field(max_length=CHECKS_LIMIT)]
 
 
-def list_checks(checks: list[AnyCheck]) -> list[Check]:
+def list_checks(checks: list[Check]) -> list[LedgerCheck]:
     """Return the definitions as the ledger parses them."""
     return [check.model_dump(by_alias=True, exclude_unset=True) for check in checks]
 
@@ -82,38 +87,15 @@ def list_checks(checks: list[AnyCheck]) -> list[Check]:
 # Answers
 
 
-class CheckShape(BaseModel):
-    """A check: its kind, the fields of that kind, and who wrote it."""
-
-    kind: Literal["command", "file", "http", "outcome", "tool", "judge"]
-    by: Author
-    name: str | None = None
-    run: str | None = None
-    exit: int | None = None
-    expect: str | None = None
-    timeout_s: int | None = None
-    folder: str | None = None
-    path: str | None = None
-    exists: bool | None = None
-    contains: str | None = None
-    sha256: str | None = None
-    schema_: Annotated[dict[str, Any] | bool | None, Field(alias="schema")] = None
-    url: str | None = None
-    status: int | None = None
-    json_: Annotated[dict[str, Any] | None, Field(alias="json")] = None
-    arguments: dict[str, Any] | None = None
-    rubric: str | None = None
-
-
 class ProofShape(BaseModel):
     """What must hold before something counts as done, and what is known about it."""
 
-    checks: list[CheckShape]
+    checks: list[Check]
     proof: Annotated[Proof, Field(description="none: it has no checks; broken: it was completed, and a check no longer passes")]
 
 
 class CheckResultShape(BaseModel):
-    check: CheckShape
+    check: Check
     ok: bool
     detail: Annotated[str, Field(description="The end of its output, or why it failed")]
     duration_ms: int

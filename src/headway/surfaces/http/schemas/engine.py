@@ -1,13 +1,14 @@
 """Schemas of agents and schedules."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from headway.actions.goals import DEFAULT_PRIORITY
+from headway.ledger.run import EffectState, RunStatus
 from headway.ledger.text import MAX_INTEGER, SUBJECT_PATTERN, TEXT_LIMIT
-from headway.surfaces.http.schemas.agents import ChangesShape
+from headway.surfaces.http.schemas.agents import AgentResult, ChangesShape
 from headway.surfaces.http.schemas.goals import GoalDescription, GoalText, Priority
 from headway.surfaces.http.schemas.strict_model import StrictModel
 from headway.surfaces.http.schemas.todos import CursorQuery, Id, ListId, Name, QueryModel
@@ -104,7 +105,7 @@ class SchedulePreview(BaseModel):
     timezone: str
 
 
-class RunShape(BaseModel):
+class AgentShape(BaseModel):
     id: str
     parent_run_id: str | None
     conversation_id: int
@@ -114,8 +115,13 @@ class RunShape(BaseModel):
     role: str
     task: str
     depth: int
-    status: str
-    result: Any
+    status: RunStatus
+    result: Annotated[
+        str | AgentResult | None,
+        Field(
+            description="The answer of a turn's main agent; the result of a sub-agent or a goal's main agent; null until it ends"
+        ),
+    ]
     iterations: int
     limit: int
     changes: Annotated[ChangesShape | None, Field(description="Only if it worked in a repository and has ended")]
@@ -129,11 +135,11 @@ class RunShape(BaseModel):
 
 
 class OneAgent(BaseModel):
-    agent: RunShape
+    agent: AgentShape
 
 
 class ManyAgents(BaseModel):
-    agents: list[RunShape]
+    agents: list[AgentShape]
     next_cursor: str | None
 
 
@@ -141,7 +147,7 @@ class StepCallShape(BaseModel):
     call_id: Annotated[str, Field(description="Empty for a writ")]
     tool: str
     arguments: Annotated[str, Field(description="JSON; at most 4,000 characters")]
-    state: Literal["proposed", "started", "succeeded", "failed", "unknown"]
+    state: EffectState
     result: Annotated[str, Field(description="Text or JSON; at most 4,000 characters, and empty until the call has ended")]
     run_id: Annotated[str | None, Field(description="The sub-agent that the call started")]
     replayed: Annotated[bool, Field(description="Whether a fork got the result from the record")]
@@ -162,19 +168,21 @@ class AgentStepShape(BaseModel):
 
 class ManySteps(BaseModel):
     steps: list[AgentStepShape]
-    agents: Annotated[list[RunShape], Field(description="The sub-agents that it started itself, oldest first; at most 100")]
+    agents: Annotated[list[AgentShape], Field(description="The sub-agents that it started itself, oldest first; at most 100")]
     next_after: Annotated[int | None, Field(description="`after` of the next page; null: this is the last one")]
     pruned: Annotated[bool, Field(description="Whether the beginning of the transcript was deleted because of its age")]
 
 
 class ScheduleShape(BaseModel):
+    """It has either `cron` and `timezone` or `every_s`, and one of `goal`, `message` and `tool`."""
+
     name: str
     cron: str | None = None
     timezone: str | None = None
     every_s: float | None = None
-    goal: dict[str, Any] | None = None
-    message: dict[str, Any] | None = None
-    tool: dict[str, Any] | None = None
+    goal: ScheduledGoal | None = None
+    message: ScheduledMessage | None = None
+    tool: ScheduledTool | None = None
     paused: bool
     next_at: int
     last_at: int

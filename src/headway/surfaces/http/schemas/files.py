@@ -12,6 +12,8 @@ from headway.surfaces.http.schemas.todos import CursorQuery, Id, Name, QueryMode
 
 VersionNumber = Annotated[int, Field(ge=0, le=MAX_INTEGER), BeforeValidator(to_whole_number)]
 
+Obstacle = Literal["binary", "not_kept", "too_large"]
+
 
 class FilesQuery(CursorQuery):
     turn_id: Annotated[Name | None, Field(description="Files that the agents of this turn wrote")] = None
@@ -128,9 +130,7 @@ class FileDiff(BaseModel):
     from_: Annotated[FileVersionShape | None, Field(alias="from", description="null: the file did not exist")]
     to: FileVersionShape
     is_equal: bool
-    obstacle: Annotated[
-        Literal["binary", "not_kept", "too_large"] | None, Field(description="Why the versions cannot be compared by lines")
-    ]
+    obstacle: Annotated[Obstacle | None, Field(description="Why the versions cannot be compared by lines")]
     added: Annotated[int | None, Field(description="Lines; null if they cannot be compared")]
     deleted: int | None
     is_cut: Annotated[bool, Field(description="Whether `hunks` do not show everything")]

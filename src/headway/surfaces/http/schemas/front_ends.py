@@ -8,12 +8,13 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from headway.ledger.attachment import Attachment, build_attachment, decode_base64
 from headway.ledger.errors import BadAttachment, Invalid
+from headway.ledger.run import TurnMode
 from headway.ledger.text import NAME_LIMIT
 from headway.surfaces.http.schemas.agents import WaitQuery
 from headway.surfaces.http.schemas.strict_model import NullIsAbsent
 from headway.surfaces.http.schemas.todos import Name, QueryModel
 
-Mode = Literal["plan", "queue"]
+OnDisconnect = Literal["continue", "stop"]
 FILE_PARTS = ("file", "binary", "image", "audio", "video", "document")
 RESUME_LIMIT = 1_000
 TOOLS_LIMIT = 64
@@ -60,7 +61,7 @@ Context = Annotated[list[ContextEntry], Field(max_length=CONTEXT_ENTRIES, descri
 
 
 class ForwardedProps(FrontEndModel):
-    mode: Mode = "plan"
+    mode: TurnMode = "plan"
 
 
 class ResumeEntry(FrontEndModel):
@@ -95,7 +96,7 @@ class RunAgentInput(FrontEndModel):
     ] = []
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> TurnMode:
         return self.forwardedProps.mode if self.forwardedProps else "plan"
 
 
@@ -111,12 +112,12 @@ class UiMessages(FrontEndModel):
     tools: Tools = []
     context: Context = []
     sdk: Annotated[Literal[5, 6, 7], Field(description="The version of the AI SDK; 5 has no approvals")] = 7
-    mode: Mode = "plan"
+    mode: TurnMode = "plan"
 
 
 class FrontEndQuery(WaitQuery):
     disconnect: Annotated[
-        Literal["continue", "stop"],
+        OnDisconnect,
         Field(description="`stop`: the turn is canceled when the client closes the stream before its end"),
     ] = "continue"
 

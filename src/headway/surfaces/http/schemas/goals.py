@@ -1,18 +1,18 @@
 """Schemas of goals."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from headway.actions.goal_views import GRAPH_COLUMNS, DrawnPlan
 from headway.actions.goals import DEFAULT_PRIORITY, DESCRIPTION_LIMIT, LOWEST_PRIORITY, REPOSITORY_LIMIT, NewGoal
 from headway.actions.people.goal_edits import GoalEdit
 from headway.ledger.check import Author
-from headway.ledger.goal import Decision, Divergence, GoalSort, GoalSource, GoalStatus, SubGoalMode, SubGoalStatus
+from headway.ledger.goal import Decision, Divergence, GoalSort, GoalSource, GoalStatus, PauseKind, SubGoalMode, SubGoalStatus
 from headway.ledger.run import NANOS_PER_DOLLAR, RunStatus
 from headway.ledger.text import SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_PATTERN
 from headway.ledger.todo import UNSET, write_checks
-from headway.surfaces.http.schemas.agents import ChangesShape, WaitShape
+from headway.surfaces.http.schemas.agents import AgentResult, ChangesShape, WaitShape
 from headway.surfaces.http.schemas.checks import NewChecks, ProofShape, list_checks
 from headway.surfaces.http.schemas.strict_model import StrictModel, to_whole_number
 from headway.surfaces.http.schemas.todos import CursorQuery, Id, PageQuery, QueryModel
@@ -34,9 +34,11 @@ Budget = Annotated[float, Field(ge=0.000001, le=1_000_000, allow_inf_nan=False)]
 FutureTime = Annotated[
     int, Field(ge=1, le=LATEST_DEADLINE_S, description="Epoch seconds, in the future"), BeforeValidator(to_whole_number)
 ]
+PAUSE_KINDS = [kind for kind in get_args(PauseKind) if kind]
+PAUSE_KIND_SCHEMA = {"anyOf": [{"type": "string", "enum": PAUSE_KINDS}, {"type": "null"}]}
 
 
-class GoalToSet(StrictModel):
+class NewGoalBody(StrictModel):
     description: GoalDescription
     success_criteria: GoalText = ""
     priority: Priority = DEFAULT_PRIORITY
@@ -152,7 +154,7 @@ class GoalSummary(ProofShape):
     priority: int
     replan_count: int
     plan_no: Annotated[int, Field(description="0: there is no plan yet")]
-    pause_kind: str | None
+    pause_kind: Annotated[PauseKind | None, WithJsonSchema(PAUSE_KIND_SCHEMA)]
     pause_reason: str | None
     needs_decision: Annotated[bool, Field(description="It is paused until a person decides")]
     run_id: Annotated[str | None, Field(description="Its main agent")]
@@ -182,7 +184,7 @@ class SubGoalShape(ProofShape):
     status: SubGoalStatus
     priority: int
     expected_value: float
-    outcome: dict[str, Any] | None
+    outcome: AgentResult | None
     reason: Annotated[str, Field(description="Why it failed or was skipped")]
     divergence: Annotated[Divergence | None, Field(description="null: not evaluated yet")]
     divergence_reason: str
@@ -227,7 +229,7 @@ class ManyGoals(BaseModel):
     next_cursor: str | None
 
 
-class EntryShape(BaseModel):
+class JournalEntryShape(BaseModel):
     n: int
     kind: str
     data: dict[str, Any]
@@ -235,7 +237,7 @@ class EntryShape(BaseModel):
 
 
 class ManyEntries(BaseModel):
-    entries: list[EntryShape]
+    entries: list[JournalEntryShape]
 
 
 class PlanMember(BaseModel):

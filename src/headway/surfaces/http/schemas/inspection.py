@@ -24,6 +24,6 @@ class WhyLineShape(BaseModel):
     ]
 
 
-class WhyShape(BaseModel):
+class ExplanationShape(BaseModel):
     why: list[WhyLineShape]
     left_out: Annotated[int, Field(description="How many lines a higher limit would add")]

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
+from headway.agents.mcp.servers import ServerStatus
 from headway.ledger.text import NAME_LIMIT, TEXT_PATTERN
 from headway.ledger.tiers import Tier
 from headway.surfaces.http.schemas.strict_model import StrictModel
@@ -84,7 +85,7 @@ class ManySettings(BaseModel):
     settings: list[SettingShape]
 
 
-class TierShape(BaseModel):
+class ModelTierShape(BaseModel):
     tier: Tier
     model: str
     host: Annotated[str, Field(description="Of the provider, with the port if it is unusual; empty: in this process, or unknown")]
@@ -100,7 +101,7 @@ class TierShape(BaseModel):
 
 
 class ManyTiers(BaseModel):
-    tiers: list[TierShape]
+    tiers: list[ModelTierShape]
 
 
 class NewTrial(StrictModel):
@@ -141,7 +142,7 @@ class McpServerDetails(BaseModel):
     name: str
     transport: Literal["stdio", "http"]
     location: Annotated[str, Field(description="The program, or scheme and host; arguments and paths may have secrets")]
-    status: Literal["ready", "starting", "down", "not_started"]
+    status: ServerStatus
     error: Annotated[str, Field(description="Why it is down; empty: it is not")]
     checked_at: Annotated[int, Field(description="When it last answered or failed to, in epoch seconds; 0: it was not used yet")]
     timeout_s: Annotated[float, Field(description="Of a call")]

@@ -5,10 +5,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from headway.actions.operations.bulk import BULK_LIMIT
+from headway.ledger.job import JobState
 from headway.surfaces.http.schemas.strict_model import StrictModel
 from headway.surfaces.http.schemas.todos import CURSOR_DESCRIPTION, CursorQuery, Name
-
-JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]
 
 
 class JobsQuery(CursorQuery):

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from headway.actions.operations.spending_history import MOST_DAYS
+from headway.ledger.run import SpendingGroup
 from headway.ledger.tenancy import TokenScope
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, SUBJECT_LIMIT, TEXT_PATTERN
 from headway.surfaces.http.schemas.strict_model import StrictModel
@@ -77,7 +78,7 @@ FilterText = Annotated[str, Field(max_length=NAME_LIMIT, json_schema_extra={"pat
 
 class HistoryQuery(QueryModel):
     days: Annotated[int, Field(ge=1, le=MOST_DAYS, description="How many days, today included")] = 30
-    by: Literal["model", "role", "goal"] = "model"
+    by: SpendingGroup = "model"
 
 
 class GroupTotals(BaseModel):
@@ -99,7 +100,7 @@ class DayTotals(GroupTotals):
 
 
 class HistoryShape(BaseModel):
-    by: Literal["model", "role", "goal"]
+    by: SpendingGroup
     first_day: str
     last_day: Annotated[str, Field(description="Today, in UTC")]
     total: LabeledTotals

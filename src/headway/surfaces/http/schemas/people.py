@@ -82,6 +82,11 @@ class ManyApprovals(BaseModel):
     next_cursor: str | None
 
 
+class ClientCall(BaseModel):
+    tool: str
+    arguments: dict[str, Any]
+
+
 class QuestionShape(BaseModel):
     id: int
     conversation_id: int
@@ -92,7 +97,7 @@ class QuestionShape(BaseModel):
     question: str
     choices: Annotated[list[str], Field(description="Empty: any answer is accepted")]
     client_call: Annotated[
-        dict[str, Any] | None, Field(description="`{tool, arguments}`: the turn's client is to make this call; null: a question")
+        ClientCall | None, Field(description="The turn's client is to make this call and answer with its result; null: a question")
     ]
     answer: str
     state: QuestionState

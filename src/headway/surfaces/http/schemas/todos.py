@@ -1,8 +1,8 @@
 """Schemas of todos, and what the schemas of other resources share."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, RootModel, Tag, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, RootModel, Tag, TypeAdapter, WithJsonSchema
 from pydantic.config import JsonDict
 
 from headway.actions.claims import DEFAULT_LEASE_S, MAX_LEASE_S
@@ -12,6 +12,7 @@ from headway.ledger.check import Author, Proof
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, NAME_PATTERN, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
 from headway.ledger.todo import DEFAULT_AGENT, LATEST_SECOND, POSITION_LIMIT, UNSET, Change, Draft, parse_status, write_checks
+from headway.ledger.todo import Status as TodoStatus
 from headway.ledger.wording.words import QUERY_LIMIT
 from headway.surfaces.http.schemas.checks import CheckFailure, NewChecks, ProofShape, list_checks
 from headway.surfaces.http.schemas.strict_model import StrictModel, to_whole_number
@@ -30,7 +31,8 @@ Subject = Annotated[str, Field(min_length=1, max_length=SUBJECT_LIMIT, json_sche
 Text = Annotated[str, Field(max_length=TEXT_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
 Name = Annotated[str, Field(min_length=1, max_length=NAME_LIMIT, json_schema_extra={"pattern": NAME_PATTERN})]
 Position = Annotated[int, Field(ge=0, le=POSITION_LIMIT), BeforeValidator(to_whole_number)]
-Status = Literal["pending", "in_progress", "completed", "canceled", "cancelled"]
+STATUS_SCHEMA = {"type": "string", "enum": [*get_args(TodoStatus)], "description": "`cancelled` is accepted, too"}
+Status = Annotated[Literal["pending", "in_progress", "completed", "canceled", "cancelled"], WithJsonSchema(STATUS_SCHEMA)]
 LeaseSeconds = Annotated[float, Field(ge=1, le=MAX_LEASE_S, allow_inf_nan=False)]
 CompletedAt = Annotated[
     float,
@@ -245,7 +247,7 @@ class TodoShape(ProofShape):
     description: str
     completion_criteria: str
     agent_type: str | None
-    status: Literal["pending", "in_progress", "completed", "canceled"]
+    status: TodoStatus
     position: int
     outcome: str | None
     depends_on: list[int]
@@ -263,15 +265,7 @@ class ManyTodos(BaseModel):
     todos: list[TodoShape]
 
 
-class CreatedTodo(OneTodo):
-    todos: None = None  # so that generated types tell the two apart
-
-
-class CreatedTodos(ManyTodos):
-    todo: None = None
-
-
-class OneOrManyTodos(RootModel[CreatedTodo | CreatedTodos]):
+class OneOrManyTodos(RootModel[OneTodo | ManyTodos]):
     """One todo or several, like the request."""
 
 
@@ -292,18 +286,23 @@ class TodoCounts(BaseModel):
     counts: StatusCounts
 
 
-class RowResult(BaseModel):
+class ChangedRow(BaseModel):
     id: int
-    ok: bool
-    todo: TodoShape | None = None
-    error: str | None = None
+    ok: Literal[True]
+    todo: TodoShape
+
+
+class RefusedRow(BaseModel):
+    id: int
+    ok: Literal[False]
+    error: str
     failures: Annotated[list[CheckFailure] | None, Field(description="The checks that failed, if it was refused for them")] = None
 
 
 class BatchResult(BaseModel):
     ok: int
     errors: int
-    results: list[RowResult]
+    results: list[ChangedRow | RefusedRow]
 
 
 class LeaseShape(BaseModel):

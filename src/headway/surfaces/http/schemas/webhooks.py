@@ -89,7 +89,7 @@ class WebhookWithSecret(BaseModel):
     ]
 
 
-class DeliveryShape(BaseModel):
+class WebhookDeliveryShape(BaseModel):
     message_id: Annotated[str, Field(description="The header webhook-id")]
     seq: Annotated[int | None, Field(description="The number of the event; null: a test")]
     type: str
@@ -100,8 +100,8 @@ class DeliveryShape(BaseModel):
 
 
 class OneDelivery(BaseModel):
-    delivery: DeliveryShape
+    delivery: WebhookDeliveryShape
 
 
 class ManyDeliveries(BaseModel):
-    deliveries: Annotated[list[DeliveryShape], Field(max_length=MAX_RECENT)]
+    deliveries: Annotated[list[WebhookDeliveryShape], Field(max_length=MAX_RECENT)]

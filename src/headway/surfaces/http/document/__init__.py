@@ -1,0 +1,1 @@
+"""What makes the OpenAPI document pleasant for generators of clients: the names of operations, schemas and enums."""
