@@ -30,19 +30,22 @@ if TYPE_CHECKING:
     from headway.library.turn_stream import TurnStream
     from headway.library.values.files import File, FileVersion
     from headway.library.values.goals import Goal, JournalEntry, SubGoal
-    from headway.library.values.todos import Claim, Receipt, Todo, TodoDraft
+    from headway.library.values.operators import AccessToken, HaltState, NewAccessToken, NewWebhook, Webhook, WebhookDelivery
+    from headway.library.values.todos import Claim, Comment, Receipt, Todo, TodoDraft
     from headway.library.values.turns import Conversation, Event, Message, Turn, TurnReport, Usage
     from headway.library.values.value import Page
     from headway.library.values.work import Agent, Approval, Costs, Job, Note, Question, Schedule
 
 __version__ = "0.1.0"
 __all__ = [
+    "AccessToken",
     "Agent",
     "Approval",
     "CheckFailed",
     "Claim",
     "Client",
     "Closed",
+    "Comment",
     "Conflict",
     "Conversation",
     "Costs",
@@ -52,6 +55,7 @@ __all__ = [
     "FileVersion",
     "Forbidden",
     "Goal",
+    "HaltState",
     "Halted",
     "Headway",
     "HeadwayError",
@@ -60,6 +64,8 @@ __all__ = [
     "JournalEntry",
     "LeaseLost",
     "Message",
+    "NewAccessToken",
+    "NewWebhook",
     "NotFound",
     "Note",
     "Page",
@@ -79,6 +85,8 @@ __all__ = [
     "TurnStream",
     "Unauthorized",
     "Usage",
+    "Webhook",
+    "WebhookDelivery",
     "WrongCell",
     "__version__",
     "connect",
@@ -99,7 +107,10 @@ HOMES = {
     "tool": "headway.agents.tools.custom",
     **dict.fromkeys(("File", "FileVersion"), f"{VALUES}.files"),
     **dict.fromkeys(("Goal", "JournalEntry", "SubGoal"), f"{VALUES}.goals"),
-    **dict.fromkeys(("Claim", "Receipt", "Todo", "TodoDraft"), f"{VALUES}.todos"),
+    **dict.fromkeys(
+        ("AccessToken", "HaltState", "NewAccessToken", "NewWebhook", "Webhook", "WebhookDelivery"), f"{VALUES}.operators"
+    ),
+    **dict.fromkeys(("Claim", "Comment", "Receipt", "Todo", "TodoDraft"), f"{VALUES}.todos"),
     **dict.fromkeys(("Conversation", "Event", "Message", "Turn", "TurnReport", "Usage"), f"{VALUES}.turns"),
     **dict.fromkeys(("Agent", "Approval", "Costs", "Job", "Note", "Question", "Schedule"), f"{VALUES}.work"),
 }

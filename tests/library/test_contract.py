@@ -9,6 +9,7 @@ from headway import (
     CheckFailed,
     Client,
     Conflict,
+    Halted,
     Invalid,
     LeaseLost,
     NotFound,
@@ -132,6 +133,30 @@ def test_checks_run_before_a_todo_is_completed(variant: Variant) -> None:
         assert (await headway.todos.verify(todo.id)).ok
         other = await headway.todos.add("believe it", checks=[OUTCOME_CHECK])
         assert (await headway.todos.complete(other.id, "no", override="I saw it")).proof == "overridden"
+
+    variant.run(scenario)
+
+
+def test_todos_have_comments(variant: Variant) -> None:
+    async def scenario(headway: Client) -> None:
+        todo = await headway.todos.add("write")
+        first = await headway.todos.comment(todo.id, "  Mind the *gap*.\n")
+        second = await headway.todos.comment(todo.id, "Done?")
+        assert (first.text, first.todo_id) == ("Mind the *gap*.", todo.id)
+        assert first.person
+        page = await headway.todos.comments(todo.id, limit=1)
+        assert [comment.id for comment in page] == [first.id]
+        assert [comment.text for comment in await headway.todos.comments(todo.id, cursor=page.next_cursor)] == ["Done?"]
+        await headway.todos.delete_comment(todo.id, second.id)
+        assert len(await headway.todos.comments(todo.id)) == 1
+        for call, error, sentence in (
+            (headway.todos.comment(404, "x"), NotFound, "No todo 404."),
+            (headway.todos.comment(todo.id, "  "), Invalid, ""),
+            (headway.todos.delete_comment(todo.id, second.id), NotFound, f"No comment {second.id} on todo {todo.id}."),
+        ):
+            with pytest.raises(error) as caught:
+                await call
+            assert sentence in str(caught.value)
 
     variant.run(scenario)
 
@@ -317,6 +342,98 @@ def test_schedules_notes_and_costs(variant: Variant) -> None:
             await headway.memory.update(note.id, text="Zoe likes milk", revision=note.revision)
         await headway.memory.delete(note.id)
         assert (await headway.costs.set_limit(7.5)).limit_usd == 7.5
+
+    variant.run(scenario)
+
+
+def test_the_name_of_a_schedule_fits_into_an_address(variant: Variant) -> None:
+    async def scenario(headway: Client) -> None:
+        name = "a?b #c%2Fä"
+        assert (await headway.schedules.put(name, every_s=3600, goal={"description": "tidy"})).name == name
+        assert (await headway.schedules.pause(f" {name} ")).paused
+        assert (await headway.schedules.get(name)).name == name
+        for wrong in ("a/b", ".", "..", "", "/"):
+            for call in (
+                headway.schedules.put(wrong, every_s=3600, goal={"description": "tidy"}),
+                headway.schedules.get(wrong),
+                headway.schedules.run(wrong),
+                headway.schedules.delete(wrong),
+            ):
+                with pytest.raises(Invalid, match="name"):
+                    await call
+        assert [schedule.name for schedule in await headway.schedules.list()] == [name]
+
+    variant.run(scenario)
+
+
+# Operators
+
+
+def test_webhooks_are_added_changed_and_deleted(variant: Variant) -> None:
+    async def scenario(headway: Client) -> None:
+        created = await headway.webhooks.add("https://receiver.example/hook", kinds=["turn_finished"], description="ours")
+        assert created.secret is not None
+        assert created.secret.startswith("whsec_")
+        assert created.secret not in repr(created)
+        webhook = created.webhook
+        assert (webhook.kinds, webhook.state, webhook.paused, webhook.retry_at) == (("turn_finished",), "active", False, None)
+        changed = await headway.webhooks.update(webhook.id, kinds=["turn_failed", "goal_changed"], description="theirs")
+        assert (changed.kinds, changed.description, changed.url) == (("turn_failed", "goal_changed"), "theirs", webhook.url)
+        assert (await headway.webhooks.pause(webhook.id)).state == "paused"
+        assert (await headway.webhooks.resume(webhook.id)).state == "active"
+        rotated = await headway.webhooks.rotate_secret(webhook.id, overlap_s=0)
+        assert rotated.secret not in (None, created.secret)
+        assert (await headway.webhooks.replay(webhook.id, 0)).id == webhook.id
+        assert await headway.webhooks.deliveries(webhook.id) == ()
+        assert [found.id for found in await headway.webhooks.list()] == [webhook.id]
+        await headway.webhooks.delete(webhook.id)
+        for call, error, sentence in (
+            (headway.webhooks.get(webhook.id), NotFound, "No webhook"),
+            (headway.webhooks.add("http://127.0.0.1/hook"), Invalid, ""),
+            (headway.webhooks.add("https://receiver.example", conversation_id=404), NotFound, "No conversation 404."),
+        ):
+            with pytest.raises(error) as caught:
+                await call
+            assert sentence in str(caught.value)
+
+    variant.run(scenario)
+
+
+def test_tokens_are_issued_rotated_and_revoked(variant: Variant) -> None:
+    async def scenario(headway: Client) -> None:
+        created = await headway.tokens.add("a dashboard", scope="read", expires_s=3600)
+        token = created.token
+        assert created.secret is not None
+        assert created.secret.startswith("hw_")
+        assert created.secret not in repr(created)
+        assert (token.label, token.scopes, token.revoked_at) == ("a dashboard", ("read",), None)
+        assert token.expires_at is not None
+        assert token.expires_at > datetime.now(UTC)
+        rotated = await headway.tokens.rotate(token.id, overlap_s=0)
+        assert (rotated.token.label, rotated.token.scopes) == (token.label, token.scopes)
+        active = {found.id for found in await headway.tokens.list()}
+        assert rotated.token.id in active
+        assert token.id not in active
+        assert {found.id: found.replaced_by for found in await headway.tokens.list(state="all")}[token.id] == rotated.token.id
+        assert (await headway.tokens.revoke(rotated.token.id)).revoked_at is not None
+        with pytest.raises(NotFound):
+            await headway.tokens.rotate(token.id)
+
+    variant.run(scenario)
+
+
+def test_all_work_is_halted_and_continues(variant: Variant) -> None:
+    async def scenario(headway: Client) -> None:
+        assert not (await headway.halt.get()).halted
+        halted = await headway.halt.start("a test")
+        try:
+            assert (halted.halted, halted.why) == (True, "a test")
+            assert halted.since is not None
+            with pytest.raises(Halted, match="a test"):
+                await headway.ask("hello")
+        finally:
+            assert not (await headway.halt.end()).halted
+        assert (await headway.ask("hello")).status == "finished"
 
     variant.run(scenario)
 

@@ -17,7 +17,7 @@ from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound
 from headway.ledger.events import LONG_TEXT, Event, encode_json, omit_texts
 from headway.ledger.run import Limits
-from headway.ledger.schedule import Schedule
+from headway.ledger.schedule import Schedule, check_schedule_name
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import schedules as schedule_store
@@ -70,7 +70,7 @@ def list_page(tx: Transaction, tenant_id: int, limit: int, cursor: str | None = 
 
 def put(tx: Transaction, tenant_id: int, name: str, timing: Timing, work: dict[str, Any]) -> Schedule:
     """Create a schedule, or change the one with this name. If the timing is unchanged, the next tick stays as it was."""
-    name = check_new_name(name)
+    name = check_schedule_name(name)
     timing = timing.checked()
     check_work(tx, tenant_id, work)
     existing = schedule_store.find_locked(tx, tenant_id, name)
@@ -81,13 +81,6 @@ def put(tx: Transaction, tenant_id: int, name: str, timing: Timing, work: dict[s
     schedule = schedule_store.put(tx, tenant_id, name, timing, encode_json(work), next_at)
     emit_changed(tx, schedule, has_new_work=True)
     return schedule
-
-
-def check_new_name(name: str) -> str:
-    name = text.check_name(name, "name")
-    if "/" in name or name in (".", ".."):
-        raise Invalid("A schedule's name is part of a URL: it must not contain a slash, or be . or .. itself.")
-    return name
 
 
 class ScheduleChange(NamedTuple):
@@ -103,7 +96,7 @@ def change(tx: Transaction, tenant_id: int, name: str, wanted: ScheduleChange) -
     """Change an existing schedule. A new name must be free, and its history is kept."""
     schedule = get_locked(tx, tenant_id, name)
     if wanted.name is not None and wanted.name.strip() != schedule.name:
-        schedule = rename(tx, schedule, check_new_name(wanted.name))
+        schedule = rename(tx, schedule, check_schedule_name(wanted.name))
     if wanted.timing or wanted.work:
         work = json.loads(schedule.work) if wanted.work is None else wanted.work
         schedule = put(tx, tenant_id, schedule.name, wanted.timing or build_timing(schedule), work)

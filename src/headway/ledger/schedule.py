@@ -3,6 +3,9 @@
 import json
 from typing import Any, NamedTuple
 
+from headway.ledger.errors import Invalid
+from headway.ledger.text import check_name
+
 
 class Schedule(NamedTuple):
     id: int
@@ -34,3 +37,10 @@ class Schedule(NamedTuple):
             "created_at": self.created_at // 1000,
             "updated_at": self.updated_at // 1000,
         }
+
+
+def check_schedule_name(name: str) -> str:
+    name = check_name(name, "name")
+    if "/" in name or name in (".", ".."):
+        raise Invalid("A schedule's name is part of a URL: it must not contain a slash, or be . or .. itself.")
+    return name

@@ -13,6 +13,7 @@ from headway.library.blocking.engine import SyncAgents, SyncJobs, SyncSchedules
 from headway.library.blocking.events import SyncEvents
 from headway.library.blocking.files import SyncFiles
 from headway.library.blocking.goals import SyncGoals
+from headway.library.blocking.operators import SyncHalt, SyncTokens, SyncWebhooks
 from headway.library.blocking.people import SyncApprovals, SyncMemory, SyncQuestions, SyncSpending
 from headway.library.blocking.todos import SyncTodos
 from headway.library.blocking.turns import SyncTurns
@@ -149,6 +150,21 @@ class SyncClient:
     def costs(self) -> SyncSpending:
         """What agents cost."""
         return SyncSpending(self._portal, self._client.costs)
+
+    @cached_property
+    def webhooks(self) -> SyncWebhooks:
+        """Subscriptions of other systems to the event log."""
+        return SyncWebhooks(self._portal, self._client.webhooks)
+
+    @cached_property
+    def tokens(self) -> SyncTokens:
+        """The tokens of the tenant."""
+        return SyncTokens(self._portal, self._client.tokens)
+
+    @cached_property
+    def halt(self) -> SyncHalt:
+        """The switch that stops all work."""
+        return SyncHalt(self._portal, self._client.halt)
 
     @cached_property
     def events(self) -> SyncEvents:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from headway.library.namespaces.events import Events
     from headway.library.namespaces.files import Files
     from headway.library.namespaces.goals import Goals
+    from headway.library.namespaces.operators import Halt, Tokens, Webhooks
     from headway.library.namespaces.people import Approvals, Memory, Questions, Spending
     from headway.library.namespaces.todos import Todos
     from headway.library.namespaces.turns import Turns
@@ -116,6 +117,27 @@ class Client(ABC):
         from headway.library.namespaces.people import Spending  # noqa: PLC0415
 
         return Spending(self.door)
+
+    @cached_property
+    def webhooks(self) -> "Webhooks":
+        """Subscriptions of other systems to the event log."""
+        from headway.library.namespaces.operators import Webhooks  # noqa: PLC0415
+
+        return Webhooks(self.door)
+
+    @cached_property
+    def tokens(self) -> "Tokens":
+        """The tokens of the tenant."""
+        from headway.library.namespaces.operators import Tokens  # noqa: PLC0415
+
+        return Tokens(self.door)
+
+    @cached_property
+    def halt(self) -> "Halt":
+        """The switch that stops all work."""
+        from headway.library.namespaces.operators import Halt  # noqa: PLC0415
+
+        return Halt(self.door)
 
     @cached_property
     def events(self) -> "Events":

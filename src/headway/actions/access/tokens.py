@@ -96,13 +96,16 @@ def list_all(tx: Transaction, tenant_id: int) -> list[Token]:
     return tenant_store.list_tokens(tx, tenant_id)
 
 
-def list_page(tx: Transaction, caller: Token, chosen: TokenFilter, limit: int, cursor: str | None = None) -> dict[str, Any]:
-    """List a page of tokens and active sessions of the caller's tenant, newest first. `current` marks what the caller would lock
-    itself out by revoking: its own token, and the one that its session was opened with."""
+def list_page(
+    tx: Transaction, tenant_id: int, chosen: TokenFilter, limit: int, cursor: str | None = None, caller: Token | None = None
+) -> dict[str, Any]:
+    """List a page of tokens and active sessions of a tenant, newest first. `current` marks what the caller would lock itself out by
+    revoking: its own token, and the one that its session was opened with."""
     (before,) = CURSORS.decode(cursor)
-    rows = tenant_store.list_token_page(tx, caller.tenant_id, chosen, limit + 1, before)
+    own = (caller.id, caller.session_of) if caller else ()
+    rows = tenant_store.list_token_page(tx, tenant_id, chosen, limit + 1, before)
     return {
-        "tokens": [{**token.as_json(), "current": token.id in (caller.id, caller.session_of)} for token in rows[:limit]],
+        "tokens": [{**token.as_json(), "current": token.id in own} for token in rows[:limit]],
         "next_cursor": CURSORS.encode_next(rows, limit, lambda token: (token.id,)),
     }
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from headway.ledger.todo import DEFAULT_AGENT, UNSET, Status, Unset
 from headway.library.namespaces import todos
 from headway.library.portal import Portal
-from headway.library.values.todos import Claim, Receipt, Todo, TodoDraft
+from headway.library.values.todos import Claim, Comment, Receipt, Todo, TodoDraft
 from headway.library.values.value import Page
 
 ListId = int | Literal["tenant"]
@@ -173,3 +173,15 @@ class SyncTodos:
     def verify(self, todo_id: int) -> Receipt:
         """Run the checks of a todo again. A completed todo whose checks do not pass becomes `broken`."""
         return self._portal.run(self._source.verify(todo_id))
+
+    def comment(self, todo_id: int, text: str) -> Comment:
+        """Comment on a todo, under the name of the caller."""
+        return self._portal.run(self._source.comment(todo_id, text))
+
+    def comments(self, todo_id: int, *, limit: int = 50, cursor: str | None = None) -> Page[Comment]:
+        """List the comments on a todo, oldest first."""
+        return self._portal.run(self._source.comments(todo_id, limit=limit, cursor=cursor))
+
+    def delete_comment(self, todo_id: int, comment_id: int) -> None:
+        """Delete a comment for good: your own, or any with the operator scope."""
+        return self._portal.run(self._source.delete_comment(todo_id, comment_id))

@@ -21,6 +21,7 @@ from headway.library.embedded import (
     engine_operations,
     file_operations,
     goal_operations,
+    operator_operations,
     people_operations,
     todo_operations,
     turn_operations,
@@ -36,6 +37,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     **engine_operations.OPERATIONS,
     **file_operations.OPERATIONS,
     **people_operations.OPERATIONS,
+    **operator_operations.OPERATIONS,
 }
 
 

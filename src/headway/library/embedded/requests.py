@@ -63,8 +63,8 @@ class LocalRequest(NamedTuple):
     body: Mapping[str, Any]
     after: list[Callable[[], None]]
 
-    def get_id(self) -> int:
-        number = self.path[0]
+    def get_id(self, place: int = 0) -> int:
+        number = self.path[place]
         if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MAX_INTEGER:
             raise Invalid(f"An id must be a whole number from 1 to {MAX_INTEGER}.")
         return number

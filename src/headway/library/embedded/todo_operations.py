@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from headway.actions import claims, todos, views
+from headway.actions.board import comments
 from headway.actions.proof import edits, receipts
 from headway.actions.todos import NO_OVERRIDE
+from headway.actions.views import check_limit
 from headway.ledger.scope import Selection
 from headway.ledger.todo import DEFAULT_AGENT, UNSET, Change, Draft, Todo, parse_status, write_checks
 from headway.library.door import Document
@@ -101,6 +103,20 @@ def verify(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
     return {"receipt": receipts.verify(tx, tenant_id, request.get_id()).as_json()}
 
 
+def list_comments(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
+    page = comments.list_page(tx, tenant_id, request.get_id(), check_limit(request.limit), request.cursor)
+    return {"comments": [comment.as_json() for comment in page.comments], "next_cursor": page.next_cursor}
+
+
+def add_comment(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
+    return {"comment": comments.add(tx, tenant_id, request.get_id(), request.body["text"], request.actor).as_json()}
+
+
+def delete_comment(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
+    comments.remove(tx, tenant_id, request.get_id(), request.get_id(1), request.actor, operator=True)
+    return {"deleted": True}
+
+
 OPERATIONS: Final[dict[str, Operation]] = {
     "POST /todos": add,
     "GET /todos": list_page,
@@ -112,4 +128,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "GET /todos/{}/receipts": list_receipts,
     "POST /todos/{}/verify": verify,
     "POST /todos/{}/heartbeat": heartbeat,
+    "GET /todos/{}/comments": list_comments,
+    "POST /todos/{}/comments": add_comment,
+    "DELETE /todos/{}/comments/{}": delete_comment,
 }

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from headway.ledger.schedule import check_schedule_name
 from headway.library.door import Door, drop_none
 from headway.library.values.turns import SentMessage
 from headway.library.values.value import Page, decode, decode_all, decode_page
@@ -98,7 +99,7 @@ class Schedules:
         """Create a schedule, or change the one with this name. It has `cron` or `every_s`, and one of three kinds of work:
         `goal` {description, success_criteria, priority}, `message` {conversation_id, content}, `tool` {name, arguments}."""
         body = drop_none(cron=cron, timezone=timezone, every_s=every_s, goal=goal, message=message, tool=tool)
-        return decode(Schedule, (await self._door.send("PUT /schedules/{}", name, body=body))["schedule"])
+        return decode(Schedule, (await self._door.send("PUT /schedules/{}", check_schedule_name(name), body=body))["schedule"])
 
     async def list(self, *, limit: int = 50, cursor: str | None = None) -> Page[Schedule]:
         """List schedules by name."""
@@ -107,7 +108,7 @@ class Schedules:
 
     async def get(self, name: str) -> Schedule:
         """Return a schedule, or raise NotFound."""
-        return decode(Schedule, (await self._door.send("GET /schedules/{}", name))["schedule"])
+        return decode(Schedule, (await self._door.send("GET /schedules/{}", check_schedule_name(name)))["schedule"])
 
     async def pause(self, name: str) -> Schedule:
         """Pause a schedule."""
@@ -123,7 +124,7 @@ class Schedules:
 
     async def delete(self, name: str) -> None:
         """Delete a schedule."""
-        await self._door.send("DELETE /schedules/{}", name)
+        await self._door.send("DELETE /schedules/{}", check_schedule_name(name))
 
     async def _act(self, verb: str, name: str) -> Schedule:
-        return decode(Schedule, (await self._door.send(f"POST /schedules/{{}}/{verb}", name))["schedule"])
+        return decode(Schedule, (await self._door.send(f"POST /schedules/{{}}/{verb}", check_schedule_name(name)))["schedule"])

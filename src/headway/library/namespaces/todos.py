@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from headway.ledger.todo import DEFAULT_AGENT, UNSET, Status, Unset
 from headway.library.door import Door, drop_none, present
-from headway.library.values.todos import Claim, Receipt, Todo, TodoDraft
+from headway.library.values.todos import Claim, Comment, Receipt, Todo, TodoDraft
 from headway.library.values.value import Page, decode, decode_all, decode_page
 
 ListId = int | Literal["tenant"]
@@ -180,6 +180,19 @@ class Todos:
     async def verify(self, todo_id: int) -> Receipt:
         """Run the checks of a todo again. A completed todo whose checks do not pass becomes `broken`."""
         return decode(Receipt, (await self._door.send("POST /todos/{}/verify", todo_id, is_slow=True))["receipt"])
+
+    async def comment(self, todo_id: int, text: str) -> Comment:
+        """Comment on a todo, under the name of the caller."""
+        return decode(Comment, (await self._door.send("POST /todos/{}/comments", todo_id, body={"text": text}))["comment"])
+
+    async def comments(self, todo_id: int, *, limit: int = 50, cursor: str | None = None) -> Page[Comment]:
+        """List the comments on a todo, oldest first."""
+        query = drop_none(limit=limit, cursor=cursor)
+        return decode_page(Comment, await self._door.send("GET /todos/{}/comments", todo_id, query=query), "comments")
+
+    async def delete_comment(self, todo_id: int, comment_id: int) -> None:
+        """Delete a comment for good: your own, or any with the operator scope."""
+        await self._door.send("DELETE /todos/{}/comments/{}", todo_id, comment_id)
 
     async def _change(self, todo_id: int, fields: Mapping[str, Any], lease_token: str | None, *, force: bool) -> Todo:
         body = {**fields, **drop_none(lease_token=lease_token, force=force or None)}

@@ -56,6 +56,17 @@ class TodoDraft(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Comment(Value):
+    """What a person or a program wrote about a todo."""
+
+    id: int
+    todo_id: int
+    person: str
+    text: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Lease(Value):
     """The exclusive right to work on a todo until it expires. The token proves it."""
 

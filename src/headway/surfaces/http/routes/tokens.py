@@ -31,8 +31,9 @@ async def list_tokens(request: Request) -> Response:
     query = await call.query(shapes.TokenQuery)
     chosen = TokenFilter(query.kind, query.state)
 
-    def view(tx: Transaction, _tenant_id: int) -> dict[str, Any]:
-        return tokens.list_page(tx, tokens.authenticate_operator(tx, call.digest), chosen, query.limit, query.cursor)
+    def view(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        caller = tokens.authenticate_operator(tx, call.digest)
+        return tokens.list_page(tx, tenant_id, chosen, query.limit, query.cursor, caller)
 
     return to_json_response(await call.read(view))
 
