@@ -13,7 +13,7 @@ from headway.library.blocking.engine import SyncAgents, SyncJobs, SyncSchedules
 from headway.library.blocking.events import SyncEvents
 from headway.library.blocking.files import SyncFiles
 from headway.library.blocking.goals import SyncGoals
-from headway.library.blocking.operators import SyncHalt, SyncTokens, SyncWebhooks
+from headway.library.blocking.operators import SyncHaltSwitch, SyncTokens, SyncWebhooks
 from headway.library.blocking.people import SyncApprovals, SyncMemory, SyncQuestions, SyncSpending
 from headway.library.blocking.todos import SyncTodos
 from headway.library.blocking.turns import SyncTurns
@@ -162,9 +162,9 @@ class SyncClient:
         return SyncTokens(self._portal, self._client.tokens)
 
     @cached_property
-    def halt(self) -> SyncHalt:
+    def halt(self) -> SyncHaltSwitch:
         """The switch that stops all work."""
-        return SyncHalt(self._portal, self._client.halt)
+        return SyncHaltSwitch(self._portal, self._client.halt)
 
     @cached_property
     def events(self) -> SyncEvents:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headway.library.namespaces.events import Events
     from headway.library.namespaces.files import Files
     from headway.library.namespaces.goals import Goals
-    from headway.library.namespaces.operators import Halt, Tokens, Webhooks
+    from headway.library.namespaces.operators import HaltSwitch, Tokens, Webhooks
     from headway.library.namespaces.people import Approvals, Memory, Questions, Spending
     from headway.library.namespaces.todos import Todos
     from headway.library.namespaces.turns import Turns
@@ -133,11 +133,11 @@ class Client(ABC):
         return Tokens(self.door)
 
     @cached_property
-    def halt(self) -> "Halt":
+    def halt(self) -> "HaltSwitch":
         """The switch that stops all work."""
-        from headway.library.namespaces.operators import Halt  # noqa: PLC0415
+        from headway.library.namespaces.operators import HaltSwitch  # noqa: PLC0415
 
-        return Halt(self.door)
+        return HaltSwitch(self.door)
 
     @cached_property
     def events(self) -> "Events":

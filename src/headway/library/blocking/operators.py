@@ -120,10 +120,10 @@ class SyncTokens:
         return self._portal.run(self._source.revoke(token_id))
 
 
-class SyncHalt:
+class SyncHaltSwitch:
     """Stops all work of the installation, and lets it continue."""
 
-    def __init__(self, portal: Portal, source: operators.Halt) -> None:
+    def __init__(self, portal: Portal, source: operators.HaltSwitch) -> None:
         self._portal = portal
         self._source = source
 

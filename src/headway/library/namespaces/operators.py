@@ -126,7 +126,7 @@ class Tokens:
         return decode(AccessToken, (await self._door.send("DELETE /tokens/{}", token_id))["token"])
 
 
-class Halt:
+class HaltSwitch:
     """Stops all work of the installation, and lets it continue."""
 
     def __init__(self, door: Door) -> None:

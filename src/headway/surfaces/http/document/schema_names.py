@@ -56,7 +56,7 @@ KEPT_BESIDE_REFERENCE: Final = ("default", "description")
 
 
 def name_schemas(document: Mapping[str, Any], roles: list[str]) -> dict[str, Any]:
-    """Return the document with short names of schemas. Each enum is a schema of its own, and so is an object with any content, so
+    """Return the document with short names of schemas. Each enum is a separate schema, and so is an object with any content, so
     that clients have one type for it instead of one per field. Titles of fields are left out: generators would name types by them.
     """
     enums = {name: list(values) for values, name in ENUM_NAMES.items()} | {"Role": roles}

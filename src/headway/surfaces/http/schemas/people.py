@@ -82,7 +82,7 @@ class ManyApprovals(BaseModel):
     next_cursor: str | None
 
 
-class ClientCall(BaseModel):
+class ClientCallShape(BaseModel):
     tool: str
     arguments: dict[str, Any]
 
@@ -97,7 +97,8 @@ class QuestionShape(BaseModel):
     question: str
     choices: Annotated[list[str], Field(description="Empty: any answer is accepted")]
     client_call: Annotated[
-        ClientCall | None, Field(description="The turn's client is to make this call and answer with its result; null: a question")
+        ClientCallShape | None,
+        Field(description="The turn's client is to make this call and answer with its result; null: a question"),
     ]
     answer: str
     state: QuestionState
