@@ -1,6 +1,6 @@
 """Schemas of comments on todos, of their dependencies, and of saved views."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
