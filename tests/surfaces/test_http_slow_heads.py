@@ -17,7 +17,6 @@ from tests.surfaces.server_harness import PATIENCE_S, Service, client_options, r
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 DRIPS = {
-    "nothing at all": (b"", b""),
     "half a head": (b"GET / HTTP/1.1\r\nHost: x\r\n", b""),
     "a header that goes on and on": (b"GET / HTTP/1.1\r\nX-Slow: ", b"x"),
     "a path that goes on and on": (b"GET /", b"x"),
@@ -109,6 +108,16 @@ def test_a_head_that_drips_in_is_given_up() -> None:
         assert last.startswith(b"400 "), (name, response)
         assert b"did not arrive within 0.3 s" in last, name
         assert [reply[:3] for reply in whole] == ([b"200"] if DRIPS[name][0].startswith(REQUEST) else []), (name, response)
+
+
+def test_a_connection_without_a_request_is_closed_without_an_answer() -> None:
+    """A browser that sends its request at that moment connects again. It would show an answer as that to its request."""
+
+    async def run_scenario() -> bytes:
+        async with run_impatient_server() as port:
+            return await asyncio.wait_for(drip(port, b"", b""), PATIENCE_S)
+
+    assert asyncio.run(run_scenario()) == b""
 
 
 def test_a_request_that_is_answered_must_end_soon() -> None:

@@ -162,6 +162,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def give_up_head(self) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
             self.start_timer(self.patience_s, self.give_up_head)  # the last request is still being answered
+        elif not self.head_size:
+            self.drop()  # browsers connect ahead of need, and would take an answer for that of the request they are about to send
         elif not self.transport.is_closing():
             self.send_400_response(f"The request headers did not arrive within {self.patience_s:g} s.")
 
