@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.browser.page_harness import Visit, launch_browser, open_windows
+from tests.browser.page_harness import Profiles, Visit, launch_browser, open_windows
 from tests.model_server import ModelServer
 from tests.surfaces.server_harness import Client, Service
 
@@ -24,6 +24,12 @@ def chromium() -> Browser:
     return browser
 
 
+@cache
+def keep_profiles() -> Profiles:
+    OPEN.callback(keep_profiles.cache_clear)
+    return Profiles(chromium())
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
     """Close the browser after the last browser test: while Playwright runs, no other event loop can run in this process."""
@@ -34,6 +40,11 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
 @pytest.fixture
 def browser() -> Browser:
     return chromium()
+
+
+@pytest.fixture
+def profiles() -> Profiles:
+    return keep_profiles()
 
 
 @pytest.fixture
@@ -53,9 +64,9 @@ def client(service: Service, model: ModelServer) -> Iterator[Client]:
 
 
 @pytest.fixture
-def open_page(browser: Browser, client: Client) -> Iterator[Callable[..., Visit]]:
-    """Opens windows that are signed in as that tenant, one per call."""
-    with open_windows(browser, client) as visit:
+def open_page(profiles: Profiles, client: Client) -> Iterator[Callable[..., Visit]]:
+    """Opens windows that are signed in as that tenant, one per call, each with a profile of its own."""
+    with open_windows(profiles, client) as visit:
         yield visit
 
 

@@ -2,23 +2,24 @@
 
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, Playwright, ViewportSize, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Playwright, ViewportSize, expect
 
 from headway.actions.access import tokens
 from tests.surfaces.server_harness import Client
 
 PATIENCE_MS = 20_000
-ROOT = Path(__file__).parent.parent.parent
-SHOTS = Path(os.environ.get("HEADWAY_SCREENSHOTS", ROOT / ".screenshots"))
+SHOTS = os.environ.get("HEADWAY_SCREENSHOTS")  # the folder to write screenshots to. None are taken without it
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 DESK: ViewportSize = {"width": 1440, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
+SIZES = {"desk": DESK, "phone": PHONE}
 FLAGS = [
     "--headless=new",
     "--no-sandbox",
@@ -52,7 +53,11 @@ class Visit:
         self.complaints: list[str] = []
         self.forgiven: tuple[str, ...] = ()
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("console", lambda said: self.complaints.append(said.text) if said.type in ("error", "warning") else None)
+        page.on("console", self._note)
+
+    def _note(self, said: ConsoleMessage) -> None:
+        if said.type in ("error", "warning"):
+            self.complaints.append(f"{said.text} ({said.location['url']})")
 
     def open(self, path: str = "/") -> "Visit":
         self.page.goto(f"{self.url}{path}")
@@ -94,31 +99,64 @@ class Visit:
         self.page.keyboard.press("Enter")
 
     def shoot(self, name: str, *, whole: bool = False) -> None:
-        SHOTS.mkdir(exist_ok=True)
-        self.page.screenshot(path=SHOTS / f"{name}.png", full_page=whole, animations="disabled")
+        """Take a screenshot for people to look at, if a folder is set."""
+        if SHOTS:
+            self.page.screenshot(path=Path(SHOTS) / f"{name}.png", full_page=whole, animations="disabled")
+
+
+class Profiles:
+    """The browser's profiles, each without cookies and stored data when it is taken.
+
+    A profile is used again by later tests, because its cache saves half of the work of opening the page.
+    """
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._free: dict[str, list[BrowserContext]] = defaultdict(list)
+
+    @contextmanager
+    def take(self, *, axe: bool = False, cold: bool = False, **options: Any) -> Iterator[BrowserContext]:
+        """Lend a profile. A cold one is new, with an empty cache, and not used again."""
+        kind = repr((axe, sorted(options.items())))
+        context = None if cold or not self._free[kind] else self._free[kind].pop()
+        if context is None:
+            context = self._browser.new_context(**options)
+            context.set_default_timeout(PATIENCE_MS)
+            if axe:  # added to the document at load, because the content security policy blocks later scripts
+                context.add_init_script(path=AXE)
+        try:
+            yield context
+        finally:
+            for page in context.pages:
+                page.close()
+            if cold:
+                context.close()
+            else:
+                context.set_offline(False)
+                context.clear_cookies()
+                self._free[kind].append(context)
 
 
 @contextmanager
-def open_windows(browser: Browser, client: Client) -> Iterator[Callable[..., Visit]]:
-    contexts: list[BrowserContext] = []
+def open_windows(profiles: Profiles, client: Client) -> Iterator[Callable[..., Visit]]:
     visits: list[Visit] = []
+    url = str(client.base_url).rstrip("/")
 
-    def visit(path: str | None = None, *, context: BrowserContext | None = None, axe: bool = False, **options: Any) -> Visit:
-        if context is None:
-            context = browser.new_context(**{"viewport": DESK, "reduced_motion": "reduce", **options})
-            context.set_default_timeout(PATIENCE_MS)
-            contexts.append(context)
-            sign_in(context, client)
-            if axe:  # added to the document at load, because the content security policy blocks later scripts
-                context.add_init_script(path=AXE)
-        visits.append(Visit(context.new_page(), str(client.base_url).rstrip("/")))
-        return visits[-1].open(path) if path else visits[-1]
+    with ExitStack() as taken:
 
-    try:
+        def visit(path: str | None = None, *, context: BrowserContext | None = None, **options: Any) -> Visit:
+            is_new = context is None
+            context = context or taken.enter_context(profiles.take(**{"viewport": DESK, "reduced_motion": "reduce", **options}))
+            page = context.new_page()
+            if is_new:
+                session = context.new_cdp_session(page)
+                session.send("Storage.clearDataForOrigin", {"origin": url, "storageTypes": "local_storage,indexeddb"})
+                session.detach()
+                sign_in(context, client)
+            visits.append(Visit(page, url))
+            return visits[-1].open(path) if path else visits[-1]
+
         yield visit
-    finally:
-        for context in contexts:
-            context.close()
     for opened in visits:
         opened.check()
 
@@ -132,12 +170,33 @@ def sign_in(context: BrowserContext, client: Client, *, operator: bool = True) -
 
 
 def list_axe_violations(visit: Visit) -> list[str]:
-    """The violations that axe-core finds in the current page, in both themes."""
+    """The violations that axe-core finds in the current page, in both themes, which differ in their colours alone."""
     found = []
     is_dark = visit.page.evaluate("() => matchMedia('(prefers-color-scheme: dark)').matches")
-    for theme in ("light", "dark") if is_dark else ("dark", "light"):  # the theme stays as it was
+    themes = ("light", "dark") if is_dark else ("dark", "light")  # the theme stays as it was
+    for theme, rules in zip(themes, (["color-contrast", "link-in-text-block"], None), strict=True):
         visit.page.emulate_media(color_scheme=theme)
-        report = visit.page.evaluate("() => axe.run({ resultTypes: ['violations'] })")
+        report = visit.page.evaluate("runOnly => axe.run({ resultTypes: ['violations'], ...(runOnly && { runOnly }) })", rules)
         nodes = [(violation["id"], node["html"][:120]) for violation in report["violations"] for node in violation["nodes"]]
         found += [f"{theme}: {rule}: {html}" for rule, html in nodes]
     return found
+
+
+WIDER = "() => Math.max(...[...document.querySelectorAll('html, .main')].map(one => one.scrollWidth - innerWidth))"
+
+
+def look_at(visit: Visit, name: str) -> None:
+    """Check that axe finds nothing and that nothing is wider than the window, and take a screenshot of each theme."""
+    for theme in ("light", "dark"):
+        visit.page.emulate_media(color_scheme=theme)
+        visit.shoot(f"{name}-{theme}")
+    assert list_axe_violations(visit) == [], name
+    wider = visit.page.evaluate(WIDER)
+    assert wider <= 0, f"{name} is {wider} pixels wider than the window"
+
+
+def look_at_both_sizes(visit: Visit, name: str) -> None:
+    """The same at a desk and on a phone."""
+    for size, viewport in SIZES.items():
+        visit.page.set_viewport_size(viewport)
+        look_at(visit, f"{name}-{size}")

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, expect
 from headway.actions.files import recording
 from headway.ledger.files.versions import FileOrigin, WrittenFiles, build_written
 from headway.storage.transaction import Transaction
-from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
+from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations, look_at
 from tests.browser.staged_files import stage_files
 from tests.browser.test_page_hostile import HOSTILE, check_safe
 from tests.model_server import ModelServer, by_turn, calls, text
@@ -124,11 +124,7 @@ def test_files_look_good(open_page: Callable[..., Visit], client: Client, size: 
         expect(page.page.locator("main .skeleton")).to_have_count(0)
         tops = page.page.locator("main h1, main section").evaluate_all("all => all.map(one => one.getBoundingClientRect().top)")
         assert min(tops) == tops[0], name  # the heading is above everything else
-        for theme in ("dark", "light"):
-            page.page.emulate_media(color_scheme=theme)
-            page.shoot(f"{name}-{size}-{theme}")
-        assert list_axe_violations(page) == [], name
-        assert page.page.evaluate("() => document.documentElement.scrollWidth - innerWidth") == 0, name
+        look_at(page, f"{name}-{size}")
     is_wide = page.page.evaluate("() => matchMedia('(min-width: 1100px)').matches")
     page.open(places["file-diff"]).live()
     expect(page.page.locator("table.diff tr").nth(1).locator("td")).to_have_count(4 if is_wide else 3)

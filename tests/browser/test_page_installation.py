@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from headway.actions import spending
 from headway.actions.access import audit, tenants, tokens
 from headway.storage.transaction import Transaction, within_tenant
-from tests.browser.page_harness import AXE, DESK, PHONE, Visit, list_axe_violations
+from tests.browser.page_harness import DESK, PHONE, Profiles, Visit, list_axe_violations
 from tests.model_server import ModelServer, environment, error, text, to_script
 from tests.surfaces.conversation_client import wait_for_turn
 from tests.surfaces.server_harness import Client, Service, run_server
@@ -244,21 +244,19 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.fixture
-def host_page(installation: Service, browser: Browser) -> Iterator[Visit]:
+def host_page(installation: Service, profiles: Profiles) -> Iterator[Visit]:
     """A window in which an operator of the tenant `local` is signed in."""
-    context = browser.new_context(viewport=DESK, reduced_motion="reduce")
-    context.add_init_script(path=AXE)
 
     def create(tx: Transaction) -> str:
         local = tenants.ensure_local(tx)
         return within_tenant(local.id, lambda tx: tokens.create(tx, local.id, "host", scope="operator"))(tx).secret
 
     url = installation.url.rstrip("/")
-    answer = context.request.post(f"{url}/login", data={"token": installation.database.write(create)}, headers={"Origin": url})
-    assert answer.status == 204
-    visit = Visit(context.new_page(), url)
-    yield visit
-    context.close()
+    with profiles.take(axe=True, viewport=DESK, reduced_motion="reduce") as context:
+        answer = context.request.post(f"{url}/login", data={"token": installation.database.write(create)}, headers={"Origin": url})
+        assert answer.status == 204
+        visit = Visit(context.new_page(), url)
+        yield visit
     visit.check()
 
 

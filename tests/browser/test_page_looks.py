@@ -3,7 +3,6 @@ each page is stored."""
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from playwright.sync_api import expect
@@ -15,14 +14,13 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 from tests.browser import staged_goals
-from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
+from tests.browser.page_harness import Visit, look_at, look_at_both_sizes
 from tests.browser.test_page_operations import book_calls
 from tests.model_server import ModelServer, Reply, Request, by_turn, calls, text
 from tests.surfaces.conversation_client import plan_and_drain, say, wait_for_turn
 from tests.surfaces.server_harness import Client
 from tests.surfaces.waiting_turns import begin_waiting_turn
 
-SIZES = {"desk": DESK, "phone": PHONE}
 TITLES = [
     "Read the failed retry jobs from last night",
     "Group the failures by gateway error code",
@@ -208,14 +206,6 @@ ARRANGED: dict[str, Callable[[Client, ModelServer], str]] = {
 }
 
 
-def looked_at(visit: Visit, name: str) -> None:
-    assert list_axe_violations(visit) == []
-    wide = visit.page.evaluate(
-        "() => Math.max(...[...document.querySelectorAll('html, .main')].map(one => one.scrollWidth - innerWidth))"
-    )
-    assert wide <= 0, f"{name} is {wide} pixels wider than the window"
-
-
 @pytest.mark.parametrize("name", ARRANGED)
 def test_a_page_in_both_themes_at_a_desk_and_on_a_phone(
     open_page: Callable[..., Visit], client: Client, model: ModelServer, name: str
@@ -227,12 +217,7 @@ def test_a_page_in_both_themes_at_a_desk_and_on_a_phone(
     if name == "chat":
         expand.click()
         expect(visit.rows).to_have_count(len(TITLES))
-    for size, viewport in SIZES.items():
-        visit.page.set_viewport_size(viewport)
-        for theme in ("light", "dark"):
-            visit.page.emulate_media(color_scheme=theme)
-            visit.shoot(f"{name}-{size}-{theme}", whole=False)
-        looked_at(visit, f"{name}-{size}")
+    look_at_both_sizes(visit, name)
     model.release()
 
 
@@ -243,28 +228,14 @@ def test_every_tab_of_operations_looks_good(open_page: Callable[..., Visit], cli
     path = busy_operations(client, model)
     visit = open_page(axe=True)
     for tab in OPERATIONS_TABS:
-        name = tab.replace("?", "-")
         visit.open(f"{path}/{tab}").live()
-        for size, viewport in SIZES.items():
-            visit.page.set_viewport_size(viewport)
-            for theme in ("light", "dark"):
-                visit.page.emulate_media(color_scheme=theme)
-                visit.shoot(f"operations-{name}-{size}-{theme}", whole=False)
-            looked_at(visit, f"operations-{name}-{size}")
+        look_at_both_sizes(visit, f"operations-{tab.replace('?', '-')}")
 
 
-def test_signing_in_looks_good_too(browser: Any, client: Client) -> None:
-    from tests.browser.page_harness import AXE  # noqa: PLC0415
-
-    context = browser.new_context(viewport=DESK)
-    context.add_init_script(path=AXE)
-    visit = Visit(context.new_page(), str(client.base_url).rstrip("/"))
+def test_signing_in_looks_good_too(open_page: Callable[..., Visit]) -> None:
+    visit = open_page(axe=True)
+    visit.page.context.clear_cookies()
     visit.forgiven = ("401",)
     visit.open("/login")
     expect(visit.page.get_by_role("heading", level=1)).to_have_text("Sign in to Headway")
-    for theme in ("light", "dark"):
-        visit.page.emulate_media(color_scheme=theme)
-        visit.shoot(f"login-desk-{theme}")
-    looked_at(visit, "login")
-    visit.check()
-    context.close()
+    look_at(visit, "login-desk")

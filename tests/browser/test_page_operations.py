@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
 from headway.actions import conversations, goals, jobs, notices, spending, turns, webhooks
 from headway.ledger.run import NANOS_PER_DOLLAR
@@ -56,14 +56,12 @@ def test_operations_has_a_tab_per_address_and_keeps_the_list_in_focus(open_page:
     assert list_axe_violations(page) == []
 
 
-def test_tabs_for_operators_are_not_offered_to_others(browser: Browser, client: Client) -> None:
-    context = browser.new_context()
-    sign_in(context, client, operator=False)
-    page = Visit(context.new_page(), str(client.base_url).rstrip("/")).open("/operations/webhooks").live()
+def test_tabs_for_operators_are_not_offered_to_others(open_page: Callable[..., Visit], client: Client) -> None:
+    page = open_page()
+    sign_in(page.page.context, client, operator=False)
+    page.open("/operations/webhooks").live()
     expect(page.page.get_by_role("main")).to_contain_text("This needs a token with the operator scope.")
     expect(page.page.get_by_role("navigation", name="Operations").get_by_role("link", name="Webhooks")).to_have_count(0)
-    page.check()
-    context.close()
 
 
 def test_nothing_on_a_tab_is_stated_before_it_is_known(open_page: Callable[..., Visit]) -> None:

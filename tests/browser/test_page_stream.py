@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, Locator, expect
+from playwright.sync_api import Locator, expect
 
-from tests.browser.page_harness import Visit, open_windows
+from tests.browser.page_harness import Profiles, Visit, open_windows
 from tests.model_server import ModelServer, environment, text
 from tests.surfaces.server_harness import Client, Service, run_server, wait_until
 
@@ -70,7 +70,8 @@ HIDE = """hidden => {
 }"""
 
 
-def test_a_hidden_tab_lets_go_of_its_stream_and_misses_nothing(page: Visit, client: Client) -> None:
+def test_a_hidden_tab_lets_go_of_its_stream_and_misses_nothing(open_page: Callable[..., Visit], client: Client) -> None:
+    page = open_page(cold=True)  # a clock stays installed
     page.page.clock.install()
     page.open("/board").live()
     wait_until(lambda: streams(client) == 1, "one stream")
@@ -111,11 +112,11 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_the_page_reconnects_to_a_restarted_server(browser: Browser, model: ModelServer, tmp_path: Path) -> None:
+def test_the_page_reconnects_to_a_restarted_server(profiles: Profiles, model: ModelServer, tmp_path: Path) -> None:
     port = free_port()
     with lasting(tmp_path, model, port) as service:
         client = service.tenant()
-        with open_windows(browser, client) as visit:
+        with open_windows(profiles, client) as visit:
             page = visit()
             page.forgiven = LOST
             model.hold()
@@ -135,8 +136,8 @@ def test_the_page_reconnects_to_a_restarted_server(browser: Browser, model: Mode
                 page.page.close()
 
 
-def test_the_very_first_event_of_a_ledger_is_not_missed(browser: Browser, model: ModelServer, tmp_path: Path) -> None:
-    with lasting(tmp_path, model, 0) as service, service.tenant() as client, open_windows(browser, client) as visit:
+def test_the_very_first_event_of_a_ledger_is_not_missed(profiles: Profiles, model: ModelServer, tmp_path: Path) -> None:
+    with lasting(tmp_path, model, 0) as service, service.tenant() as client, open_windows(profiles, client) as visit:
         page = visit("/board").live()
         assert client.add("the first of all")
         expect(column(page, "Pending")).to_contain_text("the first of all")

@@ -136,11 +136,11 @@ def test_a_skeleton_is_shown_until_the_server_has_answered(
         held.append(route)
 
     page.page.route("**/timeline?*", hold)
-    page.open(f"/c/{conversation}")
+    with page.page.expect_request("**/timeline?*"):
+        page.open(f"/c/{conversation}")
     expect(page.page.get_by_text("Loading the conversation…")).to_be_attached()
     expect(page.log).to_have_count(0)
     page.shoot("chat-skeleton")
-    for route in held:
-        route.continue_()
+    held.pop().continue_()
     expect(page.log).to_contain_text("Here.")
     expect(page.page.get_by_text("Loading the conversation…")).to_have_count(0)

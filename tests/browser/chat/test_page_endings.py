@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
+from tests.browser.page_harness import DESK, PHONE, Visit, look_at
 from tests.model_server import ModelServer, Reply, Request, calls, error, flaky, pause_midway, text
 from tests.surfaces.conversation_client import begin_retrying_turn, get_turn, say, wait_for_turn
 from tests.surfaces.server_harness import Client
@@ -29,15 +29,6 @@ def lie_then_work(request: Request) -> Reply:
     if len(results) == 2:
         return calls(*(("complete_todo", {"todoId": todo, "outcome": "done"}) for todo in ids[1:]))
     return text("Now it is deployed.", usage=MODEL_USAGE)
-
-
-def look_at(visit: Visit, name: str) -> None:
-    """Check the state in both themes, and that nothing overflows."""
-    for scheme in ("light", "dark"):
-        visit.page.emulate_media(color_scheme=scheme)
-        assert list_axe_violations(visit) == []
-        visit.shoot(f"{name}-{scheme}")
-    assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])

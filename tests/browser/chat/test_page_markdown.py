@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Response, expect
 
-from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
+from tests.browser.page_harness import Visit, look_at_both_sizes
 from tests.model_server import ModelServer, text
 from tests.surfaces.conversation_client import say, wait_for_turn
 from tests.surfaces.server_harness import Client
@@ -90,12 +90,7 @@ def test_markdown_becomes_elements_in_both_themes_at_a_desk_and_on_a_phone(
     expect(answer.get_by_role("link", name="Note 1")).to_be_focused()
     places = answer.locator("p code").evaluate_all("codes => codes.map(code => code.getBoundingClientRect().x)")
     assert places[0] > places[1]  # the Arabic sentence is read from the right, and each command in it from the left
-    for name, viewport in {"desk": DESK, "phone": PHONE}.items():
-        page.page.set_viewport_size(viewport)
-        for theme in ("light", "dark"):
-            page.page.emulate_media(color_scheme=theme)
-            page.shoot(f"markdown-{name}-{theme}")
-            assert list_axe_violations(page) == []
+    look_at_both_sizes(page, "markdown")
     widths = answer.locator("td").evaluate_all("cells => cells.map(cell => cell.clientWidth)")
     assert min(widths) >= 64  # on the phone, no word is broken letter by letter: the table scrolls
 
@@ -147,8 +142,9 @@ def test_a_streamed_answer_keeps_the_elements_of_complete_blocks(page: Visit) ->
     assert report == {"headings": 1, "code": 1, "changes": 0, "isSame": True}
 
 
-def test_a_cold_chat_with_an_answer_is_small(page: Visit, client: Client, model: ModelServer) -> None:
+def test_a_cold_chat_with_an_answer_is_small(open_page: Callable[..., Visit], client: Client, model: ModelServer) -> None:
     """Colours and formulas are loaded only by an answer that needs them."""
+    page = open_page(cold=True)
     received: list[Response] = []
 
     def note(response: Response) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Locator, expect
 
-from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
+from tests.browser.page_harness import DESK, Visit, look_at_both_sizes
 from tests.model_server import ModelServer, Reply, Request, calls, text
 from tests.surfaces.conversation_client import say, wait_for_turn
 from tests.surfaces.server_harness import Client
@@ -48,19 +48,6 @@ def summary(page: Visit) -> Locator:
     return page.log.locator(".steps-summary")
 
 
-def look(visit: Visit, name: str) -> None:
-    """No violations in either theme, and nothing wider than the window, at a desk and on a phone."""
-    for size, viewport in {"desk": DESK, "phone": PHONE}.items():
-        visit.page.set_viewport_size(viewport)
-        for theme in ("light", "dark"):
-            visit.page.emulate_media(color_scheme=theme)
-            visit.shoot(f"{name}-{size}-{theme}")
-            assert list_axe_violations(visit) == [], (name, size, theme)
-        wide = visit.page.evaluate("() => document.documentElement.scrollWidth - innerWidth")
-        assert wide <= 0, f"{name} is {wide} pixels wider than the {size}"
-    visit.page.set_viewport_size(DESK)
-
-
 def test_steps_are_lines_while_a_turn_runs_and_one_summary_when_it_has_ended(
     open_page: Callable[..., Visit], model: ModelServer
 ) -> None:
@@ -85,7 +72,8 @@ def test_steps_are_lines_while_a_turn_runs_and_one_summary_when_it_has_ended(
     expect(steps(page).nth(4).locator("li summary")).to_have_text(
         [re.compile("calculate1\\+1.*2"), re.compile("calculate2\\+2.*4")]
     )
-    look(page, "steps-running")
+    look_at_both_sizes(page, "steps-running")
+    page.page.set_viewport_size(DESK)
     summary(page).click()
     expect(steps(page)).to_have_count(4)  # what is open stays
 
@@ -100,7 +88,8 @@ def test_steps_are_lines_while_a_turn_runs_and_one_summary_when_it_has_ended(
     expect(steps(page)).to_have_count(0)
     summary(page).click()
     expect(steps(page).last).to_contain_text("Finished 5 todos")
-    look(page, "steps-finished")
+    look_at_both_sizes(page, "steps-finished")
+    page.page.set_viewport_size(DESK)
 
 
 def delegating(model: ModelServer) -> Callable[[Request], Reply]:
@@ -144,7 +133,8 @@ def test_a_sub_agent_opens_to_its_transcript_live_and_later(
     expect(researcher).to_contain_text("researcher")
     researcher.locator("summary").first.click()
     expect(researcher).to_contain_text("It has not taken a step yet.")
-    look(page, "steps-agents")
+    look_at_both_sizes(page, "steps-agents")
+    page.page.set_viewport_size(DESK)
     model.release()
     expect(researcher.locator("strong", has_text="1889")).to_be_visible()
     expect(transcript).to_contain_text("It was 1889, and 42 metres.")
