@@ -60,7 +60,7 @@ SHARING_FILES = {
 pytest_plugins = ["tests.dispatch.fixtures", "tests.fast_selection", "tests.proofs", "tests.surfaces.model_fixtures"]
 
 # Without deadlines: the time an example takes depends more on the load of the machine than on the code.
-hypothesis.settings.register_profile("share", deadline=None, max_examples=40)
+hypothesis.settings.register_profile("share", deadline=None, max_examples=25)
 hypothesis.settings.register_profile("whole", deadline=None, max_examples=2_000)
 
 
@@ -69,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class BrowserOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist is not typed
-    """Schedules tests one by one, except browser tests: one worker runs them all, with one browser and one server.
+    """Schedules tests one by one, except browser tests: one worker runs a folder of them, with one browser and one server.
 
     The same holds for the files of a group in SHARING_FILES.
     """
@@ -77,7 +77,7 @@ class BrowserOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist is
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         folder = file.rpartition("/")[0]
-        if folder.endswith("browser"):
+        if "/browser" in folder:
             return folder
         return SHARING_FILES.get(file.rpartition("/")[2], nodeid)
 
@@ -92,9 +92,9 @@ class BrowserOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist is
 
 @pytest.hookimpl(trylast=True)  # after tests were deselected
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the browser tests first, because one worker runs them all, and the longest single tests. Then spread the proofs, which
-    mostly wait, over the first half of the others, which mostly compute: the processors are busy all the time, and no worker has a
-    proof left at the end."""
+    """Start the browser tests first, because one worker runs a whole folder, and the longest single tests. Then spread the proofs,
+    which mostly wait, over the first half of the others, which mostly compute: the processors are busy all the time, and no worker
+    has a proof left at the end."""
     browser = [item for item in items if "browser/" in item.nodeid]
     longest = [item for item in items if "test_a_fuzzer" in item.name]
     early = {*browser, *longest}

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.proof
 TORTURE = [pytest.mark.torture]
 
 
-STRIDE = 24  # a normal run tries one point in this many: all of them take minutes
+STRIDE = 60  # a normal run tries one point in this many: all of them take minutes
 THIRD = range(1, STRIDE + 1, 3)  # a third of the statements: there are thousands, and all of them would take hours
 ORDINARY = 5
 FEWEST = {"journal": 70, "": 1_000}  # points of a goal that is never killed

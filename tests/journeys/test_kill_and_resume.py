@@ -20,7 +20,7 @@ from tests.journeys.turn_model import run_turn_model
 from tests.model_server import ModelProcess
 from tests.proofs import Proof
 
-STRIDE = 36  # a normal run tries one point in this many: all of them take minutes
+STRIDE = 108  # a normal run tries one point in this many: all of them take minutes
 ORDINARY = 4
 TORTURE = [pytest.mark.torture]
 pytestmark = pytest.mark.proof

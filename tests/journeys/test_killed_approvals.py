@@ -17,8 +17,8 @@ from tests.journeys.snapshot import Snapshot, normalize
 from tests.model_server import ModelServer
 from tests.proofs import Proof
 
-STRIDE = 80  # a normal run tries one point in this many: all of them take minutes
-GOAL_STRIDE = 160
+STRIDE = 240  # a normal run tries one point in this many: all of them take minutes
+GOAL_STRIDE = 320
 ORDINARY = 9
 TORTURE = [pytest.mark.torture]
 pytestmark = pytest.mark.proof

@@ -18,7 +18,7 @@ from tests.journeys.snapshot import Snapshot, normalize
 from tests.model_server import ModelServer
 from tests.proofs import Proof
 
-STRIDE = 40  # a normal run tries one point in this many: all of them take minutes
+STRIDE = 120  # a normal run tries one point in this many: all of them take minutes
 ORDINARY = 7
 TORTURE = [pytest.mark.torture]
 pytestmark = pytest.mark.proof

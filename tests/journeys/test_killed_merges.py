@@ -13,8 +13,8 @@ from tests.journeys.forked_process import ForkServer
 from tests.model_server import ModelServer
 from tests.proofs import Proof
 
-GIT_STRIDE = 30  # a normal run tries one point in this many: all of them take minutes
-STRIDE = 200
+GIT_STRIDE = 60  # a normal run tries one point in this many: all of them take minutes
+STRIDE = 400
 ORDINARY = 17
 TORTURE = [pytest.mark.torture]
 pytestmark = pytest.mark.proof

@@ -20,7 +20,7 @@ from tests.model_server import ModelServer
 from tests.proofs import Proof
 from tests.surfaces.server_harness import wait_until
 
-STRIDE = 120  # a normal run tries one point in this many: all of them take minutes
+STRIDE = 240  # a normal run tries one point in this many: all of them take minutes
 ORDINARY = 41
 TORTURE = [pytest.mark.torture]
 FEWEST = 100  # statements

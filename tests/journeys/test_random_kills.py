@@ -36,7 +36,7 @@ def test_writes_acknowledged_to_a_killed_writer_are_stored(
     writers: WriterServer, database_url: str, tmp_path: Path, proof: Proof
 ) -> None:
     kind = database_url.partition(":")[0]
-    trials = proof.seeds(f"kill -9 of a writer at random, {kind}", share=40, whole=1_500)
+    trials = proof.seeds(f"kill -9 of a writer at random, {kind}", share=15, whole=1_500)
     with DirectDatabase(database_url) as database:
         for seed in trials:
             desk = TenantHarness(database, f"tenant {seed}")

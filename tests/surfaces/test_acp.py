@@ -15,6 +15,8 @@ from acp.schema import AllowedOutcome, RequestPermissionResponse
 from tests.model_server import ModelServer, Reply, Request, by_turn, calls, environment, text
 from tests.surfaces.front_end_clients import run_script
 from tests.surfaces.shell import HEADWAY
+from tests.warm_start import HEADWAY as WARM_HEADWAY
+from tests.warm_start import build_command
 
 PATIENCE_S = 120
 ASK_ABOUT_FILES = '[[rule]]\ntool = "write_file"\ndecision = "ask"\n'
@@ -58,13 +60,11 @@ class Desk:
         return {**own, **environment(self.model), "HEADWAY_HOME": str(self.home), "HEADWAY_RESTART_STAGGER_S": "0"}
 
     @asynccontextmanager
-    async def open(self, editor: Editor) -> AsyncIterator[tuple[Any, Any]]:
+    async def open(self, editor: Editor, *, to_be_killed: bool = False) -> AsyncIterator[tuple[Any, Any]]:
+        command = [*(HEADWAY if to_be_killed else build_command(*WARM_HEADWAY)), "acp"]  # a kill is not passed on
         async with (
             asyncio.timeout(PATIENCE_S),
-            spawn_agent_process(cast("Client", editor), *HEADWAY, "acp", env=self.environment, cwd=self.project) as (
-                agent,
-                process,
-            ),
+            spawn_agent_process(cast("Client", editor), *command, env=self.environment, cwd=self.project) as (agent, process),
         ):
             hello = await agent.initialize(protocol_version=PROTOCOL_VERSION)
             assert hello.agent_capabilities is not None
@@ -159,7 +159,7 @@ def test_a_question_is_answered_with_the_next_prompt_or_with_a_choice(desk: Desk
 def test_a_prompt_is_canceled_and_an_interrupted_one_is_finished_by_the_next_process(desk: Desk) -> None:
     async def run() -> None:
         editor = Editor()
-        async with desk.open(editor) as (agent, process):
+        async with desk.open(editor, to_be_killed=True) as (agent, process):
             session = (await agent.new_session(cwd=str(desk.project), mcp_servers=[])).session_id
             desk.model.hold()
             prompt = asyncio.create_task(agent.prompt(session_id=session, prompt=[text_block("Think.")]))
@@ -201,7 +201,7 @@ def test_bad_requests_are_refused(desk: Desk) -> None:
 def test_the_client_of_the_typescript_sdk(desk: Desk) -> None:
     (desk.home / "policy.toml").write_text(ASK_ABOUT_FILES)
     desk.model.script = by_turn(WRITE_NOTE, text("Written."))
-    shown = run_script("acp.mjs", [*HEADWAY, "acp"], desk.environment, str(desk.project), "Write a note.")
+    shown = run_script("acp.mjs", [*build_command(*WARM_HEADWAY), "acp"], desk.environment, str(desk.project), "Write a note.")
 
     assert (shown["agent"], shown["stopReason"], shown["asked"]) == ("headway", "end_turn", ["write_file note.txt"])
     kinds = [update["sessionUpdate"] for update in shown["updates"]]

@@ -168,7 +168,7 @@ def test_no_secret_is_ever_said_again(
     leaky: tuple[Service, dict[str, str]], wire: Wire, postgres_url: str, model: ModelServer, tmp_path: Path, proof: Proof
 ) -> None:
     service, settings = leaky
-    lines = proof.trials("log lines without a secret", share=300, whole=10_000)
+    lines = proof.trials("log lines without a secret", share=100, whole=10_000)
     with DirectDatabase(postgres_url) as database, Client(service.url, TenantHarness(database)) as client:
         outputs = []
         for failure in FAILURES:

@@ -50,8 +50,8 @@ def obey_permissions() -> None:
 @pytest.mark.proof
 def test_a_full_or_read_only_disk_is_reported_and_writes_resume(tmp_path: Path, proof: Proof) -> None:
     means = "a small disk of our own" if can_mount() else "no mounts here: by limits and permissions"
-    cycles = proof.trials(f"disk full, and space again ({means})", share=2, whole=20)
-    proof.trials(f"file system read-only, and writable again ({means})", share=2, whole=20)
+    cycles = proof.trials(f"disk full, and space again ({means})", share=1, whole=20)
+    proof.trials(f"file system read-only, and writable again ({means})", share=1, whole=20)
     if can_mount():
         run_trials(tmp_path, "full,read_only", cycles, NAMESPACE)
     else:
@@ -60,6 +60,6 @@ def test_a_full_or_read_only_disk_is_reported_and_writes_resume(tmp_path: Path, 
 
 @pytest.mark.proof
 def test_refused_writes_and_an_unwritable_folder_are_reported_and_writes_resume(tmp_path: Path, proof: Proof) -> None:
-    cycles = proof.trials("disk refuses every write, and takes them again", share=2, whole=20)
-    proof.trials("unwritable folder, and writable again", share=2, whole=20)
+    cycles = proof.trials("disk refuses every write, and takes them again", share=1, whole=20)
+    proof.trials("unwritable folder, and writable again", share=1, whole=20)
     run_trials(tmp_path, "refusing,unwritable", cycles)

@@ -59,7 +59,7 @@ with DirectDatabase(url) as database:
 def test_eight_processes_claiming_from_one_list_never_get_the_same_todo(
     database_url: str, desk: TenantHarness, at_once: Callable[..., list[str]], proof: Proof
 ) -> None:
-    trials = proof.trials("claims: 8 processes work off one list of 2,000", share=400, whole=2_000)
+    trials = proof.trials("claims: 8 processes work off one list of 2,000", share=200, whole=2_000)
     added = [todo.id for _ in range(4) for todo in desk.write(todos.add_many, [Draft("one of many")] * (trials // 4))]
     printed = at_once(CLAIM_EVERYTHING, database_url, str(desk.tenant.id), processes=PROCESSES)
     claimed = [[int(line) for line in output.splitlines()] for output in printed]

@@ -33,7 +33,7 @@ def create_jobs(tx: Transaction, tenant_id: int, count: int, owner: str = "") ->
 def test_a_queue_of_slow_turns_does_not_delay_another_tenants_jobs(database_url: str, desk: TenantHarness, proof: Proof) -> None:
     """The greedy tenant has 66 turns that never end, and thousands of jobs ahead of the other tenant's."""
     queued = 10_000 if proof.whole else 1_000
-    trials = proof.trials(f"fair slots: jobs beside 66 endless turns and {queued:,} queued ones", share=20, whole=500)
+    trials = proof.trials(f"fair slots: jobs beside 66 endless turns and {queued:,} queued ones", share=8, whole=500)
     other = TenantHarness(desk.database, "modest")
     waits: list[float] = []
 
@@ -77,7 +77,7 @@ def complete(tx: Transaction, job: Job) -> None:
 @pytest.mark.proof
 def test_a_flood_of_large_writes_does_not_starve_another_tenant(database_url: str, desk: TenantHarness, proof: Proof) -> None:
     """The greedy tenant always has dozens of large transactions waiting. Each write of the other tenant waits for few of them."""
-    trials = proof.trials("fair database time: writes beside 64 callers that write 1 MB each", share=5, whole=100)
+    trials = proof.trials("fair database time: writes beside 64 callers that write 1 MB each", share=3, whole=100)
     callers, batch = (64, 10) if proof.whole else (24, 2)
     other = TenantHarness(desk.database, "modest")
     large = [Draft(f"todo {place}", "x" * 100_000) for place in range(batch)]

@@ -11,7 +11,7 @@ from tests.proofs import Proof
 
 @pytest.mark.proof
 def test_a_task_list_survives_killed_writers(tmp_path: Path, proof: Proof) -> None:
-    kills = proof.trials("task file: one of 8 writers is killed at any moment", share=60, whole=1_000)
+    kills = proof.trials("task file: one of 8 writers is killed at any moment", share=20, whole=1_000)
     script = Path(__file__).with_name("task_writers.py")
     run = subprocess.run([sys.executable, str(script), str(tmp_path / "tasks"), str(kills)], capture_output=True, text=True)
 

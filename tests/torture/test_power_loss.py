@@ -32,7 +32,7 @@ def list_failures(results: dict[int, str], kind: str = "") -> dict[int, str]:
 
 @pytest.mark.proof
 def test_nothing_acknowledged_is_lost_and_nothing_is_torn_when_the_power_fails(proof: Proof) -> None:
-    trials = proof.trials("power loss at any moment of a ledger's life (SQLite)", share=100, whole=20_000)
+    trials = proof.trials("power loss at any moment of a ledger's life (SQLite)", share=50, whole=20_000)
 
     assert list_failures(run_trials("FULL", trials)) == {}
 
