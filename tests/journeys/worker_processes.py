@@ -156,9 +156,8 @@ def check_each_ended_once(desk: TenantHarness, names: Iterable[str]) -> None:
     assert {kind for kind, _ in ends} == {"turn_finished"}
     assert len(ends) == len({turn_id for _, turn_id in ends}) == len(expected)
     effects = desk.read(lambda tx, tenant_id: tx.all("SELECT arguments, state FROM effects WHERE tenant_id = ?", tenant_id))
-    assert sorted((json.loads(arguments)["name"], state) for arguments, state in effects) == [
-        (name, "succeeded") for name in expected
-    ]
+    found = sorted((json.loads(arguments)["name"], state) for arguments, state in effects)
+    assert found == [(name, "succeeded") for name in expected], found
     assert len(list_events(desk, "tool_call")) == len(list_events(desk, "tool_result")) == len(expected)
     states = desk.read(lambda tx, tenant_id: tx.all("SELECT state, owner FROM jobs WHERE tenant_id = ?", tenant_id))
     assert set(states) == {("completed", "")}

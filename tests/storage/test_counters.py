@@ -20,7 +20,7 @@ def test_random_changes_to_todos_keep_counters_and_rows_consistent(
 ) -> None:
     walk = RandomWalk(desk, seed)
 
-    for number in range(proof.trials("random changes to todos: counters and rows", share=60, whole=2_000)):
+    for number in range(proof.trials("random changes to todos: counters and rows", share=150, whole=2_000)):
         walk.step(database)
         assert desk.read(list_contradictions) == [], f"after step {number}"
 

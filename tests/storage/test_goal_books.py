@@ -112,7 +112,7 @@ def test_random_changes_to_sub_goals_keep_counters_and_rows_consistent(desk: Ten
     walk = Walk(desk.read(goals.get, goal.id), seed)
 
     statuses_seen: set[str] = set()
-    for number in range(proof.trials("random changes to sub-goals: counters and rows", share=50, whole=1_000)):
+    for number in range(proof.trials("random changes to sub-goals: counters and rows", share=120, whole=1_000)):
         desk.write(walk.step)
         assert desk.read(find_contradictions, goal.id) == [], f"after step {number}"
         statuses_seen |= {status for status, count in desk.read(goals.get, goal.id).progress.items() if count}
