@@ -169,12 +169,15 @@ def sign_in(context: BrowserContext, client: Client, *, operator: bool = True) -
     assert answer.status == 204, answer.text()
 
 
+COLOUR_RULES = ["color-contrast", "link-in-text-block"]
+
+
 def list_axe_violations(visit: Visit) -> list[str]:
     """The violations that axe-core finds in the current page, in both themes, which differ in their colours alone."""
     found = []
     is_dark = visit.page.evaluate("() => matchMedia('(prefers-color-scheme: dark)').matches")
-    themes = ("light", "dark") if is_dark else ("dark", "light")  # the theme stays as it was
-    for theme, rules in zip(themes, (["color-contrast", "link-in-text-block"], None), strict=True):
+    for theme in ("light", "dark") if is_dark else ("dark", "light"):  # the theme stays as it was
+        rules = COLOUR_RULES if (theme == "light") == is_dark else None
         visit.page.emulate_media(color_scheme=theme)
         report = visit.page.evaluate("runOnly => axe.run({ resultTypes: ['violations'], ...(runOnly && { runOnly }) })", rules)
         nodes = [(violation["id"], node["html"][:120]) for violation in report["violations"] for node in violation["nodes"]]
