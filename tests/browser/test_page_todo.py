@@ -145,6 +145,18 @@ def test_people_comment_and_the_history_is_shown(page: Visit, client: Client) ->
     client.ok("POST", f"/v1/todos/{todo['id']}/comments", 201, json={"text": "Green."})
     expect(written.get_by_role("listitem")).to_have_count(2)  # it arrives as an event
 
+    expect(page.button("Edit the comment of a test")).to_have_count(0)
+    page.button("Edit the comment of somebody at a browser").click()
+    field = written.get_by_label("Text of the comment")
+    expect(field).to_be_focused()
+    field.press("Escape")
+    expect(page.button("Edit the comment of somebody at a browser")).to_be_focused()
+    page.page.keyboard.press("Enter")
+    field.fill(f"Which green? {HOSTILE}")
+    field.press("Control+Enter")
+    expect(written.get_by_role("listitem").first).to_contain_text(f"Which green? {HOSTILE}")
+    expect(written.get_by_role("listitem").first).to_contain_text("edited")
+
     page.button("Delete the comment of somebody at a browser").click()
     page.button("Delete", within=page.page.get_by_role("dialog", name="Delete this comment?")).click()
     expect(written.get_by_role("listitem")).to_have_count(1)

@@ -32,6 +32,15 @@ def test_people_comment_on_a_todo_and_delete_their_own_comments(desk: TenantHarn
     desk.write(comments.add, other.id, "Also green.", "bob")
 
     assert list_texts(desk, todo.id) == ["Which colour? 🚪", "Green."]
+    for editor in ("bob", "operator"):
+        with pytest.raises(Forbidden, match="written by ada"):
+            desk.write(comments.edit, todo.id, mine.id, "Red!", editor)
+    with pytest.raises(NotFound):
+        desk.write(comments.edit, other.id, mine.id, "Red?", "ada")
+    edited = desk.write(comments.edit, todo.id, mine.id, " Red? ", "ada")
+    assert (edited.text, edited.created_at, edited.edited_at > 0) == ("Red?", mine.created_at, True)
+    assert desk.write(comments.edit, todo.id, mine.id, "Red?", "ada") == edited, "nothing differs"
+    assert list_texts(desk, todo.id) == ["Red?", "Green."]
     with pytest.raises(Forbidden, match="written by ada"):
         desk.write(comments.remove, todo.id, mine.id, "bob", operator=False)
     with pytest.raises(NotFound):
@@ -45,6 +54,7 @@ def test_people_comment_on_a_todo_and_delete_their_own_comments(desk: TenantHarn
         ("created", todo.id, "ada"),
         ("created", todo.id, "bob"),
         ("created", other.id, "bob"),
+        ("updated", todo.id, "ada"),
         ("deleted", todo.id, "ada"),
         ("deleted", todo.id, "bob"),
     ]
@@ -56,6 +66,10 @@ def test_a_comment_needs_a_text(desk: TenantHarness, text: str) -> None:
     todo = desk.add()
     with pytest.raises(Invalid):
         desk.write(comments.add, todo.id, text, "ada")
+    comment = desk.write(comments.add, todo.id, "Green.", "ada")
+    with pytest.raises(Invalid):
+        desk.write(comments.edit, todo.id, comment.id, text, "ada")
+    assert list_texts(desk, todo.id) == ["Green."]
 
 
 def test_comments_are_listed_page_by_page(desk: TenantHarness) -> None:

@@ -152,6 +152,7 @@ BODIES: dict[tuple[str, str], Callable[[Ids], list[Any]]] = {
     ("POST", "/v1/todos/claim"): lambda ids: [{"agent_id": "ada", "conversation_id": ids.conversation}],
     ("POST", "/v1/todos/{todo_id}/heartbeat"): lambda ids: [{"lease_token": ids.lease}, {"lease_token": "guessed"}],
     ("POST", "/v1/todos/{todo_id}/comments"): lambda ids: [{"text": "x"}],
+    ("PATCH", "/v1/todos/{todo_id}/comments/{comment_id}"): lambda ids: [{"text": "x"}],
     ("PATCH", "/v1/views/{view_id}"): lambda ids: [{"name": "x"}, {"filters": {}, "revision": 0}, {}],
     ("POST", "/v1/turns"): lambda ids: [{"conversation_id": ids.conversation}],
     ("POST", "/v1/conversations/{conversation_id}/messages"): lambda ids: [

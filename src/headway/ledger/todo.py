@@ -283,6 +283,7 @@ class Comment(NamedTuple):
     person: str
     text: str
     created_at: int
+    edited_at: int  # 0: never
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -291,4 +292,5 @@ class Comment(NamedTuple):
             "person": self.person,
             "text": self.text,
             "created_at": self.created_at // 1000,
+            "edited_at": self.edited_at // 1000,
         }

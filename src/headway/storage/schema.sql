@@ -738,7 +738,7 @@ CREATE TABLE comments (
     todo_id BIGINT NOT NULL,
     person TEXT NOT NULL,
     text TEXT NOT NULL,
-    created_at BIGINT NOT NULL,
+    created_at BIGINT NOT NULL, edited_at BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant_id, id)
 );
 

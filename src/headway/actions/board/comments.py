@@ -30,9 +30,7 @@ def list_page(tx: Transaction, tenant_id: int, todo_id: int, limit: int = 50, cu
 
 
 def add(tx: Transaction, tenant_id: int, todo_id: int, content: str, person: str) -> Comment:
-    content = text.check_text(content, "text", COMMENT_LIMIT).strip()
-    if not content:
-        raise Invalid("text must not be blank.")
+    content = check_content(content)
     quotas.check_storage(tx, tenant_id)
     todo = todos.get_locked(tx, tenant_id, todo_id)
     comment = comment_store.insert(tx, tenant_id, todo, person, content)
@@ -40,11 +38,37 @@ def add(tx: Transaction, tenant_id: int, todo_id: int, content: str, person: str
     return comment
 
 
-def remove(tx: Transaction, tenant_id: int, todo_id: int, comment_id: int, person: str, *, operator: bool) -> Comment:
-    """Delete a comment. People delete their own ones, operators all."""
+def check_content(content: str) -> str:
+    content = text.check_text(content, "text", COMMENT_LIMIT).strip()
+    if not content:
+        raise Invalid("text must not be blank.")
+    return content
+
+
+def edit(tx: Transaction, tenant_id: int, todo_id: int, comment_id: int, content: str, person: str) -> Comment:
+    """Change the text of a comment. Only its writer may, because it stays under their name."""
+    content = check_content(content)
+    comment = get_locked(tx, tenant_id, todo_id, comment_id)
+    if comment.person != person:
+        raise Forbidden(f"Comment {comment_id} was written by {comment.person}. Only they can edit it.")
+    if content == comment.text:
+        return comment
+    quotas.check_storage(tx, tenant_id)
+    comment = comment_store.save_text(tx, tenant_id, comment, content)
+    emit_changed(tx, tenant_id, comment, "updated")
+    return comment
+
+
+def get_locked(tx: Transaction, tenant_id: int, todo_id: int, comment_id: int) -> Comment:
     comment = comment_store.find_locked(tx, tenant_id, comment_id)
     if comment is None or comment.todo_id != todo_id:
         raise NotFound(f"No comment {comment_id} on todo {todo_id}.")
+    return comment
+
+
+def remove(tx: Transaction, tenant_id: int, todo_id: int, comment_id: int, person: str, *, operator: bool) -> Comment:
+    """Delete a comment. People delete their own ones, operators all."""
+    comment = get_locked(tx, tenant_id, todo_id, comment_id)
     if comment.person != person and not operator:
         raise Forbidden(f"Comment {comment_id} was written by {comment.person}. Only they or an operator can delete it.")
     comment_store.delete(tx, tenant_id, comment)
@@ -52,7 +76,7 @@ def remove(tx: Transaction, tenant_id: int, todo_id: int, comment_id: int, perso
     return comment
 
 
-def emit_changed(tx: Transaction, tenant_id: int, comment: Comment, change: Literal["created", "deleted"]) -> None:
+def emit_changed(tx: Transaction, tenant_id: int, comment: Comment, change: Literal["created", "updated", "deleted"]) -> None:
     """Emit an event without the text: events are kept, and a person may delete a comment for what it says."""
     data = {"change": change, "id": comment.id, "todo_id": comment.todo_id, "person": comment.person}
     about = f"todo:{comment.todo_id}"

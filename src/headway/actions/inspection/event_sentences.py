@@ -155,6 +155,8 @@ def describe_checks(data: Data, by: str) -> str:
 def describe_comment(data: Data, by: str) -> str:
     if data.get("change") == "deleted":
         return f"A comment by {format_name(data.get('person'))} was deleted{by}."
+    if data.get("change") == "updated":
+        return f"{format_name(data.get('person'))} edited a comment."
     return f"{format_name(data.get('person'))} commented on it."
 
 

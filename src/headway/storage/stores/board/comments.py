@@ -5,12 +5,12 @@ from headway.ledger.todo import Comment, Todo
 from headway.storage import id_ranges
 from headway.storage.transaction import Transaction
 
-COLUMNS = "id, conversation_id, todo_id, person, text, created_at"
+COLUMNS = "id, conversation_id, todo_id, person, text, created_at, edited_at"
 
 
 def insert(tx: Transaction, tenant_id: int, todo: Todo, person: str, text: str) -> Comment:
     """Insert a comment. The caller has locked the todo, so that it cannot be deleted at the same time."""
-    values = (todo.conversation_id, todo.id, person, text, tx.now)
+    values = (todo.conversation_id, todo.id, person, text, tx.now, 0)
     comment_id = id_ranges.insert(tx, tenant_id, "comments", f"tenant_id, {COLUMNS.removeprefix('id, ')}", tenant_id, *values)
     tx.count_stored(tenant_id, count_bytes(text))
     return Comment(comment_id, *values)
@@ -32,6 +32,12 @@ def find_locked(tx: Transaction, tenant_id: int, comment_id: int) -> Comment | N
     sql = f"SELECT {COLUMNS} FROM comments WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}"
     row = tx.one(sql, tenant_id, comment_id)
     return Comment._make(row) if row else None
+
+
+def save_text(tx: Transaction, tenant_id: int, comment: Comment, text: str) -> Comment:
+    tx.run("UPDATE comments SET text = ?, edited_at = ? WHERE tenant_id = ? AND id = ?", text, tx.now, tenant_id, comment.id)
+    tx.count_stored(tenant_id, count_bytes(text) - count_bytes(comment.text))
+    return comment._replace(text=text, edited_at=tx.now)
 
 
 def delete(tx: Transaction, tenant_id: int, comment: Comment) -> None:

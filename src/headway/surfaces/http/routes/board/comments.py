@@ -22,7 +22,8 @@ COMMENT = TypeAdapter(shapes.NewComment)
 
 
 def to_json(comment: Comment, person: str, *, is_operator: bool) -> dict[str, Any]:
-    return comment.as_json() | {"deletable": is_operator or comment.person == person}
+    is_own = comment.person == person
+    return comment.as_json() | {"editable": is_own, "deletable": is_operator or is_own}
 
 
 def identify(call: RequestContext, tx: Transaction) -> tuple[str, bool]:
@@ -63,6 +64,24 @@ async def create(request: Request) -> Response:
         return {"comment": to_json(comments.add(tx, tenant_id, todo_id, body.text, person), person, is_operator=is_operator)}
 
     return await call.post(act)
+
+
+@routes.patch(
+    "/{comment_id}",
+    summary="Edit a comment of the caller",
+    **document_route({200: shapes.OneComment}, also=(404,), body=shapes.NewComment, path={"todo_id": int, "comment_id": int}),
+)
+async def edit(request: Request) -> Response:
+    call = RequestContext(request)
+    todo_id, comment_id = await call.parse_path_id("todo_id"), await call.parse_path_id("comment_id")
+    body = await call.body(COMMENT)
+
+    def act(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        person, is_operator = identify(call, tx)
+        comment = comments.edit(tx, tenant_id, todo_id, comment_id, body.text, person)
+        return {"comment": to_json(comment, person, is_operator=is_operator)}
+
+    return to_json_response(await call.write(act))
 
 
 @routes.delete(

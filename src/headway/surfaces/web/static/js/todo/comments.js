@@ -1,26 +1,48 @@
 // What people wrote about a todo, oldest first.
-import { post, remove } from "../core/api.js";
+import { patch, post, remove } from "../core/api.js";
 import { ask, attempt } from "../core/dialogs.js";
-import { html, useRef } from "../core/lib.js";
+import { useFocusBack } from "../core/focus.js";
+import { html, useRef, useState } from "../core/lib.js";
 import { Ago, Icon } from "../core/ui.js";
+import { Editor } from "./fields.js";
 import { comments, loadComments, loadMoreComments } from "./state.js";
 
 const COMMENT_LENGTH = 10_000;
 
 function Comment({ comment }) {
+  const path = `/v1/todos/${comment.todo_id}/comments/${comment.id}`;
+  const [before, setBefore] = useState(null); // the text when editing began; null: not editing
+  const button = useFocusBack(before !== null);
+  const save = async (text) => {
+    await patch(path, { text });
+    await loadComments();
+  };
   const askToRemove = () =>
     ask({
       title: "Delete this comment?",
       text: comment.text.slice(0, 300),
       confirm: "Delete",
       run: async () => {
-        await remove(`/v1/todos/${comment.todo_id}/comments/${comment.id}`);
+        await remove(path);
         await loadComments();
       },
     });
   return html`<li>
     <p class="comment-head">
       <strong dir="auto">${comment.person}</strong> <${Ago} at=${comment.created_at} />
+      ${comment.edited_at > 0 && html`<span class="faint">edited <${Ago} at=${comment.edited_at} /></span>`}
+      <span class="grow"></span>
+      ${
+        comment.editable &&
+        before === null &&
+        html`<button
+          ref=${button}
+          class="btn ghost icon-only tiny"
+          aria-label="Edit the comment of ${comment.person}"
+          title="Edit"
+          onClick=${() => setBefore(comment.text)}
+        ><${Icon} name="edit" /></button>`
+      }
       ${
         comment.deletable &&
         html`<button
@@ -31,7 +53,19 @@ function Comment({ comment }) {
         ><${Icon} name="trash" /></button>`
       }
     </p>
-    <p class="long-text" dir="auto">${comment.text}</p>
+    ${
+      before === null
+        ? html`<p class="long-text" dir="auto">${comment.text}</p>`
+        : html`<${Editor}
+            label="Text of the comment"
+            value=${before}
+            latest=${comment.text}
+            isRequired
+            limit=${COMMENT_LENGTH}
+            onSave=${save}
+            onClose=${() => setBefore(null)}
+          />`
+    }
   </li>`;
 }
 

@@ -6,7 +6,7 @@ import { Icon } from "../core/ui.js";
 import { changeTodo } from "../work/todo_changes.js";
 
 /** The field with its buttons. Ctrl Enter saves, in a field of one line also Enter; Escape leaves the text as it was. */
-function Editor({ label, value, latest, isShort, limit, isRequired, onSave, onClose }) {
+export function Editor({ label, value, latest, isShort, limit, isRequired, onSave, onClose }) {
   const field = useRef();
   const [isBusy, setIsBusy] = useState(false);
   useEffect(() => {
