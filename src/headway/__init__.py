@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headway.library.remote.connection import RemoteHeadway, connect
     from headway.library.turn_stream import TurnStream
     from headway.library.values.files import File, FileVersion
-    from headway.library.values.goals import Goal, JournalEntry, SubGoal
+    from headway.library.values.goals import AgentResult, Goal, JournalEntry, SubGoal
     from headway.library.values.operators import AccessToken, HaltState, NewAccessToken, NewWebhook, Webhook, WebhookDelivery
     from headway.library.values.todos import Claim, Comment, Receipt, Todo, TodoDraft
     from headway.library.values.turns import Conversation, Event, Message, Turn, TurnReport, Usage
@@ -40,6 +40,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AccessToken",
     "Agent",
+    "AgentResult",
     "Approval",
     "CheckFailed",
     "Claim",
@@ -106,7 +107,7 @@ HOMES = {
     "connect": "headway.library.remote.connection",
     "tool": "headway.agents.tools.custom",
     **dict.fromkeys(("File", "FileVersion"), f"{VALUES}.files"),
-    **dict.fromkeys(("Goal", "JournalEntry", "SubGoal"), f"{VALUES}.goals"),
+    **dict.fromkeys(("AgentResult", "Goal", "JournalEntry", "SubGoal"), f"{VALUES}.goals"),
     **dict.fromkeys(
         ("AccessToken", "HaltState", "NewAccessToken", "NewWebhook", "Webhook", "WebhookDelivery"), f"{VALUES}.operators"
     ),

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from headway import (
+    AgentResult,
     CheckFailed,
     Client,
     Conflict,
@@ -287,6 +288,12 @@ def test_a_goal_is_pursued_to_its_end(variant: Variant) -> None:
         ended = await headway.goals.wait(goal.id)
         assert (ended.status, ended.progress.total) == ("completed", len(ended.sub_goals))
         assert ended.ended_at is not None
+        done = ended.sub_goals[0].outcome
+        assert done is not None
+        assert (done.status, done.error) == ("completed", None)
+        assert done.summary
+        main = await headway.agents.get(ended.run_id or "")
+        assert main.result is None or isinstance(main.result, AgentResult)
         assert (await headway.goals.journal(goal.id))[0].n == 1
         assert await headway.goals.why(goal.id)
         assert [found.id async for found in headway.goals.iterate(status="completed")] == [goal.id]

@@ -7,6 +7,7 @@ from typing import Any
 
 from headway.ledger.check import Proof
 from headway.ledger.goal import Divergence, GoalSource, GoalStatus, SubGoalMode, SubGoalStatus
+from headway.ledger.run import RunStatus
 from headway.library.values.turns import Wait
 from headway.library.values.value import Value
 
@@ -24,6 +25,18 @@ class Progress(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class AgentResult(Value):
+    """What an agent reported at the end of its task. `data` is what it reported beside its summary."""
+
+    status: RunStatus
+    summary: str = ""
+    data: Any = None
+    error: str | None = None
+    cost_usd: float = 0.0
+    changes: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SubGoal(Value):
     """One step of a goal's plan."""
 
@@ -37,7 +50,7 @@ class SubGoal(Value):
     depends_on: tuple[int, ...] = ()
     priority: int = 0
     expected_value: float = 0.0
-    outcome: Mapping[str, Any] | None = None
+    outcome: AgentResult | None = None
     reason: str = ""
     divergence: Divergence | None = None
     divergence_reason: str = ""

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from headway.ledger.run import TurnMode, TurnOutcome
 from headway.ledger.tenancy import ConversationState, TurnStatus
+from headway.ledger.todo import Status
 from headway.library.values.todos import Todo
 from headway.library.values.value import Value
 
@@ -40,7 +42,7 @@ class IncompleteTodo(Value):
 
     id: int
     title: str
-    status: str
+    status: Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -50,9 +52,9 @@ class Turn(Value):
     id: str
     conversation_id: int
     status: TurnStatus
-    outcome: str | None = None
+    outcome: TurnOutcome | None = None
     request: str = ""
-    mode: str = "plan"
+    mode: TurnMode = "plan"
     answer: str | None = None
     error: str | None = None
     waiting_for: Wait | None = None
@@ -74,7 +76,7 @@ class TurnReport(Value):
     id: str
     conversation_id: int
     status: TurnStatus
-    outcome: str | None  # drained, answered, incomplete, limit, filtered, needs_live
+    outcome: TurnOutcome | None
     answer: str
     plan: tuple[Todo, ...]
     usage: Usage

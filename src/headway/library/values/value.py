@@ -72,7 +72,9 @@ def list_converters(kind: Any) -> tuple[tuple[str, Convert], ...]:
 def build_converter(hint: Any) -> Convert:
     """Return the function that converts a member to the type of its field. Times are epoch seconds; 0: not yet."""
     if get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint):
-        (inner,) = (option for option in get_args(hint) if option is not NoneType)
+        inner, *others = sorted((option for option in get_args(hint) if option is not NoneType), key=is_value, reverse=True)
+        if others:  # a text, or an object
+            return lambda value: decode(inner, value) if isinstance(value, Mapping) else value
         if inner is datetime:
             return lambda value: to_time(value) if value else None
         convert = build_converter(inner)
@@ -82,9 +84,13 @@ def build_converter(hint: Any) -> Convert:
     if get_origin(hint) is tuple:
         convert = build_converter(get_args(hint)[0])
         return lambda value: tuple(map(convert, value))
-    if isinstance(hint, type) and issubclass(hint, Value):
+    if is_value(hint):
         return lambda value: decode(hint, value)
     return lambda value: value
+
+
+def is_value(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, Value)
 
 
 def to_time(seconds: float) -> datetime:

@@ -6,6 +6,8 @@ from datetime import datetime
 from typing import Any, Literal
 
 from headway.ledger.permission import ApprovalState, QuestionState
+from headway.ledger.run import EffectState, RunStatus
+from headway.library.values.goals import AgentResult
 from headway.library.values.value import Value
 
 JobState = Literal["queued", "running", "delayed", "completed", "canceled", "dead"]
@@ -18,14 +20,14 @@ class Agent(Value):
     id: str
     role: str
     task: str
-    status: str
+    status: RunStatus
     parent_run_id: str | None = None
     conversation_id: int = 0
     turn_id: str | None = None
     goal_id: int | None = None
     sub_goal_id: int | None = None
     depth: int = 0
-    result: Any = None
+    result: str | AgentResult | None = None  # the answer of the agent that answers a turn, or what any other reported
     iterations: int = 0
     limit: int = 0
     changes: Mapping[str, Any] | None = None
@@ -43,7 +45,7 @@ class AgentCall(Value):
     call_id: str
     tool: str
     arguments: str = ""
-    state: str
+    state: EffectState
     result: str = ""
     run_id: str | None = None
     replayed: bool = False
