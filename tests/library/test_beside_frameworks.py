@@ -60,7 +60,8 @@ NEEDS = {
 }
 # Their models replace the whole plan, and answer once too early.
 SENT_BACK = ("deepagents_agent.py", "langchain_middleware.py")
-SHORT_EXAMPLES = ("agno_agent.py", "crewai_agent.py", "llama_index_agent.py", "smolagents_agent.py", *SENT_BACK)
+OWN_LOOPS = ("langchain_agent.py", "openai_agents_agent.py", "pydantic_ai_agent.py")
+SHORT_EXAMPLES = ("agno_agent.py", "crewai_agent.py", "llama_index_agent.py", "smolagents_agent.py", *SENT_BACK, *OWN_LOOPS)
 
 
 def build_script() -> Callable[[Any], Any]:

@@ -1,5 +1,6 @@
 """Tools for an agent loop that is not ours. The scope of its calls is fixed here, so that a model cannot change it."""
 
+from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -75,3 +76,10 @@ class ExternalLoop(NamedTuple):
     async def unfinished(self) -> list[str]:
         """List the plan's open items. If an agent answers while there are any, send the list back to it."""
         return [todo.subject for todo in await self.plan() if not todo.ended]
+
+    async def reminders(self, at_most: int = 10) -> AsyncIterator[str]:
+        """Yield what to send back to an agent that has answered, as long as the plan has open items."""
+        for _ in range(at_most):
+            if not (unfinished := await self.unfinished()):
+                return
+            yield f"Not finished. These steps are still open: {', '.join(unfinished)}. Do them, or cancel them."
