@@ -30,7 +30,10 @@ function Comment({ comment }) {
   return html`<li>
     <p class="comment-head">
       <strong dir="auto">${comment.person}</strong> <${Ago} at=${comment.created_at} />
-      ${comment.edited_at > 0 && html`<span class="faint">edited <${Ago} at=${comment.edited_at} /></span>`}
+      ${
+        comment.edited_at > 0 &&
+        html`<span class="faint" title=${new Date(comment.edited_at * 1000).toLocaleString()}>edited</span>`
+      }
       <span class="grow"></span>
       ${
         comment.editable &&
