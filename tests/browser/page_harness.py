@@ -185,11 +185,13 @@ def list_axe_violations(visit: Visit) -> list[str]:
     return found
 
 
-WIDER = "() => Math.max(...[...document.querySelectorAll('html, .main')].map(one => one.scrollWidth - innerWidth))"
+WIDER = """() => Math.max(
+    ...[...document.querySelectorAll('html, .main')].map((one) => one.scrollWidth - innerWidth),
+    ...[...document.querySelectorAll('dialog[open]')].map((one) => one.scrollWidth - one.clientWidth))"""
 
 
 def look_at(visit: Visit, name: str) -> None:
-    """Check that axe finds nothing and that nothing is wider than the window, and take a screenshot of each theme."""
+    """Check that axe finds nothing and that nothing is wider than the window or an open dialog, and take a screenshot of each theme."""
     for theme in ("light", "dark"):
         visit.page.emulate_media(color_scheme=theme)
         visit.shoot(f"{name}-{theme}")

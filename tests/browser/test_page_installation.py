@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, expect
 from headway.actions import spending
 from headway.actions.access import audit, tenants, tokens
 from headway.storage.transaction import Transaction, within_tenant
-from tests.browser.page_harness import DESK, PHONE, Profiles, Visit, list_axe_violations
+from tests.browser.page_harness import DESK, PHONE, Profiles, Visit, list_axe_violations, look_at_both_sizes
 from tests.model_server import ModelServer, environment, error, text, to_script
 from tests.surfaces.conversation_client import wait_for_turn
 from tests.surfaces.server_harness import Client, Service, run_server
@@ -27,10 +27,12 @@ def dialog(page: Visit, title: str | re.Pattern[str]) -> Locator:
     return page.page.get_by_role("dialog", name=title)
 
 
-def read_secret(page: Visit) -> str:
-    """Read the secret in the dialog, close it, and check that the page does not have it any more."""
+def read_secret(page: Visit, look: str = "") -> str:
+    """Read the secret in the dialog, close it, and check that the page does not have it any more. `look`: the name of a picture."""
     secret = page.page.get_by_role("textbox", name="The token")
     expect(secret).to_have_text(re.compile("^hw_"))
+    if look:
+        look_at_both_sizes(page, look)
     found = secret.inner_text()
     page.page.keyboard.press("Escape")
     expect(secret).to_be_visible()
@@ -52,9 +54,10 @@ def test_a_token_is_created_shown_once_rotated_and_revoked(open_page: Callable[.
     new.get_by_label("Name").fill("dashboard <b>")
     new.get_by_label("Scope").select_option("Read only")
     new.get_by_label("Expires").select_option("7 days")
-    assert list_axe_violations(page) == []
+    look_at_both_sizes(page, "token-new")
     page.button("Create it", within=new).click()
-    first = read_secret(page)
+    first = read_secret(page, "token-secret")
+    look_at_both_sizes(page, "tokens")
     row = card.get_by_role("listitem").filter(has_text="dashboard <b>")
     expect(row).to_contain_text("Read only · never used · expires in 7d")
     session = client.ok("GET", "/v1/session", headers={"Authorization": f"Bearer {first}"})["session"]
@@ -63,6 +66,7 @@ def test_a_token_is_created_shown_once_rotated_and_revoked(open_page: Callable[.
     page.button("Rotate dashboard <b>").click()
     rotation = dialog(page, "Rotate dashboard <b>")
     rotation.get_by_label("The old one keeps working for").select_option("10 minutes")
+    look_at_both_sizes(page, "token-rotate")
     page.button("Rotate it", within=rotation).click()
     second = read_secret(page)
     expect(row.filter(has_text="replaced by token")).to_contain_text("expires in")
@@ -170,9 +174,7 @@ def test_the_policy_is_tried_and_a_decision_for_always_taken_back(
     expect(verdict).to_contain_text("It would be refused.")
     expect(verdict).to_contain_text("would refuse these arguments: ")
     expect(rules.nth(2)).to_contain_text("decides the call below")
-    for size in (DESK, PHONE):
-        page.page.set_viewport_size(size)
-        assert list_axe_violations(page) == []
+    look_at_both_sizes(page, "policy-ruling")
 
     expect(page.button("Remove", within=card, exact=False)).to_have_count(1)
     page.button(f"Remove the rule of approval {approval}").click()
@@ -193,6 +195,7 @@ def test_an_operator_of_a_tenant_tries_its_models_and_sees_no_settings(
     expect(page.page).to_have_url(re.compile("/operations/settings$"))
     expect(page.region("Settings in force")).to_contain_text("Only operators of the tenant local")
     expect(page.region("Limits of this tenant")).to_contain_text("Turns that have not ended0 of 1,000")
+    look_at_both_sizes(page, "limits")
     page.button("Try it: strong").click()
     trial = dialog(page, re.compile("^Try openai-chat"))
     trial.get_by_label("Message").fill("Who are you?")
@@ -201,11 +204,12 @@ def test_an_operator_of_a_tenant_tries_its_models_and_sees_no_settings(
     expect(trial).to_contain_text("I am <b>the model</b>.")
     expect(trial).to_contain_text("9 tokens in · 4 out · $0.00")
     assert model.requests[-1].texts[-1] == "Who are you?"
+    look_at_both_sizes(page, "trial")
     model.script = to_script(error(401, "no such key"))
     page.button("Ask it", within=trial).click()
     expect(trial).to_contain_text("It did not answer")
     expect(trial).to_contain_text("HTTP 401")
-    assert list_axe_violations(page) == []
+    look_at_both_sizes(page, "trial-failed")
     page.button("Close", within=trial).click()
     assert [run["role"] for run in client.ok("GET", "/v1/agents")["agents"]] == ["trial"]
 
