@@ -191,7 +191,7 @@ WIDER = """() => Math.max(
 
 
 def look_at(visit: Visit, name: str) -> None:
-    """Check that axe finds nothing and that nothing is wider than the window or an open dialog, and take a screenshot of each theme."""
+    """Check that axe finds nothing, that nothing is wider than the window or an open dialog, and take a picture of each theme."""
     for theme in ("light", "dark"):
         visit.page.emulate_media(color_scheme=theme)
         visit.shoot(f"{name}-{theme}")

@@ -14,7 +14,8 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 from tests.browser import staged_goals
-from tests.browser.page_harness import Visit, look_at, look_at_both_sizes
+from tests.browser.page_harness import PHONE, Visit, look_at, look_at_both_sizes
+from tests.browser.staged_files import stage_files
 from tests.browser.test_page_operations import book_calls
 from tests.model_server import ModelServer, Reply, Request, by_turn, calls, text
 from tests.surfaces.conversation_client import plan_and_drain, say, wait_for_turn
@@ -219,6 +220,37 @@ def test_a_page_in_both_themes_at_a_desk_and_on_a_phone(
         expect(visit.rows).to_have_count(len(TITLES))
     look_at_both_sizes(visit, name)
     model.release()
+
+
+TABLETS = (880, 980, 1024, 1120, 1180, 1240)
+
+
+def test_lists_fit_every_width_between_a_phone_and_a_desk(
+    open_page: Callable[..., Visit], client: Client, model: ModelServer
+) -> None:
+    stage_files(client)
+    paths = [several_goals(client, model), "/files", busy_operations(client, model)]
+    visit = open_page()
+    for path in paths:
+        visit.open(path).live()
+        expect(visit.page.locator("main .skeleton")).to_have_count(0)
+        for width in TABLETS:
+            visit.page.set_viewport_size({"width": width, "height": 768})
+            too_wide = visit.page.locator(".card").evaluate_all(
+                "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length"
+            )
+            assert too_wide == 0, f"{path} at {width}"
+            assert visit.page.locator("h1").evaluate("(title) => title.clientHeight") < 40, f"{path} at {width}"
+        visit.shoot(f"tablet{path.replace('/', '-')}")
+
+
+def test_a_phone_scrolls_the_page_and_not_the_window(open_page: Callable[..., Visit], client: Client, model: ModelServer) -> None:
+    visit = open_page(viewport=PHONE)
+    visit.open(paused_goal(client, model)).live()
+    expect(visit.region("Plan")).to_be_attached()
+    assert visit.page.evaluate("() => document.documentElement.scrollHeight - innerHeight") <= 0
+    visit.page.locator(".main").evaluate("(main) => main.scrollTo(0, main.scrollHeight)")
+    assert visit.page.evaluate("() => document.documentElement.scrollHeight - innerHeight") <= 0
 
 
 OPERATIONS_TABS = ("queue", "queue?state=dead", "workers", "dead-letters", "agents", "schedules", "inbox", "spending", "webhooks")
