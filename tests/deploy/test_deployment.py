@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from headway import settings
@@ -22,27 +23,33 @@ def load_settings(variables: dict[str, str]) -> settings.Settings:
     return settings.load({name.removeprefix("HEADWAY_").lower(): value for name, value in variables.items()})
 
 
-def test_compose_starts_a_server_and_two_workers_on_one_database() -> None:
-    services: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))["services"]
-    serve, worker = services["serve"], services["worker"]
-    given = {"POSTGRES_PASSWORD:?": "s3cret", "HEADWAY_BOOTSTRAP_TOKEN:?": f"hw_{'b' * 43}", "HEADWAY_MODEL:-": ""}
-    variables = {
-        name: re.sub(r"\$\{(.*?)\}", lambda match: given[match[1]], value)
-        for name, value in serve["environment"].items()
-        if name.startswith("HEADWAY_")
-    }
+def read_image_settings() -> dict[str, str]:
+    return dict(re.findall(r"(HEADWAY_\w+)=(\S+)", (DEPLOY / "Dockerfile").read_text(encoding="utf-8")))
 
-    loaded = load_settings({name: value for name, value in variables.items() if value})
+
+def test_compose_starts_a_server_and_two_workers_on_one_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable that is not given, such as the model, is empty in the containers."""
+    text = (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
+    services: dict[str, Any] = yaml.safe_load(text)["services"]
+    serve, worker = services["serve"], services["worker"]
+    [program] = re.findall(r'HEADWAY_BOOTSTRAP_TOKEN=\$\(python3 -c "(.+)"\)', text)
+    token = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+    given = {"POSTGRES_PASSWORD:?": "s3cret", "HEADWAY_BOOTSTRAP_TOKEN:?": token}
+    for name, value in {**read_image_settings(), **serve["environment"]}.items():
+        monkeypatch.setenv(name, re.sub(r"\$\{(.*?)\}", lambda match: given.get(match[1], ""), value))
+
+    loaded = settings.load({})
     assert loaded.database_url == "postgresql://headway:s3cret@postgres/headway"
+    assert (loaded.bootstrap_token, loaded.model) == (token, "rehearsal")
     assert worker["environment"].items() <= serve["environment"].items()
     assert (worker["command"], worker["deploy"]) == (["headway", "worker"], {"replicas": 2})
-    assert serve["volumes"] == worker["volumes"] == ["home:/data"]
+    assert serve["volumes"] == worker["volumes"] == [f"home:{loaded.home}"]
     assert serve["ports"] == [f"127.0.0.1:{loaded.port}:{loaded.port}"]
 
 
 def test_the_image_serves_on_the_port_it_exposes_and_contains_no_more_than_it_needs() -> None:
     recipe = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
-    loaded = load_settings(dict(re.findall(r"(HEADWAY_\w+)=(\S+)", recipe)))
+    loaded = load_settings(read_image_settings())
 
     assert (loaded.host, loaded.home) == ("0.0.0.0", "/data")
     assert f"EXPOSE {loaded.port}\n" in recipe
@@ -70,3 +77,7 @@ def test_the_units_run_commands_of_headway() -> None:
 
     assert commands == {"headway": ["serve"], "headway-worker": ["worker"]}
     assert {"serve", "worker"} <= COMMANDS
+    for text in units.values():
+        assert re.findall(r"Environment=(HEADWAY_HOME)=/var/lib/(\w+)$", text, re.M) == [
+            ("HEADWAY_HOME", *re.findall(r"^StateDirectory=(\w+)$", text, re.M))
+        ]  # the only folder that the unit may write to

@@ -65,15 +65,19 @@ def test_the_queue_and_ended_jobs_are_counted(sqlite_chatter: Client, sqlite_cha
     assert after["headway_oldest_due_job_seconds"] >= 0
 
 
-def test_the_dashboard_names_metrics_that_exist(service: Service) -> None:
+def test_the_dashboard_and_the_documents_name_metrics_that_exist(service: Service) -> None:
     dashboard = json.loads((ROOT / "deploy" / "grafana.json").read_text(encoding="utf-8"))
     published = httpx.get(f"{service.url}/metrics", verify=False).text
     families = set(re.findall(r"^# TYPE (\w+) ", published, re.M))
     expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     named = {name for expression in expressions for name in re.findall(r"headway_\w+", expression)}
 
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    rows = [cell for cell in re.findall(r"^\| (`headway_[^|]+) \|", page, re.M) for cell in re.findall(r"headway_\w+", cell)]
+
     assert len(named) > 10
-    assert {name for name in named if name.removesuffix("_bucket") not in families} == set()
+    assert len(rows) > len(named)
+    assert {name for name in (*named, *rows) if name.removesuffix("_bucket") not in families} == set()
 
 
 def test_requests_are_counted_by_route_and_never_by_path(client: Client, service: Service) -> None:
