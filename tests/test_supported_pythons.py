@@ -5,7 +5,9 @@ with the newest and with the oldest packages that pyproject.toml admits.
 """
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +22,7 @@ from tests.wheel_installs import (
     Install,
     create_core,
     create_newest,
-    find_uv,
+    create_oldest,
     require_python,
 )
 
@@ -60,14 +62,12 @@ def test_the_wheel_works_on(version: str, wheel: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("resolution", ["highest", "lowest-direct"])
+@pytest.mark.parametrize("create", [create_newest, create_oldest])
 @pytest.mark.parametrize("version", SUPPORTED)
-def test_the_wheel_works_with_all_packages_that_it_admits(version: str, resolution: str, wheel: Path, tmp_path: Path) -> None:
-    python = require_python(version)
-    if not find_uv():
-        pytest.skip("Only uv can choose the oldest packages. Install it: pip install uv")
-    options = ("--resolution", resolution)
-    try_everything(create_newest(tmp_path / "venv", python, str(wheel), options=options), version, tmp_path)
+def test_the_wheel_works_with_the_newest_and_the_oldest_packages(
+    version: str, create: Callable[[Path, Path, Any], Install], wheel: Path, tmp_path: Path
+) -> None:
+    try_everything(create(tmp_path / "venv", require_python(version), wheel), version, tmp_path)
 
 
 def try_everything(install: Install, version: str, folder: Path) -> None:

@@ -222,7 +222,7 @@ def create_core(folder: Path, python: Path, wheel: Path) -> Install:
     return create_linked(folder, python, wheel, locate_here() if is_here else install_elsewhere(python))
 
 
-def create_newest(folder: Path, python: Path, *requirements: str, options: tuple[str, ...] = ()) -> Install:
+def create_newest(folder: Path, python: Path, *requirements: str | Path, options: tuple[str, ...] = ()) -> Install:
     """Create an environment with the newest versions that fit together, from a package index."""
     install = create_empty(folder, python)
     uv, target = find_uv(), str(install.bin / "python")
@@ -230,6 +230,15 @@ def create_newest(folder: Path, python: Path, *requirements: str, options: tuple
     ran = subprocess.run([*command, "-q", *requirements], capture_output=True, text=True, timeout=INSTALLING_S)
     assert ran.returncode == 0, ran.stderr
     return install
+
+
+def create_oldest(folder: Path, python: Path, wheel: Path, *extras: str, more: tuple[str, ...] = ()) -> Install:
+    """Create an environment with the oldest versions that pyproject.toml admits for the core and these extras."""
+    if not find_uv():
+        pytest.skip("Only uv can choose the oldest packages. Install it: pip install uv")
+    # uv chooses the oldest version of what is named here, not of what the wheel requires.
+    direct = [*PROJECT["dependencies"], *(line for extra in extras for line in PROJECT["optional-dependencies"][extra])]
+    return create_newest(folder, python, str(wheel), *direct, *more, options=("--resolution", "lowest-direct"))
 
 
 def find_uv() -> str | None:

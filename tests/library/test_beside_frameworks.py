@@ -24,8 +24,10 @@ from tests.wheel_installs import (
     PROJECT,
     README_PROGRAM,
     ROOT,
+    Install,
     create_linked,
     create_newest,
+    create_oldest,
     find_uv,
     inherit_environment,
     locate_here,
@@ -157,6 +159,37 @@ def test_the_core_does_not_hold_a_framework_back(framework: str) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+def speak_mcp(install: Install, folder: Path) -> None:
+    """Add a todo over MCP."""
+    client = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a test", "version": "1"}}
+    messages: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": client},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "todo_add", "arguments": {"subject": "buy bread"}}},
+    ]
+    with install.start(folder, "headway", "mcp") as server:
+        out, err = server.communicate(
+            "".join(f"{json.dumps({'jsonrpc': '2.0', **message})}\n" for message in messages), timeout=300
+        )
+    answers = [json.loads(line) for line in out.splitlines()]
+    [added] = [answer["result"] for answer in answers if answer.get("id") == 2]
+    assert added["structuredContent"]["todo"]["subject"] == "buy bread", err
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("extra", ["langchain", "mcp", "openai", "openai-agents"])
+def test_the_oldest_libraries_that_an_extra_admits_work(extra: str, wheel: Path, tmp_path: Path) -> None:
+    needs = [needs for needs in NEEDS.values() if needs.extra == f"[{extra}]" and "deepagents_agent.py" not in needs.examples]
+    more = tuple(f"{name}>=1" for one in needs for name in one.packages)
+    install = create_oldest(tmp_path / "venv", require_python(OLDEST), wheel, extra, more=more)
+    for name in (name for one in needs for name in one.examples):
+        (tmp_path / name).mkdir()
+        printed, todos = run_example(install.bin / "python", name, tmp_path / name, install.bin)
+        assert (ANSWER in printed, todos) == (True, [("buy bread", "completed")])
+    if extra == "mcp":
+        speak_mcp(install, tmp_path)
+
+
 @pytest.mark.torture
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -172,6 +205,8 @@ def test_the_wheel_works_beside(framework: str, version: str, wheel: Path, tmp_p
     code, out, err = install.run(tmp_path, "python", "program.py", env=QUIET)
     assert code == 0, err
     assert "8 * 45 = 360" in out
+    code, out, err = install.run(tmp_path, "headway", "todo", "show", "1")
+    assert (code, "buy milk" in out) == (0, True), err
     for name in needs.examples:
         (tmp_path / name).mkdir()
         printed, todos = run_example(install.bin / "python", name, tmp_path / name, programs.bin)

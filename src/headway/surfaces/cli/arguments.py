@@ -13,10 +13,11 @@ from headway.ledger.todo import Status, parse_status
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Types have no parameter here, as in class RowId(click.ParamType[int]): click before 8.4 does not accept one.
 SECONDS_PER_UNIT = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-class RowId(click.ParamType[int]):
+class RowId(click.ParamType):  # type: ignore[type-arg]
     """A row id, written as 14 or #14."""
 
     name = "id"
@@ -39,7 +40,7 @@ class RowIdOrNone(RowId):
         return 0 if value == "" else super().convert(value, param, ctx)
 
 
-class StatusName(click.ParamType[Status]):
+class StatusName(click.ParamType):  # type: ignore[type-arg]
     """A todo status: pending, in_progress, completed or canceled. The spelling "cancelled" is accepted."""
 
     name = "status"
@@ -51,7 +52,7 @@ class StatusName(click.ParamType[Status]):
             self.fail(str(error), param, ctx)
 
 
-class Duration(click.ParamType[float]):
+class Duration(click.ParamType):  # type: ignore[type-arg]
     """A duration in seconds, written as 60s, 5m, 2h or a plain number of seconds."""
 
     name = "duration"
@@ -69,7 +70,7 @@ def format_duration(seconds: float) -> str:
     return f"{seconds / SECONDS_PER_UNIT[unit]:.3f}".rstrip("0").rstrip(".") + unit
 
 
-class Dollars(click.ParamType[float]):
+class Dollars(click.ParamType):  # type: ignore[type-arg]
     """An amount in dollars, written as 0.25 or $0.25."""
 
     name = "usd"

@@ -144,6 +144,9 @@ class EventStream(Response):
         has_ended = False
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await send(
+                {"type": "http.response.body", "body": b"", "more_body": True}
+            )  # older Starlettes hold the start back until now
             send = scope["headway.send"]  # bypasses the middleware, which only needs the start of the response
             next_look = time.monotonic() + self.feed.heartbeat_s
             async for events in self.feed.follow(self.channel, self.reader):
