@@ -148,6 +148,9 @@ def test_todos_have_comments(variant: Variant) -> None:
         page = await headway.todos.comments(todo.id, limit=1)
         assert [comment.id for comment in page] == [first.id]
         assert [comment.text for comment in await headway.todos.comments(todo.id, cursor=page.next_cursor)] == ["Done?"]
+        edited = await headway.todos.edit_comment(todo.id, second.id, "Is it done?")
+        assert (edited.text, edited.created_at, second.edited_at) == ("Is it done?", second.created_at, None)
+        assert edited.edited_at is not None
         await headway.todos.delete_comment(todo.id, second.id)
         assert len(await headway.todos.comments(todo.id)) == 1
         for call, error, sentence in (

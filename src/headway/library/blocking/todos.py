@@ -182,6 +182,10 @@ class SyncTodos:
         """List the comments on a todo, oldest first."""
         return self._portal.run(self._source.comments(todo_id, limit=limit, cursor=cursor))
 
+    def edit_comment(self, todo_id: int, comment_id: int, text: str) -> Comment:
+        """Change the text of your own comment."""
+        return self._portal.run(self._source.edit_comment(todo_id, comment_id, text))
+
     def delete_comment(self, todo_id: int, comment_id: int) -> None:
         """Delete a comment for good: your own, or any with the operator scope."""
         return self._portal.run(self._source.delete_comment(todo_id, comment_id))

@@ -112,6 +112,11 @@ def add_comment(tx: Transaction, tenant_id: int, request: LocalRequest) -> Docum
     return {"comment": comments.add(tx, tenant_id, request.get_id(), request.body["text"], request.actor).as_json()}
 
 
+def edit_comment(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
+    comment = comments.edit(tx, tenant_id, request.get_id(), request.get_id(1), request.body["text"], request.actor)
+    return {"comment": comment.as_json()}
+
+
 def delete_comment(tx: Transaction, tenant_id: int, request: LocalRequest) -> Document:
     comments.remove(tx, tenant_id, request.get_id(), request.get_id(1), request.actor, operator=True)
     return {"deleted": True}
@@ -130,5 +135,6 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "POST /todos/{}/heartbeat": heartbeat,
     "GET /todos/{}/comments": list_comments,
     "POST /todos/{}/comments": add_comment,
+    "PATCH /todos/{}/comments/{}": edit_comment,
     "DELETE /todos/{}/comments/{}": delete_comment,
 }

@@ -190,6 +190,11 @@ class Todos:
         query = drop_none(limit=limit, cursor=cursor)
         return decode_page(Comment, await self._door.send("GET /todos/{}/comments", todo_id, query=query), "comments")
 
+    async def edit_comment(self, todo_id: int, comment_id: int, text: str) -> Comment:
+        """Change the text of your own comment."""
+        answer = await self._door.send("PATCH /todos/{}/comments/{}", todo_id, comment_id, body={"text": text})
+        return decode(Comment, answer["comment"])
+
     async def delete_comment(self, todo_id: int, comment_id: int) -> None:
         """Delete a comment for good: your own, or any with the operator scope."""
         await self._door.send("DELETE /todos/{}/comments/{}", todo_id, comment_id)

@@ -64,6 +64,7 @@ class Comment(Value):
     person: str
     text: str
     created_at: datetime
+    edited_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
