@@ -1,4 +1,4 @@
-"""deepagents with one planner, Headway's: pip install 'headway[langchain]' deepagents langchain-openai"""
+"""deepagents with one planner, Headway's: pip install 'headway[langchain]' 'deepagents>=0.7' langchain-openai"""
 
 import asyncio
 import os
