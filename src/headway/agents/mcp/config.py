@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from headway.ledger.errors import SettingsError
@@ -19,6 +19,8 @@ START_TIMEOUT_S: Final = 30.0
 READY_TIMEOUT_S: Final = 10.0  # how long a run waits for servers that start for the first time
 SEPARATOR: Final = "__"  # between a server's name and a tool's
 EXAMPLE: Final = '{"mcpServers": {"git": {"command": "uvx", "args": ["mcp-server-git"]}}}'
+
+ServerStatus = Literal["ready", "starting", "down", "not_started"]
 
 
 class McpServerConfig(NamedTuple):

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import IO, Any, Final, Literal
+from typing import IO, Any, Final
 
 import anyio
 from mcp import Client, MCPError, StdioServerParameters, types
@@ -19,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.types import CONNECTION_CLOSED
 
-from headway.agents.mcp.config import McpServerConfig
+from headway.agents.mcp.config import McpServerConfig, ServerStatus
 from headway.agents.mcp.http_client import FAILURES, HttpFailure, build_http_client
 from headway.ledger.errors import Invalid, OutOfReach
 from headway.ledger.redaction import Redactor
@@ -40,7 +40,6 @@ STDERR_LIMIT: Final = 2_000
 LOST_SESSION: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND)  # what servers answer that do not know a session
 
 OnChange = Callable[["McpServer", list[types.Tool] | None], None]
-ServerStatus = Literal["ready", "starting", "down", "not_started"]
 
 
 class OutcomeUnknown(ConnectionError):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, get_args
 
-from headway.agents.mcp.servers import ServerStatus
+from headway.agents.mcp.config import ServerStatus
 from headway.ledger import goal, permission
 from headway.ledger.check import Author, Proof
 from headway.ledger.job import JobState

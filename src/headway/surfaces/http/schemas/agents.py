@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from headway.agents.instructions.roles import SUPERVISOR
-from headway.agents.mcp.servers import ServerStatus
+from headway.agents.mcp.config import ServerStatus
 from headway.ledger import attachment
 from headway.ledger.run import MessageKind, MessageRole, RunStatus, TurnMode, TurnOutcome
 from headway.ledger.tenancy import TurnStatus

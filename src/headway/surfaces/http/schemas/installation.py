@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
-from headway.agents.mcp.servers import ServerStatus
+from headway.agents.mcp.config import ServerStatus
 from headway.ledger.text import NAME_LIMIT, TEXT_PATTERN
 from headway.ledger.tiers import Tier
 from headway.surfaces.http.schemas.strict_model import StrictModel
