@@ -65,7 +65,9 @@ function buildQuery(limit) {
 const fetchGoals = () => get("/v1/goals", buildQuery(Math.min(Math.max(goals.peek()?.length ?? 0, PAGE_SIZE), MOST_AT_ONCE)));
 
 async function loadMore() {
-  const page = await get("/v1/goals", { ...buildQuery(PAGE_SIZE), cursor: nextCursor.value });
+  const cursor = nextCursor.value;
+  const page = await get("/v1/goals", { ...buildQuery(PAGE_SIZE), cursor });
+  if (goals.value === null || nextCursor.value !== cursor) return; // other goals were asked for meanwhile
   const known = new Set(goals.value.map(({ id }) => id));
   goals.value = [...goals.value, ...page.goals.filter(({ id }) => !known.has(id))];
   nextCursor.value = page.next_cursor;
