@@ -2,7 +2,7 @@
 import { get } from "../core/api.js";
 import { computed, html, signal, useEffect, useRef, useState } from "../core/lib.js";
 import { coalesce } from "../core/live_list.js";
-import { itemTitle } from "../core/title.js";
+import { useItemTitle } from "../core/title.js";
 import { Icon, now } from "../core/ui.js";
 import { shareHandlers } from "../core/watch.js";
 import { ConversationRow, canChange, DeletedNote, RenameField } from "./conversation_row.js";
@@ -95,10 +95,7 @@ export function ConversationTitle({ id }) {
     if (id && !find(id)) loadOpened(id);
   }, [id]);
   const title = getTitle(id);
-  useEffect(() => {
-    itemTitle.value = id ? title : "";
-    return () => (itemTitle.value = "");
-  }, [id, title]);
+  useItemTitle(id ? title : "");
   if (isEditing && row) return html`<${RenameField} row=${row} onEnd=${() => setIsEditing(false)} />`;
   return html`<h1 class="truncate" dir="auto">${title || html`<span class="skeleton" aria-label="Loading"></span>`}</h1>
     ${

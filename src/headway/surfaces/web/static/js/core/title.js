@@ -1,12 +1,23 @@
 // The title of the window: what is on screen, after the number of things that wait for a person.
-import { effect, signal } from "./lib.js";
+import { effect, signal, useEffect } from "./lib.js";
 import { waitingCount } from "./waiting.js";
 
 export const pageTitle = signal(""); // the page's name; empty: no page yet
-export const itemTitle = signal(""); // what the page shows, such as a conversation; empty: the page's name says it
+const itemTitles = signal([]); // what is on screen, such as a conversation and a todo on top of it, in this order
+
+/** Put what a component shows into the window's title, for as long as it is on screen. Empty: the page's name says it. */
+export function useItemTitle(title) {
+  useEffect(() => {
+    const entry = { title };
+    itemTitles.value = [...itemTitles.peek(), entry];
+    return () => {
+      itemTitles.value = itemTitles.peek().filter((other) => other !== entry);
+    };
+  }, [title]);
+}
 
 effect(() => {
   const count = waitingCount.value;
-  const name = itemTitle.value || pageTitle.value;
+  const name = itemTitles.value.findLast(({ title }) => title)?.title ?? pageTitle.value;
   document.title = `${count ? `(${count}) ` : ""}${name ? `${name} · ` : ""}Headway`;
 });

@@ -4,7 +4,7 @@ import { get } from "../core/api.js";
 import { attempt } from "../core/dialogs.js";
 import { html, useEffect, useRef, useState } from "../core/lib.js";
 import { navigate, search } from "../core/router.js";
-import { itemTitle } from "../core/title.js";
+import { useItemTitle } from "../core/title.js";
 import { Ago, Card, Choice, Empty, Icon, Select } from "../core/ui.js";
 import { spellOut, VisibleText } from "../core/visible_text.js";
 import { useStream } from "../core/watch.js";
@@ -107,10 +107,7 @@ const Heading = ({ file, version }) => html`<div class="file-heading">
 function Loaded({ file, versions }) {
   const { view, shown, from } = readAddress(versions);
   const name = getName(file.path);
-  useEffect(() => {
-    itemTitle.value = name;
-    return () => (itemTitle.value = "");
-  }, [name]);
+  useItemTitle(name);
   return html`<div class="file-part">
     <${Heading} file=${file} version=${shown} />
     <div class="file-columns ${view === "changes" ? "whole" : ""}">

@@ -2,7 +2,7 @@
 import { html, signal, useEffect, useRef } from "../core/lib.js";
 import { path } from "../core/router.js";
 import { isOutdated, session } from "../core/session.js";
-import { itemTitle } from "../core/title.js";
+import { useItemTitle } from "../core/title.js";
 import { Empty, loadStyles, Main } from "../core/ui.js";
 import { useStream } from "../core/watch.js";
 import { Skeletons } from "./parts.js";
@@ -79,11 +79,10 @@ function TabContent({ tab }) {
 
 export function Page() {
   const tab = getTab();
+  useItemTitle(tab.name ? `${tab.label} · Operations` : "");
   useEffect(() => {
-    itemTitle.value = tab.name ? `${tab.label} · Operations` : "";
     // Where the focused link was part of the tab before, the focus would be lost.
     if (document.activeElement === document.body) document.getElementById("main").focus({ preventScroll: true });
-    return () => (itemTitle.value = "");
   }, [tab]);
   return html`<${Main}>
     <div class="title"><h1>Operations</h1></div>

@@ -1,7 +1,7 @@
 // One todo beside the page that is open: everything about it, edited in place. On a phone it covers the page.
 import { attempt } from "../core/dialogs.js";
 import { html, useEffect, useRef } from "../core/lib.js";
-import { itemTitle } from "../core/title.js";
+import { useItemTitle } from "../core/title.js";
 import { Ago, Icon, loadStyles, Select, StatusIcon } from "../core/ui.js";
 import { CopyButton } from "../markdown/copy_button.js";
 import { describeProof, ProofMark } from "../work/proof.js";
@@ -135,13 +135,7 @@ export function TodoSheet() {
   const id = shownId.value;
   const known = view.value;
   useSheet(dialog, id);
-  const title = known?.todo ? `#${id} ${known.todo.subject}` : "";
-  useEffect(() => {
-    if (!title) return undefined;
-    const before = itemTitle.value;
-    itemTitle.value = title;
-    return () => (itemTitle.value = before);
-  }, [title]);
+  useItemTitle(known?.todo ? `#${id} ${known.todo.subject}` : "");
   const onCancel = (event) => {
     event.preventDefault();
     closeTodo();
