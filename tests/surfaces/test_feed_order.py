@@ -51,8 +51,8 @@ def test_no_text_of_a_turn_arrives_after_its_end(postgres_url: str) -> None:
         feed = Feed(database, ServerSession())
         seen = asyncio.run(asyncio.wait_for(scenario(feed, TenantHarness(direct)), PATIENCE_S))
 
-    # If the channel has read the message by itself, because the writes above took long, the text is left out.
-    assert ("text_delta", "ended") not in seen[1:]
+    # If the channel has read some of the events by itself, because the writes above took long, the text comes later or is left out.
+    assert ("text_delta", "ended") not in seen[seen.index(("turn_finished", "ended")) :]
     assert [entry for entry in seen if entry != ("text_delta", "ended")] == [
         ("message", "ended"),
         ("turn_finished", "ended"),

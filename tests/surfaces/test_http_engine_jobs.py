@@ -228,7 +228,7 @@ def start_turn_with_helper(client: Client, model: ModelServer) -> tuple[str, dic
 
 def test_runs_of_main_agents_and_of_sub_agents_are_shown(chatter: Client, model: ModelServer) -> None:
     turn_id, main, helper = start_turn_with_helper(chatter, model)
-    assert set(main) == set(helper) == RUN_SHAPE | {"limit", "cost_usd", "ended_at"} | TIMES
+    assert set(main) == set(helper) == RUN_SHAPE | {"limit", "cost_usd", "ended_at", "start_ms", "end_ms"} | TIMES
     assert (main["role"], main["depth"], main["parent_run_id"], main["turn_id"]) == ("index", 0, None, turn_id)
     assert (helper["role"], helper["depth"], helper["parent_run_id"], helper["task"]) == ("researcher", 1, main["id"], "find it")
     assert helper["status"] == "running"

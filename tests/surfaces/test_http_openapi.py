@@ -102,14 +102,14 @@ def fuzz(client: Client, folder: Path, names: list[str], phases: str, *flags: st
 
 @pytest.mark.proof
 def test_a_fuzzer_over_every_rule_finds_nothing(sqlite_client: Client, tmp_path: Path, proof: Proof) -> None:
-    """Most cases break one rule of one parameter, so routes with the same rules are tried once, and in a normal run every other."""
-    names = list_different_routes(sqlite_client)[:: 1 if proof.whole else 2]
-    assert len(names) > 40
+    """Most cases break one rule of one parameter, so routes with the same rules are tried once, and in a normal run one in four."""
+    names = list_different_routes(sqlite_client)[:: 1 if proof.whole else 4]
+    assert len(names) > 20
     proof.tried("OpenAPI: routes with different rules", len(names))
 
     report = fuzz(sqlite_client, tmp_path, names, "examples,coverage", "--seed", "1")
 
-    assert report["test_cases"]["generated"] >= 1_000
+    assert report["test_cases"]["generated"] >= 500
 
 
 def test_a_fuzzer_over_linked_routes_finds_nothing(sqlite_client: Client, tmp_path: Path) -> None:
