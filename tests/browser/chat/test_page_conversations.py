@@ -42,6 +42,9 @@ def test_a_conversation_is_renamed_deleted_and_restored_in_every_tab(open_page: 
     field = page.page.get_by_label("Title", exact=True)
     expect(field).to_be_focused()
     field.fill("An oak")
+    client.ok("PATCH", f"/v1/conversations/{garden}", json={"title": "A tree"})
+    expect(heading).to_have_text("A tree")
+    expect(field).to_have_value("An oak")  # what arrives meanwhile does not replace what was typed
     page.page.keyboard.press("Enter")
     expect(heading).to_have_text("An oak")
     expect(row(other, "An oak")).to_be_visible()

@@ -34,7 +34,7 @@ function RenameField({ view, onEnd }) {
     aria-label="Name of the view"
     dir="auto"
     maxlength=${NAME_LENGTH}
-    value=${view.name}
+    defaultValue=${view.name}
     onKeyDown=${onKeyDown}
     onBlur=${() => end(true)}
   />`;

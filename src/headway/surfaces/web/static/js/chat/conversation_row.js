@@ -49,7 +49,7 @@ export function RenameField({ row, onEnd }) {
     aria-label="Title"
     dir="auto"
     maxlength=${TITLE_LIMIT}
-    value=${row.title}
+    defaultValue=${row.title}
     onKeyDown=${onKeyDown}
     onBlur=${() => end(true)}
   />`;

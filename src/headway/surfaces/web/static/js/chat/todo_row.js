@@ -55,7 +55,7 @@ function EditField({ text, onEnd }) {
     aria-label="Text of the todo"
     dir="auto"
     maxlength=${SUBJECT_LIMIT}
-    value=${text}
+    defaultValue=${text}
     onKeyDown=${onKeyDown}
     onBlur=${(event) => end(event.currentTarget.value.trim())}
   />`;

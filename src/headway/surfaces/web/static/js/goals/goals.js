@@ -180,7 +180,7 @@ function NewGoal({ dialog }) {
         placeholder="Optional: what must be true when it is done"
       ></textarea></label>
       <div class="pair">
-        <label class="field">Priority<input name="priority" type="number" min="0" max="1000" value="50" required />
+        <label class="field">Priority<input name="priority" type="number" min="0" max="1000" defaultValue="50" required />
           <span class="hint">0 comes first</span>
         </label>
         <label class="field">Budget, dollars<input name="budget" type="number" min="0" step="0.01" placeholder="none" /></label>

@@ -60,7 +60,7 @@ function LimitDialog({ dialog, spending }) {
         max="1000000"
         step="0.01"
         required
-        value=${spending.limit_usd}
+        defaultValue=${spending.limit_usd}
       /></label>
       <div class="actions">
         <button type="button" class="btn" onClick=${() => dialog.current.close()}>Cancel</button>
