@@ -34,15 +34,14 @@ export function createLazy(load, isNeeded = () => true) {
   const component = signal(null);
   let loading = null;
   return (props) => {
-    const needed = Boolean(isNeeded());
-    useEffect(() => {
-      if (!needed || component.value || loading) return;
-      loading = load().then(
-        (loaded) => (component.value = loaded),
-        () => showToast("This part of the page could not be loaded. Try again.", "bad"),
-      );
-      loading.finally(() => (loading = null));
-    }, [needed]);
+    if (isNeeded() && !component.value && !loading) {
+      loading = load()
+        .then(
+          (loaded) => (component.value = loaded),
+          () => showToast("This part of the page could not be loaded. Try again.", "bad"),
+        )
+        .finally(() => (loading = null));
+    }
     return component.value && html`<${component.value} ...${props} />`;
   };
 }
