@@ -57,7 +57,13 @@ SHARING_FILES = {
     "test_provider_secrets.py": "providers",
 }
 
-pytest_plugins = ["tests.dispatch.fixtures", "tests.fast_selection", "tests.proofs", "tests.surfaces.model_fixtures"]
+pytest_plugins = [
+    "tests.costs",
+    "tests.fast_selection",
+    "tests.proofs",
+    "tests.surfaces.model_fixtures",
+    "tests.variants",
+]
 
 # Without deadlines: the time an example takes depends more on the load of the machine than on the code.
 hypothesis.settings.register_profile("share", deadline=None, max_examples=25)
@@ -285,17 +291,17 @@ def sqlite_url(new_sqlite_url: str, empty_ledger: Path) -> str:
     return new_sqlite_url
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def database_url(request: pytest.FixtureRequest) -> str:
+@pytest.fixture
+def database_url(request: pytest.FixtureRequest, database_kind: str) -> str:
     """A migrated database without rows, of each kind in turn."""
-    url: str = request.getfixturevalue(f"{request.param}_url")
+    url: str = request.getfixturevalue(f"{database_kind}_url")
     return url
 
 
-@pytest.fixture(params=["new_sqlite", "new_postgres"])
-def new_database_url(request: pytest.FixtureRequest) -> str:
+@pytest.fixture
+def new_database_url(request: pytest.FixtureRequest, database_kind: str) -> str:
     """A database without a schema, of each kind in turn."""
-    url: str = request.getfixturevalue(f"{request.param}_url")
+    url: str = request.getfixturevalue(f"new_{database_kind}_url")
     return url
 
 

@@ -40,10 +40,10 @@ def postgres_service(kept_postgres_url: str, tmp_path_factory: pytest.TempPathFa
         yield service
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def service(request: pytest.FixtureRequest) -> Service:
+@pytest.fixture
+def service(request: pytest.FixtureRequest, database_kind: str) -> Service:
     """A server, once with each kind of database."""
-    resolved: Service = request.getfixturevalue(f"{request.param}_service")
+    resolved: Service = request.getfixturevalue(f"{database_kind}_service")
     return resolved
 
 
@@ -69,10 +69,10 @@ def postgres_chat_service(
         yield service
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def chat_service(request: pytest.FixtureRequest) -> Service:
+@pytest.fixture
+def chat_service(request: pytest.FixtureRequest, database_kind: str) -> Service:
     """A server that uses the model, once with each kind of database."""
-    resolved: Service = request.getfixturevalue(f"{request.param}_chat_service")
+    resolved: Service = request.getfixturevalue(f"{database_kind}_chat_service")
     return resolved
 
 
