@@ -1,8 +1,8 @@
 """`make mutants`: counts which small faults in the code the tests notice.
 
-A sample of faults is drawn with a fixed seed and kept in sample.json. All of them are written into one copy of the tree, where a
-number switches one on. One run of the suite records which tests reach which fault; then each fault is switched on, and its tests
-run until one fails.
+A sample of faults (mutants) was drawn with a fixed seed and is kept in sample.json. All of them are written into a copy of the
+tree, where a number switches one on. One run of the suite records which tests reach which mutant. Then each mutant is switched on,
+and its tests run, cheap ones first, until one fails. An interrupted run continues where it was.
 """
 
 import argparse
@@ -11,36 +11,54 @@ import shutil
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tests.mutants import sites
 
 ROOT = Path(__file__).parents[2]
 TREES = ROOT / ".cache" / "mutants"
+PAGE = ROOT / "docs" / "proof.md"
+BEGIN, END = "<!-- mutants -->", "<!-- /mutants -->"
 SECONDS_PER_MUTANT = 40.0  # of tests, by the times that were recorded
-PYTEST = ("-p", "tests.mutants.plugin", "-q", "-m", "not torture", "-p", "no:cacheprovider")
+PYTEST = ("-p", "tests.mutants.plugin", "-q", "-m", "not torture and not compatibility", "-p", "no:cacheprovider")
+STATES = ("noticed", "survived", "not reached", "gone")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("step", choices=["draw", "record", "run", "table"])
     parser.add_argument("--tree", type=Path, default=ROOT, help="the checkout whose code and tests are tried")
-    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--workers", type=int, default=2, help="how many mutants are tried at a time")
+    parser.add_argument("--draw", action="store_true", help="draw a new sample from the present code, and stop")
+    parser.add_argument("--anew", action="store_true", help="record again which tests reach which mutant")
+    parser.add_argument("--write", action="store_true", help="write the table into docs/proof.md")
     options = parser.parse_args()
-    folder = TREES / options.tree.resolve().name
-    {"draw": draw, "record": record, "run": run, "table": show}[options.step](options.tree.resolve(), folder, options.workers)
+    tree = options.tree.resolve()
+    if options.draw:
+        sites.save(sites.draw(tree))
+        print(f"{len(sites.load())} mutants are in {sites.SAMPLE}.")
+        return
+    folder = TREES / tree.name
+    if options.anew:
+        shutil.rmtree(folder, ignore_errors=True)
+    if not (folder / "reached.json").exists():
+        record(tree, folder)
+    run(tree, folder, options.workers)
+    lines = list(tabulate(folder))
+    print("\n".join(lines))
+    if options.write:
+        text = PAGE.read_text(encoding="utf-8")
+        before, after = text.index(BEGIN) + len(BEGIN), text.index(END)
+        PAGE.write_text(text[:before] + "\n\n" + "\n".join(lines) + "\n\n" + text[after:], encoding="utf-8")
 
 
-def draw(tree: Path, folder: Path, workers: int) -> None:
-    sites.save(sites.draw(tree))
-    print(f"{len(sites.load())} mutants are in {sites.SAMPLE}.")
-
-
-def record(tree: Path, folder: Path, workers: int) -> None:
+def record(tree: Path, folder: Path) -> None:
+    """Run the suite once, and store which tests reach which mutants."""
     copy = build(tree, folder / "record")
     for name in ("current", "hits", "times"):
         (copy / ".mutants" / name).mkdir(parents=True)
-    subprocess.run([*python(copy), *PYTEST, "-n", str(workers)], cwd=copy)
+    subprocess.run([*python(copy), *PYTEST, "-n", "3"], cwd=copy)
     hits: dict[int, set[int]] = defaultdict(set)
     for path in (copy / ".mutants/hits").iterdir():
         for line in path.read_text().splitlines():
@@ -56,46 +74,53 @@ def record(tree: Path, folder: Path, workers: int) -> None:
 
 
 def run(tree: Path, folder: Path, workers: int) -> None:
+    """Try every mutant that has no result yet."""
+    ended = {row["mutant"] for row in load_results(folder)}
     rows = json.loads((folder / "reached.json").read_text(encoding="utf-8"))
     tests: dict[int, list[tuple[float, float, str]]] = defaultdict(list)
     for name, seconds, reached in rows:
         for mutant in reached:
             tests[mutant].append((seconds * len(reached), seconds, name))
     plans: list[list[list[object]]] = [[] for _ in range(workers)]
-    for mutant, known in sorted(tests.items()):
+    for place, (mutant, known) in enumerate((mutant, known) for mutant, known in sorted(tests.items()) if mutant not in ended):
         chosen, total = [], 0.0
         for _, seconds, name in sorted(known):  # cheap tests that reach little else come first
             if total < SECONDS_PER_MUTANT:
                 chosen.append(name)
                 total += seconds
-        plans[mutant % workers].append([mutant, chosen, 60 + 4 * total])
+        plans[place % workers].append([mutant, chosen, 60 + 4 * total])
     running = []
-    for number, plan in enumerate(plans):
+    for number, plan in enumerate(filter(None, plans)):
         copy = build(tree, folder / f"run{number}")
         path = folder / f"plan{number}.json"
         path.write_text(json.dumps(plan), encoding="utf-8")
         with (folder / f"log{number}").open("w") as log:
-            running.append(subprocess.Popen([*python(copy), *PYTEST, "--run-mutants", str(path)], cwd=copy, stdout=log, stderr=log))
-    sys.exit(max(process.wait() for process in running))
+            running.append(subprocess.Popen([*python(copy), *PYTEST, f"--run-mutants={path}"], cwd=copy, stdout=log, stderr=log))
+    for process in running:
+        process.wait()
 
 
-def show(tree: Path, folder: Path, workers: int) -> None:
-    mutants = sites.load()
-    found = {}
+def load_results(folder: Path) -> Iterator[dict[str, Any]]:
     for path in folder.glob("plan*.done"):
-        found.update({row["mutant"]: row for row in map(json.loads, path.read_text().splitlines())})
+        yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+
+
+def tabulate(folder: Path) -> Iterator[str]:
+    """The table, one line per part of the code, and the mutants that no test noticed."""
+    found = {row["mutant"]: row for row in load_results(folder)}
+    gone = set(json.loads((folder / "gone.json").read_text(encoding="utf-8")))
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for number, mutant in enumerate(mutants):
+    for number, mutant in enumerate(sites.load()):
         row = found.get(number)
-        state = "not reached" if row is None else "noticed" if row["failed"] else "survived"
+        state = "gone" if number in gone else "not reached" if row is None else "noticed" if row["failed"] else "survived"
         counts[mutant.part][state] += 1
-        if state != "noticed":
+        if state in ("survived", "not reached"):
             print(f"{number:4} {state:12} {mutant.file}:{mutant.function}: {mutant.before!r} -> {mutant.after!r}")
-    print(f"\n{'part':<12} {'mutants':>8} {'noticed':>8} {'survived':>9} {'not reached':>12}")
+    counts["all"] = sum(counts.values(), Counter())
+    yield f"| part | mutants | {' | '.join(STATES)} |"
+    yield "|---|" + "---|" * (len(STATES) + 1)
     for part, count in counts.items():
-        print(f"{part:<12} {count.total():>8} {count['noticed']:>8} {count['survived']:>9} {count['not reached']:>12}")
-    total = sum(counts.values(), Counter())
-    print(f"{'all':<12} {total.total():>8} {total['noticed']:>8} {total['survived']:>9} {total['not reached']:>12}")
+        yield f"| {part} | {count.total()} | {' | '.join(str(count[state]) for state in STATES)} |"
 
 
 def build(tree: Path, copy: Path) -> Path:
@@ -113,8 +138,7 @@ def build(tree: Path, copy: Path) -> Path:
         subprocess.run(command, cwd=copy, check=True)
     subprocess.run(["git", "-c", "user.name=m", "-c", "user.email=m@example.com", "commit", "-qm", "copy"], cwd=copy, check=True)
     gone = list(sites.instrument(copy, sites.load()))
-    if gone:
-        print(f"{len(gone)} mutants have no place in this code any more: {gone}")
+    (copy.parent / "gone.json").write_text(json.dumps(gone), encoding="utf-8")
     package = copy / "src/headway"
     shutil.copy(Path(__file__).with_name("runtime.py"), package / "_mutants.py")
     init = package / "__init__.py"

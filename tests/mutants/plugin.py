@@ -80,10 +80,7 @@ class Runner:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
         done = self.plan.with_suffix(".done")
-        ended = {json.loads(line)["mutant"] for line in done.read_text().splitlines()} if done.exists() else set()
         for mutant, names, limit in json.loads(self.plan.read_text(encoding="utf-8")):
-            if mutant in ended:
-                continue
             (FOLDER / "active").write_text(str(mutant))
             started = time.monotonic()
             failed = self.fork(mutant, [items[name] for name in names if name in items], limit)
