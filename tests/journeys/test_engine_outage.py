@@ -24,8 +24,8 @@ from tests.model_server import run_model_process
 from tests.surfaces.conversation_client import say
 from tests.surfaces.server_harness import Client, run_server, wait_until
 
-STEPS = 4
-OURS, THEIRS = make_names(range(8)), make_names(range(8, 16))  # of a worker, and of a server
+STEPS = 3
+OURS, THEIRS = make_names(range(4)), make_names(range(4, 8))  # of a worker, and of a server
 
 
 def build_step_rules(names: list[str]) -> list[dict[str, Any]]:
@@ -58,7 +58,7 @@ def test_turns_resume_after_a_postgres_restart(own_postgres: Any, tmp_path: Path
         wait_until(lambda: sum(count_owners(desk).values()) == len(OURS), "somebody takes them")
         for name in THEIRS:
             say(client, client.conversation(), f"Note {name}.")
-        model.wait_for_requests(30)
+        model.wait_for_requests(12)
         model.hold()  # so that no turn can end before Postgres has stopped
         own_postgres.stop()
         own_postgres.start()

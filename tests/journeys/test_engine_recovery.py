@@ -1,4 +1,4 @@
-"""`headway serve` is killed with a hundred turns running, or stopped cleanly, and another process finishes them."""
+"""`headway serve` is killed with many turns running, or stopped cleanly, and another process finishes them."""
 
 import signal
 from pathlib import Path
@@ -24,20 +24,23 @@ from tests.journeys.worker_processes import (
     wait_until_all_end,
 )
 from tests.model_server import run_model_process
+from tests.proofs import Proof
 from tests.surfaces.conversation_client import say
 from tests.surfaces.server_harness import run_server
 
 STAGGER_S = 1
-FIRST, SECOND = make_names(range(60)), make_names(range(60, 100))  # one list per tenant
 TORTURE = pytest.mark.torture
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("new_postgres", marks=TORTURE)])
-def test_a_hundred_turns_end_after_their_server_was_killed_and_nothing_is_done_twice(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+def test_many_turns_end_after_their_server_was_killed_and_nothing_is_done_twice(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, proof: Proof
 ) -> None:
     database_url: str = request.getfixturevalue(f"{kind}_url")
-    names = FIRST + SECOND
+    names = make_names(range(proof.trials(f"turns of a server that is killed, {kind}", share=20, whole=100)))
+    middle = len(names) * 6 // 10
+    own_names = names[:middle], names[middle:]  # of each tenant
     make_home(tmp_path)
     with run_model_process(build_rules(names, stuck_before=names[::2], stuck_after=names[1::2]), tmp_path) as model:
         env = build_environment(tmp_path, model, restart_stagger_s=str(STAGGER_S))
@@ -46,23 +49,23 @@ def test_a_hundred_turns_end_after_their_server_was_killed_and_nothing_is_done_t
             first.tenant() as first_client,
             first.tenant() as second_client,
         ):
-            desks = [(first_client.desk, FIRST), (second_client.desk, SECOND)]
-            for client, turn_names in ((first_client, FIRST), (second_client, SECOND)):
+            clients = (first_client, second_client)
+            for client, turn_names in zip(clients, own_names, strict=True):
                 for name in turn_names:
                     say(client, client.conversation(), f"Note {name}.")
-            model.wait_for_requests(150)  # half of the turns have made their note
+            model.wait_for_requests(len(names) * 3 // 2)  # half of the turns have made their note
             assert count_notes(tmp_path) == dict.fromkeys(names[1::2], 1)
             first.end(signal.SIGKILL)
-            assert count_unfinished(first_client.desk) == 100
+            assert count_unfinished(first_client.desk) == len(names)
             model.forget()
             expire_leases(first_client.desk)
             with run_server(database_url, tmp_path, environment=env):
                 wait_until_all_end(first_client.desk)
-            for desk, turn_names in desks:
-                check_each_ended_once(desk, turn_names)
-                assert [event["runs"] for event in list_events(desk, "recovered")] == [len(turn_names)]
+            for client, turn_names in zip(clients, own_names, strict=True):
+                check_each_ended_once(client.desk, turn_names)
+                assert [event["runs"] for event in list_events(client.desk, "recovered")] == [len(turn_names)]
             assert count_notes(tmp_path) == dict.fromkeys(names, 1)
-            assert len(model.requests) == 150  # each turn repeated only its unanswered request, and continued
+            assert len(model.requests) == len(names) * 3 // 2  # each turn repeated only its unanswered request, and continued
             ends = sorted(int(ended) for (ended,) in read_rows(first_client.desk, "SELECT ended_at FROM turns"))
             assert ends[-1] - ends[0] > STAGGER_S * 1000 / 2
         assert model.violations == []

@@ -28,7 +28,7 @@ from tests.journeys.worker_processes import (
 )
 from tests.model_server import ModelProcess, run_model_process
 
-NAMES = make_names(range(8))
+NAMES = make_names(range(4))
 
 
 class Pair:
@@ -65,8 +65,8 @@ def run_pair(database_url: str, folder: Path, rules: list[dict[str, object]], re
 def test_the_work_of_a_worker_that_is_gone_is_taken_over_once_its_lease_has_ended(
     how: signal.Signals, postgres_url: str, tmp_path: Path
 ) -> None:
-    rules = build_rules(NAMES, stuck_before=NAMES[:4], stuck_after=NAMES[4:])
-    with run_pair(postgres_url, tmp_path, rules, 12) as workers:
+    rules = build_rules(NAMES, stuck_before=NAMES[:2], stuck_after=NAMES[2:])
+    with run_pair(postgres_url, tmp_path, rules, 6) as workers:
         workers.busy.send(how)
         # The server releases the lock of a process that is killed, but not of one that is frozen.
         lease_ends = workers.last_heartbeat + (LEASE_MS if how == signal.SIGSTOP else SESSION_LEASE_MS)

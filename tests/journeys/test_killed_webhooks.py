@@ -4,24 +4,27 @@ import signal
 from pathlib import Path
 from threading import Event
 
+import pytest
+
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
 from tests.journeys.worker_processes import expire_leases, run_worker
+from tests.proofs import Proof
 from tests.surfaces.server_harness import wait_until
 from tests.webhooks.receiver import HOSTS, Received, run_receiver, subscribe
 
-KILLS = 3
 EVENTS = 40
 
 
-def test_deliveries_survive_killed_workers(database_url: str, tmp_path: Path) -> None:
+@pytest.mark.proof
+def test_deliveries_survive_killed_workers(database_url: str, tmp_path: Path, proof: Proof) -> None:
     env = {"HEADWAY_HOME": str(tmp_path), "HEADWAY_WEBHOOK_HOSTS": ",".join(HOSTS), "HEADWAY_RESTART_STAGGER_S": "0"}
     with DirectDatabase(database_url) as database, run_receiver() as receiver:
         hook = subscribe(TenantHarness(database), receiver)
         for number in range(EVENTS):
             hook.desk.add(f"todo {number}")
-        for kill in range(KILLS):
-            is_stuck, over, stop_at = Event(), Event(), len(receiver.received) + 5 + kill
+        for kill in proof.seeds("kill -9 of a worker that delivers to a webhook", share=1, whole=10):
+            is_stuck, over, stop_at = Event(), Event(), len(receiver.received) + 3 + kill % 2
 
             def answer(_received: Received, is_stuck: Event = is_stuck, over: Event = over, stop_at: int = stop_at) -> int:
                 if len(receiver.received) >= stop_at:

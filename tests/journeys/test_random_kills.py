@@ -36,7 +36,7 @@ def test_writes_acknowledged_to_a_killed_writer_are_stored(
     writers: WriterServer, database_url: str, tmp_path: Path, proof: Proof
 ) -> None:
     kind = database_url.partition(":")[0]
-    trials = proof.seeds(f"kill -9 of a writer at random, {kind}", share=15, whole=1_500)
+    trials = proof.seeds(f"kill -9 of a writer at random, {kind}", share=8, whole=1_500)
     with DirectDatabase(database_url) as database:
         for seed in trials:
             desk = TenantHarness(database, f"tenant {seed}")
@@ -70,7 +70,7 @@ def test_writes_acknowledged_by_a_killed_server_are_stored_and_retries_run_once(
         desk = TenantHarness(database)
         secret = desk.write(tokens.create, "a test").secret
         callers = [Caller(secret, f"caller{number}") for number in range(CALLERS)]
-        for _ in proof.seeds("kill -9 of a server at random, sqlite", share=4, whole=300):
+        for _ in proof.seeds("kill -9 of a server at random, sqlite", share=2, whole=300):
             with run_server(sqlite_url, tmp_path) as service:
                 threads = [threading.Thread(target=caller.call, args=(service.url,)) for caller in callers]
                 for thread in threads:

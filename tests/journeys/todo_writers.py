@@ -19,6 +19,7 @@ import psycopg  # noqa: F401
 from headway.actions import todos
 from headway.ledger.todo import Change, Draft
 from headway.storage.database import Database, TenantView
+from tests.warm_start import build_command
 
 AT_ONCE = 5
 
@@ -46,7 +47,7 @@ class WriterServer:
 
 @contextmanager
 def run_writer_server() -> Iterator[WriterServer]:
-    command = [sys.executable, __file__]
+    command = build_command(__file__)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield WriterServer(process)
