@@ -163,7 +163,28 @@ def test_cells_that_are_added_at_once_get_different_numbers(headway: Shell, cell
 
     with ThreadPoolExecutor(3) as threads:
         assert sorted(threads.map(add, range(3))) == [1, 2, 3]
-    assert {query(url, "SELECT COUNT(*) FROM cells WHERE is_self = 1")[0][0] for url in cell_urls} == {1}
+    for number, url in enumerate(cell_urls):
+        known = [(f"eu{each}", int(each == number)) for each in range(3)]
+        assert query(url, "SELECT name, is_self FROM cells ORDER BY name") == known
+    assert query(cell_urls[0], "SELECT url FROM cells ORDER BY name") == [(url,) for url in cell_urls]
+
+
+def test_adding_a_cell_leaves_those_alone_that_have_not_joined_yet(
+    headway: Shell, cell_urls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_settings_of(monkeypatch, cell_urls[0])
+    with DirectDatabase(cell_urls[0]) as directory:  # as if two other commands were about to continue
+        for number in (1, 2):
+            new = Cell(f"eu{number}", cell_urls[number - 1], "", "", 0, is_self=False, added_at=0)
+            with DirectDatabase(new.url) as member:
+                directory.write(partial(cell_actions.register, new=new, facts=member.read(cell_actions.read_facts)))
+    headway.ok("cell", "add", "eu3", "--url", cell_urls[2])
+
+    assert query(cell_urls[0], "SELECT url FROM cells ORDER BY name") == [(url,) for url in cell_urls]
+    assert query(cell_urls[1], "SELECT name FROM cells") == []
+    headway.ok("cell", "add", "eu1")
+    headway.ok("cell", "add", "eu2")
+    assert headway.json("tenant", "add", "acme", "--cell", "eu2")["tenant"]["id"] == 2 * TENANT_IDS_PER_CELL + 1
 
 
 # The directory

@@ -35,13 +35,19 @@ def add_cell(directory: Directory, draft: CellDraft, report: Report, sign: Sign)
     directory.require_urls()
     new = complete_draft(directory, draft)
     with open_postgres(f"The database of the cell {new.name}", new.url, directory.settings) as member:
-        facts = member.read(cells.read_facts)
-        cell = directory.database.write(sign(partial(cells.register, new=new, facts=facts)))
+        cell = directory.database.write(sign(partial(register, new=new, member=member)))
         member.write(sign(partial(cells.join, cell=cell)))
     directory.reload()
     for problem in [*refresh(directory), *repair_placements(directory)]:
         report(problem)
     return directory.get(cell.name)
+
+
+def register(tx: Transaction, new: Cell, member: DirectDatabase) -> Cell:
+    """Store a cell in the directory. If its database is the directory itself, it must say the same about its cells as this
+    transaction, so no other command may change them in between."""
+    cells.lock_all(tx)
+    return cells.register(tx, new, member.read(cells.read_facts))
 
 
 def complete_draft(directory: Directory, draft: CellDraft) -> Cell:
@@ -104,14 +110,28 @@ def read_open_moves(_cell: Cell, database: DirectDatabase) -> list[Move]:
 
 def refresh(directory: Directory) -> list[str]:
     """Store the names and public addresses of all cells in each of them. Returns a sentence for each cell where that failed."""
-    known = directory.cells
+    while True:
+        known = directory.cells
+        problems = teach(directory, known)
+        directory.reload()
+        if (
+            directory.cells == known
+        ):  # otherwise another command changed them, and the list that was stored may be older than its own
+            return problems
+
+
+def teach(directory: Directory, known: list[Cell]) -> list[str]:
     if not cells.is_directory(known):
         return []
 
     def learn(cell: Cell, database: DirectDatabase) -> None:
         def is_up_to_date(tx: Transaction) -> bool:
             own = cells.find_own(tx)
-            if own and own.name != cell.name:
+            if own is None or cells.is_same_row(
+                own, cell
+            ):  # it has not joined yet, or it is the directory, which has the URLs, too
+                return True
+            if own.name != cell.name:
                 raise Conflict(f"The database of the cell {cell.name} is that of the cell {own.name}. Correct its URL.")
             return cells.list_all(tx) == [row._replace(url="", is_self=row.name == cell.name) for row in known]
 

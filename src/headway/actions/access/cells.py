@@ -80,6 +80,11 @@ def read_facts(tx: Transaction) -> MemberFacts:
     return MemberFacts(cell_store.find_self(tx), cell_store.list_cells(tx), cell_store.list_tenant_numbers(tx))
 
 
+def lock_all(tx: Transaction) -> None:
+    """Let no other transaction change the cells until this one has ended."""
+    cell_store.lock_cells(tx)
+
+
 def register(tx: Transaction, new: Cell, facts: MemberFacts) -> Cell:
     """Store a cell in the directory, or change what is known about it. A database that is a cell already keeps its number."""
     if facts.own and facts.own.name != new.name:
@@ -195,8 +200,9 @@ def join(tx: Transaction, cell: Cell) -> None:
 
 
 def is_same_row(found: Cell | None, cell: Cell) -> bool:
-    """Whether a row is the directory's own one: elsewhere the URL is empty."""
-    return found is not None and bool(found.url) and found[:5] == cell[:5] and found.added_at == cell.added_at
+    """Whether a row is the directory's own one: elsewhere the URL is empty. What can be changed is not compared, because `cell` may
+    have been read before a change."""
+    return found is not None and bool(found.url) and (found.name, found.added_at) == (cell.name, cell.added_at)
 
 
 def leave(tx: Transaction, name: str) -> None:

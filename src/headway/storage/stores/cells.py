@@ -64,6 +64,12 @@ def lock_cell(tx: Transaction, name: str) -> bool:
     return tx.one(f"SELECT name FROM cells WHERE name = ?{tx.dialect.for_update}", name) is not None
 
 
+def lock_cells(tx: Transaction) -> None:
+    """Let no other transaction change the cells until this one has ended. They are locked when this returns, on Postgres."""
+    tx.run("LOCK TABLE cells IN SHARE ROW EXCLUSIVE MODE")
+    tx.one("SELECT 1")  # statements without rows may run later, together with this one
+
+
 def delete_cell(tx: Transaction, name: str) -> None:
     tx.run("DELETE FROM cells WHERE name = ?", name)
 
