@@ -9,11 +9,12 @@ from headway.actions.history import conversation_pages
 from headway.actions.history.conversation_pages import SEARCH
 from headway.actions.turns import TurnRequest
 from headway.ledger.run import RunEnd
+from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from tests.model_server import ModelServer
 from tests.surfaces.conversation_client import say
 from tests.surfaces.event_stream import open_stream
-from tests.surfaces.server_harness import Client
+from tests.surfaces.server_harness import Client, Service
 from tests.surfaces.shell import Shell, get_error_line
 
 
@@ -22,14 +23,14 @@ def search(client: Client, words: str, **query: Any) -> list[int]:
     return [conversation["id"] for conversation in page["conversations"]]
 
 
-def write(client: Client, conversation: int, request: str, answer: str = "") -> None:
+def write(client: Client, conversation: int, request: str, answer: str = "", database: DirectDatabase | None = None) -> None:
     """Store a turn with its messages, without running an agent."""
 
     def store(tx: Transaction) -> None:
         run = turns.start(tx, client.desk.tenant.id, conversation, TurnRequest(request))
         run_ends.end_run(tx, run, RunEnd.finish("answered", answer))
 
-    client.desk.database.write(store)
+    (database or client.desk.database).write(store)
 
 
 def test_a_conversation_is_renamed_deleted_and_restored(client: Client) -> None:
@@ -129,6 +130,16 @@ def test_conversations_are_listed_by_activity(client: Client) -> None:
     assert (len(first["conversations"]), rest["next_cursor"]) == (2, None)
     page = client.ok("GET", "/v1/conversations", params={"limit": 2})
     assert client.ok("GET", "/v1/conversations", params={"cursor": page["next_cursor"]})["conversations"][0]["id"] == ids[0]
+
+
+def test_the_conversation_used_last_is_first_even_if_clocks_differ_a_little(client: Client, service: Service) -> None:
+    ids = [client.conversation(title=f"number {n}") for n in range(3)]
+    with service.ago(0.5) as behind:  # the clock of another connection
+        for used in (ids[1], ids[0], ids[2], ids[0]):
+            write(client, used, "again", database=behind)
+            listed = client.ok("GET", "/v1/conversations", params={"sort": "activity"})["conversations"]
+            assert listed[0]["id"] == used
+    assert [row["id"] for row in listed] == [ids[0], ids[2], ids[1]]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from headway.ledger.tenancy import Conversation, Turn
 from headway.ledger.text import count_bytes
 from headway.ledger.todo import Todo
 from headway.storage import id_ranges
+from headway.storage.clocks import MIN_DRIFT_MS
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Query, Transaction
 
@@ -22,6 +23,10 @@ TODO_LIST_IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hid
     AND hidden.id = todo_lists.conversation_id AND hidden.deleted_at <> 0)"""
 MEMORY_IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden.tenant_id = memory_entries.tenant_id
     AND hidden.id = memory_entries.conversation_id AND hidden.deleted_at <> 0)"""
+# SQL: the time of the use of a conversation that happens now. It is after the last use of every other one, even if that was in this
+# millisecond, or by a connection whose clock is a little ahead. Times that are further ahead were stored while the clock was wrong.
+USED_NOW = """(SELECT COALESCE(MAX(used.updated_at) + 1, ?) FROM conversations used
+    WHERE used.tenant_id = ? AND used.updated_at BETWEEN ? AND ?)"""
 TURN_COLUMNS = """id, conversation_id, request, mode, status, outcome, started_at, ended_at, waiting, forked_from, fork_at, context,
     client_tools, fingerprint"""
 
@@ -29,17 +34,22 @@ TURN_COLUMNS = """id, conversation_id, request, mode, status, outcome, started_a
 def insert(tx: Transaction, tenant_id: int, uuid: str, key: str, title: str) -> Conversation | None:
     """Insert a conversation, or return None if the tenant already uses the key."""
     row = tx.one(
-        f"""INSERT INTO conversations (id, uuid, tenant_id, key, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)
-            ON CONFLICT (tenant_id, key) DO NOTHING RETURNING {COLUMNS}""",
+        f"""INSERT INTO conversations (id, uuid, tenant_id, key, title, created_at, updated_at)
+            VALUES (?, ?, ?, ?, ?, ?, {USED_NOW}) ON CONFLICT (tenant_id, key) DO NOTHING RETURNING {COLUMNS}""",
         id_ranges.take(tx, tenant_id, "conversations"),
         uuid,
         tenant_id,
         key,
         title,
         tx.now,
-        tx.now,
+        *bind_used_now(tx, tenant_id),
     )
     return Conversation(*row) if row else None
+
+
+def bind_used_now(tx: Transaction, tenant_id: int) -> tuple[int, ...]:
+    """Return the parameters of USED_NOW."""
+    return tx.now, tenant_id, tx.now, tx.now + MIN_DRIFT_MS
 
 
 def find(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation | None:
@@ -166,8 +176,9 @@ def save_turn(tx: Transaction, tenant_id: int, turn: Turn) -> None:
 def touch(tx: Transaction, tenant_id: int, conversation_id: int, title: str) -> None:
     """Record activity in a conversation. The title is set only if there is none."""
     tx.run(
-        "UPDATE conversations SET updated_at = ?, title = CASE title WHEN '' THEN ? ELSE title END WHERE tenant_id = ? AND id = ?",
-        tx.now,
+        f"""UPDATE conversations SET updated_at = {USED_NOW}, title = CASE title WHEN '' THEN ? ELSE title END
+            WHERE tenant_id = ? AND id = ?""",
+        *bind_used_now(tx, tenant_id),
         title,
         tenant_id,
         conversation_id,
