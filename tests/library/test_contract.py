@@ -312,7 +312,8 @@ def test_a_goal_is_pursued_to_its_end(variant: Variant) -> None:
 def test_goals_are_paused_decided_and_abandoned(variant: Variant) -> None:
     async def scenario(headway: Client) -> None:
         deadline = datetime.now(UTC).replace(microsecond=0) + timedelta(days=1)
-        goal = await headway.goals.add("Ask me which colour I like.", budget_usd=2, deadline=deadline, priority=3)
+        work = "Calculate 6*7, then write the result to secret.txt"  # needs an approval, so the goal cannot end during the test
+        goal = await headway.goals.add(work, budget_usd=2, deadline=deadline, priority=3)
         assert (goal.deadline, goal.budget_usd, goal.priority) == (deadline, 2, 3)
         changed = await headway.goals.update(goal.id, priority=4, deadline=None, budget_usd=3)
         assert (changed.priority, changed.deadline, changed.budget_usd) == (4, None, 3)
