@@ -57,7 +57,7 @@ def test_an_image_is_pasted(page: Visit, model: ModelServer) -> None:
     page.say("What is this?")
 
     expect(page.log.get_by_role("img", name="image.png")).to_be_visible()
-    assert IMAGE_PART in model.requests[0].messages[-1]["content"]
+    assert IMAGE_PART in model.wait_for_requests(1)[0].messages[-1]["content"]
 
 
 def test_a_file_can_be_removed_before_it_is_sent(page: Visit, model: ModelServer) -> None:

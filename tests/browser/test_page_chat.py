@@ -119,7 +119,7 @@ def test_a_message_that_cannot_be_sent_stays_and_shows_the_remedy(page: Visit, c
     page.button("Lift the halt").click()
     expect(banner).to_have_count(0)
     page.button("Try again").click()
-    expect(page.log).to_contain_text("hello")
+    expect(page.log.locator(".msg.assistant")).to_contain_text("hello")
     assert len(client.ok("GET", "/v1/conversations")["conversations"]) == 1
 
 

@@ -61,7 +61,8 @@ def test_a_cost_that_is_not_counted_links_to_the_models_without_a_price(page: Vi
     expect(page.region("Costs, last 24 hours")).to_contain_text("No known price: openai-chat:fake-1.")
 
 
-def test_a_goal_is_set_from_the_page_and_given_up(page: Visit, client: Client) -> None:
+def test_a_goal_is_set_from_the_page_and_given_up(page: Visit, client: Client, model: ModelServer) -> None:
+    model.hold()  # the goal is active until it is given up
     page.open("/goals").live()
     page.button("New goal").click()
     page.page.get_by_label("What should be achieved?").fill("Every page is proofread")

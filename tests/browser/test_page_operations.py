@@ -479,7 +479,7 @@ def test_spending_over_days_is_a_chart_and_a_table(open_page: Callable[..., Visi
     expect(card).to_contain_text("40 calls · 800k tokens in (75% from the cache) · 36k out")
     legend = card.get_by_role("list", name="Totals").get_by_role("listitem")
     expect(legend.first).to_contain_text("anthropic:sonnet-x$7.90")
-    assert chart.locator("svg rect[class^=series]").count() == 40
+    expect(chart.locator("svg rect[class^=series]")).to_have_count(40)
     chart.focus()
     page.page.keyboard.press("End")
     expect(card.get_by_role("status")).to_contain_text("$0.00")  # today

@@ -9,6 +9,7 @@ from playwright.sync_api import Page, Route, expect
 
 from headway.actions.access import tenants, tokens
 from tests.browser.page_harness import Visit, list_axe_violations
+from tests.model_server import ModelServer
 from tests.surfaces.server_harness import Client, Service, check_problem
 
 PALETTE = "Search pages, conversations, goals, todos and actions"
@@ -20,7 +21,8 @@ def get_active_option(page: Page) -> str:
     return page.locator(f"[id='{active}']").inner_text()
 
 
-def test_the_palette_goes_anywhere_and_does_anything(open_page: Callable[..., Visit], client: Client) -> None:
+def test_the_palette_goes_anywhere_and_does_anything(open_page: Callable[..., Visit], client: Client, model: ModelServer) -> None:
+    model.hold()  # the goal is active until it is paused
     conversation = client.conversation(title="Paint the kitchen")
     client.add("buy green paint")
     goal = client.ok("POST", "/v1/goals", 201, json={"description": "Paint every room"})["goal"]["id"]

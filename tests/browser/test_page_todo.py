@@ -28,8 +28,8 @@ def read(client: Client, todo: dict[str, object]) -> dict[str, object]:
     return found
 
 
-def is_focused_inside(page: Page) -> bool:
-    return bool(page.evaluate("() => document.querySelector('.todo-sheet').contains(document.activeElement)"))
+def expect_focus_inside(page: Page) -> None:
+    page.wait_for_function("() => document.querySelector('.todo-sheet').contains(document.activeElement)")
 
 
 def test_a_todo_has_its_own_address_and_the_back_button_closes_it(page: Visit, client: Client) -> None:
@@ -39,7 +39,7 @@ def test_a_todo_has_its_own_address_and_the_back_button_closes_it(page: Visit, c
     expect(sheet(page)).to_contain_text("Twice a week.")
     expect(page.page).to_have_url(f"{page.url}/todos/{todo['id']}")
     expect(page.page).to_have_title(f"#{todo['id']} water the plants · Headway")
-    assert is_focused_inside(page.page)
+    expect_focus_inside(page.page)
     page.page.go_back()
     expect(sheet(page)).to_have_count(0)
     expect(page.page).to_have_url(f"{page.url}/board")

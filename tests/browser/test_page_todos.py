@@ -246,7 +246,9 @@ def test_of_a_long_list_the_neighbourhood_is_shown_and_the_rest_on_demand(page: 
     todo = next(todo for todo in client.ok("GET", "/v1/todos", params={"limit": 500})["todos"] if todo["subject"] == "item 30")
     client.change(todo, status="in_progress")
     expect(row(page, "item 30")).to_be_in_viewport()
-    assert page.page.locator(".log").evaluate("log => log.scrollTop + log.clientHeight >= log.scrollHeight - 2")
+    page.page.wait_for_function(
+        "() => { const log = document.querySelector('.log'); return log.scrollTop + log.clientHeight >= log.scrollHeight - 2; }"
+    )
     page.button("+70 more").click()
     expect(page.rows).to_have_count(120)
     page.button("Show fewer").click()
