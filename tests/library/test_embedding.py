@@ -139,14 +139,24 @@ async def statuses(opened: Headway) -> list[str]:
 
 
 def test_a_caller_that_stops_waiting_does_not_stop_the_turn(tmp_path: Path) -> None:
+    released = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await released.wait()
+        return "waited"
+
     async def scenario() -> None:
-        async with temporary_headway(tmp_path, rehearsal_pace_s="0.2") as opened:
+        model = scripted_model([ModelResponse([ToolCallPart("wait", {})]), ModelResponse([TextPart("Hello.")])])
+        async with temporary_headway(tmp_path, model, [wait]) as opened:
             task = asyncio.create_task(opened.ask("hello"))
             job_id = await wait_for_job(opened)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
             assert await statuses(opened) == ["running"]
+            released.set()
             await opened.engine.ended(job_id)
             assert await statuses(opened) == ["finished"]
 
