@@ -2,6 +2,7 @@
 
 import json
 import signal
+from itertools import count
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -131,14 +132,26 @@ def test_a_case_answers_the_questions_of_the_agent(talker: Shell, model: ModelSe
     assert unanswered["problems"][0] == "The agent asked 'Which one?', and the case has no answer for it."
 
 
-def test_a_run_that_was_killed_keeps_its_results_and_resumes(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_was_killed_keeps_its_results_and_resumes(talker: Shell, model: ModelServer) -> None:
+    headway, begun = talker, count(1)
+    (headway.folder / ".headway").mkdir()
+    (headway.folder / ".headway" / "prices.toml").write_text(PRICES)
+    headway.trust()
+
+    def script(_request: Request) -> Reply:
+        if next(begun) in (2, 4):  # the attempts that are killed and interrupted
+            model.hold()
+        return text("It is 42.")
+
+    model.script = script
     cases = [PASSING.replace('"sum"', f'"sum-{n}"') for n in range(3)]
     suite = write_suite(headway, *cases)
-    monkeypatch.setenv("HEADWAY_REHEARSAL_PACE_S", "0.2")
     with Program(("eval", "run", suite, "--parallel", "1"), headway.folder) as process:
         assert process.stderr is not None
         assert process.stderr.readline().startswith("✔ 1/3 sum-0")
+        model.wait_for_requests(2)
         process.kill()
+    model.release()
     (results,) = headway.folder.glob(".headway/evals/suite/*/results.jsonl")
     with results.open("a") as file:
         file.write('{"kind": "attempt", "key"')  # killed while it wrote
@@ -146,11 +159,12 @@ def test_a_run_that_was_killed_keeps_its_results_and_resumes(headway: Shell, mon
         assert process.stderr is not None
         assert process.stderr.readline() == "1 of 3 attempts already have a result.\n"
         assert process.stderr.readline().startswith("✔ 2/3 sum-1")
+        model.wait_for_requests(4)
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate()
         assert process.wait() == 6
         assert "Not run: 1 attempt (interrupted)." in out
-    monkeypatch.delenv("HEADWAY_REHEARSAL_PACE_S")
+    model.release()
     ran = headway("eval", "run", suite, "--resume")
     assert ran.code == 0, ran.err
     assert "sum-0" not in ran.err
