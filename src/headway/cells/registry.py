@@ -114,9 +114,7 @@ def refresh(directory: Directory) -> list[str]:
         known = directory.cells
         problems = teach(directory, known)
         directory.reload()
-        if (
-            directory.cells == known
-        ):  # otherwise another command changed them, and the list that was stored may be older than its own
+        if directory.cells == known:  # otherwise another command changed them, and its list may have been overwritten
             return problems
 
 
@@ -127,9 +125,9 @@ def teach(directory: Directory, known: list[Cell]) -> list[str]:
     def learn(cell: Cell, database: DirectDatabase) -> None:
         def is_up_to_date(tx: Transaction) -> bool:
             own = cells.find_own(tx)
-            if own is None or cells.is_same_row(
-                own, cell
-            ):  # it has not joined yet, or it is the directory, which has the URLs, too
+            if own is None:  # it has not joined yet
+                return True
+            if cells.is_same_row(own, cell):  # it is the directory, which also has the URLs
                 return True
             if own.name != cell.name:
                 raise Conflict(f"The database of the cell {cell.name} is that of the cell {own.name}. Correct its URL.")
