@@ -96,7 +96,15 @@ class Worker(NamedTuple):
     owner: str  # its name in `jobs.owner`
 
     def send(self, what: signal.Signals) -> None:
+        """Send a signal. SIGSTOP stops the threads when the one that handles it gets a core, and the others run until then."""
         os.kill(self.process.pid, what)
+        if what == signal.SIGSTOP:
+            wait_until(lambda: self.thread_states == {"T"}, "the process stops")
+
+    @property
+    def thread_states(self) -> set[str]:
+        """The states of its threads, as /proc shows them. T: stopped."""
+        return {path.read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{self.process.pid}/task").glob("*/stat")}
 
     def end(self, by: signal.Signals = signal.SIGTERM) -> int:
         self.send(by)
