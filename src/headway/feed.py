@@ -279,9 +279,7 @@ class Feed:
         elif channel.remote_texts:
             channel.relay_unfinished(next_steps)
         if not channel.dirty.is_set():
-            channel.behind = False
-            while channel.backlog:
-                channel.broadcast(*channel.backlog.popleft())
+            channel.send_backlog()
 
     def _ring(self, tenants: Iterable[int]) -> None:
         for tenant_id in tenants:

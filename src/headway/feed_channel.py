@@ -14,6 +14,7 @@ from headway.ledger.scope import TENANT_WIDE
 from headway.storage.stores.cells import Departure
 
 TENANT_MOVED = "tenant_moved"
+TURN_RESUMED = "turn_resumed"  # an ended turn continues
 MAX_KEPT_EVENTS = 1024  # per channel
 MAX_KEPT_CHARACTERS = 2 * 1024 * 1024  # of the kept events' data; their encoded form may take as much again
 
@@ -149,6 +150,7 @@ class FeedChannel:
         self.backlog: deque[tuple[int, str | None, str, str]] = deque(maxlen=MAX_KEPT_EVENTS)
         self.remote_texts: deque[RemoteText] = deque(maxlen=MAX_KEPT_EVENTS)  # texts that are to be compared with the log first
         self.writing: dict[str, tuple[str, int]] = {}  # run and step of answers that were not in the log yet, by turn
+        self.ended_turns: dict[str | None, None] = {}  # the last ones whose end was read, oldest first
         self.size = 0  # of the kept events' data, in characters
         self.readers: set[FeedReader] = set()
         self.dirty = asyncio.Event()
@@ -163,16 +165,37 @@ class FeedChannel:
             self._keep(build_event(event))
             self.head = event.seq
             self.writing.pop(event.turn_id or "", None)
+            self._note_end(event)
         for reader in self.readers:
             reader.bell.ring()
 
+    def _note_end(self, event: LoggedEvent) -> None:
+        if event.kind in TURN_ENDS:
+            self.ended_turns[event.turn_id] = None
+            if len(self.ended_turns) > MAX_KEPT_EVENTS:
+                del self.ended_turns[next(iter(self.ended_turns))]
+        elif event.kind == TURN_RESUMED:
+            self.ended_turns.pop(event.turn_id, None)
+
     def broadcast(self, conversation_id: int, turn_id: str | None, kind: str, data: str) -> None:
         """Send something to the current readers only. It is not logged, has no sequence number and is never repeated. It is
-        delivered after everything that was logged before it."""
+        delivered after everything that was logged before it.
+
+        Text of a turn whose end was read waits until the log is read again: it is delivered if the turn was resumed, and dropped
+        otherwise. A process that writes an answer learns only at its next heartbeat that another one has canceled the turn."""
+        if turn_id in self.ended_turns:
+            self.behind = True
+            self.dirty.set()
         if self.behind:
             self.backlog.append((conversation_id, turn_id, kind, data))
         else:
             self._broadcast(conversation_id, turn_id, kind, data)
+
+    def send_backlog(self) -> None:
+        """Send everything that waited for events, all of which have been read."""
+        self.behind = False
+        while self.backlog:
+            self._broadcast(*self.backlog.popleft())
 
     def _release_backlog(self, turn_id: str | None) -> None:
         """Send the waiting text of a turn that ends."""
@@ -211,6 +234,8 @@ class FeedChannel:
             self._broadcast(text.conversation_id, text.turn_id, "text_delta", data)
 
     def _broadcast(self, conversation_id: int, turn_id: str | None, kind: str, data: str) -> None:
+        if turn_id in self.ended_turns:
+            return
         event = FeedEvent(self.head, conversation_id, turn_id, kind, data, is_broadcast=True)
         self._keep(event)
         for reader in self.readers:
