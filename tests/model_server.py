@@ -508,13 +508,14 @@ class ChatHandler(BaseHTTPRequestHandler):
         wrong = list(list_body_errors(body))
         if not wrong:
             request = Request.of(body)
-            self.server.record(request)
             wrong = list(list_violations(request))
+            if wrong:
+                self.server.record(request)
         if wrong:
             self.refuse(*(Failure(400, breach.message, param=breach.param) for breach in wrong))
             return
         try:
-            reply = self.server.script(request)
+            reply = self.server.take(request)
         except Exception as error:  # noqa: BLE001  otherwise the client would hang, and the test would not see the error
             self.refuse(Failure(500, f"the script failed: {type(error).__name__}: {error}"))
             return
@@ -600,6 +601,11 @@ class ModelServer(ThreadingHTTPServer):
         with self._arrival:
             return list(self._requests)
 
+    def take(self, request: Request) -> Reply:
+        """Record a request, and return its reply. The script comes last, because it may block until the test lets it continue."""
+        self.record(request)
+        return self.script(request)
+
     def record(self, request: Request) -> None:
         with self._arrival:
             self._requests.append(request)
@@ -654,6 +660,17 @@ class ModelServer(ThreadingHTTPServer):
             with suppress(OSError):  # the client closed it first
                 connection.shutdown(socket.SHUT_RDWR)
         self.server_close()
+
+
+class RuleServer(ModelServer):
+    """Chooses the rule of a request before the request is seen. Otherwise a test could kill the client, and its successor could use
+    up the rule that was meant for the killed one, for example to get no answer once."""
+
+    def take(self, request: Request) -> Reply:
+        try:
+            return self.script(request)
+        finally:
+            self.record(request)
 
 
 # In a separate process
@@ -722,7 +739,7 @@ def main() -> None:
     options = parser.parse_args()
     ends = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # before any thread starts: threads inherit the mask
-    with ModelServer(by_rules(json.loads(options.script.read_text(encoding="utf-8"))), options.port) as server:
+    with RuleServer(by_rules(json.loads(options.script.read_text(encoding="utf-8"))), options.port) as server:
         print(json.dumps({"url": server.url}), flush=True)
         signal.sigwait(ends)
 

@@ -21,8 +21,11 @@ from pydantic_ai.models import ModelRequestParameters, infer_model
 from pydantic_ai.tools import ToolDefinition
 
 from tests.model_server import (
+    PATIENCE_S,
     ModelServer,
     Reply,
+    Request,
+    RuleServer,
     Script,
     by_rules,
     by_turn,
@@ -229,6 +232,28 @@ def test_rules_choose_replies() -> None:
             ask(server, [{"role": "user", "content": "bye"}])
     with pytest.raises(ValueError, match="no part of a rule: containz"):
         by_rules([{"when": {"containz": "x"}, "reply": {"text": ""}}])
+
+
+def test_a_rule_is_chosen_before_its_request_is_seen() -> None:
+    """A test that has seen a client's request may kill it: the rule is used up, and the client's successor gets the next one."""
+    begun, go_on = threading.Event(), threading.Event()
+    choose = by_rules([{"reply": {"text": "once"}, "times": 1}, {"reply": {"text": "from then on"}}])
+
+    def choose_slowly(request: Request) -> Reply:
+        begun.set()
+        go_on.wait(PATIENCE_S)
+        return choose(request)
+
+    with RuleServer(choose_slowly) as server:
+        replies: list[Any] = []
+        asking = run_in_background(lambda: replies.append(ask(server)))
+        assert begun.wait(PATIENCE_S)
+        assert server.requests == []
+        go_on.set()
+        server.wait_for_requests(1)
+        assert ask(server).choices[0].message.content == "from then on"
+        asking.join()
+        assert replies[0].choices[0].message.content == "once"
 
 
 def test_a_model_process_outlives_its_client(tmp_path: Path) -> None:
