@@ -57,8 +57,9 @@ def test_a_goal_is_replanned_after_a_conflict(sqlite_url: str, tmp_path: Path) -
         kept = f"headway/agent-{(loser.run_id or '')[:8]}"
         reason = f"{kept} conflicts with {branch} in a.txt. Nothing was merged; the branch is kept."
         assert loser.reason == reason
-        (asked,) = pursuit.list_requests("replan")
-        assert reason in get_question(asked)
+        asked = pursuit.list_requests("replan")
+        assert len(asked) == 1, pursuit.describe_state()
+        assert reason in get_question(asked[0])
         document = pursuit.read(goal_views.show, goal.id)
         assert document["repository"] == "app"
         assert [file["path"] for file in document["changes"]["files"]] == ["a.txt", "b.txt", "c.txt"]
