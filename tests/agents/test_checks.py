@@ -12,7 +12,8 @@ from headway.actions.proof import receipts
 from headway.agents.checks.kinds import check_file
 from headway.ledger.check import Receipt
 from headway.ledger.todo import Change, Draft, Todo, write_checks
-from tests.agents.person_harness import decide_and_finish, list_approvals, write_policy
+from tests.agents.person_harness import answer_question, decide_and_finish, list_approvals, list_questions, write_policy
+from tests.agents.sub_agent_harness import wait_for_end
 from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, queue_call, tiers
 from tests.model_server import Reply, Request, calls, error, text
 
@@ -154,6 +155,23 @@ def test_an_opinion_is_paid_for_even_if_the_next_judge_fails(sqlite_url: str, tm
         assert get_item(talk).proof == "proven"
         assert [call.tier for call in talk.model_calls()].count("cheap") == 3
         assert len(list_receipts(talk)) == 1
+
+
+def test_an_answer_wakes_a_run_whose_judge_was_out_of_service_before_it_asked(database_url: str, tmp_path: Path) -> None:
+    """What waits for a retry is not woken. The retry of the judge was the last one, and the same message then asks a person."""
+
+    def complete_and_ask(request: Request) -> Reply:
+        (complete,) = complete_next(request).calls
+        return calls(complete, ("ask_person", {"question": "Which colour?"}))
+
+    judge = {"kind": "judge", "rubric": "It is short."}
+    opinions = in_order(error(503), text('{"ok": true, "reason": "Yes."}'))
+    script = tiers(in_order(plan_with(judge), complete_and_ask, DONE), opinions)
+    with open_talk(database_url, tmp_path, script, model_cheap=CHEAP_TIER, retry_delay_s="0.01") as talk:
+        talk.say()
+        talk.wait(talk.until(lambda: bool(list_questions(talk))))
+        answer_question(talk, list_questions(talk)[0]["id"], "blue")
+        assert wait_for_end(talk)["outcome"] == "drained"
 
 
 @pytest.mark.parametrize("change", [Change(checks=write_checks([FILE_CHECK], "person")), Change(status="canceled"), None])

@@ -97,8 +97,8 @@ def close_locked(tx: Transaction, job: Job, status: str, error: str) -> None:
 
 
 def delay(tx: Transaction, job: Job, until: int = NEVER) -> Job:
-    """Let the job wait without a slot, until a given time or until it is woken."""
-    return move(tx, job, "delayed", until)
+    """Let the job wait without a slot, until a given time or until it is woken. It no longer counts as waiting for a retry."""
+    return move(tx, job, "delayed", until, attempts=0)
 
 
 def delete_old(tx: Transaction) -> bool:
