@@ -22,7 +22,7 @@ TREES = ROOT / ".cache" / "mutants"
 PAGE = ROOT / "docs" / "proof.md"
 BEGIN, END = "<!-- mutants -->", "<!-- /mutants -->"
 SECONDS_PER_MUTANT = 20.0  # of tests, by the times that were recorded
-PYTEST = ("-p", "tests.mutants.plugin", "-q", "-m", "not torture and not compatibility", "-p", "no:cacheprovider")
+PYTEST = ("-p", "tests.mutants.plugin", "-q", "-p", "no:cacheprovider")
 STATES = ("noticed", "survived", "not reached", "gone")
 
 
@@ -30,6 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--tree", type=Path, default=ROOT, help="the checkout whose code and tests are tried")
     parser.add_argument("--workers", type=int, default=2, help="how many mutants are tried at a time")
+    parser.add_argument("--marks", default="not torture and not compatibility", help="the tests to run, as pytest's -m")
     parser.add_argument("--draw", action="store_true", help="draw a new sample from the present code, and stop")
     parser.add_argument("--anew", action="store_true", help="record again which tests reach which mutant")
     parser.add_argument("--write", action="store_true", help="write the table into docs/proof.md")
@@ -43,8 +44,8 @@ def main() -> None:
     if options.anew:
         shutil.rmtree(folder, ignore_errors=True)
     if not (folder / "reached.json").exists():
-        record(tree, folder)
-    run(tree, folder, options.workers)
+        record(tree, folder, options.marks)
+    run(tree, folder, options.marks, options.workers)
     lines = list(tabulate(folder))
     print("\n".join(lines))
     if options.write:
@@ -53,12 +54,12 @@ def main() -> None:
         PAGE.write_text(text[:before] + "\n\n" + "\n".join(lines) + "\n\n" + text[after:], encoding="utf-8")
 
 
-def record(tree: Path, folder: Path) -> None:
+def record(tree: Path, folder: Path, marks: str) -> None:
     """Run the suite once, and store which tests reach which mutants."""
     copy = build(tree, folder / "record")
     for name in ("current", "hits", "times"):
         (copy / ".mutants" / name).mkdir(parents=True)
-    subprocess.run([*python(copy), *PYTEST, "-n", "3"], cwd=copy)
+    subprocess.run([*python(copy), *PYTEST, "-m", marks, "-n", "3"], cwd=copy)
     hits: dict[int, set[int]] = defaultdict(set)
     for path in (copy / ".mutants/hits").iterdir():
         for line in path.read_text().splitlines():
@@ -73,7 +74,7 @@ def record(tree: Path, folder: Path) -> None:
     print(f"{len({mutant for row in rows for mutant in row[2]})} mutants are reached by {len(rows)} tests.")
 
 
-def run(tree: Path, folder: Path, workers: int) -> None:
+def run(tree: Path, folder: Path, marks: str, workers: int) -> None:
     """Try every mutant that has no result yet."""
     ended = {row["mutant"] for row in load_results(folder)}
     rows = json.loads((folder / "reached.json").read_text(encoding="utf-8"))
@@ -95,7 +96,8 @@ def run(tree: Path, folder: Path, workers: int) -> None:
         path = folder / f"plan{number}.json"
         path.write_text(json.dumps(plan), encoding="utf-8")
         with (folder / f"log{number}").open("w") as log:
-            running.append(subprocess.Popen([*python(copy), *PYTEST, f"--run-mutants={path}"], cwd=copy, stdout=log, stderr=log))
+            command = [*python(copy), *PYTEST, "-m", marks, f"--run-mutants={path}"]
+            running.append(subprocess.Popen(command, cwd=copy, stdout=log, stderr=log))
     for process in running:
         process.wait()
 
