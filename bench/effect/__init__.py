@@ -1,0 +1,9 @@
+"""Does an agent finish its list, and is its "done" true? The same tasks, model and tools for Headway and other frameworks.
+
+    python -m bench.effect --simulated                       # a model with stated faults, without weights, in seconds
+    python -m bench.effect --simulated --sweep               # the same as those faults become rarer
+    python -m bench.effect --url http://127.0.0.1:8080/v1 --model NAME --out results
+
+What was done is read from the files that a run leaves. Every task belongs to the half `tune` or `judge`: look at the first while
+changing Headway, and report the second.
+"""

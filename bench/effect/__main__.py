@@ -1,0 +1,117 @@
+"""`python -m bench.effect`: run systems over tasks with one model, and print the tables."""
+
+import argparse
+import asyncio
+import os
+from pathlib import Path
+from tempfile import mkdtemp
+
+from bench.effect.picture import picture
+from bench.effect.proxy import ARMS, Proxy, Sampling
+from bench.effect.report import list_figures, write_report
+from bench.effect.runner import Job, Options, find_interpreters, read_results, run_jobs
+from bench.effect.simulated import Rates
+from bench.effect.systems import SYSTEMS
+from bench.effect.task_list import HALF, TASKS
+from bench.effect.tasks import HALVES
+from bench.harness import progress
+
+HERE = Path(__file__).parent
+SWEEP = (1.0, 0.5, 0.25, 0.1, 0.0)
+PREFACE = """# Does an agent finish its list, and is its "done" true?
+
+`python -m bench.effect --write` writes this page; [CONTRIBUTING.md](../../CONTRIBUTING.md) says how to run it with another model.
+In *whole tasks* every item is done, as the files show. *False done*: the run ended normally, something is missing, and its words do
+not say so. In brackets: 95 % intervals from resampling the tasks.
+
+![Whole tasks and false done by system](effect.svg)
+
+"""
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.effect", description=__doc__)
+    parser.add_argument("--url", action="append", default=[], help="an OpenAI-compatible endpoint; several share the runs")
+    parser.add_argument("--model", default="effect", help="the model's name at the endpoint")
+    parser.add_argument("--key", default=os.environ.get("OPENAI_API_KEY", ""), help="its API key (default: OPENAI_API_KEY)")
+    parser.add_argument("--simulated", action="store_true", help="a model with stated faults instead")
+    parser.add_argument("--sweep", action="store_true", help="with --simulated: as its faults become rarer")
+    for name, rate in Rates()._asdict().items():
+        parser.add_argument(f"--{name}", type=float, default=rate, metavar="RATE", help=f"with --simulated (default: {rate:g})")
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS), metavar="SYSTEM", help=", ".join(SYSTEMS))
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, metavar="TASK")
+    parser.add_argument("--kinds", nargs="+", choices=sorted({task.kind for task in TASKS.values()}))
+    parser.add_argument("--half", choices=[*HALVES, "both"], default="judge")
+    parser.add_argument("--arms", nargs="+", choices=ARMS, default=["repair"])
+    parser.add_argument("--repetitions", type=int, default=1)
+    parser.add_argument("--first", type=int, default=1, help="the number of the first repetition; it decides about the seeds")
+    parser.add_argument("--temperature", type=float, default=0.7)
+    parser.add_argument("--answer-tokens", type=int, default=1024)
+    parser.add_argument("--jobs", type=int, default=4, help="how many runs at once")
+    parser.add_argument("--limit", type=float, default=240, help="seconds for one run")
+    parser.add_argument("--until", type=float, default=0, help="end after this many seconds; the next start continues")
+    parser.add_argument("--out", type=Path, help="folder of the results; runs that it has are not repeated")
+    parser.add_argument("--transcripts", action="store_true", help="keep what the model was asked and answered, too")
+    parser.add_argument("--report", action="store_true", help="run nothing, report what --out has")
+    parser.add_argument("--install", action="store_true", help="create the environments of peers that are not installed")
+    parser.add_argument("--write", action="store_true", help="write RESULTS.md and effect.svg")
+    arguments = parser.parse_args()
+    if not (arguments.url or arguments.simulated or arguments.report):
+        parser.error("Give --url, --simulated or --report.")
+    return arguments
+
+
+def list_jobs(arguments: argparse.Namespace, models: list[str], systems: list[str]) -> list[Job]:
+    """List all jobs, a whole repetition before the next, so that a run that is broken off has some of everything."""
+    tasks = [
+        task.name
+        for task in TASKS.values()
+        if (arguments.tasks and task.name in arguments.tasks)
+        or (not arguments.tasks and arguments.half in (HALF[task.name], "both") and task.kind in (arguments.kinds or [task.kind]))
+    ]
+    repetitions = range(arguments.first, arguments.first + arguments.repetitions)
+    return [
+        Job(system, task, arm, model, repetition)
+        for repetition in repetitions
+        for model in models
+        for arm in arguments.arms
+        for task in tasks
+        for system in systems
+    ]
+
+
+def run(arguments: argparse.Namespace, folder: Path) -> None:
+    rates: dict[str, Rates] = {}
+    if arguments.simulated:
+        stated = Rates(**{name: getattr(arguments, name) for name in Rates._fields})
+        shares = SWEEP if arguments.sweep else (1.0,)
+        rates = {f"simulated-{share:g}" if arguments.sweep else "simulated": stated.scale(share) for share in shares}
+    sampling = Sampling(arguments.model, arguments.temperature, arguments.answer_tokens)
+    headers = {"Authorization": f"Bearer {arguments.key}"} if arguments.key else {}
+    models = [*rates] or [arguments.model.replace("/", "_")]
+    proxies = {model: Proxy(arguments.url, sampling, headers) for model in models}
+    interpreters = find_interpreters(arguments.systems, may_install=arguments.install)
+    jobs = list_jobs(arguments, models, [name for name in arguments.systems if name in interpreters])
+    options = Options(folder, arguments.jobs, arguments.limit, arguments.until, arguments.transcripts)
+    asyncio.run(run_jobs(jobs, proxies, rates, interpreters, options))
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    folder: Path = arguments.out or Path(mkdtemp(prefix="hw-effect-results-"))
+    if not arguments.report:
+        run(arguments, folder)
+    rows = [row for row in read_results(folder) if arguments.half in (row["half"], "both")]
+    report = write_report(rows)
+    print(report)
+    progress(f"All runs are in {folder / 'results.jsonl'}.")
+    if arguments.write:
+        half, model, arm = (rows[0][name] for name in ("half", "model", "arm"))
+        first = [row for row in rows if (row["half"], row["model"], row["arm"]) == (half, model, arm)]
+        subtitle = f"Half {half}, {model}, calls in text {'repaired' if arm == 'repair' else 'left alone'}"
+        (HERE / "RESULTS.md").write_text(PREFACE + report, encoding="utf-8")
+        (HERE / "effect.svg").write_text(picture(list_figures(first), subtitle), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
