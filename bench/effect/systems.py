@@ -1,6 +1,6 @@
 """The systems that are compared, one function each. It runs a task to its end and says how it ended, in the system's own terms.
 
-Frameworks are imported inside the functions: each is optional, and one may live in an environment of its own.
+Frameworks are imported inside the functions: each is optional, and a framework may live in another environment.
 """
 
 import asyncio
@@ -115,7 +115,7 @@ async def run_langchain_headway(room: Room) -> Ended:
 
 
 async def run_deepagents(room: Room) -> Ended:
-    """It has file tools of its own under the same names, and gets the calculator and LangChain's todo list."""
+    """It brings its file tools under the same names, and gets the calculator and LangChain's todo list."""
     from deepagents import create_deep_agent
     from deepagents.backends import FilesystemBackend
     from langchain.agents.middleware import TodoListMiddleware

@@ -1,8 +1,8 @@
 """Says what a run achieved and whether its words are true. One rule for all systems.
 
 A run **admits** that something is missing if the system says so (it ended incomplete, at a limit, with an error or by the time
-limit) or, where it ended normally, if its words say so. An answer that is empty, or that is a tool call which nobody ran, admits
-nothing.
+limit) or, where it ended normally, if its words say so. An answer that is empty, or that is a tool call which was not run,
+admits nothing.
 """
 
 import re
