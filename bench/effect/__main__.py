@@ -17,7 +17,7 @@ from bench.effect.tasks import HALVES
 from bench.harness import progress
 
 HERE = Path(__file__).parent
-SWEEP = (1.0, 0.5, 0.25, 0.1, 0.0)
+SWEEP = (1.0, 0.5, 0.2, 0.0)
 PREFACE = """# Does an agent finish its list, and is its "done" true?
 
 `python -m bench.effect --write` writes this page; [CONTRIBUTING.md](../../CONTRIBUTING.md) says how to run it with another model.
@@ -35,7 +35,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--model", default="effect", help="the model's name at the endpoint")
     parser.add_argument("--key", default=os.environ.get("OPENAI_API_KEY", ""), help="its API key (default: OPENAI_API_KEY)")
     parser.add_argument("--simulated", action="store_true", help="a model with stated faults instead")
-    parser.add_argument("--sweep", action="store_true", help="with --simulated: as its faults become rarer")
+    parser.add_argument(
+        "--sweep", type=float, nargs="*", metavar="SHARE", help=f"with --simulated: with these shares of its faults {SWEEP}"
+    )
     for name, rate in Rates()._asdict().items():
         parser.add_argument(f"--{name}", type=float, default=rate, metavar="RATE", help=f"with --simulated (default: {rate:g})")
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS), metavar="SYSTEM", help=", ".join(SYSTEMS))
@@ -84,8 +86,9 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
     rates: dict[str, Rates] = {}
     if arguments.simulated:
         stated = Rates(**{name: getattr(arguments, name) for name in Rates._fields})
-        shares = SWEEP if arguments.sweep else (1.0,)
-        rates = {f"simulated-{share:g}" if arguments.sweep else "simulated": stated.scale(share) for share in shares}
+        rates = {"simulated": stated}
+        if arguments.sweep is not None:
+            rates = {f"simulated-{share:g}": stated.scale(share) for share in arguments.sweep or SWEEP}
     sampling = Sampling(arguments.model, arguments.temperature, arguments.answer_tokens)
     headers = {"Authorization": f"Bearer {arguments.key}"} if arguments.key else {}
     models = [*rates] or [arguments.model.replace("/", "_")]

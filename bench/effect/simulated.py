@@ -44,7 +44,7 @@ ARGUMENT_NAMES: Final = {
 class Rates(NamedTuple):
     """How often the model does something wrong."""
 
-    stops: float = 0.15  # answers although it knows that items are left, drawn after each item
+    stops: float = 0.15  # answers although it knows that items are left, drawn after each item and after each reminder
     forgets: float = 0.15  # overlooks an item of a list, or forgets to mark one as completed
     claims: float = 0.7  # claims what is not done, when it knows; otherwise it says what is left
     repeats: float = 0.1  # makes a call a second time
@@ -180,7 +180,7 @@ class Reader:
                 continue
             if self.overlooks(item) or self.has_given_up(item):
                 continue
-            if finished and self.draw(self.rates.stops, f"stops after {finished}"):
+            if (finished or self.context.answers) and self.draw(self.rates.stops, f"stops after {finished}"):
                 return None
             if step := self.take_step(item):
                 return step
