@@ -27,6 +27,7 @@ from bench.harness import Unavailable, progress
 from bench.peer import ENVIRONMENTS, ROOT, environment
 
 ANSWER_KEPT: Final = 1_500
+ENDED: Final = "The process that runs the systems has ended; workers.log beside the results says why."
 GRACE_S: Final = 5  # between the last result and the deadline
 
 
@@ -60,6 +61,8 @@ class Worker:
 
     async def run(self, job_id: str, request: dict[str, Any]) -> dict[str, Any]:
         assert self.process.stdin is not None
+        if self.reading.done():
+            raise RuntimeError(ENDED)
         waiting: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self.waiting[job_id] = waiting
         self.process.stdin.write(json.dumps({"id": job_id, **request}).encode() + b"\n")
@@ -71,7 +74,7 @@ class Worker:
             result = json.loads(line)
             self.waiting.pop(result.pop("id")).set_result(result)
         for waiting in self.waiting.values():
-            waiting.set_exception(RuntimeError("The process that runs the systems has ended."))
+            waiting.set_exception(RuntimeError(ENDED))
 
 
 def find_interpreters(systems: Iterable[str], *, may_install: bool) -> dict[str, str]:
