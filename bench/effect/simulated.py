@@ -256,8 +256,7 @@ class Reader:
     # What it believes
 
     def is_finished(self, item: Item) -> bool:
-        results = self.find_changes(item)
-        return bool(results) and not is_error(results[-1])
+        return any(not is_error(result) for result in self.find_changes(item))
 
     def find_changes(self, item: Item) -> list[str]:
         """Return the results of this item's change. Writing the whole file counts if the new text is in it."""
