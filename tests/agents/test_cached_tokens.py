@@ -18,6 +18,7 @@ from tests.agents.scripted_provider import google_event
 from tests.agents.test_garbled_providers import BLOCK, DELTA, OVER, STOP, Handler, Provider, anthropic_stream
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import chunk, encode_stream, raw
+from tests.tables import each_row
 
 OPENAI, RESPONSES = "openai-chat:gpt-4o", "openai-responses:gpt-5"
 ANTHROPIC, GOOGLE = "anthropic:claude-sonnet-4-6", "google:gemini-2.5-flash"
@@ -35,7 +36,7 @@ def use(**tokens: Any) -> RequestUsage:
 # Prices
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("model", "tokens", "cost"),
     [
         # Claude Sonnet 4.6, per million tokens: 3 in, 0.30 from the cache, 3.75 into it, 15 out.
@@ -86,8 +87,8 @@ IMPOSSIBLE: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("counts", IMPOSSIBLE, ids=str)
-@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC, "a:b"])
+@each_row("counts", IMPOSSIBLE)
+@each_row("model", [OPENAI, ANTHROPIC, "a:b"])
 def test_impossible_counts_cost_the_full_price(model: str, counts: dict[str, Any]) -> None:
     prices = Prices({"a:b": Price(2, 10, 0.2, 2.5)})
     full = prices.cost(model, use(input=1_000, output=10))

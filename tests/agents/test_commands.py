@@ -17,6 +17,7 @@ from headway.ledger.errors import Invalid
 from headway.ledger.run import Sandbox
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import ToolCaller, build_caller
+from tests.tables import each_row
 
 LISTED = ("sh", "env", "echo", "pwd", "cat", "no-such-program", "../bin/sh", "/bin/sh")
 
@@ -185,7 +186,7 @@ def test_without_a_workspace_nothing_is_run(sqlite_agent: Agent) -> None:
     assert caller.refused("run_command", command=["pwd"]) == "No workspace is available here."
 
 
-@pytest.mark.parametrize(
+@each_row(
     "program",
     [
         "./git",

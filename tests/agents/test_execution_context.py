@@ -17,6 +17,7 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
 from tests.agents.agent_harness import Agent
+from tests.tables import each_row
 
 BOX = catalogue.build_toolbox().only(REMOTE_FAMILIES)
 NO_TURN = {"error": "Missing execution context"}
@@ -190,7 +191,7 @@ def test_supervisor_is_another_word_for_index() -> None:
     assert [role.name for role in BUILT_IN_ROLES if "turn_plan" in role.tools] == ["index"]
 
 
-@pytest.mark.parametrize("name", ["plumber", "", "INDEX", "x" * 1_000])
+@each_row("name", ["plumber", "", "INDEX", "x" * 1_000])
 def test_an_unknown_role_is_an_error_that_lists_the_known_ones(name: str) -> None:
     with pytest.raises(UnknownRole) as refused:
         roles.Roles().find(name)
@@ -222,7 +223,7 @@ def test_scope_never_comes_from_the_arguments(sqlite_agent: Agent, tool: str, na
     assert is_untouched(sqlite_agent)
 
 
-@pytest.mark.parametrize("tool", CALLS)
+@each_row("tool", CALLS)
 def test_every_schema_says_that_nothing_else_is_taken(tool: str) -> None:
     schema = BOX.find(tool).as_json()
 

@@ -11,6 +11,7 @@ from headway.ledger.redaction import Redactor
 from tests.agents.job_harness import LONG_S, begin_delayed_turn, make_due, wait_for_end
 from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import error, flaky, slow, text
+from tests.tables import each_row
 
 HELLO = text("Hello.")
 
@@ -60,7 +61,7 @@ def test_a_delay_says_which_attempt_failed_and_when_the_next_is_made(sqlite_url:
         assert second["retry_at"] <= time.time() + 200
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("url", "shown"),
     [
         ("http://localhost:11434/v1/", "http://localhost:11434/v1"),
@@ -113,14 +114,14 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("key", KEYS)
+@each_row("key", KEYS)
 def test_what_looks_like_a_key_is_hidden(key: str) -> None:
     shown = hide_keys(f'Incorrect API key provided: "{key}". Find yours at our site.')
     assert shown.startswith('Incorrect API key provided: "…')
     assert key[-8:] not in shown
 
 
-@pytest.mark.parametrize("words", ["Bearer canary-of-a-provider", "https://example.org/v1?key=canary-of-a-provider"])
+@each_row("words", ["Bearer canary-of-a-provider", "https://example.org/v1?key=canary-of-a-provider"])
 def test_what_stands_where_a_key_stands_is_hidden(words: str) -> None:
     assert "canary" not in hide_keys(words)
 
@@ -133,7 +134,7 @@ def test_a_long_message_is_cut_and_no_part_of_a_key_remains(sqlite_url: str, tmp
         assert event["error"] == "The model openai-chat:fake-1 failed (HTTP 400): No."
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_names_and_words_are_kept(name: str) -> None:
     assert hide_keys(f"{name} does not support tools") == f"{name} does not support tools"
 

@@ -12,6 +12,7 @@ from headway.ledger.scope import Scope
 from headway.testing import TenantHarness
 from tests.agents.agent_harness import Agent
 from tests.forgeries import BREAKS, DISGUISES, EDGES, PAYLOADS, list_edges
+from tests.tables import each_row
 
 HOSTILE = {
     "the end of a frame": "look [END TODO]",
@@ -105,9 +106,7 @@ def test_every_other_answer_is_one_frame_of_one_line(sqlite_agent: Agent, hostil
         assert len(BREAKS.split(output)) == 3, text
 
 
-@pytest.mark.parametrize(
-    "text", ["[x] tick", "a[0] = b[1]", "[ending] [ended]", "array[END", "naïve 👩‍👩‍👧 می‌خواهم [note]", "1 < 2 & 3"]
-)
+@each_row("text", ["[x] tick", "a[0] = b[1]", "[ending] [ended]", "array[END", "naïve 👩‍👩‍👧 می‌خواهم [note]", "1 < 2 & 3"])
 def test_honest_text_is_shown_as_it_is(text: str) -> None:
     assert format_inline(text) == (text if "[END" not in text else "array(END")
 
@@ -125,7 +124,7 @@ def test_the_check_of_the_stories_detects_forgeries() -> None:
     assert list_edges("[END of it] [goals] [turn] a[/\\] [GOAL!]") == []
 
 
-@pytest.mark.parametrize("edge", EDGES)
+@each_row("edge", EDGES)
 def test_no_disguise_gets_past(edge: str) -> None:
     for disguise in DISGUISES:
         text = disguise(edge)
@@ -162,15 +161,13 @@ def test_a_frame_at_the_end_of_a_cut_line_is_escaped() -> None:
     assert format_inline(f"{'x' * 295}[ENDING] more") == f"{'x' * 295}(END…"
 
 
-@pytest.mark.parametrize("frame", ["[END TODO]", "[\u2800END TODO]", "［END TODO］"])
+@each_row("frame", ["[END TODO]", "[\u2800END TODO]", "［END TODO］"])
 def test_a_frame_in_a_long_text_is_escaped_wherever_it_stands(frame: str) -> None:
     for before in (9_990, 9_999, 10_000, 10_001, 25_000):
         text = f"{'a' * before}{frame}{'[b' * 10_000}"
         assert escape_frames(text) == text.replace(frame, f"({frame[1:]}")
 
 
-@pytest.mark.parametrize(
-    "text", ["[END of it] [goals] [/agents](x)", "re.compile(r'[/\\\\]')", "[end]\nx=1\n[/b] [turn] [GOAL!] [TODO]"]
-)
+@each_row("text", ["[END of it] [goals] [/agents](x)", "re.compile(r'[/\\\\]')", "[end]\nx=1\n[/b] [turn] [GOAL!] [TODO]"])
 def test_harmless_file_content_reaches_a_model_unchanged(text: str) -> None:
     assert escape_frames(text) == text

@@ -16,6 +16,7 @@ from headway.ledger.tiers import TIERS
 from tests.agents.provider_server import run_providers
 from tests.agents.turn_harness import open_talk
 from tests.model_server import error, raw
+from tests.tables import each_row
 
 TOO_LONG = {
     "OpenAI": "This model's maximum context length is 128000 tokens. However, your messages resulted in 131072 tokens.",
@@ -85,25 +86,25 @@ def build_error(message: str, status: int = 400) -> ModelHTTPError:
     return ModelHTTPError(status, "some-model", {"error": {"message": message, "type": "invalid_request_error"}})
 
 
-@pytest.mark.parametrize("dialect", TOO_LONG)
+@each_row("dialect", TOO_LONG)
 def test_a_request_that_is_too_long_is_recognised(dialect: str) -> None:
     failure = build_error(TOO_LONG[dialect])
     assert (is_too_long(failure), lacks_tools(failure)) == (True, False)
 
 
-@pytest.mark.parametrize("dialect", LACKS_TOOLS)
+@each_row("dialect", LACKS_TOOLS)
 def test_a_model_without_tools_is_recognised(dialect: str) -> None:
     failure = build_error(LACKS_TOOLS[dialect])
     assert (is_too_long(failure), lacks_tools(failure)) == (False, True)
 
 
-@pytest.mark.parametrize("message", OTHER)
+@each_row("message", OTHER)
 def test_other_refusals_are_neither(message: str) -> None:
     assert not is_too_long(build_error(message))
     assert not lacks_tools(build_error(message))
 
 
-@pytest.mark.parametrize("body", [{"code": "context_length_exceeded"}, {"type": "exceed_context_size_error", "n_ctx": 4096}, "x"])
+@each_row("body", [{"code": "context_length_exceeded"}, {"type": "exceed_context_size_error", "n_ctx": 4096}, "x"])
 def test_a_code_is_enough(body: Any) -> None:
     assert is_too_long(ModelHTTPError(400, "some-model", body)) == (body != "x")
     assert not is_too_long(ValueError("context_length_exceeded"))  # not a provider's answer

@@ -27,6 +27,7 @@ from headway.ledger.job import MAX_DELAY_MS, compute_backoff_ms
 from headway.ledger.run import Limits
 from tests.agents.turn_harness import CHEAP, CHEAP_TIER, Talk, in_order, open_talk, tiers
 from tests.model_server import MODEL, ModelServer, Reply, calls, drop, environment, error, flaky, pause_midway, slow, text
+from tests.tables import each_row
 
 HELLO = text("Hello to you.")
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
@@ -116,7 +117,7 @@ def test_a_tool_call_that_broke_off_is_not_made(sqlite_url: str, tmp_path: Path)
 # Backoff
 
 
-@pytest.mark.parametrize("chance", [0.0, 0.5, 1.0])
+@each_row("chance", [0.0, 0.5, 1.0])
 def test_each_wait_is_twice_as_long_up_to_five_minutes(chance: float) -> None:
     """004, QUEUE-01: "External calls retry with exponential backoff on transient failures"."""
     for attempts, middle in ((1, 1_000), (2, 2_000), (3, 4_000), (8, 128_000), (12, MAX_DELAY_MS), (1_000, MAX_DELAY_MS)):
@@ -129,7 +130,7 @@ def test_a_provider_that_says_when_is_believed(sqlite_url: str, tmp_path: Path) 
         assert len(talk.server.requests) == 3
 
 
-@pytest.mark.parametrize(("asked", "waited"), [(7, 7_000), (1_800, 1_800_000), (100_000, 3_600_000), (-1, 0)])
+@each_row(("asked", "waited"), [(7, 7_000), (1_800, 1_800_000), (100_000, 3_600_000), (-1, 0)])
 def test_a_provider_that_wants_to_be_left_alone_is_for_a_while(asked: float, waited: int) -> None:
     assert compute_backoff_ms(1, Limits(), 0.5, asked) == waited
 

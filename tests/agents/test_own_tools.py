@@ -18,6 +18,7 @@ from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import BadTool, Invalid, SettingsError
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import ToolCaller
+from tests.tables import each_row
 
 
 def build_tool(function: Any) -> Tool:
@@ -239,7 +240,7 @@ def itself(node: Node) -> None:
     """Takes a tree."""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("function", "said"),
     [
         (no_docstring, "no_docstring needs a docstring"),
@@ -260,9 +261,7 @@ def test_an_invalid_tool_is_refused_when_it_is_registered(function: Callable[...
     assert str(refused.value).startswith(said)
 
 
-@pytest.mark.parametrize(
-    "options", [{"name": "two words"}, {"name": "x" * 65}, {"name": "größe"}, {"timeout_s": 0}, {"timeout_s": float("nan")}]
-)
+@each_row("options", [{"name": "two words"}, {"name": "x" * 65}, {"name": "größe"}, {"timeout_s": 0}, {"timeout_s": float("nan")}])
 def test_names_and_times_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(BadTool):
         tool(**options)(by_place)

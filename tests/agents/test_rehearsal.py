@@ -36,6 +36,7 @@ from headway.ledger.parsing.writ_parser import parse
 from headway.ledger.run import REHEARSAL_MODEL, TurnMode
 from headway.ledger.todo import Todo
 from tests.agents.agent_harness import Agent
+from tests.tables import each_row
 
 BUILT_IN = (*build_builtin_tools(ExternalAccess(http_hosts=("example.com",))), *LEDGER_TOOLS)
 PLANNING = [tool for tool in PLAN_TOOLS if tool.name in ("create_todo", "list_todo", "start_todo", "complete_todo")]
@@ -333,7 +334,7 @@ def test_a_single_step_gets_an_item_of_the_queue(queue: Stage) -> None:
 # The cheap tier
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "ok"),
     [("84", True), ("", False), ("Not done: no such file", False), ("I could not do it.", False), ("Rehearsed: …", True)],
 )
@@ -368,7 +369,7 @@ def test_the_rehearsal_counts_tokens_and_names_itself() -> None:
     assert response.model_name == build_rehearsal_model().model_name == REHEARSAL_MODEL
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("request_", "steps"),
     [
         ("buy bread and butter", 1),
@@ -388,7 +389,7 @@ def test_a_request_is_split_where_an_instruction_begins(request_: str, steps: in
     assert len(split_request(request_)) == steps
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("step", "call"),
     [
         ("what time is it?", ("now", {})),
@@ -407,9 +408,7 @@ def test_a_step_is_read_as_a_call(step: str, call: object) -> None:
     assert find_call(step, RecentResults("84", "n.txt")) == call
 
 
-@pytest.mark.parametrize(
-    "text", [" " * 50_000, "write " + "to " * 20_000, "1. " * 20_000, "and then " * 9_000, '"' * 50_000, "a." * 25_000]
-)
+@each_row("text", [" " * 50_000, "write " + "to " * 20_000, "1. " * 20_000, "and then " * 9_000, '"' * 50_000, "a." * 25_000])
 def test_long_nonsense_is_read_quickly(text: str) -> None:
     assert_usable(respond_to(text, *IN_PLAN_MODE))
 

@@ -9,9 +9,10 @@ from headway.agents.tools.builtin import BUILTIN_NAMES, ExternalAccess, build_bu
 from headway.ledger.errors import Invalid
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import build_caller
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expression", "result"),
     [
         ("1 + 2 * 3", 7),
@@ -38,7 +39,7 @@ def test_expressions_have_the_value_they_have_on_paper(expression: str, result: 
     assert type(value) is type(result)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "expression",
     [
         "9**9**9",

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart
 from pydantic_ai.tools import ToolDefinition
 
@@ -13,6 +12,7 @@ from headway.agents.models.text_calls import extract_text_calls, split_calls
 from headway.agents.tools.results import list_callable_names
 from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import text
+from tests.tables import each_row
 
 NAMES = frozenset(("write_file", "now", "spawn_agent"))
 WRITE: tuple[str, dict[str, Any]] = ("write_file", {"path": "a.txt", "content": "hi"})
@@ -71,14 +71,14 @@ CALLS: dict[str, tuple[str, list[tuple[str, dict[str, Any]]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+@each_row("name", CALLS)
 def test_a_text_that_is_a_call_becomes_the_call(name: str) -> None:
     content, expected = CALLS[name]
     prose, calls = split_calls(content, NAMES)
     assert (prose, [(call.tool, json.loads(call.arguments)) for call in calls]) == ("", expected)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "prose"),
     [
         (f"I write the file.\n\n```json\n{CALL}\n```", "I write the file."),
@@ -117,12 +117,12 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("name", ANSWERS)
+@each_row("name", ANSWERS)
 def test_any_other_text_stays_the_answer(name: str) -> None:
     assert split_calls(ANSWERS[name], NAMES) == (ANSWERS[name], [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [
         '{"name": "now", "arguments": ' + '{"a": ' * 100_000 + "1" + "}" * 100_000 + "}",
@@ -137,7 +137,6 @@ def test_any_other_text_stays_the_answer(name: str) -> None:
         "{" * 900_000 + "now",
         "1 " * 300_000 + "now {",
     ],
-    ids=str.__len__,
 )
 def test_hostile_texts_take_no_time_and_call_nothing_odd(content: str) -> None:
     _, calls = split_calls(content, NAMES)
@@ -154,7 +153,7 @@ def test_tools_on_demand_can_be_called_by_name() -> None:
         assert response.finish_reason == "tool_call"
 
 
-@pytest.mark.parametrize("reason", ["content_filter", "error"])
+@each_row("reason", ["content_filter", "error"])
 def test_an_answer_that_is_not_whole_calls_nothing(reason: str) -> None:
     response = ModelResponse([TextPart('{"name": "now", "arguments": {}}')], finish_reason=reason)  # type: ignore[arg-type]
     assert extract_text_calls(response, [ToolDefinition(name="now")]) is response
@@ -225,7 +224,7 @@ def stream(content: str, accepted: str | None) -> list[str]:
     return reader.seen
 
 
-@pytest.mark.parametrize("name", CALLS)
+@each_row("name", CALLS)
 def test_a_user_never_sees_the_text_of_a_call(name: str) -> None:
     content, _ = CALLS[name]
     prose, _ = split_calls(content, NAMES)
@@ -233,7 +232,7 @@ def test_a_user_never_sees_the_text_of_a_call(name: str) -> None:
         assert stream(content, prose) == ([prose] if prose else [])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [
         "Hello to you, whoever you are, and welcome.",

@@ -33,6 +33,7 @@ from headway.text_relay.payloads import (
     encode_readers,
 )
 from headway.text_relay.relay import TextRelay
+from tests.tables import each_row
 
 CHANNEL = f"{TEXT_PREFIX}a1"
 LATER_CHANNEL = f"{TEXT_PREFIX}b2"
@@ -137,7 +138,7 @@ def test_announcements_of_many_readers_are_split() -> None:
     assert [key for notice in decoded for key in notice.left] == [(1, 1)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "payload",
     [
         "",

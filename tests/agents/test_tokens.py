@@ -4,10 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from pydantic_ai.messages import BinaryContent, ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 
 from headway.agents.transcripts.tokens import estimate_message, estimate_text
+from tests.tables import each_row
 
 # Texts with their number of tokens in o200k, the tokenizer of recent OpenAI models.
 COUNTED = [
@@ -20,7 +20,7 @@ COUNTED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "tokens"), COUNTED)
+@each_row(("text", "tokens"), COUNTED)
 def test_an_estimate_is_not_below_the_count(text: str, tokens: int) -> None:
     assert tokens <= estimate_text(text) <= 2 * tokens
 

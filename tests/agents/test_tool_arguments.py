@@ -13,6 +13,7 @@ from headway.agents.tools.custom import find_tool, tool
 from headway.agents.tools.toolbox import Tool
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import ToolCaller
+from tests.tables import each_row
 
 TOOLS = catalogue.build_toolbox(ExternalAccess(("*",), ("ls", "python3"))).tools.values()
 LONG = "x" * 1_001
@@ -37,7 +38,7 @@ def sample(schema: dict[str, Any]) -> Any:
 # Null
 
 
-@pytest.mark.parametrize("one", TOOLS, ids=lambda one: one.name)
+@each_row("one", TOOLS)
 def test_null_for_an_optional_argument_means_that_it_is_absent(one: Tool) -> None:
     """000: "context?: string", "agentType?: string", "order?: number": optional, and models send null for omitted values."""
     schema = build_input_schema(one.arguments)
@@ -47,9 +48,7 @@ def test_null_for_an_optional_argument_means_that_it_is_absent(one: Tool) -> Non
     assert one.arguments.model_validate(required | optional) == one.arguments.model_validate(required)
 
 
-@pytest.mark.parametrize(
-    "one", [one for one in TOOLS if build_input_schema(one.arguments).get("required")], ids=lambda one: one.name
-)
+@each_row("one", [one for one in TOOLS if build_input_schema(one.arguments).get("required")])
 def test_null_for_a_required_argument_is_refused_by_its_name(one: Tool) -> None:
     for name in build_input_schema(one.arguments)["required"]:
         with pytest.raises(ValidationError) as refused:

@@ -17,6 +17,7 @@ from headway.ledger.errors import Invalid, OutOfReach
 from headway.outbound.addresses import Address, is_host_allowed, is_public
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import build_caller
+from tests.tables import each_row
 
 # Self-signed for these tests, so no client trusts it.
 CERTIFICATE = """\
@@ -259,14 +260,12 @@ PRIVATE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("address", PRIVATE)
+@each_row("address", PRIVATE)
 def test_private_network_addresses_are_not_public(address: str) -> None:
     assert not is_public(address)
 
 
-@pytest.mark.parametrize(
-    "address", ["8.8.8.8", "93.184.216.34", "172.32.0.1", "2606:4700::1111", "2a00:1450:4001::200e", "64:ff9b::808:808"]
-)
+@each_row("address", ["8.8.8.8", "93.184.216.34", "172.32.0.1", "2606:4700::1111", "2a00:1450:4001::200e", "64:ff9b::808:808"])
 def test_addresses_on_the_internet_are(address: str) -> None:
     assert is_public(address)
 
@@ -332,7 +331,7 @@ def test_a_host_that_does_not_exist_is_an_error_in_a_sentence(site: Site) -> Non
     assert get_refusal(lambda: site.fetch("http://nowhere.invalid/")) == "There is no host nowhere.invalid."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "hosts", "allowed"),
     [
         ("example.org", ("example.org",), True),

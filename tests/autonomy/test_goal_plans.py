@@ -10,6 +10,7 @@ from headway.actions import goal_views
 from headway.autonomy.planner import PlanForm
 from tests.autonomy.goal_harness import Pursuit, agent, by_part, get_question, in_order, open_pursuit, plan, step
 from tests.model_server import Reply, calls, text
+from tests.tables import each_row
 
 
 def twenty_five() -> list[dict[str, Any]]:
@@ -175,7 +176,7 @@ def read_goal(pursuit: Pursuit) -> dict[str, Any]:
     return pursuit.read(goal_views.show, pursuit.goal_id)
 
 
-@pytest.mark.parametrize(("given", "stored"), [(11, 10), (85, 10), (0, 1), (-3, 1), (7, 7)])
+@each_row(("given", "stored"), [(11, 10), (85, 10), (0, 1), (-3, 1), (7, 7)])
 def test_a_priority_out_of_its_range_is_brought_into_it(given: int, stored: int) -> None:
     form = PlanForm.model_validate({"sub_goals": [{"description": "dig", "priority": given, "expected_value": given}]})
     assert form.sub_goals[0].priority == stored

@@ -13,6 +13,7 @@ from headway.evals.suite import parse_suite
 from headway.evals.summaries import estimate_pass_power, summarise_cell
 from headway.evals.traces import TraceStep, find_difference
 from headway.ledger.errors import Conflict, Invalid
+from tests.tables import each_row
 
 CELL = MatrixCell("model-a")
 ANSWER = TraceStep("answer", result="done")
@@ -38,7 +39,7 @@ def build_result(case: str, repetition: int, passed: bool, *trace: TraceStep, ce
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("attempts", "passed", "k", "expected"),
     [(1, 1, 1, 1.0), (4, 2, 1, 0.5), (4, 3, 2, 3 / 6), (5, 3, 2, 3 / 10), (5, 3, 3, 1 / 10), (3, 2, 3, 0.0), (2, 2, 3, None)],
 )

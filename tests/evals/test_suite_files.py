@@ -9,6 +9,7 @@ from headway.evals.matrix import MatrixCell, build_cells, filter_cases, list_att
 from headway.evals.suite import Suite, load_suite, parse_suite
 from headway.ledger.errors import Invalid, NotFound
 from headway.settings import load
+from tests.tables import each_row
 
 MESSAGE = '[[case]]\nname = "one"\nmessage = "hi"\n'
 GOAL = '[[case]]\nname = "two"\ngoal = "clean up"\n'
@@ -18,7 +19,7 @@ def parse(content: str, folder: Path | None = None) -> Suite:
     return parse_suite(content, "suite.toml", str(folder or "."))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "problem"),
     [
         ("name = ", "suite.toml is not valid TOML"),

@@ -14,9 +14,10 @@ from headway.ledger.attachment import (
 )
 from headway.ledger.errors import BadAttachment
 from tests.sample_files import PDF, PNG
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "media_type"),
     [
         (PNG, "image/png"),
@@ -27,13 +28,13 @@ from tests.sample_files import PDF, PNG
         (PDF, "application/pdf"),
     ],
 )
-@pytest.mark.parametrize("declared", ["", "text/html", "application/octet-stream", "image/bmp"])
+@each_row("declared", ["", "text/html", "application/octet-stream", "image/bmp"])
 def test_the_content_decides_what_an_image_is(data: bytes, media_type: str, declared: str) -> None:
     attachment = build_attachment("file", data, declared)
     assert (attachment.media_type, attachment.is_text) == (media_type, False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("declared", "media_type"),
     [
         ("text/csv", "text/csv"),
@@ -52,14 +53,14 @@ def test_text_keeps_a_type_that_can_be_right(declared: str, media_type: str) -> 
     assert (attachment.media_type, attachment.is_text) == (media_type, True)
 
 
-@pytest.mark.parametrize("data", [b"\0", b"text\0text", b"\xff\xfe\x41\x00", b"PK\x03\x04\x14\x00", b"ID3\x04\x00", b"caf\xe9"])
-@pytest.mark.parametrize("declared", ["", "text/plain", "image/png", "audio/mpeg"])
+@each_row("data", [b"\0", b"text\0text", b"\xff\xfe\x41\x00", b"PK\x03\x04\x14\x00", b"ID3\x04\x00", b"caf\xe9"])
+@each_row("declared", ["", "text/plain", "image/png", "audio/mpeg"])
 def test_anything_else_is_refused(data: bytes, declared: str) -> None:
     with pytest.raises(BadAttachment, match="'song' is neither an image"):
         build_attachment("song", data, declared)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "stored"),
     [
         ("photo.png", "photo.png"),

@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.ledger import text
 from headway.ledger.parsing import checklist
 from headway.ledger.todo import STATUSES, Status, Todo
+from tests.tables import each_row
 
 
 class Tree(NamedTuple):
@@ -92,7 +92,7 @@ def test_any_text_can_be_read_as_a_checklist(document: str) -> None:
         assert item.parent is None or item.parent < place
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "status"),
     [
         ("- [ ] it", "pending"),
@@ -111,14 +111,12 @@ def test_an_item_is_a_list_mark_a_box_and_a_subject(line: str, status: Status) -
     assert checklist.parse(line) == [checklist.ChecklistItem("it", status, "", None)]
 
 
-@pytest.mark.parametrize(
-    "line", ["it", "- it", "[ ] it", "- [] it", "- [?] it", "- [ ]", "- [ ]it", "# - [ ] it", "> - [ ] it", ""]
-)
+@each_row("line", ["it", "- it", "[ ] it", "- [] it", "- [?] it", "- [ ]", "- [ ]it", "# - [ ] it", "> - [ ] it", ""])
 def test_everything_else_is_not_an_item(line: str) -> None:
     assert checklist.parse(line) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fenced",
     [
         "```\n- [ ] code\n```",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from headway.ledger.cursors import NEWEST, CursorCodec
 from headway.ledger.errors import BadCursor
 from headway.ledger.text import MAX_INTEGER
+from tests.tables import each_row
 
 JOBS = CursorCodec("jobs", NEWEST)
 NAMES = CursorCodec("schedules", ("",))
@@ -30,7 +31,7 @@ def test_keys_come_back_as_they_were_from_text_that_fits_into_an_address(created
     assert all(character.isascii() and (character.isalnum() or character in "-_") for character in cursor)
 
 
-@pytest.mark.parametrize("nothing", [None, ""])
+@each_row("nothing", [None, ""])
 def test_without_a_cursor_a_list_begins_at_its_start(nothing: str | None) -> None:
     assert JOBS.decode(nothing) == NEWEST
     assert NAMES.decode(nothing) == ("",)
@@ -41,7 +42,7 @@ def test_there_is_a_next_page_if_one_more_row_was_found_than_asked_for() -> None
     assert NUMBERS.decode(NUMBERS.encode_next([9, 8, 7], 2, lambda row: (row,))) == (8,)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("codec", "cursor", "keys"),
     [
         (NUMBERS, "17", (17,)),
@@ -53,7 +54,7 @@ def test_cursors_of_earlier_versions_still_work(codec: CursorCodec[Any], cursor:
     assert codec.decode(cursor) == keys
 
 
-@pytest.mark.parametrize(
+@each_row(
     "cursor",
     [
         NUMBERS.encode((17,)),

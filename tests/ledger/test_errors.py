@@ -2,10 +2,9 @@
 
 import re
 
-import pytest
-
 from headway.ledger import errors
 from headway.ledger.errors import HeadwayError
+from tests.tables import each_row
 
 CLASSES = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, HeadwayError)]
 
@@ -27,7 +26,7 @@ def test_the_drawing_in_the_docstring_is_the_tree_of_classes() -> None:
     assert parse_drawing() == {error_class.__name__: error_class.__mro__[1].__name__ for error_class in CLASSES}
 
 
-@pytest.mark.parametrize("kind", CLASSES)
+@each_row("kind", CLASSES)
 def test_an_error_raised_without_a_message_says_its_docstring(kind: type[HeadwayError]) -> None:
     assert kind.__doc__ is not None
     assert str(kind()) == kind.__doc__
@@ -38,7 +37,7 @@ def test_an_error_raised_with_a_message_says_that() -> None:
     assert str(errors.NotFound("No todo 7.")) == "No todo 7."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "code"),
     [
         (errors.NotFound, "not_found"),

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from headway.ledger.goal import (
     Experience,
     SubGoal,
@@ -14,6 +12,7 @@ from headway.ledger.goal import (
     list_stranded,
 )
 from tests.goal_plans import GOAL, sub_goal
+from tests.tables import each_row
 
 DONE = {"status": "completed", "divergence": "none", "judged_under": 1}
 
@@ -35,7 +34,7 @@ def test_a_sub_goal_without_dependencies_is_ready() -> None:
     assert list_ready([]) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("below", "free"),
     [
         ({"status": "pending"}, False),
@@ -61,7 +60,7 @@ def test_the_worthiest_comes_first_and_then_the_oldest() -> None:
     assert ids(list_ready(plan(*({"priority": p, "expected_value": v} for p, v in worth)))) == [4, 2, 3, 1]
 
 
-@pytest.mark.parametrize("status", ["in-progress", "completed", "failed", "skipped"])
+@each_row("status", ["in-progress", "completed", "failed", "skipped"])
 def test_only_pending_sub_goals_begin(status: str) -> None:
     assert list_ready(plan({"status": status})) == []
 
@@ -69,7 +68,7 @@ def test_only_pending_sub_goals_begin(status: str) -> None:
 # Stranded sub-goals
 
 
-@pytest.mark.parametrize("status", ["failed", "skipped"])
+@each_row("status", ["failed", "skipped"])
 def test_a_dependant_of_a_failed_sub_goal_never_becomes_ready(status: str) -> None:
     steps = plan({"status": status}, {"depends_on": (1,)}, {"depends_on": (2,)}, {})
     assert [(stranded.id, below.id) for stranded, below in list_stranded(steps)] == [(2, 1)]
@@ -89,7 +88,7 @@ def plan_with(*divergences: str, under: int = 1) -> list[SubGoal]:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("divergences", "due"),
     [
         ([], False),
@@ -151,7 +150,7 @@ def test_progress_counts_every_status() -> None:
     assert set(GOAL.progress.values()) == {0}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("title", "description", "name"),
     [
         ("Draft it", "Write the first draft of the report.", "Draft it"),

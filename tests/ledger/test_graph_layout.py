@@ -3,11 +3,11 @@
 import re
 from itertools import combinations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.ledger.graphs.graph_layout import CARD_HEIGHT, CARD_WIDTH, CardPosition, Layout, compute_layout
+from tests.tables import each_row
 
 Point = tuple[int, int]
 graphs = st.integers(1, 12).flatmap(
@@ -87,7 +87,7 @@ def test_edges_to_unknown_nodes_and_self_loops_are_left_out() -> None:
     assert compute_layout([1, 2], [(1, 1), (1, 9), (9, 2), (1, 2), (1, 2)]) == compute_layout([1, 2], [(1, 2)])
 
 
-@pytest.mark.parametrize("added", [(4, [(1, 4)]), (9, [(3, 9)]), (9, [])])
+@each_row("added", [(4, [(1, 4)]), (9, [(3, 9)]), (9, [])])
 def test_a_card_added_to_a_plan_leaves_the_order_of_the_others(added: tuple[int, list[tuple[int, int]]]) -> None:
     new, edges = added
     plan = [(1, 2), (1, 3), (1, 5), (1, 6)]

@@ -3,12 +3,12 @@
 import re
 from itertools import combinations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.ledger.graphs.graph_layout import CARD_GAP, CARD_HEIGHT, CARD_WIDTH, CardPosition, Layout, compute_layout
 from headway.ledger.graphs.grid_layout import compute_legible_layout
+from tests.tables import each_row
 
 COLUMNS = 6
 graphs = st.integers(1, 40).flatmap(
@@ -39,7 +39,7 @@ def test_narrow_plans_are_drawn_in_layers_as_before() -> None:
     assert compute_legible_layout([], [], COLUMNS) == Layout(0, 0, (), ())
 
 
-@pytest.mark.parametrize("count", [57, 498])
+@each_row("count", [57, 498])
 def test_a_wide_layer_is_wrapped_into_rows(count: int) -> None:
     layout = compute_legible_layout(*fan_out(count), COLUMNS)
     cards = by_id(layout)

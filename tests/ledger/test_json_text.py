@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.ledger.events import encode_json, join_json, to_json
+from tests.tables import each_row
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 DOCUMENTS = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
@@ -23,10 +23,9 @@ def nested(depth: int) -> list[Any]:
     return [nested(depth - 1)] if depth else innermost
 
 
-@pytest.mark.parametrize(
+@each_row(
     "document",
     [2**64, -(2**70), {"deep": nested(400)}, "\ud800", {1: "a key that is no text"}],
-    ids=["large", "small", "deep", "half a pair", "key"],
 )
 def test_documents_that_orjson_refuses_are_written_by_the_fallback(document: Any) -> None:
     assert to_json(document) == json.dumps(document, ensure_ascii=False, separators=(",", ":"))
@@ -36,7 +35,7 @@ def test_json_is_compact_and_keeps_non_ascii_letters() -> None:
     assert to_json({"a": [1, "ä", None], "b": True}) == '{"a":[1,"ä",null],"b":true}'
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+@each_row("number", [float("nan"), float("inf"), -float("inf")])
 def test_nan_and_infinity_become_null(number: float) -> None:
     """JSON has no NaN or infinity, and a browser would reject the whole document."""
     assert to_json({"n": number}) == '{"n":null}'

@@ -3,12 +3,12 @@
 import json
 from itertools import pairwise
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headway.ledger.parsing import writ_parser
 from headway.ledger.parsing.writ_parser import MAX_READ_WRITS, ParsedText, ReadWrits, Writ, WritParser, parse
+from tests.tables import each_row
 
 CANCEL = "/todo cancel 1"
 SCHEDULE = '/schedule x every 1h: say "hi" to Zoë, twice'
@@ -24,7 +24,7 @@ def read(*texts: str) -> ReadWrits:
 # What counts as the same line
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "{}",
@@ -45,7 +45,7 @@ def read(*texts: str) -> ReadWrits:
         "x{}",
     ],
 )
-@pytest.mark.parametrize("line", [CANCEL, SCHEDULE])
+@each_row("line", [CANCEL, SCHEDULE])
 def test_a_line_is_found_in_any_decoration(source: str, line: str) -> None:
     text = source.format(line)
     result = json.dumps({"content": text, "lines": [1, None]})  # a long one is cut, and no longer JSON
@@ -55,7 +55,7 @@ def test_a_line_is_found_in_any_decoration(source: str, line: str) -> None:
     assert line in read(f"{result[:-10]}… (9 more characters)")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "/TODO Cancel 1",
@@ -77,7 +77,7 @@ def test_a_line_is_found_in_other_spellings(source: str) -> None:
     assert CANCEL in read(source)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "line"),
     [
         ("cafe\u0301", "café"),
@@ -92,7 +92,7 @@ def test_forms_of_the_same_letters_are_equal(source: str, line: str) -> None:
     assert f"/todo add {line}" in read(f"See: /todo add {source}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "source",
     [
         "",
@@ -141,7 +141,7 @@ def test_a_line_is_always_found_in_what_contains_it(line: str, before: str, afte
 # Long hostile texts
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "/todo " * 40_000,
@@ -195,8 +195,8 @@ def test_the_body_of_a_quoted_add_is_visible_and_nothing_in_it_runs() -> None:
     assert parse("/todo add mine\nquoted\n/endtodo\n", is_quoted) == ParsedText("", [Writ("todo", "add mine", "quoted")])
 
 
-@pytest.mark.parametrize("block", ["/parallel quoted\n/agent a b\n", "/parallel\n/agent a b\n/agent quoted c\n"])
-@pytest.mark.parametrize("end", ["/endparallel\n", ""])
+@each_row("block", ["/parallel quoted\n/agent a b\n", "/parallel\n/agent a b\n/agent quoted c\n"])
+@each_row("end", ["/endparallel\n", ""])
 def test_one_quoted_line_makes_a_whole_parallel_block_text(block: str, end: str) -> None:
     visible, (writ,) = parse(f"{block}{end}", is_quoted)
 

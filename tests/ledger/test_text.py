@@ -7,16 +7,15 @@ import pytest
 from headway.ledger import text
 from headway.ledger.errors import EmptySubject, Invalid, TextTooLong, UnsafeText
 from headway.ledger.todo import Draft
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
-    "harmless", ["", " as it is ", "two\nlines\tand a tab", "naïve café", "日本語", "👩‍👩‍👧", "\u202edrawkcab"]
-)
+@each_row("harmless", ["", " as it is ", "two\nlines\tand a tab", "naïve café", "日本語", "👩‍👩‍👧", "\u202edrawkcab"])
 def test_harmless_text_is_kept_to_the_letter(harmless: str) -> None:
     assert text.check_text(harmless, "description") == harmless
 
 
-@pytest.mark.parametrize("hostile", ["\0", "before\0after", "\ud800", "high \udbff alone", "low \udc00 alone", "\udc00\ud800"])
+@each_row("hostile", ["\0", "before\0after", "\ud800", "high \udbff alone", "low \udc00 alone", "\udc00\ud800"])
 def test_nul_and_lone_surrogates_are_refused_and_the_field_is_named(hostile: str) -> None:
     with pytest.raises(UnsafeText, match=r"^outcome contains a"):
         text.check_text(hostile, "outcome")
@@ -35,7 +34,7 @@ def test_ten_megabytes_are_refused_in_one_short_line() -> None:
     assert len(str(refusal.value)) < 100
 
 
-@pytest.mark.parametrize("nothing", ["", " ", "\n\t ", "\u3000\u00a0"])
+@each_row("nothing", ["", " ", "\n\t ", "\u3000\u00a0"])
 def test_a_subject_of_nothing_but_space_is_empty(nothing: str) -> None:
     with pytest.raises(EmptySubject):
         text.check_subject(nothing)
@@ -59,13 +58,13 @@ def test_a_name_is_one_printable_line() -> None:
         text.check_name("x" * (text.NAME_LIMIT + 1), "agent_id")
 
 
-@pytest.mark.parametrize("control", ["two\nlines", "ends\n", "bell\a", "\x1b[31mred", "nul\0", "next\x85line", "\u2028"])
+@each_row("control", ["two\nlines", "ends\n", "bell\a", "\x1b[31mred", "nul\0", "next\x85line", "\u2028"])
 def test_a_name_with_control_characters_is_refused(control: str) -> None:
     with pytest.raises(Invalid, match=r"^key "):
         text.check_name(control, "key")
 
 
-@pytest.mark.parametrize("field", ["subject", "description", "completion_criteria", "agent_type", "agent_id", "outcome"])
+@each_row("field", ["subject", "description", "completion_criteria", "agent_type", "agent_id", "outcome"])
 def test_every_text_of_a_draft_is_checked(field: str) -> None:
     fields: dict[str, Any] = {field: "not\0fine"}
     draft = Draft("fine")._replace(**fields)

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Callable
 
-import pytest
-
 from headway.ledger import text
 from headway.ledger.errors import Invalid
+from tests.tables import each_row
 
 SURROGATES = range(0xD800, 0xE000)  # not valid text, see text.safe
 
@@ -19,8 +18,8 @@ def is_accepted(rule: Callable[[str], str], value: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("around", ["{}", " {}", "a{}b"])
-@pytest.mark.parametrize(
+@each_row("around", ["{}", " {}", "a{}b"])
+@each_row(
     ("pattern", "rule"),
     [
         (text.TEXT_PATTERN, lambda value: text.check_text(value, "text")),

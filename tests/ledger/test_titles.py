@@ -1,11 +1,10 @@
 """Titles of conversations: one short line from the first request."""
 
-import pytest
-
 from headway.ledger.wording.titles import TITLE_LENGTH, make_title
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("request_text", "title"),
     [
         ("What time is it in Tokyo?", "What time is it in Tokyo?"),

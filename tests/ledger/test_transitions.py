@@ -18,6 +18,7 @@ from headway.ledger.todo import (
     parse_status,
     refuse_start_of_ended,
 )
+from tests.tables import each_row
 
 # (before, after). Repeated here, so that a change to the rules also needs a change to this table.
 LEGAL = {
@@ -58,7 +59,7 @@ def make_todo(status: Status = "pending") -> Todo:
     )
 
 
-@pytest.mark.parametrize(("before", "after"), [pair for pair in PAIRS if pair in LEGAL])
+@each_row(("before", "after"), [pair for pair in PAIRS if pair in LEGAL])
 def test_a_legal_way_leads_to_the_new_status(before: Status, after: Status) -> None:
     moved = change_status(make_todo(before), after, NOW)
 
@@ -66,7 +67,7 @@ def test_a_legal_way_leads_to_the_new_status(before: Status, after: Status) -> N
     assert moved.ended == (after in ("completed", "canceled"))
 
 
-@pytest.mark.parametrize(("before", "after"), [pair for pair in PAIRS if pair not in LEGAL and pair[0] != pair[1]])
+@each_row(("before", "after"), [pair for pair in PAIRS if pair not in LEGAL and pair[0] != pair[1]])
 def test_an_illegal_way_is_refused_and_the_legal_ones_are_named(before: Status, after: Status) -> None:
     with pytest.raises(
         IllegalTransition, match=f"Todo 7 is {before} and cannot become {after}; it can become pending or in_progress"
@@ -74,13 +75,13 @@ def test_an_illegal_way_is_refused_and_the_legal_ones_are_named(before: Status, 
         change_status(make_todo(before), after, NOW)
 
 
-@pytest.mark.parametrize("status", STATUSES)
+@each_row("status", STATUSES)
 def test_the_status_it_already_has_changes_nothing(status: Status) -> None:
     assert change_status(make_todo(status), status, NOW) == make_todo(status)
 
 
-@pytest.mark.parametrize("end", ["completed", "canceled"])
-@pytest.mark.parametrize("before", ["pending", "in_progress"])
+@each_row("end", ["completed", "canceled"])
+@each_row("before", ["pending", "in_progress"])
 def test_an_end_is_stamped_and_the_start_stays_what_it_was(before: Status, end: Status) -> None:
     ended_todo = change_status(make_todo(before), end, NOW)
 
@@ -96,7 +97,7 @@ def test_only_the_first_start_is_stamped() -> None:
     assert (started.started_at, put_back.started_at, restarted.started_at) == (NOW, NOW, NOW)
 
 
-@pytest.mark.parametrize("end", ["completed", "canceled"])
+@each_row("end", ["completed", "canceled"])
 def test_reopening_clears_both_times_and_the_outcome(end: Status) -> None:
     reopened = change_status(make_todo(end), "pending", NOW)
 
@@ -104,31 +105,31 @@ def test_reopening_clears_both_times_and_the_outcome(end: Status) -> None:
     assert not reopened.ended
 
 
-@pytest.mark.parametrize("end", ["completed", "canceled"])
+@each_row("end", ["completed", "canceled"])
 def test_reopening_into_progress_starts_it_now_and_clears_its_end(end: Status) -> None:
     reopened = change_status(make_todo(end), "in_progress", NOW)
 
     assert (reopened.started_at, reopened.completed_at, reopened.outcome) == (NOW, 0, None)
 
 
-@pytest.mark.parametrize("end", ["completed", "canceled"])
+@each_row("end", ["completed", "canceled"])
 def test_starting_an_ended_todo_is_refused_with_a_hint_to_reopen_it(end: Status) -> None:
     with pytest.raises(IllegalTransition, match=f"Todo 7 is {end} and cannot be started. Reopen it first: .*todo reopen 7"):
         refuse_start_of_ended(make_todo(end))
 
 
-@pytest.mark.parametrize("status", ["pending", "in_progress"])
+@each_row("status", ["pending", "in_progress"])
 def test_starting_an_open_todo_is_not_refused(status: Status) -> None:
     refuse_start_of_ended(make_todo(status))
 
 
-@pytest.mark.parametrize("end", ["completed", "canceled"])
+@each_row("end", ["completed", "canceled"])
 def test_ending_a_todo_twice_the_same_way_is_refused_by_name(end: Status) -> None:
     with pytest.raises(AlreadyEnded, match=f"Todo 7 is already {end}"):
         check_not_already_ended(make_todo(end), end)
 
 
-@pytest.mark.parametrize("status", ["pending", "in_progress"])
+@each_row("status", ["pending", "in_progress"])
 def test_ending_an_open_todo_is_not_a_second_end(status: Status) -> None:
     check_not_already_ended(make_todo(status), "completed")
 
@@ -137,7 +138,7 @@ def test_both_spellings_of_canceled_are_understood() -> None:
     assert parse_status("cancelled") == parse_status("canceled") == "canceled"
 
 
-@pytest.mark.parametrize("word", ["", "done", "Pending", "in progress", "pending ", "x" * 100_000])
+@each_row("word", ["", "done", "Pending", "in progress", "pending ", "x" * 100_000])
 def test_an_unknown_status_is_refused_in_a_short_line_that_lists_the_known_ones(word: str) -> None:
     with pytest.raises(UnknownStatus, match=r"Known: pending, in_progress, completed, canceled\.$") as refusal:
         parse_status(word)
@@ -160,7 +161,7 @@ def test_an_outcome_said_while_reopening_is_kept() -> None:
     assert Change(status="pending", outcome="try again").apply_to(make_todo("completed"), NOW).outcome == "try again"
 
 
-@pytest.mark.parametrize("field", ["subject", "description", "completion_criteria", "agent_type", "outcome"])
+@each_row("field", ["subject", "description", "completion_criteria", "agent_type", "outcome"])
 def test_every_text_of_a_change_is_checked(field: str) -> None:
     fields: dict[str, Any] = {field: "not\0fine"}
     change = Change()._replace(**fields)
@@ -169,7 +170,7 @@ def test_every_text_of_a_change_is_checked(field: str) -> None:
         change.apply_to(make_todo(), NOW)
 
 
-@pytest.mark.parametrize("position", [-1, POSITION_LIMIT + 1, 2**63])
+@each_row("position", [-1, POSITION_LIMIT + 1, 2**63])
 def test_a_position_off_the_list_is_refused(position: int) -> None:
     with pytest.raises(Invalid, match="position must be between 0 and"):
         check_position(position)

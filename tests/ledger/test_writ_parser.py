@@ -2,11 +2,11 @@
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headway.ledger.parsing.writ_parser import ParsedText, Writ, WritParser, parse
+from tests.tables import each_row
 
 
 def writs(text: str) -> list[Writ]:
@@ -22,7 +22,7 @@ def parse_pieces(pieces: list[str]) -> ParsedText:
 # Every form
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "writ"),
     [
         ("/todo list", Writ("todo", "list")),
@@ -42,14 +42,14 @@ def parse_pieces(pieces: list[str]) -> ParsedText:
         ("/schedule rm daily", Writ("schedule", "rm daily")),
     ],
 )
-@pytest.mark.parametrize("newline", ["\n", "\r\n", ""])
+@each_row("newline", ["\n", "\r\n", ""])
 def test_a_writ_of_one_line_is_taken_out_of_the_text(line: str, writ: Writ, newline: str) -> None:
     assert parse(line + newline) == ParsedText("", [writ])
     if newline:
         assert parse(f"before{newline}{line}{newline}{newline}after") == ParsedText(f"before{newline}{newline}after", [writ])
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "say /todo list to see them",
@@ -97,9 +97,7 @@ def test_lines_after_an_add_are_its_body_until_the_terminator() -> None:
     assert parse(text) == ParsedText("after", [Writ("todo", "add the post-mortem", "what happened\n\n  and why")])
 
 
-@pytest.mark.parametrize(
-    "after", ["", "\n", "\r\n", "\n\nplain text\n", "\n   \nplain text\n", "\n/todo list", "\n/agent coder go\n"]
-)
+@each_row("after", ["", "\n", "\r\n", "\n\nplain text\n", "\n   \nplain text\n", "\n/todo list", "\n/agent coder go\n"])
 def test_an_add_is_of_one_line_before_a_blank_line_another_writ_or_the_end(after: str) -> None:
     first, *_ = writs(f"/todo add look{after}")
 
@@ -110,7 +108,7 @@ def test_the_blank_line_after_an_add_and_the_text_after_it_are_shown() -> None:
     assert parse("/todo add look\n\nplain\n/endtodo\n").visible == "\nplain\n/endtodo\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "/todo list",
@@ -133,7 +131,7 @@ def test_inside_a_body_everything_is_body_except_the_terminator_alone_on_its_lin
     )
 
 
-@pytest.mark.parametrize("fence", ["```", "~~~"])
+@each_row("fence", ["```", "~~~"])
 def test_a_fence_in_a_body_ends_with_the_body(fence: str) -> None:
     assert parse(f"/todo add look\n{fence}\n/endtodo\n/todo list\n").writs == [
         Writ("todo", "add look", fence),
@@ -141,7 +139,7 @@ def test_a_fence_in_a_body_ends_with_the_body(fence: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("terminator", ["/endtodo", "/endtodo  ", "/endtodo\r"])
+@each_row("terminator", ["/endtodo", "/endtodo  ", "/endtodo\r"])
 def test_an_empty_body_and_space_after_the_terminator_are_fine(terminator: str) -> None:
     assert parse(f"/todo add look\n{terminator}\nafter") == ParsedText("after", [Writ("todo", "add look", "")])
 
@@ -150,7 +148,7 @@ def test_a_body_with_line_ends_of_windows_has_plain_ones() -> None:
     assert writs("/todo add look\r\nfirst\r\nsecond\r\n/endtodo\r\n") == [Writ("todo", "add look", "first\nsecond")]
 
 
-@pytest.mark.parametrize("ending", ["first\n", "first\nsecond", "first\n/endtod", "first\n/endtodo now", "first\n\n/todo list\n"])
+@each_row("ending", ["first\n", "first\nsecond", "first\n/endtod", "first\n/endtodo now", "first\n\n/todo list\n"])
 def test_a_body_that_never_ends_is_not_complete_and_swallows_the_rest(ending: str) -> None:
     visible, (writ,) = parse(f"before\n/todo add look\n{ending}")
 
@@ -180,7 +178,7 @@ def test_a_parallel_block_that_never_ends_is_not_complete() -> None:
 # Fences
 
 
-@pytest.mark.parametrize(
+@each_row(
     "fenced",
     [
         "```\n/todo list\n```\n",
@@ -201,14 +199,14 @@ def test_inside_a_fence_there_are_no_writs_and_after_it_there_are(fenced: str) -
     assert parse(f"{fenced}/todo list\nafter") == ParsedText(f"{fenced}after", [Writ("todo", "list")])
 
 
-@pytest.mark.parametrize("fence", ["```\n", "~~~python\n", "````\n```\n", "```\n~~~\n", "```\n    ```\n"])
+@each_row("fence", ["```\n", "~~~python\n", "````\n```\n", "```\n~~~\n", "```\n    ```\n"])
 def test_a_fence_that_is_not_closed_suppresses_the_rest(fence: str) -> None:
     text = f"{fence}/todo list\n/agent coder go\n"
 
     assert parse(text) == ParsedText(text, [])
 
 
-@pytest.mark.parametrize("line", ["``", "~~", "```like this```", "``` a`b", "    ```", "text ```", "~~ ~"])
+@each_row("line", ["``", "~~", "```like this```", "``` a`b", "    ```", "text ```", "~~ ~"])
 def test_a_line_that_only_resembles_a_fence_hides_no_writ(line: str) -> None:
     assert parse(f"{line}\n/todo list\n") == ParsedText(f"{line}\n", [Writ("todo", "list")])
 

@@ -16,6 +16,7 @@ from headway.storage.retry import PatientView
 from headway.storage.transaction import Transaction, Work
 from headway.testing import TenantHarness
 from tests.standby import run_standby
+from tests.tables import each_row
 
 
 @pytest.mark.proof
@@ -106,7 +107,7 @@ def test_a_job_waits_for_a_database_that_is_away_but_repeats_nothing_that_is_per
     database.close()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "expected"),
     [
         ("", {"tcp_user_timeout": 8_000, "target_session_attrs": "read-write", "connect_timeout": 5}),

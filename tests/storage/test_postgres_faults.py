@@ -25,6 +25,7 @@ from headway.ledger.todo import Change, Draft, Todo
 from headway.storage.direct import DirectDatabase, connect
 from headway.storage.transaction import Transaction, across_tenants
 from headway.testing import FixedClock, TenantHarness
+from tests.tables import each_row
 
 WAITING_FOR_A_LOCK = """
     SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND pid = %s"""
@@ -291,7 +292,7 @@ def test_a_lock_timeout_is_reported_as_busy(postgres_url: str, database: DirectD
 # An unreachable server
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "postgresql://somebody:s3cret@127.0.0.1:1,127.0.0.1:2/headway",
@@ -307,7 +308,7 @@ def test_a_server_that_is_not_there_is_named_without_the_password(url: str) -> N
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "postgresql://somebody:before@s3cret@127.0.0.1:1/headway",

@@ -14,6 +14,7 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.stores import schedules as schedule_store
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
+from tests.tables import each_row
 
 MINUTELY = Timing(every_ms=60_000)
 NOW = {"tool": {"name": "now", "arguments": {}, "conversation_id": 0}}
@@ -200,7 +201,7 @@ BAD_TIMINGS = {
 }
 
 
-@pytest.mark.parametrize("timing", BAD_TIMINGS.values(), ids=BAD_TIMINGS)
+@each_row("timing", BAD_TIMINGS.values())
 def test_times_that_are_none_are_refused(timing: Timing) -> None:
     with pytest.raises(Invalid) as refused:
         timing.checked()

@@ -11,6 +11,7 @@ import pytest
 
 from headway.ledger.errors import DatabaseDamaged, Invalid
 from headway.storage.task_files import TaskFile, delete_task_files, get_next_id
+from tests.tables import each_row
 
 CONVERSATION = "0c0ffee00000400080000000deadbeef"
 
@@ -81,7 +82,7 @@ def test_unknown_fields_in_the_document_survive_a_rewrite(file: TaskFile) -> Non
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("taken", "following"),
     [([], "1"), (["1", "2"], "3"), (["7"], "8"), (["2", "x", "٣", "-4", "1.5", ""], "3"), (["9" * 5_000], "1"), (["0"], "1")],
 )
