@@ -68,7 +68,7 @@ def test_cached_tokens_can_be_free() -> None:
     assert Prices({"a:b": Price(2, 10, cached_input=0)}).cost("a:b", use(input=MILLION, cache_read=MILLION)) == 0
 
 
-@pytest.mark.parametrize("price", ["input = -1", "input = nan", "input = 1\ncached_input = inf", "input = 1\ncache_write = -1"])
+@each_row("price", ["input = -1", "input = nan", "input = 1\ncached_input = inf", "input = 1\ncache_write = -1"])
 def test_a_price_that_is_no_price_is_refused(tmp_path: Path, price: str) -> None:
     path = tmp_path / "prices.toml"
     path.write_text(f'["a:b"]\noutput = 1\n{price}\n')

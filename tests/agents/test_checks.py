@@ -16,6 +16,7 @@ from tests.agents.person_harness import answer_question, decide_and_finish, list
 from tests.agents.sub_agent_harness import wait_for_end
 from tests.agents.turn_harness import CHEAP_TIER, Talk, complete_next, in_order, open_talk, queue_call, tiers
 from tests.model_server import Reply, Request, calls, error, text
+from tests.tables import each_row
 
 DONE = text("Done.")
 FILE_CHECK = {"kind": "file", "path": "report.md", "contains": "Summary"}
@@ -67,7 +68,7 @@ def test_a_failing_check_refuses_completion_and_a_passing_one_proves_it(database
         assert passed.seq > failed.seq > 0
 
 
-@pytest.mark.parametrize("extra", [{}, {"sha256": sha256(b"x" * 2_500_000).hexdigest()}])
+@each_row("extra", [{}, {"sha256": sha256(b"x" * 2_500_000).hexdigest()}])
 def test_the_hash_of_a_file_covers_all_of_it(tmp_path: Path, extra: dict[str, str]) -> None:
     (tmp_path / "large").write_bytes(b"x" * 2_500_000)
     finding = check_file({"kind": "file", "path": "large", **extra}, str(tmp_path))

@@ -50,14 +50,12 @@ def test_no_shell_reads_the_arguments(caller: ToolCaller) -> None:
     assert caller("run_command", command=["echo", *words])["output"] == " ".join(words) + "\n"
 
 
-@pytest.mark.parametrize("program", ["ls", "/bin/sh", "../bin/sh", "./sh", "sh ", "SH", "", "sh\0", "bin/sh", "-c"])
+@each_row("program", ["ls", "/bin/sh", "../bin/sh", "./sh", "sh ", "SH", "", "sh\0", "bin/sh", "-c"])
 def test_a_program_that_is_not_listed_by_its_plain_name_is_not_run(caller: ToolCaller, program: str) -> None:
     assert "is not an allowed command" in caller.refused("run_command", command=[program, "-c", "echo hello"])
 
 
-@pytest.mark.parametrize(
-    "command", [[], "sh", ["echo", "a\0b"], ["echo", "x" * 200_001], ["no-such-program"], ["echo", *["x" * 100_000] * 50]]
-)
+@each_row("command", [[], "sh", ["echo", "a\0b"], ["echo", "x" * 200_001], ["no-such-program"], ["echo", *["x" * 100_000] * 50]])
 def test_a_command_that_cannot_run_is_refused_in_one_sentence(caller: ToolCaller, command: object) -> None:
     assert caller.refused("run_command", command=command)
 

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from headway.testing import FixedClock
 from tests.agents.agent_harness import Agent
+from tests.tables import each_row
 
 
 def write(agent: Agent, *items: str, tool: str = "write_todos") -> Any:
@@ -24,8 +23,9 @@ def ids(answer: Any) -> dict[str, int]:
     return {row["content"]: row["id"] for row in answer["todos"]}
 
 
-@pytest.mark.parametrize("tool", ["write_todos", "TodoWrite", "update_plan"])
+@each_row("tool", ["write_todos", "TodoWrite", "update_plan"])
 def test_the_list_becomes_the_written_one_and_missing_items_are_canceled_and_reported(agent: Agent, tool: str) -> None:
+    agent = agent.another()  # with an empty list
     first = write(agent, "look", "build", "check", tool=tool)
     assert render_rows(first["todos"]) == ["look: pending", "build: pending", "check: pending"]
     assert first["canceled"] == []
@@ -49,8 +49,9 @@ def test_shapes_with_more_in_them_than_we_keep_are_understood(agent: Agent) -> N
     assert [(row.subject, row.status) for row in agent.rows()] == [("look", "completed")]
 
 
-@pytest.mark.parametrize("tool", ["write_todos", "TodoWrite", "update_plan"])
+@each_row("tool", ["write_todos", "TodoWrite", "update_plan"])
 def test_both_spellings_of_canceled_are_understood(sqlite_agent: Agent, tool: str) -> None:
+    sqlite_agent = sqlite_agent.another()  # with an empty list
     answer = write(sqlite_agent, "look: cancelled", "build: canceled", tool=tool)
 
     assert render_rows(answer["todos"]) == ["look: canceled", "build: canceled"]
@@ -147,7 +148,7 @@ def test_an_empty_list_cancels_the_open_items(agent: Agent) -> None:
     assert [item["content"] for item in answer["canceled"]] == ["build", "check"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "arguments", "complaint"),
     [
         ("write_todos", {}, "todos"),

@@ -142,7 +142,7 @@ def test_a_task_started_before_a_run_sees_nothing_of_it(sqlite_agent: Agent) -> 
 # Missing
 
 
-@pytest.mark.parametrize("tool", CALLS)
+@each_row("tool", CALLS)
 def test_without_a_context_each_family_says_so_in_its_own_words_and_touches_nothing(sqlite_agent: Agent, tool: str) -> None:
     result = asyncio.run(BOX.call(tool, CALLS[tool]))
 
@@ -150,7 +150,7 @@ def test_without_a_context_each_family_says_so_in_its_own_words_and_touches_noth
     assert is_untouched(sqlite_agent)
 
 
-@pytest.mark.parametrize("tool", OF_A_TURN)
+@each_row("tool", OF_A_TURN)
 def test_without_a_turn_there_is_no_plan(sqlite_agent: Agent, tool: str) -> None:
     execution = sqlite_agent.execution
     nowhere = execution._replace(scope=execution.scope._replace(turn_id=None))
@@ -168,8 +168,8 @@ def test_a_database_that_is_away_is_a_result_and_not_a_crash(sqlite_agent: Agent
 # Roles
 
 
-@pytest.mark.parametrize("role", ["researcher", "coder", "writer", "reviewer"])
-@pytest.mark.parametrize("tool", OF_A_TURN)
+@each_row("role", ["researcher", "coder", "writer", "reviewer"])
+@each_row("tool", OF_A_TURN)
 def test_a_worker_that_calls_a_plan_tool_learns_who_owns_the_plan(sqlite_agent: Agent, role: str, tool: str) -> None:
     worker = sqlite_agent.another(role=role)
     message = worker.refused(tool, **CALLS[tool])
@@ -178,7 +178,7 @@ def test_a_worker_that_calls_a_plan_tool_learns_who_owns_the_plan(sqlite_agent: 
     assert is_untouched(worker)
 
 
-@pytest.mark.parametrize("role", [role.name for role in BUILT_IN_ROLES])
+@each_row("role", [role.name for role in BUILT_IN_ROLES])
 def test_every_role_has_the_ledger_and_the_task_list(sqlite_agent: Agent, role: str) -> None:
     worker = sqlite_agent.another(role=role)
 
@@ -213,8 +213,8 @@ def test_a_role_without_a_family_gets_an_error_that_names_the_tool(sqlite_agent:
 # Arguments
 
 
-@pytest.mark.parametrize("tool", CALLS)
-@pytest.mark.parametrize("name", ["tenant_id", "conversation_id", "turn_id", "turnId", "conversationId", "role"])
+@each_row("tool", CALLS)
+@each_row("name", ["tenant_id", "conversation_id", "turn_id", "turnId", "conversationId", "role"])
 def test_scope_never_comes_from_the_arguments(sqlite_agent: Agent, tool: str, name: str) -> None:
     result = sqlite_agent.call(tool, CALLS[tool] | {name: "1"})
 
@@ -235,8 +235,8 @@ def test_every_schema_says_that_nothing_else_is_taken(tool: str) -> None:
     assert "$ref" not in str(schema), "models get it in one piece"
 
 
-@pytest.mark.parametrize("arguments", [None, "look", 5, [{"title": "look"}], {"items": 5}])
-@pytest.mark.parametrize("tool", ["create_todo", "AddTask", "todo_add"])
+@each_row("arguments", [None, "look", 5, [{"title": "look"}], {"items": 5}])
+@each_row("tool", ["create_todo", "AddTask", "todo_add"])
 def test_arguments_that_are_no_arguments_are_an_error_result(sqlite_agent: Agent, tool: str, arguments: Any) -> None:
     result = sqlite_agent.call(tool, arguments)
 
@@ -301,7 +301,7 @@ def test_a_foreign_conversation_or_turn_is_as_unknown_as_a_missing_one(desk: Ten
             resolve(desk, **fields)
 
 
-@pytest.mark.parametrize("number", [2**63, -(2**70), float("nan"), float("inf"), [[{"deep": 10**30}]]])
+@each_row("number", [2**63, -(2**70), float("nan"), float("inf"), [[{"deep": 10**30}]]])
 def test_a_number_that_nothing_can_hold_is_refused_wherever_it_is(sqlite_agent: Agent, number: object) -> None:
     assert "Invalid arguments" in sqlite_agent.refused("manage_todos", add=[number])
     assert sqlite_agent.rows() == []

@@ -12,6 +12,7 @@ from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import ToolCaller, build_caller
 from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import calls, text
+from tests.tables import each_row
 
 CODE = "def area(r):\n    return 3 * r * r\n\n\ndef volume(r):\n    return 4 * r\n"
 
@@ -53,7 +54,7 @@ def test_occurrences_that_overlap_are_ambiguous(caller: ToolCaller) -> None:
     assert "occurs 2 times" in caller.refused("edit_file", path="b", old="aa", new="b")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "shown"),
     [
         ("def area(r):\n\treturn 3 * r * r", "only in whitespace:\n1: def area(r):\n2:     return 3 * r * r"),
@@ -83,7 +84,7 @@ def test_an_edit_that_changes_nothing_or_creates_a_file_is_refused(caller: ToolC
     assert sorted(os.listdir(workspace)) == ["a.py"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("before", "after"),
     [
         (b"one\r\ntwo\r\n", b"1\r\nII\r\n"),
@@ -126,7 +127,7 @@ def test_no_path_and_no_link_leads_outside(caller: ToolCaller, workspace: Path, 
     assert (workspace / "file").is_symlink()
 
 
-@pytest.mark.parametrize("data", [b"x\xff", b"x\0", b"x\xc3", b"x" * 1_000_001])
+@each_row("data", [b"x\xff", b"x\0", b"x\xc3", b"x" * 1_000_001])
 def test_a_file_that_cannot_be_kept_exactly_is_not_edited(caller: ToolCaller, workspace: Path, data: bytes) -> None:
     (workspace / "data").write_bytes(data)
 

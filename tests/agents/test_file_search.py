@@ -7,6 +7,7 @@ import pytest
 
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import ToolCaller, build_caller
+from tests.tables import each_row
 
 SECRET = "the secret of the house"
 
@@ -127,7 +128,7 @@ def test_nothing_outside_is_searched_or_listed(caller: ToolCaller, workspace: Pa
         assert caller.refused("list_files", pattern=pattern)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "reason"),
     [
         ("a(", "missing )"),
@@ -145,7 +146,7 @@ def test_a_pattern_that_cannot_be_used_is_refused_with_the_reason(caller: ToolCa
     assert reason in caller.refused("search_files", pattern=pattern)
 
 
-@pytest.mark.parametrize("pattern", ["(x+x+)+y", "(a|aa)+$", "(x*)*y", "(?:x?){40}x{40}y", "^(([a-z])+.)+[A-Z]([a-z])+$"])
+@each_row("pattern", ["(x+x+)+y", "(a|aa)+$", "(x*)*y", "(?:x?){40}x{40}y", "^(([a-z])+.)+[A-Z]([a-z])+$"])
 def test_patterns_that_take_exponential_time_elsewhere_end(caller: ToolCaller, workspace: Path, pattern: str) -> None:
     (workspace / "hostile").write_text("x" * 15_000 + "\n" + "a" * 15_000 + "!\n")
 
@@ -159,7 +160,7 @@ def test_deep_folders_end(caller: ToolCaller, workspace: Path) -> None:
     assert [file["path"] for file in caller("list_files", pattern="*.py")["files"]] == ["a.py", "src/b.py"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "paths"),
     [
         ("**/*.py", ["a.py", "src/b.py"]),

@@ -70,7 +70,7 @@ def run_writs(desk: TenantHarness, text: str) -> str:
     return desk.database.write(lambda tx: writs.run_text(tx, Scope(desk.tenant.id), roles.Roles().find("index"), text)).output
 
 
-@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("hostile", HOSTILE.values())
 def test_a_list_has_one_frame_and_one_line_for_each_todo(desk: TenantHarness, hostile: str) -> None:
     desk.add(hostile, description=hostile)
     output = run_writs(desk, "/todo list")
@@ -83,7 +83,7 @@ def test_a_list_has_one_frame_and_one_line_for_each_todo(desk: TenantHarness, ho
     assert all(char.isprintable() or char in "\u200c\u200d" for line in output.split("\n") for char in line)
 
 
-@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE.keys())
+@each_row("hostile", HOSTILE.values())
 def test_every_other_answer_is_one_frame_of_one_line(sqlite_agent: Agent, hostile: str) -> None:
     desk = sqlite_agent.desk
     todo = desk.add(hostile, description=hostile)

@@ -18,6 +18,7 @@ from headway.agents.transcripts import transcript
 from headway.agents.transcripts.transcript import build_user_message
 from tests.agents.scripted_provider import google_event
 from tests.model_server import chunk, encode_stream, raw
+from tests.tables import each_row
 
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # the libraries warn about odd values and retired models
 
@@ -102,7 +103,7 @@ NAMELESS = {"type": "content_block_start", "index": 0, "content_block": {"type":
 HUGE = {"type": "message_start", "message": {**START["message"], "usage": {"input_tokens": 10**30, "output_tokens": 1}}}  # type: ignore[dict-item]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "body"),
     [
         (OPENAI, encode_stream(chunk({"content": "Hi"}), chunk({}, "stop"))),
@@ -115,8 +116,8 @@ def test_each_answers_when_it_speaks_its_protocol(asking: ProviderModels, name: 
     assert (reply.response.text, reply.response.finish_reason) == ("Hi", "stop")
 
 
-@pytest.mark.parametrize("name", [OPENAI, ANTHROPIC, GOOGLE])
-@pytest.mark.parametrize(
+@each_row("name", [OPENAI, ANTHROPIC, GOOGLE])
+@each_row(
     ("status", "kind", "body", "passes"),
     [
         (200, "text/event-stream", "", True),
@@ -138,7 +139,7 @@ def test_an_answer_of_no_known_protocol_is_a_failure(
     assert "\n" not in str(failed.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "body", "passes"),
     [
         (ANTHROPIC, anthropic_stream(START, BLOCK, DELTA), True),
@@ -166,7 +167,7 @@ def test_an_answer_outside_its_own_protocol_is_a_failure(asking: ProviderModels,
     assert failed.value.is_transient == passes
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "body", "headers", "asked"),
     [
         (OPENAI, {"error": {"message": "slow"}}, {"Retry_After": "7"}, 7),

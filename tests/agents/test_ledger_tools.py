@@ -10,6 +10,7 @@ from headway.ledger.scope import Scope
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
 from tests.agents.agent_harness import Agent
+from tests.tables import each_row
 
 FIELDS = {
     "id",
@@ -154,7 +155,7 @@ def test_ending_an_ended_todo_is_an_error_and_reopening_is_not(agent: Agent) -> 
     assert update(agent, todo, status="in_progress")["status"] == "in_progress"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "named"),
     [
         ({}, "id"),
@@ -168,6 +169,7 @@ def test_ending_an_ended_todo_is_an_error_and_reopening_is_not(agent: Agent) -> 
     ],
 )
 def test_a_change_that_does_not_fit_is_refused_by_name(sqlite_agent: Agent, arguments: dict[str, Any], named: str) -> None:
+    sqlite_agent = sqlite_agent.another()  # with an empty list
     todo = add(sqlite_agent)
     if arguments.get("id") == 1:
         arguments = arguments | {"id": todo["id"]}
@@ -237,11 +239,12 @@ def test_a_lease_that_ran_out_and_was_taken_over_is_worth_nothing(agent: Agent, 
     assert "lease" in agent.refused("todo_update", id=todo["id"], status="completed", lease_token=token)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments",
     [{"agent_id": " "}, {"agent_id": "ada", "lease_s": 0}, {"agent_id": "ada", "lease_s": float("nan")}, {"agent_id": "a\nb"}],
 )
 def test_a_claim_that_does_not_fit_claims_nothing(sqlite_agent: Agent, arguments: dict[str, Any]) -> None:
+    sqlite_agent = sqlite_agent.another()  # with an empty list
     add(sqlite_agent)
 
     sqlite_agent.refused("todo_claim", **arguments)

@@ -13,6 +13,7 @@ from headway.ledger.errors import SettingsError
 from tests.agents.person_harness import cancel_turn, decide, decide_and_finish, list_approvals
 from tests.agents.turn_harness import Talk, in_order, open_talk
 from tests.model_server import Reply, Script, calls, text
+from tests.tables import each_row
 from tests.warm_start import build_command
 
 DONE = text("Done.")
@@ -170,7 +171,7 @@ def test_many_tools_are_called_on_demand(sqlite_url: str, tmp_path: Path) -> Non
 # mcp.json
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "message"),
     [
         ("{", "is not valid JSON"),

@@ -1,13 +1,12 @@
 """Memory: agents store entries, and agents in the same scope find them."""
 
-import pytest
-
 from headway.actions import memory
 from headway.actions.memory import MemoryChange, NewMemory
 from headway.ledger.scope import TENANT_WIDE
 from headway.testing import FixedClock, TenantHarness
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import ToolCaller, build_caller
+from tests.tables import each_row
 
 
 def recall_texts(caller: ToolCaller, query: str = "", limit: int = 10) -> list[str]:
@@ -37,8 +36,9 @@ def test_every_word_of_a_query_has_to_occur_in_any_case(agent: Agent) -> None:
     assert recall_texts(caller, "pears oranges") == []
 
 
-@pytest.mark.parametrize(("query", "found"), [("%", ["100%"]), ("_", ["a_b"]), ("\\", ["a\\b"]), ("'", ["it's"]), ("a%b", [])])
+@each_row(("query", "found"), [("%", ["100%"]), ("_", ["a_b"]), ("\\", ["a\\b"]), ("'", ["it's"]), ("a%b", [])])
 def test_signs_of_search_patterns_mean_themselves(agent: Agent, query: str, found: list[str]) -> None:
+    agent = agent.another()  # with an empty list
     caller = build_caller(agent)
     for text in ("100%", "a_b", "a\\b", "it's", "axb"):
         caller("remember", text=text)
@@ -78,7 +78,7 @@ def test_a_search_looks_only_so_far_back(sqlite_agent: Agent) -> None:
     assert recall_texts(build_caller(sqlite_agent), "n1", limit=1) == ["n1999"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments",
     [
         {"text": " "},
@@ -95,7 +95,7 @@ def test_text_that_cannot_be_stored_is_refused_and_nothing_is_stored(agent: Agen
     assert agent.desk.count("memory_entries") == 0
 
 
-@pytest.mark.parametrize("arguments", [{"query": "a\0b"}, {"query": "x" * 1_001}, {"limit": 0}, {"limit": 51}])
+@each_row("arguments", [{"query": "a\0b"}, {"query": "x" * 1_001}, {"limit": 0}, {"limit": 51}])
 def test_a_query_that_cannot_be_is_refused(agent: Agent, arguments: dict[str, str]) -> None:
     assert build_caller(agent).refused("recall", **arguments)
 

@@ -16,6 +16,7 @@ from headway.ledger.tiers import TIERS, TierParameters
 from tests.agents.provider_server import ProviderServer, run_providers
 from tests.agents.turn_harness import open_talk
 from tests.model_server import text
+from tests.tables import each_row
 
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # the libraries warn about retired models and on compilation
 
@@ -76,7 +77,7 @@ def test_a_tier_with_another_model_does_not_have_the_strong_tiers_parameters(hom
     assert loaded.model_parameters["cheap"] == TierParameters(fallback=("a:b",), thinking=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("document", "complaint"),
     [
         ("[strong", "cannot be read"),
@@ -128,7 +129,7 @@ def test_parameters_that_are_not_set_are_not_sent(providers: ProviderServer) -> 
     assert {"temperature", "thinking", "output_config"} & set(body) == set()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "parameters", "expected"),
     [
         ("openai-chat:fake-1", TierParameters(temperature=0), {"temperature": 0}),

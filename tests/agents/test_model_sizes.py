@@ -18,6 +18,7 @@ from headway.ledger.tiers import TIERS, TierParameters
 from tests.agents.provider_server import ProviderServer, redirect, run_providers
 from tests.agents.turn_harness import open_talk
 from tests.model_server import text
+from tests.tables import each_row
 
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # the libraries warn about retired models and on compilation
 
@@ -51,7 +52,7 @@ def send(providers: ProviderServer, name: str, parameters: TierParameters | None
 # The context window
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "window"),
     [
         ("rehearsal", 1_000_000),
@@ -80,7 +81,7 @@ def test_the_setting_wins_over_the_known_window(sqlite_url: str, tmp_path: Path)
 # The longest answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "path"),
     [
         ("openai-chat:fake-1", ("max_tokens",)),
@@ -102,7 +103,7 @@ def test_each_provider_is_sent_the_limit_by_the_name_that_it_obeys(
     assert len({"max_tokens", "max_completion_tokens"} & set(body)) <= 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "chosen"),
     [
         ("openai-chat:fake-1", {"tool_choice": "none"}),

@@ -14,6 +14,7 @@ from headway.ledger.todo import Change, Draft
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
 from tests.agents.agent_harness import PAIR, Agent
+from tests.tables import each_row
 
 
 def list_queue(agent: Agent) -> list[tuple[int, str, str]]:
@@ -101,8 +102,9 @@ OPERATIONS: dict[str, Callable[[Agent], Any]] = {
 }
 
 
-@pytest.mark.parametrize("door", OPERATIONS.values(), ids=OPERATIONS.keys())
+@each_row("door", OPERATIONS.values())
 def test_changing_a_row_of_a_turn_on_any_surface_emits_the_pair_once_at_the_end(agent: Agent, door: Callable[[Agent], Any]) -> None:
+    agent = agent.another()  # with an empty list
     agent.plan("look", "build")
     before = len(agent.desk.events())
     door(agent)

@@ -77,7 +77,7 @@ def test_options_set_the_name_and_the_permissions_of_a_tool() -> None:
     assert (build_tool(weather).idempotent, build_tool(weather).timeout_s) == (False, 60)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"city": 1}, {"city": "Rome", "days": 8}, {"city": "Rome", "extra": 1}])
+@each_row("arguments", [{}, {"city": 1}, {"city": "Rome", "days": 8}, {"city": "Rome", "extra": 1}])
 def test_arguments_that_do_not_fit_are_refused_by_their_names(sqlite_agent: Agent, arguments: dict[str, Any]) -> None:
     message = build_tool_caller(sqlite_agent, weather).refused("weather", **arguments)
 
@@ -146,7 +146,7 @@ class Pair:
     right: Point
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("result", "answer"),
     [
         ("text", "text"),
@@ -171,7 +171,7 @@ ENDLESS: list[Any] = []
 ENDLESS.append(ENDLESS)
 
 
-@pytest.mark.parametrize("result", [object(), float("nan"), [float("inf")], b"\xff", "\ud800", ENDLESS, {"a": lambda: 1}])
+@each_row("result", [object(), float("nan"), [float("inf")], b"\xff", "\ud800", ENDLESS, {"a": lambda: 1}])
 def test_a_result_that_is_no_json_is_an_error_that_says_it_was_run(sqlite_agent: Agent, result: Any) -> None:
     @tool
     def give() -> Any:

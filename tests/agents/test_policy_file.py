@@ -9,6 +9,7 @@ import pytest
 from headway.agents.policy_file import PolicyFile, load_policy
 from headway.ledger.errors import Conflict, SettingsError
 from headway.ledger.permission import Policy, PolicyCall, Rule
+from tests.tables import each_row
 
 CALL = PolicyCall("write_file", "index", "acme", arguments={"path": ("a.txt",)})
 
@@ -27,7 +28,7 @@ def test_without_a_file_the_defaults_decide(path: Path) -> None:
     assert (decide(policy), decide(policy, asks_by_default=True)) == ("allow", "ask")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "decision"),
     [
         ('tool = "write_file"', "deny"),
@@ -54,7 +55,7 @@ def test_the_first_rule_that_matches_wins(path: Path) -> None:
     assert (decide(policy), decide(policy, CALL._replace(tool="read_file"))) == ("ask", "deny")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "message"),
     [
         ('[[rule]]\ntool = "a"\n', "line 1: decision must be allow, ask or deny."),
@@ -132,7 +133,7 @@ def test_rules_that_several_people_add_at_once_are_all_kept(path: Path) -> None:
     assert sorted(rule.tool for rule in load_policy(str(path)).rules) == sorted(names)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [
         '\ufeff[[rule]]\ntool = "write_file"\ndecision = "ask"\n',
@@ -140,7 +141,6 @@ def test_rules_that_several_people_add_at_once_are_all_kept(path: Path) -> None:
         '# one line\u2028the same line\n\t[[ rule ]]  # all files\n\ttool = "write_file"\n\tdecision = "ask"',
         '[[rule]] # [[rule]]\ntool = "write_file"\ndecision = "ask"\n[rule.arguments]\n"path" = "*"\n',
     ],
-    ids=["byte order mark", "CRLF", "tabs and U+2028", "tables"],
 )
 def test_a_rule_is_added_to_a_file_of_any_form(path: Path, content: str) -> None:
     path.write_bytes(content.encode())

@@ -16,6 +16,7 @@ from headway.agents.models.request_settings import build_cache_key
 from headway.agents.transcripts.transcript import build_user_message
 from headway.ledger.tiers import TIERS
 from tests.agents.provider_server import ProviderServer, redirect, run_providers
+from tests.tables import each_row
 
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # the libraries warn about retired models and on compilation
 
@@ -72,13 +73,13 @@ def test_openrouter_is_asked_to_cache_a_model_of_anthropic(providers: ProviderSe
     assert set(find_breakpoints(body)) == {"/tools/1", "/messages/0/content/0", f"/messages/{last}/content/0"}
 
 
-@pytest.mark.parametrize("name", ["openai-chat:fake-1", "openrouter:openai/gpt-4o", "ollama:llama3.2", "google:gemini-2.5-flash"])
+@each_row("name", ["openai-chat:fake-1", "openrouter:openai/gpt-4o", "ollama:llama3.2", "google:gemini-2.5-flash"])
 def test_a_provider_that_caches_by_itself_is_sent_no_breakpoints(providers: ProviderServer, name: str) -> None:
     (sent,) = send(providers, name, SECOND)
     assert find_breakpoints(json.loads(sent)) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name", ["openai-chat:fake-1", "openai:gpt-5", "anthropic:claude-sonnet-4-5", "google:gemini-2.5-flash", "ollama:llama3.2"]
 )
 def test_a_later_request_differs_only_by_what_was_appended(providers: ProviderServer, name: str) -> None:

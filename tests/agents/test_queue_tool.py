@@ -13,6 +13,7 @@ from headway.ledger.scope import Scope
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
 from tests.agents.agent_harness import PAIR, Agent, open_agent
+from tests.tables import each_row
 
 
 def manage(agent: Agent, **arguments: Any) -> dict[str, Any]:
@@ -81,9 +82,10 @@ def test_adding_after_all_is_done_makes_the_new_one_current(agent: Agent) -> Non
     assert (state["total"], state["remaining"], state["current"]["description"]) == (2, 1, "build")
 
 
-@pytest.mark.parametrize("given", [None, "look", 5, True, {"0": "look"}, 1.5])
-@pytest.mark.parametrize("argument", ["add", "delete"])
+@each_row("given", [None, "look", 5, True, {"0": "look"}, 1.5])
+@each_row("argument", ["add", "delete"])
 def test_an_argument_that_is_not_a_list_changes_nothing(sqlite_agent: Agent, argument: str, given: Any) -> None:
+    sqlite_agent = sqlite_agent.another()  # with an empty list
     before = manage(sqlite_agent, add=["look", "5"])
 
     assert manage(sqlite_agent, **{argument: given}) == before
@@ -106,7 +108,7 @@ def test_an_argument_the_schema_does_not_have_is_an_error_that_names_it(sqlite_a
     assert "remove" in sqlite_agent.refused("manage_todos", remove=[1])
 
 
-@pytest.mark.parametrize("bad", ["x" * 1_001, "NUL \0", "half a pair \ud800"])
+@each_row("bad", ["x" * 1_001, "NUL \0", "half a pair \ud800"])
 def test_an_unstorable_description_stores_nothing_of_the_call_and_emits_nothing(agent: Agent, bad: str) -> None:
     before = agent.desk.events()
 
@@ -138,8 +140,9 @@ def by_description(item: dict[str, Any]) -> str:
     return f"{item['description']} "
 
 
-@pytest.mark.parametrize("named", [by_id, by_digits, by_floating_number, by_description])
+@each_row("named", [by_id, by_digits, by_floating_number, by_description])
 def test_an_item_is_deleted_by_its_id_or_its_exact_description(agent: Agent, named: Any) -> None:
+    agent = agent.another()  # with an empty list
     look, _build = manage(agent, add=["look", "build"])["items"]
     state = manage(agent, delete=[named(look)])
 
@@ -147,8 +150,9 @@ def test_an_item_is_deleted_by_its_id_or_its_exact_description(agent: Agent, nam
     assert (state["total"], state["remaining"]) == (1, 1)
 
 
-@pytest.mark.parametrize("matcher", ["loo", "Look", "look!", "*", 0, -1, 10**18, "1e9", "", True, None, ["look"], {"id": 1}])
+@each_row("matcher", ["loo", "Look", "look!", "*", 0, -1, 10**18, "1e9", "", True, None, ["look"], {"id": 1}])
 def test_nothing_else_matches(sqlite_agent: Agent, matcher: Any) -> None:
+    sqlite_agent = sqlite_agent.another()  # with an empty list
     before = manage(sqlite_agent, add=["look", "build"])
 
     assert manage(sqlite_agent, delete=[matcher]) == before
@@ -190,10 +194,11 @@ def test_deleting_cancels_an_open_row_and_leaves_a_completed_one(agent: Agent) -
     ]
 
 
-@pytest.mark.parametrize("named", [by_id, by_digits, by_floating_number])
+@each_row("named", [by_id, by_digits, by_floating_number])
 def test_a_done_item_is_deleted_from_the_queue_by_its_id(agent: Agent, named: Any) -> None:
     """003: "`delete?: (string | number)[]` — ids or exact descriptions to remove", of items in every status.
     000: "No rows are ever deleted"."""
+    agent = agent.another()  # with an empty list
     look, _build = manage(agent, add=["look", "build"])["items"]
     finish_current(agent, "seen")
     before = len(agent.desk.events())
@@ -274,10 +279,11 @@ def test_the_state_is_the_callers_own_copy(agent: Agent) -> None:
 # Events
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments", [{}, {"add": ["look"]}, {"delete": ["begun"]}, {"delete": ["nothing"]}, {"add": ["look"], "delete": ["begun"]}]
 )
 def test_every_call_emits_the_whole_state_then_the_current_item(agent: Agent, arguments: dict[str, Any]) -> None:
+    agent = agent.another()  # with an empty list
     manage(agent, add=["begun"])
     before = len(agent.desk.events())
     state = manage(agent, **arguments)

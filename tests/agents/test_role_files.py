@@ -7,6 +7,7 @@ import pytest
 from headway.agents.instructions.role_files import load
 from headway.agents.instructions.roles import FAMILIES, Role, Roles
 from headway.ledger.errors import SettingsError
+from tests.tables import each_row
 
 TOOLS = ("read_file", "calculate", "todo_add")
 
@@ -76,7 +77,7 @@ def test_files_are_read_in_order_and_others_are_left_alone(tmp_path: Path) -> No
     assert [role.name for role in load(tmp_path, TOOLS)] == ["a", "b"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "said"),
     [
         ('promt = "x"', "Unknown key 'promt'. Known: name, description, prompt, tier, tools, writs, steps, repository, network."),

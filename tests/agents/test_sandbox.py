@@ -23,6 +23,7 @@ from tests.agents.external_tools import ToolCaller, build_caller
 from tests.agents.person_harness import decide, decide_and_finish, list_approvals, run_command, write_policy
 from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import calls, text
+from tests.tables import each_row
 
 # Where bubblewrap is missing, these tests fail with the reason.
 SANDBOX = Sandbox("required")
@@ -318,7 +319,7 @@ def test_an_older_bubblewrap_is_used_without_what_it_cannot_do(workspace: Path, 
     assert run_script(workspace, "cat /proc/sys/kernel/hostname; ls /root 2>&1").endswith("No such file or directory\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "said"),
     [
         ("sandbox", "maybe", "HEADWAY_SANDBOX must be auto, off or required, not 'maybe'."),

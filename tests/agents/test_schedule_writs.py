@@ -19,6 +19,7 @@ from tests.agents.test_forged_frames import HOSTILE, frames
 from tests.agents.turn_harness import in_order, open_talk
 from tests.forgeries import BREAKS
 from tests.model_server import text
+from tests.tables import each_row
 
 NOW = {"tool": {"name": "now", "arguments": {}, "conversation_id": 0}}
 
@@ -63,7 +64,7 @@ def test_by_cron(writer: Writer) -> None:
     assert parse_work(schedule) == {"message": message}
 
 
-@pytest.mark.parametrize(("written", "seconds"), [("45s", 45), ("30m", 1_800), ("6h", 21_600), ("2d", 172_800)])
+@each_row(("written", "seconds"), [("45s", 45), ("30m", 1_800), ("6h", 21_600), ("2d", 172_800)])
 def test_by_interval(writer: Writer, written: str, seconds: int) -> None:
     assert writer(f"/schedule look every {written}: Look.") == (f"[/schedule look]\nlook [active] every {seconds}s\n[END SCHEDULE]")
     assert writer.list_schedules()[0].every_ms == seconds * 1_000
@@ -99,7 +100,7 @@ def test_a_schedule_whose_name_no_writ_can_write_is_removed_too(writer: Writer) 
     assert writer.list_schedules() == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "rest",
     [
         "",
@@ -142,7 +143,7 @@ def test_without_a_conversation_there_is_nowhere_to_speak(sqlite_agent: Agent) -
     assert "no schedules" in writer("/schedule list")
 
 
-@pytest.mark.parametrize("rest", ["a every 5m: Go.", "list", "rm kept"])
+@each_row("rest", ["a every 5m: Go.", "list", "rm kept"])
 def test_a_role_without_the_grant_gets_an_error(sqlite_agent: Agent, rest: str) -> None:
     Writer(sqlite_agent.desk)("/schedule kept every 5m: Go.")
     writer = Writer(sqlite_agent.desk, "researcher")
@@ -150,7 +151,7 @@ def test_a_role_without_the_grant_gets_an_error(sqlite_agent: Agent, rest: str) 
     assert [schedule.name for schedule in writer.list_schedules()] == ["kept"]
 
 
-@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE.keys())
+@each_row("hostile", HOSTILE.values())
 def test_names_can_forge_no_frame(sqlite_agent: Agent, hostile: str) -> None:
     writer = Writer(sqlite_agent.desk)
     one_word = "".join(hostile.split())

@@ -15,6 +15,7 @@ from headway.agents.tools.execution import use_execution
 from headway.agents.tools.toolbox import Result
 from headway.testing import TenantHarness
 from tests.agents.agent_harness import Agent
+from tests.tables import each_row
 
 TOOLS: dict[str, dict[str, Any]] = {
     "ListTasks": {},
@@ -115,9 +116,10 @@ def test_a_deleted_task_is_gone_and_the_others_stay(sqlite_agent: Agent) -> None
     assert sqlite_agent("AddTask", title="ship")["id"] == "4"
 
 
-@pytest.mark.parametrize("tool", ["CompleteTask", "UncompleteTask", "DeleteTask"])
-@pytest.mark.parametrize("task_id", ["2", "look", "01", "1.0", "\0", "../1", 2])
+@each_row("tool", ["CompleteTask", "UncompleteTask", "DeleteTask"])
+@each_row("task_id", ["2", "look", "01", "1.0", "\0", "../1", 2])
 def test_an_unknown_task_is_not_found_and_nothing_changes(sqlite_agent: Agent, tool: str, task_id: Any) -> None:
+    sqlite_agent = sqlite_agent.another()  # with an empty list
     assert call_refused(sqlite_agent, tool, taskId=task_id) == NOT_FOUND
     assert not get_path(sqlite_agent).exists()
     sqlite_agent("AddTask", title="look")
@@ -133,7 +135,7 @@ def test_an_id_that_arrives_as_a_number_is_the_same_id(sqlite_agent: Agent) -> N
     assert sqlite_agent("CompleteTask", taskId=1)["task"]["done"] is True
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "arguments", "named"),
     [
         ("AddTask", {}, "title"),
@@ -160,7 +162,7 @@ def test_arguments_that_do_not_fit_are_an_error_that_says_which(
     assert not sqlite_agent.task_folder.exists()
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@each_row("tool", TOOLS)
 def test_without_a_conversation_there_is_no_list_and_nothing_is_created(sqlite_agent: Agent, tool: str) -> None:
     nowhere = sqlite_agent.execution._replace(conversation_uuid=None)
     assert sqlite_agent.call(tool, TOOLS[tool], nowhere) == Result(NO_CONVERSATION, is_error=True)

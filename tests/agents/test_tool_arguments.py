@@ -114,7 +114,7 @@ def test_text_that_looks_like_json_stays_text(sqlite_agent: Agent) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("items", "expected"),
     [
         ("look", "items"),
@@ -135,7 +135,7 @@ def test_json_text_that_does_not_do_is_refused_like_anything_else(sqlite_agent: 
 # Argument names
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "arguments", "expected"),
     [
         ("create_todo", {"items": [{"title": LONG}]}, "items[0].title: it has 1,001 characters"),

@@ -3,11 +3,10 @@
 import json
 from collections.abc import Callable
 
-import pytest
-
 from headway.actions import views
 from headway.ledger.scope import Selection
 from tests.agents.agent_harness import Agent
+from tests.tables import each_row
 
 # Each process puts new items at the front and ends existing ones.
 CROWD = """
@@ -36,7 +35,7 @@ def create(agent: Agent, *items: tuple[str, int | None]) -> list[int]:
     return [item["order"] for item in agent("create_todo", items=arguments)["created"]]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("items", "titles"),
     [
         ([("new", None)], "a b c new"),
@@ -56,6 +55,7 @@ def create(agent: Agent, *items: tuple[str, int | None]) -> list[int]:
     ],
 )
 def test_explicit_places_are_respected_and_the_rest_shifts(agent: Agent, items: list[tuple[str, int | None]], titles: str) -> None:
+    agent = agent.another()  # with an empty list
     agent.plan("a", "b", "c")
     places = create(agent, *items)
 

@@ -4,11 +4,10 @@ import re
 from typing import Any
 from uuid import UUID
 
-import pytest
-
 from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
 from tests.agents.agent_harness import Agent
+from tests.tables import each_row
 
 NOTHING = {"total": 0, "pending": 0, "inProgress": 0, "completed": 0, "cancelled": 0}
 
@@ -62,7 +61,7 @@ def test_the_total_counts_pending_items_of_the_whole_plan(agent: Agent) -> None:
     assert agent("create_todo", items=[{"title": "more"}])["totalPending"] == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("items", "complaint"),
     [
         ([], "items"),
@@ -97,7 +96,7 @@ def test_an_empty_plan_lists_as_empty(agent: Agent) -> None:
     assert agent("list_todo") == {"items": [], "summary": NOTHING}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("status", "titles"),
     [
         (None, ["waiting", "going"]),
@@ -110,6 +109,7 @@ def test_an_empty_plan_lists_as_empty(agent: Agent) -> None:
     ],
 )
 def test_the_list_shows_open_items_or_those_requested(agent: Agent, status: str | None, titles: list[str]) -> None:
+    agent = agent.another()  # with an empty list
     plan_each_status(agent)
     plan = agent("list_todo", **({"status": status} if status else {}))
 
@@ -178,8 +178,9 @@ def test_completing_returns_the_item_its_time_and_the_remaining_count(agent: Age
     assert agent("complete_todo", todoId=second, outcome="built")["remaining"] == 0
 
 
-@pytest.mark.parametrize("spelling", ["cancelled", "canceled"])
+@each_row("spelling", ["cancelled", "canceled"])
 def test_both_spellings_of_cancelled_are_understood_and_this_family_answers_with_two_ls(agent: Agent, spelling: str) -> None:
+    agent = agent.another()  # with an empty list
     (todo_id,) = agent.plan("look")
 
     assert agent("complete_todo", todoId=todo_id, outcome="no need", status=spelling)["status"] == "cancelled"
@@ -188,9 +189,10 @@ def test_both_spellings_of_cancelled_are_understood_and_this_family_answers_with
     assert agent.row("look").status == "canceled"
 
 
-@pytest.mark.parametrize(("ending", "said"), [("completed", "already completed"), ("cancelled", "already cancelled")])
-@pytest.mark.parametrize("again", ["completed", "cancelled"])
+@each_row(("ending", "said"), [("completed", "already completed"), ("cancelled", "already cancelled")])
+@each_row("again", ["completed", "cancelled"])
 def test_ending_an_item_twice_is_an_error_and_the_first_outcome_stays(agent: Agent, ending: str, said: str, again: str) -> None:
+    agent = agent.another()  # with an empty list
     (todo_id,) = agent.plan("look")
     agent("complete_todo", todoId=todo_id, outcome="the first word", status=ending)
     before = agent.rows(), agent.desk.events()
@@ -210,9 +212,10 @@ def test_starting_a_todo_in_progress_changes_nothing(agent: Agent, clock: FixedC
     assert agent("start_todo", todoId=todo_id) == started
 
 
-@pytest.mark.parametrize("tool", ["start_todo", "complete_todo"])
-@pytest.mark.parametrize("todo_id", ["0c0ffee0-0000-4000-8000-000000000000", "14", "look", "\0", "%", "x" * 10_000])
+@each_row("tool", ["start_todo", "complete_todo"])
+@each_row("todo_id", ["0c0ffee0-0000-4000-8000-000000000000", "14", "look", "\0", "%", "x" * 10_000])
 def test_an_unknown_id_is_not_found(sqlite_agent: Agent, tool: str, todo_id: str) -> None:
+    sqlite_agent = sqlite_agent.another()  # with an empty list
     sqlite_agent.plan("look")
     arguments = {"todoId": todo_id} | ({"outcome": "seen"} if tool == "complete_todo" else {})
     message = sqlite_agent.refused(tool, **arguments)
@@ -228,7 +231,7 @@ def test_an_id_is_found_in_any_spelling(agent: Agent) -> None:
     assert agent("complete_todo", todoId=todo_id.upper().replace("-", ""), outcome="seen")["id"] == todo_id
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "missing"),
     [
         ({"outcome": "seen"}, "todoId"),
@@ -242,6 +245,7 @@ def test_an_id_is_found_in_any_spelling(agent: Agent) -> None:
 def test_missing_or_wrong_arguments_are_named_and_nothing_ends(
     sqlite_agent: Agent, arguments: dict[str, str], missing: str
 ) -> None:
+    sqlite_agent = sqlite_agent.another()  # with an empty list
     (todo_id,) = sqlite_agent.plan("look")
     if arguments.get("todoId"):
         arguments = arguments | {"todoId": todo_id}

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from headway.actions import conversations, memory, runs
 from headway.ledger.scope import MemorySelection, Scope
 from headway.storage.stores.memory import MemoryOrigin
@@ -14,6 +12,7 @@ from tests.agents.sub_agent_harness import by_role, by_transcript, delegate_call
 from tests.agents.test_writs import Writer
 from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import calls, text
+from tests.tables import each_row
 
 
 def list_subjects(agent: Agent) -> list[str]:
@@ -57,7 +56,7 @@ def test_a_writ_adds_a_tenant_wide_todo_with_a_flag(desk: TenantHarness) -> None
     assert elsewhere.lines("/todo list")[1:] == [f"#{todo.id} [pending] migrate the logs (tenant-wide)"]
 
 
-@pytest.mark.parametrize("rest", ["--tenant-wide", "--tenant-wide   "])
+@each_row("rest", ["--tenant-wide", "--tenant-wide   "])
 def test_the_flag_of_a_writ_is_not_a_subject(desk: TenantHarness, rest: str) -> None:
     (line,) = Writer(desk, desk.conversation()).lines(f"/todo add {rest}")
 
@@ -65,7 +64,7 @@ def test_the_flag_of_a_writ_is_not_a_subject(desk: TenantHarness, rest: str) -> 
     assert desk.count("todos") == 0
 
 
-@pytest.mark.parametrize("subject", ["--tenant-wider view", "say --tenant-wide"])
+@each_row("subject", ["--tenant-wider view", "say --tenant-wide"])
 def test_only_the_flag_itself_at_the_start_is_one(desk: TenantHarness, subject: str) -> None:
     writer = Writer(desk, desk.conversation())
     writer(f"/todo add {subject}")

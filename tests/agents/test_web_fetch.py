@@ -111,7 +111,7 @@ def test_an_error_of_the_site_is_an_answer(site: Site) -> None:
     assert (answer["status"], answer["text"]) == (404, "{}")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("charset", "text"),
     [
         ("iso-8859-1", "é"),
@@ -128,9 +128,7 @@ def test_text_is_read_in_the_charset_it_names_if_it_is_one(site: Site, charset: 
     assert site.fetch()["text"] == text
 
 
-@pytest.mark.parametrize(
-    "kind", ["image/png", "application/octet-stream", "application/pdf", "application/zip", "video/mp4", "\x1b[2J"]
-)
+@each_row("kind", ["image/png", "application/octet-stream", "application/pdf", "application/zip", "video/mp4", "\x1b[2J"])
 def test_content_that_is_not_text_is_refused(site: Site, kind: str) -> None:
     site.send(f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n".encode(), b"\x89PNG")
 
@@ -175,7 +173,7 @@ def drip_after(site: Site, *head: bytes) -> Callable[[str], Iterator[bytes]]:
     return drip
 
 
-@pytest.mark.parametrize("head", [(), (b"HTTP/1.1 200 OK\r\nX-Slow: ",), (b"HTTP/1.1 200 OK\r\n\r\n",)])
+@each_row("head", [(), (b"HTTP/1.1 200 OK\r\nX-Slow: ",), (b"HTTP/1.1 200 OK\r\n\r\n",)])
 def test_a_page_that_drips_in_is_given_up_at_the_deadline(site: Site, head: tuple[bytes, ...]) -> None:
     site.pieces = drip_after(site, *head)
     started_at = time.monotonic()
@@ -193,7 +191,7 @@ def test_a_site_that_says_nothing_is_given_up_at_the_deadline(site: Site) -> Non
     assert "took too long" in get_refusal(lambda: site.fetch(total_s=0.2))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [
         b"",
@@ -220,7 +218,7 @@ def test_a_refused_connection_is_an_error_in_one_sentence(site: Site) -> None:
 # Allowed hosts and addresses
 
 
-@pytest.mark.parametrize(
+@each_row(
     "url",
     [
         "file:///etc/passwd",
@@ -270,7 +268,7 @@ def test_addresses_on_the_internet_are(address: str) -> None:
     assert is_public(address)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "host",
     [
         "localhost",
@@ -455,7 +453,7 @@ def test_a_certificate_of_another_name_is_refused(tls_port: int, tmp_path: Path,
     )
 
 
-@pytest.mark.parametrize("status", [429, 502, 503, 504])
+@each_row("status", [429, 502, 503, 504])
 def test_a_server_that_is_overloaded_is_a_failure_that_may_pass(site: Site, status: int) -> None:
     site.send(b"HTTP/1.1 %d Busy\r\nContent-Type: text/plain\r\n\r\nLater." % status)
     with pytest.raises(OutOfReach, match=f"127.0.0.1 answered with status {status}"):

@@ -11,6 +11,7 @@ import pytest
 
 from tests.agents.agent_harness import Agent
 from tests.agents.external_tools import ToolCaller, build_caller
+from tests.tables import each_row
 
 SECRET = "the secret of the house"
 
@@ -153,7 +154,7 @@ def test_a_missing_file_is_reported_as_missing(caller: ToolCaller) -> None:
     assert caller.refused("list_files", path="folder") == "There is no folder in the workspace."
 
 
-@pytest.mark.parametrize("data", [b"\xff\xfe\x00", b"text\0text", b"cut \xc3"])
+@each_row("data", [b"\xff\xfe\x00", b"text\0text", b"cut \xc3"])
 def test_a_file_that_is_not_text_is_not_shown(caller: ToolCaller, workspace: Path, data: bytes) -> None:
     caller("write_file", path="a", content="x")
     (workspace / "data").write_bytes(data)
@@ -161,7 +162,7 @@ def test_a_file_that_is_not_text_is_not_shown(caller: ToolCaller, workspace: Pat
     assert caller.refused("read_file", path="data")
 
 
-@pytest.mark.parametrize("character", ["x", "é", "\N{GRINNING FACE}"])
+@each_row("character", ["x", "é", "\N{GRINNING FACE}"])
 def test_a_long_file_is_shown_from_its_beginning_and_says_so(caller: ToolCaller, workspace: Path, character: str) -> None:
     caller("write_file", path="a", content="x")
     (workspace / "long").write_text("x" + character * 250_000, encoding="utf-8")
@@ -205,7 +206,7 @@ def test_very_deep_folders_are_listed_down_to_a_limit(caller: ToolCaller, worksp
     assert len(caller("list_files")["files"]) == 41
 
 
-@pytest.mark.parametrize("call", [("read_file", {"path": "a"}), ("write_file", {"path": "a", "content": ""}), ("list_files", {})])
+@each_row("call", [("read_file", {"path": "a"}), ("write_file", {"path": "a", "content": ""}), ("list_files", {})])
 def test_without_a_workspace_the_tools_say_so(sqlite_agent: Agent, call: tuple[str, dict[str, str]]) -> None:
     tool, arguments = call
 

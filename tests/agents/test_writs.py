@@ -12,6 +12,7 @@ from headway.ledger.tenancy import Conversation
 from headway.ledger.todo import Todo
 from headway.storage.direct import DirectDatabase
 from headway.testing import TenantHarness
+from tests.tables import each_row
 
 
 class Writer:
@@ -130,13 +131,13 @@ def test_a_body_is_the_description(writer: Writer) -> None:
     assert (todo.subject, todo.description) == ("write the post-mortem", "what happened\n\n/todo list\n```\nwhy")
 
 
-@pytest.mark.parametrize("body", ["half of it", "half of it\n/endtod", "half\n/todo list\n/endtodo soon"])
+@each_row("body", ["half of it", "half of it\n/endtod", "half\n/todo list\n/endtodo soon"])
 def test_an_add_without_its_terminator_commits_nothing_and_says_so(writer: Writer, body: str) -> None:
     assert writer(f"/todo add write it\n{body}") == "[/todo add]\nERR: missing /endtodo terminator\n[END TODO]"
     assert writer.desk.count("todos") == 0
 
 
-@pytest.mark.parametrize("text", ["/todo add", "/todo add   ", "/todo add\nbody\n/endtodo", f"/todo add {'x' * 1_001}"])
+@each_row("text", ["/todo add", "/todo add   ", "/todo add\nbody\n/endtodo", f"/todo add {'x' * 1_001}"])
 def test_an_add_without_a_subject_or_with_too_long_a_one_commits_nothing(writer: Writer, text: str) -> None:
     (line,) = writer.lines(text)
 
@@ -187,7 +188,7 @@ def test_only_a_colon_followed_by_a_space_ends_the_id(writer: Writer) -> None:
     assert writer.desk.get(todo).description == "it is down"
 
 
-@pytest.mark.parametrize("rest", ["{id}", "{id}:", "{id}: ", "{id}:text", ": text", "", "look at it"])
+@each_row("rest", ["{id}", "{id}:", "{id}: ", "{id}:text", ": text", "", "look at it"])
 def test_describe_and_subject_without_an_id_and_a_text_change_nothing(writer: Writer, rest: str) -> None:
     todo = writer.add("look", description="as it was")
     for verb in ("describe", "subject"):
@@ -196,7 +197,7 @@ def test_describe_and_subject_without_an_id_and_a_text_change_nothing(writer: Wr
     assert writer.desk.get(todo) == todo
 
 
-@pytest.mark.parametrize("rest", ["", " ", "dance", "LIST", "reopen 1", "add\u00a0x"])
+@each_row("rest", ["", " ", "dance", "LIST", "reopen 1", "add\u00a0x"])
 def test_an_unknown_verb_is_an_error_that_names_the_known_ones(writer: Writer, rest: str) -> None:
     (line,) = writer.lines(f"/todo {rest}".rstrip(" "))
 
@@ -207,7 +208,7 @@ def test_an_unknown_verb_is_an_error_that_names_the_known_ones(writer: Writer, r
 # Finding the todo
 
 
-@pytest.mark.parametrize("reference", ["{id}", "#{id}", "  #{id}  "])
+@each_row("reference", ["{id}", "#{id}", "  #{id}  "])
 def test_a_number_is_an_id(writer: Writer, reference: str) -> None:
     todo = writer.add("look")
     writer(f"/todo done {reference.format(id=todo.id)}")
@@ -215,7 +216,7 @@ def test_a_number_is_an_id(writer: Writer, reference: str) -> None:
     assert writer.desk.get(todo).status == "completed"
 
 
-@pytest.mark.parametrize("number", ["987654321", "#987654321", "0", "9" * 19, "9" * 5_000])
+@each_row("number", ["987654321", "#987654321", "0", "9" * 19, "9" * 5_000])
 def test_a_number_never_falls_through_to_a_subject(writer: Writer, number: str) -> None:
     todo = writer.add(number[:1000])
     also = writer.add(f"{number[:900]} bottles")
@@ -307,12 +308,12 @@ def test_a_text_runs_only_so_many_writs(writer: Writer) -> None:
     assert answer.endswith("[/todo]\nERR: at most 200 writs in one text; the last 2 did not run\n[END TODO]")
 
 
-@pytest.mark.parametrize("role", ["index", "researcher", "coder", "writer", "reviewer"])
+@each_row("role", ["index", "researcher", "coder", "writer", "reviewer"])
 def test_every_built_in_role_may_write_todos(desk: TenantHarness, role: str) -> None:
     assert Writer(desk, role=role).lines("/todo list") == ["no open todos"]
 
 
-@pytest.mark.parametrize("text", ["/todo add look", "/todo list", "/todo add look\nbody without end", "/todo dance"])
+@each_row("text", ["/todo add look", "/todo list", "/todo add look\nbody without end", "/todo dance"])
 def test_a_missing_grant_is_named_and_nothing_runs(writer: Writer, text: str) -> None:
     writer.role = writer.role._replace(name="mute", writs=frozenset())
 
@@ -323,7 +324,7 @@ def test_a_missing_grant_is_named_and_nothing_runs(writer: Writer, text: str) ->
 # Writs that need more than the ledger
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "answer"),
     [
         ("/agent coder fix it", "[/agent coder]\nERR: /agent is not available here\n[END AGENT]"),

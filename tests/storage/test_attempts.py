@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from itertools import product
 
-import pytest
-
 from headway.actions import todos, views
 from headway.ledger.errors import Invalid
 from headway.ledger.scope import Selection
 from headway.ledger.todo import Draft
+from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.testing import TenantHarness
+from tests.tables import each_row
 
 
 def subjects(desk: TenantHarness) -> list[str]:
@@ -29,11 +29,13 @@ def add_or_read(tenant_id: int, subject: str, writes: bool) -> Callable[[Transac
     return work
 
 
-@pytest.mark.parametrize(("before", "inside", "after"), list(product([True, False], repeat=3)))
-@pytest.mark.parametrize("fails", ["nothing", "inner", "outer"])
+@each_row(("before", "inside", "after"), list(product([True, False], repeat=3)))
+@each_row("fails", ["nothing", "inner", "outer"])
 def test_a_nested_attempt_rolls_back_only_its_own_work(
-    desk: TenantHarness, before: bool, inside: bool, after: bool, fails: str
+    database: DirectDatabase, before: bool, inside: bool, after: bool, fails: str
 ) -> None:
+    desk = TenantHarness(database, f"{before} {inside} {after} {fails}")
+
     def inner(tx: Transaction) -> None:
         add_or_read(desk.tenant.id, "inside", inside)(tx)
         if fails == "inner":

@@ -7,6 +7,7 @@ from headway.actions.claims import Claim
 from headway.ledger.errors import Invalid, Leased, LeaseLost, NotFound
 from headway.ledger.todo import Change
 from headway.testing import FixedClock, TenantHarness
+from tests.tables import each_row
 
 
 def claim(desk: TenantHarness, agent_id: str = "ada", **options: float) -> Claim:
@@ -72,7 +73,7 @@ def test_a_claim_in_an_unknown_conversation_is_refused(desk: TenantHarness) -> N
     assert desk.get(todo) == todo
 
 
-@pytest.mark.parametrize("lease_s", [0, 0.5, -1, 86_401, float("nan"), float("inf")])
+@each_row("lease_s", [0, 0.5, -1, 86_401, float("nan"), float("inf")])
 def test_a_lease_lasts_a_second_to_a_day(desk: TenantHarness, lease_s: float) -> None:
     todo = desk.add()
 

@@ -16,6 +16,7 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
+from tests.tables import each_row
 
 
 def test_a_conversation_can_be_read_back_by_id_and_by_key(desk: TenantHarness, clock: FixedClock) -> None:
@@ -91,9 +92,7 @@ def test_an_unknown_conversation_key_is_not_found_in_a_short_line(desk: TenantHa
     assert len(str(refusal.value)) < 150
 
 
-@pytest.mark.parametrize(
-    ("key", "error"), [("", Invalid), ("two\nlines", Invalid), ("\ud800", UnsafeText), ("x" * (NAME_LIMIT + 1), TextTooLong)]
-)
+@each_row(("key", "error"), [("", Invalid), ("two\nlines", Invalid), ("\ud800", UnsafeText), ("x" * (NAME_LIMIT + 1), TextTooLong)])
 def test_a_bad_key_opens_nothing(desk: TenantHarness, key: str, error: type[Invalid]) -> None:
     with pytest.raises(error):
         desk.conversation(key=key)
@@ -108,7 +107,7 @@ def test_conversations_are_listed_newest_first_a_page_at_a_time(desk: TenantHarn
     assert first_page + second_page == newest_first
 
 
-@pytest.mark.parametrize("limit", [0, -1, 501])
+@each_row("limit", [0, -1, 501])
 def test_a_page_has_one_to_five_hundred_rows(desk: TenantHarness, limit: int) -> None:
     for view in (views.list_conversations, views.list_ready):
         with pytest.raises(Invalid, match="limit must be between 1 and 500"):
@@ -133,7 +132,7 @@ def test_an_unknown_turn_is_not_an_empty_one(desk: TenantHarness) -> None:
         desk.subjects(Selection(turn_id="404"))
 
 
-@pytest.mark.parametrize("hostile", ["nul\0", "half \ud800"])
+@each_row("hostile", ["nul\0", "half \ud800"])
 def test_looking_up_unstorable_text_is_refused_the_same_way_on_every_database(desk: TenantHarness, hostile: str) -> None:
     for look in (
         partial(conversations.resolve, reference=hostile),

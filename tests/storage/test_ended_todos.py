@@ -10,6 +10,7 @@ from headway.ledger.scope import Scope, Selection
 from headway.ledger.todo import LATEST_SECOND, Status
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
+from tests.tables import each_row
 
 LONG_AGO = 1_500_000_000_000
 ENDS: tuple[Status, ...] = ("completed", "canceled")
@@ -23,7 +24,7 @@ def import_rows(desk: TenantHarness, *rows: dict[str, object]) -> import_export.
 # Time of the end
 
 
-@pytest.mark.parametrize("end", ENDS)
+@each_row("end", ENDS)
 def test_an_end_is_stamped_with_the_current_time_unless_the_caller_gives_one(
     desk: TenantHarness, clock: FixedClock, end: Status
 ) -> None:
@@ -79,7 +80,7 @@ def test_an_open_todo_has_no_time_of_its_end(desk: TenantHarness, status: Status
     assert (desk.get(open_todo), desk.get(ended), desk.events()) == (open_todo, ended, events_before)
 
 
-@pytest.mark.parametrize("moment", [-1, 0, 999, LATEST_SECOND * 1000 + 1, 2**63])
+@each_row("moment", [-1, 0, 999, LATEST_SECOND * 1000 + 1, 2**63])
 def test_a_time_that_cannot_be_one_is_refused(desk: TenantHarness, moment: int) -> None:
     with pytest.raises(Invalid, match="completed_at must be a time in epoch seconds between 1 and 253,402,300,799"):
         desk.add(status="completed", completed_at=moment)
@@ -104,7 +105,7 @@ def test_an_imported_todo_ended_when_its_document_says(desk: TenantHarness, cloc
     assert (explicit.created_at, explicit.started_at) == (clock.now, 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("row", "words"),
     [
         ({"status": "pending", "completed_at": 5}, "completed_at is only accepted with an ended status"),
@@ -188,7 +189,7 @@ def list_pending_positions(tx: Transaction) -> list[int]:
 # Reopening
 
 
-@pytest.mark.parametrize("end", ENDS)
+@each_row("end", ENDS)
 def test_a_change_to_in_progress_reopens_and_starts_an_ended_todo_in_one_move(
     desk: TenantHarness, clock: FixedClock, end: Status
 ) -> None:

@@ -20,6 +20,7 @@ from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
 from tests.goal_plans import add_begun_goal, add_plan, end, evaluate, get_main_run, get_sub_goal, start, sub_goal
+from tests.tables import each_row
 
 
 def list_journal_kinds(desk: TenantHarness, goal: Goal) -> list[str]:
@@ -53,7 +54,7 @@ def test_a_goal_comes_with_its_main_agent_and_its_job(desk: TenantHarness, clock
     assert [kind for kind, _ in desk.events()] == ["journal_appended", "agent_changed", "goal_changed"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wanted", "told"),
     [
         (NewGoal(" \n"), "description must not be blank"),
@@ -131,8 +132,8 @@ def add_with_status(desk: TenantHarness, status: str) -> Goal:
     return goal
 
 
-@pytest.mark.parametrize("move", MOVES)
-@pytest.mark.parametrize("status", LEADS_TO)
+@each_row("move", MOVES)
+@each_row("status", LEADS_TO)
 def test_every_move_is_allowed_or_refused_without_a_trace(desk: TenantHarness, status: str, move: str) -> None:
     goal = add_with_status(desk, status)
     leads_to = LEADS_TO[status].get(move)

@@ -125,9 +125,7 @@ def test_waiting_callers_are_committed_together(sqlite_url: str) -> None:
         assert len(commits) < 5, "a group is only divided if it takes long, as on a busy machine"
 
 
-@pytest.mark.parametrize(
-    "error", [EmptySubject(), ValueError("odd"), StopIteration(), KeyError("k")], ids=lambda error: type(error).__name__
-)
+@pytest.mark.parametrize("error", [EmptySubject(), ValueError("odd"), StopIteration(), KeyError("k")])
 def test_a_failing_piece_of_work_never_spoils_its_neighbours(house: TenantDatabase, error: Exception) -> None:
     def add_and_fail(tx: Transaction) -> None:
         house.make_work("half done")(tx)

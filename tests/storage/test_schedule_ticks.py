@@ -19,6 +19,7 @@ from headway.storage.stores import goals as goal_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
+from tests.tables import each_row
 
 MINUTELY = Timing(every_ms=60_000)
 NOW = {"tool": {"name": "now", "arguments": {}, "conversation_id": 0}}
@@ -401,7 +402,7 @@ def test_a_goal_whose_job_died_has_not_ended(desk: TenantHarness, clock: FixedCl
     assert (after.skipped, after.last_job) == (1, job_id)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("work", "told"),
     [
         ({"description": " "}, "description must not be blank"),

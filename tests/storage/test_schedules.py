@@ -87,9 +87,7 @@ def test_other_work_at_the_same_times_keeps_the_beat(desk: TenantHarness, clock:
     assert "message" in json.loads(changed.work)
 
 
-@pytest.mark.parametrize(
-    "timing", [Timing(every_ms=30_000), Timing("* * * * *"), Timing("* * * * *", "Europe/Berlin")], ids=["interval", "cron", "zone"]
-)
+@each_row("timing", [Timing(every_ms=30_000), Timing("* * * * *"), Timing("* * * * *", "Europe/Berlin")])
 def test_other_times_are_counted_from_now(desk: TenantHarness, clock: FixedClock, timing: Timing) -> None:
     first = put(desk)
     clock.advance(45)
@@ -242,20 +240,20 @@ BAD_WORK: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("work", BAD_WORK.values(), ids=BAD_WORK)
+@each_row("work", BAD_WORK.values())
 def test_work_that_could_never_run_is_refused(desk: TenantHarness, work: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         put(desk, work=work)
     assert desk.count("schedules") == 0
 
 
-@pytest.mark.parametrize("content", ["", " \n\t", "NUL \0", "\ud800", "x" * 200_001], ids=["", "blank", "NUL", "surrogate", "long"])
+@each_row("content", ["", " \n\t", "NUL \0", "\ud800", "x" * 200_001])
 def test_a_message_has_to_say_something(desk: TenantHarness, content: str) -> None:
     with pytest.raises(Invalid):
         put(desk, work=message(desk, content))
 
 
-@pytest.mark.parametrize("name", ["", "  ", "a\nb", "a\0b", "a\ud800", "\x1b[2J", "x" * 201])
+@each_row("name", ["", "  ", "a\nb", "a\0b", "a\ud800", "\x1b[2J", "x" * 201])
 def test_names_are_such_as_people_type(desk: TenantHarness, name: str) -> None:
     with pytest.raises(Invalid):
         put(desk, name)

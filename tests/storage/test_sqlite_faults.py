@@ -27,6 +27,7 @@ from headway.storage.health import check_database
 from headway.storage.sqlite_connection import SqliteConnection
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
+from tests.tables import each_row
 
 HOLD_LOCK = """
 import sys
@@ -332,7 +333,7 @@ os._exit(9)
     assert desk.subjects() == ["acknowledged"]
 
 
-@pytest.mark.parametrize("name", ["synchronous", "foreign_keys", "journal_mode"])
+@each_row("name", ["synchronous", "foreign_keys", "journal_mode"])
 def test_every_connection_is_durable_and_keeps_references(database: DirectDatabase, name: str) -> None:
     expected = {"synchronous": 2, "foreign_keys": 1, "journal_mode": "wal"}
 

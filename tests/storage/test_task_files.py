@@ -51,7 +51,7 @@ def test_the_file_is_made_by_the_first_write_named_by_the_conversation_and_holds
     assert path.stat().st_mode & 0o077 == 0, "others on the machine cannot read it"
 
 
-@pytest.mark.parametrize("name", [CONVERSATION.upper(), f"{CONVERSATION[:8]}-{CONVERSATION[8:]}"])
+@each_row("name", [CONVERSATION.upper(), f"{CONVERSATION[:8]}-{CONVERSATION[8:]}"])
 def test_every_spelling_of_a_uuid_names_the_same_file(file: TaskFile, name: str) -> None:
     assert TaskFile(file.folder, name, 7).path == file.path
 
@@ -109,7 +109,7 @@ DAMAGED = {
 }
 
 
-@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED.keys())
+@each_row("content", DAMAGED.values())
 def test_a_damaged_file_is_reported_and_left_untouched(file: TaskFile, content: bytes) -> None:
     path = put(file, content)
     with pytest.raises(DatabaseDamaged):

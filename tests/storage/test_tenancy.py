@@ -44,6 +44,7 @@ from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import events as event_store
 from headway.storage.stores import goals as goal_store
 from headway.testing import TenantHarness
+from tests.tables import each_row
 from tests.tenant_rows import UNKNOWN_IDS, Ids, fill_tenant, message_work, read_tenant_rows
 
 CHANGE = Change(subject="meddled")
@@ -190,16 +191,25 @@ def get_refusal(attempt: Callable[[TenantHarness, Ids], Any], desk: TenantHarnes
     return type(refused.value), re.sub("[0-9]+", "…", message)
 
 
-@pytest.mark.parametrize("attempt", ATTEMPTS.values(), ids=ATTEMPTS.keys())
+@pytest.fixture
+def rival(database: DirectDatabase) -> TenantHarness:
+    return TenantHarness(database, "rival")
+
+
+@pytest.fixture
+def foreign(rival: TenantHarness) -> Ids:
+    """The ids of the rows of the rival, which has some in every table."""
+    return fill_tenant(rival)
+
+
+@each_row(("name", "attempt"), ATTEMPTS.items())
 def test_ids_of_another_tenant_are_refused_exactly_like_unknown_ids(
-    database: DirectDatabase, desk: TenantHarness, attempt: Callable[[TenantHarness, Ids], Any]
+    desk: TenantHarness, rival: TenantHarness, foreign: Ids, name: str, attempt: Callable[[TenantHarness, Ids], Any]
 ) -> None:
-    rival = TenantHarness(database, "rival")
-    foreign = fill_tenant(rival)
     before = read_tenant_rows(rival)
 
-    assert get_refusal(attempt, desk, foreign) == get_refusal(attempt, desk, UNKNOWN_IDS)
-    assert read_tenant_rows(rival) == before
+    assert get_refusal(attempt, desk, foreign) == get_refusal(attempt, desk, UNKNOWN_IDS), name
+    assert read_tenant_rows(rival) == before, name
 
 
 def test_nothing_that_takes_an_id_is_missing_from_the_attempts() -> None:

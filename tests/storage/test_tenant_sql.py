@@ -11,6 +11,7 @@ import pytest
 
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores.tenant_rows import list_tables
+from tests.tables import each_row
 
 ROOT = Path(__file__).parents[2]
 STORAGE = ROOT / "src" / "headway" / "storage"
@@ -115,7 +116,7 @@ def test_every_statement_names_the_tenant_except_those_that_security_md_lists(ta
     assert set(cross_tenant) == listed
 
 
-@pytest.mark.parametrize(
+@each_row(
     "statement",
     [
         "SELECT 1 FROM todos WHERE id = ?",

@@ -24,6 +24,7 @@ from headway.ledger.scope import Selection
 from headway.ledger.todo import POSITION_LIMIT, STATUSES, Change, Draft, Status
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
+from tests.tables import each_row
 
 HOSTILE = "'; DROP TABLE todos; -- ? %s %% \\ \" \n\t 🦉"
 
@@ -56,7 +57,7 @@ def test_an_added_todo_can_be_read_back_whole(desk: TenantHarness, clock: FixedC
     assert (added.position, added.depends_on, added.created_at) == (2, (first.id,), clock.now)
 
 
-@pytest.mark.parametrize("status", STATUSES)
+@each_row("status", STATUSES)
 def test_a_todo_can_enter_the_ledger_in_any_status_with_the_stamps_that_belong_to_it(
     desk: TenantHarness, clock: FixedClock, status: Status
 ) -> None:
@@ -77,7 +78,7 @@ def test_every_list_counts_its_own_positions(desk: TenantHarness) -> None:
     assert (plan, thread, wide) == ([0, 1], [1, 2], [1, 2])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("draft", "error"),
     [
         (Draft(""), EmptySubject),
@@ -127,7 +128,7 @@ def test_a_batch_with_one_bad_draft_is_not_written_at_all(desk: TenantHarness) -
     assert desk.add("after").position == 2
 
 
-@pytest.mark.parametrize("size", [0, 501])
+@each_row("size", [0, 501])
 def test_a_batch_holds_one_to_five_hundred(desk: TenantHarness, size: int) -> None:
     with pytest.raises(Invalid, match=f"1 to 500 todos; this one has {size}"):
         desk.write(todos.add_many, [Draft("x")] * size)

@@ -17,6 +17,7 @@ from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
 from tests.surfaces.server_harness import PATIENCE_S, wait_until
+from tests.tables import each_row
 
 
 def authenticate(desk: TenantHarness, secret: str) -> Token | None:
@@ -49,7 +50,7 @@ def test_the_secret_is_kept_nowhere(desk: TenantHarness) -> None:
     assert secret.removeprefix("hw_") not in repr(stored)
 
 
-@pytest.mark.parametrize("wrong", ["", "hw_", "hw_" + "A" * 43])
+@each_row("wrong", ["", "hw_", "hw_" + "A" * 43])
 def test_a_wrong_secret_is_refused(desk: TenantHarness, wrong: str) -> None:
     desk.write(tokens.create)
 
@@ -93,7 +94,7 @@ def test_an_expired_token_is_refused(desk: TenantHarness, clock: FixedClock) -> 
     assert authenticate(desk, created.secret) is None
 
 
-@pytest.mark.parametrize(("label", "error"), [("nul\0", UnsafeText), ("\udfff", UnsafeText), ("x" * 201, TextTooLong)])
+@each_row(("label", "error"), [("nul\0", UnsafeText), ("\udfff", UnsafeText), ("x" * 201, TextTooLong)])
 def test_a_bad_label_makes_no_token(desk: TenantHarness, label: str, error: type[Invalid]) -> None:
     with pytest.raises(error, match="label"):
         desk.write(tokens.create, label)
@@ -109,21 +110,21 @@ def test_a_tenants_name_is_taken_once(database: DirectDatabase) -> None:
     assert database.read(tenant_store.list_all) == [tenant]
 
 
-@pytest.mark.parametrize(("name", "error"), [("", Invalid), ("a\nb", Invalid), ("\0", UnsafeText), ("x" * 201, TextTooLong)])
+@each_row(("name", "error"), [("", Invalid), ("a\nb", Invalid), ("\0", UnsafeText), ("x" * 201, TextTooLong)])
 def test_a_bad_name_makes_no_tenant(database: DirectDatabase, name: str, error: type[Invalid]) -> None:
     with pytest.raises(error, match="tenant name"):
         database.write(partial(tenants.add, name=name))
     assert database.read(tenant_store.list_all) == []
 
 
-@pytest.mark.parametrize("name", ["nobody", "", "x" * 100_000])
+@each_row("name", ["nobody", "", "x" * 100_000])
 def test_an_unknown_tenant_name_is_not_found_in_a_short_line(database: DirectDatabase, name: str) -> None:
     with pytest.raises(NotFound, match=r"^No tenant named ") as refusal:
         database.read(partial(tenants.get_by_name, name=name))
     assert len(str(refusal.value)) < 200
 
 
-@pytest.mark.parametrize("name", ["nul\0", "half \ud800"])
+@each_row("name", ["nul\0", "half \ud800"])
 def test_looking_for_a_tenant_whose_name_cannot_be_stored_is_refused(database: DirectDatabase, name: str) -> None:
     with pytest.raises(UnsafeText, match="tenant name"):
         database.read(partial(tenants.get_by_name, name=name))
@@ -151,14 +152,12 @@ def test_a_session_does_not_count_as_a_way_in_for_programs_and_neither_does_an_e
 # Scopes
 
 
-@pytest.mark.parametrize(
-    ("scope", "scopes"), [("read", ["read"]), ("write", ["read", "write"]), ("operator", ["read", "write", "operator"])]
-)
+@each_row(("scope", "scopes"), [("read", ["read"]), ("write", ["read", "write"]), ("operator", ["read", "write", "operator"])])
 def test_a_scope_includes_the_smaller_ones(desk: TenantHarness, scope: TokenScope, scopes: list[str]) -> None:
     assert desk.write(tokens.create, scope=scope).token.as_json()["scopes"] == scopes
 
 
-@pytest.mark.parametrize("lifetime_s", [0, -1, 0.5, 1e12])
+@each_row("lifetime_s", [0, -1, 0.5, 1e12])
 def test_a_lifetime_that_makes_no_sense_is_refused(desk: TenantHarness, lifetime_s: float) -> None:
     with pytest.raises(Invalid, match=r"1 second to 3,650 days"):
         desk.write(tokens.create, "", lifetime_s)
@@ -172,7 +171,7 @@ def open_session(desk: TenantHarness, secret: str) -> NewToken:
     return desk.database.write(partial(tokens.open_session, secret_digest=tokens.hash_secret(secret)))
 
 
-@pytest.mark.parametrize("end", [tokens.revoke, partial(tokens.rotate, overlap_s=0)])
+@each_row("end", [tokens.revoke, partial(tokens.rotate, overlap_s=0)])
 def test_sessions_end_with_their_token_and_with_no_other(desk: TenantHarness, end: Callable[..., object]) -> None:
     ended, other = desk.write(tokens.create), desk.write(tokens.create)
     sessions = [open_session(desk, ended.secret), open_session(desk, ended.secret)]
