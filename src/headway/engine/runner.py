@@ -5,7 +5,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib import metadata
 from typing import Any, NamedTuple, TypeVar
 
@@ -41,6 +41,7 @@ class EngineLimits(NamedTuple):
     per_tenant: int = Quotas().jobs  # jobs of one tenant that one process runs at once
 
 
+@cache
 def find_version() -> str:
     """Return the installed version of Headway. Empty: it runs from a folder that was not installed."""
     try:
