@@ -36,6 +36,7 @@ from urllib.request import ProxyHandler, build_opener
 from urllib.request import Request as HttpRequest
 
 PATIENCE_S = 60
+TEXT_PIECES = 16  # a longer text is streamed in about so many, each of several words
 MODEL = "fake-1"
 ROLES = {"system", "developer", "user", "assistant", "tool"}
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -427,8 +428,10 @@ def build_completion(request: Request, reply: Reply) -> Document:
 
 def list_deltas(request: Request, reply: Reply) -> Iterator[Document]:
     yield {"role": "assistant", "content": None if reply.calls else ""}
-    for word in re.findall(r"\s*\S+|\s+", reply.text):
-        yield {"content": word}
+    words = re.findall(r"\s*\S+|\s+", reply.text)
+    stride = max(1, len(words) // TEXT_PIECES)
+    for start in range(0, len(words), stride):
+        yield {"content": "".join(words[start : start + stride])}
     for index, made in enumerate(build_tool_calls(request, reply)):
         arguments = made["function"]["arguments"]
         half = len(arguments) // 2
