@@ -1,6 +1,7 @@
-"""A Headway without MCP servers pays nothing for them: no module, no process, and the same request."""
+"""A Headway without MCP servers pays nothing for them: no module, no process, and the same request. Nor for tracing."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -17,18 +18,21 @@ async def main() -> None:
     async with Headway.open(home=sys.argv[1], database_url=sys.argv[2], model="rehearsal", alone=True) as headway:
         report = await headway.ask("Hello.")
         assert report.answer
+        from headway.agents.trace_content import describe_request
 
 asyncio.run(main())
 print(json.dumps(sorted(sys.modules)))
 """
 
 
-def test_a_turn_without_servers_loads_no_module_for_them(sqlite_url: str, tmp_path: Path) -> None:
+def test_a_turn_without_servers_and_exporter_loads_no_module_for_them(sqlite_url: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path), sqlite_url]
-    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("HEADWAY_", "OTEL_"))}
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
     loaded: list[str] = json.loads(ran.stdout.splitlines()[-1])
     assert [name for name in loaded if name.partition(".")[0] in ("mcp", "mcp_types")] == []
+    assert [name for name in loaded if name.startswith("opentelemetry.sdk")] == []
     assert [name for name in loaded if name.startswith("headway.agents.mcp.")] == ["headway.agents.mcp.config"]
 
 
