@@ -222,7 +222,7 @@ BLOCKS = st.one_of(
     ),
     st.sampled_from([START, BLOCK, DELTA, STOP, REASON, OVER, NAMELESS, HUGE]),
 )
-FUZZED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FUZZED = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def check_that_it_answers_or_fails(asking: ProviderModels, name: str, body: str | bytes, kind: str = "text/event-stream") -> None:

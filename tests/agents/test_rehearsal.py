@@ -441,7 +441,7 @@ TITLES = st.lists(TEXT, max_size=4)
 MODES: st.SearchStrategy[TurnMode] = st.sampled_from(["plan", "queue"])
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     request=TEXT,
     results=st.lists(RESULT, min_size=1, max_size=5),
