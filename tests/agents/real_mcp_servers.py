@@ -25,17 +25,20 @@ PAGE = "The Rhine is long.\n" * 4_000  # plain text, because the server takes se
 POLICY = '[[rule]]\ntool = "files__write_file"\ndecision = "allow"\n'
 WATCHMAKER = 'prompt = "You are the watchmaker."\ntools = ["mcp:time"]\n'
 
+PROGRAMS = Path(sys.executable).parent
+TIME_SERVER = {"command": str(PROGRAMS / "mcp-server-time"), "args": ["--local-timezone", "UTC"]}
+
 
 def build_servers(folder: Path) -> dict[str, Any]:
     """Return the servers in the form of mcp.json, with their files in this folder."""
-    scripts, programs = install_packages("mcp_servers") / "node_modules" / ".bin", Path(sys.executable).parent
+    scripts = install_packages("mcp_servers") / "node_modules" / ".bin"
     return {
         "files": {"command": str(scripts / "mcp-server-filesystem"), "args": [str(folder / "files")]},
         "memory": {"command": str(scripts / "mcp-server-memory"), "env": {"MEMORY_FILE_PATH": str(folder / "memory.jsonl")}},
         "everything": {"command": str(scripts / "mcp-server-everything")},
-        "git": {"command": str(programs / "mcp-server-git"), "args": ["--repository", str(folder / "repository")]},
-        "time": {"command": str(programs / "mcp-server-time"), "args": ["--local-timezone", "UTC"]},
-        "fetch": {"command": str(programs / "mcp-server-fetch"), "args": ["--ignore-robots-txt", "--allow-private-ips"]},
+        "git": {"command": str(PROGRAMS / "mcp-server-git"), "args": ["--repository", str(folder / "repository")]},
+        "time": TIME_SERVER,
+        "fetch": {"command": str(PROGRAMS / "mcp-server-fetch"), "args": ["--ignore-robots-txt", "--allow-private-ips"]},
     }
 
 

@@ -1,4 +1,7 @@
-"""Agents use MCP servers that others wrote: three from npm and three from PyPI, of two generations of the protocol."""
+"""Agents use MCP servers that others wrote: three from npm and three from PyPI, of two generations of the protocol.
+
+Each takes seconds to start, so an ordinary run calls one of them; `test_mcp_http.py` calls another one over HTTP.
+"""
 
 import json
 import re
@@ -9,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.agents.person_harness import decide_and_finish, list_approvals
-from tests.agents.real_mcp_servers import begin_anew, find_process, open_shared_talk, serve_page, use
+from tests.agents.real_mcp_servers import TIME_SERVER, begin_anew, find_process, open_shared_talk, serve_page, use
 from tests.agents.sub_agent_harness import delegate_call, list_tool_answers
-from tests.agents.turn_harness import Talk, in_order, list_on_demand
+from tests.agents.turn_harness import Talk, in_order, list_on_demand, open_talk
 from tests.model_server import Reply, Request, calls, text
 
 MEMORY = "mcp-server-memory"
+compatibility = pytest.mark.compatibility
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +42,15 @@ def list_states(talk: Talk) -> list[str]:
     return [effect.state for effect in talk.effects()]
 
 
+def test_a_server_that_others_wrote_is_called(sqlite_url: str, tmp_path: Path) -> None:
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"time": TIME_SERVER}}))
+    with open_talk(sqlite_url, tmp_path, text("")) as talk:
+        convert = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
+        (converted,) = use(talk, ("time__convert_time", convert))
+        assert "21:00:00+09:00" in converted
+
+
+@compatibility
 def test_the_tools_of_all_servers_are_called_on_demand(talk: Talk) -> None:
     asked = ("use_tool", {"name": "time__convert_time"})
     convert = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
@@ -54,6 +67,7 @@ def test_the_tools_of_all_servers_are_called_on_demand(talk: Talk) -> None:
     assert not [name for name in talk.requests[0].tools if "__" in name]
 
 
+@compatibility
 def test_files_are_written_inside_the_allowed_folder_only(talk: Talk, folder: Path) -> None:
     inside, outside = str(folder / "files" / "note.txt"), str(folder / "note.txt")
     written, read, refused, unread = use(
@@ -71,6 +85,7 @@ def test_files_are_written_inside_the_allowed_folder_only(talk: Talk, folder: Pa
     assert list_states(talk) == ["succeeded", "succeeded", "failed", "failed"]
 
 
+@compatibility
 def test_hints_decide_what_asks(talk: Talk, folder: Path) -> None:
     tools = talk.headway.toolbox.tools
     asking = {"files__edit_file", "files__move_file", "memory__delete_entities", "git__git_reset"}
@@ -86,6 +101,7 @@ def test_hints_decide_what_asks(talk: Talk, folder: Path) -> None:
     assert (folder / "files" / "new.txt").read_text() == "old"
 
 
+@compatibility
 def test_memory_outlives_the_server(talk: Talk) -> None:
     entity = {"name": "Ada", "entityType": "person", "observations": ["likes rivers"]}
     use(talk, ("memory__create_entities", {"entities": json.dumps([entity])}))  # models often send lists as text
@@ -94,6 +110,7 @@ def test_memory_outlives_the_server(talk: Talk) -> None:
     assert json.loads(graph)["entities"] == [entity]
 
 
+@compatibility
 def test_every_kind_of_content_reaches_the_model(talk: Talk) -> None:
     echo, added, weather, links, packed, image = use(
         talk,
@@ -114,6 +131,7 @@ def test_every_kind_of_content_reaches_the_model(talk: Talk) -> None:
     assert shown["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
 
 
+@compatibility
 def test_a_repository_is_read_and_changed(talk: Talk, folder: Path) -> None:
     repository = {"repo_path": str(folder / "repository")}
     status, _, _, commits, outside = use(
@@ -132,6 +150,7 @@ def test_a_repository_is_read_and_changed(talk: Talk, folder: Path) -> None:
     assert list_states(talk)[-1] == "failed"
 
 
+@compatibility
 def test_a_long_page_is_shortened_and_read_on_with_its_handle(talk: Talk) -> None:
     with serve_page() as url:
         (page,) = use(talk, ("fetch__fetch", {"url": url, "max_length": 90_000}))
@@ -144,6 +163,7 @@ def test_a_long_page_is_shortened_and_read_on_with_its_handle(talk: Talk) -> Non
     assert "Failed to fetch" in unreachable
 
 
+@compatibility
 def test_a_role_gets_the_tools_of_its_servers_only(talk: Talk) -> None:
     def reply(request: Request) -> Reply:
         if "You are the watchmaker." not in request.system:
@@ -161,6 +181,7 @@ def test_a_role_gets_the_tools_of_its_servers_only(talk: Talk) -> None:
     assert "The role watchmaker is not granted memory__read_graph" in answer["summary"]
 
 
+@compatibility
 def test_a_long_read_is_repeated_when_its_server_is_killed(talk: Talk) -> None:
     slow = calls(("everything__trigger-long-running-operation", {"duration": 0.4, "steps": 2}))
     talk.server.script = in_order(slow, text("Done."))
@@ -176,6 +197,7 @@ def test_a_long_read_is_repeated_when_its_server_is_killed(talk: Talk) -> None:
     assert list_states(talk) == ["succeeded"]
 
 
+@compatibility
 def test_a_write_is_unknown_when_its_server_is_killed(talk: Talk) -> None:
     use(talk, ("memory__read_graph", {}))  # the server runs
     begin_anew(talk)
