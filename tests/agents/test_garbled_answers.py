@@ -1,5 +1,6 @@
 """Answers that violate a provider's protocol: the turn fails and reports what was received, and nothing of the answer is stored."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.agents.turn_harness import CHEAP_TIER, Talk, in_order, open_talk, plan_call, queue_call, tiers
 from tests.model_server import Reply, calls, chunk, encode_stream, raw, text
+from tests.tables import each_row
 
 HELLO = text("Hello.")
 HI = chunk({"role": "assistant", "content": "Hi"})
@@ -87,23 +89,35 @@ def check_that_nothing_is_stored(talk: Talk, quote: str) -> None:
     assert (talk.pool().spent, talk.read_streamed_text()) == (0, "")
 
 
-@pytest.mark.parametrize("name", STAYING)
-def test_an_invalid_answer_fails_the_turn_and_is_not_retried(sqlite_url: str, tmp_path: Path, name: str) -> None:
+@pytest.fixture
+def talk(sqlite_url: str, tmp_path: Path) -> Iterator[Talk]:
+    with open_talk(sqlite_url, tmp_path, HELLO) as talk:
+        yield talk
+
+
+@pytest.fixture
+def trying_twice(sqlite_url: str, tmp_path: Path) -> Iterator[Talk]:
+    with open_talk(sqlite_url, tmp_path, HELLO, model_retries="2") as talk:
+        yield talk
+
+
+@each_row("name", STAYING)
+def test_an_invalid_answer_fails_the_turn_and_is_not_retried(talk: Talk, name: str) -> None:
     reply, quote = STAYING[name]
-    with open_talk(sqlite_url, tmp_path, reply) as talk:
-        assert talk.say()["status"] == "failed"
-        assert len(talk.server.requests) == 1
-        check_that_nothing_is_stored(talk, quote)
+    talk.start_over(reply)
+    assert talk.say()["status"] == "failed"
+    assert len(talk.server.requests) == 1
+    check_that_nothing_is_stored(talk, quote)
 
 
-@pytest.mark.parametrize("name", PASSING)
-def test_an_answer_broken_in_transit_is_retried(sqlite_url: str, tmp_path: Path, name: str) -> None:
+@each_row("name", PASSING)
+def test_an_answer_broken_in_transit_is_retried(trying_twice: Talk, name: str) -> None:
     """004, QUEUE-01: "External calls retry with exponential backoff on transient failures"."""
     reply, quote = PASSING[name]
-    with open_talk(sqlite_url, tmp_path, reply, model_retries="2") as talk:
-        assert talk.say()["status"] == "failed"
-        assert len(talk.server.requests) == 2
-        check_that_nothing_is_stored(talk, quote)
+    trying_twice.start_over(reply)
+    assert trying_twice.say()["status"] == "failed"
+    assert len(trying_twice.server.requests) == 2
+    check_that_nothing_is_stored(trying_twice, quote)
 
 
 def test_a_stream_that_broke_off_is_asked_for_again_and_answered(sqlite_url: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Turns in queue mode: each answer is assessed against the current item, and the next item follows automatically."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from headway.actions import todos
 from tests.agents.turn_harness import CHEAP, CHEAP_TIER, Talk, in_order, open_talk, queue_call, tiers
 from tests.model_server import Reply, Request, error, filtered_text, text
+from tests.tables import each_row
 
 YES = text(json.dumps({"ok": True, "reason": "fine"}), usage=(20, 4))
 NO = text(json.dumps({"ok": False, "reason": "It lacks butter."}))
@@ -155,7 +157,13 @@ def test_how_many_is_a_setting(sqlite_url: str, tmp_path: Path, cap: str, done: 
         assert talk.list_event_data("todos_limit")[0]["max"] == int(cap)
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def assessed(sqlite_url: str, tmp_path: Path) -> Iterator[Talk]:
+    with open_talk(sqlite_url, tmp_path, YES, model_cheap=CHEAP_TIER, model_retries="0") as talk:
+        yield talk
+
+
+@each_row(
     "verdict",
     [
         text('{"ok": "true"}'),
@@ -176,12 +184,11 @@ def test_how_many_is_a_setting(sqlite_url: str, tmp_path: Path, cap: str, done: 
         error(500),
     ],
 )
-def test_an_assessor_that_fails_or_talks_nonsense_never_says_yes(sqlite_url: str, tmp_path: Path, verdict: Reply) -> None:
-    script = tiers(in_order(queue_call("bake"), *[text("Baked.")] * 3), verdict)
-    with open_talk(sqlite_url, tmp_path, script, model_cheap=CHEAP_TIER, model_retries="0") as talk:
-        turn = talk.say("A cake!", "queue")
-        assert turn["outcome"] == "incomplete"
-        assert [todo.status for todo in talk.plan()] == ["pending"]
+def test_an_assessor_that_fails_or_talks_nonsense_never_says_yes(assessed: Talk, verdict: Reply) -> None:
+    assessed.start_over(tiers(in_order(queue_call("bake"), *[text("Baked.")] * 3), verdict))
+    turn = assessed.say("A cake!", "queue")
+    assert turn["outcome"] == "incomplete"
+    assert [todo.status for todo in assessed.plan()] == ["pending"]
 
 
 def test_an_assessor_that_cannot_be_made_never_says_yes(sqlite_url: str, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from uuid import uuid4
 
 import pytest
 from pydantic_ai.messages import ModelMessage
@@ -40,7 +41,7 @@ from headway.storage.stores import todos as todo_store
 from headway.storage.stores.spending import ModelCall, Pool
 from headway.storage.transaction import Work
 from tests.dispatch.local_dispatch import find_dispatcher, hurry
-from tests.model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment
+from tests.model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment, to_script
 from tests.people_rows import check_waiting
 from tests.proof_rows import check_proofs
 
@@ -103,6 +104,18 @@ class Talk:
         self.tenant_id = database.write(lambda tx: tenants.add(tx, "acme")).id
         self.conversation_id = database.write(lambda tx: conversations.add(tx, self.tenant_id)).id
         self.run: Run | None = None
+
+    def start_over(self, script: Script | Reply) -> None:
+        """Continue with another script, as another tenant in a new conversation: a new Headway takes longer than a short turn."""
+        if self.run:
+            self.wait(self.until(lambda: not self.headway.engine.tasks))
+            check_turns(self)
+        self.server.forget()
+        self.server.script = to_script(script)
+        self.headway.streamed.clear()
+        self.tenant_id = self.database.write(lambda tx: tenants.add(tx, uuid4().hex)).id
+        self.conversation_id = self.database.write(lambda tx: conversations.add(tx, self.tenant_id)).id
+        self.run = None
 
     # Talking
 

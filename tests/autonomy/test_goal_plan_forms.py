@@ -1,6 +1,7 @@
 """Optional fields and alternative spellings of a plan, and plans cut off by the length limit."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from headway.agents.loop.cut_off import CONTINUE_PROMPT, MAX_PARTS
 from tests.autonomy.goal_harness import Pursuit, by_part, evaluation_form, get_question, in_order, open_pursuit, plan, replan, step
 from tests.model_server import Reply, call, calls, text
+from tests.tables import each_row
 
 DIG, FILL, RAKE = ({"description": words} for words in ("dig", "fill", "rake"))
 
@@ -33,17 +35,23 @@ SPELLINGS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("steps", SPELLINGS.values(), ids=SPELLINGS.keys())
-def test_a_sub_goal_needs_a_description_and_its_dependencies(sqlite_url: str, tmp_path: Path, steps: list[dict[str, Any]]) -> None:
+@pytest.fixture
+def pursuit(sqlite_url: str, tmp_path: Path) -> Iterator[Pursuit]:
+    with open_pursuit(sqlite_url, tmp_path, text("")) as pursuit:
+        yield pursuit
+
+
+@each_row("name", SPELLINGS)
+def test_a_sub_goal_needs_a_description_and_its_dependencies(pursuit: Pursuit, name: str) -> None:
     """004: "`description: text('description').notNull()`, `dependsOn: jsonb('depends_on').notNull().default([])`":
     everything else about a sub-goal has a default."""
-    with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan(*steps))) as pursuit:
-        pursuit.achieve()
-        assert needs(pursuit) == CHAIN
-        assert len(pursuit.list_requests("plan")) == 1
-        dig = pursuit.sub_goal("dig")
-        assert (dig.mode, dig.role, dig.kind, dig.priority, dig.expected_value) == ("inline", "index", "work", 5, 0.5)
-        assert "description asks for is done" in dig.expected_outcome
+    pursuit.start_over(by_part(plan=plan(*SPELLINGS[name])))
+    pursuit.achieve()
+    assert needs(pursuit) == CHAIN
+    assert len(pursuit.list_requests("plan")) == 1
+    dig = pursuit.sub_goal("dig")
+    assert (dig.mode, dig.role, dig.kind, dig.priority, dig.expected_value) == ("inline", "index", "work", 5, 0.5)
+    assert "description asks for is done" in dig.expected_outcome
 
 
 def test_null_means_that_a_field_is_absent(sqlite_url: str, tmp_path: Path) -> None:
@@ -91,14 +99,13 @@ WRONG: dict[str, tuple[list[dict[str, Any]], str]] = {
 }
 
 
-@pytest.mark.parametrize(("steps", "complaint"), WRONG.values(), ids=WRONG.keys())
-def test_a_plan_with_unreachable_sub_goals_is_sent_back(
-    sqlite_url: str, tmp_path: Path, steps: list[dict[str, Any]], complaint: str
-) -> None:
+@each_row("name", WRONG)
+def test_a_plan_with_unreachable_sub_goals_is_sent_back(pursuit: Pursuit, name: str) -> None:
     """004: "JSONB: array of sub_goal IDs that must complete before this one"."""
-    with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(plan(*steps), plan(DIG)))) as pursuit:
-        pursuit.achieve()
-        assert complaint in pursuit.list_requests("plan")[1].last
+    steps, complaint = WRONG[name]
+    pursuit.start_over(by_part(plan=in_order(plan(*steps), plan(DIG))))
+    pursuit.achieve()
+    assert complaint in pursuit.list_requests("plan")[1].last
 
 
 # Cut off by the length limit
@@ -132,17 +139,18 @@ CONTINUED: dict[str, list[Reply]] = {
 }
 
 
-@pytest.mark.parametrize("replies", CONTINUED.values(), ids=CONTINUED.keys())
-def test_a_plan_that_was_cut_off_arrives_whole(sqlite_url: str, tmp_path: Path, replies: list[Reply]) -> None:
+@each_row("name", CONTINUED)
+def test_a_plan_that_was_cut_off_arrives_whole(pursuit: Pursuit, name: str) -> None:
     """004: "Explicitly handle all `finish_reason` values: … `'length'`": the parts of a structured result are joined."""
-    with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(*replies))) as pursuit:
-        pursuit.achieve()
-        assert needs(pursuit) == {"dig": [], "fill": ["dig"]}
-        requests = pursuit.list_requests("plan")
-        assert len(requests) == len(replies)
-        assert [request.last for request in requests[1:]] == [CONTINUE_PROMPT] * (len(replies) - 1)
-        assert all(request.calls == [] for request in requests), "a call that was cut off is no call to be answered"
-        assert get_question(requests[-1]) == get_question(requests[0])
+    replies = CONTINUED[name]
+    pursuit.start_over(by_part(plan=in_order(*replies)))
+    pursuit.achieve()
+    assert needs(pursuit) == {"dig": [], "fill": ["dig"]}
+    requests = pursuit.list_requests("plan")
+    assert len(requests) == len(replies)
+    assert [request.last for request in requests[1:]] == [CONTINUE_PROMPT] * (len(replies) - 1)
+    assert all(request.calls == [] for request in requests), "a call that was cut off is no call to be answered"
+    assert get_question(requests[-1]) == get_question(requests[0])
 
 
 def test_every_part_is_paid_for(database_url: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The strong tier makes the plan, and the plan is validated before it takes effect."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -104,14 +105,21 @@ WRONG: dict[str, tuple[Reply, str]] = {
 }
 
 
-@pytest.mark.parametrize(("wrong", "complaint"), WRONG.values(), ids=WRONG.keys())
-def test_an_invalid_plan_is_sent_back_with_the_reason(sqlite_url: str, tmp_path: Path, wrong: Reply, complaint: str) -> None:
-    with open_pursuit(sqlite_url, tmp_path, by_part(plan=in_order(wrong, plan(step("dig"))))) as pursuit:
-        pursuit.achieve()
-        _, again = pursuit.list_requests("plan")
-        assert complaint in again.last
-        assert pursuit.statuses() == {"dig": "completed"}, "only the plan that was right counts"
-        assert len(pursuit.journal("planned")) == 1
+@pytest.fixture
+def pursuit(sqlite_url: str, tmp_path: Path) -> Iterator[Pursuit]:
+    with open_pursuit(sqlite_url, tmp_path, text("")) as pursuit:
+        yield pursuit
+
+
+@each_row("name", WRONG)
+def test_an_invalid_plan_is_sent_back_with_the_reason(pursuit: Pursuit, name: str) -> None:
+    wrong, complaint = WRONG[name]
+    pursuit.start_over(by_part(plan=in_order(wrong, plan(step("dig")))))
+    pursuit.achieve()
+    _, again = pursuit.list_requests("plan")
+    assert complaint in again.last
+    assert pursuit.statuses() == {"dig": "completed"}, "only the plan that was right counts"
+    assert len(pursuit.journal("planned")) == 1
 
 
 def test_a_plan_that_is_wrong_three_times_is_escalated(database_url: str, tmp_path: Path) -> None:
