@@ -137,7 +137,7 @@ def test_an_endless_list_of_calls_is_stopped_and_made(sqlite_url: str, tmp_path:
 
 
 def test_a_model_that_only_repeats_itself_ends_the_turn(sqlite_url: str, tmp_path: Path) -> None:
-    repeating = raw(encode_stream(*[chunk({"content": "and "})] * 5_000, chunk({}, "stop")))
+    repeating = raw(encode_stream(*[chunk({"content": "and " * 20})] * 250, chunk({}, "stop")))
     with open_talk(sqlite_url, tmp_path, repeating) as talk:
         assert talk.say()["outcome"] == "incomplete"
         assert len(talk.requests) == 3

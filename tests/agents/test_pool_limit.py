@@ -1,4 +1,4 @@
-"""64 turns at once on a small pool: the sum of what they spend never exceeds its limit."""
+"""32 turns at once on a small pool: the sum of what they spend never exceeds its limit."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from headway.ledger.run import NANOS_PER_DOLLAR
 from tests.agents.turn_harness import Talk, open_talk
 from tests.model_server import Reply, Request, calls, chunk, encode_stream, raw, text
 
-TURNS = 64
+TURNS = 32
 PRICES = '["openai-chat:fake-1"]\ninput = 3\noutput = 15\n'
 
 
@@ -50,7 +50,7 @@ async def run_turns(talk: Talk) -> None:
 
 
 # Each budget is enough for some of the calls.
-@pytest.mark.parametrize(("script", "budget_usd"), [(answer_at_maximum, "4.0"), (answer_without_usage, "1.0")])
+@pytest.mark.parametrize(("script", "budget_usd"), [(answer_at_maximum, "2.0"), (answer_without_usage, "0.5")])
 def test_parallel_turns_never_spend_more_than_the_pool(database_url: str, tmp_path: Path, script: Any, budget_usd: str) -> None:
     (tmp_path / "prices.toml").write_text(PRICES)
     with open_talk(database_url, tmp_path, script, budget_usd=budget_usd) as talk:

@@ -114,7 +114,8 @@ def test_a_spent_pool_pauses_the_turn_and_a_raised_one_resumes_it(database_url: 
         assert talk.notices()[0][0] == "budget"
         talk.wait(asyncio.sleep(0.05))
         assert len(talk.server.requests) == 1
-        talk.set_pool(ceiling=5 * NANOS_PER_DOLLAR)
+        talk.database.write(lambda tx: spending.set_limit(tx, talk.tenant_id, 5 * NANOS_PER_DOLLAR))
+        talk.headway.nudge()
         talk.wait(talk.until(lambda: bool(talk.turn()["ended_at"])))
         assert talk.turn()["outcome"] == "drained"
         assert len(talk.list_event_data("turn_paused")) == len(talk.list_event_data("turn_resumed")) == len(talk.notices()) == 1

@@ -78,7 +78,7 @@ def test_no_prompt_has_more_frames_or_lines_than_its_own(sqlite_url: str, tmp_pa
     run_goal = {"planned": run_planned, "overseen": run_overseen}[tell]
     expected = run_goal(sqlite_url, tmp_path, lambda: HARMLESS)
     assert {shape[1] for shape in expected} == {OF_QUESTIONS, *OF_WORK}
-    for seed in proof.seeds(f"forged frames through the paths of a goal that is {tell}", share=2, whole=len(PAYLOADS)):
+    for seed in proof.seeds(f"forged frames through the paths of a goal that is {tell}", share=1, whole=len(PAYLOADS)):
         (tmp_path / str(seed)).mkdir()
         check_same_shapes(run_goal(f"{sqlite_url}{seed}", tmp_path / str(seed), make_payloads(seed)), expected, seed)
 
