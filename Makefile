@@ -12,22 +12,25 @@ WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
 # Tests start hundreds of processes; where this is set, each would recompile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-failed test-fast torture cluster check audit format docs schema chromium bubblewrap nginx bench pictures build sbom lock clean
+.PHONY: run test test-failed test-fast torture compatibility cluster check audit format docs schema chromium bubblewrap nginx bench pictures build sbom lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
 
 test: $(VENV)/.installed-dev chromium bubblewrap nginx  ## run all tests, on SQLite, on a temporary Postgres and in a real browser
-	$(BIN)/pytest -n $(WORKERS) -m "not torture"
+	$(BIN)/pytest -n $(WORKERS) -m "not torture and not compatibility"
 
 test-failed:  ## run the tests again that failed in the last run, one at a time
-	$(BIN)/pytest -v --last-failed --last-failed-no-failures none --maxfail 3 -m "not torture"
+	$(BIN)/pytest -v --last-failed --last-failed-no-failures none --maxfail 3 -m "not torture and not compatibility"
 
 test-fast: $(VENV)/.installed-dev bubblewrap  ## the inner loop: SQLite, no browser, no long runs; about a minute
-	$(BIN)/pytest -q -n $(WORKERS) --fast -m "not torture"
+	$(BIN)/pytest -q -n $(WORKERS) --fast -m "not torture and not compatibility"
 
 torture: $(VENV)/.installed-dev bubblewrap  ## run the long tests, and print a table of the results
-	$(BIN)/pytest -n $(WORKERS) --torture -m "torture or proof or property" -o faulthandler_timeout=0
+	$(BIN)/pytest -n $(WORKERS) --torture -m "(torture or proof or property) and not compatibility" -o faulthandler_timeout=0
+
+compatibility: $(VENV)/.installed-dev  ## run the tests with other Pythons, frameworks, MCP servers and clients, and generated clients; needs package indexes
+	$(BIN)/pytest -n $(WORKERS) -m compatibility -o faulthandler_timeout=0
 
 cluster: $(VENV)/.installed-dev  ## break a cluster of Postgres servers, PgBouncer and workers in every way, and update docs/proof.md (30 minutes)
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && command -v pgbouncer nft ip >/dev/null && ls /usr/lib/*/faketime >/dev/null 2>&1 || { \

@@ -1,26 +1,19 @@
-"""The release: built, inspected, and installed without access to the source tree."""
+"""The release: built and inspected. tests/test_core_install.py installs it."""
 
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import tomllib
-import venv
 import zipfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
-import httpx
-import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 import headway
+from tests.wheel_installs import Release
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "headway"
@@ -35,32 +28,12 @@ IN_THE_SOURCES = {
     "hatch_build.py",
     "docs/pictures/demo.svg",
 }
-WHERE = "import headway, headway.assembly; print(headway.__file__)"
 
 
-class Release(NamedTuple):
-    sources: Path
-    wheel: Path  # built from the sdist, not from the tree
-
-
-def run(*command: str | Path, folder: Path, env: Mapping[str, str] | None = None) -> str:
-    result = subprocess.run(
-        [str(argument) for argument in command], cwd=folder, env=env, capture_output=True, text=True, timeout=120
-    )
+def run(*command: str | Path, folder: Path) -> str:
+    result = subprocess.run([str(argument) for argument in command], cwd=folder, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
-
-
-@pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
-    """Build the release from a copy of the tree without files that tools leave in it."""
-    folder = tmp_path_factory.mktemp("release")
-    tree = folder / "tree"
-    left_behind = shutil.ignore_patterns(".*", "__pycache__", "dist", "*.egg-info")
-    shutil.copytree(ROOT, tree, ignore=left_behind)
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, tree, folder=folder)
-    [sources], [wheel] = folder.glob("*.tar.gz"), folder.glob("*.whl")
-    return Release(sources, wheel)
 
 
 def test_the_wheel_holds_all_of_the_package_and_nothing_else(release: Release) -> None:
@@ -125,45 +98,3 @@ def test_every_dependency_and_extra_is_explained() -> None:
     extras = set(project["optional-dependencies"]) - {"dev", "bench"}
     assert {name for name in direct if f"`{name}`" not in page} == set()
     assert {name for name in extras if f"headway[{name}]" not in page} == set()
-
-
-@pytest.fixture(scope="module")
-def installed(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the wheel, which borrows its dependencies from the environment that runs the tests."""
-    folder = tmp_path_factory.mktemp("installed")
-    venv.create(folder / "venv", with_pip=False, symlinks=True)
-    python = folder / "venv" / "bin" / "python"
-    # A .pth file adds a folder, but not the .pth files in it: the source tree is not importable.
-    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=folder).strip())
-    (site / "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
-    run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index", release.wheel, folder=folder)
-    return folder
-
-
-def build_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith(("HEADWAY_", "PYTHON"))}
-
-
-def test_an_installed_headway_needs_no_source_tree(installed: Path, tmp_path: Path) -> None:
-    command = installed / "venv" / "bin" / "headway"
-    assert str(installed) in run(installed / "venv" / "bin" / "python", "-c", WHERE, folder=tmp_path, env=build_environment())
-    assert run(command, "--version", folder=tmp_path, env=build_environment()) == f"headway, version {headway.__version__}\n"
-    assert "#1" in run(command, "todo", "add", "look around", folder=tmp_path, env=build_environment())
-    assert "look around" in run(command, "todo", "list", folder=tmp_path, env=build_environment())
-
-
-def test_an_installed_headway_serves_its_page(installed: Path, tmp_path: Path) -> None:
-    command = [str(installed / "venv" / "bin" / "headway"), "serve", "--port", "0", "--json"]
-    with subprocess.Popen(command, cwd=tmp_path, env=build_environment(), stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None
-            url = json.loads(server.stdout.readline())["url"]
-            with httpx.Client(base_url=url, trust_env=False, verify=False, timeout=30) as visitor:
-                page = visitor.get("/")
-                files = re.findall(r'(?:href|src)="(/[^"]+)"', page.text)
-                assert len(files) > 3
-                assert {visitor.get(file).status_code for file in files} == {200}
-                assert visitor.get("/readyz").status_code == 200
-        finally:
-            server.terminate()
-        assert server.wait(60) == 0

@@ -1,7 +1,8 @@
 """The wheel on the oldest and the newest Python that pyproject.toml names, in an environment with nothing but what it requires.
 
-The packages for a Python other than the one that runs the tests come from a package index, once. `make torture` tries every Python,
-with the newest and with the oldest packages that pyproject.toml admits.
+The packages for a Python other than the one that runs the tests come from a package index, once. `make compatibility` also tries
+every Python with the newest and with the oldest packages that pyproject.toml admits. `make test` installs the wheel in one
+environment: tests/test_core_install.py.
 """
 
 import re
@@ -55,13 +56,14 @@ def test_the_claims_about_python_agree() -> None:
     assert set(images) <= set(SUPPORTED)
 
 
+@pytest.mark.compatibility
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 def test_the_wheel_works_on(version: str, wheel: Path, tmp_path: Path) -> None:
     python = require_python(version)
     try_everything(create_core(tmp_path / "venv", python, wheel), version, tmp_path)
 
 
-@pytest.mark.torture
+@pytest.mark.compatibility
 @pytest.mark.parametrize("create", [create_newest, create_oldest])
 @pytest.mark.parametrize("version", SUPPORTED)
 def test_the_wheel_works_with_the_newest_and_the_oldest_packages(

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -79,11 +80,29 @@ def inherit_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(("HEADWAY_", "PYTHON", "OPENAI_"))}
 
 
-def build_wheel(folder: Path) -> Path:
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
-    subprocess.run(build, check=True, capture_output=True, timeout=INSTALLING_S)
-    [wheel] = folder.glob("*.whl")
-    return wheel
+class Release(NamedTuple):
+    sources: Path
+    wheel: Path  # built from the sdist, not from the tree
+
+
+def build_release(folder: Path) -> Release:
+    """Build the release from a copy of the tree without files that tools leave in it."""
+    left_behind = shutil.ignore_patterns(".*", "__pycache__", "dist", "*.egg-info")
+    shutil.copytree(ROOT, folder / "tree", ignore=left_behind)
+    sources = build("sdist", folder / "tree", folder)
+    with tarfile.open(sources) as packed:
+        packed.extractall(folder / "unpacked", filter="data")
+    [unpacked] = (folder / "unpacked").iterdir()
+    return Release(sources, build("wheel", unpacked, folder))
+
+
+def build(target: str, tree: Path, folder: Path) -> Path:
+    """Build with the backend that pyproject.toml names, as `python -m build --no-isolation` does."""
+    command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
+    ran = subprocess.run(command, cwd=tree, capture_output=True, text=True, timeout=INSTALLING_S)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    [built] = folder.glob("*.tar.gz" if target == "sdist" else "*.whl")
+    return built
 
 
 # Interpreters
@@ -211,7 +230,7 @@ def create_linked(folder: Path, python: Path, wheel: Path, packages: Mapping[str
     for place, path in packages.items():
         (install.site / place).parent.mkdir(exist_ok=True)
         (install.site / place).symlink_to(path)
-    command = [*PIP, str(install.bin / "python"), "install", "-q", "--no-deps", "--no-index", str(wheel)]
+    command = [*PIP, str(install.bin / "python"), "install", "-q", "--no-deps", "--no-index", "--no-compile", str(wheel)]
     subprocess.run(command, check=True, timeout=INSTALLING_S)
     return install
 

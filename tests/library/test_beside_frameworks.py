@@ -1,7 +1,7 @@
 """Headway beside other frameworks: it can be installed with them, and their examples run against a scripted model.
 
-Most frameworks are large, so `make torture` installs them: each beside the wheel, on the oldest and the newest Python. LangChain is
-installed here, so its test is an ordinary one. `scripts/check_frameworks.py --write` records what each framework needs.
+Most frameworks are large. `make compatibility` installs each beside the wheel, on the oldest and the newest Python. LangChain is
+installed here. `scripts/check_frameworks.py --write` records what each framework needs.
 """
 
 import json
@@ -114,6 +114,7 @@ def list_todos(tx: Transaction) -> list[tuple[str, str]]:
     return [(str(subject), str(status)) for subject, status in tx.all("SELECT subject, status FROM todos ORDER BY id")]
 
 
+@pytest.mark.compatibility
 def test_the_middleware_of_langchain_sends_an_agent_back(tmp_path: Path) -> None:
     here = Path(sys.executable)
     printed, todos = run_example(here, "langchain_middleware.py", tmp_path, here.parent)
@@ -150,7 +151,7 @@ def test_the_documents_have_the_recorded_table() -> None:
     assert table in (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.torture
+@pytest.mark.compatibility
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_the_core_does_not_hold_a_framework_back(framework: str) -> None:
     if not find_uv():
@@ -176,7 +177,7 @@ def speak_mcp(install: Install, folder: Path) -> None:
     assert added["structuredContent"]["todo"]["subject"] == "buy bread", err
 
 
-@pytest.mark.torture
+@pytest.mark.compatibility
 @pytest.mark.parametrize("extra", ["langchain", "mcp", "openai", "openai-agents"])
 def test_the_oldest_libraries_that_an_extra_admits_work(extra: str, wheel: Path, tmp_path: Path) -> None:
     needs = [needs for needs in NEEDS.values() if needs.extra == f"[{extra}]" and "deepagents_agent.py" not in needs.examples]
@@ -190,7 +191,7 @@ def test_the_oldest_libraries_that_an_extra_admits_work(extra: str, wheel: Path,
         speak_mcp(install, tmp_path)
 
 
-@pytest.mark.torture
+@pytest.mark.compatibility
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_the_wheel_works_beside(framework: str, version: str, wheel: Path, tmp_path: Path) -> None:

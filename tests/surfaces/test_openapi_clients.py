@@ -28,7 +28,7 @@ SEEN = {
     "error": "not_found",
 }
 
-pytestmark = pytest.mark.torture  # generators and compilers take half a minute
+pytestmark = pytest.mark.compatibility  # generators and compilers take half a minute
 
 
 def run(*command: str | Path, folder: Path, path: Path | None = None) -> str:
