@@ -32,19 +32,25 @@ CLIENT = Path(__file__).with_name("warm_client.py")
 # Modules that `serve`, `worker`, `chat` and `mcp` load at some point.
 MODULES = (
     "headway.agents.loop.job_handlers",
+    "headway.agents.models.openai_client",
     "headway.autonomy.job_handlers",
+    "headway.autonomy.recovery",
+    "headway.building",
     "headway.storage.postgres.announcements",
     "headway.storage.sqlite_connection",
     "headway.surfaces.cli.commands.chat",
     "headway.surfaces.cli.commands.serve",
     "headway.surfaces.cli.commands.worker",
+    "headway.surfaces.cli.main",
     "headway.surfaces.http.bounded_protocol",
     "headway.surfaces.http.server",
     "headway.surfaces.mcp.stdio_server",
+    "headway.webhooks.watch",
     "anyio._backends._asyncio",
     "genai_prices.data",
-    "openai.lib.streaming",
-    "openai.resources.chat.completions",
+    "openai.lib.streaming.chat",
+    "openai.resources.chat.chat",
+    "openai.resources.chat.completions.completions",
     "pydantic_ai.models.openai",
     "pydantic_ai.providers.openai",
     "uvicorn.lifespan.on",
@@ -227,6 +233,8 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
     for module in MODULES:
         import_module(module)
+    # Its schema is built at first use, and takes longer than all else that a process does before it asks a model.
+    import_module("pydantic_ai.messages").ModelMessagesTypeAdapter.rebuild()
     assert threading.active_count() == 1, "a process with threads cannot be forked"
     gc.collect()
     gc.freeze()
@@ -329,8 +337,11 @@ def enter_environment(request: dict[str, Any], descriptors: Sequence[int]) -> No
     os.environ.update(request["env"])
     *option, program = request["program"]
     first = request["folder"] if option else os.path.dirname(program)
-    sys.path[:0] = [first, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    added = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.path[:0] = [first, *added]
     sys.argv[:] = [program, *request["arguments"]]
+    for customization in filter(os.path.isfile, (os.path.join(folder, "sitecustomize.py") for folder in added)):
+        runpy.run_path(customization)  # as Python does when it starts
 
 
 if __name__ == "__main__":
