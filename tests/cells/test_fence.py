@@ -123,7 +123,8 @@ def test_workers_and_housekeeping_pass_over_the_tenant(cells: Cells) -> None:
     assert run_sql(database, "SELECT id FROM jobs WHERE id LIKE 'old %'") == [("old acme",)]
 
 
-def test_a_table_that_a_migration_creates_is_fenced(cells: Cells) -> None:
+def test_a_table_that_a_migration_creates_is_fenced(new_cells: Cells) -> None:
+    cells = new_cells
     desk = TenantHarness(cells.databases["a"])
     fence(cells)
 

@@ -205,7 +205,8 @@ def test_two_processes_that_move_the_same_tenant_do_it_once(cells: Cells, tmp_pa
 # What is refused
 
 
-def test_a_tenant_that_cannot_be_moved_stays_where_it_is(cells: Cells) -> None:
+def test_a_tenant_that_cannot_be_moved_stays_where_it_is(new_cells: Cells) -> None:
+    cells = new_cells
     desk = TenantHarness(cells.databases["a"])
     TenantHarness(cells.databases["b"])
     cells.databases["a"].write(tenants.ensure_local)

@@ -61,7 +61,8 @@ def test_a_tenant_whose_move_has_begun_cannot_be_deleted(cells: Cells) -> None:
     assert cells.desk("b", "acme").subjects() == ["kept"]
 
 
-def test_a_view_in_the_schema_is_no_obstacle(cells: Cells) -> None:
+def test_a_view_in_the_schema_is_no_obstacle(new_cells: Cells) -> None:
+    cells = new_cells
     TenantHarness(cells.databases["a"]).add("seen")
     for name in ("a", "b"):
         cells.databases[name].write(lambda tx: tx.run("CREATE VIEW all_subjects AS SELECT tenant_id, subject FROM todos"))
