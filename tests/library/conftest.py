@@ -13,6 +13,7 @@ from tests.surfaces.server_harness import Service, run_server
 os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"
 os.environ["LANGSMITH_TRACING"] = "false"
 
+# Tests marked `both_databases` use Postgres as well. The others do so only in `make torture`.
 VARIANTS = ["embedded-sqlite", "embedded-postgres", "remote-sqlite", "remote-postgres", "sync-sqlite", "sync_remote-sqlite"]
 
 
@@ -33,7 +34,15 @@ def served_postgres(postgres_server: str, tmp_path_factory: pytest.TempPathFacto
         yield service
 
 
-@pytest.fixture(params=VARIANTS)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "variant" in metafunc.fixturenames:
+        both = metafunc.definition.get_closest_marker("both_databases")
+        ordinary = [name for name in VARIANTS if both or not name.endswith("postgres")]
+        others = [pytest.param(name, marks=pytest.mark.torture) for name in VARIANTS if name not in ordinary]
+        metafunc.parametrize("variant", [*ordinary, *(others if metafunc.config.getoption("torture") else [])], indirect=True)
+
+
+@pytest.fixture
 def variant(request: pytest.FixtureRequest, tmp_path: Path) -> Variant:
     """Each way to use the library."""
     kind, _, database = request.param.partition("-")

@@ -30,6 +30,7 @@ def subjects(todos: object) -> list[str]:
 # Todos
 
 
+@pytest.mark.both_databases
 def test_todos_are_added_listed_changed_and_ended(variant: Variant) -> None:
     async def scenario(headway: Client) -> None:
         before = datetime.now(UTC) - timedelta(seconds=2)
@@ -168,6 +169,7 @@ def test_todos_have_comments(variant: Variant) -> None:
 # Asking
 
 
+@pytest.mark.both_databases
 def test_a_question_is_answered_with_a_report(variant: Variant) -> None:
     async def scenario(headway: Client) -> None:
         report = await headway.ask("Calculate 12*7, then write the result to notes.txt", "user-42")
@@ -452,6 +454,7 @@ def test_all_work_is_halted_and_continues(variant: Variant) -> None:
 # Events
 
 
+@pytest.mark.both_databases
 def test_events_are_replayed_filtered_and_followed(variant: Variant) -> None:
     async def scenario(headway: Client) -> None:
         await headway.todos.add("one")

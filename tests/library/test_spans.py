@@ -2,7 +2,6 @@
 
 import asyncio
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from headway import Headway, TurnFailed
 from headway.testing import scripted_model, temporary_headway
+from tests.warm_start import build_command
 
 GLOBAL = """
 from opentelemetry import trace
@@ -58,7 +58,7 @@ def test_spans_go_to_the_given_provider_below_the_callers_span(tmp_path: Path) -
 
 
 def test_spans_go_to_the_global_provider(tmp_path: Path) -> None:
-    ran = subprocess.run([sys.executable, "-c", GLOBAL], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    ran = subprocess.run(build_command("-c", GLOBAL), cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert ran.returncode == 0, ran.stderr
     names, last = ran.stdout.splitlines()
     assert {"chat rehearsal", "execute_tool calculate", "invoke_agent index"} <= set(names.split("; "))
