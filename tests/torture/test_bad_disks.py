@@ -58,8 +58,9 @@ def test_a_full_or_read_only_disk_is_reported_and_writes_resume(tmp_path: Path, 
         run_trials(tmp_path, "refusing,unwritable", cycles)
 
 
+@pytest.mark.torture
 @pytest.mark.proof
 def test_refused_writes_and_an_unwritable_folder_are_reported_and_writes_resume(tmp_path: Path, proof: Proof) -> None:
-    cycles = proof.trials("disk refuses every write, and takes them again", share=1, whole=20)
-    proof.trials("unwritable folder, and writable again", share=1, whole=20)
+    cycles = proof.trials("disk refuses every write, and takes them again", share=20, whole=20)
+    proof.trials("unwritable folder, and writable again", share=20, whole=20)
     run_trials(tmp_path, "refusing,unwritable", cycles)

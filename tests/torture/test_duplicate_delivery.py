@@ -42,7 +42,7 @@ for key in sorted(mine, key=lambda key: key + lot.uniform(0, 5)):
 def test_a_request_delivered_five_times_runs_once_and_repeats_its_answer(
     database_url: str, tmp_path: Path, at_once: Callable[..., list[str]], proof: Proof
 ) -> None:
-    keys = proof.trials("duplicate delivery: a key comes 5 times, from 8 processes", share=80, whole=1_000)
+    keys = proof.trials("duplicate delivery: a key comes 5 times, from 8 processes", share=40, whole=1_000)
     answers = defaultdict(list)
     with run_server(database_url, tmp_path, ["--log-level", "warning"]) as service, service.tenant() as client:
         for output in at_once(DELIVER, service.url, client.secret, str(keys)):
