@@ -21,7 +21,7 @@ from headway.storage.direct import DirectDatabase
 from headway.testing import FixedClock, TenantHarness
 from tests.postgres_roles import build_owner_url, ensure_ordinary_role, replace_database
 from tests.warm_start import build_command
-from tests.wheel_installs import build_wheel
+from tests.wheel_installs import Release, build_release
 
 # No test needs its files to survive a power failure, and syncing thousands of databases would keep the disk busy.
 SHARED_MEMORY = Path("/dev/shm")
@@ -39,11 +39,19 @@ SHARING_FILES = {
     "test_cli_cells.py": "cells",
     "test_cell_requests.py": "cells",
     "test_cli_every_cell.py": "cells",
+    "test_fence.py": "cells",
+    "test_killed_moves.py": "cells",
+    "test_moved_files.py": "cells",
+    "test_moved_runs.py": "cells",
+    "test_moved_webhooks.py": "cells",
+    "test_moves.py": "cells",
+    "test_moves_beside_other_work.py": "cells",
     "test_served_cells.py": "served cells",
     "test_nginx.py": "nginx",
     "test_mcp_http.py": "MCP over HTTP",
     "test_mcp_real_servers.py": "MCP servers",
     "test_frameworks.py": "frameworks",
+    "test_langchain_middleware.py": "frameworks",
     "test_core_install.py": "wheel",
     "test_packaging.py": "wheel",
     "test_supported_pythons.py": "wheel",
@@ -55,6 +63,8 @@ SHARING_FILES = {
     "test_killed_forks.py": "killed processes",
     "test_killed_merges.py": "killed processes",
     "test_killed_proofs.py": "killed processes",
+    "test_documents.py": "sources",
+    "test_shape.py": "sources",
     "test_cached_tokens.py": "providers",
     "test_failure_wording.py": "providers",
     "test_garbled_providers.py": "providers",
@@ -64,6 +74,17 @@ SHARING_FILES = {
     "test_models.py": "providers",
     "test_prompt_caching.py": "providers",
     "test_provider_secrets.py": "providers",
+}
+# They share a fork server. In `make torture` there are thousands of them, and every worker runs some.
+KILLED_PROCESSES = {
+    "test_goal_kill_and_resume.py",
+    "test_goal_recovery.py",
+    "test_kill_and_resume.py",
+    "test_killed_approvals.py",
+    "test_killed_compaction.py",
+    "test_killed_forks.py",
+    "test_killed_merges.py",
+    "test_killed_proofs.py",
 }
 
 pytest_plugins = [
@@ -94,7 +115,10 @@ class BrowserOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist is
         folder = file.rpartition("/")[0]
         if "/browser" in folder:
             return folder
-        return SHARING_FILES.get(file.rpartition("/")[2], nodeid)
+        name = file.rpartition("/")[2]
+        if name in KILLED_PROCESSES and not self.config.getoption("torture"):
+            return "killed processes"
+        return SHARING_FILES.get(name, nodeid)
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
         """Forget what is done: after every test, the scheduler counts what is left of all that it ever gave to this worker."""
@@ -142,9 +166,14 @@ def own_environment() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of the source tree."""
-    return build_wheel(tmp_path_factory.mktemp("wheel"))
+def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    """The release of the source tree."""
+    return build_release(tmp_path_factory.mktemp("release"))
+
+
+@pytest.fixture(scope="session")
+def wheel(release: Release) -> Path:
+    return release.wheel
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,13 @@ marked `proof`, and asks for its number of trials:
     def test_nothing_acknowledged_is_lost_when_the_power_fails(proof: Proof) -> None:
         for seed in proof.seeds("power loss", share=400, whole=20_000):
             ...
+
+A test that kills processes is marked `kill_points` instead, and gets the points before which to kill as its argument `points`.
 """
 
 import json
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -49,6 +52,21 @@ def proof(request: pytest.FixtureRequest, record_property: Callable[[str, object
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--torture", action="store_true", help="try what is marked proof as often as `make torture` does")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Parametrize the tests that kill processes. Hundreds of tests that only `make torture` runs are not created for other runs."""
+    if marker := metafunc.definition.get_closest_marker("kill_points"):
+        series = list_points(**marker.kwargs, whole=metafunc.config.getoption("torture"))
+        metafunc.parametrize("points", series, ids=[str(points[0]) for points in series])
+
+
+def list_points(stride: int, *, step: int = 1, share: Sequence[int] = (1,), whole: bool) -> list[Sequence[int]]:
+    """The points of each test: those of the share in one test, or all of them, or every `step`-th, `stride` apart in each test.
+
+    The test ends at the first point that its process does not reach.
+    """
+    return [range(first, sys.maxsize, stride) for first in range(1, stride + 1, step)] if whole else [share]
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -19,7 +19,7 @@ def scenario_model() -> Iterator[ModelServer]:
 
 @pytest.fixture(scope="session")
 def goal_processes(scenario_model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
-    """One fork server per test session. It has already run one plan, because loading every module takes seconds."""
+    """One fork server per test session. It has already run one plan, so everything is loaded and prepared in it."""
     folder = tmp_path_factory.mktemp("processes")
     with run_fork_server(scenario_model.url, folder) as server:
         assert server.run_plan(goal_scenario.build_scenario(folder, f"sqlite:///{folder / 'headway.db'}"))

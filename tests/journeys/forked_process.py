@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.warm_start import build_command
+
 PATIENCE_S = 60
 
 
@@ -70,17 +72,17 @@ class ProcessPlan(NamedTuple):
         return Path(self.home) / "points"
 
 
-class ForkServer:
+class ForkServer(NamedTuple):
     """The parent's handle on the process that forks one child per plan, one after the other."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self.process = process
+    process: "subprocess.Popen[str]"
+    model_url: str  # of the model that the children ask
 
     def run_plan(self, plan: ProcessPlan) -> bool:
         """Run the plan. Return whether the process ended normally, rather than by SIGKILL."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(plan) + "\n")
+        self.process.stdin.write(json.dumps([self.model_url, plan]) + "\n")
         self.process.stdin.flush()
         code = json.loads(self.process.stdout.readline())
         assert code in (0, -signal.SIGKILL), (code, plan)
@@ -93,14 +95,13 @@ def run_fork_server(model_url: str, folder: Path) -> Iterator[ForkServer]:
     own = {name: value for name, value in os.environ.items() if not name.startswith(("HEADWAY_", "SSL_CERT_"))}
     env = {
         **own,
-        "OPENAI_BASE_URL": model_url,
         "PYTHONPATH": str(Path(__file__).parents[2]),
         "SSL_CERT_DIR": str(folder),  # no test here uses TLS; loading certificates would cost 0.1 s per plan
     }
-    command = [sys.executable, __file__]
+    command = build_command(__file__)
     with subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
-            yield ForkServer(process)
+            yield ForkServer(process, model_url)
         finally:
             process.terminate()
 
@@ -113,7 +114,7 @@ def main() -> None:
 
     count_statements()
     # The first plan runs in this process, which loads every module.
-    asyncio.run(run_headway(ProcessPlan._make(json.loads(sys.stdin.readline()))))
+    asyncio.run(run_headway(read_plan(sys.stdin.readline())))
     print(0, flush=True)
     assert threading.active_count() == 1, "a process with threads cannot be forked"
     gc.collect()
@@ -121,9 +122,14 @@ def main() -> None:
     for line in sys.stdin:
         child = os.fork()
         if not child:
-            run_child(ProcessPlan._make(json.loads(line)))
+            run_child(read_plan(line))
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def read_plan(line: str) -> ProcessPlan:
+    os.environ["OPENAI_BASE_URL"], plan = json.loads(line)
+    return ProcessPlan._make(plan)
 
 
 def run_child(plan: ProcessPlan) -> None:

@@ -3,8 +3,7 @@ next process completes it, each sub-goal completes once, and nothing is done twi
 
 import json
 import random
-from collections.abc import Iterable, Sequence
-from itertools import count
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,7 @@ pytestmark = pytest.mark.proof
 TORTURE = [pytest.mark.torture]
 
 
-STRIDE = 60  # a normal run tries one point in this many: all of them take minutes
-THIRD = range(1, STRIDE + 1, 3)  # a third of the statements: there are thousands, and all of them would take hours
-ORDINARY = 5
+STRIDE = 60
 FEWEST = {"journal": 70, "": 1_000}  # points of a goal that is never killed
 # Points until the next kill of a goal killed repeatedly. Each process must also get past the entries that recovery writes: ten
 # processes in a row without progress would be a fault.
@@ -56,49 +53,49 @@ def check_plan_requests(model: ModelServer, left: dict[str, Any]) -> None:
     assert 1 <= requests <= 1 + sum(entry["kind"] == "interrupted" for entry in left["journal"][:early])
 
 
-def kill_at_points(numbers: Iterable[int], only: str, processes: ForkServer, model: ModelServer, url: str, folder: Path) -> int:
+def kill_at_points(points: Sequence[int], only: str, processes: ForkServer, model: ModelServer, url: str, folder: Path) -> int:
     """Kill a new goal before each of these points, until a process ends first. Return the number of kills."""
-    for kills, number in enumerate(numbers):
+    for kills, number in enumerate(points):
         plan = goal_scenario.build_scenario(folder / f"killed before {number}", url)
         if processes.run_plan(plan._replace(number=number, only=only)):
             assert number > FEWEST[only]
             return kills
         resume_and_check(processes, plan, model)
-    raise AssertionError("there is no end of moments")
+    return len(points)
 
 
-@pytest.mark.parametrize("first", [pytest.param(one, marks=[] if one == ORDINARY else TORTURE) for one in range(1, STRIDE + 1)])
+@pytest.mark.kill_points(stride=STRIDE, share=[47])
 def test_a_goal_killed_at_any_boundary_of_its_journal_is_reached_and_nothing_is_done_twice(
-    first: int, goal_processes: ForkServer, goal_model: ModelServer, sqlite_url: str, tmp_path: Path, proof: Proof
+    points: Sequence[int], goal_processes: ForkServer, goal_model: ModelServer, sqlite_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    kills = kill_at_points(count(first, STRIDE), "journal", goal_processes, goal_model, sqlite_url, tmp_path)
+    kills = kill_at_points(points, "journal", goal_processes, goal_model, sqlite_url, tmp_path)
     proof.tried("kill -9 of a goal at a boundary of its journal, sqlite", kills)
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("first", range(1, STRIDE + 1))
+@pytest.mark.kill_points(stride=STRIDE)
 def test_a_goal_killed_at_any_boundary_of_its_journal_on_postgres_is_reached_and_nothing_is_done_twice(
-    first: int, goal_processes: ForkServer, goal_model: ModelServer, postgres_url: str, tmp_path: Path, proof: Proof
+    points: Sequence[int], goal_processes: ForkServer, goal_model: ModelServer, postgres_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    kills = kill_at_points(count(first, STRIDE), "journal", goal_processes, goal_model, postgres_url, tmp_path)
+    kills = kill_at_points(points, "journal", goal_processes, goal_model, postgres_url, tmp_path)
     proof.tried("kill -9 of a goal at a boundary of its journal, postgres", kills)
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("first", THIRD)
+@pytest.mark.kill_points(stride=STRIDE, step=3)  # there are thousands of statements, and all of them would take hours
 def test_a_goal_killed_before_any_statement_is_reached_and_nothing_is_done_twice(
-    first: int, goal_processes: ForkServer, goal_model: ModelServer, database_url: str, tmp_path: Path, proof: Proof
+    points: Sequence[int], goal_processes: ForkServer, goal_model: ModelServer, database_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    kills = kill_at_points(count(first, STRIDE), "", goal_processes, goal_model, database_url, tmp_path)
+    kills = kill_at_points(points, "", goal_processes, goal_model, database_url, tmp_path)
     proof.tried("kill -9 of a goal before a statement", kills)
 
 
 @pytest.mark.parametrize(
     ("kind", "only"),
     [
-        ("sqlite", ""),
         ("postgres", "journal"),
         pytest.param("postgres", "", marks=TORTURE),
+        pytest.param("sqlite", "", marks=TORTURE),
         pytest.param("sqlite", "journal", marks=TORTURE),
     ],
 )
@@ -123,15 +120,20 @@ def test_a_goal_killed_over_and_over_is_reached_and_nothing_is_done_twice(
     resume_and_check(goal_processes, plan, goal_model)
 
 
-@pytest.mark.parametrize("first", [1, *(pytest.param(first, marks=TORTURE) for first in (2, 3, 4))])
+@pytest.mark.kill_points(stride=4, share=[13])
 @pytest.mark.parametrize("kind", [pytest.param("sqlite", marks=TORTURE), "postgres"])
 def test_a_goal_killed_around_the_end_of_its_one_sub_agent_is_reached(
-    kind: str, first: int, goal_processes: ForkServer, goal_model: ModelServer, request: pytest.FixtureRequest, tmp_path: Path
+    kind: str,
+    points: Sequence[int],
+    goal_processes: ForkServer,
+    goal_model: ModelServer,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
 ) -> None:
     """Kill at every boundary of a short journal, including after the sub-agent has ended and before the pursuit has noticed."""
     database_url: str = request.getfixturevalue(f"{kind}_url")
     errand = Errand("only", "agent")
-    for number in count(first, 4):
+    for number in points:
         goal_model.script = Script({GOAL: [errand]})
         plan = goal_scenario.build_scenario(tmp_path / f"killed before {number}", database_url)
         if goal_processes.run_plan(plan._replace(number=number, only="journal")):

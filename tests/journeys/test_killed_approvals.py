@@ -3,8 +3,8 @@ while a person decides although nothing runs, and while the next process makes t
 one notice and one decision, and each call is made once if it was approved and never if not."""
 
 import json
-from collections.abc import Iterable
-from itertools import chain, count, zip_longest
+from collections.abc import Sequence
+from itertools import chain, zip_longest
 from pathlib import Path
 
 import pytest
@@ -17,12 +17,10 @@ from tests.journeys.snapshot import Snapshot, normalize
 from tests.model_server import ModelServer
 from tests.proofs import Proof
 
-STRIDE = 240  # a normal run tries one point in this many: all of them take minutes
+STRIDE = 240
 GOAL_STRIDE = 320
-ORDINARY = 9
-TORTURE = [pytest.mark.torture]
 pytestmark = pytest.mark.proof
-FEWEST = 200  # statements
+FEWEST = 249  # statements
 FAR = 1_000_000  # beyond any statement
 
 
@@ -72,10 +70,10 @@ def explain(got: Snapshot, expected: Snapshot) -> str:
     return "\n".join(map(str, rows[:5]))
 
 
-def kill_turns_at(numbers: Iterable[int], processes: ForkServer, database_url: str, folder: Path) -> int:
+def kill_turns_at(points: Sequence[int], processes: ForkServer, database_url: str, folder: Path) -> int:
     """Kill a new turn before each of these points, until it ends first. Return the number of kills."""
     unkilled: Snapshot | None = None
-    for kills, number in enumerate(chain([FAR], numbers)):
+    for kills, number in enumerate(chain([FAR], points)):
         plan = approval_scenario.build_scenario(folder / f"killed before {number}", database_url)
         killed = run_story(processes, plan, number)
         left = load_left(plan)
@@ -87,56 +85,54 @@ def kill_turns_at(numbers: Iterable[int], processes: ForkServer, database_url: s
         if kills and not killed:
             assert number > FEWEST
             return kills - 1
-    raise AssertionError("there is no end of moments")
+    return len(points)
 
 
-def kill_goals_at(numbers: Iterable[int], processes: ForkServer, database_url: str, folder: Path) -> int:
+def kill_goals_at(points: Sequence[int], processes: ForkServer, database_url: str, folder: Path) -> int:
     """Kill a new goal before each of these points, until it ends first. Return the number of kills."""
-    for kills, number in enumerate(numbers):
+    for kills, number in enumerate(points):
         plan = approval_scenario.build_goal_scenario(folder / f"killed before {number}", database_url)
         killed = run_story(processes, plan, number)
         approval_scenario.check_goal(load_left(plan), count_notes(plan))
         if not killed:
             assert number > FEWEST
             return kills
-    raise AssertionError("there is no end of moments")
+    return len(points)
 
 
 @pytest.mark.usefixtures("model")
-@pytest.mark.parametrize("first", [pytest.param(one, marks=[] if one == ORDINARY else TORTURE) for one in range(1, STRIDE + 1)])
+@pytest.mark.kill_points(stride=STRIDE, share=[249])
 def test_a_turn_killed_before_any_statement_proposes_decides_and_calls_once(
-    first: int, goal_processes: ForkServer, sqlite_url: str, tmp_path: Path, proof: Proof
+    points: Sequence[int], goal_processes: ForkServer, sqlite_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    kills = kill_turns_at(count(first, STRIDE), goal_processes, sqlite_url, tmp_path)
+    kills = kill_turns_at(points, goal_processes, sqlite_url, tmp_path)
     proof.tried("kill -9 of a turn that needs approval before a statement, sqlite", kills)
 
 
 @pytest.mark.torture
 @pytest.mark.usefixtures("model")
-@pytest.mark.parametrize("first", range(1, STRIDE + 1))
+@pytest.mark.kill_points(stride=STRIDE)
 def test_a_turn_killed_before_any_statement_on_postgres_proposes_decides_and_calls_once(
-    first: int, goal_processes: ForkServer, postgres_url: str, tmp_path: Path, proof: Proof
+    points: Sequence[int], goal_processes: ForkServer, postgres_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    kills = kill_turns_at(count(first, STRIDE), goal_processes, postgres_url, tmp_path)
+    kills = kill_turns_at(points, goal_processes, postgres_url, tmp_path)
     proof.tried("kill -9 of a turn that needs approval before a statement, postgres", kills)
 
 
-@pytest.mark.parametrize(
-    "first", [pytest.param(one, marks=[] if one == ORDINARY else TORTURE) for one in range(1, GOAL_STRIDE + 1, 4)]
-)
+@pytest.mark.kill_points(stride=GOAL_STRIDE, step=4, share=[245])
 def test_a_goal_killed_before_any_statement_proposes_decides_and_calls_once(
-    first: int, goal_processes: ForkServer, goal_model: ModelServer, sqlite_url: str, tmp_path: Path, proof: Proof
+    points: Sequence[int], goal_processes: ForkServer, goal_model: ModelServer, sqlite_url: str, tmp_path: Path, proof: Proof
 ) -> None:
     goal_model.script = approval_scenario.reply_to_goal
-    kills = kill_goals_at(count(first, GOAL_STRIDE), goal_processes, sqlite_url, tmp_path)
+    kills = kill_goals_at(points, goal_processes, sqlite_url, tmp_path)
     proof.tried("kill -9 of a goal that needs approval before a statement, sqlite", kills)
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("first", range(1, GOAL_STRIDE + 1, 4))
+@pytest.mark.kill_points(stride=GOAL_STRIDE, step=4)
 def test_a_goal_killed_before_any_statement_on_postgres_proposes_decides_and_calls_once(
-    first: int, goal_processes: ForkServer, goal_model: ModelServer, postgres_url: str, tmp_path: Path, proof: Proof
+    points: Sequence[int], goal_processes: ForkServer, goal_model: ModelServer, postgres_url: str, tmp_path: Path, proof: Proof
 ) -> None:
     goal_model.script = approval_scenario.reply_to_goal
-    kills = kill_goals_at(count(first, GOAL_STRIDE), goal_processes, postgres_url, tmp_path)
+    kills = kill_goals_at(points, goal_processes, postgres_url, tmp_path)
     proof.tried("kill -9 of a goal that needs approval before a statement, postgres", kills)

@@ -5,46 +5,27 @@ The scenario covers both kinds of compaction: old results become stubs, and a no
 """
 
 import json
-from collections.abc import Iterable, Iterator
-from itertools import count
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.journeys import reading_scenario
 from tests.journeys.accounts import strip_takeover
-from tests.journeys.forked_process import ForkServer, ProcessPlan, run_fork_server
+from tests.journeys.forked_process import ForkServer, ProcessPlan
 from tests.journeys.snapshot import Snapshot, normalize
 from tests.model_server import ModelServer
 from tests.proofs import Proof
 
-STRIDE = 120  # a normal run tries one point in this many: all of them take minutes
-ORDINARY = 7
-TORTURE = [pytest.mark.torture]
+STRIDE = 120
 pytestmark = pytest.mark.proof
 FEWEST = 300  # statements
 
 
-@pytest.fixture(scope="session")
-def reading_model() -> Iterator[ModelServer]:
-    with ModelServer(reading_scenario.reply) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def reading_processes(reading_model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
-    """One fork server per test session, because loading every module takes seconds."""
-    folder = tmp_path_factory.mktemp("processes")
-    with run_fork_server(reading_model.url, folder) as server:
-        assert server.run_plan(reading_scenario.build_scenario(folder / "first", f"sqlite:///{folder / 'headway.db'}"))
-        yield server
-
-
 @pytest.fixture
-def model(reading_model: ModelServer) -> Iterator[ModelServer]:
-    reading_model.forget()
-    yield reading_model
-    assert reading_model.violations == []
+def model(goal_model: ModelServer) -> ModelServer:
+    goal_model.script = reading_scenario.reply
+    return goal_model
 
 
 def load_left(plan: ProcessPlan) -> Snapshot:
@@ -76,13 +57,13 @@ def check_unkilled(state: Snapshot) -> None:
     assert tiers.count("cheap") == list_compactions(state).count("note")
 
 
-def kill_at_points(numbers: Iterable[int], processes: ForkServer, model: ModelServer, database_url: str, folder: Path) -> int:
+def kill_at_points(points: Sequence[int], processes: ForkServer, model: ModelServer, database_url: str, folder: Path) -> int:
     """Kill a new turn before each of these points, until a process ends first. Return the number of kills."""
     plan = reading_scenario.build_scenario(folder / "unkilled", database_url)
     assert processes.run_plan(plan)
     unkilled, expected = load_left(plan), take_requests(model)
     check_unkilled(unkilled)
-    for kills, number in enumerate(numbers):
+    for kills, number in enumerate(points):
         plan = reading_scenario.build_scenario(folder / f"killed before {number}", database_url)
         if processes.run_plan(plan._replace(number=number)):
             assert number > FEWEST
@@ -91,21 +72,21 @@ def kill_at_points(numbers: Iterable[int], processes: ForkServer, model: ModelSe
         assert processes.run_plan(plan)
         assert normalize(strip_takeover(load_left(plan))) == normalize(strip_takeover(unkilled))
         assert take_requests(model) == expected
-    raise AssertionError("there is no end of moments")
+    return len(points)
 
 
-@pytest.mark.parametrize("first", [pytest.param(one, marks=[] if one == ORDINARY else TORTURE) for one in range(1, STRIDE + 1)])
+@pytest.mark.kill_points(stride=STRIDE, share=[247])
 def test_a_turn_killed_before_any_statement_of_a_compaction_sends_the_same_requests(
-    first: int, reading_processes: ForkServer, model: ModelServer, sqlite_url: str, tmp_path: Path, proof: Proof
+    points: Sequence[int], goal_processes: ForkServer, model: ModelServer, sqlite_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    kills = kill_at_points(count(first, STRIDE), reading_processes, model, sqlite_url, tmp_path)
+    kills = kill_at_points(points, goal_processes, model, sqlite_url, tmp_path)
     proof.tried("kill -9 of a turn with compactions before a statement, sqlite", kills)
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("first", range(1, STRIDE + 1))
+@pytest.mark.kill_points(stride=STRIDE)
 def test_a_turn_killed_before_any_statement_of_a_compaction_on_postgres_sends_the_same_requests(
-    first: int, reading_processes: ForkServer, model: ModelServer, postgres_url: str, tmp_path: Path, proof: Proof
+    points: Sequence[int], goal_processes: ForkServer, model: ModelServer, postgres_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    kills = kill_at_points(count(first, STRIDE), reading_processes, model, postgres_url, tmp_path)
+    kills = kill_at_points(points, goal_processes, model, postgres_url, tmp_path)
     proof.tried("kill -9 of a turn with compactions before a statement, postgres", kills)

@@ -5,8 +5,7 @@ Each time there is one fork in the end and never half of one. It ends like one t
 
 import json
 from collections import Counter
-from collections.abc import Iterable
-from itertools import count
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,9 +22,7 @@ from tests.journeys.worker_processes import OWN
 from tests.model_server import ModelServer, Reply, Request, call, calls, text
 from tests.proofs import Proof
 
-STRIDE = 120  # a normal run tries one point in this many
-ORDINARY = 7
-TORTURE = [pytest.mark.torture]
+STRIDE = 120
 pytestmark = pytest.mark.proof
 FEWEST = 100  # statements
 FINAL = "The table is laid."
@@ -75,9 +72,9 @@ def check_fork(left: Snapshot, plan: ProcessPlan) -> None:
     assert [message["content"] for message in left["messages"]] == ["Lay the table.", FINAL] * 2
 
 
-def kill_forks_at(numbers: Iterable[int], processes: ForkServer, database_url: str, folder: Path) -> int:
+def kill_forks_at(points: Sequence[int], processes: ForkServer, database_url: str, folder: Path) -> int:
     """Kill a process that forks a new turn before each of these points, until it ends first. Return the number of kills."""
-    for kills, number in enumerate(numbers):
+    for kills, number in enumerate(points):
         plan = build_scenario(folder / f"killed before {number}", database_url)
         assert processes.run_plan(plan)
         killed = not processes.run_plan(plan._replace(fork_at=1, number=number))
@@ -86,23 +83,23 @@ def kill_forks_at(numbers: Iterable[int], processes: ForkServer, database_url: s
         if not killed:
             assert number > FEWEST
             return kills
-    raise AssertionError("there is no end of moments")
+    return len(points)
 
 
 @pytest.mark.usefixtures("model")
-@pytest.mark.parametrize("first", [pytest.param(one, marks=[] if one == ORDINARY else TORTURE) for one in range(1, STRIDE + 1)])
+@pytest.mark.kill_points(stride=STRIDE, share=[67])
 def test_a_fork_killed_before_any_statement_is_there_once_and_repeats_no_call(
-    first: int, goal_processes: ForkServer, sqlite_url: str, tmp_path: Path, proof: Proof
+    points: Sequence[int], goal_processes: ForkServer, sqlite_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    kills = kill_forks_at(count(first, STRIDE), goal_processes, sqlite_url, tmp_path)
+    kills = kill_forks_at(points, goal_processes, sqlite_url, tmp_path)
     proof.tried("kill -9 of a fork before a statement, sqlite", kills)
 
 
 @pytest.mark.torture
 @pytest.mark.usefixtures("model")
-@pytest.mark.parametrize("first", range(1, STRIDE + 1))
+@pytest.mark.kill_points(stride=STRIDE)
 def test_a_fork_killed_before_any_statement_on_postgres_is_there_once_and_repeats_no_call(
-    first: int, goal_processes: ForkServer, postgres_url: str, tmp_path: Path, proof: Proof
+    points: Sequence[int], goal_processes: ForkServer, postgres_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    kills = kill_forks_at(count(first, STRIDE), goal_processes, postgres_url, tmp_path)
+    kills = kill_forks_at(points, goal_processes, postgres_url, tmp_path)
     proof.tried("kill -9 of a fork before a statement, postgres", kills)

@@ -2,8 +2,7 @@
 process continues: each agent's work is merged exactly once, and nothing is lost."""
 
 import json
-from collections.abc import Iterable
-from itertools import count
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,8 @@ from tests.journeys.forked_process import ForkServer
 from tests.model_server import ModelServer
 from tests.proofs import Proof
 
-GIT_STRIDE = 60  # a normal run tries one point in this many: all of them take minutes
+GIT_STRIDE = 60
 STRIDE = 400
-ORDINARY = 17
-TORTURE = [pytest.mark.torture]
 pytestmark = pytest.mark.proof
 FEWEST = {"git": 60, "": 300}
 
@@ -27,9 +24,9 @@ def model(goal_model: ModelServer) -> ModelServer:
     return goal_model
 
 
-def kill_at_points(numbers: Iterable[int], only: str, processes: ForkServer, database_url: str, folder: Path) -> int:
+def kill_at_points(points: Sequence[int], only: str, processes: ForkServer, database_url: str, folder: Path) -> int:
     """Kill a new turn before each of these points, until it ends first. Return the number of kills."""
-    for kills, number in enumerate(numbers):
+    for kills, number in enumerate(points):
         plan = repository_scenario.build_scenario(folder / f"killed before {number}", database_url)
         killed = not processes.run_plan(plan._replace(number=number, only=only))
         if killed:
@@ -39,20 +36,21 @@ def kill_at_points(numbers: Iterable[int], only: str, processes: ForkServer, dat
         if not killed:
             assert number > FEWEST[only]
             return kills
-    raise AssertionError("there is no end of moments")
+    return len(points)
 
 
-@pytest.mark.parametrize("first", [pytest.param(n, marks=[] if n == ORDINARY else TORTURE) for n in range(1, GIT_STRIDE + 1)])
+@pytest.mark.kill_points(stride=GIT_STRIDE, share=[47])
 def test_a_turn_killed_before_any_git_command_merges_once(
-    first: int, goal_processes: ForkServer, sqlite_url: str, tmp_path: Path, proof: Proof
+    points: Sequence[int], goal_processes: ForkServer, sqlite_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    kills = kill_at_points(count(first, GIT_STRIDE), "git", goal_processes, sqlite_url, tmp_path)
+    kills = kill_at_points(points, "git", goal_processes, sqlite_url, tmp_path)
     proof.tried("kill -9 of a turn in a repository before a git command", kills)
 
 
-@pytest.mark.parametrize("first", [pytest.param(n, marks=[] if n == ORDINARY else TORTURE) for n in range(1, STRIDE + 1, 4)])
+@pytest.mark.torture
+@pytest.mark.kill_points(stride=STRIDE, step=4)
 def test_a_turn_in_a_repository_killed_before_any_statement_merges_once(
-    first: int, goal_processes: ForkServer, sqlite_url: str, tmp_path: Path, proof: Proof
+    points: Sequence[int], goal_processes: ForkServer, sqlite_url: str, tmp_path: Path, proof: Proof
 ) -> None:
-    kills = kill_at_points(count(first, STRIDE), "", goal_processes, sqlite_url, tmp_path)
+    kills = kill_at_points(points, "", goal_processes, sqlite_url, tmp_path)
     proof.tried("kill -9 of a turn in a repository before a statement, sqlite", kills)

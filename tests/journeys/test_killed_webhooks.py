@@ -23,8 +23,8 @@ def test_deliveries_survive_killed_workers(database_url: str, tmp_path: Path, pr
         hook = subscribe(TenantHarness(database), receiver)
         for number in range(EVENTS):
             hook.desk.add(f"todo {number}")
-        for kill in proof.seeds("kill -9 of a worker that delivers to a webhook", share=1, whole=10):
-            is_stuck, over, stop_at = Event(), Event(), len(receiver.received) + 3 + kill % 2
+        for kill in proof.seeds("kill -9 of a worker that delivers to a webhook", share=1, whole=5):
+            is_stuck, over, stop_at = Event(), Event(), len(receiver.received) + 5 + kill
 
             def answer(_received: Received, is_stuck: Event = is_stuck, over: Event = over, stop_at: int = stop_at) -> int:
                 if len(receiver.received) >= stop_at:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import NamedTuple
 
 import apsw  # noqa: F401  loaded before the first fork
@@ -48,7 +49,8 @@ class WriterServer:
 @contextmanager
 def run_writer_server() -> Iterator[WriterServer]:
     command = build_command(__file__)
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield WriterServer(process)
         finally:
