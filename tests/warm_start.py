@@ -29,7 +29,7 @@ from typing import IO, Any
 
 PATIENCE_S = 60
 CLIENT = Path(__file__).with_name("warm_client.py")
-# Modules that `serve`, `worker`, `chat` and `mcp` load at some point.
+# Modules that `serve`, `worker`, `chat` and `mcp` load at some point. Those of all commands are loaded as well.
 MODULES = (
     "headway.agents.loop.job_handlers",
     "headway.agents.models.openai_client",
@@ -47,10 +47,15 @@ MODULES = (
     "headway.surfaces.mcp.stdio_server",
     "headway.webhooks.watch",
     "anyio._backends._asyncio",
+    "click.shell_completion",
+    "encodings.ascii",
     "genai_prices.data",
+    "jiter",
     "openai.lib.streaming.chat",
+    "openai.pagination",
     "openai.resources.chat.chat",
     "openai.resources.chat.completions.completions",
+    "openai.resources.chat.completions.messages",
     "pydantic_ai.models.openai",
     "pydantic_ai.providers.openai",
     "uvicorn.lifespan.on",
@@ -231,10 +236,9 @@ def receive(channel: socket.socket, size: int) -> bytes:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
-    for module in MODULES:
+    for module in (*MODULES, *list_command_modules()):
         import_module(module)
-    # Its schema is built at first use, and takes longer than all else that a process does before it asks a model.
-    import_module("pydantic_ai.messages").ModelMessagesTypeAdapter.rebuild()
+    prepare_first_turn()
     assert threading.active_count() == 1, "a process with threads cannot be forked"
     gc.collect()
     gc.freeze()
@@ -257,6 +261,25 @@ def main() -> None:
     except EOFError:  # the tests have ended
         for child in reports:
             os.kill(child, signal.SIGKILL)
+
+
+def list_command_modules() -> set[str]:
+    commands: dict[str, str] = import_module("headway.surfaces.cli.main").COMMANDS
+    return {f"headway.surfaces.cli.commands.{place.partition(':')[0]}" for place in commands.values()}
+
+
+def prepare_first_turn() -> None:
+    """Build what a process builds for its first turn, and which takes longer than the turn: types of messages, patterns, prices."""
+    import_module("pydantic_ai.messages").ModelMessagesTypeAdapter.rebuild()
+    chunks = import_module("openai.types.chat.chat_completion_chunk")
+    usage = import_module("openai.types.completion_usage")
+    for type_ in (chunks.ChoiceDelta, chunks.Choice, chunks.ChatCompletionChunk, usage.CompletionUsage):
+        type_.model_rebuild()
+    framing = import_module("headway.ledger.framing")
+    for get_pattern in (framing.get_bracket_pattern, framing.get_frame_pattern, framing.get_frame_start_pattern):
+        get_pattern()
+    os.environ["OPENAI_API_KEY"] = "none"  # no child inherits it
+    _ = import_module("headway.agents.models.providers").build_model("openai-chat:any").profile
 
 
 def report_ended(reports: dict[int, int]) -> None:

@@ -230,8 +230,6 @@ def open_pursuit(
     ):
         for variable, value in environment(server).items():
             patch.setenv(variable, value)
-        patch.delenv("SSL_CERT_FILE", raising=False)  # no test here uses TLS, and loading the
-        patch.setenv("SSL_CERT_DIR", str(home))  # certificates takes longer than the goal
         headway = Headway(settings.load(chosen))
         pursuit = Pursuit(headway, database, server, loop)
         try:
