@@ -4,6 +4,8 @@ streams of this process, passes signals on, and exits as the program does. It im
     python -IS warm_client.py SOCKET -m MODULE ARGUMENT…
     python -IS warm_client.py SOCKET -c CODE ARGUMENT…
     python -IS warm_client.py SOCKET SCRIPT ARGUMENT…
+
+-P before that leaves the folder out of the module search path.
 """
 
 import json
@@ -15,8 +17,11 @@ import sys
 
 def main() -> None:
     address, *command = sys.argv[1:]
+    safe_path = command[0] == "-P"
+    command = command[safe_path:]
     program, arguments = (command[:2], command[2:]) if command[0] in ("-m", "-c") else (command[:1], command[1:])
     request = {"program": program, "arguments": arguments, "folder": os.getcwd(), "env": dict(os.environ), "terminal": False}
+    request["safe_path"] = safe_path
     message = json.dumps(request).encode()
     with socket.socket(socket.AF_UNIX) as channel:
         channel.connect(address)

@@ -74,10 +74,23 @@ def build_command(*program: str) -> list[str]:
 def install_command(folder: Path) -> Path:
     """Put a `headway` that starts at once into a new folder, and return its path."""
     folder.mkdir()
-    command = folder / "headway"
-    command.write_text(f'#!/bin/sh\nexec {shlex.join(build_command(*HEADWAY))} "$@"\n', encoding="utf-8")
-    command.chmod(0o755)
-    return command
+    return write_script(folder / "headway", f'exec {shlex.join(build_command(*HEADWAY))} "$@"')
+
+
+def install_python(folder: Path) -> Path:
+    """Put a `python` into a folder, for a program that is started with its path in WARM_START_PYTHON and runs others.
+
+    The first of those starts as usual, the others start at once.
+    """
+    first = shlex.quote(str(folder / "the first has started"))
+    commands = [f'mkdir {first} 2>/dev/null && exec {shlex.quote(sys.executable)} "$@"', f'exec {shlex.join(build_command())} "$@"']
+    return write_script(folder / "python", "\n".join(commands))
+
+
+def write_script(path: Path, commands: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{commands}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
 
 
 class Program:
@@ -94,6 +107,7 @@ class Program:
     ) -> None:
         """With `terminal`, standard input is a terminal, and the program leads a session on it."""
         request: dict[str, Any] = {"program": HEADWAY, "arguments": list(arguments), "folder": str(folder), "terminal": terminal}
+        request["safe_path"] = False
         request["env"] = dict(os.environ if env is None else env)
         self.returncode: int | None = None
         pipes = Pipes(streams)
@@ -248,16 +262,19 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     channel, listener = (socket.socket(fileno=int(descriptor)) for descriptor in sys.argv[1:])
     reports: dict[int, int] = {}
+    clients: dict[int, int] = {}
     try:
         while True:
-            ready, _, _ = select.select([channel, listener, wakeup_reader], [], [])
+            ready, _, _ = select.select([channel, listener, wakeup_reader, *clients], [], [])
+            for client in clients.keys() & set(ready):  # it was killed, and says nothing otherwise
+                os.kill(clients.pop(client), signal.SIGKILL)
             if wakeup_reader in ready:
                 wakeup_reader.recv(4096)
-                report_ended(reports)
+                report_ended(reports, clients)
             if channel in ready:
                 fork_child(channel, reports)
             if listener in ready:
-                serve_client(listener, reports)
+                serve_client(listener, reports, clients)
     except EOFError:  # the tests have ended
         for child in reports:
             os.kill(child, signal.SIGKILL)
@@ -282,25 +299,27 @@ def prepare_first_turn() -> None:
     _ = import_module("headway.agents.models.providers").build_model("openai-chat:any").profile
 
 
-def report_ended(reports: dict[int, int]) -> None:
+def report_ended(reports: dict[int, int], clients: dict[int, int]) -> None:
     """Write the exit codes of the children that have ended."""
     for child, report in list(reports.items()):
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             with suppress(BrokenPipeError):  # the client is gone
                 os.write(report, str(os.waitstatus_to_exitcode(status)).encode())
+            clients.pop(report, None)
             os.close(reports.pop(child))
 
 
-def serve_client(listener: socket.socket, reports: dict[int, int]) -> None:
-    """Fork for a client that connected. It gets the exit code over its connection."""
+def serve_client(listener: socket.socket, reports: dict[int, int], clients: dict[int, int]) -> None:
+    """Fork for a client that connected. It gets the exit code over its connection. If the client is killed, so is the child."""
     client, _ = listener.accept()
     with client, suppress(EOFError, OSError):  # a client that was killed meanwhile
-        fork_child(client, reports, os.dup(client.fileno()))
+        report = os.dup(client.fileno())
+        clients[report] = fork_child(client, reports, report)
 
 
-def fork_child(channel: socket.socket, reports: dict[int, int], *report: int) -> None:
-    """Fork, and write the exit code to `report`, or to the last of the received descriptors."""
+def fork_child(channel: socket.socket, reports: dict[int, int], *report: int) -> int:
+    """Fork, write the exit code to `report`, or to the last of the received descriptors, and return the process id."""
     size, received, _, _ = socket.recv_fds(channel, 4, 4)
     descriptors = [*received, *report]
     if not size:
@@ -313,6 +332,7 @@ def fork_child(channel: socket.socket, reports: dict[int, int], *report: int) ->
     for stream in streams:
         os.close(stream)
     channel.sendall(child.to_bytes(4, "big"))
+    return child
 
 
 def run_child(request: dict[str, Any], descriptors: Sequence[int]) -> None:
@@ -358,10 +378,11 @@ def enter_environment(request: dict[str, Any], descriptors: Sequence[int]) -> No
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["env"])
+    sys.executable = os.environ.get("WARM_START_PYTHON") or sys.executable
     *option, program = request["program"]
     first = request["folder"] if option else os.path.dirname(program)
     added = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    sys.path[:0] = [first, *added]
+    sys.path[:0] = [*([] if request["safe_path"] else [first]), *added]
     sys.argv[:] = [program, *request["arguments"]]
     for customization in filter(os.path.isfile, (os.path.join(folder, "sitecustomize.py") for folder in added)):
         runpy.run_path(customization)  # as Python does when it starts

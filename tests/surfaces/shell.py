@@ -75,10 +75,11 @@ class Shell:
         env: Mapping[str, str] | None = None,
         before: Callable[[], None] | None = None,
         patience_s: float = PATIENCE_S,
-        warm: bool = False,
+        warm: bool = True,
     ) -> CommandResult:
-        """Run in a new process. A warm one has already imported everything, which saves seconds."""
-        command = build_command("-m", "headway") if warm else HEADWAY
+        """Run in a new process. A warm one has already imported everything, which saves seconds. It ignores variables that Python
+        reads when it starts, and `before` needs another one."""
+        command = build_command("-m", "headway") if warm and not before else HEADWAY
         result = subprocess.run(
             [*command, *arguments],
             input=stdin,

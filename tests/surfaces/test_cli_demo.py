@@ -1,14 +1,18 @@
-"""`headway demo`, run offline from start to end, and goals that the command that adds them also pursues."""
+"""`headway demo`, run offline from start to end, and goals that the command that adds them also pursues.
+
+Only the first command of the demo starts a Python of its own: it imports nothing from the folder, and nothing was imported before.
+"""
 
 import json
 from pathlib import Path
 
 from tests.surfaces.shell import Shell
+from tests.warm_start import install_python
 
 
 def test_the_story_is_told_to_its_end(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    ran = shell.process("demo", patience_s=240)
+    ran = shell.process("demo", env={"WARM_START_PYTHON": str(install_python(tmp_path))}, patience_s=240)
     assert ran.code == 0, ran.err
     for words in (
         "needs no key",
@@ -28,7 +32,8 @@ def test_a_script_gets_one_document_and_can_keep_the_results(tmp_path: Path) -> 
     shell, kept = Shell(tmp_path), tmp_path / "shared" / "kept"
     kept.parent.mkdir()
     (kept.parent / "click.py").write_text("raise SystemExit('modules beside the kept folder must not be imported')")
-    ran = shell.process("demo", "--json", "--keep", str(kept), patience_s=240, warm=True)
+    python = install_python(tmp_path)
+    ran = shell.process("demo", "--json", "--keep", str(kept), env={"WARM_START_PYTHON": str(python)}, patience_s=240)
     assert ran.code == 0, ran.err
     demo = json.loads(ran.out)["demo"]
     assert demo["goal"]["status"] == demo["survivor"]["status"] == "completed"
@@ -42,9 +47,7 @@ def test_a_script_gets_one_document_and_can_keep_the_results(tmp_path: Path) -> 
 
 def test_a_goal_is_pursued_by_the_command_that_set_it(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    ran = shell.process(
-        "goal", "add", "Write a.txt: hello; write b.txt: world; list the files", "--json", patience_s=120, warm=True
-    )
+    ran = shell.process("goal", "add", "Write a.txt: hello; write b.txt: world; list the files", "--json", patience_s=120)
     assert ran.code == 0, ran.err
     goal = json.loads(ran.out)["goal"]
     assert goal["status"] == "completed"
@@ -55,6 +58,6 @@ def test_a_goal_is_pursued_by_the_command_that_set_it(tmp_path: Path) -> None:
 
 def test_a_goal_that_was_given_up_is_no_success(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
-    ran = shell.process("goal", "add", "Read missing.txt; read gone.txt", "--criteria", "Both were read", patience_s=120, warm=True)
+    ran = shell.process("goal", "add", "Read missing.txt; read gone.txt", "--criteria", "Both were read", patience_s=120)
     assert ran.code == 1
     assert "abandoned" in ran.out

@@ -24,7 +24,7 @@ def test_bad_lines_and_the_end_of_input_do_no_harm(headway: Shell) -> None:
         '{"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "todo_claim", "arguments": {"lease_s": NaN}}}',
         r'{"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": {"name": "todo_add", "arguments": {"subject": "\u0000"}}}',
     ]
-    ran = headway.process("mcp", stdin="\n".join([*lines, ""]).encode(), warm=True)
+    ran = headway.process("mcp", stdin="\n".join([*lines, ""]).encode())
 
     assert (ran.code, ran.err) == (0, "")
     first, *answers = map(json.loads, ran.out.splitlines())
@@ -44,7 +44,7 @@ def test_requests_before_the_end_of_input_are_answered(headway: Shell) -> None:
     cancellations = [
         json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": n}}) for n in (81, 99)
     ]
-    ran = headway.process("mcp", stdin="\n".join([*GREETING, *requests, *cancellations, ""]).encode(), warm=True)
+    ran = headway.process("mcp", stdin="\n".join([*GREETING, *requests, *cancellations, ""]).encode())
 
     assert (ran.code, ran.err) == (0, "")
     answers = {answer["id"]: answer["result"] for answer in map(json.loads, ran.out.splitlines())}

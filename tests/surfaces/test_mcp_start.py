@@ -44,7 +44,7 @@ def build_opening(version: str) -> list[Message]:
 def ask(headway: Shell, messages: list[Message], *flags: str) -> dict[int, Message]:
     """Run a session and return its answers by their ids."""
     lines = "".join(f"{json.dumps(message)}\n" for message in messages)
-    ran = headway.process("mcp", *flags, stdin=lines.encode(), warm=True)
+    ran = headway.process("mcp", *flags, stdin=lines.encode())
     assert (ran.code, ran.err) == (0, "")
     answers = [json.loads(line) for line in ran.out.splitlines()]
     return {answer["id"]: answer for answer in answers if "id" in answer}
@@ -69,7 +69,7 @@ def test_what_was_answered_early_holds_for_the_server(headway: Shell) -> None:
     add = build_request(9, "tools/call", name="todo_add", arguments={"subject": "look"})
     watch = build_request(8, "resources/subscribe", uri="headway://todos/open")
     lines = "".join(f"{json.dumps(message)}\n" for message in [*build_opening("2025-11-25"), watch, add])
-    ran = headway.process("mcp", stdin=lines.encode(), warm=True)
+    ran = headway.process("mcp", stdin=lines.encode())
 
     messages = [json.loads(line) for line in ran.out.splitlines()]
     ids = [message["id"] for message in messages if "id" in message]
@@ -113,7 +113,7 @@ def test_what_a_tool_file_prints_goes_to_standard_error(headway: Shell) -> None:
     headway.trust()
     add = build_request(9, "tools/call", name="todo_add", arguments={"subject": "look"})
     lines = "".join(f"{json.dumps(message)}\n" for message in [*build_opening("2025-06-18")[:2], add])
-    ran = headway.process("mcp", stdin=lines.encode(), warm=True)
+    ran = headway.process("mcp", stdin=lines.encode())
 
     assert [json.loads(line)["id"] for line in ran.out.splitlines() if '"id"' in line] == [1, 9]
     assert "printed" in ran.err
@@ -127,7 +127,7 @@ def test_a_server_that_cannot_be_loaded_says_why(headway: Shell) -> None:
     headway.trust()
     add = build_request(9, "tools/call", name="todo_add", arguments={"subject": "look"})
     lines = "".join(f"{json.dumps(message)}\n" for message in [*build_opening("2025-06-18")[:2], add])
-    ran = headway.process("mcp", stdin=lines.encode(), warm=True)
+    ran = headway.process("mcp", stdin=lines.encode())
 
     refusal = json.loads(ran.out.splitlines()[-1])
     assert (ran.code, refusal["id"], refusal["error"]["code"]) == (2, 9, -32603)
