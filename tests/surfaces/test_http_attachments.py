@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import httpx
 import pytest
 
 from headway.ledger.attachment import SIZE_LIMIT, TOTAL_LIMIT
@@ -157,7 +156,7 @@ def test_a_large_body_needs_a_token_a_length_and_a_route_that_takes_files(sqlite
     check_problem(sqlite_chatter.post("/v1/todos", content=large, headers=as_json), 413, "too_large")
     without_length = sqlite_chatter.post(path, content=iter([large]), headers=as_json)
     check_problem(without_length, 413, "too_large")
-    stranger = httpx.post(f"{sqlite_chatter.base_url}{path}", content=large, headers=as_json | {"Authorization": "Bearer hw_no"})
+    stranger = sqlite_chatter.post(path, content=large, headers=as_json | {"Authorization": "Bearer hw_no"})
     check_problem(stranger, 401, "unauthorized")
     accepted = sqlite_chatter.post(path, content=large, headers=as_json)
     assert accepted.status_code == 202
@@ -262,7 +261,7 @@ def test_a_file_that_cannot_be_read_is_refused_and_starts_nothing(sqlite_chatter
     message = {"id": "1", "role": "user", "content": parts} if path == "/v1/ag-ui" else {"id": "1", "role": "user", "parts": parts}
     body: dict[str, Any] = {"threadId": "mine", "runId": "1", "id": "mine", "messages": [message]}
     sqlite_chatter.refused("POST", path, 422, "bad_attachment", json=body)
-    stranger = httpx.post(f"{sqlite_chatter.base_url}{path}", json=body, headers={"Authorization": "Bearer hw_no"})
+    stranger = sqlite_chatter.post(path, json=body, headers={"Authorization": "Bearer hw_no"})
 
     check_problem(stranger, 401, "unauthorized")
     assert sqlite_chatter.ok("GET", "/v1/conversations")["conversations"] == []

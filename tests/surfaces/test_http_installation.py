@@ -17,6 +17,7 @@ from headway.storage.transaction import Transaction, within_tenant
 from tests.model_server import ModelServer, environment, error, text, to_script
 from tests.surfaces.server_harness import Client, Service, run_server
 from tests.surfaces.test_http_operator import operator_headers
+from tests.warm_start import build_command
 
 KEY = "sk-the-secret-of-the-sample-server"
 PASSWORD = "a-password-of-postgres"
@@ -54,8 +55,9 @@ def configured(answering_model: ModelServer, tmp_path_factory: pytest.TempPathFa
     home.mkdir()
     (home / "prices.toml").write_text('["openai-chat:fake-1"]\ninput = 1000\noutput = 2000\n')
     (home / "models.toml").write_text('[cheap]\nmodel = "openai-chat:fake-2"\n')
+    command, *arguments = build_command(str(SAMPLE))
     servers = {
-        "sample": {"command": sys.executable, "args": [str(SAMPLE), str(folder / "calls")], "env": {"API_KEY": KEY}},
+        "sample": {"command": command, "args": [*arguments, str(folder / "calls")], "env": {"API_KEY": KEY}},
         "absent": {"url": f"http://user:{KEY}@127.0.0.1:9/mcp?key={KEY}", "headers": {"Authorization": f"Bearer {KEY}"}},
     }
     (home / "mcp.json").write_text(json.dumps({"mcpServers": servers}))

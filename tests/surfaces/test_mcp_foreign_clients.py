@@ -73,6 +73,7 @@ def open_address(sqlite_client: Client) -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.compatibility
 def test_the_conformance_suite_finds_no_fault(open_address: str) -> None:
     packages = install_packages(FOLDER)
     suite = packages / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
