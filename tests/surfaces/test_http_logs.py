@@ -1,16 +1,21 @@
 """Logs: one JSON object per line, with the request id and without secrets or content."""
 
+import json
+import os
 import re
-import resource
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from select import select
+from subprocess import DEVNULL, PIPE
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.surfaces.event_stream import open_stream
-from tests.surfaces.server_harness import Service, client_options, run_server, wait_until
+from tests.surfaces.server_harness import PATIENCE_S, Service, client_options, parse_log_line, run_server, wait_until
+from tests.warm_start import Program
 
 SECRET = "hush-hush"
 
@@ -51,18 +56,48 @@ def test_every_request_is_one_line_with_its_name_route_status_and_time(talkative
             assert 0 <= line["ms"] < 60_000
 
 
+def fill_pipe(writing: int) -> None:
+    for piece in (b"\n" * 4096, b"\n"):
+        with suppress(BlockingIOError):
+            while True:
+                os.write(writing, piece)
+
+
+def read_until(reading: int, ending: bytes) -> list[str]:
+    """Read the lines of a log up to the one that contains this."""
+    received = b""
+    while not (received.endswith(b"\n") and ending in received):
+        assert select([reading], [], [], PATIENCE_S)[0], received
+        received += os.read(reading, 65536)
+    return [line for line in received.decode().splitlines() if line]
+
+
 def test_a_log_that_cannot_be_written_gets_no_traceback_and_logging_resumes(tmp_path: Path) -> None:
+    """The log is a full pipe that does not make the server wait. Nothing else that the server writes is affected."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    command = ("serve", "--json", "--port", "0", "--log-level", "info", "--database-url", f"sqlite:///{tmp_path / 'headway.db'}")
     with (
-        run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path, ("--log-level", "info")) as service,
-        service.tenant() as client,
+        os.fdopen(reading),
+        os.fdopen(writing, "wb", buffering=0) as log,
+        Program(command, tmp_path, streams=(DEVNULL, PIPE, log)) as process,
     ):
-        client.ok("GET", "/v1/tools")  # answers when the agents are loaded, which writes a temporary file
-        before = resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE)
-        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (0, before[1]))
-        assert client.get("/v1/todos", headers={"X-Request-Id": "unwritten"}).status_code == 200
-        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, before)
-        client.get("/v1/todos", headers={"X-Request-Id": "written"})
-        assert wait_for_line(service, "written")["status"] == 200  # `lines()` parses every line of the log as JSON
+        try:
+            assert process.stdout is not None
+            with httpx.Client(**client_options(json.loads(process.stdout.readline())["url"])) as client:
+                fill_pipe(writing)
+                for request_id in (
+                    "unwritten",
+                    "unwritten too",
+                ):
+                    assert client.get("/nowhere", headers={"X-Request-Id": request_id}).status_code == 404
+                os.read(reading, 65536)
+                client.get("/nowhere", headers={"X-Request-Id": "written"})
+                lines = read_until(reading, b'"written"')
+        finally:
+            process.kill()
+    assert [parse_log_line(line)["status"] for line in lines if '"written"' in line] == [404]
+    assert [parse_log_line(line)["level"] for line in lines] == ["info"] * len(lines)
 
 
 def test_no_token_cookie_body_or_query_is_ever_logged(talkative: Service) -> None:
