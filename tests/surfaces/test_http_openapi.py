@@ -100,18 +100,21 @@ def fuzz(client: Client, folder: Path, names: list[str], phases: str, *flags: st
     return result
 
 
+SHARE = ["GET /v1/conversations", "POST /v1/memory", "PATCH /v1/memory/{entry_id}", "DELETE /v1/views/{view_id}"]
+
+
 @pytest.mark.proof
 def test_a_fuzzer_over_every_rule_finds_nothing(sqlite_client: Client, tmp_path: Path, proof: Proof) -> None:
-    """Most cases break one rule of one parameter, so routes with the same rules are tried once, and in a normal run one in four."""
-    names = list_different_routes(sqlite_client)[:: 1 if proof.whole else 4]
-    assert len(names) > 20
+    """Most cases break one rule of one parameter, so routes with the same rules are tried once; a normal run tries four."""
+    names = list_different_routes(sqlite_client) if proof.whole else SHARE
     proof.tried("OpenAPI: routes with different rules", len(names))
 
-    report = fuzz(sqlite_client, tmp_path, names, "examples,coverage", "--seed", "1")
+    report = fuzz(sqlite_client, tmp_path, names, "examples,coverage" if proof.whole else "coverage", "--seed", "1")
 
-    assert report["test_cases"]["generated"] >= 500
+    assert report["test_cases"]["generated"] >= 20 * len(names)
 
 
+@pytest.mark.torture
 def test_a_fuzzer_over_linked_routes_finds_nothing(sqlite_client: Client, tmp_path: Path) -> None:
     names = list_fuzzed_routes(sqlite_client)
 
