@@ -1,10 +1,12 @@
 """The routes of the OpenAPI document, so that tests over all routes cover future ones too."""
 
 import re
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import httpx
 
+T = TypeVar("T")
 METHODS = ("GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE")
 
 
@@ -24,6 +26,14 @@ class Operation(NamedTuple):
     def at(self, value: object = 1) -> str:
         """Return the path with this value for every parameter."""
         return re.sub(r"\{.*?\}", str(value), self.path)
+
+
+def spread(operations: Iterable[Operation], values: Sequence[T]) -> Iterator[tuple[Operation, T]]:
+    """Pair the first operation with all values, and each of the others with one, in turns. What is common to all operations is
+    tried with all values, and each operation is seen to take part in it."""
+    for place, operation in enumerate(operations):
+        for value in values if place == 0 else [values[place % len(values)]]:
+            yield operation, value
 
 
 def get_document(client: httpx.Client) -> dict[str, Any]:

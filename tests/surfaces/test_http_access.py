@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import httpx
@@ -9,7 +10,7 @@ import pytest
 
 from headway.actions.access import tenants, tokens
 from headway.storage.stores import tenants as tenant_store
-from tests.surfaces.openapi_routes import Operation, list_operations
+from tests.surfaces.openapi_routes import Operation, list_operations, spread
 from tests.surfaces.server_harness import Client, Service, check_problem, client_options
 
 MANY_POSITIONS = json.dumps([{"id": 1, "position": 1}] * 500).encode()
@@ -50,15 +51,18 @@ def test_a_request_without_a_valid_token_is_refused(stranger: httpx.Client, head
 
 def test_an_unauthenticated_request_gets_401_whatever_else_is_wrong(stranger: httpx.Client) -> None:
     headers = {"Authorization": "Bearer hw_wrong", "Content-Type": "application/json"}
-    for operation in filter(is_guarded, list_operations(stranger)):
-        bad: list[dict[str, Any]] = [{}, {"params": {"limit": "x", "after": "x", "cursor": "x"}}]
-        if operation.takes_body:
-            bad = [{"content": body} for body in (b"{}", b"nonsense", b" " * 2_000_000, b'{"subject": "\\u0000"}', MANY_POSITIONS)]
-            bad.append({"content": b"text", "headers": headers | {"Content-Type": "text/plain"}})
-        for options in bad:
-            for path_value in (1, "abc", 0):
-                answer = stranger.request(operation.method, operation.at(path_value), **{"headers": headers, **options})
-                check_problem(answer, 401, "unauthorized")
+    bad: list[dict[str, Any]] = [{}, {"params": {"limit": "x", "after": "x", "cursor": "x"}}]
+    bodies = (b"{}", b"nonsense", b" " * 2_000_000, b'{"subject": "\\u0000"}', MANY_POSITIONS)
+    bad_bodies: list[dict[str, Any]] = [{"content": body} for body in bodies]
+    bad_bodies.append({"content": b"text", "headers": headers | {"Content-Type": "text/plain"}})
+    guarded = list(filter(is_guarded, list_operations(stranger)))
+    requests = [
+        *spread([one for one in guarded if not one.takes_body], list(product((1, "abc", 0), bad))),
+        *spread([one for one in guarded if one.takes_body], list(product((1, "abc", 0), bad_bodies))),
+    ]
+    for operation, (path_value, options) in requests:
+        answer = stranger.request(operation.method, operation.at(path_value), **{"headers": headers, **options})
+        check_problem(answer, 401, "unauthorized")
 
 
 def test_the_scheme_is_bearer_in_any_case(client: Client) -> None:

@@ -1,5 +1,7 @@
 """Idempotency-Key: a repeated request gets the same response and takes effect once."""
 
+import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -173,23 +175,24 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
     client.ok("PUT", "/v1/schedules/todo_add", json={"every_s": 86_400, "tool": {"name": "now"}})
     for operation in list_operations(client):
         if operation.method == "POST" and operation.path not in OF_THE_INSTALLATION:
-            names = {
-                "tier": "strong",
-                "name": "todo_add",
-                "todo_id": add_checked_todo(client) if operation.path.endswith("verify") else todo["id"],
-                "turn_id": turn if operation.path.endswith("cancel") else add_turn(client),
-                "conversation_id": forkable if operation.path.endswith("fork") else conversation,
-                "job_id": dead.id if operation.path.endswith("retry") else add_tool_job(client),
-                "key": "twice",
-                "response_id": f"resp_{add_turn(client)}",
-                "run_id": add_sub_agent(client),
-                "approval_id": add_approval(client),
-                "question_id": add_question(client),
-                "token_id": client.token_id,
-                "webhook_id": add_webhook(client),
-                "goal_id": add_goal(client, operation.path.rpartition("/")[2]),
+            verb = operation.path.rpartition("/")[2]
+            names: dict[str, Callable[[], object]] = {
+                "tier": lambda: "strong",
+                "name": lambda: "todo_add",
+                "todo_id": lambda verb=verb: add_checked_todo(client) if verb == "verify" else todo["id"],
+                "turn_id": lambda verb=verb: turn if verb == "cancel" else add_turn(client),
+                "conversation_id": lambda verb=verb: forkable if verb == "fork" else conversation,
+                "job_id": lambda verb=verb: dead.id if verb == "retry" else add_tool_job(client),
+                "key": lambda: "twice",
+                "response_id": lambda: f"resp_{add_turn(client)}",
+                "run_id": lambda: add_sub_agent(client),
+                "approval_id": lambda: add_approval(client),
+                "question_id": lambda: add_question(client),
+                "token_id": lambda: client.token_id,
+                "webhook_id": lambda: add_webhook(client),
+                "goal_id": lambda verb=verb: add_goal(client, verb),
             }
-            path = operation.path.format_map(names)
+            path = re.sub(r"\{(.*?)\}", lambda found, names=names: str(names[found[1]]()), operation.path)
             headers = new_key()
             first, second = (client.post(path, json=bodies[operation.path], headers=headers) for _ in range(2))
             assert first.is_success, (path, first.text)

@@ -1,9 +1,9 @@
 """Null for an optional field means that the field is absent. Null still clears fields that are nullable."""
 
+from collections.abc import Iterator
 from typing import Any
 
-import pytest
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from headway.surfaces.http.schemas import agents, checks, engine, front_ends, goals, operators
 from headway.surfaces.http.schemas import todos as todo_schemas
@@ -19,16 +19,24 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
-def test_every_optional_field_may_be_null(body: type[BaseModel]) -> None:
-    """000: optional fields are marked "?"; null for one means that it is absent, on every surface."""
+def list_fields_that_refuse_null(body: type[BaseModel]) -> Iterator[str]:
     optional = {name: field.get_default() for name, field in body.model_fields.items() if not field.is_required()}
     properties = body.model_json_schema().get("properties", {})
     for name, default in optional.items():
-        assert TypeAdapter(body.model_fields[name].rebuild_annotation()).validate_python(None, strict=True) == default
+        try:
+            parsed = TypeAdapter(body.model_fields[name].rebuild_annotation()).validate_python(None, strict=True)
+        except ValidationError:
+            parsed = "refused"
         # `Any`, and types left out of the document on purpose, have no `anyOf`.
         kinds = properties[body.model_fields[name].alias or name].get("anyOf", [{"type": "null"}])
-        assert {"type": "null"} in kinds
+        if parsed != default or {"type": "null"} not in kinds:
+            yield name
+
+
+def test_every_optional_field_may_be_null() -> None:
+    """000: optional fields are marked "?"; null for one means that it is absent, on every surface."""
+    assert len(BODIES) > 30
+    assert [(name, field) for name, body in BODIES.items() for field in list_fields_that_refuse_null(body)] == []
 
 
 def test_a_todo_with_nulls_is_one_without_those_fields(client: Client) -> None:
