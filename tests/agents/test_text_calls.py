@@ -67,6 +67,15 @@ CALLS: dict[str, tuple[str, list[tuple[str, dict[str, Any]]]]] = {
     "a function by name": (f'{{"function": "write_file", "arguments": {ARGUMENTS}}}', [WRITE]),
     "arguments as text": (json.dumps({"name": "write_file", "arguments": ARGUMENTS}), [WRITE]),
     "empty arguments as text": ('{"name": "now", "arguments": ""}', [NOW]),
+    "Qwen between the tags of its tools": (f"<tools>\n{CALL}\n</tools>", [WRITE]),
+    "Qwen with a copy of a tool before the call": (
+        f'<tools>\n{{"function": {{"name": "now", "description": "The time.", "parameters": {{}}}}}}\n</tools>\n{CALL}',
+        [WRITE],
+    ),
+    "Qwen between the tags of a result": (f"<tool_response>\n{CALL}\n</tool_response>", [WRITE]),
+    "a call, and a result that was made up": (f"<tool_call>{CALL}</tool_call><tool_response>Wrote it.</tool_response>", [WRITE]),
+    "braces too many": (f"{{{CALL}}}}}\n{{{CALL}}}}}", [WRITE, WRITE]),
+    "a value in single quotes": ("""{"name": "write_file", "arguments": {"path": 'a.txt', "content": 'hi'}}""", [WRITE]),
     "another spelling": ('{"name": "spawn-agent", "arguments": {}}', [("spawn_agent", {})]),
 }
 
@@ -84,6 +93,8 @@ def test_a_text_that_is_a_call_becomes_the_call(name: str) -> None:
         (f"I write the file.\n\n```json\n{CALL}\n```", "I write the file."),
         (f"I write the file.\n```json\n{CALL}\n```\nThen I am done.", "I write the file.\nThen I am done."),
         (f"I write the file. <tool_call>{CALL}</tool_call>", "I write the file."),
+        (f"I write the file:\n{CALL}\nThen I am done.", "I write the file:\n\nThen I am done."),
+        (f"I write the file:\n\n{{{CALL}}}}}", "I write the file:"),
         (f"I write the file.[TOOL_CALLS] [{CALL}]", "I write the file."),
         (f"```python\nprint(1)\n```\nNow I save it.\n```json\n{CALL}\n```", "```python\nprint(1)\n```\nNow I save it."),
     ],
@@ -107,6 +118,7 @@ ANSWERS = {
     "an example with an id": f'Like this:\n```json\n{{"id": "1", "name": "write_file", "arguments": {ARGUMENTS}}}\n```',
     "an example in code": f"```python\nrequest = {CALL}\nsend(request)\n```",
     "an example in a document": f"````markdown\nWrite this:\n```json\n{CALL}\n```\n````",
+    "a result that was made up": "<tool_response>now: 12:00</tool_response> {}",
     "a tag that is not a call": f"<tool_call>{CALL}</tool_call> and <tool_call>nothing</tool_call>",
     "the same key twice": '{"name": "now", "name": "write_file", "arguments": {}}',
     "the same argument twice": '{"name": "write_file", "arguments": {"path": "a", "path": "/etc/passwd"}}',
@@ -136,6 +148,10 @@ def test_any_other_text_stays_the_answer(name: str) -> None:
         "<tool_call><function=now>" + "<parameter=a>" * 60_000 + "</function></tool_call>",
         "{" * 900_000 + "now",
         "1 " * 300_000 + "now {",
+        "now <tools>{" * 60_000,
+        "now\n{" * 200_000,
+        "{now: '" * 200_000,
+        "now\n{" + "}" * 900_000,
     ],
 )
 def test_hostile_texts_take_no_time_and_call_nothing_odd(content: str) -> None:

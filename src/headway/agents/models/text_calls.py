@@ -26,8 +26,13 @@ UNFINISHED_REASONS: Final = ("content_filter", "error")
 # No pattern backtracks over what a model can repeat, because an answer may have a million characters.
 FENCE: Final = re.compile(r" {0,3}(`{3,}+)[ \t]*+([\w-]*+)[ \t]*+")
 SEPARATORS: Final = re.compile(r"[\s;,]*+")
-# Hermes, Qwen and others. The last closing tag may be missing, because some servers end the answer there.
-TAG: Final = re.compile(r"<(tool_call|function_call)>(.*?)(?:</\1>|\Z)", re.DOTALL)
+# Hermes, Qwen and others. The last closing tag may be missing, because some servers end the answer there. Small models write a call
+# between the tags in which their template shows them the tools or a result.
+TAG: Final = re.compile(r"<(tool_call|function_call|tools|tool_response)>(.*?)(?:</\1>|\Z)", re.DOTALL)
+CALL_TAGS: Final = ("tool_call", "function_call")
+# A text in single quotes as a value, which is no JSON.
+QUOTED: Final = re.compile(r"(:[ \t]*+)'([^'\n]*+)'(?=\s*+[,}])")
+LINE_START: Final = re.compile(r"^[ \t]*+(?=\{)", re.MULTILINE)
 # Qwen's coding models write the arguments one by one between the same tags.
 FUNCTION: Final = re.compile(r"<function=([\w-]++)>(.*)</function>", re.DOTALL)
 PARAMETER: Final = re.compile(r"([\w-]++)>(.*)</parameter>\s*+", re.DOTALL)
@@ -76,7 +81,14 @@ def split_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
         return text, []
     if calls := parse_calls(text.rstrip().removesuffix("```"), names):  # it may close a fence that was never opened
         return "", calls
-    for find in (find_tagged_calls, find_mistral_calls, find_llama_calls, find_deepseek_calls, find_fenced_calls):
+    for find in (
+        find_tagged_calls,
+        find_mistral_calls,
+        find_llama_calls,
+        find_deepseek_calls,
+        find_fenced_calls,
+        find_calls_on_lines,
+    ):
         prose, calls = find(text, names)
         if calls:
             return prose.strip(), calls
@@ -84,10 +96,17 @@ def split_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
 
 
 def find_tagged_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
-    def parse(match: re.Match[str]) -> list[Call]:
-        return parse_calls(match[2], names) or parse_function(match[2].strip(), names)
-
-    return replace_each(TAG, text, parse)
+    """Find calls between tags. What else is between the tags of tools and results was copied or invented, and is left out."""
+    calls: list[Call] = []
+    for match in TAG.finditer(text):
+        found = parse_calls(match[2], names) or parse_function(match[2].strip(), names)
+        if not found and match[1] in CALL_TAGS:
+            return text, []
+        calls += found
+    prose = TAG.sub("", text)
+    if calls:
+        return prose, calls
+    return split_calls(prose, names) if prose != text else (text, [])
 
 
 def find_mistral_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
@@ -135,6 +154,30 @@ def find_fenced_calls(text: str, names: Collection[str]) -> tuple[str, list[Call
     return "".join(prose), calls
 
 
+def find_calls_on_lines(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
+    """Find calls that begin a line, in a text without code. Like a code block among other words, each has exactly the two keys of a
+    call."""
+    if "```" in text:
+        return text, []
+    prose: list[str] = []
+    calls: list[Call] = []
+    position = 0
+    for match in LINE_START.finditer(text):
+        if match.end() < position:  # inside of the last one
+            continue
+        try:
+            document, end = decode_document(text, match.end())
+        except (ValueError, RecursionError):
+            return text, []
+        call = parse_call(document, names, is_strict=True)
+        if call is None:
+            return text, []
+        calls.append(call)
+        prose.append(text[position : match.start()])
+        position = end
+    return "".join([*prose, text[position:]]), calls
+
+
 def split_blocks(text: str) -> Iterator[tuple[bool, str]]:
     """Split a text into code blocks, with their fences, and the text between them. An open fence ends with the text."""
     fence = ""
@@ -159,6 +202,7 @@ def strip_fence(block: str) -> str:
 def parse_calls(text: str, names: Collection[str], *, is_strict: bool = False, is_cut_off: bool = False) -> list[Call]:
     """Parse a text that is nothing but calls: JSON objects, or lists of them. Returns nothing if any part of it is not a call."""
     calls: list[Call] = []
+    text = QUOTED.sub(requote, text) if "'" in text else text
     try:
         for document in decode_documents(text, is_cut_off=is_cut_off):
             inner = document["tool_calls"] if isinstance(document, dict) and document.keys() == {"tool_calls"} else document
@@ -175,6 +219,10 @@ def parse_calls(text: str, names: Collection[str], *, is_strict: bool = False, i
     except (ValueError, RecursionError):
         return []
     return calls
+
+
+def requote(match: re.Match[str]) -> str:
+    return match[1] + json.dumps(match[2], ensure_ascii=False)
 
 
 def parse_named_calls(pairs: list[tuple[str, str]], names: Collection[str]) -> list[Call]:
@@ -200,21 +248,27 @@ def decode_documents(text: str, *, is_cut_off: bool = False) -> Iterator[Any]:
     """Decode a sequence of JSON objects and lists, one at a time. Raises ValueError where the text contains anything else.
 
     With `is_cut_off`, the last one may be incomplete, and is left out. Some chat templates show a model doubled braces around a
-    call, and it copies them.
+    call, and it copies them, often with one too many at the end.
     """
     position = 0
     while (position := skip_separators(text, position)) < len(text):
         if not text.startswith(("{", "["), position):
             raise ValueError
-        is_doubled = text.startswith("{{", position)
         try:
-            document, end = DECODER.raw_decode(text, position + is_doubled)
+            document, position = decode_document(text, position)
         except (ValueError, RecursionError):
             if is_cut_off:
                 return
             raise
-        position = end + (is_doubled and text.startswith("}", end))
         yield document
+
+
+def decode_document(text: str, position: int) -> tuple[Any, int]:
+    """Decode the document that begins here, and return it with the position behind it."""
+    document, end = DECODER.raw_decode(text, position + text.startswith("{{", position))
+    while text.startswith("}", end):
+        end += 1
+    return document, end
 
 
 def skip_separators(text: str, position: int) -> int:
