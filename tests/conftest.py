@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
@@ -265,10 +266,18 @@ def postgres_url(swept_postgres_url: str, sweeping_connection: psycopg.Connectio
     sweeping_connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
-    tables = sweeping_connection.execute(
+    # To ask which tables have rows takes a third of the time of a DELETE in each of them.
+    filled = sweeping_connection.execute(build_table_query(sweeping_connection)).fetchall()
+    sweeping_connection.execute("; ".join(f'DELETE FROM "{table}"' for (table,) in filled).encode())
+
+
+@cache
+def build_table_query(connection: psycopg.Connection[Any]) -> bytes:
+    """Return a query for the names of the tables that have rows."""
+    tables = connection.execute(
         "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'migrations'"
     ).fetchall()
-    sweeping_connection.execute("; ".join(f'DELETE FROM "{table}"' for (table,) in tables).encode())
+    return " UNION ALL ".join(f"SELECT '{table}' WHERE EXISTS (SELECT FROM \"{table}\")" for (table,) in tables).encode()
 
 
 @pytest.fixture(scope="session")
