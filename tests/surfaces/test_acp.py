@@ -1,4 +1,8 @@
-"""`headway acp`, driven by the protocol's official clients for Python and TypeScript."""
+"""`headway acp`, driven by the protocol's official clients for Python and TypeScript.
+
+The one for Python takes a second to load, so it is imported where it is used: every test worker imports this file.
+"""
+# ruff: noqa: PLC0415
 
 import asyncio
 import os
@@ -9,8 +13,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from acp import PROTOCOL_VERSION, Client, RequestError, spawn_agent_process, text_block
-from acp.schema import AllowedOutcome, RequestPermissionResponse
 
 from tests.model_server import ModelServer, Reply, Request, by_turn, calls, environment, text
 from tests.surfaces.front_end_clients import run_script
@@ -35,6 +37,8 @@ class Editor:
         self.updates.append(update.model_dump(by_alias=True, exclude_none=True, mode="json"))
 
     async def request_permission(self, session_id: str, tool_call: Any, options: Any, **kwargs: Any) -> Any:
+        from acp.schema import AllowedOutcome, RequestPermissionResponse
+
         self.asked.append(tool_call.model_dump(by_alias=True, exclude_none=True, mode="json"))
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=self.choose(self.asked[-1])))
 
@@ -61,15 +65,23 @@ class Desk:
 
     @asynccontextmanager
     async def open(self, editor: Editor, *, to_be_killed: bool = False) -> AsyncIterator[tuple[Any, Any]]:
+        from acp import PROTOCOL_VERSION, spawn_agent_process
+
         command = [*(HEADWAY if to_be_killed else build_command(*WARM_HEADWAY)), "acp"]  # a kill is not passed on
         async with (
             asyncio.timeout(PATIENCE_S),
-            spawn_agent_process(cast("Client", editor), *command, env=self.environment, cwd=self.project) as (agent, process),
+            spawn_agent_process(cast("Any", editor), *command, env=self.environment, cwd=self.project) as (agent, process),
         ):
             hello = await agent.initialize(protocol_version=PROTOCOL_VERSION)
             assert hello.agent_capabilities is not None
             assert hello.agent_capabilities.load_session
             yield agent, process
+
+
+def text_block(content: str) -> Any:
+    import acp
+
+    return acp.text_block(content)
 
 
 @pytest.fixture
@@ -185,6 +197,8 @@ def test_a_prompt_is_canceled_and_an_interrupted_one_is_finished_by_the_next_pro
 
 
 def test_bad_requests_are_refused(desk: Desk) -> None:
+    from acp import RequestError
+
     async def run() -> None:
         async with desk.open(Editor()) as (agent, _process):
             for folder in ("relative", str(desk.project / "missing"), str(desk.home), str(desk.home.parent)):

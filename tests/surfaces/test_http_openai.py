@@ -8,8 +8,6 @@ from typing import Any
 import httpx
 import openai
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
-from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from headway.actions import halts
@@ -314,9 +312,7 @@ def test_an_agent_calls_the_tools_of_the_client(ai: openai.OpenAI, sqlite_chatte
         complete(ai, [user("x")], tools=taken)
 
 
-def test_a_response_and_langchain_call_the_tools_of_the_client(
-    ai: openai.OpenAI, sqlite_chatter: Client, model: ModelServer
-) -> None:
+def test_a_response_calls_the_tools_of_the_client(ai: openai.OpenAI, model: ModelServer) -> None:
     model.script = paint_twice
     tools: Any = [{"type": "function", **PAINT}]
     with ai.responses.stream(model="index", input="Paint the door.", tools=tools) as stream:
@@ -333,6 +329,12 @@ def test_a_response_and_langchain_call_the_tools_of_the_client(
     model.script = lambda request: text(f"I read: {request.last.splitlines()[-1]}")
     last = ai.responses.create(model="index", input="Never mind.", previous_response_id=again.id)
     assert last.output_text == "I read: Never mind."
+
+
+@pytest.mark.compatibility
+def test_langchain_calls_the_tools_of_the_client(ai: openai.OpenAI, sqlite_chatter: Client, model: ModelServer) -> None:
+    from langchain_core.messages import HumanMessage, ToolMessage  # noqa: PLC0415  slow, and all workers import this file
+    from langchain_openai import ChatOpenAI  # noqa: PLC0415
 
     model.script = lambda request: text("Painted.") if request.tool_results else calls(("paint", {"colour": "red"}))
     chat = ChatOpenAI(model="index", base_url=str(ai.base_url), api_key=SecretStr(sqlite_chatter.secret), http_client=ai._client)
@@ -445,7 +447,11 @@ def test_the_javascript_client_understands_every_answer(sqlite_chatter: Client, 
     assert len(list_conversations(sqlite_chatter)) == 2
 
 
+@pytest.mark.compatibility
 def test_langchain_talks_to_an_agent(ai: openai.OpenAI, sqlite_chatter: Client, model: ModelServer) -> None:
+    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage  # noqa: PLC0415  as above
+    from langchain_openai import ChatOpenAI  # noqa: PLC0415
+
     model.script = lambda request: text(f"You said: {request.last.splitlines()[-1]}", usage=(100, 10))
     chat = ChatOpenAI(model="index", base_url=str(ai.base_url), api_key=SecretStr(sqlite_chatter.secret), http_client=ai._client)
     talk = [SystemMessage("Be brief."), HumanMessage("one")]
