@@ -6,22 +6,19 @@ BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 # Formats and lints the page's JavaScript. Installed outside of the source tree, as the tests' own JavaScript packages are.
 BIOME := .cache/biome/node_modules/.bin/biome
-# Two more than there are cores: tests wait for processes, timers and browsers half of the time.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+# One more than there are cores, because tests also wait. Every worker imports all tests and starts its own servers.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # Tests start hundreds of processes; where this is set, each would recompile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-failed test-fast torture compatibility cluster check audit format docs schema chromium bubblewrap nginx bench pictures build sbom lock clean
+.PHONY: run test test-fast torture compatibility mutants cluster check audit format docs schema chromium bubblewrap nginx bench pictures build sbom lock clean
 
 run: $(VENV)/.installed  ## install and run Headway
 	$(BIN)/headway serve
 
 test: $(VENV)/.installed-dev chromium bubblewrap nginx  ## run all tests, on SQLite, on a temporary Postgres and in a real browser
-	$(BIN)/pytest -n $(WORKERS) -m "not torture and not compatibility"
-
-test-failed:  ## run the tests again that failed in the last run, one at a time
-	$(BIN)/pytest -v --last-failed --last-failed-no-failures none --maxfail 3 -m "not torture and not compatibility"
+	$(BIN)/pytest -q -n $(WORKERS) --costs -m "not torture and not compatibility"
 
 test-fast: $(VENV)/.installed-dev bubblewrap  ## the inner loop: SQLite, no browser, no long runs; about a minute
 	$(BIN)/pytest -q -n $(WORKERS) --fast -m "not torture and not compatibility"
@@ -31,6 +28,9 @@ torture: $(VENV)/.installed-dev bubblewrap  ## run the long tests, and print a t
 
 compatibility: $(VENV)/.installed-dev  ## run the tests with other Pythons, frameworks, MCP servers and clients, and generated clients; needs package indexes
 	$(BIN)/pytest -n $(WORKERS) -m compatibility -o faulthandler_timeout=0
+
+mutants: $(VENV)/.installed-dev chromium bubblewrap nginx  ## put small faults into the code, count those that a test notices, and update docs/proof.md (an hour)
+	$(BIN)/python -m tests.mutants --write
 
 cluster: $(VENV)/.installed-dev  ## break a cluster of Postgres servers, PgBouncer and workers in every way, and update docs/proof.md (30 minutes)
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && command -v pgbouncer nft ip >/dev/null && ls /usr/lib/*/faketime >/dev/null 2>&1 || { \
