@@ -11,6 +11,7 @@ import pytest
 from pydantic_ai.models.openrouter import OpenRouterModel
 
 from headway.agents.models.client import Models
+from tests.certificates import skip_certificates
 from tests.model_server import Document, Reply, chunk, encode_stream, raw
 
 USAGE = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
@@ -124,6 +125,7 @@ def run_providers() -> Iterator[ProviderServer]:
             environment.setenv(variable, server.url + path)
         for variable in KEYS:
             environment.setenv(variable, "test-key")
+        skip_certificates(environment)
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

@@ -17,7 +17,8 @@ from headway.agents.models.client import ModelFailed, ModelReply, Models
 from headway.agents.transcripts import transcript
 from headway.agents.transcripts.transcript import build_user_message
 from tests.agents.scripted_provider import google_event
-from tests.model_server import chunk, encode_stream, raw
+from tests.certificates import skip_certificates
+from tests.model_server import PATIENCE_S, chunk, encode_stream, raw
 from tests.tables import each_row
 
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # the libraries warn about odd values and retired models
@@ -54,7 +55,9 @@ class ProviderModels:
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
-        self.models = {name: Models(dict.fromkeys(("strong", "mid", "cheap"), name), 20) for name in (OPENAI, ANTHROPIC, GOOGLE)}
+        self.models = {
+            name: Models(dict.fromkeys(("strong", "mid", "cheap"), name), PATIENCE_S) for name in (OPENAI, ANTHROPIC, GOOGLE)
+        }
         self.loop = asyncio.Runner()
 
     def ask(self, name: str, body: str | bytes, status: int = 200, kind: str = "text/event-stream", **headers: str) -> ModelReply:
@@ -77,6 +80,7 @@ def asking() -> Iterator[ProviderModels]:
             environment.setenv(variable, provider.url)
         for variable in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
             environment.setenv(variable, "test-key")
+        skip_certificates(environment)
         models = ProviderModels(provider)
         yield models
         models.close()

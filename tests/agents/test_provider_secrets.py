@@ -15,6 +15,8 @@ from headway.agents.models.client import ModelFailed, Models
 from headway.agents.models.providers import build_model
 from headway.agents.transcripts.transcript import build_user_message
 from headway.ledger.errors import SettingsError
+from tests.certificates import skip_certificates
+from tests.model_server import PATIENCE_S
 
 KEY = "canary-of-a-provider"  # has no digit, so no pattern for keys matches it
 ELSEWHERE = "ELSEWHERE"  # replaced with the address of the stub server
@@ -111,7 +113,7 @@ async def list_failures(quoting: EchoServer, name: str, model: Model) -> list[st
     """Return the error messages of the model, one for each shape of response."""
     models = Models(
         {"strong": name, "mid": name, "cheap": name},
-        20,
+        PATIENCE_S,
         known={name: model},
         redact=settings.build_redactor(settings.load({"home": "unused"})),
     )
@@ -131,6 +133,7 @@ def test_no_provider_can_quote_its_key_to_us(quoting: EchoServer, monkeypatch: p
         with monkeypatch.context() as environment:
             for variable, value in variables.items():
                 environment.setenv(variable, value.replace(ELSEWHERE, quoting.url))
+            skip_certificates(environment)
             name = f"{provider}:{NAMES.get(provider, 'some-model')}"
             model = build_model(name)
             client = getattr(model, "client", None)

@@ -40,6 +40,7 @@ from headway.storage.stores import spending as spending_store
 from headway.storage.stores import todos as todo_store
 from headway.storage.stores.spending import ModelCall, Pool
 from headway.storage.transaction import Work
+from tests.certificates import skip_certificates
 from tests.dispatch.local_dispatch import find_dispatcher, hurry
 from tests.model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment, to_script
 from tests.people_rows import check_waiting
@@ -371,8 +372,7 @@ def open_talk(
     ):
         for variable, value in environment(server).items():
             patch.setenv(variable, value)
-        patch.delenv("SSL_CERT_FILE", raising=False)  # no TLS is used here, and loading all certificates would take
-        patch.setenv("SSL_CERT_DIR", str(home))  # longer than the turn
+        skip_certificates(patch)
         headway = WatchedHeadway(settings.load(values), {name: script} if isinstance(script, Model) else None)
         if tracer:
             headway.tracer = tracer

@@ -34,6 +34,7 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import spending as spending_store
 from headway.storage.stores.spending import Pool
+from tests.certificates import skip_certificates
 from tests.dispatch.local_dispatch import find_dispatcher, hurry
 from tests.model_server import MODEL, ModelServer, Reply, Request, Script, calls, environment, text, to_script
 from tests.people_rows import check_waiting
@@ -230,6 +231,7 @@ def open_pursuit(
     ):
         for variable, value in environment(server).items():
             patch.setenv(variable, value)
+        skip_certificates(patch)
         headway = Headway(settings.load(chosen))
         pursuit = Pursuit(headway, database, server, loop)
         try:

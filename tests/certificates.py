@@ -1,0 +1,10 @@
+"""Lets clients load no certificates: loading all of them takes as long as a turn, and most tests use no TLS."""
+
+import os
+
+import pytest
+
+
+def skip_certificates(environment: pytest.MonkeyPatch) -> None:
+    environment.delenv("SSL_CERT_FILE", raising=False)
+    environment.setenv("SSL_CERT_DIR", os.devnull)
