@@ -84,10 +84,10 @@ def test_arguments_count_towards_the_megabyte(sqlite_url: str, tmp_path: Path) -
 
 
 def drip(piece: str) -> Iterator[str]:
-    """Send a piece of an answer every few milliseconds, without an end."""
+    """Send a piece of an answer now and then, without an end."""
     for _ in range(2_000):
         yield piece
-        time.sleep(0.02)  # the pace of a slow server
+        time.sleep(0.1)  # the pace of a slow server
 
 
 def test_an_answer_that_never_ends_is_cut_off(sqlite_url: str, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_an_answer_that_never_ends_is_cut_off(sqlite_url: str, tmp_path: Path) -
     hello = encode_stream(chunk({"content": "Hello."}), chunk({}, "stop"))
     with (
         run_provider(endless, hello) as provider,
-        open_talk(sqlite_url, tmp_path, HELLO, model=CHAT, model_timeout_s="1") as talk,
+        open_talk(sqlite_url, tmp_path, HELLO, model=CHAT, model_timeout_s="2") as talk,
     ):
         assert talk.say()["outcome"] == "answered"
         assert len(provider.requests) == 2  # the answer, and the rest of it
@@ -106,18 +106,17 @@ def test_thinking_that_never_ends_is_a_failure(sqlite_url: str, tmp_path: Path) 
     endless = [drip(encode_stream(chunk({"reasoning_content": "hm "}), done=False)) for _ in range(2)]
     with (
         run_provider(*endless) as provider,
-        open_talk(sqlite_url, tmp_path, HELLO, model=CHAT, model_timeout_s="0.3", model_retries="1") as talk,
+        open_talk(sqlite_url, tmp_path, HELLO, model=CHAT, model_timeout_s="1", model_retries="1") as talk,
     ):
         assert talk.say()["status"] == "failed"
         (event,) = talk.list_event_data("turn_failed")
         assert event["error"] == (
-            f"The model {CHAT} at {provider.url} did not end its answer in time: "
-            "the limit is 1.5 s, 5 times HEADWAY_MODEL_TIMEOUT_S."
+            f"The model {CHAT} at {provider.url} did not end its answer in time: the limit is 5 s, 5 times HEADWAY_MODEL_TIMEOUT_S."
         )
 
 
 def test_an_answer_that_repeats_itself_is_stopped_and_asked_for_again(sqlite_url: str, tmp_path: Path) -> None:
-    repeating = raw(encode_stream(*[chunk({"content": "The sum is 4. "})] * 5_000, chunk({}, "stop")))
+    repeating = raw(encode_stream(*[chunk({"content": "The sum is 4. " * 20})] * 250, chunk({}, "stop")))
     with open_talk(sqlite_url, tmp_path, in_order(repeating, HELLO)) as talk:
         assert talk.say()["outcome"] == "answered"
         assert talk.answers() == ["Hello."]

@@ -47,7 +47,8 @@ def test_transient_failures_are_retried_later_on_postgres(postgres_url: str, tmp
 
 def check_that_it_is_retried(database_url: str, tmp_path: Path, failure: Reply) -> None:
     script = in_order(calls(("now", {})), failure, HELLO)
-    with open_talk(database_url, tmp_path, script, retry_delay_s=LONG_S, model_timeout_s="2") as talk:
+    timeout_s = "5" if failure.seconds else "60"
+    with open_talk(database_url, tmp_path, script, retry_delay_s=LONG_S, model_timeout_s=timeout_s) as talk:
         job = talk.wait(begin_delayed_turn(talk))
         assert (job.owner, job.attempts, job.max_attempts) == ("", 1, 5)
         assert 44 < seconds_left(talk) < 75  # 60 s with 25 % jitter

@@ -15,7 +15,7 @@ from headway.agents.transcripts.transcript import build_user_message
 from headway.ledger.tiers import TIERS
 from tests.agents.provider_server import run_providers
 from tests.agents.turn_harness import open_talk
-from tests.model_server import error, raw
+from tests.model_server import PATIENCE_S, error, raw
 from tests.tables import each_row
 
 TOO_LONG = {
@@ -136,7 +136,7 @@ def fail(name: str, status: int, body: str) -> tuple[ModelFailed, Models]:
 
     with run_providers() as server:
         server.answer = lambda _: raw(body, status, "application/json")
-        models = Models(dict.fromkeys(TIERS, name), 20)
+        models = Models(dict.fromkeys(TIERS, name), PATIENCE_S)
         return asyncio.run(ask()), models
 
 

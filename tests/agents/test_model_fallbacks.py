@@ -13,7 +13,7 @@ from headway.agents.transcripts.transcript import build_user_message
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.tiers import TIERS, TierParameters
 from tests.agents.turn_harness import Talk, open_talk
-from tests.model_server import Reply, Request, Script, calls, drop, error, filtered_text, text
+from tests.model_server import PATIENCE_S, Reply, Request, Script, calls, drop, error, filtered_text, text
 
 FIRST, SPARE, LAST = "fake-1", "spare-1", "last-1"
 ANSWER = text("From the spare one.")
@@ -114,7 +114,7 @@ def test_a_fallback_without_tools_is_left_out_once_that_is_known(sqlite_url: str
 def build_models(*names: str, parameters: TierParameters | None = None) -> Models:
     chosen = (parameters or TierParameters())._replace(fallback=names[1:])
     prices = Prices({"a:small": Price(1, 2), "a:dear": Price(10, 50)})
-    return Models(dict.fromkeys(TIERS, names[0]), 20, prices, parameters=dict.fromkeys(TIERS, chosen))
+    return Models(dict.fromkeys(TIERS, names[0]), PATIENCE_S, prices, parameters=dict.fromkeys(TIERS, chosen))
 
 
 def test_the_smallest_window_and_the_highest_price_of_the_list_apply(monkeypatch: pytest.MonkeyPatch) -> None:

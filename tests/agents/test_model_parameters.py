@@ -15,7 +15,7 @@ from headway.ledger.errors import SettingsError
 from headway.ledger.tiers import TIERS, TierParameters
 from tests.agents.provider_server import ProviderServer, run_providers
 from tests.agents.turn_harness import open_talk
-from tests.model_server import text
+from tests.model_server import PATIENCE_S, text
 from tests.tables import each_row
 
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # the libraries warn about retired models and on compilation
@@ -113,7 +113,7 @@ def test_a_file_that_is_wrong_says_what_to_write(home: Path, document: str, comp
 
 def send(providers: ProviderServer, name: str, parameters: TierParameters) -> dict[str, Any]:
     async def ask() -> None:
-        models = Models(dict.fromkeys(TIERS, name), 20, parameters=dict.fromkeys(TIERS, parameters))
+        models = Models(dict.fromkeys(TIERS, name), PATIENCE_S, parameters=dict.fromkeys(TIERS, parameters))
         await models.ask("strong", [build_user_message("hello")], ModelRequestParameters())
         await models.close()
 

@@ -17,7 +17,7 @@ from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.tiers import TIERS, TierParameters
 from tests.agents.provider_server import ProviderServer, redirect, run_providers
 from tests.agents.turn_harness import open_talk
-from tests.model_server import text
+from tests.model_server import PATIENCE_S, text
 from tests.tables import each_row
 
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # the libraries warn about retired models and on compilation
@@ -32,7 +32,7 @@ def providers() -> Iterator[ProviderServer]:
 
 
 def build_models(name: str, parameters: TierParameters | None = None, prices: Prices | None = None) -> Models:
-    return Models(dict.fromkeys(TIERS, name), 20, prices, parameters=dict.fromkeys(TIERS, parameters or TierParameters()))
+    return Models(dict.fromkeys(TIERS, name), PATIENCE_S, prices, parameters=dict.fromkeys(TIERS, parameters or TierParameters()))
 
 
 def send(providers: ProviderServer, name: str, parameters: TierParameters | None = None, **options: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from headway.agents.models.request_settings import build_cache_key
 from headway.agents.transcripts.transcript import build_user_message
 from headway.ledger.tiers import TIERS
 from tests.agents.provider_server import ProviderServer, redirect, run_providers
+from tests.model_server import PATIENCE_S
 from tests.tables import each_row
 
 pytestmark = pytest.mark.filterwarnings("ignore::Warning")  # the libraries warn about retired models and on compilation
@@ -42,7 +43,7 @@ def send(providers: ProviderServer, name: str, *conversations: list[ModelMessage
     """Ask the model once for each list of messages, and return the bodies that were received."""
 
     async def ask() -> None:
-        models = redirect(Models(dict.fromkeys(TIERS, name), 20), providers)
+        models = redirect(Models(dict.fromkeys(TIERS, name), PATIENCE_S), providers)
         for messages in conversations:
             await models.ask("strong", messages, PARAMETERS)
         await models.close()

@@ -7,7 +7,7 @@ import pytest
 from headway.agents.loop.structured import Form, FormResult, Question, fill_form
 from headway.agents.models.client import Models
 from headway.ledger.tiers import TIERS, TierParameters
-from tests.model_server import ModelServer, Reply, Request, calls, environment, error, text
+from tests.model_server import PATIENCE_S, ModelServer, Reply, Request, calls, environment, error, text
 
 
 class Verdict(Form):
@@ -21,7 +21,7 @@ FILLED = Verdict(is_met=True, reason="It is.")
 
 def fill(server: ModelServer, parameters: TierParameters, *questions: Question[Verdict]) -> list[FormResult[Verdict]]:
     async def ask() -> list[FormResult[Verdict]]:
-        models = Models(dict.fromkeys(TIERS, "openai-chat:fake-1"), 20, parameters=dict.fromkeys(TIERS, parameters))
+        models = Models(dict.fromkeys(TIERS, "openai-chat:fake-1"), PATIENCE_S, parameters=dict.fromkeys(TIERS, parameters))
         results = [await fill_form(models, question) for question in questions]
         while results[-1].follow_up:
             results.append(await fill_form(models, results[-1].follow_up))
