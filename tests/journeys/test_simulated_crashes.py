@@ -189,7 +189,7 @@ def test_a_turn_whose_processes_crash_ends_as_if_they_had_not(histories: Callabl
     points = first.run_process().passed
     assert points > FEWEST
     expected = simplify(first.read_left())
-    for seed in proof.seeds("simulated crashes of a turn, sqlite", share=60, whole=10_000):
+    for seed in proof.seeds("simulated crashes of a turn, sqlite", share=60, whole=2_000):
         history = histories()
         history.crash(seed, points)
         print(f"seed {seed}: {history.points}")
