@@ -20,7 +20,7 @@ from tests.proofs import Proof
 from tests.surfaces.server_harness import wait_until
 
 TOOLS = {"n001": "reader__read", "n002": "writer__write"}
-GONE_S = 20
+GONE_S = 120
 pytestmark = pytest.mark.proof
 
 

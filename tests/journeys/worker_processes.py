@@ -34,6 +34,7 @@ def note(name: str) -> str:
     return "noted"
 '''
 FOREVER_S = 600
+ENDING_S = 120  # ten times what a worker takes on a busy machine
 
 
 def make_home(folder: Path) -> Path:
@@ -108,7 +109,7 @@ class Worker(NamedTuple):
 
     def end(self, by: signal.Signals = signal.SIGTERM) -> int:
         self.send(by)
-        return self.process.wait(30)
+        return self.process.wait(ENDING_S)
 
 
 @contextmanager

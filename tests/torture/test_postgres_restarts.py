@@ -35,7 +35,7 @@ def restart(server: Any, may_start: Callable[[], bool]) -> None:
     """Stop as `pg_ctl stop -m immediate` does: connections are cut, and the next start recovers committed data from the WAL."""
     postmaster = psutil.Process(server.get_pid())
     os.kill(postmaster.pid, signal.SIGQUIT)
-    postmaster.wait(30)
+    postmaster.wait(120)
     wait_until(may_start, "a writer is refused")
     server.start()
 
