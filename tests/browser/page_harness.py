@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Playwright, ViewportSize, expect
@@ -15,6 +16,7 @@ from headway.actions.access import tokens
 from tests.surfaces.server_harness import Client
 
 PATIENCE_MS = 20_000
+EMPTY_PAGE = "/healthz"
 SHOTS = os.environ.get("HEADWAY_SCREENSHOTS")  # the folder to write screenshots to. None are taken without it
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 DESK: ViewportSize = {"width": 1440, "height": 900}
@@ -45,15 +47,26 @@ def launch_browser(playwright: Playwright) -> Browser:
 
 
 class Visit:
-    """One window, and the errors and warnings of its console."""
+    """What a test does in one window, and the errors and warnings of its console."""
 
     def __init__(self, page: Page, url: str) -> None:
         self.page = page
         self.url = url
         self.complaints: list[str] = []
         self.forgiven: tuple[str, ...] = ()
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("console", self._note)
+        self._listeners: list[tuple[Any, Callable[[Any], None]]] = []
+        self.listen("pageerror", lambda error: self.complaints.append(str(error)))
+        self.listen("console", self._note)
+
+    def listen(self, event: Any, listener: Callable[[Any], None]) -> None:
+        """Listen to events of the window until the visit ends. The window outlives it."""
+        self.page.on(event, listener)
+        self._listeners.append((event, listener))
+
+    def stop_listening(self) -> None:
+        for event, listener in self._listeners:
+            self.page.remove_listener(event, listener)
+        self._listeners.clear()
 
     def _note(self, said: ConsoleMessage) -> None:
         if said.type in ("error", "warning"):
@@ -107,7 +120,7 @@ class Visit:
 class Profiles:
     """The browser's profiles, each without cookies and stored data when it is taken.
 
-    A profile is used again by later tests, because its cache saves half of the work of opening the page.
+    A profile and its first window are used again by later tests: its cache and its process save half of the work of opening the page.
     """
 
     def __init__(self, browser: Browser) -> None:
@@ -116,7 +129,8 @@ class Profiles:
 
     @contextmanager
     def take(self, *, axe: bool = False, cold: bool = False, **options: Any) -> Iterator[BrowserContext]:
-        """Lend a profile. A cold one is new, with an empty cache, and not used again."""
+        """Lend a profile with one window. A cold one is new, with an empty cache, and not used again."""
+        options = {"viewport": DESK, "reduced_motion": "reduce", "color_scheme": "light", **options}
         kind = repr((axe, sorted(options.items())))
         context = None if cold or not self._free[kind] else self._free[kind].pop()
         if context is None:
@@ -124,37 +138,52 @@ class Profiles:
             context.set_default_timeout(PATIENCE_MS)
             if axe:  # added to the document at load, because the content security policy blocks later scripts
                 context.add_init_script(path=AXE)
+        if not context.pages:
+            context.new_page()
         try:
             yield context
         finally:
-            for page in context.pages:
-                page.close()
             if cold:
                 context.close()
             else:
-                context.set_offline(False)
-                context.clear_cookies()
+                reset_profile(context, options)
                 self._free[kind].append(context)
+
+
+def reset_profile(context: BrowserContext, options: dict[str, Any]) -> None:
+    """Close all windows but the first, and take that to an empty page of the server, where it follows no events."""
+    context.set_offline(False)
+    context.clear_cookies()
+    for page in context.pages[1:]:
+        page.close()
+    for page in context.pages:
+        if page.url.startswith("http"):
+            page.goto(urljoin(page.url, EMPTY_PAGE))
+            page.evaluate("() => localStorage.clear()")
+        page.unroute_all(behavior="ignoreErrors")
+        page.set_viewport_size(options["viewport"])
+        page.emulate_media(color_scheme=options["color_scheme"])
 
 
 @contextmanager
 def open_windows(profiles: Profiles, client: Client) -> Iterator[Callable[..., Visit]]:
+    """Opens windows that are signed in as the client's tenant, one per call."""
     visits: list[Visit] = []
     url = str(client.base_url).rstrip("/")
 
     with ExitStack() as taken:
 
         def visit(path: str | None = None, *, context: BrowserContext | None = None, **options: Any) -> Visit:
-            is_new = context is None
-            context = context or taken.enter_context(profiles.take(**{"viewport": DESK, "reduced_motion": "reduce", **options}))
-            page = context.new_page()
-            if is_new:
-                session = context.new_cdp_session(page)
-                session.send("Storage.clearDataForOrigin", {"origin": url, "storageTypes": "local_storage,indexeddb"})
-                session.detach()
+            if context is None:
+                context = taken.enter_context(profiles.take(**options))
                 sign_in(context, client)
-            visits.append(Visit(page, url))
-            return visits[-1].open(path) if path else visits[-1]
+                page = context.pages[0]
+            else:
+                page = context.new_page()
+            opened = Visit(page, url)
+            taken.callback(opened.stop_listening)
+            visits.append(opened)
+            return opened.open(path) if path else opened
 
         yield visit
     for opened in visits:

@@ -123,7 +123,7 @@ def test_a_column_of_ten_thousand_cards_loads_and_renders_what_is_needed(page: V
     for start in range(0, 10_000, 500):
         client.desk.write(todos.add_many, [Draft(f"card {start + n:05}") for n in range(500)])
     asked: list[str] = []
-    page.page.on("request", lambda request: asked.append(request.url) if "/v1/todos?" in request.url else None)
+    page.listen("request", lambda request: asked.append(request.url) if "/v1/todos?" in request.url else None)
     page.open("/board").live()
     pending = page.region("Pending")
     expect(pending.get_by_role("heading")).to_have_text(re.compile(r"Pending\s+10,000"))

@@ -256,11 +256,12 @@ def host_page(installation: Service, profiles: Profiles) -> Iterator[Visit]:
         return within_tenant(local.id, lambda tx: tokens.create(tx, local.id, "host", scope="operator"))(tx).secret
 
     url = installation.url.rstrip("/")
-    with profiles.take(axe=True, viewport=DESK, reduced_motion="reduce") as context:
+    with profiles.take(axe=True) as context:
         answer = context.request.post(f"{url}/login", data={"token": installation.database.write(create)}, headers={"Origin": url})
         assert answer.status == 204
-        visit = Visit(context.new_page(), url)
+        visit = Visit(context.pages[0], url)
         yield visit
+        visit.stop_listening()
     visit.check()
 
 

@@ -4,25 +4,24 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Route, expect
+from playwright.sync_api import BrowserContext, Route, expect
 
 from headway.actions.access import tokens
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
-from tests.browser.page_harness import DESK, PATIENCE_MS, Visit
+from tests.browser.page_harness import Profiles, Visit
 from tests.surfaces.server_harness import Client, Service
 
 
 @pytest.fixture
-def stranger(browser: Browser, client: Client) -> Iterator[Visit]:
+def stranger(profiles: Profiles, client: Client) -> Iterator[Visit]:
     """A visitor who is not signed in."""
-    context = browser.new_context(viewport=DESK)
-    context.set_default_timeout(PATIENCE_MS)
-    visit = Visit(context.new_page(), str(client.base_url).rstrip("/"))
-    visit.forgiven = ("401", "net::ERR")
-    yield visit
+    with profiles.take() as context:
+        visit = Visit(context.pages[0], str(client.base_url).rstrip("/"))
+        visit.forgiven = ("401", "net::ERR")
+        yield visit
+        visit.stop_listening()
     visit.check()
-    context.close()
 
 
 def test_the_link_that_serve_prints_signs_in_once(stranger: Visit, service: Service) -> None:

@@ -248,7 +248,7 @@ def test_work_that_diverged_does_not_look_done(page: Visit, client: Client) -> N
 def test_an_event_among_500_sub_goals_touches_one_and_fetches_no_list(page: Visit, client: Client, view: str) -> None:
     goal = client.desk.write(staged_plans.add_large_goal)
     asked: list[str] = []
-    page.page.on("request", lambda request: asked.append(re.sub(r"\d+", "N", request.url.removeprefix(page.url))))
+    page.listen("request", lambda request: asked.append(re.sub(r"\d+", "N", request.url.removeprefix(page.url))))
     page.open(f"/goals/{goal.id}").live()
     expect(page.button("List")).to_have_attribute("aria-pressed", "true")  # a graph of 500 is not the first thing to show
     assert [path for path in asked if path.startswith("/v1/goals/N/graph")] == []

@@ -111,11 +111,11 @@ def test_what_waits_is_counted_everywhere_and_leaves_at_once(
 
 def test_notifications_are_shown_only_after_they_were_turned_on(open_page: Callable[..., Visit], client: Client) -> None:
     first, second, third = add_goals(client, 3)
-    page = open_page(axe=True)
+    page = open_page(axe=True, cold=True)  # the recorder stays
     page.page.add_init_script(RECORDER)
 
     shown: list[str] = []
-    page.page.on("console", lambda said: shown.append(said.text) if said.text.startswith("shown: ") else None)
+    page.listen("console", lambda said: shown.append(said.text) if said.text.startswith("shown: ") else None)
     page.open("/approvals").live()
     escalate(client, first)
     expect(page.region("Goals that need a decision").get_by_role("listitem")).to_have_count(1)

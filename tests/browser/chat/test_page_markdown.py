@@ -150,7 +150,7 @@ def test_a_cold_chat_with_an_answer_is_small(open_page: Callable[..., Visit], cl
     def note(response: Response) -> None:
         received.append(response)
 
-    page.page.on("response", note)
+    page.listen("response", note)
     open_answer(page, client, model, "It is **done**:\n\n- one\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |")
     expect(page.log.locator(".msg.assistant td")).to_have_count(2)
     sizes = {one.url: one.request.sizes()["responseBodySize"] for one in received if "/events" not in one.url}

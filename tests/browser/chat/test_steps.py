@@ -117,7 +117,7 @@ def test_a_sub_agent_opens_to_its_transcript_live_and_later(
     model.script = delegating(model)
     page = open_page(axe=True)
     asked: list[str] = []
-    page.page.on("request", lambda request: asked.append(request.url) if "/v1/agents/" in request.url else None)
+    page.listen("request", lambda request: asked.append(request.url) if "/v1/agents/" in request.url else None)
     conversation = client.conversation(title="Towers")
     page.open(f"/c/{conversation}").live().say("When was it built?")
     coder = steps(page).filter(has_text="Look into the tower").first
