@@ -23,7 +23,7 @@ test: $(VENV)/.installed-dev chromium bubblewrap nginx  ## run all tests, on SQL
 test-fast: $(VENV)/.installed-dev bubblewrap  ## the inner loop: SQLite, no browser, no long runs; about a minute
 	$(BIN)/pytest -q -n $(WORKERS) --fast -m "not torture and not compatibility"
 
-torture: $(VENV)/.installed-dev bubblewrap  ## run the long tests, and print a table of the results
+torture: $(VENV)/.installed-dev chromium bubblewrap  ## run the long tests, and print a table of the results
 	$(BIN)/pytest -n $(WORKERS) --torture -m "(torture or proof or property) and not compatibility" -o faulthandler_timeout=0
 
 compatibility: $(VENV)/.installed-dev  ## run the tests with other Pythons, frameworks, MCP servers and clients, and generated clients; needs package indexes

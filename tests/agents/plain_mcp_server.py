@@ -1,6 +1,7 @@
-"""A small MCP server for tests of faults, which starts at once: `python -IS plain_mcp_server.py LOG`. It needs no library.
+"""A small MCP server for tests of faults, which starts at once: `python -IS plain_mcp_server.py LOG TOOL...`. It needs no library.
 
 It speaks the older protocol over its standard streams, one call after the other, and writes each call into the log.
+Of the named tools, nothing is known but their names.
 """
 
 import json
@@ -34,6 +35,7 @@ TOOLS = [
     },
     {"name": "twin.a", "inputSchema": NOTHING, "annotations": READ},
     {"name": "twin/a", "inputSchema": NOTHING, "annotations": READ},
+    *({"name": name, "inputSchema": NOTHING} for name in sys.argv[2:]),
 ]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from headway.actions import goals
 from tests.browser.page_harness import Profiles, Visit, launch_browser, open_windows
 from tests.model_server import ModelServer
 from tests.surfaces.server_harness import Client, Service
@@ -57,16 +58,18 @@ def client(service: Service, model: ModelServer) -> Iterator[Client]:
     """The client of a new tenant, to set up the page's content and to check the results."""
     with service.tenant() as visitor:
         yield visitor
-        # Cancel running turns, which would continue with the next test's script.
+        # Cancel running turns and goals, which would continue with the next test's script.
+        for goal in visitor.ok("GET", "/v1/goals", params={"status": "active"})["goals"]:
+            visitor.desk.write(goals.abandon, goal["id"])
         for run in visitor.ok("GET", "/v1/agents", params={"limit": 500})["agents"]:
             if run["turn_id"] and not run["ended_at"] and run["parent_run_id"] is None:
                 visitor.post(f"/v1/turns/{run['turn_id']}/cancel")
 
 
 @pytest.fixture
-def open_page(profiles: Profiles, client: Client) -> Iterator[Callable[..., Visit]]:
+def open_page(profiles: Profiles, client: Client, pytestconfig: pytest.Config) -> Iterator[Callable[..., Visit]]:
     """Opens windows that are signed in as that tenant, one per call, each with a profile of its own."""
-    with open_windows(profiles, client) as visit:
+    with open_windows(profiles, client, is_thorough=pytestconfig.getoption("torture")) as visit:
         yield visit
 
 

@@ -1,16 +1,17 @@
 """Drives the page as people do: by its visible text and roles."""
 
 import os
+import re
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urljoin
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Playwright, ViewportSize, expect
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Playwright, Route, ViewportSize, expect
 
 from headway.actions.access import tokens
 from tests.surfaces.server_harness import Client
@@ -19,7 +20,7 @@ PATIENCE_MS = 20_000
 EMPTY_PAGE = "/healthz"
 SHOTS = os.environ.get("HEADWAY_SCREENSHOTS")  # the folder to write screenshots to. None are taken without it
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
-DESK: ViewportSize = {"width": 1440, "height": 900}
+DESK: ViewportSize = {"width": 1280, "height": 720}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 SIZES = {"desk": DESK, "phone": PHONE}
 FLAGS = [
@@ -30,7 +31,16 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    "--num-raster-threads=1",
+    "--disable-lcd-text",
 ]
+
+FOLLOW = """path => {
+    const link = Object.assign(document.createElement('a'), { href: path });
+    document.body.append(link);
+    link.click();
+    link.remove();
+}"""
 
 expect.set_options(timeout=PATIENCE_MS)
 
@@ -49,9 +59,10 @@ def launch_browser(playwright: Playwright) -> Browser:
 class Visit:
     """What a test does in one window, and the errors and warnings of its console."""
 
-    def __init__(self, page: Page, url: str) -> None:
+    def __init__(self, page: Page, url: str, *, is_thorough: bool = False) -> None:
         self.page = page
         self.url = url
+        self.is_thorough = is_thorough  # whether it is looked at in both themes and sizes
         self.complaints: list[str] = []
         self.forgiven: tuple[str, ...] = ()
         self._listeners: list[tuple[Any, Callable[[Any], None]]] = []
@@ -74,6 +85,11 @@ class Visit:
 
     def open(self, path: str = "/") -> "Visit":
         self.page.goto(f"{self.url}{path}")
+        return self
+
+    def go(self, path: str) -> "Visit":
+        """Go to another address as links of the page do, without loading the page again."""
+        self.page.evaluate(FOLLOW, path)
         return self
 
     def live(self) -> "Visit":
@@ -117,10 +133,22 @@ class Visit:
             self.page.screenshot(path=Path(SHOTS) / f"{name}.png", full_page=whole, animations="disabled")
 
 
+def hold_requests(visit: Visit, pattern: str | re.Pattern[str]) -> list[Route]:
+    """Leave these requests without an answer from now on. They are added to the list as they arrive."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    visit.page.route(pattern, hold)
+    return held
+
+
 class Profiles:
     """The browser's profiles, each without cookies and stored data when it is taken.
 
-    A profile and its first window are used again by later tests: its cache and its process save half of the work of opening the page.
+    A profile and its first window are used again by later tests: its cache and its process save half of the work of
+    opening the page.
     """
 
     def __init__(self, browser: Browser) -> None:
@@ -128,16 +156,14 @@ class Profiles:
         self._free: dict[str, list[BrowserContext]] = defaultdict(list)
 
     @contextmanager
-    def take(self, *, axe: bool = False, cold: bool = False, **options: Any) -> Iterator[BrowserContext]:
+    def take(self, *, cold: bool = False, **options: Any) -> Iterator[BrowserContext]:
         """Lend a profile with one window. A cold one is new, with an empty cache, and not used again."""
         options = {"viewport": DESK, "reduced_motion": "reduce", "color_scheme": "light", **options}
-        kind = repr((axe, sorted(options.items())))
+        kind = repr(sorted(options.items()))
         context = None if cold or not self._free[kind] else self._free[kind].pop()
         if context is None:
             context = self._browser.new_context(**options)
             context.set_default_timeout(PATIENCE_MS)
-            if axe:  # added to the document at load, because the content security policy blocks later scripts
-                context.add_init_script(path=AXE)
         if not context.pages:
             context.new_page()
         try:
@@ -166,7 +192,7 @@ def reset_profile(context: BrowserContext, options: dict[str, Any]) -> None:
 
 
 @contextmanager
-def open_windows(profiles: Profiles, client: Client) -> Iterator[Callable[..., Visit]]:
+def open_windows(profiles: Profiles, client: Client, *, is_thorough: bool = False) -> Iterator[Callable[..., Visit]]:
     """Opens windows that are signed in as the client's tenant, one per call."""
     visits: list[Visit] = []
     url = str(client.base_url).rstrip("/")
@@ -180,7 +206,7 @@ def open_windows(profiles: Profiles, client: Client) -> Iterator[Callable[..., V
                 page = context.pages[0]
             else:
                 page = context.new_page()
-            opened = Visit(page, url)
+            opened = Visit(page, url, is_thorough=is_thorough)
             taken.callback(opened.stop_listening)
             visits.append(opened)
             return opened.open(path) if path else opened
@@ -199,38 +225,38 @@ def sign_in(context: BrowserContext, client: Client, *, operator: bool = True) -
 
 
 COLOUR_RULES = ["color-contrast", "link-in-text-block"]
-
-
-def list_axe_violations(visit: Visit) -> list[str]:
-    """The violations that axe-core finds in the current page, in both themes, which differ in their colours alone."""
-    found = []
-    is_dark = visit.page.evaluate("() => matchMedia('(prefers-color-scheme: dark)').matches")
-    for theme in ("light", "dark") if is_dark else ("dark", "light"):  # the theme stays as it was
-        rules = COLOUR_RULES if (theme == "light") == is_dark else None
-        visit.page.emulate_media(color_scheme=theme)
-        report = visit.page.evaluate("runOnly => axe.run({ resultTypes: ['violations'], ...(runOnly && { runOnly }) })", rules)
-        nodes = [(violation["id"], node["html"][:120]) for violation in report["violations"] for node in violation["nodes"]]
-        found += [f"{theme}: {rule}: {html}" for rule, html in nodes]
-    return found
-
-
+RUN_AXE = "runOnly => axe.run({ resultTypes: ['violations'], ...(runOnly && { runOnly }) })"
 WIDER = """() => Math.max(
     ...[...document.querySelectorAll('html, .main')].map((one) => one.scrollWidth - innerWidth),
     ...[...document.querySelectorAll('dialog[open]')].map((one) => one.scrollWidth - one.clientWidth))"""
 
 
 def look_at(visit: Visit, name: str) -> None:
-    """Check that axe finds nothing, that nothing is wider than the window or an open dialog, and take a picture of each theme."""
-    for theme in ("light", "dark"):
+    """Check the looks of what is shown, in both themes at a desk and on a phone, if the visit is thorough. Pictures are taken."""
+    if not visit.is_thorough:
+        return
+    before = visit.page.viewport_size
+    for size, viewport in SIZES.items():
+        visit.page.set_viewport_size(viewport)
+        check_looks(visit, f"{name}-{size}", "dark", "light")
+    visit.page.set_viewport_size(before or DESK)
+
+
+def check_looks(visit: Visit, name: str, *themes: Literal["light", "dark"]) -> None:
+    """Check that axe finds nothing in these themes, which differ in their colours alone, and that nothing is wider than the window
+    or an open dialog. The last theme stays."""
+    for theme in themes:
         visit.page.emulate_media(color_scheme=theme)
         visit.shoot(f"{name}-{theme}")
-    assert list_axe_violations(visit) == [], name
+        found = list_violations(visit, COLOUR_RULES if theme == "dark" else None)
+        assert not found, f"{name}, {theme}: {found}"
     wider = visit.page.evaluate(WIDER)
     assert wider <= 0, f"{name} is {wider} pixels wider than the window"
 
 
-def look_at_both_sizes(visit: Visit, name: str) -> None:
-    """The same at a desk and on a phone."""
-    for size, viewport in SIZES.items():
-        visit.page.set_viewport_size(viewport)
-        look_at(visit, f"{name}-{size}")
+def list_violations(visit: Visit, rules: list[str] | None = None) -> list[str]:
+    """The violations that axe-core finds in the page as it is now."""
+    if not visit.page.evaluate("() => 'axe' in window"):
+        visit.page.evaluate(AXE.read_text(encoding="utf-8"))
+    report = visit.page.evaluate(RUN_AXE, rules)
+    return [f"{violation['id']}: {node['html'][:120]}" for violation in report["violations"] for node in violation["nodes"]]

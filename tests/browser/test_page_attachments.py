@@ -23,7 +23,7 @@ def attach(page: Visit, *files: FilePayload) -> None:
     chooser.value.set_files(files)
 
 
-def test_attached_files_are_sent_and_shown(page: Visit, model: ModelServer) -> None:
+def test_files_are_attached_pasted_removed_sent_shown_and_refused(page: Visit, model: ModelServer) -> None:
     page.open().live()
     attach(page, PHOTO, NOTES)
     waiting = page.page.get_by_role("list", name="Attached files")
@@ -45,35 +45,28 @@ def test_attached_files_are_sent_and_shown(page: Visit, model: ModelServer) -> N
         sent.get_by_role("link", name="notes.md").click()
     assert download.value.suggested_filename == "notes.md"
 
-    page.page.reload()
-    expect(sent.get_by_role("img", name="photo.png")).to_have_js_property("naturalWidth", 1)
-
-
-def test_an_image_is_pasted(page: Visit, model: ModelServer) -> None:
-    page.open().live()
+    # An image is pasted. A file can be removed before it is sent.
+    attach(page, NOTES)
     field = page.page.get_by_label("Message", exact=True)
     page.page.evaluate(PASTE, [field.element_handle(), PNG_BASE64])
-    expect(page.page.get_by_role("list", name="Attached files")).to_contain_text("image.png")
-    page.say("What is this?")
-
+    expect(waiting).to_contain_text("image.png")
+    page.button("Remove notes.md").click()
+    expect(waiting.get_by_role("listitem")).to_have_text(["image.png70 bytes"])
+    page.say("And this?")
     expect(page.log.get_by_role("img", name="image.png")).to_be_visible()
-    assert IMAGE_PART in model.wait_for_requests(1)[0].messages[-1]["content"]
+    expect(page.log.locator(".msg.assistant")).to_have_count(2)
+    assert model.requests[-1].messages[-1]["content"][1:] == [IMAGE_PART]
+
+    page.page.reload()
+    expect(sent.get_by_role("img", name="photo.png")).to_have_js_property("naturalWidth", 1)
+    attach_refused_files(page, model)
 
 
-def test_a_file_can_be_removed_before_it_is_sent(page: Visit, model: ModelServer) -> None:
-    page.open().live()
-    attach(page, PHOTO, NOTES)
-    page.button("Remove photo.png").click()
-    expect(page.page.get_by_role("list", name="Attached files").get_by_role("listitem")).to_have_text(["notes.md17 bytes"])
-    page.say("What is this?")
-
-    expect(page.log).to_contain_text("hello")
-    assert isinstance(model.requests[0].messages[-1]["content"], str)
-
-
-def test_a_refused_file_stays_until_it_is_removed(page: Visit, model: ModelServer) -> None:
+def attach_refused_files(page: Visit, model: ModelServer) -> None:
     page.forgiven = ("422",)
-    page.open().live()
+    page.go("/")
+    expect(page.log).to_have_count(0)
+    model.forget()
     attach(page, {"name": "song.mp3", "mimeType": "audio/mpeg", "buffer": b"ID3\x04\0"})
     page.say("What is this?")
 
@@ -83,10 +76,9 @@ def test_a_refused_file_stays_until_it_is_removed(page: Visit, model: ModelServe
     expect(page.log).to_contain_text("hello")
     assert len(model.requests) == 1
 
-
-def test_the_providers_refusal_is_shown(page: Visit, model: ModelServer) -> None:
+    # The provider refuses an image.
     model.script = lambda _request: error(400, "This model does not support image inputs.")
-    page.open().live()
+    expect(page.button("Stop")).to_have_count(0)
     attach(page, PHOTO)
     page.say("What is this?")
     expect(page.log).to_contain_text("does not support image inputs")

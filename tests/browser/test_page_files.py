@@ -9,12 +9,14 @@ from playwright.sync_api import Locator, expect
 from headway.actions.files import recording
 from headway.ledger.files.versions import FileOrigin, WrittenFiles, build_written
 from headway.storage.transaction import Transaction
-from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations, look_at
+from tests.browser.page_harness import PHONE, Visit, look_at
 from tests.browser.staged_files import stage_files
 from tests.browser.test_page_hostile import HOSTILE, check_safe
 from tests.model_server import ModelServer, by_turn, calls, text
 from tests.surfaces.conversation_client import say, wait_for_turn
 from tests.surfaces.server_harness import Client
+
+TITLES = {"files": "Files", "file": "incident.md", "file-diff": "charge.py"}
 
 
 def rows(page: Visit) -> Locator:
@@ -70,9 +72,10 @@ def test_a_turn_leads_to_its_files_which_are_read_compared_and_downloaded(
     expect(page.log).to_contain_text("Written.")
 
 
-def test_files_are_found_with_search_and_filters_that_are_in_the_address(open_page: Callable[..., Visit], client: Client) -> None:
+@pytest.mark.proof
+def test_files_are_found_with_search_and_filters_that_are_in_the_address(page: Visit, client: Client) -> None:
     ids = stage_files(client)
-    page = open_page("/files", axe=True).live()
+    page.open("/files").live()
     expect(rows(page)).to_have_count(6)
     expect(rows(page).filter(has_text="old-plan.txt")).to_contain_text("deleted")
     page.page.get_by_label("Search paths").fill("REPORTS md")
@@ -86,53 +89,49 @@ def test_files_are_found_with_search_and_filters_that_are_in_the_address(open_pa
     expect(page.region("What agents wrote")).to_contain_text("No file matches.")
     page.page.get_by_role("link", name="Show all files").click()
     expect(rows(page)).to_have_count(6)
-    page.open("/files?path=charts").live()
+    page.go("/files?path=charts")
     expect(rows(page)).to_contain_text(["charts/", "charts/"])
     page.button("Folder: charts Remove this filter").click()
     expect(rows(page)).to_have_count(6)
-    assert list_axe_violations(page) == []
 
     page.forgiven = ("404",)
-    page.open("/files?goal_id=987654321").live()
+    page.go("/files?goal_id=987654321")
     expect(page.region("What agents wrote")).to_contain_text("No goal #987654321.")
-    page.open(f"/files/{'0' * 32}").live()
+    page.go(f"/files/{'0' * 32}")
     expect(page.page.get_by_role("heading", name="File not found")).to_be_visible()
-    page.open(f"/files/{ids['charts/retries.png']}").live()
+    page.go(f"/files/{ids['charts/retries.png']}")
     image = page.page.get_by_role("img", name="retries.png")
     expect(image).to_be_visible()
     assert image.evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
-    page.open(f"/files/{ids['charts/dump.bin']}").live()
+    page.go(f"/files/{ids['charts/dump.bin']}")
     expect(page.region("Content")).to_contain_text("This file is not text.")
     expect(page.region("Versions")).to_contain_text("renamed from dump.tmp")
-    page.open(f"/files/{ids['old-plan.txt']}").live()
+    page.go(f"/files/{ids['old-plan.txt']}")
     expect(page.region("Content")).to_contain_text("The file was deleted.")
 
-
-@pytest.mark.parametrize("size", ["desk", "phone"])
-def test_files_look_good(open_page: Callable[..., Visit], client: Client, size: str) -> None:
-    ids = stage_files(client)
+    # Files of every kind look good.
     places = {
         "files": "/files",
         "file": f"/files/{ids['reports/incident.md']}",
-        "file-code": f"/files/{ids['src/billing/charge.py']}",
         "file-diff": f"/files/{ids['src/billing/charge.py']}?view=changes",
-        "file-image": f"/files/{ids['charts/retries.png']}",
     }
-    page = open_page(axe=True, viewport=DESK if size == "desk" else PHONE)
     for name, path in places.items():
-        page.open(path).live()
+        page.go(path)
+        expect(page.page.locator("main h1")).to_have_text(TITLES[name])
         expect(page.page.locator("main .skeleton")).to_have_count(0)
         tops = page.page.locator("main h1, main section").evaluate_all("all => all.map(one => one.getBoundingClientRect().top)")
         assert min(tops) == tops[0], name  # the heading is above everything else
-        look_at(page, f"{name}-{size}")
-    is_wide = page.page.evaluate("() => matchMedia('(min-width: 1100px)').matches")
-    page.open(places["file-diff"]).live()
-    expect(page.page.locator("table.diff tr").nth(1).locator("td")).to_have_count(4 if is_wide else 3)
+        look_at(page, name)
+    lines = page.page.locator("table.diff tr").nth(1).locator("td")
+    expect(lines).to_have_count(4)
     words = page.page.locator(".nav-list .nav-item > span:first-of-type")
     assert words.evaluate_all("all => all.filter(one => one.scrollWidth > one.clientWidth + 1).length") == 0
     assert page.page.locator(".side").evaluate("side => side.scrollWidth - side.clientWidth") <= 0
+    page.page.set_viewport_size(PHONE)
+    expect(lines).to_have_count(3)
 
 
+@pytest.mark.torture
 def test_hostile_names_and_contents_show_as_text(page: Visit, client: Client) -> None:
     def fill(tx: Transaction, tenant_id: int) -> list[str]:
         ids = []

@@ -24,9 +24,11 @@ def finished(page: Visit, client: Client, model: ModelServer) -> Visit:
     return page
 
 
-def test_an_edited_message_starts_a_fork_that_stops_before_new_calls_and_continues_live(
+def test_a_turn_is_forked_with_another_message_another_answer_and_at_a_step(
     finished: Visit, client: Client, model: ModelServer
 ) -> None:
+    origin = finished.page.url.removeprefix(finished.url)
+    # An edited message starts a fork that stops before new calls, and continues live.
     model.script = by_turn(calls(("write_file", {"path": "b.txt", "content": "two"})), text("Two are written."))
     finished.button("Edit message").click()
     finished.page.get_by_label("Message to send again").fill("Write two lines.")
@@ -42,10 +44,9 @@ def test_an_edited_message_starts_a_fork_that_stops_before_new_calls_and_continu
     expect(finished.log.locator(".turn-note.warn")).to_have_count(0)
     assert len(client.ok("GET", "/v1/conversations")["conversations"]) == 3
 
-
-def test_a_regenerated_answer_uses_recorded_results_and_can_be_compared(
-    finished: Visit, client: Client, model: ModelServer
-) -> None:
+    # A regenerated answer uses recorded results, and can be compared.
+    finished.go(origin)
+    expect(finished.log).to_contain_text("It is written.")
     model.script = by_turn(WRITE, text("<i>Really</i> written."))
     finished.log.locator(".msg.assistant").last.get_by_role("button", name="Try again").click()
     expect(finished.log).to_contain_text("Forked from Notes after step 1.")
@@ -60,8 +61,10 @@ def test_a_regenerated_answer_uses_recorded_results_and_can_be_compared(
     expect(answers).to_contain_text("It is written.")
     expect(answers).to_contain_text("<i>Really</i> written.")
 
-
-def test_a_turn_is_forked_at_a_step_with_a_message(finished: Visit, model: ModelServer) -> None:
+    # A turn is forked at a step, with a message.
+    finished.go(origin)
+    expect(finished.page.get_by_role("heading", level=1)).to_have_text("Notes")
+    expect(finished.log).to_contain_text("It is written.")
     model.script = by_turn(WRITE, text("I added a title."))
     finished.forgiven = ("404", "422")  # the role that does not exist
     finished.log.locator(".steps summary").click()

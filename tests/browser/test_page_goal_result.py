@@ -17,7 +17,7 @@ from headway.storage.stores import goals as goal_store
 from headway.storage.stores import runs as run_store
 from headway.storage.transaction import Transaction
 from tests.browser import staged_goals, staged_plans
-from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
+from tests.browser.page_harness import DESK, PHONE, Visit, list_violations, look_at
 from tests.browser.staged_plans import build_step
 from tests.goal_plans import evaluate, get_main_run, get_sub_goal
 from tests.model_server import ModelServer
@@ -82,7 +82,7 @@ def detail(page: Visit) -> Locator:
     return page.page.get_by_role("complementary", name=re.compile(r"^Sub-goal \d+$"))
 
 
-def test_plans_are_kept_apart_with_what_changed_between_them(page: Visit, replanned: Goal) -> None:
+def test_a_goal_that_was_replanned_shows_its_plans_its_timeline_and_its_files(page: Visit, client: Client, replanned: Goal) -> None:
     page.open(f"/goals/{replanned.id}").live()
     expect(page.page.locator(".stats")).to_contain_text("2 of 5 sub-goals")  # of the second plan
     expect(page.page.locator(".node")).to_have_count(5)
@@ -102,9 +102,8 @@ def test_plans_are_kept_apart_with_what_changed_between_them(page: Visit, replan
         re.compile(r"Diverged.*major divergence: Two queues were forgotten\..*replaced by plan 2", re.DOTALL)
     )
 
-
-def test_the_timeline_shows_who_worked_when_with_attempts_and_running_work(page: Visit, client: Client, replanned: Goal) -> None:
-    page.open(f"/goals/{replanned.id}?view=timeline").live()
+    # The timeline shows who worked when, with attempts and running work.
+    page.go(f"/goals/{replanned.id}?view=timeline")
     rows = page.page.locator(".timeline tbody tr")
     expect(rows).to_have_count(3)
     expect(page.page.locator(".timeline-view")).to_contain_text("6 sub-goals not started")
@@ -133,8 +132,7 @@ def test_the_timeline_shows_who_worked_when_with_attempts_and_running_work(page:
     page.page.keyboard.press("0")
     expect(page.page.locator(".timeline.zoom-1")).to_be_visible()
 
-
-def test_the_details_of_a_sub_goal_list_the_files_that_it_wrote(page: Visit, client: Client, replanned: Goal) -> None:
+    # The details of a sub-goal list the files that it wrote.
     def write(tx: Transaction, tenant_id: int, name: str, path: str) -> str:
         sub_goal = get_sub_goal(tx, replanned, list_ids(tx, replanned)[name])
         run = runs.get(tx, tenant_id, sub_goal.run_id or "")
@@ -146,8 +144,8 @@ def test_the_details_of_a_sub_goal_list_the_files_that_it_wrote(page: Visit, cli
     first, other = list(staged_plans.SMALL)[:2]
     file_id = client.desk.write(write, first, "reports/<b>load.md")
     client.desk.write(write, other, "other.md")
-    page.open(f"/goals/{replanned.id}?view=list").live()
-    page.button(first).click()
+    page.go(f"/goals/{replanned.id}?view=list")
+    page.page.get_by_role("row").get_by_role("button", name=first).click()
     files = detail(page).get_by_role("region", name="Files")
     expect(files.get_by_role("heading")).to_have_text("1 file")
     client.desk.write(write, first, "services.csv")
@@ -157,13 +155,14 @@ def test_the_details_of_a_sub_goal_list_the_files_that_it_wrote(page: Visit, cli
     link.click()
     expect(page.page.get_by_role("heading", level=1)).to_have_text("<b>load.md")
     sub_goal_id = client.desk.read(lambda tx, _: list_ids(tx, replanned)[first])
-    page.open(f"/files?goal_id={replanned.id}&sub_goal_id={sub_goal_id}").live()
+    page.go(f"/files?goal_id={replanned.id}&sub_goal_id={sub_goal_id}")
     expect(page.page.locator(".file-row")).to_have_count(2)
     page.button("One sub-goal", exact=False).click()
     expect(page.page.locator(".file-row")).to_have_count(3)
+    count_parallel_work(page, client, client.desk.write(add_replanned_goal))
 
 
-def test_short_sub_goals_one_after_the_other_are_not_counted_as_parallel(page: Visit, client: Client, replanned: Goal) -> None:
+def count_parallel_work(page: Visit, client: Client, replanned: Goal) -> None:
     def set_times(tx: Transaction, tenant_id: int, overlap_ms: int) -> None:
         sql = "SELECT id FROM runs WHERE tenant_id = ? AND parent_run_id = ? ORDER BY created_at, id"
         for n, (run_id,) in enumerate(tx.all(sql, tenant_id, replanned.run_id)):
@@ -173,53 +172,22 @@ def test_short_sub_goals_one_after_the_other_are_not_counted_as_parallel(page: V
     facts = page.page.locator(".timeline-facts")
     for overlap_ms, words in ((0, "at most 1 at the same time"), (1, "at most 2 at the same time")):
         client.desk.write(set_times, overlap_ms)
-        page.open(f"/goals/{replanned.id}?view=timeline").live()
+        page.go("/goals")
+        expect(page.page.get_by_role("heading", level=1)).to_have_text("Goals")
+        page.go(f"/goals/{replanned.id}?view=timeline")
         expect(facts).to_contain_text(words)
 
 
-def test_the_result_of_an_ended_goal_comes_first_and_it_can_be_run_again(
+@pytest.mark.proof
+def test_limits_are_edited_and_the_result_of_an_ended_goal_comes_first_and_it_can_be_run_again(
     page: Visit, client: Client, model: ModelServer, replanned: Goal
 ) -> None:
-    model.hold()
-    page.open(f"/goals/{replanned.id}").live()
-    expect(page.region("Result")).to_have_count(0)
-    client.desk.write(finish, replanned)
-    result = page.region("Result")
-    expect(result).to_be_in_viewport()
-    expect(result.get_by_role("heading", name="Moved")).to_be_visible()  # the report is Markdown
-    expect(result).to_contain_text(re.compile(r"Completed just now · 5 of 5 sub-goals done · took \d+\w · \$0\.00"))
-    order = page.page.locator("section.card").evaluate_all("(cards) => cards.map((card) => card.getAttribute('aria-label'))")
-    assert order.index("Result") < order.index("Plan")
-    expect(page.button("Edit")).to_have_count(0)
-
-    page.button("Run again").click()
-    dialog = page.page.get_by_role("dialog")
-    expect(dialog).to_contain_text("A new goal starts now")
-    dialog.get_by_role("button", name="Run it again").click()
-    expect(page.page).not_to_have_url(re.compile(rf"/goals/{replanned.id}$"))
-    expect(page.page.locator(".meta")).to_contain_text(f"runs goal {replanned.id} again")
-    newest = client.ok("GET", "/v1/goals")["goals"][0]
-    assert (newest["repeat_of"], newest["status"], newest["success_criteria"]) == (replanned.id, "active", "Nothing uses it.")
-
-
-def test_files_that_the_agents_wrote_are_part_of_the_result(page: Visit, client: Client, replanned: Goal) -> None:
-    client.desk.write(finish, replanned)
     version = {"n": 2, "change": "written", "size": 2048}
     answer = {
         "files": [{"id": "0" * 32, "path": "report/<b>queues</b>.md", "version": version}],
         "next_cursor": None,
         "searched_all": True,
     }
-    page.page.route("**/v1/files?goal_id=*", lambda route: route.fulfill(json=answer))
-    page.open(f"/goals/{replanned.id}").live()
-    files = page.region("Result").get_by_role("region", name="Files")
-    expect(files).to_contain_text(re.compile(r"1 file\s*report/<b>queues</b>\.md\s*2\.0 KB"))
-    expect(files.get_by_role("link")).to_have_attribute("href", f"/files/{'0' * 32}?version=2")
-
-
-def test_limits_and_texts_are_edited_and_problems_are_shown(
-    page: Visit, client: Client, model: ModelServer, replanned: Goal
-) -> None:
     model.hold()
     page.open(f"/goals/{replanned.id}").live()
     page.button("Edit").click()
@@ -245,16 +213,45 @@ def test_limits_and_texts_are_edited_and_problems_are_shown(
     expect(page.page.locator(".stats")).to_contain_text("Cost, shared pool")
     assert client.ok("GET", f"/v1/goals/{replanned.id}")["goal"]["deadline"] == goal["deadline"]
 
+    # The result of an ended goal comes first, with the files that the agents wrote.
+    ended = client.desk.write(add_replanned_goal)
+    page.page.route("**/v1/files?goal_id=*", lambda route: route.fulfill(json=answer))
+    page.go(f"/goals/{ended.id}")
+    expect(page.page.locator(".stats")).to_contain_text("2 of 5 sub-goals")
+    expect(page.region("Result")).to_have_count(0)
+    client.desk.write(finish, ended)
+    result = page.region("Result")
+    expect(result).to_be_in_viewport()
+    expect(result.get_by_role("heading", name="Moved")).to_be_visible()  # the report is Markdown
+    expect(result).to_contain_text(re.compile(r"Completed just now · 5 of 5 sub-goals done · took \d+\w · \$0\.00"))
+    order = page.page.locator("section.card").evaluate_all("(cards) => cards.map((card) => card.getAttribute('aria-label'))")
+    assert order.index("Result") < order.index("Plan")
+    expect(page.button("Edit")).to_have_count(0)
 
+    files = result.get_by_role("region", name="Files")
+    expect(files).to_contain_text(re.compile(r"1 file\s*report/<b>queues</b>\.md\s*2\.0 KB"))
+    expect(files.get_by_role("link")).to_have_attribute("href", f"/files/{'0' * 32}?version=2")
+    look_at(page, "goal-ended")
+
+    page.button("Run again").click()
+    expect(dialog).to_contain_text("A new goal starts now")
+    dialog.get_by_role("button", name="Run it again").click()
+    expect(page.page).not_to_have_url(re.compile(rf"/goals/{ended.id}$"))
+    expect(page.page.locator(".meta")).to_contain_text(f"runs goal {ended.id} again")
+    newest = client.ok("GET", "/v1/goals")["goals"][0]
+    assert (newest["repeat_of"], newest["status"], newest["success_criteria"]) == (ended.id, "active", "Nothing uses it.")
+
+
+@pytest.mark.torture
 @pytest.mark.parametrize("view", ["timeline", "plans"])
 def test_axe_finds_nothing_in_an_ended_goal(open_page: Any, client: Client, replanned: Goal, view: str) -> None:
     client.desk.write(finish, replanned)
-    visit = open_page(axe=True)
+    visit = open_page()
     visit.open(f"/goals/{replanned.id}?view={view}").live()
     shown = visit.page.locator(".timeline" if view == "timeline" else ".generations")
     for size, viewport in (("desk", DESK), ("tablet", {"width": 1024, "height": 768}), ("phone", PHONE)):
         visit.page.set_viewport_size(viewport)
         expect(shown).to_be_visible()
         visit.shoot(f"goal-{view}-{size}", whole=True)
-        assert list_axe_violations(visit) == [], size
+        assert list_violations(visit) == [], size
         assert visit.page.evaluate("() => document.querySelector('.main').scrollWidth <= innerWidth")

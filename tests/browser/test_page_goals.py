@@ -13,7 +13,6 @@ from headway.ledger.goal import Goal
 from headway.storage.transaction import Transaction
 from tests.browser import staged_goals
 from tests.browser.page_harness import Visit
-from tests.goal_plans import add_plan, end
 from tests.model_server import ModelServer
 from tests.surfaces.server_harness import Client
 
@@ -39,29 +38,7 @@ def pause_goal(client: Client, goal: Goal, kind: str = "replans", why: str = "5 
     client.desk.write(work)
 
 
-def test_the_list_shows_the_progress_of_each_goal_and_follows_it(page: Visit, client: Client) -> None:
-    client.desk.write(staged_goals.add_one_of_each_status)
-    page.open("/goals").live()
-    rows = page.page.get_by_role("row")
-    expect(rows).to_have_count(5)
-    first = rows.filter(has_text=staged_goals.WANTED)
-    expect(first).to_contain_text(re.compile(r"Active\s*11 of 18 · 1 failed\s*2 running\s*0 tokens\s*\$0.00 of \$10.00"))
-    expect(rows.filter(has_text="invoices")).to_contain_text("Completed")
-    expect(rows.filter(has_text="flaky")).to_contain_text("from an agent")
-
-    client.desk.write(staged_goals.add_sleeping_goal, NewGoal("Something new"))
-    expect(rows).to_have_count(6)
-    page.button("Paused").click()
-    expect(rows).to_have_count(2)
-
-
-def test_a_cost_that_is_not_counted_links_to_the_models_without_a_price(page: Visit, half_way: Goal) -> None:
-    page.open(f"/goals/{half_way.id}").live()
-    page.page.locator(".stats").get_by_role("link", name="A model has no known price").click()
-    expect(page.region("Costs, last 24 hours")).to_contain_text("No known price: openai-chat:fake-1.")
-
-
-def test_a_goal_is_set_from_the_page_and_given_up(page: Visit, client: Client, model: ModelServer) -> None:
+def test_a_goal_is_set_from_the_page_listed_and_given_up(page: Visit, client: Client, model: ModelServer) -> None:
     model.hold()  # the goal is active until it is given up
     page.open("/goals").live()
     page.button("New goal").click()
@@ -79,8 +56,23 @@ def test_a_goal_is_set_from_the_page_and_given_up(page: Visit, client: Client, m
     expect(page.page.locator(".meta .pill")).to_have_text("Abandoned")
     assert client.ok("GET", f"/v1/goals/{goal['id']}")["goal"]["status"] == "abandoned"
 
+    # The list shows the progress of each goal, and follows it.
+    client.desk.write(staged_goals.add_one_of_each_status)
+    page.go("/goals")
+    rows = page.page.get_by_role("row")
+    expect(rows).to_have_count(6)
+    first = rows.filter(has_text=staged_goals.WANTED)
+    expect(first).to_contain_text(re.compile(r"Active\s*11 of 18 · 1 failed\s*2 running\s*0 tokens\s*\$0.00 of \$10.00"))
+    expect(rows.filter(has_text="invoices")).to_contain_text("Completed")
+    expect(rows.filter(has_text="flaky")).to_contain_text("from an agent")
 
-def test_the_plan_is_a_graph_with_every_sub_goal_and_its_state(page: Visit, half_way: Goal) -> None:
+    client.desk.write(staged_goals.add_sleeping_goal, NewGoal("Something new"))
+    expect(rows).to_have_count(7)
+    page.button("Paused").click()
+    expect(rows).to_have_count(2)
+
+
+def test_the_plan_of_a_goal_is_a_graph_and_its_agents_are_followed_and_stopped(page: Visit, client: Client, half_way: Goal) -> None:
     page.open(f"/goals/{half_way.id}").live()
     drawn = {name: after for name, after in staged_goals.STEPS.items() if name != staged_goals.DROPPED}
     expect(page.page.locator(".node")).to_have_count(len(drawn))
@@ -93,12 +85,9 @@ def test_the_plan_is_a_graph_with_every_sub_goal_and_its_state(page: Visit, half
 
     page.button("List").click()
     expect(page.region("Plan").get_by_role("row")).to_have_count(len(drawn) + 1)
-    page.page.reload()
-    expect(page.live().region("Plan").get_by_role("row")).to_have_count(len(drawn) + 1)
+    page.button("Graph").click()
 
-
-def test_nodes_are_reached_by_keyboard_and_show_details_when_chosen(page: Visit, half_way: Goal) -> None:
-    page.open(f"/goals/{half_way.id}").live()
+    # Nodes are reached by keyboard, and show details when chosen.
     tab_stops = page.page.locator(".node[tabindex='0']")
     expect(tab_stops).to_have_count(1)
     tab_stops.focus()
@@ -113,60 +102,7 @@ def test_nodes_are_reached_by_keyboard_and_show_details_when_chosen(page: Visit,
     page.page.keyboard.press("Escape")
     expect(detail).to_have_count(0)
 
-
-def test_a_goal_updates_live(page: Visit, client: Client) -> None:
-    goal = client.desk.write(staged_goals.add_sleeping_goal, NewGoal("Reach it"))
-    page.open(f"/goals/{goal.id}").live()
-    expect(page.page.get_by_text("There is no plan yet.")).to_be_visible()
-    ids = client.desk.database.write(lambda tx: add_plan(tx, goal, {"go": [], "arrive": ["go"]}))
-    expect(page.page.locator(".node")).to_have_count(2)
-    client.desk.database.write(lambda tx: end(tx, goal, ids["go"], "Gone."))
-
-    expect(node(page, "go").first.get_by_label("completed")).to_be_visible()
-    expect(page.page.locator(".stats")).to_contain_text("1 of 2 sub-goals")
-    expect(page.region("Journal")).to_contain_text(f"#{ids['go']} go")
-    expect(page.region("About")).to_contain_text("1 of 2 sub-goals are done")
-
-
-@pytest.mark.parametrize(
-    ("kind", "button", "action"),
-    [
-        ("replans", "Allow more replans", "continue"),
-        ("replans", "Make a new plan", "replan"),
-        ("escalation", "Continue the plan", "continue"),
-    ],
-)
-def test_a_paused_goal_asks_and_follows_the_decision(
-    page: Visit, client: Client, model: ModelServer, half_way: Goal, kind: str, button: str, action: str
-) -> None:
-    model.hold()  # the agent's reaction is not under test
-    page.open(f"/goals/{half_way.id}").live()
-    pause_goal(client, half_way, kind)
-    decision = page.region("Decision")
-    expect(decision).to_contain_text("Waiting for your decision. 5 of 5 plans used.")
-    page.page.get_by_label("A note for the agent").fill("mind the cost")
-    page.button(button).click()
-
-    expect(decision).to_have_count(0)
-    assert get_goal(client, half_way)["status"] == "active"
-    entries = client.ok("GET", f"/v1/goals/{half_way.id}/journal")["entries"]
-    (decided,) = (entry["data"] for entry in entries if entry["kind"] == "decided")
-    assert decided == {"action": action, "note": "mind the cost"}
-    expect(page.region("Journal")).to_contain_text(re.compile(r"A person decided: (continue|make a new plan)\s*mind the cost"))
-
-
-def test_a_goal_is_paused_and_resumed_by_hand(page: Visit, client: Client, model: ModelServer, half_way: Goal) -> None:
-    model.hold()
-    page.open(f"/goals/{half_way.id}").live()
-    page.button("Pause").click()
-    expect(page.region("Decision")).to_contain_text("Paused by the operator.")
-    assert get_goal(client, half_way)["status"] == "paused"
-    page.button("Resume").click()
-    expect(page.page.locator(".meta .pill")).to_have_text("Active")
-
-
-def test_a_recovery_is_announced_until_it_is_dismissed(page: Visit, client: Client, half_way: Goal) -> None:
-    page.open(f"/goals/{half_way.id}").live()
+    # A recovery is announced until it is dismissed.
     client.desk.write(staged_goals.add_intervention, half_way)
     banner = page.page.locator(".note.info")
     expect(banner).to_contain_text(
@@ -178,9 +114,7 @@ def test_a_recovery_is_announced_until_it_is_dismissed(page: Visit, client: Clie
     expect(page.live().page.locator(".stats")).to_be_visible()
     expect(banner).to_have_count(0)
 
-
-def test_sub_agents_show_when_they_checked_in_and_can_be_stopped(page: Visit, client: Client, half_way: Goal) -> None:
-    page.open(f"/goals/{half_way.id}").live()
+    # Sub-agents show when they checked in, and can be stopped.
     agents = page.region("Sub-agents")
     expect(agents).to_contain_text("2 running")
     expect(agents).to_contain_text(re.compile(r"coder · step 0 of 20 · \$0.00 · running \d+s · checked in \d+s ago"))
@@ -190,9 +124,44 @@ def test_sub_agents_show_when_they_checked_in_and_can_be_stopped(page: Visit, cl
     expect(agents).to_contain_text("1 running")
     expect(node(page, "Pool gateway connections").get_by_label("failed")).to_be_visible()
 
+    # A cost that is not counted links to the models without a price.
+    page.page.locator(".stats").get_by_role("link", name="A model has no known price").click()
+    expect(page.region("Costs, last 24 hours")).to_contain_text("No known price: openai-chat:fake-1.")
 
-def test_two_windows_see_the_same_goal(open_page: Callable[..., Visit], half_way: Goal) -> None:
-    first, second = (open_page(f"/goals/{half_way.id}").live() for _ in range(2))
-    first.button("Pause").click()
 
-    expect(second.region("Decision")).to_contain_text("Paused by the operator.")
+DECISIONS = [
+    ("replans", "Allow more replans", "continue"),
+    ("replans", "Make a new plan", "replan"),
+    ("escalation", "Continue the plan", "continue"),
+]
+
+
+def test_a_paused_goal_asks_and_follows_the_decision_in_every_window(
+    open_page: Callable[..., Visit], client: Client, model: ModelServer, half_way: Goal
+) -> None:
+    model.hold()  # the agent's reaction is not under test
+    page = open_page(f"/goals/{half_way.id}").live()
+    decision = page.region("Decision")
+    for number, (kind, button, action) in enumerate(DECISIONS):
+        pause_goal(client, half_way, kind)
+        expect(decision).to_contain_text("Waiting for your decision. 5 of 5 plans used.")
+        page.page.get_by_label("A note for the agent").fill(f"mind the cost {number}")
+        page.button(button).click()
+        expect(decision).to_have_count(0)
+        assert get_goal(client, half_way)["status"] == "active"
+        entries = client.ok("GET", f"/v1/goals/{half_way.id}/journal")["entries"]
+        decided = [entry["data"] for entry in entries if entry["kind"] == "decided"]
+        assert {"action": action, "note": f"mind the cost {number}"} in decided
+        assert len(decided) == number + 1
+        words = re.compile(rf"A person decided: (continue|make a new plan)\s*mind the cost {number}")
+        expect(page.region("Journal")).to_contain_text(words)
+
+    # It is paused and resumed by hand, and another window sees it.
+    other = open_page(f"/goals/{half_way.id}", context=page.page.context).live()
+    page.page.bring_to_front()
+    page.button("Pause").click()
+    expect(decision).to_contain_text("Paused by the operator.")
+    expect(other.region("Decision")).to_contain_text("Paused by the operator.")
+    assert get_goal(client, half_way)["status"] == "paused"
+    page.button("Resume").click()
+    expect(page.page.locator(".meta .pill")).to_have_text("Active")

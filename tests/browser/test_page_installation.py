@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,13 +12,13 @@ from playwright.sync_api import Locator, expect
 from headway.actions import spending
 from headway.actions.access import audit, tenants, tokens
 from headway.storage.transaction import Transaction, within_tenant
-from tests.browser.page_harness import DESK, PHONE, Profiles, Visit, list_axe_violations, look_at_both_sizes
+from tests.browser.page_harness import Profiles, Visit, look_at
 from tests.model_server import ModelServer, environment, error, text, to_script
 from tests.surfaces.conversation_client import wait_for_turn
 from tests.surfaces.server_harness import Client, Service, run_server
 from tests.surfaces.waiting_turns import SUM, add_rule, begin_waiting_turn, call_then_answer
 
-SAMPLE = Path(__file__).parent.parent / "agents" / "sample_mcp_server.py"
+SAMPLE = Path(__file__).parent.parent / "agents" / "plain_mcp_server.py"
 SLOW_MS = 60_000  # a server in Python takes seconds to start
 KEY = "sk-the-secret-of-the-sample-server"
 
@@ -32,7 +32,7 @@ def read_secret(page: Visit, look: str = "") -> str:
     secret = page.page.get_by_role("textbox", name="The token")
     expect(secret).to_have_text(re.compile("^hw_"))
     if look:
-        look_at_both_sizes(page, look)
+        look_at(page, look)
     found = secret.inner_text()
     page.page.keyboard.press("Escape")
     expect(secret).to_be_visible()
@@ -45,8 +45,8 @@ def read_secret(page: Visit, look: str = "") -> str:
 # Tokens
 
 
-def test_a_token_is_created_shown_once_rotated_and_revoked(open_page: Callable[..., Visit], client: Client) -> None:
-    page = open_page("/operations/access", axe=True).live()
+def manage_tokens(page: Visit, client: Client) -> None:
+    page.go("/operations/access")
     card = page.region("Tokens")
     expect(card.get_by_role("listitem").filter(has_text="somebody at a browser")).to_contain_text("you are signed in with it")
     page.button("New token", within=card).click()
@@ -54,10 +54,9 @@ def test_a_token_is_created_shown_once_rotated_and_revoked(open_page: Callable[.
     new.get_by_label("Name").fill("dashboard <b>")
     new.get_by_label("Scope").select_option("Read only")
     new.get_by_label("Expires").select_option("7 days")
-    look_at_both_sizes(page, "token-new")
+    look_at(page, "token-new")
     page.button("Create it", within=new).click()
     first = read_secret(page, "token-secret")
-    look_at_both_sizes(page, "tokens")
     row = card.get_by_role("listitem").filter(has_text="dashboard <b>")
     expect(row).to_contain_text("Read only · never used · expires in 7d")
     session = client.ok("GET", "/v1/session", headers={"Authorization": f"Bearer {first}"})["session"]
@@ -66,7 +65,6 @@ def test_a_token_is_created_shown_once_rotated_and_revoked(open_page: Callable[.
     page.button("Rotate dashboard <b>").click()
     rotation = dialog(page, "Rotate dashboard <b>")
     rotation.get_by_label("The old one keeps working for").select_option("10 minutes")
-    look_at_both_sizes(page, "token-rotate")
     page.button("Rotate it", within=rotation).click()
     second = read_secret(page)
     expect(row.filter(has_text="replaced by token")).to_contain_text("expires in")
@@ -86,9 +84,8 @@ def test_a_token_is_created_shown_once_rotated_and_revoked(open_page: Callable[.
     expect(entries).to_contain_text("token.revoke")
     expect(page.page).to_have_url(re.compile("/operations/audit.target=token:"))
 
-
-def test_revoking_ones_own_token_says_so_and_signs_out(page: Visit, client: Client) -> None:
-    page.open("/operations/access").live()
+    # Revoking one's own token says so, and signs out.
+    page.go("/operations/access")
     page.forgiven = ("401",)
     sessions = page.region("Browser sessions")
     expect(sessions.get_by_role("listitem")).to_contain_text("this one")
@@ -98,14 +95,11 @@ def test_revoking_ones_own_token_says_so_and_signs_out(page: Visit, client: Clie
     expect(question).to_contain_text("you will be signed out at once")
     page.button("Revoke it and sign out", within=question).click()
     expect(page.page.get_by_label("Token", exact=True)).to_be_visible()
-    rows = client.desk.read(tokens.list_all)
-    assert [token.id for token in rows if not token.revoked_at] == [client.token_id]
+    assert client.token_id in [token.id for token in client.desk.read(tokens.list_all) if not token.revoked_at]
+    assert "somebody at a browser" not in [token.label for token in client.desk.read(tokens.list_all) if not token.revoked_at]
 
 
-# The audit log
-
-
-def test_the_audit_log_is_filtered_by_the_address_and_exported(open_page: Callable[..., Visit], client: Client) -> None:
+def search_the_audit_log(page: Visit, client: Client) -> None:
     def fill(tx: Transaction) -> None:
         for number in range(60):
             tx.actor = "ci" if number % 2 else "Ada"
@@ -114,7 +108,7 @@ def test_the_audit_log_is_filtered_by_the_address_and_exported(open_page: Callab
         audit.record(tx, client.desk.tenant.id, "policy.allow", "approval:7", None, {"rule": "<img src=x>"})
 
     client.desk.database.write(within_tenant(client.desk.tenant.id, fill))
-    page = open_page("/operations/audit?action=limit&who=ada", axe=True).live()
+    page.go("/operations/audit?action=limit&who=ada")
     card = page.region("Audit log")
     entries = card.get_by_role("list", name="Entries").locator(":scope > li")
     expect(entries).to_have_count(30)
@@ -138,16 +132,15 @@ def test_the_audit_log_is_filtered_by_the_address_and_exported(open_page: Callab
     assert "from=2020-01-01" in page.page.url
     page.button("Clear").click()
     expect(entries).to_have_count(50)
-    for size in (DESK, PHONE):
-        page.page.set_viewport_size(size)
-        assert list_axe_violations(page) == []
+    look_at(page, "audit")
 
 
-# Tools and policy
+# Tools, policy and models
 
 
-def test_the_policy_is_tried_and_a_decision_for_always_taken_back(
-    open_page: Callable[..., Visit], client: Client, service: Service, model: ModelServer
+@pytest.mark.proof
+def test_an_operator_of_a_tenant_sees_policy_models_audit_log_and_tokens(
+    page: Visit, client: Client, service: Service, model: ModelServer
 ) -> None:
     tenant = client.desk.tenant.name
     add_rule(service, "calculate", tenant)
@@ -157,7 +150,7 @@ def test_the_policy_is_tried_and_a_decision_for_always_taken_back(
     approval = turn["waiting_for"]["id"]
     client.ok("POST", f"/v1/approvals/{approval}", json={"decision": "approve", "always": True})
     wait_for_turn(client, turn["id"])
-    page = open_page("/operations/tools", axe=True).live()
+    page.open("/operations/tools").live()
     card = page.region("Policy")
     rules = card.get_by_role("list", name="Rules in order").get_by_role("listitem")
     expect(rules).to_have_count(3)
@@ -174,7 +167,7 @@ def test_the_policy_is_tried_and_a_decision_for_always_taken_back(
     expect(verdict).to_contain_text("It would be refused.")
     expect(verdict).to_contain_text("would refuse these arguments: ")
     expect(rules.nth(2)).to_contain_text("decides the call below")
-    look_at_both_sizes(page, "policy-ruling")
+    look_at(page, "policy-ruling")
 
     expect(page.button("Remove", within=card, exact=False)).to_have_count(1)
     page.button(f"Remove the rule of approval {approval}").click()
@@ -184,18 +177,13 @@ def test_the_policy_is_tried_and_a_decision_for_always_taken_back(
     assert client.ok("POST", "/v1/policy/test", json=call)["decision"] == "ask"
     expect(page.region("MCP servers")).to_have_count(0)
 
-
-def test_an_operator_of_a_tenant_tries_its_models_and_sees_no_settings(
-    open_page: Callable[..., Visit], model: ModelServer, client: Client
-) -> None:
-    page = open_page("/memory", axe=True).live()
+    # An operator of a tenant tries its models, and sees no settings.
     page.page.keyboard.press("Control+k")
     page.page.get_by_label("Search pages, conversations, goals, todos and actions").fill("models and settings")
     page.page.keyboard.press("Enter")
     expect(page.page).to_have_url(re.compile("/operations/settings$"))
     expect(page.region("Settings in force")).to_contain_text("Only operators of the tenant local")
     expect(page.region("Limits of this tenant")).to_contain_text("Turns that have not ended0 of 1,000")
-    look_at_both_sizes(page, "limits")
     page.button("Try it: strong").click()
     trial = dialog(page, re.compile("^Try openai-chat"))
     trial.get_by_label("Message").fill("Who are you?")
@@ -204,26 +192,15 @@ def test_an_operator_of_a_tenant_tries_its_models_and_sees_no_settings(
     expect(trial).to_contain_text("I am <b>the model</b>.")
     expect(trial).to_contain_text("9 tokens in · 4 out · $0.00")
     assert model.requests[-1].texts[-1] == "Who are you?"
-    look_at_both_sizes(page, "trial")
+    look_at(page, "trial")
     model.script = to_script(error(401, "no such key"))
     page.button("Ask it", within=trial).click()
     expect(trial).to_contain_text("It did not answer")
     expect(trial).to_contain_text("HTTP 401")
-    look_at_both_sizes(page, "trial-failed")
     page.button("Close", within=trial).click()
-    assert [run["role"] for run in client.ok("GET", "/v1/agents")["agents"]] == ["trial"]
-
-
-def test_nothing_is_stated_before_it_is_known(open_page: Callable[..., Visit]) -> None:
-    """Every request to the API stays without an answer."""
-    page = open_page()
-    page.page.route(re.compile("/v1/(?!session|events)"), lambda _route: None)
-    for path in ("access", "audit", "settings", "tools"):
-        page.open(f"/operations/{path}")
-        content = page.page.get_by_role("main").locator(".tab-content")
-        expect(content.locator(".skeleton").first).to_be_visible()
-        assert not re.search(r"[0-9$]|\bNo\b|[Nn]othing", content.inner_text()), path
-    page.page.unroute_all(behavior="ignoreErrors")
+    assert "trial" in [run["role"] for run in client.ok("GET", "/v1/agents")["agents"]]
+    search_the_audit_log(page, client)
+    manage_tokens(page, client)
 
 
 # The installation
@@ -236,7 +213,11 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     home = folder / ".headway"
     home.mkdir()
     servers = {
-        "sample": {"command": sys.executable, "args": [str(SAMPLE), str(folder / "calls")], "env": {"API_KEY": KEY}},
+        "sample": {
+            "command": sys.executable,
+            "args": ["-IS", str(SAMPLE), str(folder / "calls"), "erase"],
+            "env": {"API_KEY": KEY},
+        },
         "absent": {"url": f"http://127.0.0.1:9/mcp?key={KEY}"},
     }
     (home / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
@@ -248,7 +229,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.fixture
-def host_page(installation: Service, profiles: Profiles) -> Iterator[Visit]:
+def host_page(installation: Service, profiles: Profiles, pytestconfig: pytest.Config) -> Iterator[Visit]:
     """A window in which an operator of the tenant `local` is signed in."""
 
     def create(tx: Transaction) -> str:
@@ -256,16 +237,17 @@ def host_page(installation: Service, profiles: Profiles) -> Iterator[Visit]:
         return within_tenant(local.id, lambda tx: tokens.create(tx, local.id, "host", scope="operator"))(tx).secret
 
     url = installation.url.rstrip("/")
-    with profiles.take(axe=True) as context:
+    with profiles.take() as context:
         answer = context.request.post(f"{url}/login", data={"token": installation.database.write(create)}, headers={"Origin": url})
         assert answer.status == 204
-        visit = Visit(context.pages[0], url)
+        visit = Visit(context.pages[0], url, is_thorough=pytestconfig.getoption("torture"))
         yield visit
         visit.stop_listening()
     visit.check()
 
 
-def test_tenants_are_listed_and_created(host_page: Visit, installation: Service) -> None:
+@pytest.mark.proof
+def test_the_host_sees_tenants_settings_and_mcp_servers(host_page: Visit, installation: Service) -> None:
     with installation.tenant() as other:
         other.desk.write(spending.set_limit, 2_000_000_000)
     host_page.open("/operations/access").live()
@@ -280,13 +262,10 @@ def test_tenants_are_listed_and_created(host_page: Visit, installation: Service)
     token = installation.database.read(lambda tx: tokens.authenticate(tx, tokens.hash_secret(secret)))
     assert token.operator
     assert installation.database.read(lambda tx: tenants.get_by_name(tx, "acme")).id == token.tenant_id
-    for size in (DESK, PHONE):
-        host_page.page.set_viewport_size(size)
-        assert list_axe_violations(host_page) == []
+    look_at(host_page, "tenants")
 
-
-def test_settings_are_searched_and_name_their_sources(host_page: Visit) -> None:
-    host_page.open("/operations/settings").live()
+    # Settings are searched, and name their sources.
+    host_page.go("/operations/settings")
     card = host_page.region("Settings in force")
     expect(card.get_by_role("row", name=re.compile("^HEADWAY_MODEL "))).to_contain_text(
         re.compile("openai-chat:fake-1.*environment", re.DOTALL)
@@ -298,13 +277,10 @@ def test_settings_are_searched_and_name_their_sources(host_page: Visit) -> None:
     card.get_by_label("Search the settings").fill("sandbox")
     expect(card.get_by_role("row").filter(has_text="HEADWAY_MODEL")).to_have_count(0)
     expect(card.get_by_role("row").filter(has_text="HEADWAY_SANDBOX_READ")).to_contain_text("not set")
-    for size in (DESK, PHONE):
-        host_page.page.set_viewport_size(size)
-        assert list_axe_violations(host_page) == []
+    look_at(host_page, "settings")
 
-
-def test_mcp_servers_are_connected_and_show_their_tools(host_page: Visit) -> None:
-    host_page.open("/operations/tools").live()
+    # MCP servers are connected, and show their tools.
+    host_page.go("/operations/tools")
     card = host_page.region("MCP servers")
     sample, absent = (card.get_by_role("listitem").filter(has_text=name).first for name in ("sample", "absent"))
     expect(sample).to_contain_text("not used yet")
@@ -318,6 +294,4 @@ def test_mcp_servers_are_connected_and_show_their_tools(host_page: Visit) -> Non
     host_page.button("Connect absent").click()
     expect(absent).to_contain_text("is not available", timeout=SLOW_MS)
     assert KEY not in host_page.page.content()
-    for size in (DESK, PHONE):
-        host_page.page.set_viewport_size(size)
-        assert list_axe_violations(host_page) == []
+    look_at(host_page, "mcp-servers")

@@ -9,7 +9,7 @@ from playwright.sync_api import BrowserContext, Route, expect
 from headway.actions.access import tokens
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
-from tests.browser.page_harness import Profiles, Visit
+from tests.browser.page_harness import Profiles, Visit, look_at
 from tests.surfaces.server_harness import Client, Service
 
 
@@ -24,20 +24,15 @@ def stranger(profiles: Profiles, client: Client) -> Iterator[Visit]:
     visit.check()
 
 
-def test_the_link_that_serve_prints_signs_in_once(stranger: Visit, service: Service) -> None:
-    stranger.page.goto(service.announced["login_url"])
-    expect(stranger.page).to_have_url(f"{stranger.url}/")
-    expect(stranger.live().page.locator(".tenant")).to_have_text("local")
-
-    stranger.page.context.clear_cookies()
-    stranger.page.goto(service.announced["login_url"])
-    expect(stranger.page.get_by_role("heading", level=1)).to_have_text("This link no longer works")
-
-
-def test_a_token_can_be_pasted_and_leads_to_where_one_was_going(stranger: Visit, client: Client) -> None:
+@pytest.mark.proof
+def test_a_token_leads_to_where_one_was_going_and_a_link_signs_in_once(
+    stranger: Visit, service: Service, client: Client, pytestconfig: pytest.Config
+) -> None:
     client.add("water the plants")
     stranger.open("/board")
     expect(stranger.page.get_by_role("heading", level=1)).to_have_text("Sign in to Headway")
+    stranger.is_thorough = pytestconfig.getoption("torture")
+    look_at(stranger, "login")
     stranger.page.get_by_label("Token").fill("hw_wrong")
     stranger.button("Sign in").click()
     expect(stranger.page.get_by_role("alert")).to_contain_text("This token is not valid")
@@ -47,8 +42,17 @@ def test_a_token_can_be_pasted_and_leads_to_where_one_was_going(stranger: Visit,
     expect(stranger.page.get_by_text("water the plants")).to_be_visible()
     expect(stranger.page).to_have_url(f"{stranger.url}/board")
 
+    # The link that `headway serve` prints works once.
+    stranger.page.goto(service.announced["login_url"])
+    expect(stranger.page).to_have_url(f"{stranger.url}/")
+    expect(stranger.live().page.locator(".tenant")).to_have_text("local")
 
-def test_a_read_only_session_says_so_and_changes_nothing(stranger: Visit, client: Client) -> None:
+    stranger.page.context.clear_cookies()
+    stranger.page.goto(service.announced["login_url"])
+    expect(stranger.page.get_by_role("heading", level=1)).to_have_text("This link no longer works")
+
+
+def test_a_session_without_a_scope_says_so_and_changes_nothing(stranger: Visit, client: Client) -> None:
     stranger.forgiven = ("401", "403")
     secret = client.desk.write(tokens.create, scope="read").secret
     answer = stranger.page.context.request.post(f"{stranger.url}/login", data={"token": secret}, headers={"Origin": stranger.url})
@@ -60,25 +64,19 @@ def test_a_read_only_session_says_so_and_changes_nothing(stranger: Visit, client
 
     expect(stranger.page.locator(".toast")).to_contain_text("This token may only read")
 
-
-def test_signing_out_ends_the_session_and_leaves_the_token(page: Visit, client: Client) -> None:
-    page.forgiven = ("401",)
-    page.open("/board").live()
-    page.button("Sign out").click()
-    question = page.page.get_by_role("dialog", name="Sign out?")
-    expect(question).to_contain_text("headway login")
-    page.button("Stay signed in").click()
-    page.live().button("Sign out").click()
-    page.button("Sign out", within=question).click()
-
-    expect(page.page.get_by_role("heading", level=1)).to_have_text("You are signed out")
-    expect(page.page.get_by_role("main")).to_contain_text("run headway login where the server runs")
-    page.page.reload()
-    expect(page.page.get_by_role("heading", level=1)).to_have_text("Sign in to Headway")
-    client.ok("GET", "/v1/todos")
+    # One who is no operator sees no halt switch, and no tabs for operators.
+    sign_in(stranger.page.context, stranger.url, client)
+    stranger.open("/operations").live()
+    expect(stranger.page.get_by_text("needs a token with the operator scope")).to_be_visible()
+    expect(stranger.button("Halt everything")).to_have_count(0)
+    stranger.go("/operations/webhooks")
+    expect(stranger.page.get_by_role("main")).to_contain_text("This needs a token with the operator scope.")
+    tabs = stranger.page.get_by_role("navigation", name="Operations")
+    expect(tabs.get_by_role("link", name="Schedules")).to_be_visible()
+    expect(tabs.get_by_role("link", name="Webhooks")).to_have_count(0)
 
 
-def test_a_session_that_ended_says_so_and_can_be_renewed_on_the_spot(page: Visit, client: Client) -> None:
+def test_a_session_that_ended_is_renewed_on_the_spot_and_signing_out_leaves_the_token(page: Visit, client: Client) -> None:
     page.forgiven = ("401",)
     page.open("/board").live()
 
@@ -97,55 +95,42 @@ def test_a_session_that_ended_says_so_and_can_be_renewed_on_the_spot(page: Visit
     expect(page.page.get_by_role("heading", level=1)).to_have_text("Todo board")
     page.live()
 
+    # Signing out ends the session, and leaves the token.
+    page.button("Sign out").click()
+    question = page.page.get_by_role("dialog", name="Sign out?")
+    expect(question).to_contain_text("headway login")
+    page.button("Stay signed in").click()
+    page.live().button("Sign out").click()
+    page.button("Sign out", within=question).click()
 
-def test_a_user_who_is_no_operator_sees_no_halt_switch(stranger: Visit, client: Client) -> None:
-    stranger.open("/operations")
-    stranger.page.get_by_label("Token").fill(client.secret)
-    stranger.button("Sign in").click()
-
-    expect(stranger.page.get_by_text("needs a token with the operator scope")).to_be_visible()
-    expect(stranger.button("Halt everything")).to_have_count(0)
-
-
-def test_the_page_is_kept_by_the_browser_and_checked_for_news(page: Visit) -> None:
-    shell = page.page.request.get(f"{page.url}/")
-    build = re.search(r"/static/(\w+)/js/start\.js", shell.text())
-    assert build
-    script = page.page.request.get(f"{page.url}/static/{build[1]}/js/start.js")
-    again = page.page.request.get(f"{page.url}/", headers={"If-None-Match": shell.headers["etag"]})
-
-    assert (shell.headers["cache-control"], again.status) == ("no-cache", 304)
-    assert script.headers["cache-control"] == "public, max-age=31536000, immutable"
-    assert script.headers["content-type"].startswith("text/javascript")
-    assert "require-trusted-types-for 'script'" in shell.headers["content-security-policy"]
-    assert page.page.request.get(f"{page.url}/static/older/js/start.js").status == 404
+    expect(page.page.get_by_role("heading", level=1)).to_have_text("You are signed out")
+    expect(page.page.get_by_role("main")).to_contain_text("run headway login where the server runs")
+    page.page.reload()
+    expect(page.page.get_by_role("heading", level=1)).to_have_text("Sign in to Headway")
+    client.ok("GET", "/v1/todos")
 
 
-@pytest.mark.parametrize("signed_in", [True, False])
-def test_the_page_goes_to_the_address_of_the_workspace_and_says_why(stranger: Visit, client: Client, *, signed_in: bool) -> None:
+def test_the_page_goes_to_the_address_of_the_workspace_and_says_why(stranger: Visit, client: Client) -> None:
     """The same server has two addresses here. Requests to the first one are answered as by a cell that the tenant has left."""
     there = stranger.url.replace("127.0.0.1", "localhost")
     problem = {"title": "Misdirected request", "status": 421, "detail": "…", "code": "wrong_cell", "cell": "eu2", "location": there}
     conversation_id, page = client.conversation(title="Plans"), stranger.page
     stranger.forgiven = ("401", "421")
-    if signed_in:
-        sign_in(page.context, there, client)
     page.route(re.compile(re.escape(f"{stranger.url}/v1/")), lambda route: route.fulfill(status=421, json=problem))
     stranger.open(f"/c/{conversation_id}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Your workspace is at this address now")
+    expect(page).to_have_url(f"{there}/c/{conversation_id}?moved=1")
+    page.get_by_label("Token").fill(client.secret)
+    stranger.button("Sign in").click()
+    for _ in range(2):
+        expect(page.locator(".toast")).to_contain_text(f"Your workspace is now at {there.removeprefix('http://')}.")
+        expect(page).to_have_url(f"{there}/c/{conversation_id}")
+        expect(stranger.live().page.get_by_role("link", name="Plans")).to_be_visible()
+        stranger.open(f"/c/{conversation_id}")  # a second time: one is signed in there
 
-    if not signed_in:
-        expect(page.get_by_role("heading", level=1)).to_have_text("Your workspace is at this address now")
-        expect(page).to_have_url(f"{there}/c/{conversation_id}?moved=1")
-        page.get_by_label("Token").fill(client.secret)
-        stranger.button("Sign in").click()
-    expect(page.locator(".toast")).to_contain_text(f"Your workspace is now at {there.removeprefix('http://')}.")
-    expect(page).to_have_url(f"{there}/c/{conversation_id}")
-    expect(stranger.live().page.get_by_role("link", name="Plans")).to_be_visible()
-
-
-def test_cells_that_disagree_do_not_keep_the_page_moving(stranger: Visit) -> None:
+    # Cells that disagree do not keep the page moving.
+    page.unroute_all(behavior="ignoreErrors")
     addresses = [stranger.url, stranger.url.replace("127.0.0.1", "localhost")]
-    stranger.forgiven = ("421",)
 
     def refuse(route: Route) -> None:
         (other,) = (address for address in addresses if not route.request.url.startswith(address))

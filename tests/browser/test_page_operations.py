@@ -4,7 +4,8 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from playwright.sync_api import Locator, expect
+import pytest
+from playwright.sync_api import APIResponse, Locator, Route, expect
 
 from headway.actions import conversations, goals, jobs, notices, spending, turns, webhooks
 from headway.ledger.run import NANOS_PER_DOLLAR
@@ -13,11 +14,13 @@ from headway.storage.stores import jobs as job_store
 from headway.storage.stores.spending import ModelCall
 from headway.storage.transaction import Transaction
 from tests.browser import staged_goals
-from tests.browser.page_harness import PHONE, Visit, list_axe_violations, sign_in
+from tests.browser.page_harness import DESK, PHONE, Visit, hold_requests, look_at
 from tests.model_server import ModelServer, by_turn, calls, error, text
 from tests.surfaces.conversation_client import say, wait_for_turn
 from tests.surfaces.server_harness import Client
 from tests.surfaces.waiting_turns import begin_waiting_turn
+
+ABROAD = {"locale": "en-GB", "timezone_id": "Europe/Berlin"}
 
 
 def dialog(page: Visit, title: str) -> Locator:
@@ -31,8 +34,8 @@ def dead_turn(client: Client, model: ModelServer, request: str) -> int:
     return conversation
 
 
-def test_operations_has_a_tab_per_address_and_keeps_the_list_in_focus(open_page: Callable[..., Visit], client: Client) -> None:
-    page = open_page("/operations", axe=True).live()
+def test_operations_has_a_tab_per_address_with_notices_and_webhooks(page: Visit, client: Client, model: ModelServer) -> None:
+    page.open("/operations").live()
     tabs = page.page.get_by_role("navigation", name="Operations")
     expect(tabs.get_by_role("link", name="Overview")).to_have_attribute("aria-current", "page")
     expect(page.region("Needs attention")).to_contain_text("nothing")
@@ -48,248 +51,106 @@ def test_operations_has_a_tab_per_address_and_keeps_the_list_in_focus(open_page:
     expect(page.page.get_by_role("main")).to_be_focused()
 
     page.page.set_viewport_size(PHONE)
-    page.open("/operations/webhooks").live()
+    page.go("/operations/webhooks")
     expect(tabs.get_by_role("link", name="Webhooks")).to_be_in_viewport()
     expect(page.region("Webhooks")).to_contain_text("No webhooks.")
-    page.open("/operations/nowhere").live()
+    page.go("/operations/nowhere")
     expect(page.page.get_by_role("main")).to_contain_text("There is nothing at this address.")
-    assert list_axe_violations(page) == []
+    page.page.set_viewport_size(DESK)
+    follow_notices(page, client, model)
+    manage_webhooks(page, client)
 
 
-def test_tabs_for_operators_are_not_offered_to_others(open_page: Callable[..., Visit], client: Client) -> None:
-    page = open_page()
-    sign_in(page.page.context, client, operator=False)
-    page.open("/operations/webhooks").live()
-    expect(page.page.get_by_role("main")).to_contain_text("This needs a token with the operator scope.")
-    expect(page.page.get_by_role("navigation", name="Operations").get_by_role("link", name="Webhooks")).to_have_count(0)
+TABS = ("", "/queue", "/workers", "/dead-letters", "/agents", "/schedules", "/spending", "/inbox", "/webhooks")
+LATE_TABS = (*TABS, "/access", "/audit", "/settings", "/tools")
 
 
-def test_nothing_on_a_tab_is_stated_before_it_is_known(open_page: Callable[..., Visit]) -> None:
+def test_nothing_is_stated_before_it_is_known(page: Visit) -> None:
     """Every request to the API stays without an answer."""
-    page = open_page()
-    page.page.route(re.compile("/v1/(?!session|events)"), lambda _route: None)
-    for path in ("", "/queue", "/workers", "/dead-letters", "/agents", "/schedules", "/spending", "/inbox", "/webhooks"):
-        page.open(f"/operations{path}")
-        main = page.page.get_by_role("main")
-        expect(main.locator(".skeleton").first).to_be_visible()
+    hold_requests(page, re.compile("/v1/(?!session|events)"))
+    page.open("/operations")
+    main = page.page.get_by_role("main")
+    labels = re.compile(r"last 24 hours|(7|30|90) days")
+    for path in LATE_TABS:
+        page.go(f"/operations{path}")
+        link = page.page.get_by_role("navigation", name="Operations").locator(f"a[href='/operations{path}']")
+        expect(link).to_have_attribute("aria-current", "page")
+        expect(main.locator(".tab-content .skeleton").first).to_be_visible()
         text = main.locator(".tab-content").inner_text()
-        labels = re.compile(r"last 24 hours|(7|30|90) days")
         assert not re.search(r"[0-9$]|\bNo\b|[Nn]othing|can run", labels.sub("", text)), (path, text)
+
+    # Nothing is said about a halt before it is known.
     page.page.unroute_all(behavior="ignoreErrors")
+    late = hold_requests(page, "**/v1/halt")
+    page.open("/operations")
+    expect(main.get_by_role("heading", name="Operations")).to_be_visible()
+    expect(main).not_to_contain_text("Agents can run")
+    expect(page.button("Lift the halt")).to_have_count(0)
+    for route in late:
+        route.fulfill(json={"halt": {"halted": True, "why": "a drill", "since": 1}})
+    expect(page.page.locator(".banner")).to_contain_text("a drill")
 
 
-def test_dead_letters_are_retried(page: Visit, client: Client, model: ModelServer) -> None:
-    dead_turn(client, model, "mend the roof")
+def test_dead_letters_are_explained_retried_and_dropped(page: Visit, client: Client, model: ModelServer) -> None:
+    markup = "<img src=x onerror=alert(1)>"
     page.open("/operations/dead-letters").live()
     letters = page.region("Dead letters")
-    expect(letters).to_contain_text("mend the roof")
-    expect(letters).to_contain_text("no such thing")
-    model.script = lambda _request: text("Mended.")
-    page.button("Retry mend the roof").click()
-
-    expect(letters).to_contain_text("Nothing here.")
-    expect(page.page.get_by_role("link", name="Operations")).to_have_text("Operations")
-    assert client.ok("GET", "/v1/jobs", params={"state": "dead"})["jobs"] == []
-
-
-def test_dead_letters_are_dropped_after_asking(page: Visit, client: Client, model: ModelServer) -> None:
-    page.open("/operations/dead-letters").live()
-    dead_turn(client, model, "mend the roof")
-    page.button("Drop mend the roof").click()
-    question = dialog(page, "Drop this dead letter?")
-    question.get_by_role("button", name="Leave it as is").click()
-    expect(question).to_be_hidden()
-    page.button("Drop mend the roof").click()
-    question.get_by_role("button", name="Drop it").click()
-
-    expect(page.region("Dead letters")).to_contain_text("Nothing here.")
-
-
-def test_schedules_run_now_rest_and_go(page: Visit, client: Client) -> None:
-    conversation = client.conversation()
-    work = {"message": {"conversation_id": conversation, "content": "water the plants"}}
-    client.ok("PUT", "/v1/schedules/garden", json={"cron": "0 6 * * *", "timezone": "Europe/Berlin", **work})
-    page.open("/operations/schedules").live()
-    row = page.region("Schedules").get_by_role("listitem")
-    expect(row).to_contain_text(re.compile(r"0 6 \* \* \* Europe/Berlin · next in \d+"))
-    page.button("Run now: garden").click()
-    expect(row).to_contain_text("last")
-
-    page.button("Pause garden").click()
-    expect(row).to_contain_text("paused")
-    page.button("Resume garden").click()
-    expect(row).to_contain_text("next")
-    client.ok("PUT", "/v1/schedules/other", json={"every_s": 300, **work})
-    expect(row).to_have_count(2)
-    page.button("Pause garden").click()
-    expect(row.filter(has_text="garden")).to_contain_text("paused")
-    page.button("Delete garden").click()
-    expect(row).to_have_count(1)
-    page.button("Undo").click()
-    expect(row).to_have_count(2)
-    expect(row.filter(has_text="garden")).to_contain_text("paused")
-    assert client.ok("GET", "/v1/schedules/garden")["schedule"]["message"] == work["message"]
-
-
-def test_agents_at_work_can_be_stopped_after_asking(page: Visit, client: Client, model: ModelServer) -> None:
-    model.hold()
-    say(client, client.conversation(), "think for long")
-    page.open("/operations/agents").live()
-    agents = page.region("Agents")
-    expect(agents).to_contain_text("1 running")
-    expect(agents).to_contain_text("checked in")
-    page.button("Cancel think for long").click()
-    dialog(page, "Stop this agent?").get_by_role("button", name="Stop it").click()
-
-    expect(agents).to_contain_text("none running")
-
-
-def test_sub_agents_are_listed_while_they_work(page: Visit, client: Client, model: ModelServer) -> None:
-    def script(request):  # type: ignore[no-untyped-def]
-        if "delegate" in request.tools and not request.tool_results:
-            return calls(("spawn_agent", {"role": "researcher", "task": "count the stars", "context": "at night"}))
-        if "count the stars" in request.texts[-1] or "count the stars" in request.texts[1]:
-            model.hold()
-        return text("done")
-
-    model.script = script
-    page.open("/operations/agents").live()
-    say(client, client.conversation(), "how many?")
-    expect(page.region("Agents")).to_contain_text("count the stars")
-    expect(page.region("Agents")).to_contain_text("researcher")
-
-
-def test_the_halt_asks_first_and_every_window_shows_it(page: Visit, client: Client) -> None:
-    page.open("/operations").live()
-    page.button("Halt everything").click()
-    question = dialog(page, "Halt everything?")
-    expect(question).to_contain_text("for every tenant of this installation")
-    question.get_by_role("button", name="Leave it as is").click()
-    assert client.ok("GET", "/v1/halt")["halt"]["halted"] is False
-
-    page.button("Halt everything").click()
-    question.get_by_role("button", name="Halt everything").click()
-    expect(question).to_be_visible()  # without a reason, nothing is halted
-    assert client.ok("GET", "/v1/halt")["halt"]["halted"] is False
-    page.button("Costs rise too fast").click()
-    expect(question.get_by_label("Why?")).to_have_value("Costs rise too fast")
-    question.get_by_label("Why?").fill("The <b>refunds</b> agent loops")
-    question.get_by_role("button", name="Halt everything").click()
-    expect(page.page.locator(".banner")).to_contain_text("Everything is halted. The <b>refunds</b> agent loops")
-    expect(page.region("Kill switch")).to_contain_text("by somebody at a browser")
-    halted = client.ok("GET", "/v1/halt")["halt"]
-    assert (halted["halted"], halted["why"]) == (True, "The <b>refunds</b> agent loops")
-    page.button("Lift the halt").first.click()
-    expect(page.page.locator(".banner")).to_have_count(0)
-    assert client.ok("GET", "/v1/halt")["halt"]["halted"] is False
-
-
-def test_costs_by_model_and_the_limit(page: Visit, client: Client) -> None:
-    wait_for_turn(client, say(client, client.conversation(), "hello"))
-    page.open("/operations/spending").live()
-    costs = page.region("Costs, last 24 hours")
-    expect(costs).to_contain_text("openai-chat:fake-1")
-    expect(costs).to_contain_text("1 call")
-    expect(costs).to_contain_text("of $5.00")
-    page.button("Change the limit").click()
-    page.page.get_by_label("Dollars").fill("12.5")
-    page.button("Save").click()
-
-    expect(costs).to_contain_text("of $12.50")
-    assert client.ok("GET", "/v1/costs")["costs"]["limit_usd"] == 12.5
-
-
-def test_costs_show_the_share_of_the_cache_and_models_without_a_price(page: Visit, client: Client, model: ModelServer) -> None:
-    model.script = lambda _request: replace(text("hello", usage=(2_000, 300)), cached=1_500)
-    wait_for_turn(client, say(client, client.conversation(), "hello"))
-    page.open("/operations/spending").live()
-    costs = page.region("Costs, last 24 hours")
-    expect(costs).to_contain_text("2,000 tokens in (75% from the cache) · 300 out")
-    expect(costs).to_contain_text("No known price: openai-chat:fake-1. Calls are counted as $0, so the limit cannot stop them.")
-
-
-def test_notices_arrive_while_one_looks(page: Visit, client: Client) -> None:
-    page.open("/operations/inbox").live()
-    expect(page.region("Inbox")).to_contain_text("There are no notices.")
-    client.desk.write(notices.notify, "budget", "The pool is spent.")
-
-    expect(page.region("Inbox")).to_contain_text("The pool is spent.")
-    expect(page.page.locator(".toast")).to_contain_text("The pool is spent.")
-    inbox = page.region("Inbox")
-    client.desk.write(notices.notify, "budget", "The pool has room again.")
-    page.button("Done: The pool is spent.").click()
-    expect(inbox.get_by_role("listitem")).to_have_count(1)
-    page.button("Mark all as done").click()
-    expect(inbox).to_contain_text("There are no notices.")
-    page.button("Done", within=inbox).click()
-    expect(inbox.get_by_role("listitem")).to_have_count(2)
-    page.button("Open again: The pool is spent.").click()
-    expect(inbox.get_by_role("listitem")).to_have_count(1)
-    assert [notice["text"] for notice in client.ok("GET", "/v1/notices", params={"state": "open"})["notices"]] == [
-        "The pool is spent."
-    ]
-
-
-def test_notices_leave_the_inbox_when_their_request_was_handled(page: Visit, client: Client, model: ModelServer) -> None:
-    model.script = by_turn(calls(("ask_person", {"question": "Which tier?"})), text("Done."))
-    turn_id = begin_waiting_turn(client, client.conversation(title="Deploy"))["id"]
-    goal = client.desk.write(staged_goals.add_half_done_goal)
-    client.desk.database.write(lambda tx: goals.escalate(tx, goal, "replans", "5 of 5 plans used."))
-    page.open("/operations/inbox").live()
-    inbox = page.region("Inbox")
-    expect(inbox.get_by_role("listitem")).to_have_count(2)
-    client.ok("POST", f"/v1/goals/{goal.id}/decision", json={"action": "abandon"})
-    expect(inbox.get_by_role("listitem")).to_have_count(1)
-    question = client.ok("GET", "/v1/questions", params={"state": "open"})["questions"][0]
-    client.ok("POST", f"/v1/questions/{question['id']}", json={"answer": "Gold"})
-    expect(inbox).to_contain_text("There are no notices.")
-    page.button("Done", within=inbox).click()
-    expect(inbox.get_by_role("listitem")).to_have_count(2)
-    wait_for_turn(client, turn_id)
-
-
-def test_why_is_asked_of_a_job_a_turn_and_a_todo(page: Visit, client: Client, model: ModelServer) -> None:
-    markup = "<img src=x onerror=alert(1)>"
     conversation = dead_turn(client, model, f"mend the roof {markup}")
     todo = client.ok("POST", "/v1/todos", 201, json={"subject": f"buy tiles {markup}"})["todo"]
-    page.open("/operations/dead-letters").live()
-    letters = page.region("Dead letters")
+
+    # Why is asked of a job, a turn and a todo.
+    expect(letters).to_contain_text("mend the roof")
+    expect(letters).to_contain_text("no such thing")
     letters.get_by_text("Why?").click()
     expect(letters.locator(".why li").last).to_contain_text("no such thing")
     expect(letters.locator(".why > p")).to_contain_text("Retry it with `headway jobs retry")
-
-    page.open(f"/todos/{todo['id']}").live()
+    page.go(f"/todos/{todo['id']}")
     sheet = page.page.locator("dialog.todo-sheet[open]")
     sheet.get_by_text("History", exact=True).click()
     expect(sheet.locator(".why li")).to_contain_text(f"“buy tiles {markup}” was created by a test in the tenant's list.")
     expect(sheet.locator(".why > p")).to_contain_text("is pending and ready")
-
-    page.open(f"/c/{conversation}").live()
+    page.button("Close").click()
+    page.go(f"/c/{conversation}")
     page.page.locator(".turn-note").get_by_text("Why?").click()
     expect(page.page.locator(".turn-note .why > p")).to_contain_text("The turn failed:")
 
+    # A job shows its errors and links.
+    (job,) = client.ok("GET", "/v1/jobs", params={"state": "dead"})["jobs"]
+    page.go(f"/operations/queue?job={job['id']}")
+    panel = page.page.get_by_role("dialog", name="mend the roof")
+    expect(panel).to_contain_text("no such thing")
+    expect(panel.get_by_role("link", name=f"Conversation {conversation}")).to_have_attribute("href", f"/c/{conversation}")
+    page.page.keyboard.press("Escape")
+    expect(panel).to_have_count(0)
+    page.forgiven = ("404",)
+    page.go("/operations/queue?job=nothing")
+    expect(page.page.get_by_role("alert")).to_contain_text("No job 'nothing'.")
 
-def test_webhooks_are_listed_tested_paused_replayed_and_deleted(page: Visit, client: Client) -> None:
-    hook = client.desk.write(webhooks.create, NewWebhook("https://receiver.invalid/in", ("todo_changed",)), ("*",)).webhook
-    page.open("/operations/webhooks").live()
-    row = page.region("Webhooks").get_by_role("listitem")
-    expect(row).to_contain_text("https://receiver.invalid/in")
-    expect(row).to_contain_text("active · todo_changed")
-    page.button("Test receiver.invalid").click()
-    expect(page.page.locator(".toasts")).to_contain_text("There is no host receiver.invalid.")
-    page.button("Pause receiver.invalid").click()
-    expect(row).to_contain_text("paused")
-    page.button("Replay receiver.invalid").click()
-    dialog(page, "Replay events").get_by_label("Number").fill("0")
-    dialog(page, "Replay events").get_by_role("button", name="Replay").click()
-    expect(row).to_contain_text("delivered up to event 0")
-    client.desk.database.write(lambda tx: jobs.fail_permanently(tx, jobs.get(tx, client.desk.tenant.id, hook.id), "<b>no</b>"))
-    expect(row).to_contain_text("<b>no</b>")
-    page.button("Resume receiver.invalid").click()
-    expect(row).to_contain_text("active")
-    page.button("Delete receiver.invalid").click()
-    dialog(page, "Delete the webhook to receiver.invalid?").get_by_role("button", name="Delete it").click()
-    expect(page.region("Webhooks")).to_contain_text("No webhooks.")
+    # It is dropped after asking.
+    page.go("/operations/dead-letters")
+    drop = letters.get_by_role("button", name="Drop mend the roof")
+    drop.click()
+    question = dialog(page, "Drop this dead letter?")
+    question.get_by_role("button", name="Leave it as is").click()
+    expect(question).to_be_hidden()
+    drop.click()
+    question.get_by_role("button", name="Drop it").click()
+    expect(letters).to_contain_text("Nothing here.")
+
+    # Others are retried, from the list and from the panel of a job.
+    dead_turn(client, model, "mend the door")
+    dead_turn(client, model, "mend the wall")
+    model.script = lambda _request: text("Mended.")
+    page.button("Retry mend the door").click()
+    expect(letters).not_to_contain_text("mend the door")
+    (job,) = client.ok("GET", "/v1/jobs", params={"state": "dead"})["jobs"]
+    page.go(f"/operations/queue?job={job['id']}")
+    page.button("Retry now", within=page.page.get_by_role("dialog", name="mend the wall")).click()
+    expect(page.page.locator(".toasts")).to_contain_text("The job runs again.")
+    page.go("/operations/dead-letters")
+    expect(letters).to_contain_text("Nothing here.")
+    expect(page.page.get_by_role("link", name="Operations", exact=True)).to_have_text("Operations")
+    assert client.ok("GET", "/v1/jobs", params={"state": "dead"})["jobs"] == []
 
 
 def add_dead_jobs(client: Client, count: int, kind: str = "tool") -> None:
@@ -300,7 +161,7 @@ def add_dead_jobs(client: Client, count: int, kind: str = "tool") -> None:
     client.desk.write(add)
 
 
-def test_the_queue_is_counted_filtered_by_the_address_and_paged(page: Visit, client: Client) -> None:
+def test_the_queue_is_counted_and_paged_and_many_dead_letters_are_chosen_at_once(page: Visit, client: Client) -> None:
     add_dead_jobs(client, 60, "later")
     waiting = client.desk.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "other", {"name": "wait for it"}))
     page.open("/operations/queue").live()
@@ -329,26 +190,10 @@ def test_the_queue_is_counted_filtered_by_the_address_and_paged(page: Visit, cli
     expect(page.region("Jobs")).to_contain_text("No job matches.")
     assert client.ok("GET", f"/v1/jobs/{waiting.id}")["job"]["state"] == "canceled"
 
-
-def test_a_job_shows_its_errors_and_links_and_is_retried_now(page: Visit, client: Client, model: ModelServer) -> None:
-    conversation = dead_turn(client, model, "mend the roof")
-    (job,) = client.ok("GET", "/v1/jobs", params={"state": "dead"})["jobs"]
-    page.open(f"/operations/queue?job={job['id']}").live()
-    panel = page.page.get_by_role("dialog", name="mend the roof")
-    expect(panel).to_contain_text("no such thing")
-    expect(panel.get_by_role("link", name=f"Conversation {conversation}")).to_have_attribute("href", f"/c/{conversation}")
-    model.script = lambda _request: text("Mended.")
-    page.button("Retry now", within=panel).click()
-    expect(page.page.locator(".toasts")).to_contain_text("The job runs again.")
-    page.open("/operations/queue?job=nothing")
-    page.forgiven = ("404",)
-    expect(page.page.get_by_role("alert")).to_contain_text("No job 'nothing'.")
-
-
-def test_many_dead_letters_are_chosen_and_dropped_and_retried(page: Visit, client: Client) -> None:
-    add_dead_jobs(client, 130, "later")
+    # Many dead letters are chosen, and dropped and retried.
+    add_dead_jobs(client, 70, "later")
     add_dead_jobs(client, 3, "tool")
-    page.open("/operations/dead-letters").live()
+    page.go("/operations/dead-letters")
     letters = page.region("Dead letters")
     expect(letters.locator("header")).to_contain_text("133")
     page.page.get_by_label("Choose tool 1").check()
@@ -368,7 +213,7 @@ def test_many_dead_letters_are_chosen_and_dropped_and_retried(page: Visit, clien
     question.get_by_role("button", name="Drop them").click()
     expect(page.page.locator(".toasts")).to_contain_text("Dropped 130 dead letters.")
     expect(letters).to_contain_text("Nothing here.")
-    assert [job["kind"] for job in client.ok("GET", "/v1/jobs")["jobs"]] == ["tool"]
+    assert [job["kind"] for job in client.ok("GET", "/v1/jobs", params={"state": "dead"})["jobs"]] == ["tool"]
 
     page.page.get_by_label("Kind", exact=True).select_option("")
     page.page.get_by_label("Choose all on this page").check()
@@ -377,28 +222,10 @@ def test_many_dead_letters_are_chosen_and_dropped_and_retried(page: Visit, clien
     expect(page.page.locator(".toasts")).to_contain_text("Retried 1 dead letter.")
 
 
-def test_workers_and_their_load_are_shown(page: Visit, client: Client) -> None:
-    def add_lost_worker(tx: Transaction) -> None:
-        job_store.record_heartbeat(tx, "attic:41:aa", 0, job_store.WorkerFacts(tx.now, 8, "0.0.9"))
-        tx.run("UPDATE worker_leases SET beat_at = beat_at - 60000 WHERE executor_id = 'attic:41:aa'")
-
-    client.desk.database.write(add_lost_worker)
-    page.open("/operations").live()
-    expect(page.region("Needs attention")).to_contain_text("1 stopped answering within a day")
-    page.page.get_by_role("navigation", name="Operations").get_by_role("link", name="Workers").click()
-    workers = page.region("Workers")
-    expect(workers.locator("header")).to_contain_text("1 answering, 1 lost")
-    lost = workers.get_by_role("listitem").filter(has_text="attic, process 41")
-    expect(lost).to_contain_text("stopped answering")
-    expect(lost).to_contain_text("0 of 8 slots")
-    expect(workers.get_by_role("listitem").filter(has_text="idle")).to_contain_text("of 64 slots")
-    client.desk.database.write(lambda tx: job_store.release_owner(tx, "attic:41:aa"))
-    expect(lost).to_have_count(0)
-
-
-def test_a_schedule_is_created_with_a_preview_and_edited(open_page: Callable[..., Visit], client: Client) -> None:
+@pytest.mark.proof
+def test_schedules_are_created_with_a_preview_edited_run_now_and_deleted(open_page: Callable[..., Visit], client: Client) -> None:
     client.conversation(title="Garden")
-    page = open_page("/operations/schedules", axe=True, locale="en-GB", timezone_id="Europe/Berlin").live()
+    page = open_page("/operations/schedules", **ABROAD).live()
     page.button("New schedule").click()
     form = page.page.get_by_role("dialog", name="New schedule")
     times = form.get_by_role("region", name="Next times").get_by_role("listitem")
@@ -412,7 +239,7 @@ def test_a_schedule_is_created_with_a_preview_and_edited(open_page: Callable[...
     expect(form).to_contain_text("'soon' is not a cron expression that ever fires.")
     form.get_by_label("Cron expression").fill("30 7 * * *")
     expect(times.first).to_contain_text("07:30:00")
-    assert list_axe_violations(page) == []
+    look_at(page, "schedule-new")
     form.get_by_label("Name").fill("water")
     form.get_by_label("Conversation").select_option("Garden")
     form.get_by_label("Message", exact=True).fill("water the <b>plants</b>")
@@ -448,12 +275,181 @@ def test_a_schedule_is_created_with_a_preview_and_edited(open_page: Callable[...
     page.button("Set a goal", within=editor).click()
     editor.get_by_label("Goal", exact=True).fill("No plant is dry")
     editor.get_by_label("Name").fill("plants")
-    assert list_axe_violations(page) == []
     page.button("Save").click()
     expect(editor).to_have_count(0)
     changed = client.ok("GET", "/v1/schedules/plants")["schedule"]
     assert (changed["goal"]["description"], changed["cron"]) == ("No plant is dry", "30 7 * * *")
     assert [one["name"] for one in client.ok("GET", "/v1/schedules")["schedules"]] == ["clock", "plants"]
+
+    # One runs now, rests and goes.
+    page.page.set_viewport_size(DESK)
+    page.button("Delete clock").click()
+    page.button("Delete plants").click()
+    expect(row).to_have_count(0)
+    conversation = client.conversation()
+    work = {"message": {"conversation_id": conversation, "content": "water the plants"}}
+    client.ok("PUT", "/v1/schedules/garden", json={"cron": "0 6 * * *", "timezone": "Europe/Berlin", **work})
+    expect(row).to_contain_text(re.compile(r"0 6 \* \* \* Europe/Berlin · next in \d+"))
+    page.button("Run now: garden").click()
+    expect(row).to_contain_text("last")
+
+    page.button("Pause garden").click()
+    expect(row).to_contain_text("paused")
+    page.button("Resume garden").click()
+    expect(row).to_contain_text("next")
+    client.ok("PUT", "/v1/schedules/other", json={"every_s": 300, **work})
+    expect(row).to_have_count(2)
+    page.button("Pause garden").click()
+    expect(row.filter(has_text="garden")).to_contain_text("paused")
+    page.button("Delete garden").click()
+    expect(row).to_have_count(1)
+    page.button("Undo").last.click()
+    expect(row).to_have_count(2)
+    expect(row.filter(has_text="garden")).to_contain_text("paused")
+    assert client.ok("GET", "/v1/schedules/garden")["schedule"]["message"] == work["message"]
+
+
+def test_agents_at_work_are_listed_and_stopped_and_a_halt_asks_first(page: Visit, client: Client, model: ModelServer) -> None:
+    def script(request):  # type: ignore[no-untyped-def]
+        if "delegate" in request.tools and not request.tool_results:
+            return calls(("spawn_agent", {"role": "researcher", "task": "count the stars", "context": "at night"}))
+        if "count the stars" in request.texts[-1] or "count the stars" in request.texts[1]:
+            model.hold()
+        return text("done")
+
+    model.script = script
+    page.open("/operations/agents").live()
+    say(client, client.conversation(), "how many?")
+    expect(page.region("Agents")).to_contain_text("count the stars")
+    expect(page.region("Agents")).to_contain_text("researcher")
+    model.script = lambda _request: text("done")
+    model.release()
+    expect(page.region("Agents")).to_contain_text("none running")
+
+    # An agent at work can be stopped after asking.
+    model.hold()
+    say(client, client.conversation(), "think for long")
+    agents = page.region("Agents")
+    expect(agents).to_contain_text("1 running")
+    expect(agents).to_contain_text("checked in")
+    page.button("Cancel think for long").click()
+    dialog(page, "Stop this agent?").get_by_role("button", name="Stop it").click()
+
+    expect(agents).to_contain_text("none running")
+
+    # The halt asks first.
+    page.go("/operations")
+    page.button("Halt everything").click()
+    question = dialog(page, "Halt everything?")
+    expect(question).to_contain_text("for every tenant of this installation")
+    question.get_by_role("button", name="Leave it as is").click()
+    assert client.ok("GET", "/v1/halt")["halt"]["halted"] is False
+
+    page.button("Halt everything").click()
+    question.get_by_role("button", name="Halt everything").click()
+    expect(question).to_be_visible()  # without a reason, nothing is halted
+    assert client.ok("GET", "/v1/halt")["halt"]["halted"] is False
+    page.button("Costs rise too fast").click()
+    expect(question.get_by_label("Why?")).to_have_value("Costs rise too fast")
+    question.get_by_label("Why?").fill("The <b>refunds</b> agent loops")
+    late: list[tuple[Route, APIResponse]] = []
+
+    def answer_late(route: Route) -> None:
+        late.append((route, route.fetch()))
+
+    page.page.route("**/v1/halt", answer_late)  # the event is faster than the answer
+    question.get_by_role("button", name="Halt everything").click()
+    expect(page.page.locator(".banner")).to_contain_text("Everything is halted. The <b>refunds</b> agent loops")
+    expect(page.region("Kill switch")).to_contain_text("by somebody at a browser")
+    halted = client.ok("GET", "/v1/halt")["halt"]
+    assert (halted["halted"], halted["why"]) == (True, "The <b>refunds</b> agent loops")
+    for route, answer in late:
+        route.fulfill(response=answer)
+    page.page.unroute("**/v1/halt")
+    page.button("Lift the halt").first.click()
+    expect(page.page.locator(".banner")).to_have_count(0)
+    expect(question).to_have_count(0)
+    assert client.ok("GET", "/v1/halt")["halt"]["halted"] is False
+
+    # A worker that stopped answering needs attention.
+    def add_lost_worker(tx: Transaction) -> None:
+        job_store.record_heartbeat(tx, "attic:41:aa", 0, job_store.WorkerFacts(tx.now, 8, "0.0.9"))
+        tx.run("UPDATE worker_leases SET beat_at = beat_at - 60000 WHERE executor_id = 'attic:41:aa'")
+
+    client.desk.database.write(add_lost_worker)
+    page.go("/operations")
+    expect(page.region("Needs attention")).to_contain_text("1 stopped answering within a day")
+    page.page.get_by_role("navigation", name="Operations").get_by_role("link", name="Workers").click()
+    workers = page.region("Workers")
+    expect(workers.locator("header")).to_contain_text("1 answering, 1 lost")
+    lost = workers.get_by_role("listitem").filter(has_text="attic, process 41")
+    expect(lost).to_contain_text("stopped answering")
+    expect(lost).to_contain_text("0 of 8 slots")
+    expect(workers.get_by_role("listitem").filter(has_text="idle")).to_contain_text("of 64 slots")
+    client.desk.database.write(lambda tx: job_store.release_owner(tx, "attic:41:aa"))
+    expect(lost).to_have_count(0)
+
+
+def follow_notices(page: Visit, client: Client, model: ModelServer) -> None:
+    page.go("/operations/inbox")
+    expect(page.region("Inbox")).to_contain_text("There are no notices.")
+    client.desk.write(notices.notify, "budget", "The pool is spent.")
+
+    expect(page.region("Inbox")).to_contain_text("The pool is spent.")
+    expect(page.page.locator(".toast")).to_contain_text("The pool is spent.")
+    inbox = page.region("Inbox")
+    client.desk.write(notices.notify, "budget", "The pool has room again.")
+    page.button("Done: The pool is spent.").click()
+    expect(inbox.get_by_role("listitem")).to_have_count(1)
+    page.button("Mark all as done").click()
+    expect(inbox).to_contain_text("There are no notices.")
+    page.button("Done", within=inbox).click()
+    expect(inbox.get_by_role("listitem")).to_have_count(2)
+    page.button("Open again: The pool is spent.").click()
+    expect(inbox.get_by_role("listitem")).to_have_count(1)
+    assert [notice["text"] for notice in client.ok("GET", "/v1/notices", params={"state": "open"})["notices"]] == [
+        "The pool is spent."
+    ]
+
+    # They leave the inbox when their request was handled.
+    page.button("Open", within=inbox).click()
+    page.button("Mark all as done").click()
+    model.script = by_turn(calls(("ask_person", {"question": "Which tier?"})), text("Done."))
+    turn_id = begin_waiting_turn(client, client.conversation(title="Deploy"))["id"]
+    goal = client.desk.write(staged_goals.add_half_done_goal)
+    client.desk.database.write(lambda tx: goals.escalate(tx, goal, "replans", "5 of 5 plans used."))
+    expect(inbox.get_by_role("listitem")).to_have_count(2)
+    client.ok("POST", f"/v1/goals/{goal.id}/decision", json={"action": "abandon"})
+    expect(inbox.get_by_role("listitem")).to_have_count(1)
+    question = client.ok("GET", "/v1/questions", params={"state": "open"})["questions"][0]
+    client.ok("POST", f"/v1/questions/{question['id']}", json={"answer": "Gold"})
+    expect(inbox).to_contain_text("There are no notices.")
+    page.button("Done", within=inbox).click()
+    expect(inbox.get_by_role("listitem")).to_have_count(4)
+    wait_for_turn(client, turn_id)
+
+
+def manage_webhooks(page: Visit, client: Client) -> None:
+    hook = client.desk.write(webhooks.create, NewWebhook("https://receiver.invalid/in", ("todo_changed",)), ("*",)).webhook
+    page.go("/operations/webhooks")
+    row = page.region("Webhooks").get_by_role("listitem")
+    expect(row).to_contain_text("https://receiver.invalid/in")
+    expect(row).to_contain_text("active · todo_changed")
+    page.button("Test receiver.invalid").click()
+    expect(page.page.locator(".toasts")).to_contain_text("There is no host receiver.invalid.")
+    page.button("Pause receiver.invalid").click()
+    expect(row).to_contain_text("paused")
+    page.button("Replay receiver.invalid").click()
+    dialog(page, "Replay events").get_by_label("Number").fill("0")
+    dialog(page, "Replay events").get_by_role("button", name="Replay").click()
+    expect(row).to_contain_text("delivered up to event 0")
+    client.desk.database.write(lambda tx: jobs.fail_permanently(tx, jobs.get(tx, client.desk.tenant.id, hook.id), "<b>no</b>"))
+    expect(row).to_contain_text("<b>no</b>")
+    page.button("Resume receiver.invalid").click()
+    expect(row).to_contain_text("active")
+    page.button("Delete receiver.invalid").click()
+    dialog(page, "Delete the webhook to receiver.invalid?").get_by_role("button", name="Delete it").click()
+    expect(page.region("Webhooks")).to_contain_text("No webhooks.")
 
 
 def book_calls(client: Client, days: int) -> None:
@@ -471,9 +467,12 @@ def book_calls(client: Client, days: int) -> None:
     client.desk.write(work)
 
 
-def test_spending_over_days_is_a_chart_and_a_table(open_page: Callable[..., Visit], client: Client) -> None:
+@pytest.mark.proof
+def test_spending_over_days_is_a_chart_and_a_table_and_the_limit_is_changed(
+    open_page: Callable[..., Visit], client: Client, model: ModelServer
+) -> None:
     book_calls(client, 20)
-    page = open_page("/operations/spending", axe=True, locale="en-GB").live()
+    page = open_page("/operations/spending", **ABROAD).live()
     card = page.region("Spending per day")
     chart = card.get_by_role("application", name="Cost per day by model")
     expect(card).to_contain_text("40 calls · 800k tokens in (75% from the cache) · 36k out")
@@ -500,10 +499,24 @@ def test_spending_over_days_is_a_chart_and_a_table(open_page: Callable[..., Visi
     table = card.get_by_role("table")
     expect(table.get_by_role("row")).to_have_count(8)
     expect(table.get_by_role("row").nth(2)).to_contain_text("20.9k20.9k")
-    assert list_axe_violations(page) == []
+    look_at(page, "spending")
     page.button("Goal").click()
     expect(legend).to_have_text(re.compile("^without a goal"))
-    page.page.set_viewport_size(PHONE)
-    assert list_axe_violations(page) == []
     page.page.reload()
     expect(card.get_by_role("application", name="Tokens per day by goal")).to_be_visible()
+
+    # The costs of the last day have the share of the cache, models without a price, and the limit.
+    model.script = lambda _request: replace(text("hello", usage=(2_000, 300)), cached=1_500)
+    wait_for_turn(client, say(client, client.conversation(), "hello"))
+    page.page.reload()
+    costs = page.region("Costs, last 24 hours")
+    expect(costs).to_contain_text("openai-chat:fake-1")
+    expect(costs).to_contain_text("1 call")
+    expect(costs).to_contain_text("2,000 tokens in (75% from the cache) · 300 out")
+    expect(costs).to_contain_text("No known price: openai-chat:fake-1. Calls are counted as $0, so the limit cannot stop them.")
+    expect(costs).to_contain_text("of $5.00")
+    page.button("Change the limit").click()
+    page.page.get_by_label("Dollars").fill("12.5")
+    page.button("Save").click()
+    expect(costs).to_contain_text("of $12.50")
+    assert client.ok("GET", "/v1/costs")["costs"]["limit_usd"] == 12.5

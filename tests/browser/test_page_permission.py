@@ -70,7 +70,9 @@ def begin_waiting(client: Client, model: ModelServer, *replies: Reply) -> tuple[
     return conversation, begin_waiting_turn(client, conversation)["id"]
 
 
-def test_an_approved_command_runs(page: Visit, model: ModelServer) -> None:
+def test_people_approve_reject_edit_answer_and_steer_a_running_agent(
+    page: Visit, client: Client, model: ModelServer, service: Service
+) -> None:
     model.script = by_turn(echo("hello", "two words"), text("Done."))
     page.open().live().say("greet")
     card = cards(page)
@@ -100,11 +102,76 @@ def test_an_approved_command_runs(page: Visit, model: ModelServer) -> None:
     expect(approvals_link(page)).not_to_contain_text("waiting")
     expect(page.page).to_have_title("greet · Headway")
 
+    # Questions are answered by choice or in words.
+    model.script = by_turn(ask_person("Which tier?", "Bronze", "Gold"), ask_person("What\nname?"), text("Done."))
+    page.go("/")
+    expect(page.log).to_have_count(0)
+    page.say("go")
+    expect(card).to_contain_text("index asks you")
+    expect(card).to_contain_text("Which tier?")
+    expect(page.page).to_have_title("(1) go · Headway")
+    page.button("Gold").click()
 
-def test_a_call_can_be_rejected_edited_and_always_allowed(page: Visit, model: ModelServer, service: Service) -> None:
-    page.forgiven = ("422",)
+    expect(card).to_contain_text("What")
+    page.shoot("permission-question")
+    page.page.get_by_label("Your answer").fill("Ada")
+    page.page.keyboard.press("Enter")
+    expect(page.log).to_contain_text("Done.")
+    expect(lines(page).locator("summary")).to_contain_text(["Which tier? → Gold", "What name? → Ada"])
+    assert [json.loads(item.content)["answer"] for item in model.requests[-1].tool_results] == ["Gold", "Ada"]
+
+    # A message to a running agent is read at its next step.
+    model.script = by_turn(calls(("calculate", {"expression": "6*7"})), text("It is 42."))
+    model.hold()
+    page.go("/")
+    expect(page.log).to_have_count(0)
+    page.say("what is 6*7?")
+    box = page.page.get_by_label("Message", exact=True)
+    expect(box).to_have_attribute("placeholder", "Message the running agent")
+    expect(page.button("Stop")).to_be_visible()
+    page.say("Answer in words.")
+    steering = page.log.locator(".msg.user").last
+    expect(steering).to_contain_text("Answer in words.")
+    expect(steering).to_contain_text("Not read yet")
+    expect(box).to_have_value("")
+    page.shoot("permission-steering")
+    model.release()
+
+    expect(page.log).to_contain_text("It is 42.")
+    expect(steering).to_contain_text("Read by the agent")
+    assert any("Answer in words." in said for said in model.requests[-1].texts)
+    page.page.reload()
+    expect(steering).to_contain_text("Read by the agent")
+    expect(page.log.locator(".msg.user").first).not_to_contain_text("ead")
+
+    # One that comes too late can start a new turn.
+    page.forgiven = ("409",)
+
+    def end_first(route: Route) -> None:
+        client.ok("POST", route.request.url.removeprefix(page.url).replace("/messages", "/cancel"))
+        route.continue_()
+
+    model.hold()
+    model.script = lambda _request: text("hello")
+    page.say("think")
+    page.page.route("**/v1/turns/*/messages", end_first)
+    expect(page.button("Stop")).to_be_visible()
+    page.say("And hurry.")
+    expect(page.page.get_by_role("alert")).to_contain_text("The agent has just finished")
+    expect(page.page.get_by_label("Message", exact=True)).to_have_value("And hurry.")
+    model.release()
+    page.button("Send as a new message").click()
+    expect(page.log.locator(".msg.user").last).to_contain_text("And hurry.")
+    expect(page.log).to_contain_text("hello")
+    reject_edit_and_always_allow(page, model, service)
+
+
+def reject_edit_and_always_allow(page: Visit, model: ModelServer, service: Service) -> None:
+    page.forgiven += ("422",)
     model.script = by_turn(echo("one"), echo("two"), echo("four"), echo("four"), text("Done."))
-    page.open().live().say("go")
+    page.go("/")
+    expect(page.log).to_have_count(0)
+    page.say("go")
     card = cards(page)
 
     expect(card).to_contain_text("$ echo one")
@@ -148,27 +215,22 @@ def test_a_call_can_be_rejected_edited_and_always_allowed(page: Visit, model: Mo
     assert policy.index("echo four") < policy.index('decision = "ask"')
 
 
-def test_questions_are_answered_by_choice_or_in_words(page: Visit, model: ModelServer) -> None:
-    model.script = by_turn(ask_person("Which tier?", "Bronze", "Gold"), ask_person("What\nname?"), text("Done."))
-    page.open().live().say("go")
-    card = cards(page)
-    expect(card).to_contain_text("index asks you")
-    expect(card).to_contain_text("Which tier?")
-    expect(page.page).to_have_title("(1) go · Headway")
-    page.button("Gold").click()
-
-    expect(card).to_contain_text("What")
-    page.shoot("permission-question")
-    page.page.get_by_label("Your answer").fill("Ada")
-    page.page.keyboard.press("Enter")
-    expect(page.log).to_contain_text("Done.")
-    expect(lines(page).locator("summary")).to_contain_text(["Which tier? → Gold", "What name? → Ada"])
-    assert [json.loads(item.content)["answer"] for item in model.requests[-1].tool_results] == ["Gold", "Ada"]
+def propose_command(tx: Transaction, run: Run, *words: str) -> None:
+    effect = Effect(0, 0, "call-1", "run_command", json.dumps({"command": words}), "proposed")
+    approvals.propose(tx, run, effect, "policy.toml, line 3", tx.now + DAY_MS)
 
 
-def test_requests_of_other_conversations_are_counted_live_and_decided_by_others(
-    page: Visit, client: Client, model: ModelServer
-) -> None:
+def add_waiting_goal(tx: Transaction, tenant_id: int) -> int:
+    """A goal one of whose sub-agents waits for approval, and another for an answer."""
+    goal = staged_goals.add_half_done_goal(tx, tenant_id)
+    working = [sub_goal for sub_goal in goal_store.list_sub_goals(tx, tenant_id, goal.id) if sub_goal.status == "in-progress"]
+    first, second = (runs.get(tx, tenant_id, sub_goal.run_id or "") for sub_goal in working)
+    propose_command(tx, first, "make", "canary")
+    questions.ask(tx, second, "May the pool grow to 50 connections?", ["Yes", "No"])
+    return goal.id
+
+
+def test_requests_elsewhere_are_counted_linked_and_shown_with_their_goal(page: Visit, client: Client, model: ModelServer) -> None:
     page.open(f"/c/{client.conversation(title='Quiet')}").live()
     conversation, turn_id = begin_waiting(
         client, model, calls(("run_command", {"command": ["echo", "a"]}), ("run_command", {"command": ["echo", "b"]}))
@@ -195,12 +257,11 @@ def test_requests_of_other_conversations_are_counted_live_and_decided_by_others(
     assert client.ok("GET", f"/v1/approvals/{second}")["approval"]["state"] == "canceled"
     assert conversation
 
-
-def test_the_link_in_a_notice_opens_the_request(page: Visit, client: Client, model: ModelServer) -> None:
+    # The link in a notice opens the request.
     page.forgiven = ("404",)
     conversation, turn_id = begin_waiting(client, model, echo("hello"), ask_person("Which tier?"))
-    page.open("/operations/inbox").live()
-    page.region("Inbox").get_by_role("link", name="open the request").click()
+    page.go("/operations/inbox")
+    page.region("Inbox").get_by_role("link", name="open the request").first.click()
     expect(page.page).to_have_url(re.compile(r"/approvals/\d+$"))
     expect(cards(page)).to_contain_text("$ echo hello")
     expect(cards(page).get_by_role("link", name="Deploy")).to_have_attribute("href", f"/c/{conversation}")
@@ -209,37 +270,22 @@ def test_the_link_in_a_notice_opens_the_request(page: Visit, client: Client, mod
     expect(page.region("Decided").locator(".tool-line")).to_contain_text("approved")
     expect(page.region("Other open requests")).to_contain_text("Which tier?")
     question = client.ok("GET", "/v1/questions")["questions"][0]
-    page.open(f"/questions/{question['id']}").live()
+    page.go(f"/questions/{question['id']}")
     page.page.get_by_label("Your answer").fill("Gold")
     page.button("Answer").click()
     expect(page.region("Decided")).to_contain_text("Which tier? → Gold")
     wait_for_turn(client, turn_id)
     approvals_link(page).click()
     expect(page.region("Open")).to_contain_text("No agent waits for you.")
-    expect(page.region("Decided last").locator(".tool-line")).to_have_count(2)
+    expect(page.region("Decided last").locator(".tool-line")).to_have_count(4)
     page.shoot("permission-decided")
-    page.open("/approvals/999999").live()
+    page.go("/approvals/999999")
     expect(page.page.locator("main")).to_contain_text("There is no such request.")
 
-
-def propose_command(tx: Transaction, run: Run, *words: str) -> None:
-    effect = Effect(0, 0, "call-1", "run_command", json.dumps({"command": words}), "proposed")
-    approvals.propose(tx, run, effect, "policy.toml, line 3", tx.now + DAY_MS)
-
-
-def add_waiting_goal(tx: Transaction, tenant_id: int) -> int:
-    """A goal one of whose sub-agents waits for approval, and another for an answer."""
-    goal = staged_goals.add_half_done_goal(tx, tenant_id)
-    working = [sub_goal for sub_goal in goal_store.list_sub_goals(tx, tenant_id, goal.id) if sub_goal.status == "in-progress"]
-    first, second = (runs.get(tx, tenant_id, sub_goal.run_id or "") for sub_goal in working)
-    propose_command(tx, first, "make", "canary")
-    questions.ask(tx, second, "May the pool grow to 50 connections?", ["Yes", "No"])
-    return goal.id
-
-
-def test_a_goal_shows_what_its_sub_agents_wait_for(page: Visit, client: Client) -> None:
+    # A goal shows what its sub-agents wait for.
+    model.script = lambda _request: text("hello")
     goal_id = client.desk.write(add_waiting_goal)
-    page.open("/goals").live()
+    page.go("/goals")
     expect(page.page.get_by_role("table")).to_contain_text("Waits for you")
     page.page.get_by_role("link", name=staged_goals.WANTED).click()
     waits = page.region("Waits for you")
@@ -256,6 +302,7 @@ def test_a_goal_shows_what_its_sub_agents_wait_for(page: Visit, client: Client) 
     assert client.ok("GET", f"/v1/goals/{goal_id}")["goal"]["waiting_for"] is None
 
 
+@pytest.mark.torture
 def test_hostile_arguments_and_questions_show_as_text(page: Visit, client: Client, model: ModelServer) -> None:
     hidden = "safe\u202egpj.exe\u200b\u0007"
     reply = calls(
@@ -283,46 +330,3 @@ def test_hostile_arguments_and_questions_show_as_text(page: Visit, client: Clien
     for line in lines(page).all():
         line.locator("summary").click()
     check_safe(page)
-
-
-def test_a_message_to_a_running_agent_is_read_at_its_next_step(page: Visit, client: Client, model: ModelServer) -> None:
-    model.script = by_turn(calls(("calculate", {"expression": "6*7"})), text("It is 42."))
-    model.hold()
-    page.open().live().say("what is 6*7?")
-    box = page.page.get_by_label("Message", exact=True)
-    expect(box).to_have_attribute("placeholder", "Message the running agent")
-    expect(page.button("Stop")).to_be_visible()
-    page.say("Answer in words.")
-    steering = page.log.locator(".msg.user").last
-    expect(steering).to_contain_text("Answer in words.")
-    expect(steering).to_contain_text("Not read yet")
-    expect(box).to_have_value("")
-    page.shoot("permission-steering")
-    model.release()
-
-    expect(page.log).to_contain_text("It is 42.")
-    expect(steering).to_contain_text("Read by the agent")
-    assert any("Answer in words." in said for said in model.requests[-1].texts)
-    page.page.reload()
-    expect(steering).to_contain_text("Read by the agent")
-    expect(page.log.locator(".msg.user").first).not_to_contain_text("ead")
-
-
-def test_a_message_that_comes_too_late_can_start_a_new_turn(page: Visit, client: Client, model: ModelServer) -> None:
-    page.forgiven = ("409",)
-
-    def end_first(route: Route) -> None:
-        client.ok("POST", route.request.url.removeprefix(page.url).replace("/messages", "/cancel"))
-        route.continue_()
-
-    model.hold()
-    page.open().live().say("think")
-    page.page.route("**/v1/turns/*/messages", end_first)
-    expect(page.button("Stop")).to_be_visible()
-    page.say("And hurry.")
-    expect(page.page.get_by_role("alert")).to_contain_text("The agent has just finished")
-    expect(page.page.get_by_label("Message", exact=True)).to_have_value("And hurry.")
-    model.release()
-    page.button("Send as a new message").click()
-    expect(page.log.locator(".msg.user").last).to_contain_text("And hurry.")
-    expect(page.log).to_contain_text("hello")

@@ -1,6 +1,7 @@
 """Proof on the page: checks that people add and remove, completing a todo, overriding its checks, and verifying it again."""
 
 import json
+import re
 from pathlib import Path
 
 from playwright.sync_api import Locator, expect
@@ -27,7 +28,9 @@ def open_todo(page: Visit, subject: str) -> Locator:
     return dialog
 
 
-def test_a_todo_is_checked_overridden_and_verified_on_the_board(page: Visit, client: Client, tmp_path: Path) -> None:
+def test_todos_goals_and_items_of_a_plan_are_checked_overridden_and_verified(
+    page: Visit, client: Client, model: ModelServer, tmp_path: Path
+) -> None:
     page.forgiven = (REFUSED,)
     client.add("write the report")
     dialog = open_todo(page.open("/board").live(), "write the report")
@@ -66,12 +69,27 @@ def test_a_todo_is_checked_overridden_and_verified_on_the_board(page: Visit, cli
     expect(dialog).to_have_count(0)
     expect(page.page.locator(".tile")).not_to_contain_text("broken")
 
+    # A goal and its sub-goals show their checks.
+    def add_goal(tx: Transaction, tenant_id: int) -> int:
+        checks = write_checks([COUNT], "person")
+        goal = add_sleeping_goal(tx, tenant_id, NewGoal("count everything", checks=checks))
+        add_plan(tx, goal, {"count them": [], "write it down": ["count them"]}, checks=checks, proof="unproven")
+        return goal.id
 
-def test_items_of_a_plan_show_their_proof(page: Visit, client: Client, model: ModelServer) -> None:
+    goal_id = client.desk.write(add_goal)
+    page.go(f"/goals/{goal_id}")
+    expect(page.page.locator(".meta")).to_contain_text("unproven")
+    expect(page.region("About")).to_contain_text("a count: The outcome fits a JSON Schema by a person")
+    page.page.locator(".node").filter(has_text="count them").click()
+    expect(page.region("Plan").locator(".detail")).to_contain_text("a count: The outcome fits a JSON Schema")
+    prove_items_of_a_plan(page, client, model)
+
+
+def prove_items_of_a_plan(page: Visit, client: Client, model: ModelServer) -> None:
     page.forgiven = (REFUSED,)
     item = {"title": "count them", "checks": [COUNT]}
     model.script = waiting_after(model, calls(("create_todo", {"items": [item, {"title": "write it down"}]})))
-    page.open().live().say("go")
+    page.go("/").say("go")
     page.button("Expand").click()
     expect(row(page, "count them").get_by_title("unproven")).to_have_count(1)
     expect(row(page, "write it down").get_by_title("proven")).to_have_count(0)
@@ -84,19 +102,18 @@ def test_items_of_a_plan_show_their_proof(page: Visit, client: Client, model: Mo
     expect(dialog).to_contain_text("Its checks passed.")
     page.button("Close").click()
     expect(row(page, "count them").get_by_title("proven")).to_have_count(1)
+
+    # A todo of the chat opens beside it.
+    page.button("Details: count them").click()
+    sheet = page.page.locator("dialog.todo-sheet[open]")
+    expect(sheet).to_contain_text("count them")
+    expect(page.page).to_have_url(re.compile(r"/c/\d+\?todo=\d+$"))
+    expect(page.button("Delete the todo")).to_have_count(0)  # a plan keeps its items
+    page.button("Description").click()
+    sheet.get_by_role("textbox", name="Description", exact=True).fill("Twice.")
+    page.button("Save").click()
+    expect(sheet).to_contain_text("Twice.")
+    page.page.go_back()
+    expect(sheet).to_have_count(0)
+    expect(page.button("Details: count them")).to_be_focused()
     model.release()
-
-
-def test_a_goal_and_its_sub_goals_show_their_checks(page: Visit, client: Client) -> None:
-    def add_goal(tx: Transaction, tenant_id: int) -> int:
-        checks = write_checks([COUNT], "person")
-        goal = add_sleeping_goal(tx, tenant_id, NewGoal("count everything", checks=checks))
-        add_plan(tx, goal, {"count them": [], "write it down": ["count them"]}, checks=checks, proof="unproven")
-        return goal.id
-
-    goal_id = client.desk.write(add_goal)
-    page.open(f"/goals/{goal_id}").live()
-    expect(page.page.locator(".meta")).to_contain_text("unproven")
-    expect(page.region("About")).to_contain_text("a count: The outcome fits a JSON Schema by a person")
-    page.page.locator(".node").filter(has_text="count them").click()
-    expect(page.region("Plan").locator(".detail")).to_contain_text("a count: The outcome fits a JSON Schema")

@@ -3,14 +3,12 @@
 import re
 from collections.abc import Callable
 
-import httpx
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Page, expect
 
-from headway.actions.access import tenants, tokens
-from tests.browser.page_harness import Visit, list_axe_violations
+from tests.browser.page_harness import Visit, look_at
 from tests.model_server import ModelServer
-from tests.surfaces.server_harness import Client, Service, check_problem
+from tests.surfaces.server_harness import Client
 
 PALETTE = "Search pages, conversations, goals, todos and actions"
 
@@ -76,8 +74,11 @@ def test_the_palette_goes_anywhere_and_does_anything(open_page: Callable[..., Vi
     expect(page.page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("Rename the focused conversation")
 
 
+@pytest.mark.proof
 def test_the_theme_follows_the_system_until_one_is_chosen_and_again_after(open_page: Callable[..., Visit]) -> None:
-    page = open_page("/memory", color_scheme="dark", axe=True).live()
+    page = open_page()
+    page.page.emulate_media(color_scheme="dark")
+    page.open("/memory").live()
     other = open_page("/memory", context=page.page.context).live()
 
     def get_schemes() -> list[str]:
@@ -99,59 +100,18 @@ def test_the_theme_follows_the_system_until_one_is_chosen_and_again_after(open_p
     page.page.locator("main").focus()
     page.page.keyboard.press("?")
     expect(page.page.get_by_role("dialog")).to_be_visible()
-    assert list_axe_violations(page) == []
+    look_at(page, "shortcuts")
+    page.page.keyboard.press("Escape")
 
-
-def test_an_address_that_does_not_exist_shows_the_page(open_page: Callable[..., Visit], service: Service) -> None:
-    for path in ("/nowhere", "/c/seven", "/goals/x"):
-        answer = httpx.get(f"{service.url}{path}", headers={"Accept": "text/html,*/*"})
-        assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
-    for path, accept in (("/nowhere", "application/json"), ("/v1/nowhere", "text/html"), ("/static/x", "text/html")):
-        check_problem(httpx.get(f"{service.url}{path}", headers={"Accept": accept}), 404, "no_such_path")
-    check_problem(httpx.post(f"{service.url}/nowhere", headers={"Accept": "text/html"}), 404, "no_such_path")
-
-    page = open_page(axe=True)
+    # An address that does not exist shows the page.
     page.forgiven = ("404",)
     page.open("/goals/x/y").live()
     expect(page.page).to_have_title("Page not found · Headway")
     expect(page.page.get_by_role("main")).to_contain_text("There is nothing at /goals/x/y.")
-    assert list_axe_violations(page) == []
+    look_at(page, "nowhere")
     page.button("Search").click()
     page.page.get_by_role("option", name="Board", exact=True).click()
     expect(page.page.get_by_role("heading", level=1)).to_have_text("Todo board")
-
-
-def test_nothing_is_said_about_a_halt_before_it_is_known(open_page: Callable[..., Visit]) -> None:
-    page = open_page()
-    waiting: list[Route] = []
-
-    def hold(route: Route) -> None:
-        waiting.append(route)
-
-    page.page.route("**/v1/halt", hold)
-    with page.page.expect_request("**/v1/halt"):
-        page.open("/operations")
-    main = page.page.get_by_role("main")
-    expect(main.get_by_role("heading", name="Operations")).to_be_visible()
-    expect(main).not_to_contain_text("Agents can run")
-    expect(page.button("Lift the halt")).to_have_count(0)
-    waiting[0].fulfill(json={"halt": {"halted": True, "why": "a drill", "since": 1}})
-    expect(page.page.locator(".banner")).to_contain_text("a drill")
-
-
-@pytest.mark.parametrize("secret_of", ["link", "token"])
-def test_a_login_link_opens_a_session_once_and_nothing_else(service: Service, client: Client, secret_of: str) -> None:
-    database = client.desk.database
-    local = database.write(tenants.ensure_local)
-    if secret_of == "token":
-        secret = database.write(lambda tx: tokens.create(tx, local.id, scope="operator")).secret
-        assert httpx.get(f"{service.url}/login", params={"token": secret}).status_code == 401  # a token is not a link
-        return
-    secret = database.write(lambda tx: tokens.create_login_link(tx, local.id)).secret
-    bearer = httpx.get(f"{service.url}/v1/todos", headers={"Authorization": f"Bearer {secret}"})
-    assert bearer.status_code == 401
-    pasted = httpx.post(f"{service.url}/login", json={"token": secret}, headers={"Origin": service.url})
-    assert pasted.status_code == 401
-    first, second = (httpx.get(f"{service.url}/login", params={"token": secret}) for _ in range(2))
-    assert (first.status_code, second.status_code) == (303, 401)
-    assert re.search(r"headway_session=hw_", first.headers["set-cookie"])
+    for path in ("/c/999999", "/c/1", "/goals/none"):
+        page.go(path)
+        expect(page.page.get_by_role("heading", level=1).last).to_have_text(re.compile("(Page|Conversation) not found"))

@@ -20,8 +20,8 @@ def column(page: Visit, name: str) -> Locator:
     return page.region(name)
 
 
-def expect_subjects(page: Visit, name: str, subjects: list[str]) -> None:
-    expect(column(page, name).locator(".tile .clamp")).to_have_text(subjects)
+def expect_subjects(page: Visit, name: str, *subjects: str) -> None:
+    expect(column(page, name).locator(".tile .clamp")).to_have_text([*subjects])
 
 
 def streams(client: Client) -> int:
@@ -30,7 +30,10 @@ def streams(client: Client) -> int:
     return int(float(matched[1]))
 
 
-def test_events_missed_while_offline_appear_after_reconnecting(page: Visit, client: Client) -> None:
+def test_events_missed_while_offline_appear_and_two_tabs_show_the_same_with_one_stream_each(
+    open_page: Callable[..., Visit], client: Client
+) -> None:
+    page = open_page()
     page.forgiven = LOST
     client.add("before")
     page.open("/board").live()
@@ -42,24 +45,39 @@ def test_events_missed_while_offline_appear_after_reconnecting(page: Visit, clie
     page.page.context.set_offline(False)
 
     page.live()
-    expect_subjects(page, "In progress", ["meanwhile"])
-    expect_subjects(page, "Pending", ["before", "also"])
+    expect(column(page, "In progress")).to_contain_text("meanwhile")
+    expect_subjects(page, "Pending", "before", "also")
+    expect_subjects(page, "In progress", "meanwhile")
 
-
-def test_two_tabs_show_the_same_and_each_has_one_stream(open_page: Callable[..., Visit], client: Client) -> None:
-    first = open_page("/board").live()
+    # Two tabs show the same, and each has one stream.
+    first = page
     second = open_page("/board", context=first.page.context).live()
+    second.forgiven = LOST
     first.page.bring_to_front()
     first.live().page.get_by_label("Add a todo").fill("seen by both")
     first.page.keyboard.press("Enter")
 
     for tab in (first, second):
         tab.page.bring_to_front()
-        expect_subjects(tab, "Pending", ["seen by both"])
+        expect(column(tab, "Pending")).to_contain_text("seen by both")
+        expect_subjects(tab, "Pending", "before", "also", "seen by both")
     for name in ("Operations", "Board", "Chat", "Board"):
         second.page.get_by_role("link", name=name, exact=True).click()
         second.live()
     wait_until(lambda: streams(client) == 2, "one stream each, wherever they went")
+
+    # A page of an older build says so.
+    page.page.bring_to_front()
+    page.page.route(
+        "**/v1/session",
+        lambda route: route.fulfill(
+            json={"session": {"tenant": "t", "operator": True, "scopes": ["read"], "expires_at": 0, "page": "newer"}}
+        ),
+    )
+    page.page.context.set_offline(True)
+    page.page.context.set_offline(False)
+
+    expect(page.page.get_by_text("Headway was updated. Reload to get the new page.")).to_be_visible()
 
 
 HIDE = """hidden => {
@@ -81,22 +99,8 @@ def test_a_hidden_tab_lets_go_of_its_stream_and_misses_nothing(open_page: Callab
     page.page.evaluate(HIDE, False)
 
     page.live()
-    expect_subjects(page, "Pending", ["while nobody looked"])
-
-
-def test_a_page_of_an_older_build_says_so(page: Visit) -> None:
-    page.open("/board").live()
-    page.page.route(
-        "**/v1/session",
-        lambda route: route.fulfill(
-            json={"session": {"tenant": "t", "operator": True, "scopes": ["read"], "expires_at": 0, "page": "newer"}}
-        ),
-    )
-    page.page.context.set_offline(True)
-    page.page.context.set_offline(False)
-
-    expect(page.page.get_by_text("Headway was updated. Reload to get the new page.")).to_be_visible()
-    page.forgiven = LOST
+    expect(column(page, "Pending")).to_contain_text("while nobody looked")
+    expect_subjects(page, "Pending", "while nobody looked")
 
 
 @contextmanager
@@ -110,32 +114,29 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_the_page_reconnects_to_a_restarted_server(profiles: Profiles, model: ModelServer, tmp_path: Path) -> None:
+def test_the_page_misses_no_event_of_a_new_server_and_reconnects_to_a_restarted_one(
+    profiles: Profiles, model: ModelServer, tmp_path: Path
+) -> None:
     port = free_port()
-    with lasting(tmp_path, model, port) as service:
-        client = service.tenant()
-        with open_windows(profiles, client) as visit:
-            page = visit()
-            page.forgiven = LOST
-            model.hold()
-            page.open().live().say("tell me")
-            model.wait_for_requests(1)
-            page.page.wait_for_url("**/c/*")  # the page has the answer to its message
-            service.process.send_signal(signal.SIGKILL)
-            service.process.wait()
-            expect(page.page.locator(".side footer")).to_contain_text("Reconnecting")
-            model.script = lambda _request: text("I was interrupted, and here I am.")
-            model.release()
-            with lasting(tmp_path, model, port):
-                expect(page.log).to_contain_text("I was interrupted, and here I am.", timeout=60_000)
-                page.live()
-                expect(page.log.locator(".msg.user")).to_have_count(1)
-                expect(page.log.locator(".msg.assistant")).to_have_count(1)
-                page.page.close()
-
-
-def test_the_very_first_event_of_a_ledger_is_not_missed(profiles: Profiles, model: ModelServer, tmp_path: Path) -> None:
-    with lasting(tmp_path, model, 0) as service, service.tenant() as client, open_windows(profiles, client) as visit:
-        page = visit("/board").live()
-        assert client.add("the first of all")
+    with lasting(tmp_path, model, port) as service, service.tenant() as client, open_windows(profiles, client) as visit:
+        page = visit()
+        page.forgiven = LOST
+        model.hold()
+        page.open("/board").live()
+        assert client.add("the first of all")  # the very first event of a ledger is not missed
         expect(column(page, "Pending")).to_contain_text("the first of all")
+        page.go("/")
+        page.say("tell me")
+        model.wait_for_requests(1)
+        page.page.wait_for_url("**/c/*")  # the page has the answer to its message
+        service.process.send_signal(signal.SIGKILL)
+        service.process.wait()
+        expect(page.page.locator(".side footer")).to_contain_text("Reconnecting")
+        model.script = lambda _request: text("I was interrupted, and here I am.")
+        model.release()
+        with lasting(tmp_path, model, port):
+            expect(page.log).to_contain_text("I was interrupted, and here I am.", timeout=60_000)
+            page.live()
+            expect(page.log.locator(".msg.user")).to_have_count(1)
+            expect(page.log.locator(".msg.assistant")).to_have_count(1)
+            page.page.close()

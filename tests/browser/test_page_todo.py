@@ -1,15 +1,11 @@
 """One todo beside the page: its address, editing in place, dependencies, comments and deletion."""
 
 import re
-from collections.abc import Callable
-from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from headway.actions.board import comments
-from tests.browser.page_harness import PHONE, Visit, list_axe_violations
-from tests.browser.test_page_todos import waiting_after
-from tests.model_server import ModelServer, calls
+from tests.browser.page_harness import DESK, PHONE, Visit, look_at
 from tests.surfaces.server_harness import Client
 
 HOSTILE = "<img src=x onerror=alert(1)> \u202e مرحبا"
@@ -32,7 +28,7 @@ def expect_focus_inside(page: Page) -> None:
     page.wait_for_function("() => document.querySelector('.todo-sheet').contains(document.activeElement)")
 
 
-def test_a_todo_has_its_own_address_and_the_back_button_closes_it(page: Visit, client: Client) -> None:
+def test_a_todo_has_its_own_address_the_back_button_closes_it_and_it_is_deleted_after_asking(page: Visit, client: Client) -> None:
     todo = client.add("water the plants", description="Twice a week.")
     page.open("/board").live()
     page.button("water the plants").click()
@@ -59,8 +55,27 @@ def test_a_todo_has_its_own_address_and_the_back_button_closes_it(page: Visit, c
     page.open("/todos/987654321").live()
     expect(sheet(page)).to_contain_text("There is no todo #987654321.")
 
+    # It is deleted after asking.
+    page.forgiven += ("409",)
+    page.go(f"/todos/{todo['id']}")
+    expect(sheet(page)).to_contain_text("Twice a week.")
+    client.ok("POST", "/v1/todos/claim", json={"agent_id": "robot"})
+    expect(page.region("In progress")).to_contain_text("water the plants")
+    page.button("Delete the todo").click()
+    page.button("Leave it as is").click()
+    expect(sheet(page)).to_contain_text("water the plants")
+    page.button("Delete the todo").click()
+    page.button("Delete", within=page.page.get_by_role("dialog", name=re.compile("^Delete #"))).click()
+    leased = page.page.get_by_role("dialog", name="Delete it anyway?")
+    expect(leased).to_contain_text("robot")
+    page.button("Delete it", within=leased).click()
+    expect(sheet(page)).to_have_count(0)
+    expect(page.page.locator(".tile")).to_have_count(0)
+    assert client.get(f"/v1/todos/{todo['id']}").status_code == 404
 
-def test_every_text_is_edited_where_it_is_shown(page: Visit, client: Client) -> None:
+
+@pytest.mark.proof
+def test_texts_are_edited_where_they_are_shown_people_comment_and_dependencies_change(page: Visit, client: Client) -> None:
     todo = client.add("water the plants")
     page.open(f"/todos/{todo['id']}").live()
     page.button("Edit the subject").click()
@@ -105,37 +120,7 @@ def test_every_text_is_edited_where_it_is_shown(page: Visit, client: Client) -> 
         "completed",
     )
 
-
-def test_dependencies_are_added_followed_and_removed(page: Visit, client: Client) -> None:
-    dig = client.add("dig")
-    plant = client.add("plant")
-    page.forgiven = ("404", "409", "422")
-    page.open(f"/todos/{plant['id']}").live()
-    field = sheet(page).get_by_label("Wait for a todo, by its number")
-    field.fill(f"#{dig['id']}")
-    field.press("Enter")
-    dependencies = sheet(page).get_by_role("region", name="Dependencies")
-    expect(dependencies.get_by_role("link")).to_contain_text("dig")
-    assert read(client, plant)["depends_on"] == [dig["id"]]
-    field.fill("987654")
-    field.press("Enter")
-    expect(page.page.locator(".toast")).to_contain_text("No todo 987654.")
-
-    dependencies.get_by_role("link").click()
-    expect(page.page).to_have_url(f"{page.url}/todos/{dig['id']}")
-    expect(dependencies.get_by_role("heading")).to_have_text(["Waits for", "Needed by"])
-    field.fill(str(plant["id"]))  # it would be a cycle
-    field.press("Enter")
-    expect(page.page.locator(".toast").last).to_contain_text("wait for each other")
-    dependencies.get_by_role("link", name="plant").click()
-    page.button(f"Do not wait for #{dig['id']}").click()
-    expect(dependencies.get_by_role("link")).to_have_count(0)
-    assert read(client, plant)["depends_on"] == []
-
-
-def test_people_comment_and_the_history_is_shown(page: Visit, client: Client) -> None:
-    todo = client.add("paint the door")
-    page.open(f"/todos/{todo['id']}").live()
+    # People comment, and the history is shown.
     written = sheet(page).get_by_role("region", name="Comments")
     written.get_by_label("Comment", exact=True).fill(f"Which colour? {HOSTILE}")
     page.button("Add the comment").click()
@@ -164,57 +149,39 @@ def test_people_comment_and_the_history_is_shown(page: Visit, client: Client) ->
     sheet(page).get_by_text("History", exact=True).click()
     expect(sheet(page).locator(".why")).to_contain_text("a test commented on it.")
 
-
-def test_a_todo_is_deleted_after_asking(page: Visit, client: Client) -> None:
-    todo = client.add("water the plants")
-    page.forgiven = ("409",)
-    page.open(f"/todos/{todo['id']}").live()
-    client.ok("POST", "/v1/todos/claim", json={"agent_id": "robot"})
-    expect(page.region("In progress")).to_contain_text("water the plants")
-    page.button("Delete the todo").click()
-    page.button("Leave it as is").click()
-    expect(sheet(page)).to_contain_text("water the plants")
-    page.button("Delete the todo").click()
-    page.button("Delete", within=page.page.get_by_role("dialog", name=re.compile("^Delete #"))).click()
-    leased = page.page.get_by_role("dialog", name="Delete it anyway?")
-    expect(leased).to_contain_text("robot")
-    page.button("Delete it", within=leased).click()
+    # It covers a phone.
+    look_at(page, "todo")
+    page.page.set_viewport_size(PHONE)
+    assert sheet(page).bounding_box() == {"x": 0, "y": 0, **PHONE}
+    page.button("Close").click()
     expect(sheet(page)).to_have_count(0)
-    expect(page.page.locator(".tile")).to_have_count(0)
-    assert client.get(f"/v1/todos/{todo['id']}").status_code == 404
+    expect(page.region("Done")).to_contain_text("water all plants")
+    page.page.set_viewport_size(DESK)
+    change_dependencies(page, client)
 
 
-def test_a_todo_of_the_chat_opens_beside_it(page: Visit, client: Client, model: ModelServer) -> None:
-    items = [{"title": "count them"}, {"title": "write it down"}]
-    model.script = waiting_after(model, calls(("create_todo", {"items": items})))
-    page.open().live().say("go")
-    page.button("Expand").click()
-    page.button("Details: count them").click()
-    expect(sheet(page)).to_contain_text("count them")
-    expect(page.page).to_have_url(re.compile(r"/c/\d+\?todo=\d+$"))
-    expect(page.button("Delete the todo")).to_have_count(0)  # a plan keeps its items
-    page.button("Description").click()
-    textbox(page, "Description").fill("Twice.")
-    page.button("Save").click()
-    expect(sheet(page)).to_contain_text("Twice.")
-    page.page.go_back()
-    expect(sheet(page)).to_have_count(0)
-    expect(page.button("Details: count them")).to_be_focused()
-    model.release()
-
-
-def test_the_sheet_is_accessible_and_covers_a_phone(open_page: Callable[..., Visit], client: Client) -> None:
+def change_dependencies(page: Visit, client: Client) -> None:
     dig = client.add("dig")
-    todo = client.add("plant " + "a very long subject without end " * 12, description=HOSTILE, depends_on=[dig["id"]])
-    client.desk.write(comments.add, todo["id"], "Green.", "ada")
-    windows: tuple[dict[str, Any], ...] = ({}, {"viewport": PHONE})
-    for options in windows:
-        page = open_page(f"/todos/{todo['id']}", axe=True, **options).live()
-        expect(sheet(page)).to_contain_text("Green.")
-        assert list_axe_violations(page) == []
-        if options:
-            box = sheet(page).bounding_box()
-            assert box == {"x": 0, "y": 0, **PHONE}
-            page.button("Close").click()
-            expect(sheet(page)).to_have_count(0)
-            expect(page.region("Pending")).to_contain_text("dig")
+    plant = client.add("plant")
+    page.forgiven += ("404", "409", "422")
+    page.go(f"/todos/{plant['id']}")
+    field = sheet(page).get_by_label("Wait for a todo, by its number")
+    field.fill(f"#{dig['id']}")
+    field.press("Enter")
+    dependencies = sheet(page).get_by_role("region", name="Dependencies")
+    expect(dependencies.get_by_role("link")).to_contain_text("dig")
+    assert read(client, plant)["depends_on"] == [dig["id"]]
+    field.fill("987654")
+    field.press("Enter")
+    expect(page.page.locator(".toast")).to_contain_text("No todo 987654.")
+
+    dependencies.get_by_role("link").click()
+    expect(page.page).to_have_url(f"{page.url}/todos/{dig['id']}")
+    expect(dependencies.get_by_role("heading")).to_have_text(["Waits for", "Needed by"])
+    field.fill(str(plant["id"]))  # it would be a cycle
+    field.press("Enter")
+    expect(page.page.locator(".toast").last).to_contain_text("wait for each other")
+    dependencies.get_by_role("link", name="plant").click()
+    page.button(f"Do not wait for #{dig['id']}").click()
+    expect(dependencies.get_by_role("link")).to_have_count(0)
+    assert read(client, plant)["depends_on"] == []

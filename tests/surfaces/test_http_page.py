@@ -93,6 +93,16 @@ def test_there_is_no_other_file(sqlite_service: Service, path: str) -> None:
     check_problem(get(sqlite_service, f"/static/{path.format(build=load_site().build)}"), 404, "no_such_path")
 
 
+def test_an_address_that_does_not_exist_shows_the_page_to_people_and_a_problem_to_programs(sqlite_service: Service) -> None:
+    for path in ("/nowhere", "/c/seven", "/goals/x"):
+        answer = get(sqlite_service, path, Accept="text/html,*/*")
+        assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    for path, accept in (("/nowhere", "application/json"), ("/v1/nowhere", "text/html"), ("/static/x", "text/html")):
+        check_problem(get(sqlite_service, path, Accept=accept), 404, "no_such_path")
+    posted = httpx.post(f"{sqlite_service.url}/nowhere", headers={"Accept": "text/html"}, verify=False)
+    check_problem(posted, 404, "no_such_path")
+
+
 def test_another_build_is_another_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("{build}")
     (tmp_path / "one.js").write_text("1")

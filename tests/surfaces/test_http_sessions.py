@@ -133,6 +133,20 @@ def test_another_secret_opens_nothing_and_leaves_the_link_as_it_was(local: Servi
     assert httpx.get(local.announced["login_url"], verify=False).status_code == 303
 
 
+def test_a_login_link_opens_a_session_once_and_nothing_else(sqlite_client: Client) -> None:
+    database = sqlite_client.desk.database
+    local = database.write(tenants.ensure_local)
+    secret = database.write(lambda tx: tokens.create_login_link(tx, local.id)).secret
+    url = str(sqlite_client.base_url).rstrip("/")
+    with httpx.Client(**client_options(url)) as visitor:
+        assert visitor.get("/v1/todos", headers={"Authorization": f"Bearer {secret}"}).status_code == 401
+        assert visitor.post("/login", json={"token": secret}, headers={"Origin": url}).status_code == 401
+        assert visitor.get("/login", params={"token": sqlite_client.secret}).status_code == 401  # a token is not a link
+        first, second = (visitor.get("/login", params={"token": secret}) for _ in range(2))
+    assert (first.status_code, second.status_code) == (303, 401)
+    assert "headway_session=hw_" in first.headers["set-cookie"]
+
+
 def test_without_a_session_there_is_the_page_and_nothing_else(sqlite_service: Service) -> None:
     """The page itself asks the user to sign in; see tests/browser."""
     answer = httpx.get(sqlite_service.url, verify=False)

@@ -1,12 +1,11 @@
 """The log follows its end until the user scrolls up, and draws only what an event has changed."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from playwright.sync_api import Route, expect
 
-from tests.browser.page_harness import Visit
+from tests.browser.page_harness import Visit, hold_requests
 from tests.model_server import ModelServer, pause_midway, text
 from tests.surfaces.conversation_client import say, wait_for_turn
 from tests.surfaces.server_harness import Client
@@ -70,7 +69,7 @@ def test_the_end_is_followed_until_the_user_scrolls_up(page: Visit, client: Clie
     page.page.wait_for_function(AT_END)
 
 
-BLOCKS = 1_500
+BLOCKS = 700
 TODOS = 500
 # Counts the elements that an event changes, and the messages among them.
 COUNT = """() => {
@@ -82,7 +81,7 @@ COUNT = """() => {
 
 
 def stage_long_log(route: Route) -> None:
-    """Answer with a conversation of 1,500 messages, and todos as many as a plan can have."""
+    """Answer with a conversation of 700 messages, and todos as many as a plan can have."""
     answer = route.fetch()
     timeline: dict[str, Any] = answer.json()["timeline"]
     turn = "00000000-0000-4000-8000-000000000000"
@@ -107,13 +106,23 @@ def stage_long_log(route: Route) -> None:
     route.fulfill(json={"timeline": {**timeline, "entries": entries, "todos": todos}})
 
 
-def test_an_event_changes_only_its_own_block_of_a_long_log(page: Visit, client: Client, model: ModelServer) -> None:
+def test_a_skeleton_is_shown_until_the_server_has_answered_and_an_event_changes_only_its_own_block(
+    page: Visit, client: Client, model: ModelServer
+) -> None:
     conversation = client.conversation(title="Very long")
     wait_for_turn(client, say(client, conversation, "Begin."))
-    page.page.route("**/timeline?*", stage_long_log)
-    page.open(f"/c/{conversation}").live()
+    page.open("/board").live()
+    held = hold_requests(page, "**/timeline?*")
+    with page.page.expect_request("**/timeline?*"):
+        page.go(f"/c/{conversation}")
+    expect(page.page.get_by_text("Loading the conversation…")).to_be_attached()
+    expect(page.log).to_have_count(0)
+    page.shoot("chat-skeleton")
+    stage_long_log(held.pop())
     expect(page.log.locator(".msg")).to_have_count(BLOCKS)
+    expect(page.page.get_by_text("Loading the conversation…")).to_have_count(0)
     page.page.unroute("**/timeline?*")
+    page.live()
     page.page.evaluate(COUNT)
     wait_for_turn(client, say(client, conversation, "One more."))
     expect(page.log.locator(".msg.assistant").last).to_contain_text("hello")
@@ -121,26 +130,3 @@ def test_an_event_changes_only_its_own_block_of_a_long_log(page: Visit, client: 
 
     changed = page.page.evaluate("() => [...window.changed].map(item => item.innerText)")
     assert not [words for words in changed if "Message" in words], json.dumps(changed)
-
-
-def test_a_skeleton_is_shown_until_the_server_has_answered(
-    open_page: Callable[..., Visit], client: Client, model: ModelServer
-) -> None:
-    conversation = client.conversation(title="Slow")
-    model.script = lambda _request: text("Here.")
-    wait_for_turn(client, say(client, conversation, "Where?"))
-    page = open_page(axe=True)
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.page.route("**/timeline?*", hold)
-    with page.page.expect_request("**/timeline?*"):
-        page.open(f"/c/{conversation}")
-    expect(page.page.get_by_text("Loading the conversation…")).to_be_attached()
-    expect(page.log).to_have_count(0)
-    page.shoot("chat-skeleton")
-    held.pop().continue_()
-    expect(page.log).to_contain_text("Here.")
-    expect(page.page.get_by_text("Loading the conversation…")).to_have_count(0)

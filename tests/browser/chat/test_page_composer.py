@@ -1,10 +1,9 @@
 """The input of the chat: drafts, files that are dropped, and messages that are entered while another is being sent."""
 
-from collections.abc import Callable
-
+import pytest
 from playwright.sync_api import Route, expect
 
-from tests.browser.page_harness import DESK, PHONE, Visit, list_axe_violations
+from tests.browser.page_harness import DESK, PHONE, Visit, look_at
 from tests.model_server import ModelServer, by_turn, calls, text
 from tests.sample_files import PNG_BASE64
 from tests.surfaces.server_harness import Client
@@ -20,7 +19,9 @@ DRAG = """({ event, png, sizes }) => {
 }"""
 
 
-def test_a_draft_survives_a_reload_and_a_failure_and_is_sent_once(page: Visit, client: Client, model: ModelServer) -> None:
+def test_a_draft_survives_a_reload_and_a_failure_and_what_is_entered_meanwhile_follows_it(
+    page: Visit, client: Client, model: ModelServer
+) -> None:
     page.forgiven = ("ERR_FAILED",)
     page.open().live()
     box = page.page.get_by_label("Message", exact=True)
@@ -50,8 +51,9 @@ def test_a_draft_survives_a_reload_and_a_failure_and_is_sent_once(page: Visit, c
     expect(box).to_have_value("")
     assert page.page.evaluate("() => Object.keys(localStorage).filter((name) => name.startsWith('draft:'))") == []
 
-
-def test_a_message_entered_while_another_is_being_sent_follows_it(page: Visit, model: ModelServer) -> None:
+    # A message that is entered while another is being sent follows it.
+    page.go("/")
+    expect(page.log).to_have_count(0)
     held: list[Route] = []
 
     def hold(route: Route) -> None:
@@ -59,9 +61,7 @@ def test_a_message_entered_while_another_is_being_sent_follows_it(page: Visit, m
 
     model.script = by_turn(calls(("calculate", {"expression": "6*7"})), text("It is 42."))
     model.hold()
-    page.open().live()
     page.page.route("**/v1/conversations", hold)
-    box = page.page.get_by_label("Message", exact=True)
     page.say("Then this.")
     expect(page.button("Send")).to_be_disabled()
     box.press("End")
@@ -81,8 +81,8 @@ def test_a_message_entered_while_another_is_being_sent_follows_it(page: Visit, m
     expect(box).to_have_value("kon'nichiwa")  # Enter chose a word, and sent nothing
 
 
-def test_files_are_dropped_anywhere_within_the_limits(open_page: Callable[..., Visit], model: ModelServer) -> None:
-    page = open_page(axe=True)
+@pytest.mark.proof
+def test_files_are_dropped_anywhere_within_the_limits(page: Visit, model: ModelServer) -> None:
     page.open().live()
     target = page.page.get_by_text("Drop to attach")
     for name, viewport in {"phone": PHONE, "desk": DESK}.items():
@@ -100,10 +100,7 @@ def test_files_are_dropped_anywhere_within_the_limits(open_page: Callable[..., V
     page.page.evaluate(DRAG, {"event": "drop", "png": "", "sizes": [1] * 9})
     expect(page.page.get_by_role("alert")).to_contain_text("A message can have at most 10 files")
     expect(files).to_have_count(10)
-    for theme in ("light", "dark"):
-        page.page.emulate_media(color_scheme=theme)
-        page.shoot(f"files-{theme}")
-        assert list_axe_violations(page) == []
+    look_at(page, "attached")
     page.page.keyboard.press("Enter")
     expect(page.page.get_by_role("alert")).to_contain_text("Write what the agent should do with the files.")
 

@@ -3,13 +3,14 @@
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from headway.actions import conversations, run_ends, turns
 from headway.actions.turns import TurnRequest
 from headway.ledger.run import RunEnd
 from headway.storage.transaction import Transaction
-from tests.browser.page_harness import DESK, PHONE, Visit, look_at
+from tests.browser.page_harness import PHONE, Visit, look_at
 from tests.model_server import ModelServer, text
 from tests.surfaces.server_harness import Client
 
@@ -28,12 +29,13 @@ def row(page: Visit, title: str) -> Locator:
     return page.region("Conversations").get_by_role("listitem").filter(has_text=title)
 
 
-def test_a_conversation_is_renamed_deleted_and_restored_in_every_tab(open_page: Callable[..., Visit], client: Client) -> None:
+def test_a_conversation_is_found_renamed_deleted_and_restored_in_every_tab(open_page: Callable[..., Visit], client: Client) -> None:
     garden, kitchen = client.conversation(), client.conversation()
     write(client, garden, "Plant a tree in the garden. Then water it.", "Done: it is an oak.")
     write(client, kitchen, "Paint the kitchen", "It is green now.")
     page = open_page(f"/c/{garden}").live()
     other = open_page(f"/c/{kitchen}", context=page.page.context).live()
+    page.page.bring_to_front()
     heading = page.page.get_by_role("heading", level=1)
     expect(heading).to_have_text("Plant a tree in the garden")
 
@@ -64,14 +66,13 @@ def test_a_conversation_is_renamed_deleted_and_restored_in_every_tab(open_page: 
     expect(page.page).to_have_url(f"{page.url}/")
     assert [item["id"] for item in client.ok("GET", "/v1/conversations")["conversations"]] == [kitchen]
     page.forgiven = ("404",)
-    page.open(f"/c/{garden}")
+    page.go(f"/c/{garden}")
     expect(page.page.get_by_role("heading", name="Conversation not found")).to_be_visible()
 
-
-def test_titles_and_messages_are_searched(open_page: Callable[..., Visit], client: Client) -> None:
+    # Titles and messages are searched.
+    page.go("/")
     for title, answer in (("Kitchen", "The wall is green now."), ("Garden", "The oak is planted."), ("Roof", "It leaks.")):
         write(client, client.conversation(title=title), "Please do it", answer)
-    page = open_page("/").live()
     expect(row(page, "Roof")).to_be_visible()
     field = page.page.get_by_role("searchbox", name="Search conversations")
     field.fill("OAK")
@@ -89,12 +90,13 @@ def test_titles_and_messages_are_searched(open_page: Callable[..., Visit], clien
     expect(page.page.get_by_role("heading", level=1)).to_have_text("Roof")
 
 
-def test_the_list_has_pages_and_marks_what_works(open_page: Callable[..., Visit], client: Client, model: ModelServer) -> None:
+@pytest.mark.proof
+def test_the_list_has_pages_and_marks_what_works_and_is_accessible(page: Visit, client: Client, model: ModelServer) -> None:
     def fill(tx: Transaction, tenant_id: int) -> list[int]:
         return [conversations.add(tx, tenant_id, f"number {n}").id for n in range(60)]
 
     ids = client.desk.write(fill)
-    page = open_page(f"/c/{ids[30]}").live()
+    page.open(f"/c/{ids[30]}").live()
     page.forgiven = ("409",)
     rows = page.region("Conversations").get_by_role("listitem")
     expect(rows).to_have_count(50)
@@ -114,23 +116,17 @@ def test_the_list_has_pages_and_marks_what_works(open_page: Callable[..., Visit]
     expect(rows.first).not_to_contain_text("running")
     expect(rows).to_have_count(60)
 
-
-def test_the_list_and_the_palette_are_accessible(open_page: Callable[..., Visit], client: Client) -> None:
-    conversation = client.conversation(title="Kitchen")
-    write(client, conversation, "Paint it", "It is green now.")
+    # The list and the palette are accessible.
     client.add("buy paint")
-    for size, viewport in (("desk", DESK), ("phone", PHONE)):
-        page = open_page(f"/c/{conversation}", axe=True, viewport=viewport, has_touch=size == "phone").live()
-        if size == "phone":
-            page.button("Conversations").click()
-            expect(page.page.get_by_role("dialog", name="Conversations")).to_contain_text("Kitchen")
-        else:
-            page.page.get_by_role("searchbox", name="Search conversations").fill("green")
-            expect(page.region("Conversations")).to_contain_text("1 found")
-        look_at(page, f"conversations-{size}")
-        page.page.keyboard.press("Escape")
-        page.page.keyboard.press("Escape")
-        page.button("Go anywhere, do anything").click()
-        page.page.get_by_role("combobox", name="Search pages").fill("paint")
-        expect(page.page.get_by_role("option", name=re.compile("buy paint"))).to_be_visible()
-        look_at(page, f"palette-{size}")
+    page.page.get_by_role("searchbox", name="Search conversations").fill("number 2")
+    expect(page.region("Conversations")).to_contain_text("found")
+    look_at(page, "conversations")
+    page.page.keyboard.press("Escape")
+    page.page.set_viewport_size(PHONE)
+    page.button("Conversations").click()
+    expect(page.page.get_by_role("dialog", name="Conversations")).to_contain_text("number 2")
+    page.page.keyboard.press("Escape")
+    page.button("Go anywhere, do anything").click()
+    page.page.get_by_role("combobox", name="Search pages").fill("paint")
+    expect(page.page.get_by_role("option", name=re.compile("buy paint"))).to_be_visible()
+    look_at(page, "palette")

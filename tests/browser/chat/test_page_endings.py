@@ -1,12 +1,11 @@
 """How turns end, stop and retry on the page, and what they used: in both themes, on desktop and phone."""
 
 import json
-from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.page_harness import DESK, PHONE, Visit, look_at
+from tests.browser.page_harness import Visit, look_at
 from tests.model_server import ModelServer, Reply, Request, calls, error, flaky, pause_midway, text
 from tests.surfaces.conversation_client import begin_retrying_turn, get_turn, say, wait_for_turn
 from tests.surfaces.server_harness import Client
@@ -31,14 +30,14 @@ def lie_then_work(request: Request) -> Reply:
     return text("Now it is deployed.", usage=MODEL_USAGE)
 
 
-@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
-def test_a_refused_answer_is_never_shown_and_continue_finishes_the_plan(
-    open_page: Callable[..., Visit], client: Client, model: ModelServer, size: dict[str, int], request: pytest.FixtureRequest
+@pytest.mark.proof
+def test_a_refused_answer_is_never_shown_a_stopped_one_is_kept_and_retries_are_counted_down(
+    page: Visit, client: Client, model: ModelServer
 ) -> None:
     model.script = lie_then_work
     conversation = client.conversation(title="Deploy")
     first = wait_for_turn(client, say(client, conversation, "Fix and deploy it."))
-    page = open_page(f"/c/{conversation}", axe=True, viewport=size)
+    page.open(f"/c/{conversation}").live()
     note = page.log.locator(".turn-note")
     expect(note).to_contain_text("The agent was stopped, because it made no progress with its plan.")
     expect(note.locator(".open-todos li")).to_have_text(list(TITLES[1:]))
@@ -47,7 +46,7 @@ def test_a_refused_answer_is_never_shown_and_continue_finishes_the_plan(
     expect(page.log.locator(".turn-usage")).to_contain_text("tokens")
     board = note.get_by_role("link", name="Open the board")
     assert board.get_attribute("href") == f"/board?conversation={conversation}"
-    look_at(page, f"ending-{request.node.callspec.id}")
+    look_at(page, "ending")
 
     page.button("Continue").click()
     expect(page.log.locator(".msg.assistant")).to_contain_text("Now it is deployed.")
@@ -60,13 +59,14 @@ def test_a_refused_answer_is_never_shown_and_continue_finishes_the_plan(
     page.page.reload()
     expect(page.log.locator(".msg.assistant")).to_have_count(1)
     expect(page.button("Continue")).to_have_count(0)
+    stop_and_retry(page, client, model)
 
 
-def test_stop_keeps_what_was_written(open_page: Callable[..., Visit], client: Client, model: ModelServer) -> None:
+def stop_and_retry(page: Visit, client: Client, model: ModelServer) -> None:
     words = "I will look at the gateway first. " * 6
     model.script = lambda _request: pause_midway(text(words))
     model.hold()
-    page = open_page("/", axe=True)
+    page.go("/")
     page.say("What happened last night?")
     expect(page.log.locator(".streaming")).to_contain_text("gateway first. I will")
     page.button("Stop").click()
@@ -77,26 +77,23 @@ def test_stop_keeps_what_was_written(open_page: Callable[..., Visit], client: Cl
     look_at(page, "stopped")
     page.page.reload()
     expect(page.log.locator(".turn-note")).to_contain_text("Stopped.")
-    assert page.log.locator(".msg.assistant").inner_text() == shown
-    (conversation,) = client.ok("GET", "/v1/conversations")["conversations"]
+    expect(answer).to_contain_text("gateway first. I will")
+    expect(answer).to_have_text(shown, use_inner_text=True)
+    conversation, *_ = client.ok("GET", "/v1/conversations")["conversations"]
     messages = client.ok("GET", f"/v1/conversations/{conversation['id']}/messages")["messages"]
     assert [message["kind"] for message in messages] == ["text", "stopped"]
     model.release()
 
-
-@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
-def test_retries_are_shown_with_a_countdown(
-    open_page: Callable[..., Visit], client: Client, model: ModelServer, size: dict[str, int], request: pytest.FixtureRequest
-) -> None:
+    # Retries are shown with a countdown.
     model.script = flaky(1, error(503, "busy", retry_after=1_800), text("It works now.", usage=MODEL_USAGE))
     conversation = client.conversation()
-    page = open_page(f"/c/{conversation}", axe=True, viewport=size)
+    page.go(f"/c/{conversation}")
     turn_id = begin_retrying_turn(client, conversation, model)
     line = page.log.locator(".turn-note")
     expect(line).to_contain_text("Retrying: attempt 2 of 5 in 30 min")
     expect(line).to_contain_text("failed (HTTP 503): busy.")
     expect(line.locator("[aria-hidden=true]", has_text="in 30 min")).to_have_count(1)
-    look_at(page, f"retrying-{request.node.callspec.id}")
+    look_at(page, "retrying")
     page.page.reload()
     expect(line).to_contain_text("Retrying: attempt 2 of 5 in 30 min")
     page.button("Retry now").click()
@@ -104,18 +101,3 @@ def test_retries_are_shown_with_a_countdown(
     expect(line).to_have_count(0)
     expect(page.log.locator(".turn-usage")).to_contain_text("3.4k tokens")
     assert wait_for_turn(client, turn_id)["outcome"] == "answered"
-
-
-def test_a_message_while_halted_leaves_no_conversation(page: Visit, client: Client) -> None:
-    page.forgiven = ("503",)
-    page.open("/").live()
-    operator = page.page.context.request
-    operator.put(f"{page.url}/v1/halt", data={}, headers={"Origin": page.url})
-    try:
-        page.say("Hello?")
-        expect(page.page.get_by_role("alert").filter(has_text="Lift the halt under Operations")).to_be_visible()
-        assert client.ok("GET", "/v1/conversations")["conversations"] == []
-    finally:
-        operator.delete(f"{page.url}/v1/halt", headers={"Origin": page.url})
-    page.button("Try again").click()
-    page.page.wait_for_url("**/c/*")

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Response, expect
 
-from tests.browser.page_harness import Visit, look_at_both_sizes
+from tests.browser.page_harness import DESK, PHONE, Visit, look_at
 from tests.model_server import ModelServer, text
 from tests.surfaces.conversation_client import say, wait_for_turn
 from tests.surfaces.server_harness import Client
@@ -50,6 +51,34 @@ $$
 [^1]: The *gateway's* log."""
 
 
+STREAM = """async (text) => {
+  const root = `/static/${document.querySelector('meta[name="headway-build"]').content}/js`;
+  const { Markdown, StreamedMarkdown } = await import(`${root}/markdown/markdown.js`);
+  const { html, render } = await import(`${root}/core/lib.js`);
+  const [streamed, whole] = [0, 1].map(() => document.createElement("div"));
+  document.querySelector(".welcome").append(streamed, whole);
+  const [headings, code, changes] = [new Set(), new Set(), []];
+  const observer = new MutationObserver((records) => changes.push(...records));
+  for (let length = 1; length <= text.length; length++) {
+    render(html`<${StreamedMarkdown} text=${text.slice(0, length)} />`, streamed);
+    for (const [found, selector] of [[headings, ".h1"], [code, "pre"]]) found.add(streamed.querySelector(selector));
+    if (text.slice(0, length).endsWith("- one")) {
+      observer.observe(streamed.querySelector(".h1"), { subtree: true, childList: true, characterData: true, attributes: true });
+    }
+  }
+  render(html`<${Markdown} text=${text} />`, whole);
+  await new Promise((done) => setTimeout(done));
+  headings.delete(null);
+  code.delete(null);
+  return {
+    headings: headings.size,
+    code: code.size,
+    changes: changes.length,
+    isSame: streamed.innerHTML === whole.innerHTML,
+  };
+}"""
+
+
 def open_answer(page: Visit, client: Client, model: ModelServer, words: str) -> Visit:
     model.script = lambda _request: text(words)
     conversation = client.conversation(title="An answer")
@@ -57,10 +86,11 @@ def open_answer(page: Visit, client: Client, model: ModelServer, words: str) -> 
     return page.open(f"/c/{conversation}").live()
 
 
-def test_markdown_becomes_elements_in_both_themes_at_a_desk_and_on_a_phone(
-    open_page: Callable[..., Visit], client: Client, model: ModelServer
+@pytest.mark.proof
+def test_markdown_becomes_elements_is_copied_and_keeps_complete_blocks_while_it_streams(
+    page: Visit, client: Client, model: ModelServer
 ) -> None:
-    page = open_answer(open_page(axe=True), client, model, ANSWER)
+    open_answer(page, client, model, ANSWER)
     answer = page.log.locator(".msg.assistant")
     headings = answer.get_by_role("heading")
     expect(headings).to_have_text(["A small heading first", "Then a large one"])
@@ -90,13 +120,14 @@ def test_markdown_becomes_elements_in_both_themes_at_a_desk_and_on_a_phone(
     expect(answer.get_by_role("link", name="Note 1")).to_be_focused()
     places = answer.locator("p code").evaluate_all("codes => codes.map(code => code.getBoundingClientRect().x)")
     assert places[0] > places[1]  # the Arabic sentence is read from the right, and each command in it from the left
-    look_at_both_sizes(page, "markdown")
+    look_at(page, "markdown")
+    page.page.set_viewport_size(PHONE)
     widths = answer.locator("td").evaluate_all("cells => cells.map(cell => cell.clientWidth)")
     assert min(widths) >= 64  # on the phone, no word is broken letter by letter: the table scrolls
+    page.page.set_viewport_size(DESK)
 
-
-def test_answers_and_code_are_copied(open_page: Callable[..., Visit], client: Client, model: ModelServer) -> None:
-    page = open_answer(open_page(permissions=["clipboard-read", "clipboard-write"]), client, model, ANSWER)
+    # Answers and code are copied.
+    page.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     read = "() => navigator.clipboard.readText()"
     page.button("Copy code").click()
     expect(page.page.get_by_role("status").filter(has_text="Copied")).to_be_attached()
@@ -105,39 +136,12 @@ def test_answers_and_code_are_copied(open_page: Callable[..., Visit], client: Cl
     page.button("Copy answer").click()
     expect(page.page.get_by_role("status").filter(has_text="Copied")).to_have_count(2)
     assert page.page.evaluate(read) == ANSWER
+    page.page.context.clear_permissions()
 
-
-STREAM = """async (text) => {
-  const root = `/static/${document.querySelector('meta[name="headway-build"]').content}/js`;
-  const { Markdown, StreamedMarkdown } = await import(`${root}/markdown/markdown.js`);
-  const { html, render } = await import(`${root}/core/lib.js`);
-  const [streamed, whole] = [0, 1].map(() => document.createElement("div"));
-  document.querySelector(".welcome").append(streamed, whole);
-  const [headings, code, changes] = [new Set(), new Set(), []];
-  const observer = new MutationObserver((records) => changes.push(...records));
-  for (let length = 1; length <= text.length; length++) {
-    render(html`<${StreamedMarkdown} text=${text.slice(0, length)} />`, streamed);
-    for (const [found, selector] of [[headings, ".h1"], [code, "pre"]]) found.add(streamed.querySelector(selector));
-    if (text.slice(0, length).endsWith("- one")) {
-      observer.observe(streamed.querySelector(".h1"), { subtree: true, childList: true, characterData: true, attributes: true });
-    }
-  }
-  render(html`<${Markdown} text=${text} />`, whole);
-  await new Promise((done) => setTimeout(done));
-  headings.delete(null);
-  code.delete(null);
-  return {
-    headings: headings.size,
-    code: code.size,
-    changes: changes.length,
-    isSame: streamed.innerHTML === whole.innerHTML,
-  };
-}"""
-
-
-def test_a_streamed_answer_keeps_the_elements_of_complete_blocks(page: Visit) -> None:
+    # A streamed answer keeps the elements of complete blocks.
+    page.go("/")
+    expect(page.page.locator(".welcome")).to_be_visible()
     blocks = ["# Plan", "A *step*.", "- one\n- two\n\n\n- three", "```text\nx = 1\n\n\ny = 2\n```", "| a | b |\n|--|--|\n| 1 | 2 |"]
-    page.open().live()
     report = page.page.evaluate(STREAM, "\n\n".join([*blocks, "## Next", "> a\nb", "1. c\n\n   d\n2. e", "the **end**"]))
     assert report == {"headings": 1, "code": 1, "changes": 0, "isSame": True}
 

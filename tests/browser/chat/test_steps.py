@@ -4,9 +4,10 @@ import json
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.browser.page_harness import DESK, Visit, look_at_both_sizes
+from tests.browser.page_harness import Visit, look_at
 from tests.model_server import ModelServer, Reply, Request, calls, text
 from tests.surfaces.conversation_client import say, wait_for_turn
 from tests.surfaces.server_harness import Client
@@ -48,11 +49,11 @@ def summary(page: Visit) -> Locator:
     return page.log.locator(".steps-summary")
 
 
-def test_steps_are_lines_while_a_turn_runs_and_one_summary_when_it_has_ended(
-    open_page: Callable[..., Visit], model: ModelServer
+@pytest.mark.proof
+def test_steps_are_lines_while_a_turn_runs_then_one_summary_and_sub_agents_open_to_their_transcripts(
+    page: Visit, client: Client, model: ModelServer
 ) -> None:
     model.script = plan_and_work(model, stop_at=6)
-    page = open_page(axe=True)
     page.open().live().say("Find out why the retries fail.")
 
     expect(steps(page)).to_have_count(3)
@@ -72,8 +73,7 @@ def test_steps_are_lines_while_a_turn_runs_and_one_summary_when_it_has_ended(
     expect(steps(page).nth(4).locator("li summary")).to_have_text(
         [re.compile("calculate1\\+1.*2"), re.compile("calculate2\\+2.*4")]
     )
-    look_at_both_sizes(page, "steps-running")
-    page.page.set_viewport_size(DESK)
+    look_at(page, "steps-running")
     summary(page).click()
     expect(steps(page)).to_have_count(4)  # what is open stays
 
@@ -88,8 +88,8 @@ def test_steps_are_lines_while_a_turn_runs_and_one_summary_when_it_has_ended(
     expect(steps(page)).to_have_count(0)
     summary(page).click()
     expect(steps(page).last).to_contain_text("Finished 5 todos")
-    look_at_both_sizes(page, "steps-finished")
-    page.page.set_viewport_size(DESK)
+    look_at(page, "steps-finished")
+    read_transcripts(page, client, model)
 
 
 def delegating(model: ModelServer) -> Callable[[Request], Reply]:
@@ -111,15 +111,12 @@ def delegating(model: ModelServer) -> Callable[[Request], Reply]:
     return script
 
 
-def test_a_sub_agent_opens_to_its_transcript_live_and_later(
-    open_page: Callable[..., Visit], client: Client, model: ModelServer
-) -> None:
+def read_transcripts(page: Visit, client: Client, model: ModelServer) -> None:
     model.script = delegating(model)
-    page = open_page(axe=True)
     asked: list[str] = []
     page.listen("request", lambda request: asked.append(request.url) if "/v1/agents/" in request.url else None)
     conversation = client.conversation(title="Towers")
-    page.open(f"/c/{conversation}").live().say("When was it built?")
+    page.go(f"/c/{conversation}").say("When was it built?")
     coder = steps(page).filter(has_text="Look into the tower").first
     expect(coder).to_contain_text("coder")
     expect(coder).to_have_attribute("aria-current", "step")
@@ -133,8 +130,7 @@ def test_a_sub_agent_opens_to_its_transcript_live_and_later(
     expect(researcher).to_contain_text("researcher")
     researcher.locator("summary").first.click()
     expect(researcher).to_contain_text("It has not taken a step yet.")
-    look_at_both_sizes(page, "steps-agents")
-    page.page.set_viewport_size(DESK)
+    look_at(page, "steps-agents")
     model.release()
     expect(researcher.locator("strong", has_text="1889")).to_be_visible()
     expect(transcript).to_contain_text("It was 1889, and 42 metres.")
@@ -147,11 +143,7 @@ def test_a_sub_agent_opens_to_its_transcript_live_and_later(
     expect(transcript).to_contain_text(re.compile("First the numbers.*Find the year.*It was 1889, and 42 metres", re.DOTALL))
     expect(researcher).to_contain_text("It was 1889.")
 
-
-def test_a_call_whose_result_is_on_a_later_page_is_complete_when_both_are_loaded(
-    page: Visit, client: Client, model: ModelServer
-) -> None:
-    """The snapshot has the last 200 events. Here it begins between a call and its result."""
+    # The snapshot has the last 200 events. One that begins between a call and its result is complete when both are loaded.
     results = 130
 
     def script(request: Request) -> Reply:
@@ -160,7 +152,7 @@ def test_a_call_whose_result_is_on_a_later_page_is_complete_when_both_are_loaded
     model.script = script
     conversation = client.conversation(title="Clocks")
     wait_for_turn(client, say(client, conversation, "What time is it?"))
-    page.open(f"/c/{conversation}").live()
+    page.go(f"/c/{conversation}")
     expect(page.log).to_contain_text("Enough.")
     page.button("Show earlier messages").click()
     expect(page.log.locator(".msg.user")).to_contain_text("What time is it?")

@@ -1,4 +1,4 @@
-"""An answer that was withdrawn while the page was offline does not come back, nor after a reload."""
+"""An answer that was withdrawn while the page was offline does not come back, nor after a reload, nor when the agent is stopped."""
 
 from playwright.sync_api import expect
 
@@ -37,3 +37,12 @@ def test_an_answer_that_was_withdrawn_meanwhile_is_gone_after_reconnecting(page:
     page.page.reload()
     expect(said).to_contain_text("Then I")
     expect(page.log).not_to_contain_text("believe me")
+
+    page.button("Stop").click()
+    expect(page.log).to_contain_text("Stopped. Work that was done is kept.")
+    expect(page.button("Send")).to_be_visible()
+    expect(page.log).not_to_contain_text("believe me")
+    model.script = lambda _request: text("hello")
+    model.release()
+    page.say("and now?")
+    expect(page.log.locator(".msg.assistant").last).to_contain_text("hello")

@@ -16,16 +16,19 @@ function HaltDialog() {
   const dialog = useRef();
   const [why, setWhy] = useState("");
   const [problem, setProblem] = useState("");
-  useEffect(() => dialog.current.showModal(), []);
   const close = () => {
     isOpen.value = false;
     if (getFilters(REQUEST)[REQUEST]) setFilters({ [REQUEST]: "" });
   };
+  useEffect(() => {
+    dialog.current.showModal();
+    return close; // the event about the halt can arrive before the answer, and removes the dialog
+  }, []);
   const submit = async (event) => {
     event.preventDefault();
     try {
       await put("/v1/halt", { why: why.trim() });
-      dialog.current.close();
+      dialog.current?.close();
     } catch (error) {
       setProblem(error.message);
     }
