@@ -3,6 +3,7 @@
 import pytest
 
 from tests.surfaces.shell import Shell, get_error_line
+from tests.tables import each_row
 
 MEGABYTE = 1_000_000
 
@@ -33,7 +34,7 @@ def test_a_description_that_is_no_text(headway: Shell) -> None:
     assert headway.ok("todo", "list", "--all") == "no open todos\n"
 
 
-@pytest.mark.parametrize("verb", ["show", "start", "done", "cancel", "reopen", "rm"])
+@each_row("verb", ["show", "start", "done", "cancel", "reopen", "rm"])
 def test_an_unknown_id(headway: Shell, verb: str) -> None:
     assert get_error_line(headway("todo", verb, "404"), 3) == "headway: No todo 404."
 
@@ -51,7 +52,7 @@ def test_a_flag_that_is_almost_right_is_guessed(headway: Shell) -> None:
     )
 
 
-@pytest.mark.parametrize("option", ["--tenant", "--conversation", "--turn", "--agent", "--home", "--database-url"])
+@each_row("option", ["--tenant", "--conversation", "--turn", "--agent", "--home", "--database-url"])
 def test_arguments_that_are_no_text(headway: Shell, option: str) -> None:
     assert "not valid text" in get_error_line(headway.process("todo", "list", option, b"caf\xe9"), 2)
 

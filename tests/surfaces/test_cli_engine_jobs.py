@@ -16,6 +16,7 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from tests.surfaces.server_harness import Client, Service
 from tests.surfaces.shell import Shell, get_error_line
+from tests.tables import each_row
 
 ADD = {"name": "todo_add", "arguments": {"subject": "buy milk"}, "conversation_id": 0}
 
@@ -164,8 +165,8 @@ def test_while_halted_a_retry_is_exit_5(headway: Shell) -> None:
     assert headway.json("jobs", "show", job_id)["job"]["state"] == "dead"
 
 
-@pytest.mark.parametrize("command", [["jobs", "list"], ["agents", "list"]])
-@pytest.mark.parametrize("limit", ["0", "501", "x", "9" * 30])
+@each_row("command", [["jobs", "list"], ["agents", "list"]])
+@each_row("limit", ["0", "501", "x", "9" * 30])
 def test_a_limit_that_is_none_is_exit_2(headway: Shell, command: list[str], limit: str) -> None:
     get_error_line(headway(*command, "--limit", limit), 2)
 

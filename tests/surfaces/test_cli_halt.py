@@ -3,10 +3,9 @@
 import re
 import time
 
-import pytest
-
 from headway.storage.direct import DirectDatabase
 from tests.surfaces.shell import Shell, get_error_line
+from tests.tables import each_row
 
 
 def list_event_kinds(database_url: str) -> list[str]:
@@ -75,7 +74,7 @@ def test_people_can_still_edit_todos_during_a_halt(headway: Shell) -> None:
 WHOLE = ["halt", "unhalt", "serve", "worker", "doctor", "tenant list", "tenant add x", "tenant rm x"]
 
 
-@pytest.mark.parametrize("command", WHOLE)
+@each_row("command", WHOLE)
 def test_installation_wide_commands_refuse_a_tenant_and_a_conversation(headway: Shell, command: str) -> None:
     """A user who names one tenant does not want to halt all of them."""
     for flag in ("--tenant", "--conversation"):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.surfaces.shell import Shell, get_error_line
+from tests.tables import each_row
 
 TURN = "6f2c1a9e-0d6b-4b53-9a51-3f3c0c7f9d10"
 
@@ -107,8 +108,8 @@ def test_a_number_that_is_ones_id_and_the_others_key_is_refused(headway: Shell) 
     assert subjects(headway.json("todo", "list", "--conversation", "#2")) == []
 
 
-@pytest.mark.parametrize("reference", ["404", "nobody's", "0", "-1", "9" * 5_000, "x" * 100_000])
-@pytest.mark.parametrize("verb", [["list"], ["add", "x"], ["ready"], ["claim", "--agent", "ada"], ["export"]])
+@each_row("reference", ["404", "nobody's", "0", "-1", "9" * 5_000, "x" * 100_000])
+@each_row("verb", [["list"], ["add", "x"], ["ready"], ["claim", "--agent", "ada"], ["export"]])
 def test_a_conversation_that_is_not_there_is_not_found(headway: Shell, verb: list[str], reference: str) -> None:
     line = get_error_line(headway("todo", *verb, "--conversation", reference), 3)
     assert line.startswith("headway: No conversation ")

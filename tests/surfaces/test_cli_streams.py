@@ -3,19 +3,16 @@
 import json
 import subprocess
 
-import pytest
-
 from tests.surfaces.shell import HEADWAY, PATIENCE_S, Shell
+from tests.tables import each_row
 from tests.warm_start import build_command
 
-WARM = build_command("-m", "headway")
 
-
-@pytest.mark.parametrize("command", [["todo", "list"], ["todo", "list", "--json"], ["todo", "export"], ["doctor"]])
+@each_row("command", [["todo", "list"], ["todo", "list", "--json"], ["todo", "export"], ["doctor"]])
 def test_an_answer_that_cannot_be_written(headway: Shell, command: list[str]) -> None:
     headway.ok("todo", "add", "one")
     with open("/dev/full", "wb") as full:
-        ran = subprocess.run([*WARM, *command], stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE_S)
+        ran = subprocess.run([*build_command("-m", "headway"), *command], stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE_S)
 
     assert ran.stderr == b"headway: Operating system error: No space left on device.\n"
     assert ran.returncode == 1
@@ -48,8 +45,9 @@ def test_a_reader_that_has_seen_enough(headway: Shell) -> None:
     headway.ok("todo", "import", "-", stdin=json.dumps([{"subject": f"todo {number} " + "x" * 500} for number in range(500)]))
     commands = ["todo list --limit 5000", "todo list --json --limit 5000", "todo export", "todo export --format md"]
     answers = {}
+    warm = build_command("-m", "headway")
     for pipeline in [f"{command} | {reader}" for command in commands for reader in ("head -1", "true")]:
-        ran = subprocess.run(["sh", "-c", f'"$@" {pipeline}', "sh", *WARM], capture_output=True, timeout=PATIENCE_S)
+        ran = subprocess.run(["sh", "-c", f'"$@" {pipeline}', "sh", *warm], capture_output=True, timeout=PATIENCE_S)
         answers[pipeline] = (ran.returncode, ran.stderr, len(ran.stdout.splitlines()))
 
     assert answers == {pipeline: (0, b"", 1 if "head" in pipeline else 0) for pipeline in answers}

@@ -14,6 +14,7 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.tables import count_columns, cut_at_word
 from tests.surfaces.shell import Shell
+from tests.tables import each_row
 
 LONG = (
     "Collect the quarterly numbers of every shop, compare them with the plan 日本語 and write a report for the board of directors. "
@@ -104,7 +105,7 @@ def test_a_narrow_terminal_gets_what_does_not_fit_below_the_row(filled: Shell) -
     assert all(cell_len(line) <= 24 for line in read_screen(filled, ["agents", "list"], 24))  # so narrow that ids are broken
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "width", "shown"),
     [
         ("one two three", 13, "one two three"),

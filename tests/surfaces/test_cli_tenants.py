@@ -6,6 +6,7 @@ import re
 import pytest
 
 from tests.surfaces.shell import Shell, get_error_line
+from tests.tables import each_row
 
 
 def read_stored_bytes(headway: Shell) -> bytes:
@@ -43,7 +44,7 @@ def test_a_tenants_name_is_taken_once(headway: Shell) -> None:
     assert "'acme' already exists" in get_error_line(headway("tenant", "add", "acme"), 4)
 
 
-@pytest.mark.parametrize("name", ["", "  ", "two\nlines", "\x1b[31mred", "x" * 1_000])
+@each_row("name", ["", "  ", "two\nlines", "\x1b[31mred", "x" * 1_000])
 def test_a_tenants_name_is_one_printable_line(headway: Shell, name: str) -> None:
     assert len(get_error_line(headway("tenant", "add", name), 2)) < 150
     assert headway.json("tenant", "list") == {"tenants": []}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.surfaces.shell import CommandResult, Shell, get_error_line
+from tests.tables import each_row
 
 FIELDS = [
     "id",
@@ -269,7 +270,7 @@ def test_deleting_says_so_in_json(headway: Shell) -> None:
     assert headway("todo", "show", f"{todo_id}").code == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments",
     [
         ["todo", "add"],

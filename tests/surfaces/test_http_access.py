@@ -12,6 +12,7 @@ from headway.actions.access import tenants, tokens
 from headway.storage.stores import tenants as tenant_store
 from tests.surfaces.openapi_routes import Operation, list_operations, spread
 from tests.surfaces.server_harness import Client, Service, check_problem, client_options
+from tests.tables import each_row
 
 MANY_POSITIONS = json.dumps([{"id": 1, "position": 1}] * 500).encode()
 VARYING_HEADERS = ("date", "x-request-id", "ratelimit-remaining", "content-length")
@@ -27,7 +28,7 @@ def is_guarded(operation: Operation) -> bool:
     return operation.path.startswith("/v1/")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "header",
     [
         None,

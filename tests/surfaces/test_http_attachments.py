@@ -12,6 +12,7 @@ from tests.sample_files import PDF, PNG, PNG_BASE64, PNG_URL, encode_attachment
 from tests.surfaces.conversation_client import messages_path, read_turn, wait_for_turn
 from tests.surfaces.front_end_clients import AG_UI, AI_SDK, ag_ui, ui_stream
 from tests.surfaces.server_harness import Client, Service, check_problem
+from tests.tables import each_row
 
 IMAGE_PART = {"type": "image_url", "image_url": {"url": PNG_URL}}
 PHOTO = encode_attachment("photo.png", PNG, "image/png")
@@ -103,7 +104,7 @@ def test_hostile_names_and_types(sqlite_chatter: Client, name: str, stored: str,
     assert not {"x-evil", "set-cookie"} & set(answer.headers)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("attachment", "code"),
     [
         ({"name": "a", "data": "%%%"}, "invalid"),
@@ -239,7 +240,7 @@ def test_use_chat_sends_files(library: str, sqlite_chatter: Client, model: Model
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "part",
     [
         {"type": "file", "mediaType": "image/png", "url": "https://example.com/photo.png"},
@@ -255,7 +256,7 @@ def test_use_chat_sends_files(library: str, sqlite_chatter: Client, model: Model
         {"type": "binary", "mimeType": "image/png", "id": "1"},
     ],
 )
-@pytest.mark.parametrize("path", ["/v1/ag-ui", "/v1/ui-stream"])
+@each_row("path", ["/v1/ag-ui", "/v1/ui-stream"])
 def test_a_file_that_cannot_be_read_is_refused_and_starts_nothing(sqlite_chatter: Client, path: str, part: dict[str, Any]) -> None:
     parts = [TEXT_PART, part]
     message = {"id": "1", "role": "user", "content": parts} if path == "/v1/ag-ui" else {"id": "1", "role": "user", "parts": parts}

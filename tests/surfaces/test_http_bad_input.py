@@ -7,6 +7,7 @@ import pytest
 
 from tests.surfaces.openapi_routes import METHODS, Operation, list_operations, spread
 from tests.surfaces.server_harness import Client, check_problem
+from tests.tables import each_row
 
 LONGEST_BODY = 1024 * 1024
 PAYLOADS = ("null", "true", "0", '"text"', "[]", "[[]]", "[null]", "{}", '{"":0}', '{"todos":{}}', '{"todos":[{}]}', '{"id":{}}')
@@ -29,7 +30,7 @@ def test_a_body_of_another_kind_is_415_on_every_route_that_takes_one(sqlite_clie
         sqlite_client.refused(operation.method, operation.at(), 415, "not_json", content=b"{}", headers=headers)
 
 
-@pytest.mark.parametrize("kind", [None, "application/json", "application/json; charset=utf-8", "Application/JSON ;charset=UTF-8"])
+@each_row("kind", [None, "application/json", "application/json; charset=utf-8", "Application/JSON ;charset=UTF-8"])
 def test_json_is_json_however_it_is_spelt(sqlite_client: Client, kind: str | None) -> None:
     headers = {"Content-Type": kind} if kind else {}
 
@@ -46,7 +47,7 @@ def test_an_unknown_field_is_refused_on_every_route_that_takes_a_body(sqlite_cli
             assert "nonsense" in detail
 
 
-@pytest.mark.parametrize("path", ["/v1/todos", "/v1/todos/ready", "/v1/conversations", "/v1/events"])
+@each_row("path", ["/v1/todos", "/v1/todos/ready", "/v1/conversations", "/v1/events"])
 def test_an_unknown_parameter_is_refused(sqlite_client: Client, path: str) -> None:
     assert "nonsense" in sqlite_client.refused("GET", path, 422, "invalid", params={"nonsense": "1"})
 
@@ -98,7 +99,7 @@ def test_text_that_cannot_be_stored_is_refused_in_every_field(client: Client) ->
     assert client.subjects() == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "parameters"),
     [
         ("/v1/todos", {"agent_id": "a\0b"}),
@@ -137,7 +138,7 @@ def test_a_number_that_the_ledger_cannot_hold_is_refused(client: Client, field: 
     assert answers == dict.fromkeys(NUMBERS, (422, "invalid", True))
 
 
-@pytest.mark.parametrize("seconds", ["NaN", "Infinity", "0", "-5", "86401", "1e400", '"60"', "true"])
+@each_row("seconds", ["NaN", "Infinity", "0", "-5", "86401", "1e400", '"60"', "true"])
 def test_a_lease_has_a_length(sqlite_client: Client, seconds: str) -> None:
     sqlite_client.add()
     sqlite_client.refused("POST", "/v1/todos/claim", 422, "invalid", content=f'{{"agent_id": "ada", "lease_s": {seconds}}}')
@@ -194,7 +195,7 @@ def test_only_twenty_rows_of_a_batch_may_name_a_place(client: Client) -> None:
     assert client.ok("PATCH", "/v1/todos", json=changes[:20])["ok"] == 20
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("field", "length"),
     [("subject", 1_001), ("description", 200_001), ("completion_criteria", 200_001), ("agent_id", 201), ("agent_type", 201)],
 )
@@ -218,7 +219,7 @@ def test_a_method_that_a_path_does_not_take_is_405_and_names_all_that_it_takes(s
                 check_problem(answer, 405, "method_not_allowed")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path", ["/v1", "/v1/", "/v2/todos", "/v1/todos/", "/v1/todos/1/", "/v1/todos/1/nonsense", "/v1/todos/ready/heartbeat", "/%00"]
 )
 def test_a_path_that_is_not_there_is_404(sqlite_client: Client, path: str) -> None:
@@ -226,7 +227,7 @@ def test_a_path_that_is_not_there_is_404(sqlite_client: Client, path: str) -> No
         sqlite_client.refused(method, path, 404, "no_such_path")
 
 
-@pytest.mark.parametrize("key", ["", "x" * 256, "a\tb", "über".encode()])
+@each_row("key", ["", "x" * 256, "a\tb", "über".encode()])
 def test_an_idempotency_key_is_short_printable_ascii(client: Client, key: str | bytes) -> None:
     raw = key if isinstance(key, bytes) else key.encode()
     detail = client.refused("POST", "/v1/todos", 422, "invalid", json={"subject": "x"}, headers=[(b"Idempotency-Key", raw)])
@@ -235,7 +236,7 @@ def test_an_idempotency_key_is_short_printable_ascii(client: Client, key: str | 
     assert client.subjects() == []
 
 
-@pytest.mark.parametrize("number", ["0" * 19 + "1" + "9" * 20, "0" * 30, "9" * 4_420, "9223372036854775808"])
-@pytest.mark.parametrize("path", ["/v1/todos/{}", "/v1/conversations/{}", "/v1/conversations/{}/events"])
+@each_row("number", ["0" * 19 + "1" + "9" * 20, "0" * 30, "9" * 4_420, "9223372036854775808"])
+@each_row("path", ["/v1/todos/{}", "/v1/conversations/{}", "/v1/conversations/{}/events"])
 def test_an_id_that_no_row_can_have_is_refused(sqlite_client: Client, path: str, number: str) -> None:
     check_problem(sqlite_client.get(path.format(number)), 422)

@@ -13,6 +13,7 @@ from headway.actions.proof import receipts
 from headway.ledger.check import ReceiptDraft
 from tests.surfaces.server_harness import Client, Service, run_server, wait_until
 from tests.surfaces.test_http_idempotency import new_key, response_parts
+from tests.tables import each_row
 
 NUMBER = {"kind": "outcome", "schema": {"type": "integer", "minimum": 3}, "name": "a count"}
 COMPLETED = {"status": "completed"}
@@ -67,7 +68,7 @@ def test_a_person_overrides_the_checks_with_a_reason_that_is_kept(client: Client
     assert [row["override"] for row in list_receipts(client, todo)] == [None, "Counted by hand."]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("checks", "reason"),
     [
         ([{"kind": "magic"}], "checks.0"),

@@ -3,11 +3,10 @@
 from functools import partial
 from typing import Any
 
-import pytest
-
 from headway.actions.access import tokens
 from tests.surfaces.event_stream import open_stream
 from tests.surfaces.server_harness import Client
+from tests.tables import each_row
 
 
 def test_a_comment_is_written_listed_and_deleted(client: Client) -> None:
@@ -36,7 +35,7 @@ def test_a_comment_is_written_listed_and_deleted(client: Client) -> None:
     assert {"a test commented on it.", "a test edited a comment."} <= set(lines)
 
 
-@pytest.mark.parametrize("body", [{}, {"text": " "}, {"text": "x" * 10_001}, {"text": "x", "person": "the boss"}, {"text": None}])
+@each_row("body", [{}, {"text": " "}, {"text": "x" * 10_001}, {"text": "x", "person": "the boss"}, {"text": None}])
 def test_a_body_that_cannot_be_is_refused(sqlite_client: Client, body: dict[str, Any]) -> None:
     todo = sqlite_client.add("paint the door")
     assert sqlite_client.post(f"/v1/todos/{todo['id']}/comments", json=body).status_code == 422

@@ -5,9 +5,8 @@ import re
 import time
 from uuid import UUID
 
-import pytest
-
 from tests.surfaces.server_harness import Client, Service
+from tests.tables import each_row
 
 
 def test_a_conversation_gets_an_id_and_a_key_of_its_own(client: Client) -> None:
@@ -117,7 +116,7 @@ def test_a_todo_of_a_turn_belongs_to_the_turns_conversation(client: Client) -> N
     assert turn in detail
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "path", "body"),
     [
         ("GET", "/v1/conversations/999999999999999", None),

@@ -4,8 +4,6 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-import pytest
-
 from headway.actions import halts, jobs
 from headway.actions.access import tokens
 from headway.ledger.job import Job
@@ -15,6 +13,7 @@ from tests.model_server import ModelServer, Reply, Request, calls, error, text
 from tests.surfaces.conversation_client import say, wait_for_turn
 from tests.surfaces.event_stream import open_stream
 from tests.surfaces.server_harness import Client, Service, wait_until
+from tests.tables import each_row
 
 SHAPE = {"id", "kind", "state", "attempts", "max_attempts", "error", "errors", "payload", "result", "due_at"}
 RUN_SHAPE = {"id", "parent_run_id", "conversation_id", "turn_id", "role", "task", "depth", "status", "result", "iterations"}
@@ -149,7 +148,7 @@ def test_unknown_and_foreign_ids_get_the_same_answer(service: Service, client: C
     assert get_job(client, known)["state"] == "dead"
 
 
-@pytest.mark.parametrize("query", ["state=broken", "state=", "state=dead%00", "limit=0", "limit=501", "limit=x", "page=2"])
+@each_row("query", ["state=broken", "state=", "state=dead%00", "limit=0", "limit=501", "limit=x", "page=2"])
 def test_filters_that_are_none(sqlite_client: Client, query: str) -> None:
     assert sqlite_client.get(f"/v1/jobs?{query}").status_code == 422
 

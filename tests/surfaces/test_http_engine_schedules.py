@@ -5,14 +5,13 @@ from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import pytest
-
 from headway.actions import halts, schedules
 from headway.actions.schedules import Timing
 from tests.model_server import ModelServer
 from tests.surfaces.conversation_client import list_messages
 from tests.surfaces.event_stream import open_stream
 from tests.surfaces.server_harness import Client, Service, wait_until
+from tests.tables import each_row
 
 TOOL = {"tool": {"name": "now", "arguments": {}}}
 SHAPE = {"name", "paused", "next_at", "last_at", "last_job", "skipped", "created_at", "updated_at"}
@@ -182,7 +181,7 @@ def test_bad_input_is_422_and_changes_nothing(client: Client) -> None:
     assert client.ok("GET", "/v1/schedules") == {"schedules": [], "next_cursor": None}
 
 
-@pytest.mark.parametrize("name", ["%00", "a%0Ab", "%1B%5B2J", "%20", "x" * 201], ids=["NUL", "line", "escape", "blank", "long"])
+@each_row("name", ["%00", "a%0Ab", "%1B%5B2J", "%20", "x" * 201])
 def test_names_that_are_none(client: Client, name: str) -> None:
     assert client.put(f"/v1/schedules/{name}", json={"every_s": 60, **TOOL}).status_code == 422
     assert client.get(f"/v1/schedules/{name}").status_code in (404, 422)

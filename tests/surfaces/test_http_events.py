@@ -8,6 +8,7 @@ from headway.actions.retention import pruning
 from headway.storage.transaction import Transaction
 from tests.surfaces.event_stream import list_logged_ids, open_stream
 from tests.surfaces.server_harness import Client, Service
+from tests.tables import each_row
 
 
 def test_a_stream_begins_with_its_position(client: Client) -> None:
@@ -84,7 +85,7 @@ def test_a_position_beyond_the_log_or_none_is_its_end(client: Client, after: str
         assert stream.changes(1) == [("created", "after")]
 
 
-@pytest.mark.parametrize("place", ["x", "-1", "1.5", "1 ", "%D9%A1", "9" * 19, "0x1", "1,2"])
+@each_row("place", ["x", "-1", "1.5", "1 ", "%D9%A1", "9" * 19, "0x1", "1,2"])
 def test_a_position_that_is_not_a_number_is_400(client: Client, place: str) -> None:
     conversation = client.conversation()
     for path in ("/v1/events", f"/v1/conversations/{conversation}/events"):

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.surfaces.server_harness import PATIENCE_S, Client
+from tests.tables import each_row
 
 KINDS = {"Content-Type": "application/json"}
 DEEP = 400_000
@@ -62,7 +63,7 @@ def test_no_header_makes_another_method_of_a_request(sqlite_client: Client, head
     assert sqlite_client.subjects() == ["stays"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path",
     [
         "/v1/todos/1%2F..%2F2",
@@ -96,7 +97,7 @@ def test_a_path_that_was_bent_leads_nowhere(sqlite_client: Client, path: str) ->
 SMUGGLED = "GET /v1/session HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "head",
     [
         "Content-Length: 5\r\nTransfer-Encoding: chunked",

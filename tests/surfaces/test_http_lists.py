@@ -10,6 +10,7 @@ from headway.ledger.cursors import CursorCodec
 from headway.ledger.errors import BadCursor
 from headway.ledger.todo import Draft
 from tests.surfaces.server_harness import Client, Service
+from tests.tables import each_row
 
 
 def test_a_list_is_ordered_by_in_progress_then_position_then_latest_end(client: Client, service: Service) -> None:
@@ -95,20 +96,20 @@ def test_a_page_holds_fifty_by_default(client: Client) -> None:
     assert len(client.ok("GET", "/v1/todos", params={"limit": 500})["todos"]) == 60
 
 
-@pytest.mark.parametrize("path", ["/v1/todos", "/v1/todos/ready", "/v1/conversations"])
-@pytest.mark.parametrize("limit", ["501", "0", "-1", "many", "", "1.5", str(2**64)])
+@each_row("path", ["/v1/todos", "/v1/todos/ready", "/v1/conversations"])
+@each_row("limit", ["501", "0", "-1", "many", "", "1.5", str(2**64)])
 def test_a_page_has_a_size_between_1_and_500(sqlite_client: Client, path: str, limit: str) -> None:
     detail = sqlite_client.refused("GET", path, 422, "invalid", params={"limit": limit})
 
     assert detail.startswith("limit: ")
 
 
-@pytest.mark.parametrize("cursor", ["x", "1", "1.2", "1.2.3.4", "-1.2.3", "1.2.٣", "1.2.3\n", "W10", "0" * 300, f"1.{10**19}.1"])
+@each_row("cursor", ["x", "1", "1.2", "1.2.3.4", "-1.2.3", "1.2.٣", "1.2.3\n", "W10", "0" * 300, f"1.{10**19}.1"])
 def test_a_cursor_that_no_list_gave_out_is_refused(client: Client, cursor: str) -> None:
     client.refused("GET", "/v1/todos", 422, "bad_cursor", params={"cursor": cursor})
 
 
-@pytest.mark.parametrize("name", ["todos", "jobs", "agents", "notices", "goals", "schedules", "memory"])
+@each_row("name", ["todos", "jobs", "agents", "notices", "goals", "schedules", "memory"])
 def test_every_list_refuses_a_foreign_cursor_in_the_same_words(client: Client, name: str) -> None:
     foreign = CursorCodec("other", ("x",)).encode(("x",))
 

@@ -16,6 +16,7 @@ from tests.surfaces.conversation_client import get_turn, list_messages, plan_and
 from tests.surfaces.front_end_clients import openai_js
 from tests.surfaces.server_harness import PATIENCE_S, Client, Service
 from tests.surfaces.waiting_turns import SUM, add_rule, ask_then_answer, call_then_answer
+from tests.tables import each_row
 
 Chat = list[Any]
 LONG = " ".join(f"word {n}" for n in range(200))
@@ -191,7 +192,7 @@ def test_system_messages_and_files_reach_the_agent(ai: openai.OpenAI, sqlite_cha
         )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "param"),
     [
         ({"n": 2}, "n"),

@@ -4,11 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-import pytest
-
 from headway.actions.access import tokens
 from tests.surfaces.event_stream import open_stream
 from tests.surfaces.server_harness import Client
+from tests.tables import each_row
 
 NO_FILTERS = {"status": None, "conversation_id": None, "agent_id": None, "proof": None, "q": None}
 
@@ -51,7 +50,7 @@ def test_of_simultaneous_views_with_one_name_one_is_saved(client: Client) -> Non
     assert len(client.ok("GET", "/v1/views")["views"]) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         {},

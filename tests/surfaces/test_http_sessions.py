@@ -14,6 +14,7 @@ from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.routes.sessions import LoginLink
 from tests.surfaces.server_harness import Client, Service, check_problem, client_options, run_server
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -175,7 +176,7 @@ def test_a_session_has_the_rights_of_its_token(sqlite_client: Client, operator: 
     sqlite_client.ok("GET", "/v1/session")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "status"),
     [({"token": "hw_wrong"}, 401), ({"token": ""}, 422), ({}, 422), ({"token": 7}, 422), ({"token": "x" * 300}, 422), ([], 422)],
 )
@@ -209,7 +210,7 @@ def test_our_own_page_speaks_for_the_local_tenant(local: Service, browser: httpx
     assert [todo["subject"] for todo in browser.get("/v1/todos").json()["todos"]] == ["from the page"] * 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     "headers",
     [
         {},
@@ -224,9 +225,7 @@ def test_our_own_page_speaks_for_the_local_tenant(local: Service, browser: httpx
         {"Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"},
     ],
 )
-@pytest.mark.parametrize(
-    ("method", "path"), [("POST", "/v1/todos"), ("PATCH", "/v1/todos"), ("DELETE", "/v1/todos/1"), ("POST", "/logout")]
-)
+@each_row(("method", "path"), [("POST", "/v1/todos"), ("PATCH", "/v1/todos"), ("DELETE", "/v1/todos/1"), ("POST", "/logout")])
 def test_a_cross_site_page_cannot_use_the_session_to_change_anything(
     session: httpx.Client, headers: dict[str, str], method: str, path: str
 ) -> None:
@@ -248,10 +247,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         yield visitor
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "[", "[::1", "", "0.0.0.0", "localhost."]
-)
-@pytest.mark.parametrize("path", ["/v1/todos", "/v1/events", "/login?token=x"])
+@each_row("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "[", "[::1", "", "0.0.0.0", "localhost."])
+@each_row("path", ["/v1/todos", "/v1/events", "/login?token=x"])
 def test_a_name_that_was_made_to_point_here_cannot_use_the_session(session: httpx.Client, host: str, path: str) -> None:
     answer = session.get(path, headers={"Host": host})
 

@@ -13,6 +13,7 @@ from headway.storage.transaction import Transaction
 from tests.surfaces.event_stream import open_stream
 from tests.surfaces.in_process_app import open_app
 from tests.surfaces.server_harness import Client, Service
+from tests.tables import each_row
 
 NO_CONVERSATION = "Error: Task list is not available (no conversation context)."
 UNKNOWN_TURN = "0c0ffee0-0000-4000-8000-000000000000"
@@ -151,7 +152,7 @@ def test_a_task_that_is_not_there_is_an_error_result(sqlite_client: Client) -> N
     assert result == ({"ok": False, "error": "Task not found"}, True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "arguments", "named"),
     [
         ("create_todo", {}, "items"),
@@ -203,7 +204,7 @@ def test_an_unknown_tool_is_404_and_an_unknown_role_422_with_the_known_ones(sqli
         assert all(name in detail for name in ("index", "researcher", "coder", "writer", "reviewer"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         b"",
@@ -256,11 +257,11 @@ def test_a_turn_of_another_conversation_is_a_conflict(sqlite_client: Client) -> 
     sqlite_client.refused("POST", "/v1/tools/list_todo", 409, "conflict", json=body)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "path"),
     [("GET", "/v1/tools"), ("POST", "/v1/tools/todo_list"), ("POST", "/v1/tools/nonsense"), ("POST", "/v1/writs")],
 )
-@pytest.mark.parametrize("header", [None, "Bearer hw_nobody", "Basic x"])
+@each_row("header", [None, "Bearer hw_nobody", "Basic x"])
 def test_an_unauthenticated_request_gets_only_401(sqlite_client: Client, method: str, path: str, header: str | None) -> None:
     stranger = sqlite_client.build_request(method, path, json={"role": "plumber"})
     del stranger.headers["authorization"]

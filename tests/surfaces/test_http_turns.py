@@ -21,6 +21,7 @@ from tests.surfaces.conversation_client import (
     wait_for_turn,
 )
 from tests.surfaces.server_harness import Client, Service, check_problem, wait_until
+from tests.tables import each_row
 
 TURN_FIELDS = [
     "id",
@@ -200,7 +201,7 @@ def test_unknown_and_foreign_ids_get_the_same_404(chatter: Client, chat_service:
         assert get_turn(other, their_turn)["status"] == "running"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "status"),
     [
         (b'{"content": ""}', 422),
@@ -217,9 +218,8 @@ def test_unknown_and_foreign_ids_get_the_same_404(chatter: Client, chat_service:
         (b'{"content": "%s"}' % (b"x" * 2**20), 422),
         (b"hi", 400),
     ],
-    ids=lambda value: repr(value)[:40],
 )
-@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+@each_row("accept", ["application/json", "text/event-stream"])
 def test_a_message_that_is_none_is_refused_and_begins_nothing(
     sqlite_chatter: Client, model: ModelServer, body: bytes, status: int, accept: str
 ) -> None:

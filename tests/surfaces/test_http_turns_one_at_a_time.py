@@ -23,6 +23,7 @@ from tests.surfaces.conversation_client import (
 )
 from tests.surfaces.event_stream import list_logged_ids
 from tests.surfaces.server_harness import PATIENCE_S, Client, check_problem, wait_until
+from tests.tables import each_row
 
 STREAM = {"Accept": "text/event-stream"}
 
@@ -94,7 +95,7 @@ def test_waiting_ends_when_it_was_said_to(chatter: Client, model: ModelServer) -
     assert wait_for_turn(chatter, first)["status"] == "finished"
 
 
-@pytest.mark.parametrize("wait", ["-1", "nan", "inf", "301", "soon", ""])
+@each_row("wait", ["-1", "nan", "inf", "301", "soon", ""])
 def test_a_wait_that_cannot_be_is_refused(sqlite_chatter: Client, wait: str) -> None:
     path = messages_path(sqlite_chatter.conversation())
     sqlite_chatter.refused("POST", path, 422, "invalid", json={"content": "hello"}, params={"wait": wait})

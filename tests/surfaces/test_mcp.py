@@ -19,6 +19,7 @@ from mcp.types import CallToolResult, TextContent, TextResourceContents
 
 from headway.ledger.errors import BadCursor
 from tests.surfaces.server_harness import PATIENCE_S, Client, Service, check_problem
+from tests.tables import each_row
 from tests.warm_start import build_command
 
 Connect = Callable[..., AbstractAsyncContextManager[McpClient]]
@@ -285,8 +286,8 @@ def test_a_refusal_is_an_error_result_and_an_unknown_tool_an_error(sqlite_client
 # HTTP
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-@pytest.mark.parametrize("header", [None, "Bearer hw_nobody", "Basic x"])
+@each_row("method", ["GET", "POST", "DELETE"])
+@each_row("header", [None, "Bearer hw_nobody", "Basic x"])
 def test_a_bad_token_is_refused(sqlite_client: Client, method: str, header: str | None) -> None:
     request = sqlite_client.build_request(method, "/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     del request.headers["authorization"]

@@ -5,14 +5,13 @@ import termios
 from typing import Any
 from uuid import uuid4
 
-import pytest
-
 from headway.surfaces.cli.keyboard.typed_lines import TypedLine
 from tests.model_server import ModelServer, Reply, Request, text
 from tests.surfaces.conversation_client import list_messages, list_statuses, read_rows, say, wait_for_turn
 from tests.surfaces.server_harness import Client
 from tests.surfaces.shell import Shell, get_error_line, render_screen
 from tests.surfaces.test_cli_engine_jobs import start_agents
+from tests.tables import each_row
 
 PROMPT = " ›"
 
@@ -151,7 +150,7 @@ def test_ctrl_c_stops_a_turn_while_a_line_is_typed(talker: Shell, model: ModelSe
     assert "Traceback" not in ran.out
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keys", "lines", "draft"),
     [
         (["hello\r", "x"], ["hello"], "x"),

@@ -1,12 +1,11 @@
 """`headway why` and /v1/why: the same explanation, with the people who acted."""
 
-import pytest
-
 from headway.actions import jobs, turns
 from headway.ledger.run import Run
 from headway.storage.transaction import Transaction
 from tests.surfaces.server_harness import Client
 from tests.surfaces.shell import Shell, get_error_line
+from tests.tables import each_row
 
 
 def test_why_prints_numbered_lines_and_ends_with_the_present_state(headway: Shell) -> None:
@@ -35,7 +34,7 @@ def test_an_import_is_named_as_the_author_and_long_records_are_shortened(headway
     assert (len(printed), len(headway.ok("why", "todo", "1", "--all").splitlines())) == (26, 32)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "code", "message"),
     [
         (["12"], 2, "12 can be a todo or a goal. Write todo:12 or goal:12."),
