@@ -38,10 +38,13 @@ MODULES = (
     "headway.building",
     "headway.storage.postgres.announcements",
     "headway.storage.sqlite_connection",
+    "headway.surfaces.acp.agent",
     "headway.surfaces.cli.commands.chat",
     "headway.surfaces.cli.commands.serve",
     "headway.surfaces.cli.commands.worker",
     "headway.surfaces.cli.main",
+    "headway.surfaces.cli.goal_following",
+    "headway.surfaces.cli.keyboard.line_editor",
     "headway.surfaces.http.bounded_protocol",
     "headway.surfaces.http.server",
     "headway.surfaces.mcp.stdio_server",
@@ -58,7 +61,10 @@ MODULES = (
     "openai.resources.chat.completions.messages",
     "pydantic_ai.models.openai",
     "pydantic_ai.providers.openai",
+    "rich.markdown",
+    "rich.panel",
     "uvicorn.lifespan.on",
+    "uvicorn.loops.auto",
     "uvloop",
 )
 
@@ -78,13 +84,15 @@ def install_command(folder: Path) -> Path:
 
 
 def install_python(folder: Path) -> Path:
-    """Put a `python` into a folder, for a program that is started with its path in WARM_START_PYTHON and runs others.
+    """Put a `python` into a folder, for a program that is started with its path in WARM_START_PYTHON and runs others."""
+    return write_script(folder / "python", f'exec {shlex.join(build_command())} "$@"')
 
-    The first of those starts as usual, the others start at once.
-    """
+
+def install_python_that_starts_once(folder: Path) -> Path:
+    """Put such a `python` into a folder with which the first program starts as usual, and all others start at once."""
     first = shlex.quote(str(folder / "the first has started"))
-    commands = [f'mkdir {first} 2>/dev/null && exec {shlex.quote(sys.executable)} "$@"', f'exec {shlex.join(build_command())} "$@"']
-    return write_script(folder / "python", "\n".join(commands))
+    start = f'mkdir {first} 2>/dev/null && exec {shlex.quote(sys.executable)} "$@"'
+    return write_script(folder / "python", f'{start}\nexec {shlex.join(build_command())} "$@"')
 
 
 def write_script(path: Path, commands: str) -> Path:
@@ -265,8 +273,9 @@ def main() -> None:
     clients: dict[int, int] = {}
     try:
         while True:
-            ready, _, _ = select.select([channel, listener, wakeup_reader, *clients], [], [])
-            for client in clients.keys() & set(ready):  # it was killed, and says nothing otherwise
+            watched: list[socket.socket | int] = [channel, listener, wakeup_reader, *clients]
+            ready, _, _ = select.select(watched, [], [])
+            for client in [client for client in clients if client in ready]:  # it was killed, and says nothing otherwise
                 os.kill(clients.pop(client), signal.SIGKILL)
             if wakeup_reader in ready:
                 wakeup_reader.recv(4096)

@@ -1,13 +1,13 @@
 """`headway demo`, run offline from start to end, and goals that the command that adds them also pursues.
 
-Only the first command of the demo starts a Python of its own: it imports nothing from the folder, and nothing was imported before.
+One command of the second demo starts a Python of its own: it imports nothing from the folder, and nothing was imported before.
 """
 
 import json
 from pathlib import Path
 
 from tests.surfaces.shell import Shell
-from tests.warm_start import install_python
+from tests.warm_start import install_python, install_python_that_starts_once
 
 
 def test_the_story_is_told_to_its_end(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_a_script_gets_one_document_and_can_keep_the_results(tmp_path: Path) -> 
     shell, kept = Shell(tmp_path), tmp_path / "shared" / "kept"
     kept.parent.mkdir()
     (kept.parent / "click.py").write_text("raise SystemExit('modules beside the kept folder must not be imported')")
-    python = install_python(tmp_path)
+    python = install_python_that_starts_once(tmp_path)
     ran = shell.process("demo", "--json", "--keep", str(kept), env={"WARM_START_PYTHON": str(python)}, patience_s=240)
     assert ran.code == 0, ran.err
     demo = json.loads(ran.out)["demo"]
