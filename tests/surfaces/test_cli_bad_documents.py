@@ -79,7 +79,7 @@ BAD_MARKDOWN = {
 
 def list_wrong_answers(headway: Shell, form: str, documents: Mapping[str, bytes]) -> list[object]:
     """Import each document, from standard input and from a file, and return the answers that are not one short error."""
-    wrong = []
+    wrong: list[object] = []
     headway.ok("todo", "add", "here before")
     before = headway.ok("todo", "export")
     for name, document in documents.items():

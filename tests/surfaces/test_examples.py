@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,11 +37,6 @@ def make_environment(folder: Path, **settings: str) -> dict[str, str]:
 def run(script: Path, folder: Path, *arguments: str, **settings: str) -> str:
     """Run a script that must succeed, in a process that has already imported Headway, and return its output."""
     return run_command([*build_command(str(script)), *arguments], folder, **settings)
-
-
-def run_cold(script: Path, folder: Path, *arguments: str) -> str:
-    """Run a script that must succeed, in a process that has imported nothing, and return its output."""
-    return run_command([sys.executable, str(script), *arguments], folder)
 
 
 def run_command(command: list[str], folder: Path, **settings: str) -> str:
@@ -98,7 +92,7 @@ def test_the_program_in_the_readme_runs_without_a_key(tmp_path: Path) -> None:
     [program] = blocks("README.md")
     assert len([line for line in program.splitlines() if line]) == 8
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
-    printed = run_cold(tmp_path / "program.py", tmp_path)
+    printed = run(tmp_path / "program.py", tmp_path)
     assert "8 * 45 = 360" in printed
     assert " tokens, $0.0)" in printed
     assert printed.endswith("completed: Calculate 8*45\ncompleted: write the result to budget.txt\n")

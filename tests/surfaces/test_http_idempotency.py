@@ -173,26 +173,26 @@ def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
     dead = client.desk.write(jobs.create, "tool", {"name": "now", "arguments": {}}, owner="somebody")
     client.desk.database.write(lambda tx: jobs.fail_permanently(tx, dead, "made up"))
     client.ok("PUT", "/v1/schedules/todo_add", json={"every_s": 86_400, "tool": {"name": "now"}})
+    add_named: dict[str, Callable[[str], object]] = {
+        "tier": lambda _verb: "strong",
+        "name": lambda _verb: "todo_add",
+        "todo_id": lambda verb: add_checked_todo(client) if verb == "verify" else todo["id"],
+        "turn_id": lambda verb: turn if verb == "cancel" else add_turn(client),
+        "conversation_id": lambda verb: forkable if verb == "fork" else conversation,
+        "job_id": lambda verb: dead.id if verb == "retry" else add_tool_job(client),
+        "key": lambda _verb: "twice",
+        "response_id": lambda _verb: f"resp_{add_turn(client)}",
+        "run_id": lambda _verb: add_sub_agent(client),
+        "approval_id": lambda _verb: add_approval(client),
+        "question_id": lambda _verb: add_question(client),
+        "token_id": lambda _verb: client.token_id,
+        "webhook_id": lambda _verb: add_webhook(client),
+        "goal_id": lambda verb: add_goal(client, verb),
+    }
     for operation in list_operations(client):
         if operation.method == "POST" and operation.path not in OF_THE_INSTALLATION:
             verb = operation.path.rpartition("/")[2]
-            names: dict[str, Callable[[], object]] = {
-                "tier": lambda: "strong",
-                "name": lambda: "todo_add",
-                "todo_id": lambda verb=verb: add_checked_todo(client) if verb == "verify" else todo["id"],
-                "turn_id": lambda verb=verb: turn if verb == "cancel" else add_turn(client),
-                "conversation_id": lambda verb=verb: forkable if verb == "fork" else conversation,
-                "job_id": lambda verb=verb: dead.id if verb == "retry" else add_tool_job(client),
-                "key": lambda: "twice",
-                "response_id": lambda: f"resp_{add_turn(client)}",
-                "run_id": lambda: add_sub_agent(client),
-                "approval_id": lambda: add_approval(client),
-                "question_id": lambda: add_question(client),
-                "token_id": lambda: client.token_id,
-                "webhook_id": lambda: add_webhook(client),
-                "goal_id": lambda verb=verb: add_goal(client, verb),
-            }
-            path = re.sub(r"\{(.*?)\}", lambda found, names=names: str(names[found[1]]()), operation.path)
+            path = re.sub(r"\{(.*?)\}", lambda found: str(add_named[found[1]](verb)), operation.path)  # noqa: B023  called at once
             headers = new_key()
             first, second = (client.post(path, json=bodies[operation.path], headers=headers) for _ in range(2))
             assert first.is_success, (path, first.text)

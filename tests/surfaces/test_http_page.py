@@ -13,7 +13,8 @@ import pytest
 from headway.ledger import todo
 from headway.surfaces.web import static_files
 from headway.surfaces.web.static_files import FOLDER, MEDIA_TYPES, load_site
-from tests.surfaces.server_harness import Client, Service, check_problem
+from tests.surfaces.server_harness import Client, Service, check_problem, client_options
+from tests.tables import each_row
 
 SHELL = (FOLDER / "index.html").read_text(encoding="utf-8")
 JS = FOLDER / "js"
@@ -25,7 +26,7 @@ def get(service: Service, path: str, **headers: str) -> httpx.Response:
     return httpx.get(f"{service.url}{path}", headers=headers, verify=False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path",
     [
         "/",
@@ -65,9 +66,16 @@ def test_answers_of_the_api_keep_their_own_policy(sqlite_client: Client) -> None
 
 
 def test_files_are_kept_for_good_and_compressed_once(sqlite_service: Service) -> None:
+    with httpx.Client(**client_options(sqlite_service.url)) as visitor:
+        answers = {
+            name: [
+                visitor.get(f"/static/{load_site().build}/{name}", headers={"Accept-Encoding": encoding})
+                for encoding in ("gzip", "identity")
+            ]
+            for name in load_site().files
+        }
     for name, file in load_site().files.items():
-        answer = get(sqlite_service, f"/static/{load_site().build}/{name}", **{"Accept-Encoding": "gzip"})
-        plain = get(sqlite_service, f"/static/{load_site().build}/{name}", **{"Accept-Encoding": "identity"})
+        answer, plain = answers[name]
 
         assert answer.content == plain.content == file.body, name
         assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
