@@ -6,9 +6,11 @@ includes that of the programs, servers and browsers which its tests start, witho
 
 import ctypes
 import os
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ PR_SET_CHILD_SUBREAPER = 36
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 COST = "cost"  # the property of a test's report that holds its processor time
 LISTED = 20
+REAPING_S = 0.2
+XDIST_COMMAND = b"exec(eval(sys.stdin.readline()))"
 STARTED = time.monotonic()
 
 
@@ -42,6 +46,8 @@ class Costs:
         self.tests: Counter[str] = Counter()
         if not is_worker:
             ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        if has_workers and not is_worker:
+            threading.Thread(target=reap_adopted, daemon=True).start()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -75,11 +81,28 @@ class Costs:
             terminalreporter.write_line(f"{cost:>8.1f} s  {self.tests[file]:>4} tests  {file}")
 
 
+def reap_adopted() -> None:
+    """Reap the processes that this one has adopted, as init would have: tests wait until such a process is gone."""
+    workers: set[int] = set()  # xdist waits for them itself
+    while True:
+        time.sleep(REAPING_S)
+        with suppress(FileNotFoundError, ProcessLookupError, ChildProcessError):  # a thread or a child has ended meanwhile
+            for child in list_children(os.getpid()):
+                if XDIST_COMMAND in Path(f"/proc/{child}/cmdline").read_bytes():
+                    workers.add(child)
+                elif child not in workers:
+                    os.waitpid(child, os.WNOHANG)
+
+
+def list_children(pid: int) -> list[int]:
+    return [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+
+
 def count_seconds(pid: int) -> float:
     """The processor time of a process and of all below it, including those that have ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        children = [int(child) for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()]
+        children = list_children(pid)
     except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile, and is counted by its parent
         return 0.0
     return sum(map(int, fields[11:15])) / TICKS_PER_S + sum(map(count_seconds, children))
