@@ -191,7 +191,19 @@ def two_turns(client: Client, model: ModelServer) -> str:
     return f"/compare/{turn_id}/{fork['id']}"
 
 
-OPERATIONS_TABS = ("queue", "queue?state=dead", "workers", "dead-letters", "agents", "schedules", "inbox", "spending", "webhooks")
+OPERATIONS_TABS = (
+    "access",
+    "settings",
+    "queue",
+    "queue?state=dead",
+    "workers",
+    "dead-letters",
+    "agents",
+    "schedules",
+    "inbox",
+    "spending",
+    "webhooks",
+)
 TABLETS = (880, 980, 1024, 1120, 1180, 1240)
 NARROW = 1024
 
@@ -210,16 +222,13 @@ def arrange_pages(client: Client, model: ModelServer) -> dict[str, Place]:
         "memory": Place(some_memory(client, model), "British English"),
         "compare": Place(two_turns(client, model), "First difference"),
         "operations": Place(operations, "dead letters"),
-        "access": Place(f"{operations}/access", "this one"),
-        "settings": Place(f"{operations}/settings", "Turns that have not ended"),
         "files": Place("/files", "incident.md"),
         "file-diff": Place(f"/files/{code}?view=changes", "get_or_create"),
         "board": Place(full_board(client), TITLES[0]),
         "goal": Place(busy_goal(client), "Recovered after an interruption"),
-        "goal-paused": Place(paused_goal(client), "Replan limit reached"),
         "goals": Place(several_goals(client), "Translate help centre"),
         "chat-waiting": Place(waiting_conversation(client, model), "Which environment"),
-        "approvals": Place("/approvals", "Never force a push"),
+        "approvals": Place("/approvals", "Decided last"),
     }
     todo = client.ok("GET", "/v1/todos")["todos"][0]
     return {**places, "todo": Place(f"/todos/{todo['id']}", "Comments"), "chat": Place(busy_conversation(client, model), "41*2")}
@@ -268,6 +277,8 @@ def test_lists_fit_every_width_and_a_phone_scrolls_the_page_and_not_the_window(
     page.page.set_viewport_size(PHONE)
     page.go(paused_goal(client))
     expect(page.region("Plan")).to_be_attached()
+    expect(page.region("Decision")).to_contain_text("Replan limit reached")
+    look_at(page, "goal-paused")
     assert page.page.evaluate("() => document.documentElement.scrollHeight - innerHeight") <= 0
     page.page.locator(".main").evaluate("(main) => main.scrollTo(0, main.scrollHeight)")
     assert page.page.evaluate("() => document.documentElement.scrollHeight - innerHeight") <= 0

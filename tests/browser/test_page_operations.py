@@ -82,7 +82,8 @@ def test_nothing_is_stated_before_it_is_known(page: Visit) -> None:
     # Nothing is said about a halt before it is known.
     page.page.unroute_all(behavior="ignoreErrors")
     late = hold_requests(page, "**/v1/halt")
-    page.open("/operations")
+    with page.page.expect_request("**/v1/halt"):
+        page.open("/operations")
     expect(main.get_by_role("heading", name="Operations")).to_be_visible()
     expect(main).not_to_contain_text("Agents can run")
     expect(page.button("Lift the halt")).to_have_count(0)

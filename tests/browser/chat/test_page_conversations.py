@@ -66,7 +66,7 @@ def test_a_conversation_is_found_renamed_deleted_and_restored_in_every_tab(open_
     expect(page.page).to_have_url(f"{page.url}/")
     assert [item["id"] for item in client.ok("GET", "/v1/conversations")["conversations"]] == [kitchen]
     page.forgiven = ("404",)
-    page.go(f"/c/{garden}")
+    page.open(f"/c/{garden}")
     expect(page.page.get_by_role("heading", name="Conversation not found")).to_be_visible()
 
     # Titles and messages are searched.
