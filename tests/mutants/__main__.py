@@ -24,6 +24,7 @@ BEGIN, END = "<!-- mutants -->", "<!-- /mutants -->"
 SECONDS_PER_MUTANT = 20.0  # of tests, by the times that were recorded
 PYTEST = ("-p", "tests.mutants.plugin", "-q", "-p", "no:cacheprovider")
 STATES = ("noticed", "survived", "not reached", "gone")
+NOTICED = Path(__file__).with_name("noticed.json")  # the mutants that were noticed when the table was last written
 
 
 def main() -> None:
@@ -48,7 +49,10 @@ def main() -> None:
     run(tree, folder, options.marks, options.workers)
     lines = list(tabulate(folder))
     print("\n".join(lines))
+    noticed = [number for number, row in find_results(folder).items() if row["failed"]]
+    print("Noticed before, and not now:", sorted(set(json.loads(NOTICED.read_text(encoding="utf-8"))) - set(noticed)))
     if options.write:
+        NOTICED.write_text(json.dumps(sorted(noticed)) + "\n", encoding="utf-8")
         text = PAGE.read_text(encoding="utf-8")
         before, after = text.index(BEGIN) + len(BEGIN), text.index(END)
         PAGE.write_text(text[:before] + "\n\n" + "\n".join(lines) + "\n\n" + text[after:], encoding="utf-8")
@@ -76,7 +80,7 @@ def record(tree: Path, folder: Path, marks: str) -> None:
 
 def run(tree: Path, folder: Path, marks: str, workers: int) -> None:
     """Try every mutant that has no result yet."""
-    ended = {row["mutant"] for row in load_results(folder)}
+    ended = find_results(folder)
     rows = json.loads((folder / "reached.json").read_text(encoding="utf-8"))
     tests: dict[int, list[tuple[float, float, str]]] = defaultdict(list)
     for name, seconds, reached in rows:
@@ -102,14 +106,15 @@ def run(tree: Path, folder: Path, marks: str, workers: int) -> None:
         process.wait()
 
 
-def load_results(folder: Path) -> Iterator[dict[str, Any]]:
-    for path in folder.glob("plan*.done"):
-        yield from map(json.loads, path.read_text(encoding="utf-8").splitlines())
+def find_results(folder: Path) -> dict[int, dict[str, Any]]:
+    """The results so far, by the number of the mutant."""
+    lines = [line for path in folder.glob("plan*.done") for line in path.read_text(encoding="utf-8").splitlines()]
+    return {row["mutant"]: row for row in map(json.loads, lines)}
 
 
 def tabulate(folder: Path) -> Iterator[str]:
     """The table, one line per part of the code, and the mutants that no test noticed."""
-    found = {row["mutant"]: row for row in load_results(folder)}
+    found = find_results(folder)
     gone = set(json.loads((folder / "gone.json").read_text(encoding="utf-8")))
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for number, mutant in enumerate(sites.load()):
