@@ -89,7 +89,9 @@ def prove_items_of_a_plan(page: Visit, client: Client, model: ModelServer) -> No
     page.forgiven = (REFUSED,)
     item = {"title": "count them", "checks": [COUNT]}
     model.script = waiting_after(model, calls(("create_todo", {"items": [item, {"title": "write it down"}]})))
-    page.go("/").say("go")
+    page.go("/")
+    expect(page.log).to_have_count(0)
+    page.say("go")
     page.button("Expand").click()
     expect(row(page, "count them").get_by_title("unproven")).to_have_count(1)
     expect(row(page, "write it down").get_by_title("proven")).to_have_count(0)

@@ -126,6 +126,7 @@ def test_the_page_misses_no_event_of_a_new_server_and_reconnects_to_a_restarted_
         assert client.add("the first of all")  # the very first event of a ledger is not missed
         expect(column(page, "Pending")).to_contain_text("the first of all")
         page.go("/")
+        expect(page.log).to_have_count(0)
         page.say("tell me")
         model.wait_for_requests(1)
         page.page.wait_for_url("**/c/*")  # the page has the answer to its message

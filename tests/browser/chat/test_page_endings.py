@@ -67,6 +67,7 @@ def stop_and_retry(page: Visit, client: Client, model: ModelServer) -> None:
     model.script = lambda _request: pause_midway(text(words))
     model.hold()
     page.go("/")
+    expect(page.log).to_have_count(0)
     page.say("What happened last night?")
     expect(page.log.locator(".streaming")).to_contain_text("gateway first. I will")
     page.button("Stop").click()

@@ -116,7 +116,10 @@ def read_transcripts(page: Visit, client: Client, model: ModelServer) -> None:
     asked: list[str] = []
     page.listen("request", lambda request: asked.append(request.url) if "/v1/agents/" in request.url else None)
     conversation = client.conversation(title="Towers")
-    page.go(f"/c/{conversation}").say("When was it built?")
+    page.go(f"/c/{conversation}")
+    expect(page.page.get_by_role("heading", level=1)).to_have_text("Towers")
+    expect(steps(page)).to_have_count(0)
+    page.say("When was it built?")
     coder = steps(page).filter(has_text="Look into the tower").first
     expect(coder).to_contain_text("coder")
     expect(coder).to_have_attribute("aria-current", "step")

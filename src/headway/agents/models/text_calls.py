@@ -31,8 +31,8 @@ SEPARATORS: Final = re.compile(r"[\s;,]*+")
 TAG: Final = re.compile(r"<(tool_call|function_call|tools|tool_response)>(.*?)(?:</\1>|\Z)", re.DOTALL)
 CALL_TAGS: Final = ("tool_call", "function_call")
 # A text in single quotes as a value, which is no JSON.
-QUOTED: Final = re.compile(r"(:[ \t]*+)'([^'\n]*+)'(?=\s*+[,}])")
-LINE_START: Final = re.compile(r"^[ \t]*+(?=\{)", re.MULTILINE)
+SINGLE_QUOTES: Final = re.compile(r"(:[ \t]*+)'([^'\n]*+)'(?=\s*+[,}])")
+LINE_START: Final = re.compile(r"^(?=\{)", re.MULTILINE)
 # Qwen's coding models write the arguments one by one between the same tags.
 FUNCTION: Final = re.compile(r"<function=([\w-]++)>(.*)</function>", re.DOTALL)
 PARAMETER: Final = re.compile(r"([\w-]++)>(.*)</parameter>\s*+", re.DOTALL)
@@ -202,7 +202,7 @@ def strip_fence(block: str) -> str:
 def parse_calls(text: str, names: Collection[str], *, is_strict: bool = False, is_cut_off: bool = False) -> list[Call]:
     """Parse a text that is nothing but calls: JSON objects, or lists of them. Returns nothing if any part of it is not a call."""
     calls: list[Call] = []
-    text = QUOTED.sub(requote, text) if "'" in text else text
+    text = SINGLE_QUOTES.sub(requote, text) if "'" in text else text
     try:
         for document in decode_documents(text, is_cut_off=is_cut_off):
             inner = document["tool_calls"] if isinstance(document, dict) and document.keys() == {"tool_calls"} else document
