@@ -203,10 +203,11 @@ def test_goals_have_checks_and_receipts(client: Client) -> None:
     goal = client.ok("POST", "/v1/goals", 201, json={"description": "Count.", "checks": [NUMBER]})["goal"]
     assert (goal["checks"], goal["proof"]) == ([{**NUMBER, "by": "person"}], "unproven")
     path = f"/v1/goals/{goal['id']}/receipts"
-    assert client.ok("GET", path) == {"receipts": []}
     draft = ReceiptDraft("goal", goal["id"], (), {}, "index")
     stored = client.desk.database.write(lambda tx: receipts.store(tx, client.desk.tenant.id, draft))
-    assert client.ok("GET", path)["receipts"] == [stored.as_json()]
+    listed = client.ok("GET", path)["receipts"]  # those of the agent that pursues the goal may be among them
+    assert stored.as_json() in listed
+    assert {receipt["goal_id"] for receipt in listed} == {goal["id"]}
     client.refused("GET", "/v1/goals/987654321/receipts", 404, "not_found")
 
 
