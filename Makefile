@@ -30,7 +30,7 @@ compatibility: $(VENV)/.installed-dev  ## run the tests with other Pythons, fram
 	$(BIN)/pytest -n $(WORKERS) -m compatibility -o faulthandler_timeout=0
 
 mutants: $(VENV)/.installed-dev chromium bubblewrap nginx  ## put small faults into the code, count those that a test notices, and update docs/proof.md (an hour)
-	$(BIN)/python -m tests.mutants --write
+	$(BIN)/python -m tests.mutants --anew --write
 
 cluster: $(VENV)/.installed-dev  ## break a cluster of Postgres servers, PgBouncer and workers in every way, and update docs/proof.md (30 minutes)
 	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 && command -v pgbouncer nft ip >/dev/null && ls /usr/lib/*/faketime >/dev/null 2>&1 || { \
