@@ -103,6 +103,7 @@ def test_a_fork_copies_the_turn_up_to_a_step_and_the_rest_starts_anew(database_u
         assert forked["usage"]["output_tokens"] > 7  # of the two new calls: what was copied is not paid for again
         assert len(talk.model_calls()) == 7
         assert summarize(talk.plan()) == [("bake", "completed", "done"), ("frost", "completed", "done")]
+        assert (forked["plan_source"], {todo.completed_by for todo in talk.plan()}) == ("agent", {"agent"})
         first = talk.requests[5]
         assert "Hello." in " ".join(first.texts)
         assert [result.name for result in first.tool_results] == ["create_todo", "complete_todo"]

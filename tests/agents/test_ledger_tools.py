@@ -25,6 +25,7 @@ FIELDS = {
     "position",
     "checks",
     "proof",
+    "completed_by",
     "outcome",
     "depends_on",
     "created_at",

@@ -72,7 +72,7 @@ def test_the_delegated_item_is_in_progress_and_then_done_with_the_workers_outcom
         assert [todo.status for todo in talk.plan()] == ["in_progress", "pending"]
         talk.server.release()
         assert wait_for_end(talk)["outcome"] == "drained"
-        assert [(todo.status, todo.outcome) for todo in talk.plan()] == [("completed", "A hole."), ("completed", "done")]
+        assert [(todo.outcome, todo.completed_by) for todo in talk.plan()] == [("A hole.", "agent"), ("done", "agent")]
         after = list_requests(talk, "index")[2]
         assert "Plan: 1 open, 1 ended" in after.last
         assert talk.answers() == ["Both."]

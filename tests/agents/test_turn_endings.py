@@ -91,7 +91,7 @@ def test_the_next_turn_takes_over_the_open_todos(database_url: str, tmp_path: Pa
         first = talk.say("A cake!")
         _, *left = talk.plan()
         second = continue_turn(talk, first["id"])
-        assert (second["outcome"], second["mode"]) == ("drained", "plan")
+        assert (second["outcome"], second["mode"], second["plan_source"]) == ("drained", "plan", "agent")
         assert [(todo.id, todo.position, todo.status) for todo in talk.plan()] == [
             (todo.id, place, "completed") for place, todo in enumerate(left)
         ]

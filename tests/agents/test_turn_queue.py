@@ -28,8 +28,8 @@ def test_an_answer_that_does_brings_the_next_item(database_url: str, tmp_path: P
     with open_talk(database_url, tmp_path, script, model_cheap=CHEAP_TIER) as talk:
         turn = talk.say("A cake!", "queue")
         assert (turn["outcome"], turn["resubmissions"], turn["iterations"]) == ("drained", 1, 3)
-        assert [(todo.status, todo.outcome) for todo in talk.plan()] == [("completed", "Baked."), ("completed", "Frosted.")]
-        assert talk.answers() == ["Baked.", "Frosted."]
+        assert [(todo.outcome, todo.completed_by) for todo in talk.plan()] == [("Baked.", "check"), ("Frosted.", "check")]
+        assert (turn["plan_source"], talk.answers()) == ("agent", ["Baked.", "Frosted."])
         (event,) = talk.list_event_data("todos_resubmitting")
         assert event["next"] == "frost"
         assert [(item["description"], item["status"]) for item in event["state"]["items"]] == [

@@ -102,6 +102,7 @@ def prove_items_of_a_plan(page: Visit, client: Client, model: ModelServer) -> No
     dialog.get_by_label("Outcome").fill("3")
     page.button("Complete").click()
     expect(dialog).to_contain_text("Its checks passed.")
+    expect(dialog).to_contain_text("Completed by its checks.")
     page.button("Close").click()
     expect(row(page, "count them").get_by_title("proven")).to_have_count(1)
 

@@ -51,7 +51,7 @@ def test_todos_are_added_listed_changed_and_ended(variant: Variant) -> None:
         assert (await headway.todos.update(second.id, agent_type=None)).agent_type is None
         assert (await headway.todos.start(first.id)).status == "in_progress"
         done = await headway.todos.complete(first.id, "two pages")
-        assert (done.status, done.outcome, done.is_open) == ("completed", "two pages", False)
+        assert (done.status, done.outcome, done.is_open, done.completed_by) == ("completed", "two pages", False, "person")
         assert done.completed_at is not None
         assert subjects(await headway.todos.ready()) == ["proofread twice", "print"]
         assert (await headway.todos.cancel(third.id, "no paper")).outcome == "no paper"

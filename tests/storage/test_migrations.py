@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from headway.actions import memory, spending
+from headway.actions import memory, spending, todos, turns
 from headway.actions.access import tokens
 from headway.ledger.errors import DatabaseTooNew, StorageError, Unauthorized
+from headway.ledger.run import Limits
 from headway.ledger.scope import Scope
+from headway.ledger.todo import Change
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase, connect
 from headway.storage.migrate import SCHEMA_FOLDER, SCHEMA_NAME, apply_missing, list_migrations
 from headway.storage.stores.memory import MemoryOrigin
-from headway.storage.transaction import Row, Transaction, across_tenants
+from headway.storage.transaction import Row, Transaction, across_tenants, within_tenant
 from headway.testing import FixedClock, TenantHarness
 
 OPEN = """
@@ -220,6 +222,31 @@ def add_older_memory(tx: Transaction) -> None:
     tx.run("INSERT INTO tenants (id, name, created_at) VALUES (1, 'old', 1)")
     tx.run("""INSERT INTO memory_entries (id, tenant_id, conversation_id, agent_id, kind, text, created_at)
               VALUES (7, 1, 0, 'index', 'note', 'It is dark.', 5)""")
+
+
+def test_todos_and_plans_from_before_it_was_recorded_do_not_say_who_completed_or_made_them(new_database_url: str) -> None:
+    with closing(connect(new_database_url)) as connection:
+        connection.write(partial(apply_missing, migrations=list_migrations()[:43]))
+        connection.write(across_tenants(add_older_plan))
+
+    with DirectDatabase(new_database_url) as database:
+        limits = Limits()
+        assert database.read(within_tenant(1, lambda tx: todos.get(tx, 1, 7).as_json()))["completed_by"] is None
+        assert database.read(within_tenant(1, lambda tx: turns.show(tx, 1, "t", limits)))["plan_source"] is None
+        reopened = database.write(within_tenant(1, lambda tx: todos.change(tx, 1, 7, Change(status="pending"))))
+        assert database.write(within_tenant(1, lambda tx: todos.end(tx, 1, reopened.id, "completed"))).completed_by == "person"
+
+
+def add_older_plan(tx: Transaction) -> None:
+    tx.run("INSERT INTO tenants (id, name, created_at) VALUES (1, 'old', 1)")
+    tx.run("""INSERT INTO conversations (id, uuid, tenant_id, key, created_at, updated_at)
+              VALUES (3, 'c', 1, 'c', 1, 1)""")
+    tx.run("INSERT INTO turns (id, tenant_id, conversation_id, status, started_at) VALUES ('t', 1, 3, 'running', 1)")
+    tx.run("""INSERT INTO todos (id, uuid, tenant_id, conversation_id, turn_id, agent_id, subject, description,
+                  completion_criteria, status, position, created_at, updated_at, completed_at)
+              VALUES (7, 'u', 1, 3, 't', 'index', 'old', '', '', 'completed', 0, 5, 5, 5)""")
+    tx.run("""INSERT INTO todo_lists (tenant_id, conversation_id, turn_id, next_position, completed)
+              VALUES (1, 3, 't', 0, 1)""")
 
 
 def test_events_of_sub_goals_from_before_they_had_a_subject_name_their_goal(new_database_url: str) -> None:

@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 
-from headway.actions import conversations, todos, views
+from headway.actions import conversations, todos, turn_plan, views
+from headway.actions.turn_plan import PlanItem
 from headway.ledger.errors import (
     AlreadyEnded,
     Conflict,
@@ -20,7 +21,7 @@ from headway.ledger.errors import (
     TurnRowsStay,
     UnsafeText,
 )
-from headway.ledger.scope import Selection
+from headway.ledger.scope import Scope, Selection
 from headway.ledger.todo import POSITION_LIMIT, STATUSES, Change, Draft, Status
 from headway.storage.transaction import Transaction
 from headway.testing import FixedClock, TenantHarness
@@ -33,6 +34,18 @@ def list_pending(desk: TenantHarness) -> list[tuple[str, int]]:
     """Return (subject, position) of the pending todos, in order."""
     page = desk.read(views.list_todos, Selection(statuses=("pending",)), 500).todos
     return [(todo.subject, todo.position) for todo in page]
+
+
+def test_the_runtime_says_that_it_planned_from_the_request_and_completed_by_effects(desk: TenantHarness) -> None:
+    conversation_id = desk.conversation().id
+    turn_id = desk.write(conversations.open_turn, conversation_id).id
+    scope = Scope(desk.tenant.id, conversation_id, turn_id)
+    (item,) = desk.write(lambda tx, _: turn_plan.create(tx, scope, turn_id, [PlanItem("bake")], source="request")).todos
+    assert desk.read(conversations.get_turn, turn_id).plan_source == "request"
+
+    desk.write(todos.end, item.id, "completed", completed_by="effect")
+    assert desk.get(item).completed_by == "effect"
+    assert desk.changes()[-1][1]["completed_by"] == "effect"
 
 
 # Adding

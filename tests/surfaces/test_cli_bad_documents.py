@@ -47,6 +47,7 @@ BAD_JSON = {
     "a fraction as position": row(position=1.5),
     "a position out of bounds": row(position=-1),
     "an unknown status": row(status="blocked"),
+    "an unknown way to complete": row(status="completed", completed_by="nobody"),
     "a text as dependencies": row(depends_on="12"),
     "dependencies that are texts": row(depends_on=["1"]),
     "dependencies that are truths": row(id=2, depends_on=[True]),

@@ -22,6 +22,7 @@ FIELDS = [
     "outcome",
     "checks",
     "proof",
+    "completed_by",
     "depends_on",
     "created_at",
     "updated_at",
@@ -85,6 +86,7 @@ def test_a_new_todo_has_every_field_of_the_contract(headway: Shell) -> None:
         "outcome": None,
         "checks": [],
         "proof": "none",
+        "completed_by": None,
         "depends_on": [other],
         "started_at": 0,
         "completed_at": 0,
@@ -236,9 +238,9 @@ def test_a_card_shows_everything_about_a_todo(headway: Shell) -> None:
     card = headway.ok("todo", "show", "#2")
 
     assert card.startswith("✔ #2 second\n")
-    for name, value in [("status", "completed"), ("list", "tenant-wide"), ("waits for", "#1"), ("done when", "both")]:
+    for name, value in [("status", "completed"), ("list", "tenant-wide"), ("waits for", "#1"), ("done by", "a person")]:
         assert f"\n  {name:<10} {value}\n" in card
-    for name, value in [("agent", "index"), ("agent type", "coder"), ("outcome", "well"), ("position", "2")]:
+    for name, value in [("agent", "index"), ("agent type", "coder"), ("outcome", "well"), ("position", "2"), ("done when", "both")]:
         assert f"\n  {name:<10} {value}\n" in card
     assert card.endswith("\n    one\n    two\n")
 

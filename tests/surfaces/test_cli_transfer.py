@@ -28,7 +28,7 @@ def fill(headway: Shell) -> None:
     headway.ok("todo", "start", "2")
     ended = {"subject": "planned", "status": "completed", "conversation_id": 9, "turn_id": TURN, "outcome": ""} | TIMES
     waiting = {"subject": "also planned", "conversation_id": 9, "turn_id": TURN, "position": 5, "id": 2, "depends_on": [1]}
-    document = {"conversations": [{"id": 9, "key": "second"}], "todos": [ended | {"id": 1}, waiting]}
+    document = {"conversations": [{"id": 9, "key": "second"}], "todos": [ended | {"id": 1, "completed_by": "check"}, waiting]}
     headway.ok("todo", "import", "-", stdin=json.dumps(document))
 
 
@@ -46,6 +46,7 @@ def test_json_loses_nothing_on_the_way_into_an_empty_ledger(headway: Shell) -> N
     todos = {todo["subject"]: todo for todo in json.loads(exported)["todos"]}
     assert {name: todos["planned"][name] for name in TIMES} == TIMES
     assert [todos["also planned"][name] for name in ("turn_id", "position", "depends_on")] == [TURN, 5, [todos["planned"]["id"]]]
+    assert [todos[name]["completed_by"] for name in ("planned", "plan ▶ ünïcode", "give up")] == ["check", "person", None]
     assert todos["plan ▶ ünïcode"]["outcome"] == "it is\non paper \x1b[31m \u202e"
     assert todos["before the plan"]["position"] < todos["plan ▶ ünïcode"]["position"]
 
@@ -219,6 +220,7 @@ def test_markdown_names_the_fields_it_leaves_out(headway: Shell) -> None:
             "the agent type of 1 todo",
             "the conversation of 4 todos",
             "the turn of 2 todos",
+            "who completed 1 todo, which counts as the importing person",
         )
     ]
     assert len([line for line in ran.out.splitlines() if "- [" in line]) == 7

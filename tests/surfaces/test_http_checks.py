@@ -46,7 +46,7 @@ def test_a_failing_check_refuses_completion_and_a_passing_one_proves_it(client: 
     assert client.ok("GET", f"/v1/todos/{todo['id']}")["todo"] == todo
 
     done = client.change(todo, **COMPLETED, outcome="5")
-    assert (done["status"], done["proof"]) == ("completed", "proven")
+    assert (done["status"], done["proof"], done["completed_by"]) == ("completed", "proven", "check")
     passed, failed = list_receipts(client, todo)
     assert (passed["ok"], failed["ok"], passed["todo_id"], passed["made_by"]) == (True, False, todo["id"], "a test")
     assert passed["checks"][0]["check"] == {**NUMBER, "by": "person"}
@@ -58,7 +58,8 @@ def test_a_person_overrides_the_checks_with_a_reason_that_is_kept(client: Client
     path = f"/v1/todos/{todo['id']}"
     client.refused("PATCH", path, 422, "invalid", json={**COMPLETED, "override": " "})
     client.refused("PATCH", path, 422, "invalid", json={"override": "no status"})
-    assert client.change(todo, **COMPLETED, override="Counted by hand.")["proof"] == "overridden"
+    overridden = client.change(todo, **COMPLETED, override="Counted by hand.")
+    assert (overridden["proof"], overridden["completed_by"]) == ("overridden", "person")
     (receipt,) = list_receipts(client, todo)
     assert (receipt["ok"], receipt["override"], receipt["made_by"]) == (False, "Counted by hand.", "a test")
     verified = client.ok("POST", f"{path}/verify")["receipt"]

@@ -85,6 +85,7 @@ def test_an_external_loop_can_open_a_turn(client: Client) -> None:
         "changes": None,
         "started_at": 0,
         "ended_at": 0,
+        "plan_source": None,
         "retry_at": 0,
         "models": [],
         "usage": {"input_tokens": 0, "cached_tokens": 0, "output_tokens": 0, "cost_usd": 0.0},

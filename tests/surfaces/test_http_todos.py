@@ -23,6 +23,7 @@ FIELDS = {
     "outcome": str | None,
     "checks": list,
     "proof": str,
+    "completed_by": str | None,
     "depends_on": list,
     "created_at": int,
     "updated_at": int,
@@ -52,6 +53,7 @@ def test_a_todo_needs_a_subject_and_nothing_else(client: Client) -> None:
         "outcome": None,
         "checks": [],
         "proof": "none",
+        "completed_by": None,
         "depends_on": [],
         "created_at": 0,
         "updated_at": 0,
@@ -142,6 +144,7 @@ def test_a_change_sets_the_named_fields_and_leaves_the_rest(client: Client) -> N
         "depends_on": [other["id"]],
         "updated_at": changed["updated_at"],
         "completed_at": changed["completed_at"],
+        "completed_by": "person",
     }
     assert changed["completed_at"] >= todo["created_at"]
     assert client.ok("GET", f"/v1/todos/{todo['id']}")["todo"] == changed

@@ -61,8 +61,10 @@ def test_the_catalogue_has_every_tool_with_its_schema(sqlite_client: Client) -> 
 
 def test_a_turn_is_planned_and_drained_and_visible_on_every_surface(client: Client) -> None:
     turn_id = client.turn(client.conversation())
+    assert client.ok("GET", f"/v1/turns/{turn_id}")["turn"]["plan_source"] is None
     look, build = create_plan(client, turn_id, "look", "build")
     assert (look["order"], build["order"]) == (1, 2)
+    assert client.ok("GET", f"/v1/turns/{turn_id}")["turn"]["plan_source"] == "agent"
 
     started, _ = call(client, "start_todo", {"todoId": look["id"]}, turn_id=turn_id)
     assert started["status"] == "in_progress"
@@ -73,11 +75,26 @@ def test_a_turn_is_planned_and_drained_and_visible_on_every_surface(client: Clie
     state = call(client, "manage_todos", {}, turn_id=turn_id)[0]["state"]
     assert [(item["description"], item["status"]) for item in state["items"]] == [("look", "done"), ("build", "current")]
     rows = client.ok("GET", "/v1/todos", params={"turn_id": turn_id})["todos"]
-    assert [(row["subject"], row["status"], row["outcome"]) for row in rows] == [
-        ("build", "pending", None),
-        ("look", "completed", "seen"),
+    assert [(row["subject"], row["status"], row["outcome"], row["completed_by"]) for row in rows] == [
+        ("build", "pending", None, None),
+        ("look", "completed", "seen", "agent"),
     ]
     assert {row["id"] for row in rows} == {item["id"] for item in state["items"]}
+
+
+def test_what_a_person_plans_and_what_an_agent_completes_are_told_apart(client: Client) -> None:
+    conversation_id = client.conversation()
+    turn_id = client.turn(conversation_id)
+    mine = client.add("mine", turn_id=turn_id)
+    create_plan(client, turn_id, "theirs")
+    assert client.ok("GET", f"/v1/turns/{turn_id}")["turn"]["plan_source"] == "person"
+
+    assert client.change(mine, status="completed")["completed_by"] == "person"
+    assert client.change(mine, status="pending")["completed_by"] is None
+    run_writs(client, f"/todo done {mine['id']}", conversation_id=conversation_id)
+    call(client, "TodoWrite", {"todos": [{"content": "theirs", "status": "completed"}]}, turn_id=turn_id)
+    rows = client.ok("GET", "/v1/todos", params={"turn_id": turn_id})["todos"]
+    assert {row["subject"]: row["completed_by"] for row in rows} == {"mine": "agent", "theirs": "agent"}
 
 
 def test_a_conversation_keeps_its_task_list_on_the_server(client: Client) -> None:

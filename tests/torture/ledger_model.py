@@ -53,6 +53,7 @@ class Item:
             "outcome": self.outcome,
             "checks": [],
             "proof": "none",
+            "completed_by": "person" if self.status == "completed" else None,
             "depends_on": sorted(self.depends_on),
             "created_at": self.created_at // 1000,
             "updated_at": self.updated_at // 1000,

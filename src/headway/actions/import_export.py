@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from headway.actions import conversations
 from headway.actions.access import quotas
@@ -19,7 +19,7 @@ from headway.ledger.parsing import checklist
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.tenancy import Turn
 from headway.ledger.text import MAX_INTEGER
-from headway.ledger.todo import ENDED_STATUSES, LATEST_SECOND, Draft, Todo, parse_status, write_checks
+from headway.ledger.todo import ENDED_STATUSES, LATEST_SECOND, CompletedBy, Draft, Todo, parse_status, write_checks
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import todo_pages
 from headway.storage.stores import todos as todo_store
@@ -123,6 +123,7 @@ def import_markdown(tx: Transaction, scope: Scope, document: str, by: Author = "
                 conversation_id=scope.conversation_id,
                 status=item.status,
                 depends_on=tuple(waits_for.get(index, ())),
+                completed_by="person",
                 checks=write_checks(list(map(decode_check, item.checks)), by),
             )
             entries.append(ImportEntry(index, make_uuid(), draft.checked(), {}))
@@ -215,6 +216,7 @@ def parse_entry(row: Any, index: int, scope: Scope, conversation_ids: dict[int, 
             depends_on=parse_integers(fields, "depends_on"),
             completed_at=times.get("completed_at") or None,  # 0 means that it has not ended
             checks=write_checks(fields.get("checks"), by),
+            completed_by=parse_completer(fields),
         ).checked()
         if times.get("completed_at") == 0 and draft.status in ENDED_STATUSES:
             raise BadDocument(f"its status is {draft.status}, but completed_at is 0.")
@@ -304,6 +306,14 @@ def parse_string(row: dict[str, Any], name: str) -> str | None:
     value = row.get(name)
     if value is not None and not isinstance(value, str):
         raise BadDocument(f"{name} must be text.")
+    return value
+
+
+def parse_completer(row: dict[str, Any]) -> CompletedBy | None:
+    """Parse who completed the todo. A document that does not say so is the word of the person who imports it."""
+    value: CompletedBy | None = row.get("completed_by", "person")
+    if value is not None and value not in get_args(CompletedBy):
+        raise BadDocument(f"completed_by must be {', '.join(get_args(CompletedBy))} or null.")
     return value
 
 

@@ -12,10 +12,21 @@ from headway.ledger.errors import Conflict, Invalid, Leased, LeaseLost, NotFound
 from headway.ledger.events import build_moves_event, build_todo_event
 from headway.ledger.graphs import graph
 from headway.ledger.scope import TENANT_WIDE
-from headway.ledger.todo import UNSET, Change, Draft, Lease, Todo, check_not_already_ended, check_position, refuse_start_of_ended
+from headway.ledger.todo import (
+    UNSET,
+    Change,
+    CompletedBy,
+    Draft,
+    Lease,
+    Todo,
+    Unset,
+    check_not_already_ended,
+    check_position,
+    refuse_start_of_ended,
+)
 from headway.storage.stores import leases as lease_store
 from headway.storage.stores import todos as todo_store
-from headway.storage.transaction import Transaction
+from headway.storage.transaction import Transaction, classify_actor
 
 BATCH_LIMIT = 500
 DEPENDENCY_LIMIT = 100
@@ -34,6 +45,7 @@ NO_OVERRIDE = Override()
 
 def add(tx: Transaction, tenant_id: int, draft: Draft) -> Todo:
     rules.refuse_completed(draft)
+    draft = draft._replace(completed_by=classify_actor(tx))
     quotas.check_storage(tx, tenant_id)
     draft = resolve_list(tx, tenant_id, draft.checked())
     check_dependencies(tx, tenant_id, draft.depends_on)
@@ -123,6 +135,8 @@ def change_locked(
     old, lease, dependants = locked
     overruled_lease = check_lease(tx, old, lease, lease_token, force=force)
     new = rules.apply_proof(tx, old, changes.apply_to(old, tx.now), override.reason)
+    if new.status == "completed" != old.status:
+        new = new._replace(completed_by=rules.name_completer(tx, new, changes.completed_by))
     if changes.depends_on is not UNSET:
         new = set_dependencies(tx, tenant_id, new, changes.depends_on)
     if changes.position is not UNSET and changes.position != old.position:
@@ -165,11 +179,15 @@ def end(
     *,
     force: bool = False,
     override: Override = NO_OVERRIDE,
+    completed_by: CompletedBy | Unset = UNSET,
 ) -> Todo:
-    """Complete or cancel a todo. Ending it a second time the same way is an error, because the caller evidently does not know."""
+    """Complete or cancel a todo. Ending it a second time the same way is an error, because the caller evidently does not know.
+
+    `completed_by` is for the runtime, which acts neither for the agent nor for a person.
+    """
     locked = get_for_change(tx, tenant_id, todo_id)
     check_not_already_ended(locked.todo, status)
-    changes = Change(status=status, outcome=UNSET if outcome is None else outcome)
+    changes = Change(status=status, outcome=UNSET if outcome is None else outcome, completed_by=completed_by)
     return change_locked(tx, tenant_id, locked, changes, lease_token, force=force, override=override)
 
 

@@ -9,7 +9,7 @@ from headway.actions.turn_state import check_room, emit_queue_at_commit, lock_pl
 from headway.ledger.errors import AlreadyEnded, Conflict, Invalid, NotFound
 from headway.ledger.events import build_moves_event, build_todo_event
 from headway.ledger.scope import Scope
-from headway.ledger.tenancy import Turn
+from headway.ledger.tenancy import PlanSource, Turn
 from headway.ledger.todo import Draft, Status, Todo
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import forks as fork_store
@@ -39,8 +39,11 @@ class CreatedItems(NamedTuple):
     pending: int
 
 
-def create(tx: Transaction, scope: Scope, turn_id: str, items: list[PlanItem]) -> CreatedItems:
-    """Add all items or none. An item with an order is inserted there, and the rows from there on move down."""
+def create(tx: Transaction, scope: Scope, turn_id: str, items: list[PlanItem], source: PlanSource | None = None) -> CreatedItems:
+    """Add all items or none. An item with an order is inserted there, and the rows from there on move down.
+
+    The first items of a turn decide the source of its plan. It is the actor (an agent or a person) unless `source` is given.
+    """
     if not items:
         raise Invalid("items must not be empty: name at least one.")
     misplaced = next((n for n, item in enumerate(items) if item.order is not None and item.order < 1), None)
@@ -49,7 +52,7 @@ def create(tx: Transaction, scope: Scope, turn_id: str, items: list[PlanItem]) -
     conversation_id, plan = lock_plan(tx, scope.tenant_id, turn_id)
     check_room(sum(not todo.ended for todo in plan), len(items))
     drafts = [build_draft(scope, conversation_id, turn_id, item).checked() for item in items]
-    new_todos = todo_store.insert_pending(tx, scope.tenant_id, drafts, [todos.make_uuid() for _ in drafts])
+    new_todos = todo_store.insert_pending(tx, scope.tenant_id, drafts, [todos.make_uuid() for _ in drafts], source)
     # Items without an order first, then the others in ascending order, so that none moves another from its place.
     for todo, order in sorted(zip(new_todos, (item.order for item in items), strict=True), key=lambda pair: pair[1] or 0):
         plan.insert(len(plan) if order is None else min(order - 1, len(plan)), todo)

@@ -35,10 +35,10 @@ def take_out(tx: Transaction, tenant_id: int, todo: Todo) -> None:
 
 
 def complete(tx: Transaction, scope: Scope, turn_id: str, todo_id: int, outcome: str | None = None) -> QueueState:
-    """Complete an item for the runtime, which makes the next one current. An item that has already ended is not changed."""
+    """Complete an item that the assessor or its checks accepted, which makes the next one current. An ended item is not changed."""
     item = next((todo for todo in load_queue_state(tx, scope.tenant_id, turn_id).items if todo.id == todo_id), None)
     if item is not None and not item.ended:
-        todos.end(tx, scope.tenant_id, todo_id, "completed", outcome)
+        todos.end(tx, scope.tenant_id, todo_id, "completed", outcome, completed_by="check")
     emit_queue_at_commit(tx, scope.tenant_id, turn_id)
     return load_queue_state(tx, scope.tenant_id, turn_id)
 

@@ -291,6 +291,7 @@ def show(tx: Transaction, tenant_id: int, turn_id: str, limits: Limits) -> dict[
         "error": run.result if run and turn.status == "failed" else None,
         "incomplete": describe_incomplete(open_rows),
         "forked_from": {"turn_id": turn.forked_from, "at": turn.fork_at} if turn.forked_from else None,
+        "plan_source": turn.plan_source,
         "retry_at": jobs.retry_times(tx, tenant_id, [run.id]).get(run.id, 0) if run and not run.ended else 0,
         **spending.load_turn_spending(spent_rows).as_json(),
         "changes": runs.load_changes(tx, run) if run else None,

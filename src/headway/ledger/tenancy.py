@@ -12,6 +12,7 @@ UNITS: Final = {"M": 2**20, "G": GIBIBYTE, "T": 2**40}
 NO_LIMIT: Final = 2**62
 EXAMPLE: Final = "turns:200,storage:5G"
 TurnStatus = Literal["running", "waiting", "finished", "failed", "canceled", "paused"]
+PlanSource = Literal["agent", "request", "person"]  # who made a turn's plan; request: Headway, from the request
 ConversationState = Literal["idle", "running", "waiting", "paused"]  # that of its unfinished turn; idle: it has none
 TokenScope = Literal["read", "write", "operator"]
 TOKEN_SCOPES: Final[tuple[TokenScope, ...]] = ("read", "write", "operator")  # each includes the ones before it
@@ -220,6 +221,7 @@ class Turn(NamedTuple):
     context: str = ""  # what the client tells the agent beside the message: instructions, and what the user sees
     client_tools: str = ""  # the client's own tools, in JSON; empty: it has none
     fingerprint: str = ""  # of the client's history up to the message, if it finds its conversation by that
+    plan_source: PlanSource | None = None  # None: it has no plan, or one from before this was recorded. Stored with the plan
 
     @property
     def ended(self) -> bool:

@@ -10,6 +10,7 @@ from headway.ledger.check import Author, Proof, decode_checks, encode_checks, pa
 from headway.ledger.errors import AlreadyEnded, IllegalTransition, Invalid, UnknownStatus
 
 Status = Literal["pending", "in_progress", "completed", "canceled"]
+CompletedBy = Literal["check", "effect", "agent", "person"]  # whose word it is that the todo is done
 
 STATUSES: Final[tuple[Status, ...]] = ("pending", "in_progress", "completed", "canceled")
 OPEN_STATUSES: Final[tuple[Status, ...]] = ("in_progress", "pending")  # in the order in which they are shown
@@ -63,6 +64,7 @@ class Todo(NamedTuple):
     completed_at: int
     checks: str = ""  # JSON: what must hold before it counts as done; empty if nothing
     proof: Proof = "none"
+    completed_by: CompletedBy | None = None  # None: it is not completed, or was before this was recorded
     depends_on: tuple[int, ...] = ()
 
     @property
@@ -91,6 +93,7 @@ class Todo(NamedTuple):
             completed_at,
             checks,
             proof,
+            completed_by,
             depends_on,
         ) = self
         return {
@@ -107,6 +110,7 @@ class Todo(NamedTuple):
             "outcome": outcome,
             "checks": decode_checks(checks) if checks else [],
             "proof": proof,
+            "completed_by": completed_by,
             "depends_on": depends_on,
             "created_at": created_at // 1000,
             "updated_at": updated_at // 1000,
@@ -140,6 +144,7 @@ class Draft(NamedTuple):
     depends_on: tuple[int, ...] = ()
     completed_at: int | None = None  # None: the current time, if the status is an ended one
     checks: str = ""  # JSON, as `write_checks` encodes it
+    completed_by: CompletedBy | None = None  # ignored unless the status is completed
 
     def checked(self) -> "Draft":
         """Return the draft with every text and number validated."""
@@ -169,6 +174,7 @@ class Change(NamedTuple):
     depends_on: tuple[int, ...] | Unset = UNSET
     completed_at: int | Unset = UNSET
     checks: str | Unset = UNSET  # JSON, as `write_checks` encodes it
+    completed_by: CompletedBy | Unset = UNSET  # with the status completed; UNSET: the actor
 
     def apply_to(self, todo: Todo, now: int) -> Todo:
         """Return the changed todo, validated. The store applies position and dependencies."""
@@ -233,7 +239,7 @@ def change_status(todo: Todo, to: Status, now: int) -> Todo:
     if todo.ended:  # reopened: the old times, the outcome and the proof no longer apply
         proof: Proof = "unproven" if todo.checks else "none"
         started_at = now if to == "in_progress" else 0
-        return todo._replace(status=to, started_at=started_at, completed_at=0, outcome=None, proof=proof)
+        return todo._replace(status=to, started_at=started_at, completed_at=0, outcome=None, proof=proof, completed_by=None)
     if to == "in_progress":
         return todo._replace(status=to, started_at=todo.started_at or now)
     return todo._replace(status=to, completed_at=now) if to != "pending" else todo._replace(status=to)

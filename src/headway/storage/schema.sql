@@ -64,7 +64,7 @@ CREATE TABLE todos (
     updated_at BIGINT NOT NULL,
     started_at BIGINT NOT NULL DEFAULT 0,
     completed_at BIGINT NOT NULL DEFAULT 0,
-    blocked_by BIGINT NOT NULL DEFAULT 0 CHECK (blocked_by >= 0), dequeued BIGINT NOT NULL DEFAULT 0, checks TEXT NOT NULL DEFAULT '', proof TEXT NOT NULL DEFAULT 'none',
+    blocked_by BIGINT NOT NULL DEFAULT 0 CHECK (blocked_by >= 0), dequeued BIGINT NOT NULL DEFAULT 0, checks TEXT NOT NULL DEFAULT '', proof TEXT NOT NULL DEFAULT 'none', completed_by TEXT,
     UNIQUE (tenant_id, uuid),
     CONSTRAINT ended_means_completed_at CHECK ((completed_at <> 0) = (status IN ('completed', 'canceled')))
 );
@@ -102,7 +102,7 @@ CREATE TABLE todo_lists (
     pending BIGINT NOT NULL DEFAULT 0,
     in_progress BIGINT NOT NULL DEFAULT 0,
     completed BIGINT NOT NULL DEFAULT 0,
-    canceled BIGINT NOT NULL DEFAULT 0,
+    canceled BIGINT NOT NULL DEFAULT 0, plan_source TEXT,
     PRIMARY KEY (tenant_id, conversation_id, turn_id)
 );
 

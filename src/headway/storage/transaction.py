@@ -5,7 +5,7 @@ SQL is written once, with `?` for parameters and in the syntax that both databas
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from headway.ledger.check import ReceiptDraft
 from headway.ledger.errors import HeadwayError
@@ -181,6 +181,11 @@ def across_tenants(work: Work[T]) -> Work[T]:
         return work(tx)
 
     return run
+
+
+def classify_actor(tx: Transaction) -> Literal["agent", "person"]:
+    """Return who makes the changes: an agent with a tool or a writ, or else a person or a person's program."""
+    return "person" if tx.agent is None else "agent"
 
 
 @contextmanager

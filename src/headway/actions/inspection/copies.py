@@ -114,6 +114,9 @@ class ConversationCopy:
                 copies.append((row, self.insert_todo(row)))
         for row, todo in copies:
             self.copy_dependencies(row, todo)
+        for turn_id, copy_id in self.turn_ids.items():
+            original, copied = (self.source_id, turn_id), (self.conversation_id, copy_id)
+            fork_store.copy_plan_source(self.tx, self.tenant_id, original, copied)
         self.copy_queue_deletions(before, forked_turn_id)
         self.copy_names()
         for _, todo in copies:
@@ -132,6 +135,7 @@ class ConversationCopy:
             row["status"],
             outcome=row["outcome"],
             checks=encode_checks(row.get("checks", [])),
+            completed_by=row.get("completed_by"),
         )
         todo = todo_store.insert(self.tx, self.tenant_id, draft, todos.make_uuid())
         times = {name: row[name] * 1000 for name in ("created_at", "updated_at", "started_at", "completed_at")}

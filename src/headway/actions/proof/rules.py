@@ -2,8 +2,8 @@
 
 from headway.ledger.check import ReceiptDraft, decode_checks, describe_failures, has_protected
 from headway.ledger.errors import CheckFailed, ChecksRequired, Forbidden, Invalid
-from headway.ledger.todo import Draft, Todo
-from headway.storage.transaction import Transaction
+from headway.ledger.todo import UNSET, CompletedBy, Draft, Todo, Unset
+from headway.storage.transaction import Transaction, classify_actor
 
 
 def apply_proof(tx: Transaction, old: Todo, new: Todo, override: str) -> Todo:
@@ -24,6 +24,13 @@ def apply_proof(tx: Transaction, old: Todo, new: Todo, override: str) -> Todo:
     if not receipt.ok:
         raise build_failure(new, receipt)
     return new._replace(proof="proven")
+
+
+def name_completer(tx: Transaction, todo: Todo, given: CompletedBy | Unset) -> CompletedBy:
+    """Return how a todo was just completed: by its checks if they passed, otherwise as the caller says, or by the actor."""
+    if todo.proof == "proven":
+        return "check"
+    return classify_actor(tx) if given is UNSET else given
 
 
 def refuse_completed(draft: Draft) -> None:

@@ -49,9 +49,8 @@ def complete_item(tx: Transaction, execution: Execution, todo_uuid: str, outcome
     """Complete the delegated plan item with the sub-agent's outcome, unless it has checks or was ended in the meantime."""
     todo = turn_plan.get(tx, execution.scope, execution.scope.turn_id or "", todo_uuid)
     if not todo.ended and not todo.checks:  # its checks run when the agent itself completes it
-        todos.change(
-            tx, execution.scope.tenant_id, todo.id, Change(status="completed", outcome=outcome[: text.TEXT_LIMIT] or "Done.")
-        )
+        completed = Change(status="completed", outcome=outcome[: text.TEXT_LIMIT] or "Done.", completed_by="agent")
+        todos.change(tx, execution.scope.tenant_id, todo.id, completed)
 
 
 class SpawnAgent(Arguments):

@@ -148,6 +148,8 @@ def describe_losses(by_id: dict[int, Todo], dependants: dict[int, list[int]]) ->
         count = sum(bool(getattr(todo, field)) for todo in by_id.values())
         if count:
             losses.append(f"the {label} of {count} todo{'s' if count > 1 else ''}")
+    if count := sum(todo.completed_by not in (None, "person") for todo in by_id.values()):
+        losses.append(f"who completed {count} todo{'s' if count > 1 else ''}, which counts as the importing person")
     if count := sum(todo.proof not in ("none", "unproven") for todo in by_id.values()):
         losses.append(f"the receipts of {count} todo{'s' if count > 1 else ''}, which are unproven when they are imported")
     return losses

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal, Required, TypedDict
 
 from headway.ledger.check import Proof
-from headway.ledger.todo import Status
+from headway.ledger.todo import CompletedBy, Status
 from headway.library.values.value import Value
 
 
@@ -28,6 +28,7 @@ class Todo(Value):
     depends_on: tuple[int, ...] = ()
     checks: tuple[Mapping[str, Any], ...] = ()
     proof: Proof = "none"
+    completed_by: CompletedBy | None = None
     created_at: datetime
     updated_at: datetime
     started_at: datetime | None = None

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from headway.ledger.run import TurnMode, TurnOutcome
-from headway.ledger.tenancy import ConversationState, TurnStatus
+from headway.ledger.tenancy import ConversationState, PlanSource, TurnStatus
 from headway.ledger.todo import Status
 from headway.library.values.todos import Todo
 from headway.library.values.value import Value
@@ -61,6 +61,7 @@ class Turn(Value):
     iterations: int = 0
     limit: int = 0
     incomplete: tuple[IncompleteTodo, ...] = ()
+    plan_source: PlanSource | None = None
     models: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
     duration_s: float = 0.0

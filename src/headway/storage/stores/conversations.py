@@ -27,8 +27,10 @@ MEMORY_IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden
 # millisecond, or by a connection whose clock is a little ahead. Times that are further ahead were stored while the clock was wrong.
 USED_NOW = """(SELECT COALESCE(MAX(used.updated_at) + 1, ?) FROM conversations used
     WHERE used.tenant_id = ? AND used.updated_at BETWEEN ? AND ?)"""
-TURN_COLUMNS = """id, conversation_id, request, mode, status, outcome, started_at, ended_at, waiting, forked_from, fork_at, context,
-    client_tools, fingerprint"""
+INSERTED_TURN_COLUMNS = """id, conversation_id, request, mode, status, outcome, started_at, ended_at, waiting, forked_from, fork_at,
+    context, client_tools, fingerprint"""
+TURN_COLUMNS = f"""{INSERTED_TURN_COLUMNS}, (SELECT lists.plan_source FROM todo_lists lists WHERE lists.tenant_id = turns.tenant_id
+    AND lists.conversation_id = turns.conversation_id AND lists.turn_id = turns.id)"""
 
 
 def insert(tx: Transaction, tenant_id: int, uuid: str, key: str, title: str) -> Conversation | None:
@@ -148,18 +150,18 @@ def file_names(tx: Transaction, tenant_id: int) -> list[tuple[str, int]]:
     return [(str(uuid), int(conversation_id)) for uuid, conversation_id in rows]
 
 
-INSERT_TURN = f"INSERT INTO turns (tenant_id, {TURN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_TURN = f"INSERT INTO turns (tenant_id, {INSERTED_TURN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def insert_turn(tx: Transaction, tenant_id: int, turn: Turn) -> None:
     """Insert a turn with a new id."""
-    tx.run(INSERT_TURN, tenant_id, *turn)
+    tx.run(INSERT_TURN, tenant_id, *turn[:-1])
     tx.count_stored(tenant_id, count_bytes(turn.context, turn.client_tools))
 
 
 def insert_turn_once(tx: Transaction, tenant_id: int, turn: Turn) -> bool:
     """Insert a turn and return whether it is new. An id that the tenant has used is rejected, on SQLite also another tenant's."""
-    return tx.one(f"{INSERT_TURN} ON CONFLICT DO NOTHING RETURNING id", tenant_id, *turn) is not None
+    return tx.one(f"{INSERT_TURN} ON CONFLICT DO NOTHING RETURNING id", tenant_id, *turn[:-1]) is not None
 
 
 def save_turn(tx: Transaction, tenant_id: int, turn: Turn) -> None:
@@ -211,7 +213,7 @@ def find_turn_conversation(tx: Transaction, tenant_id: int, turn_id: str) -> int
 
 
 def move_plan(tx: Transaction, tenant_id: int, todos: Sequence[Todo], turn_id: str) -> list[Todo]:
-    """Move open rows of one turn's plan, in this order, to another turn that has no plan yet."""
+    """Move open rows of one turn's plan, in this order, to another turn that has no plan yet. It gets the plan's source."""
     sql = "UPDATE todos SET turn_id = ?, position = ?, updated_at = ? WHERE tenant_id = ? AND id = ?"
     moved = [todo._replace(turn_id=turn_id, position=place, updated_at=tx.now) for place, todo in enumerate(todos)]
     for todo in moved:
@@ -220,14 +222,16 @@ def move_plan(tx: Transaction, tenant_id: int, todos: Sequence[Todo], turn_id: s
     pending = len(todos) - started
     todo_store.update_counters(tx, tenant_id, todos[0], {"pending": -pending, "in_progress": -started})
     tx.run(
-        """INSERT INTO todo_lists (tenant_id, conversation_id, turn_id, next_position, pending, in_progress)
-           VALUES (?, ?, ?, ?, ?, ?)""",
-        tenant_id,
-        todos[0].conversation_id,
+        """INSERT INTO todo_lists (tenant_id, conversation_id, turn_id, next_position, pending, in_progress, plan_source)
+           SELECT tenant_id, conversation_id, ?, ?, ?, ?, plan_source FROM todo_lists
+           WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?""",
         turn_id,
         len(todos),
         pending,
         started,
+        tenant_id,
+        todos[0].conversation_id,
+        todos[0].turn_id,
     )
     return moved
 

@@ -212,6 +212,18 @@ def copy_memory(tx: Transaction, tenant_id: int, source_id: int, conversation_id
         )
 
 
+def copy_plan_source(tx: Transaction, tenant_id: int, original: tuple[int, str], copy: tuple[int, str]) -> None:
+    """Let the plan of a copied turn have the source of the original's. Turns are given as (conversation, turn)."""
+    tx.run(
+        """UPDATE todo_lists SET plan_source = (SELECT original.plan_source FROM todo_lists original
+               WHERE original.tenant_id = todo_lists.tenant_id AND original.conversation_id = ? AND original.turn_id = ?)
+           WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?""",
+        *original,
+        tenant_id,
+        *copy,
+    )
+
+
 def list_todo_uuids(tx: Transaction, tenant_id: int, conversation_id: int) -> dict[int, str]:
     """Return the UUIDs of a conversation's todos, its turns' plans included, by their numbers."""
     rows = tx.all("SELECT id, uuid FROM todos WHERE tenant_id = ? AND conversation_id = ?", tenant_id, conversation_id)

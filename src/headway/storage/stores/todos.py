@@ -7,20 +7,22 @@ from typing import Any
 
 from headway.ledger.check import Proof
 from headway.ledger.errors import Invalid
+from headway.ledger.tenancy import PlanSource
 from headway.ledger.text import count_bytes
 from headway.ledger.todo import Draft, Status, Todo, compute_timestamps
 from headway.storage import id_ranges
 from headway.storage.stores.board import comments
-from headway.storage.transaction import Query, Row, Transaction
+from headway.storage.transaction import Query, Row, Transaction, classify_actor
 
 # In the order of Todo's fields. Dependencies are aggregated into one text, so that a list takes one query.
 COLUMNS = """id, uuid, conversation_id, turn_id, agent_id, subject, description, completion_criteria, agent_type, status,
-    position, outcome, created_at, updated_at, started_at, completed_at, checks, proof,
+    position, outcome, created_at, updated_at, started_at, completed_at, checks, proof, completed_by,
     (SELECT string_agg(CAST(e.depends_on AS TEXT), ',') FROM todo_edges e
         WHERE e.tenant_id = todos.tenant_id AND e.todo_id = todos.id)"""
 
 INSERTED_COLUMNS = """uuid, tenant_id, conversation_id, turn_id, agent_id, subject, description, completion_criteria,
-    agent_type, status, position, outcome, created_at, updated_at, started_at, completed_at, checks, proof, blocked_by"""
+    agent_type, status, position, outcome, created_at, updated_at, started_at, completed_at, checks, proof, completed_by,
+    blocked_by"""
 
 UPDATE_COUNTERS = """UPDATE todo_lists SET pending = pending + ?, in_progress = in_progress + ?, completed = completed + ?,
     canceled = canceled + ? WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"""
@@ -30,9 +32,9 @@ IDS_PER_QUERY = 500  # databases limit the parameters of a statement
 
 
 def load_todo(row: Row) -> Todo:
-    waits_for = row[18]
+    waits_for = row[19]
     # Bypasses the length check of Todo._make, because this runs for every row of every list.
-    return tuple.__new__(Todo, (*row[:18], tuple(sorted(map(int, waits_for.split(",")))) if waits_for else ()))
+    return tuple.__new__(Todo, (*row[:19], tuple(sorted(map(int, waits_for.split(",")))) if waits_for else ()))
 
 
 @cache
@@ -40,15 +42,15 @@ def build_append_to_list(status: Status, count: int = 1) -> str:
     """Build the statement that assigns the next positions and counts the new rows, so that two callers never get the same position.
     An ended row does not use up a position: it shares the number of the next open row, which keeps it in order of arrival."""
     places = count if status in ("pending", "in_progress") else 0
-    return f"""INSERT INTO todo_lists AS l (tenant_id, conversation_id, turn_id, next_position, {status})
-        VALUES (?, ?, ?, ? + {places}, {count}) ON CONFLICT (tenant_id, conversation_id, turn_id)
+    return f"""INSERT INTO todo_lists AS l (tenant_id, conversation_id, turn_id, plan_source, next_position, {status})
+        VALUES (?, ?, ?, ?, ? + {places}, {count}) ON CONFLICT (tenant_id, conversation_id, turn_id)
         DO UPDATE SET next_position = l.next_position + {places}, {status} = l.{status} + {count}
         RETURNING next_position - {places}"""
 
 
 def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
     """Append a draft to its list."""
-    query = build_take_positions(tenant_id, draft)
+    query = build_take_positions(tenant_id, draft, classify_actor(tx))
     row = tx.one(query.sql, *query.parameters)
     assert row is not None
     values = build_values(draft, int(row[0]), tx.now)
@@ -61,10 +63,14 @@ def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
     return todo
 
 
-def insert_pending(tx: Transaction, tenant_id: int, drafts: Sequence[Draft], uuids: Sequence[str]) -> list[Todo]:
-    """Append pending drafts of one list, without dependencies, in three statements."""
+def insert_pending(
+    tx: Transaction, tenant_id: int, drafts: Sequence[Draft], uuids: Sequence[str], plan_source: PlanSource | None = None
+) -> list[Todo]:
+    """Append pending drafts of one list, without dependencies, in three statements. `plan_source` is the source of
+    the plan that begins with them, by default the actor."""
     positions, ids = tx.fetch(
-        build_take_positions(tenant_id, drafts[0], len(drafts)), id_ranges.build_take(tenant_id, "todos", len(drafts))
+        build_take_positions(tenant_id, drafts[0], plan_source or classify_actor(tx), len(drafts)),
+        id_ranges.build_take(tenant_id, "todos", len(drafts)),
     )
     position = int(positions[0][0])
     todo_id = int(ids[0][0]) if ids else id_ranges.take(tx, tenant_id, "todos", len(drafts))
@@ -80,10 +86,12 @@ def insert_pending(tx: Transaction, tenant_id: int, drafts: Sequence[Draft], uui
     return todos
 
 
-def build_take_positions(tenant_id: int, draft: Draft, count: int = 1) -> Query:
-    """Build the statement that counts new rows in the draft's list, and returns the position of the first."""
-    first = 0 if draft.turn_id else 1  # a turn's plan counts from 0, other lists from 1
-    return Query(build_append_to_list(draft.status, count), (tenant_id, draft.conversation_id, draft.turn_id or "", first))
+def build_take_positions(tenant_id: int, draft: Draft, plan_source: PlanSource, count: int = 1) -> Query:
+    """Build the statement that counts new rows in the draft's list, and returns the position of the first. The first rows of a
+    turn's plan decide its source."""
+    # A turn's plan counts from 0, other lists from 1.
+    list_values = (draft.turn_id, plan_source, 0) if draft.turn_id else ("", None, 1)
+    return Query(build_append_to_list(draft.status, count), (tenant_id, draft.conversation_id, *list_values))
 
 
 def build_values(draft: Draft, position: int, now: int) -> tuple[Any, ...]:
@@ -107,6 +115,7 @@ def build_values(draft: Draft, position: int, now: int) -> tuple[Any, ...]:
         completed_at,
         draft.checks,
         proof,
+        draft.completed_by if draft.status == "completed" else None,
     )
 
 
@@ -186,8 +195,8 @@ def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo, dependants: Se
     todo begins to wait for it."""
     tx.run(
         """UPDATE todos SET agent_id = ?, subject = ?, description = ?, completion_criteria = ?, agent_type = ?, status = ?,
-           position = ?, outcome = ?, created_at = ?, updated_at = ?, started_at = ?, completed_at = ?, checks = ?, proof = ?
-           WHERE tenant_id = ? AND id = ?""",
+           position = ?, outcome = ?, created_at = ?, updated_at = ?, started_at = ?, completed_at = ?, checks = ?, proof = ?,
+           completed_by = ? WHERE tenant_id = ? AND id = ?""",
         new.agent_id,
         new.subject,
         new.description,
@@ -202,6 +211,7 @@ def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo, dependants: Se
         new.completed_at,
         new.checks,
         new.proof,
+        new.completed_by,
         tenant_id,
         new.id,
     )

@@ -11,7 +11,7 @@ import click
 from headway.extras import is_installed
 from headway.ledger.check import Check, Proof, decode_checks, describe_check
 from headway.ledger.text import to_lines, to_one_line
-from headway.ledger.todo import Lease, Status, Todo
+from headway.ledger.todo import CompletedBy, Lease, Status, Todo
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -25,6 +25,12 @@ PROOF_MARKS: dict[Proof, str] = {
     "overridden": "! overridden",
     "broken": "✗ broken",
     "none": "",
+}
+COMPLETERS: dict[CompletedBy, str] = {
+    "check": "its checks",
+    "effect": "what was written",
+    "agent": "an agent",
+    "person": "a person",
 }
 PROOF_STYLES: dict[Proof, str] = {"proven": "green", "unproven": "dim", "overridden": "yellow", "broken": "bold red", "none": ""}
 STYLES: dict[Status, str] = {"in_progress": "bold cyan", "pending": "", "completed": "dim", "canceled": "dim strike"}
@@ -148,6 +154,7 @@ def print_todo(todo: Todo, lease: Lease | None = None, receipt: dict[str, Any] |
         ("started", format_time(todo.started_at)),
         ("ended", format_time(todo.completed_at)),
         ("lease", f"{lease.agent_id} until {format_time(lease.expires_at)}" if lease else ""),
+        ("done by", COMPLETERS[todo.completed_by] if todo.completed_by else ""),
         ("proof", PROOF_MARKS[todo.proof]),
         *(("check", format_check(check)) for check in decode_checks(todo.checks)),
         ("receipt", format_receipt(receipt) if receipt else ""),

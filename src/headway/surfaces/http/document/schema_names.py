@@ -8,9 +8,9 @@ from headway.ledger import goal, permission
 from headway.ledger.check import Author, Proof
 from headway.ledger.job import JobState
 from headway.ledger.run import EffectState, MessageKind, MessageRole, RunStatus, SpendingGroup, TurnMode, TurnOutcome
-from headway.ledger.tenancy import ConversationState, TokenScope, TurnStatus
+from headway.ledger.tenancy import ConversationState, PlanSource, TokenScope, TurnStatus
 from headway.ledger.tiers import Tier
-from headway.ledger.todo import Status
+from headway.ledger.todo import CompletedBy, Status
 from headway.ledger.webhook import WebhookState
 from headway.surfaces.http.schemas.files import Obstacle
 from headway.surfaces.http.schemas.front_ends import OnDisconnect
@@ -22,6 +22,7 @@ ENUMS: Final[dict[str, Any]] = {
     "ApprovalState": permission.ApprovalState,
     "CallState": EffectState,
     "CheckAuthor": Author,
+    "CompletedBy": CompletedBy,
     "ConversationState": ConversationState,
     "Divergence": goal.Divergence,
     "DiffObstacle": Obstacle,
@@ -33,6 +34,7 @@ ENUMS: Final[dict[str, Any]] = {
     "MessageKind": MessageKind,
     "MessageRole": MessageRole,
     "OnDisconnect": OnDisconnect,
+    "PlanSource": PlanSource,
     "PolicyDecision": permission.Decision,
     "Proof": Proof,
     "QuestionState": permission.QuestionState,

@@ -8,7 +8,7 @@ from headway.agents.instructions.roles import SUPERVISOR
 from headway.agents.mcp.config import ServerStatus
 from headway.ledger import attachment
 from headway.ledger.run import MessageKind, MessageRole, RunStatus, TurnMode, TurnOutcome
-from headway.ledger.tenancy import TurnStatus
+from headway.ledger.tenancy import PlanSource, TurnStatus
 from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT
 from headway.ledger.todo import DEFAULT_AGENT, Status
 from headway.surfaces.http.schemas.strict_model import StrictModel
@@ -239,6 +239,10 @@ class TurnShape(BaseModel):
     error: Annotated[str | None, Field(description="Why it failed")]
     incomplete: list[IncompleteItem]
     forked_from: Annotated[ForkOrigin | None, Field(description="The turn that it is a fork of")]
+    plan_source: Annotated[
+        PlanSource | None,
+        Field(description="Who made its plan; request: Headway, from the request; null: it has none, or this was not recorded"),
+    ]
     retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is scheduled")]
     models: Annotated[list[str], Field(description="The models that its agents have asked, in order of the first call")]
     usage: Annotated[UsageShape, Field(description="Of the turn's model calls so far, those of its sub-agents included")]

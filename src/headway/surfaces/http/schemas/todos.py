@@ -11,7 +11,17 @@ from headway.actions.views import PAGE_LIMIT
 from headway.ledger.check import Author, Proof
 from headway.ledger.scope import Selection
 from headway.ledger.text import MAX_INTEGER, NAME_LIMIT, NAME_PATTERN, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT, TEXT_PATTERN
-from headway.ledger.todo import DEFAULT_AGENT, LATEST_SECOND, POSITION_LIMIT, UNSET, Change, Draft, parse_status, write_checks
+from headway.ledger.todo import (
+    DEFAULT_AGENT,
+    LATEST_SECOND,
+    POSITION_LIMIT,
+    UNSET,
+    Change,
+    CompletedBy,
+    Draft,
+    parse_status,
+    write_checks,
+)
 from headway.ledger.todo import Status as TodoStatus
 from headway.ledger.wording.words import QUERY_LIMIT
 from headway.surfaces.http.schemas.checks import CheckFailure, NewChecks, ProofShape, list_checks
@@ -237,6 +247,11 @@ class StreamQuery(QueryModel):
 
 # Answers. Handlers render them by hand, for speed; these models document them.
 
+COMPLETED_BY_DESCRIPTION = (
+    "check: its checks passed, or the assessor accepted it; effect: what was written shows it; agent: an agent said so; "
+    "person: a person did; null: it is not completed, or was before this was recorded"
+)
+
 
 class TodoShape(ProofShape):
     id: int
@@ -255,6 +270,7 @@ class TodoShape(ProofShape):
     updated_at: int
     started_at: Annotated[int, Field(description="Epoch seconds; 0: not yet")]
     completed_at: Annotated[int, Field(description="Epoch seconds; 0: not yet")]
+    completed_by: Annotated[CompletedBy | None, Field(description=COMPLETED_BY_DESCRIPTION)]
 
 
 class OneTodo(BaseModel):

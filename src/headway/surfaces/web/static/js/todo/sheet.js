@@ -4,7 +4,7 @@ import { html, useEffect, useRef } from "../core/lib.js";
 import { useItemTitle } from "../core/title.js";
 import { Ago, Icon, loadStyles, Select, StatusIcon } from "../core/ui.js";
 import { CopyButton } from "../markdown/copy_button.js";
-import { describeProof, ProofMark } from "../work/proof.js";
+import { describeCompletion, describeProof, ProofMark } from "../work/proof.js";
 import { Receipts } from "../work/receipts.js";
 import { listChoices } from "../work/statuses.js";
 import { askToDelete, changeTodo, checkedIds } from "../work/todo_changes.js";
@@ -46,6 +46,7 @@ function State({ todo, isChecking }) {
     </span>
     <${ProofMark} proof=${todo.proof} isChecking=${isChecking} />
     ${todo.proof !== "none" && html`<span class="faint small">${describeProof(todo.proof)}</span>`}
+    ${todo.completed_by && html`<span class="faint small">${describeCompletion(todo.completed_by)}</span>`}
   </div>`;
 }
 

@@ -10,6 +10,13 @@ const PROOFS = {
   overridden: ["overridden", "overridden", "A person completed it without its checks."],
   broken: ["broken", "broken", "It was completed, but a check no longer passes."],
 };
+// By what a todo says of its completion.
+const COMPLETIONS = {
+  check: "Completed by its checks.",
+  effect: "Completed by what was written.",
+  agent: "Completed on the agent's word.",
+  person: "Completed by a person.",
+};
 const AUTHORS = { agent: "an agent", person: "a person", operator: "the operator" };
 const HASH_LENGTH = 12;
 
@@ -28,6 +35,8 @@ export function ProofMark({ proof, isChecking, compact }) {
 }
 
 export const describeProof = (proof) => PROOFS[proof]?.[2] ?? "It has no checks.";
+
+export const describeCompletion = (completedBy) => COMPLETIONS[completedBy];
 
 const Code = ({ text }) =>
   html`<code dir="ltr"><${VisibleText} text=${typeof text === "string" ? text : JSON.stringify(text)} /></code>`;
