@@ -116,7 +116,8 @@ def unpacked(package: str, folder: Path) -> Path:
     name = packed.stdout.strip().splitlines()[-1]
     to = folder / name.removesuffix(".tgz")
     with tarfile.open(folder / name) as archive:
-        archive.extractall(to, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 has no filters
+        archive.extractall(to)
     return to / "package"
 
 

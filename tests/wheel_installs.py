@@ -91,7 +91,8 @@ def build_release(folder: Path) -> Release:
     shutil.copytree(ROOT, folder / "tree", ignore=left_behind)
     sources = build("sdist", folder / "tree", folder)
     with tarfile.open(sources) as packed:
-        packed.extractall(folder / "unpacked", filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.2 has no filters
+        packed.extractall(folder / "unpacked")
     [unpacked] = (folder / "unpacked").iterdir()
     return Release(sources, build("wheel", unpacked, folder))
 
