@@ -1,0 +1,333 @@
+"""A request as items: what it asks for, and the files that it names.
+
+These are rules for plain English. A text that none of them fits is one item that names nothing, and is then handled as any answer.
+They work on words, so that no text can make them slow.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+READ_LIMIT: Final = 20_000  # characters of a request that are parsed
+ITEMS_LIMIT: Final = 50
+PIECES_LIMIT: Final = 300
+LITERAL_WORDS: Final = 60
+
+WORD: Final = re.compile(r"[^\s,;]++")
+OPENING_MARKS: Final = "(['\"`“‘<"
+CLOSING_MARKS: Final = ".,;:!?)]'\"`”’>"
+
+
+def to_words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+EXTENSIONS: Final = to_words(
+    "txt md rst csv tsv json jsonl yaml yml toml ini cfg conf env xml html htm css scss svg log sql tex bib ics py pyi ipynb js "
+    "mjs cjs ts tsx jsx vue go rs rb php java kt c h cc cpp hpp cs swift lua pl r jl sh bash zsh ps1 bat diff patch lock gradle "
+    "tf proto graphql srt vtt rtf"
+)
+LIBRARIES: Final = to_words(
+    "node.js next.js vue.js nuxt.js react.js express.js three.js d3.js angular.js backbone.js ember.js p5.js"
+)
+LEAD_INS: Final = (
+    *("it would help if you could", "it would be nice if you could", "it would be good if you could", "i would like you to"),
+    *("i also need you to", "we also need you to", "i want you to", "i need you to", "we need you to", "after that", "let us"),
+    *("can you", "could you", "would you", "will you", "please", "kindly", "also", "and", "then", "afterwards", "first", "firstly"),
+    *("second", "secondly", "third", "next", "finally", "lastly", "now", "let's"),
+)
+# An instruction that begins with one of these asks for words, not for a changed file.
+QUESTION_WORDS: Final = to_words(
+    "what how why which who whose when where is are was were does did should explain describe tell say show answer"
+)
+TELLING_WORDS: Final = to_words("tell explain answer reply")
+CHANGING_WORDS: Final = to_words(
+    "write rewrite save store put create add append prepend insert copy replace change edit update correct fix rename move delete "
+    "remove generate produce draft compose export convert translate fill set implement refactor extend complete sort merge record "
+    "swap make"
+)
+EDITING_WORDS: Final = to_words("replace change edit correct rename swap")  # these need an existing file
+INTO_WORDS: Final = to_words("to into onto as")
+PLACE_WORDS: Final = INTO_WORDS | to_words("in called named file")
+FILLERS: Final = to_words("a an the new text file called named")
+LITERAL_MARKS: Final = to_words("text word words name sentence line phrase")
+DESCRIBING_WORDS: Final = to_words("of from in on that which for with")
+RESTRICTING_WORDS: Final = to_words("only each every exactly plain without just single keep always never must number capitals one")
+REFERRING_WORDS: Final = to_words("it its them their these those this that both above previous same result results earlier other")
+REFERRING_RANGE: Final = 25  # characters at the beginning
+
+
+class Word(NamedTuple):
+    start: int
+    end: int
+    bare: str  # without marks, in small letters
+    path: str  # the file that it names
+
+
+class RequestItems(NamedTuple):
+    introduction: str  # what comes before the items and holds for all of them
+    items: tuple[str, ...]  # empty if the request is one piece of work
+
+
+def read_words(text: str) -> list[Word]:
+    words = []
+    for match in WORD.finditer(text[:READ_LIMIT]):
+        bare = match[0].lstrip(OPENING_MARKS).rstrip(CLOSING_MARKS)
+        words.append(Word(match.start(), match.end(), bare.lower(), to_path(bare)))
+    return words
+
+
+def to_path(word: str) -> str:
+    """Return the path if a word names a file, otherwise nothing."""
+    stem, _, extension = word.rpartition(".")
+    is_file = extension.lower() in EXTENSIONS and bool(stem.strip("./")) and word.lower() not in LIBRARIES
+    is_plain = all(sign.isalnum() or sign in "_-./" for sign in word) and "//" not in word and not word.startswith("www.")
+    return normalise(word) if is_file and is_plain else ""
+
+
+def normalise(path: str) -> str:
+    return posixpath.normpath(path.strip()).lstrip("/")
+
+
+def list_paths(text: str) -> list[str]:
+    """List the files that a text names, each once."""
+    return list(dict.fromkeys(word.path for word in read_words(text) if word.path))
+
+
+# Splitting
+
+
+def split_request(request: str) -> RequestItems:
+    """Split a request into items, if it clearly asks for several."""
+    text = request[:READ_LIMIT].strip()
+    found = split_list(text) or split_sentences(text) or split_clauses(text)
+    if found is None or not 2 <= len(found.items) <= ITEMS_LIMIT:
+        return RequestItems("", ())
+    return found
+
+
+def split_list(text: str) -> RequestItems | None:
+    """Split at the marks of a list. A list that is the content of one file is not split."""
+    lines = text.split("\n")
+    items = [read_list_item(line.strip()) for line in lines]
+    first = next((number for number, item in enumerate(items) if item), 0)
+    found = tuple(item for item in items if item)
+    introduction = "\n".join(lines[:first]).strip()
+    if len(found) < 2 or (changes_file(introduction) and not any(map(list_paths, found))):
+        return None
+    return RequestItems(introduction, found)
+
+
+def read_list_item(line: str) -> str:
+    """Return the text of a line that is an item of a list."""
+    mark, _, rest = line.partition(" ")
+    number = mark.removeprefix("(").rstrip(".)")
+    is_marked = mark in ("-", "*", "•", "+") or (mark != number and number.isdigit() and len(number) <= 3)
+    rest = rest.strip()
+    return rest.removeprefix("[ ]").removeprefix("[x]").removeprefix("[X]").strip() if is_marked else ""
+
+
+def split_sentences(text: str) -> RequestItems | None:
+    """Split where each sentence asks for a change of a file. A sentence that does not belongs to the next one that does.
+
+    Sentences that come first and name no file introduce all items.
+    """
+    words = read_words(text)
+    ends = [
+        word.end
+        for word, following in pairwise(words)
+        if (text[word.end - 1] in ".!?" and text[following.start].isupper()) or "\n\n" in text[word.end : following.start]
+    ]
+    sentences = cut(text, ends)
+    first = next((number for number, sentence in enumerate(sentences) if list_paths(sentence)), 0)
+    items = join_pieces(sentences[first:])
+    return RequestItems(" ".join(sentences[:first]), items) if len(items) > 1 else None
+
+
+def split_clauses(text: str) -> RequestItems | None:
+    """Split one sentence that names several changes, such as `Do this: a, b and c`."""
+    introduction, colon, rest = text.partition(":")
+    items = join_pieces(list_clauses(rest)) if colon else ()
+    if len(items) > 1:
+        return RequestItems(introduction.strip(), items)
+    items = join_pieces(list_clauses(text))
+    return RequestItems("", items) if len(items) > 1 else None
+
+
+def list_clauses(text: str) -> list[str]:
+    words = read_words(text)
+    ends = [
+        word.end
+        for word, following in pairwise(words)
+        if (following.bare in ("and", "then", "finally") or any(mark in text[word.end : following.start] for mark in ",;"))
+        and not is_quoted(text, word.end)
+    ]
+    return [piece.strip(" ,;") for piece in cut(text, ends)]
+
+
+def is_quoted(text: str, position: int) -> bool:
+    return text.count('"', 0, position) % 2 == 1 or text.count("“", 0, position) > text.count("”", 0, position)
+
+
+def cut(text: str, ends: Sequence[int]) -> list[str]:
+    if len(ends) > PIECES_LIMIT:
+        return [text]
+    return [text[start:end].strip() for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
+
+
+def join_pieces(pieces: Sequence[str]) -> tuple[str, ...]:
+    """Join pieces until each changes a file by itself."""
+    items: list[str] = []
+    rest = ""
+    for piece in pieces:
+        rest = f"{rest} {piece}" if rest else piece
+        if changes_file(rest):
+            items.append(remove_joint(rest))
+            rest = ""
+    if rest and items:
+        items[-1] = f"{items[-1]} {rest}"
+    return tuple(item.rstrip(" .") for item in items)
+
+
+def remove_joint(piece: str) -> str:
+    """Remove the `and` or `then` that joined a clause to the one before it."""
+    for joint in ("and ", "then ", "finally "):
+        piece = piece.removeprefix(joint)
+    return piece
+
+
+# What an item asks for
+
+
+def strip_lead_in(text: str) -> str:
+    """Remove words such as "Then, please" from the beginning."""
+    text = text.strip()
+    while lead_in := find_lead_in(text):
+        text = text[len(lead_in) :].lstrip(" ,:\n")
+    return text
+
+
+def find_lead_in(text: str) -> str:
+    beginning = text[:40].lower()
+    return next((one for one in LEAD_INS if beginning.startswith(one) and beginning[len(one) : len(one) + 1] in (" ", ",")), "")
+
+
+def changes_file(text: str) -> bool:
+    """Whether a text asks for the change of a file that it names."""
+    words = read_words(strip_lead_in(text))
+    if not any(word.path for word in words) or text.rstrip().endswith("?") or words[0].bare in QUESTION_WORDS:
+        return False
+    if words[0].bare == "do" and words[1:2] and words[1].bare in ("you", "i", "we", "they"):
+        return False
+    return has_change(words) or bool(find_destinations(words, INTO_WORDS))
+
+
+def has_change(words: Sequence[Word]) -> bool:
+    """Whether one of the words is a verb that changes something."""
+    following = [*(word.bare for word in words[1:]), ""]
+    return any(word.bare in CHANGING_WORDS and after != "sure" for word, after in zip(words, following, strict=True))
+
+
+def find_destinations(words: Sequence[Word], prepositions: Iterable[str]) -> set[str]:
+    """Find the files that come after a preposition, and those that `and` or a comma adds to one."""
+    found: set[str] = set()
+    is_open = False
+    for word in words:
+        if word.path and is_open:
+            found.add(word.path)
+        elif word.bare in prepositions:
+            is_open = True
+        elif not (is_open and (word.bare in FILLERS or (found and word.bare == "and"))):
+            is_open = False
+    return found
+
+
+def asks_for_words(texts: Iterable[str]) -> bool:
+    """Whether the user expects an answer in words."""
+    return any("?" in text or not changes_file(text) or has_telling_word(text) for text in texts)
+
+
+def has_telling_word(text: str) -> bool:
+    words = [word.bare for word in read_words(text)]
+    return any(
+        word in TELLING_WORDS or (word in ("report", "show", "let") and after in ("me", "us")) for word, after in pair(words)
+    )
+
+
+def pair(words: Sequence[str]) -> Iterable[tuple[str, str]]:
+    return zip(words, [*words[1:], ""], strict=True)
+
+
+def list_sources(text: str) -> list[str]:
+    """List the files that an item takes something from, as far as its words show."""
+    words = read_words(text)
+    destinations = find_destinations(words, INTO_WORDS) or find_destinations(words, PLACE_WORDS)
+    return [path for path in list_paths(text) if path not in destinations] if destinations else []
+
+
+def needs_existing(text: str, path: str) -> bool:
+    """Whether an item wants to change a file that must exist already."""
+    return list_paths(text) == [path] and any(word.bare in EDITING_WORDS for word in read_words(text))
+
+
+def says_how(introduction: str) -> bool:
+    """Whether an introduction restricts the items, such as `Write one word into each file`."""
+    return any(word.bare in RESTRICTING_WORDS for word in read_words(introduction))
+
+
+def says_what_to_do(text: str) -> bool:
+    """Whether an item has a verb, so that it can be understood without the introduction."""
+    return has_change(read_words(text))
+
+
+def refers_back(text: str) -> bool:
+    """Whether an item can only be understood with the rest of the request."""
+    beginning = strip_lead_in(text)[:REFERRING_RANGE]
+    return any(word.bare in REFERRING_WORDS for word in read_words(beginning))
+
+
+# The texts that an item says literally
+
+
+def list_literals(text: str) -> list[str]:
+    """List the texts that an item says literally, and that the file must contain afterwards."""
+    text = text[:READ_LIMIT].rpartition(":\n")[2]  # without the introduction
+    words = read_words(text)
+    found = find_replacement(text, words) or find_marked_text(text, words)
+    if found:
+        return [found]
+    is_bare = len(words) > 2 and words[-1].path and words[-2].bare == "into" and not has_change(words)
+    return [text[: words[-2].start].strip(CLOSING_MARKS + OPENING_MARKS + " ")] if is_bare else []
+
+
+def find_replacement(text: str, words: Sequence[Word]) -> str:
+    """Find B in `replace A by B in FILE` and in `in FILE replace A by B`."""
+    start = next((n for n, word in enumerate(words) if word.bare in ("replace", "change")), None)
+    if start is None:
+        return ""
+    by = next((n for n, word in enumerate(words) if n > start + 1 and word.bare in ("by", "with", "to", "into")), None)
+    if by is None or by + 1 >= len(words):
+        return ""
+    end = next((n for n, word in enumerate(words[:-1]) if n > by + 1 and word.bare == "in" and words[n + 1].path), None)
+    is_before = any(word.bare == "in" and words[n + 1].path for n, word in enumerate(words[:start]))
+    if end is None and not is_before:
+        return ""
+    return strip_marks(text[words[by + 1].start : words[end - 1].end if end else len(text)])
+
+
+def find_marked_text(text: str, words: Sequence[Word]) -> str:
+    """Find X in `the text X to FILE`."""
+    for n, word in enumerate(words[:-1]):
+        if word.bare not in LITERAL_MARKS or words[n + 1].bare in DESCRIBING_WORDS:
+            continue
+        for end in range(n + 2, min(n + LITERAL_WORDS, len(words) - 1)):
+            if words[end].bare in ("to", "into", "in") and words[end + 1].path:
+                return strip_marks(text[words[n + 1].start : words[end - 1].end])
+    return ""
+
+
+def strip_marks(text: str) -> str:
+    """Remove quotation marks around a text, and a full stop behind it."""
+    return text.strip().strip("\"'`“”").removesuffix(".")

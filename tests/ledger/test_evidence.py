@@ -1,0 +1,92 @@
+"""What calls prove about an item, and which writes are doubted."""
+
+from collections.abc import Iterable
+
+from headway.ledger.items.evidence import MadeCall, collect_work, find_doubts, judge_item
+from tests.tables import each_row
+
+READ_MENU = MadeCall("read_file", {"path": "menu.txt"}, "soup\nsalad\npie\n", succeeded=True)
+
+
+def wrote(path: str, content: str) -> MadeCall:
+    return MadeCall("write_file", {"path": path, "content": content}, f"Wrote {path}.", succeeded=True)
+
+
+def edited(path: str, old: str, new: str) -> MadeCall:
+    return MadeCall("edit_file", {"path": path, "old": old, "new": new}, f"Wrote {path}.", succeeded=True)
+
+
+def calculated(expression: str, result: float) -> MadeCall:
+    return MadeCall("calculate", {"expression": expression}, f'{{"result": {result}}}', succeeded=True)
+
+
+def judge(item: str, calls: Iterable[MadeCall], existing: Iterable[str] = (), shared: Iterable[str] = ()) -> tuple[bool, str]:
+    finding = judge_item(item, collect_work(calls), set(existing).__contains__, set(shared))
+    assert finding is not None
+    return finding.is_done, finding.reason
+
+
+@each_row(
+    ("item", "calls", "existing", "expected"),
+    [
+        ("Write hello to a.txt", [], [], (False, "a.txt was not written")),
+        ("Write hello to a.txt", [wrote("./a.txt", "hello")], [], (True, "wrote a.txt")),
+        ("Write the names to a.txt and b.txt", [wrote("a.txt", "x")], [], (False, "b.txt was not written")),
+        ("Correct a.txt", [], ["a.txt"], (False, "a.txt was not changed")),
+        ("Correct a.txt", [edited("a.txt", "x", "y")], ["a.txt"], (True, "wrote a.txt")),
+        ("Copy old.txt to new.txt", [wrote("new.txt", "invented")], [], (False, "there is no old.txt")),
+        ("Save the report to a.txt", [MadeCall("save", {"file": "a.txt"}, "{}", succeeded=True)], [], (True, "wrote a.txt")),
+        ("Write hello to a.txt", [wrote("a.txt", "x")._replace(succeeded=False)], [], (False, "a.txt was not written")),
+    ],
+)
+def test_an_item_is_done_when_its_files_show_it(
+    item: str, calls: list[MadeCall], existing: list[str], expected: tuple[bool, str]
+) -> None:
+    assert judge(item, calls, existing) == expected
+
+
+def test_words_prove_nothing_and_need_no_proof() -> None:
+    assert judge_item("Explain a.txt", collect_work([]), lambda _path: False) is None
+
+
+def test_one_change_of_a_shared_file_proves_only_its_own_item() -> None:
+    calls = [READ_MENU, edited("menu.txt", "soup", "tomato soup")]
+    first, second = "replace soup by tomato soup in menu.txt", "replace pie by cake in menu.txt"
+    assert judge(first, calls, ["menu.txt"], ["menu.txt"]) == (True, "wrote menu.txt")
+    assert judge(second, calls, ["menu.txt"], ["menu.txt"]) == (False, "menu.txt was not changed")
+
+
+@each_row(
+    ("item", "path", "content", "calls", "existing", "doubts"),
+    [
+        ("Copy a.txt to b.txt", "b.txt", "hello", [], ["a.txt"], ["unread"]),
+        ("Copy menu.txt to b.txt", "menu.txt", "hello", [READ_MENU], ["menu.txt"], ["source"]),
+        ("Write the text hello to a.txt", "a.txt", "hello", [], ["a.txt"], ["overwritten"]),
+        ("replace x by y in a.txt", "a.txt", "y", [], [], ["absent"]),
+        ("Write the text hello to a.txt", "a.txt", "hello world", [], [], ["literal"]),
+        ("Write the text hello to a.txt", "a.txt", "hello.\n", [], [], []),
+        ("Write the summary to a.txt", "a.txt", "{{summary}}", [], [], ["placeholder"]),
+        ("Write the first line of menu.txt to a.txt", "a.txt", "soup\nsalad\npie\n", [READ_MENU], ["menu.txt"], ["whole"]),
+        ("Copy menu.txt to a.txt", "a.txt", "soup\nsalad\npie\n", [READ_MENU], ["menu.txt"], []),
+        ("Add 34 and 18 and write the sum to a.txt", "a.txt", "34 + 18 = 52", [], [], ["expression"]),
+        ("Add 34 and 18 and write the sum to a.txt", "a.txt", "53", [], [], ["number"]),
+        ("Add 34 and 18 and write the sum to a.txt", "a.txt", "52", [], [], []),
+        ("34 hours at 18.5 less 9: write the total to a.txt", "a.txt", "620", [calculated("34 * 18.5 - 9", 620)], [], []),
+        ("34 hours at 18: write the wage to a.txt", "a.txt", "700", [calculated("350 + 350", 700)], [], ["number"]),
+        ("Count the lines of menu.txt and write the number to a.txt", "a.txt", "3", [READ_MENU], ["menu.txt"], []),
+        ("Write the number of legs of a spider to legs.txt", "legs.txt", "8", [], [], []),
+        ("Write prime.py, which prints the sum of 1 and 2", "prime.py", "print(1 + 2)", [], [], []),
+        ("Write hello in a fitting way to a.txt", "a.txt", "hello fitting people", [], [], ["words"]),
+    ],
+)
+def test_a_write_that_cannot_be_right_is_doubted(
+    item: str, path: str, content: str, calls: list[MadeCall], existing: list[str], doubts: list[str]
+) -> None:
+    found = find_doubts(item, "write_file", path, content, collect_work(calls), set(existing).__contains__)
+    assert [kind for kind, _ in found] == doubts
+
+
+def test_a_doubt_that_remains_leaves_the_item_open() -> None:
+    done, reason = judge("Add 34 and 18 and write the sum to a.txt", [wrote("a.txt", "53")])
+    assert not done
+    assert reason.startswith("a.txt was written, but is not verified: It is not clear where 53 comes from.")
