@@ -19,7 +19,7 @@ READING_TOOLS: Final = frozenset(("list_todo", "ListTasks", "todo_list", "todo_r
 WRIT_GRANTS: Final[tuple[WritGrant, ...]] = get_args(WritGrant)
 INDEX: Final = "index"  # the role that answers users
 SUPERVISOR: Final = "supervisor"  # alias of the index role
-CODE_TOOLS: Final = frozenset(("edit_file", "search_files", "run_python"))  # rarely needed, except by roles that work on code
+CODE_TOOLS: Final = frozenset(("search_files", "run_python"))  # rarely needed, except by roles that work on code
 # Families and tools that are rarely needed. Their schemas are not sent with every request: the model calls them with use_tool.
 RARELY_NEEDED: Final = frozenset(
     (

@@ -32,6 +32,8 @@ TAG: Final = re.compile(r"<(tool_call|function_call|tools|tool_response)>(.*?)(?
 CALL_TAGS: Final = ("tool_call", "function_call")
 # A text in single quotes as a value, which is no JSON.
 SINGLE_QUOTES: Final = re.compile(r"(:[ \t]*+)'([^'\n]*+)'(?=\s*+[,}])")
+CALL_START: Final = re.compile(r"\s*+(?:`{3,}+\w*+\s++)?(?:<[\w|]++>\s*+)?\{++\s*+\"(?:name|tool|tool_name|function)\"")
+CALL_ENDS: Final = ("}", "`", ">")
 LINE_START: Final = re.compile(r"^(?=\{)", re.MULTILINE)
 # Qwen's coding models write the arguments one by one between the same tags.
 FUNCTION: Final = re.compile(r"<function=([\w-]++)>(.*)</function>", re.DOTALL)
@@ -67,6 +69,12 @@ def extract_text_calls(response: ModelResponse, tools: Sequence[ToolDefinition])
     others = [part for part in response.parts if not isinstance(part, TextPart)]
     parts: list[ModelResponsePart] = [*others, *([TextPart(prose)] if prose else []), *map(to_part, calls)]
     return replace(response, parts=parts, finish_reason="tool_call")
+
+
+def looks_like_call(text: str) -> bool:
+    """Whether an answer is nothing but a call that could not be read, so that showing it to people would tell them nothing."""
+    has_arguments = any(f'"{key}"' in text for key in ARGUMENT_KEYS)
+    return has_arguments and bool(CALL_START.match(text)) and text.rstrip().endswith(CALL_ENDS)
 
 
 def to_part(call: Call) -> ToolCallPart:
@@ -106,7 +114,10 @@ def find_tagged_calls(text: str, names: Collection[str]) -> tuple[str, list[Call
     prose = TAG.sub("", text)
     if calls:
         return prose, calls
-    return split_calls(prose, names) if prose != text else (text, [])
+    if prose == text:
+        return text, []
+    bare = "\n".join(line for line in prose.splitlines() if not FENCE.fullmatch(line))  # fences around what was left out
+    return ("", found) if (found := parse_calls(bare, names)) else split_calls(prose, names)
 
 
 def find_mistral_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:

@@ -91,6 +91,7 @@ OPERATIONS: Final[dict[type[ast.operator], Callable[[Any, Any], Any]]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
     ast.Pow: raise_to_power,
+    ast.BitXor: raise_to_power,  # 2^3: models mean the power
 }
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "sqrt": math.sqrt,
