@@ -733,6 +733,7 @@ class Reachable(Protocol):
 def environment(server: Reachable) -> dict[str, str]:
     """The environment that points Headway at this server. It has no certificates: loading them takes longer than a short turn."""
     model = {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "test-key", "HEADWAY_MODEL": f"openai-chat:{MODEL}"}
+    model["HEADWAY_DRIVE"] = "plan"  # the server has a private address, and would count as a small model
     return model | {"SSL_CERT_FILE": "", "SSL_CERT_DIR": str(Path(__file__).parent)}
 
 

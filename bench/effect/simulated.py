@@ -220,7 +220,7 @@ class Reader:
         old, new = self.choose_text(item, attempt - 1) if attempt else item.old, self.choose_text(item, attempt)
         if "edit_file" in self.context.tools:
             return next(self.offer("edit_file", path=item.path, old=old, new=new))
-        reading = next(self.offer("read_file", path=item.path))
+        reading = next(self.offer("read_file", path=item.path), Call("read_file", {"path": item.path}))
         current = extract_content(self.context.results.get(reading.signature, [""])[0])
         for other in ITEMS_BY_FILE[item.path]:
             if other is not item and self.is_finished(other):

@@ -15,6 +15,7 @@ from headway.ledger.retention import Retention, parse_retention
 from headway.ledger.run import MEBIBYTE, NANOS_PER_DOLLAR, REHEARSAL_MODEL, SANDBOX_MODES, Limits, Sandbox
 from headway.ledger.tenancy import TASK_FOLDER, Quotas, parse_quotas
 from headway.ledger.tiers import (
+    DRIVES,
     MAX_TOKENS,
     MIN_CONTEXT_TOKENS,
     MIN_OUTPUT_TOKENS,
@@ -274,11 +275,15 @@ def combine_parameters(
     """Return the parameters of each tier. A tier with the strong tier's model also has its parameters, except those it sets."""
     sizes = {"context_tokens": MIN_CONTEXT_TOKENS, "max_output_tokens": MIN_OUTPUT_TOKENS}
     spellings = {name: get(name, "") for name in sizes}
-    chosen = {
+    chosen: dict[str, Any] = {
         name: parse_integer(PREFIX + name.upper(), spelling, sizes[name], MAX_TOKENS)
         for name, spelling in spellings.items()
         if spelling
     }
+    if drive := get("drive", ""):
+        if drive not in DRIVES:
+            raise SettingsError(f"HEADWAY_DRIVE must be {' or '.join(DRIVES)}, not {drive[:40]!r}.")
+        chosen["drive"] = drive
     shared = {tier: tables.get("strong", {}) if name == names["strong"] else {} for tier, name in names.items()}
     return {tier: build_parameters({**shared[tier], **tables.get(tier, {}), **chosen}) for tier in names}
 

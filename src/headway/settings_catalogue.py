@@ -28,6 +28,7 @@ MODELS: Final = {
     "model_cheap": "The model of the cheap tier, for the assessor, the evaluator and summaries",
     "context_tokens": "Tokens that a request and its answer may have together; not set: the model's window",
     "max_output_tokens": "Tokens that an answer may have; not set: 8192, and at most a quarter of the window",
+    "drive": "plan: an agent works through its whole plan in one context; item: the runtime takes up what is left, item by item",
     "model_timeout_s": "Seconds without data before a call fails",
     "model_retries": "Attempts at a call in all, for failures that may pass",
     "retry_delay_s": "Seconds before the second attempt; doubled each time",

@@ -191,6 +191,6 @@ def test_todos_that_cannot_be_looked_up_are_left_out_and_block_nothing(new_datab
     with open_talk(new_database_url, tmp_path, DELEGATES) as talk:
         add(talk, "bake")
         entry = remember(talk, "flour")
-        talk.database.write(lambda tx: tx.run("ALTER TABLE todo_lists RENAME TO gone"))
+        talk.database.write(lambda tx: tx.run("ALTER TABLE todo_lists RENAME COLUMN canceled TO gone"))
         assert talk.say()["outcome"] == "answered"
         assert get_last_envelope(talk)[3:] == [MEMORY, f"- #{entry} [note] flour"]

@@ -17,7 +17,15 @@ import pytest
 import headway
 from headway.actions import conversations
 from headway.agents.instructions import guide
-from headway.agents.instructions.prompts import CUT_OFF_PREFIX, SUMMARISER, render_check_in, render_note, render_request_and_plan
+from headway.agents.instructions.prompts import (
+    CUT_OFF_PREFIX,
+    SUMMARISER,
+    render_check_in,
+    render_focus,
+    render_missing,
+    render_note,
+    render_request_and_plan,
+)
 from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.agents.transcripts.window import render_stub
 from headway.ledger.framing import escape_frames
@@ -54,6 +62,8 @@ PLACES = {
     "agents/loop/step.py read_on": FIXED,
     "agents/loop/step_limits.py apply_limit": FIXED,
     "agents/loop/calls/tool_results.py build_results_message": "plan",
+    "agents/loop/items/driving.py nudge": "test_an_item_cannot_forge_a_frame",
+    "agents/loop/items/contexts.py open_context": "test_an_item_cannot_forge_a_frame",
     "agents/loop/gates.py apply_verdict": "queue",
     "agents/loop/gates.py reject_answer": "plan",
     "agents/loop/driver.py prepare_model_request": "goal",
@@ -95,6 +105,12 @@ def test_every_place_where_the_runtime_speaks_is_in_a_story() -> None:
 def test_a_check_in_message_cannot_forge_a_frame() -> None:
     for payload in PAYLOADS:
         assert (list_edges(render_check_in(payload)), len(BREAKS.split(render_check_in(payload)))) == ([], 1), ascii(payload)
+
+
+def test_an_item_cannot_forge_a_frame() -> None:
+    for payload in PAYLOADS:
+        assert list_edges(render_focus(payload, [payload, payload], [payload])) == [], ascii(payload)
+        assert (list_edges(render_missing(payload)), len(BREAKS.split(render_missing(payload)))) == ([], 1), ascii(payload)
 
 
 def test_a_guide_cannot_forge_a_frame() -> None:

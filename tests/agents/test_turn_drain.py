@@ -137,7 +137,7 @@ def test_calls_for_a_plan_that_does_not_exist_are_withdrawn(sqlite_url: str, tmp
     with open_talk(sqlite_url, tmp_path, in_order(calls(("now", {})), lost, text("It is late."))) as talk:
         assert talk.say()["outcome"] == "answered"
         assert [message["role"] for message in talk.server.requests[-1].messages[1:]] == ["user", "assistant", "tool", "user"]
-        assert talk.server.requests[-1].last.startswith("No plan is needed here.")
+        assert talk.server.requests[-1].last.startswith("There is no plan, and none is needed.")
         assert talk.list_event_data("refused")[0]["reason"] == "There is no plan to work on."
         assert [effect.tool for effect in talk.effects()] == ["now"]
 

@@ -37,6 +37,7 @@ def test_every_command_of_the_readme_works(tmp_path: Path, new_postgres_url: str
     (tmp_path / "folder").mkdir()
     with ModelServer(lambda _: text("Soup, and cake.")) as model, open_reader(tmp_path / "folder", new_postgres_url) as reader:
         reader.env["OPENAI_BASE_URL"] = model.url
+        reader.env["HEADWAY_DRIVE"] = "plan"  # as for the hosted model that README names
         for command in typed:
             if command.words not in ELSEWHERE:
                 reader.follow(command)

@@ -6,9 +6,11 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from headway.ledger.errors import SettingsError
 
 Tier = Literal["strong", "mid", "cheap"]
+Drive = Literal["plan", "item"]  # the whole plan in one context, or what is left of it item by item
 Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 
 TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
+DRIVES: Final[tuple[Drive, ...]] = get_args(Drive)
 EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
 DEFAULT_OUTPUT_TOKENS: Final = 8_192
 MIN_CONTEXT_TOKENS: Final = 2_048
@@ -27,6 +29,7 @@ class TierParameters(NamedTuple):
     temperature: float | None = None
     thinking: bool | Effort | None = None
     tools: bool = True  # False: the models have no function calling
+    drive: Drive | None = None  # None: item for a model on this machine or in this network, otherwise plan
 
 
 class Field(NamedTuple):
@@ -57,6 +60,7 @@ FIELDS: Final[dict[str, Field]] = {
     "max_output_tokens": Field(lambda value: is_count(value, MIN_OUTPUT_TOKENS), f"a whole number, at least {MIN_OUTPUT_TOKENS}"),
     "context_tokens": Field(lambda value: is_count(value, MIN_CONTEXT_TOKENS), f"a whole number, at least {MIN_CONTEXT_TOKENS}"),
     "tools": Field(lambda value: isinstance(value, bool), "true or false"),
+    "drive": Field(lambda value: value in DRIVES, " or ".join(f'"{drive}"' for drive in DRIVES)),
 }
 
 

@@ -1,5 +1,6 @@
 """The process-wide runtime and the per-run context that every step of a run shares."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -40,6 +41,17 @@ from headway.storage.transaction import Transaction
 PLAN_FAMILIES = ("turn_plan", "queue")  # tool families that work on a turn's plan
 RESULT_LIMIT = 50_000  # characters of a tool's result in an event, and at most in a message to the model
 MCP_OFFER_LIMIT = 10  # more tools of MCP servers than this are called with use_tool
+# Where the runtime keeps the books, these tools are offered if a request has one of the words.
+WANTED_BY = {
+    "now": re.compile(
+        r"\b(?:what|which|the|current|today's) (?:time|date|day|weekday)|now|today|tomorrow|yesterday\b", re.IGNORECASE
+    ),
+    "delegate": re.compile(r"\b(?:delegate|worker|sub-?agent|researcher|coder|writer|reviewer)s?\b", re.IGNORECASE),
+    USE_TOOL: re.compile(
+        r"\b(?:todos?|to-dos?|task list|remember|recall|remind|goals?|delegate|workers?|(?:sub-?)?agents?|background|parallel)\b",
+        re.IGNORECASE,
+    ),
+}
 RESULT_SHARE = 0.15  # of the model's context that one result may fill
 
 
@@ -103,6 +115,12 @@ class RunContext(NamedTuple):
         return build_reader(self.models, self.role)
 
     @property
+    def drives_items(self) -> bool:
+        """Whether the runtime keeps the books: it makes the plan, and completes items by what the calls show."""
+        tier = self.role.tier
+        return self.mode == "plan" and self.models.describe(tier).supports_tools and self.models.drives_items(tier)
+
+    @property
     def offer(self) -> Offer:
         runtime = self.runtime
         has_plan = self.scope.turn_id is not None
@@ -110,8 +128,9 @@ class RunContext(NamedTuple):
             return self.add_client(build_writ_offer(self.role, has_plan=has_plan))
         may_delegate = self.run.depth < runtime.limits.depth
         toolbox, roles, skills = runtime.toolbox, runtime.roles, self.execution.skills
+        wanted = list_wanted(self.run.task) if has_plan and self.drives_items else None
         offer = build_offer(
-            toolbox, toolbox.version, roles, self.role, self.mode, skills, may_delegate=may_delegate, has_plan=has_plan
+            toolbox, toolbox.version, roles, self.role, self.mode, skills, wanted, may_delegate=may_delegate, has_plan=has_plan
         )
         return self.add_client(offer)
 
@@ -191,6 +210,7 @@ def build_offer(
     role: Role,
     mode: TurnMode,
     skills: tuple[Skill, ...],
+    wanted: frozenset[str] | None = None,
     *,
     may_delegate: bool,
     has_plan: bool,
@@ -205,20 +225,33 @@ def build_offer(
     on_demand = sorted(
         tool.name
         for tool in granted
-        if role.is_on_demand(tool.family, tool.name) or (has_many and tool.server and tool.name not in role.tools)
+        if role.is_on_demand(tool.family, tool.name)
+        or (has_many and tool.server and tool.name not in role.tools)
+        or (wanted is not None and is_unwanted(tool, wanted))
     )
+    has_further = bool(on_demand) and (wanted is None or USE_TOOL in wanted)
     offered = sorted(
-        (tool for tool in granted if tool.name not in on_demand and (tool.name != USE_TOOL or on_demand)),
+        (tool for tool in granted if tool.name not in on_demand and (tool.name != USE_TOOL or has_further)),
         key=lambda tool: tool.name,
     )
     workers = [name for name in roles.by_name if name != role.name and name != INDEX]
     readable_skills = skills if any(tool.name == READ_SKILL for tool in granted) else ()
-    instructions = prompts.render_instructions(role, [tool.name for tool in offered], mode, workers, readable_skills)
+    names = [tool.name for tool in offered]
+    instructions = prompts.render_instructions(role, names, mode, workers, readable_skills, is_short=wanted is not None)
     parameters = ModelRequestParameters(
         function_tools=[to_tool_definition(tool, on_demand) for tool in offered],
         instruction_parts=[InstructionPart(content=instructions)],
     )
     return Offer(parameters, estimate_parameters(parameters), has_tools=True)
+
+
+def list_wanted(request: str) -> frozenset[str]:
+    """List the tools beyond the simple ones that the words of a request ask for."""
+    return frozenset(name for name, words in WANTED_BY.items() if words.search(request))
+
+
+def is_unwanted(tool: Tool, wanted: frozenset[str]) -> bool:
+    return tool.name not in wanted and (tool.family in (*PLAN_FAMILIES, "agents") or tool.name in WANTED_BY)
 
 
 @lru_cache(maxsize=64)
@@ -244,6 +277,13 @@ def list_granted_tools(toolbox: Toolbox, role: Role, mode: TurnMode, *, has_skil
         and (has_skills or tool.name != READ_SKILL)
     ]
     return granted if any(tool.family != "runtime" for tool in granted) else []
+
+
+def keep_tools(parameters: ModelRequestParameters, names: frozenset[str] | None) -> ModelRequestParameters:
+    """Return the parameters with only some of their tools; None: with all."""
+    if names is None:
+        return parameters
+    return replace(parameters, function_tools=[tool for tool in parameters.function_tools if tool.name in names])
 
 
 def to_tool_definition(tool: Tool, on_demand: list[str]) -> ToolDefinition:

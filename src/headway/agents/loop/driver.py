@@ -22,7 +22,9 @@ from headway.agents.instructions import guide, prompts
 from headway.agents.loop import assessor, broken_answers, compaction, cut_off, gates, step_limits
 from headway.agents.loop.answer_stream import RESTART_DELTA, AnswerStream
 from headway.agents.loop.calls import proofs, tool_calls
-from headway.agents.loop.context import Offer, RunContext, Runtime, load_context
+from headway.agents.loop.context import Offer, RunContext, Runtime, keep_tools, load_context
+from headway.agents.loop.items import contexts, driving
+from headway.agents.loop.items.plan_items import is_active
 from headway.agents.loop.requests import (
     AskModel,
     Assess,
@@ -217,6 +219,8 @@ def apply_step(
         step.append(attach(opening, context.attachments), transcript.encode(opening))
     if context.guide and len(step.entries) == 1 and (message := guide.build_message(context.guide, context.history)):
         step.append(message)
+    if not entries:
+        driving.begin(step)
     record_reply(step, reply)
     request: Request | None = HALT_STOP if rows.is_halted else None
     while request is None:
@@ -298,8 +302,10 @@ def advance(step: Step) -> Request | None:
             return gates.check_answer(step, entry, response.text or "")
 
 
-def prepare_model_request(step: Step) -> AskModel | Compact | None:
+def prepare_model_request(step: Step) -> AskModel | Compact | Stop | None:
     """Bring the window up to date: people's messages, the supervisor's hint, the plan if it changed, and room for the answer."""
+    if turned := driving.steer(step):
+        return turned if isinstance(turned, Stop) else None
     if step.run.unread and not cut_off.awaits_rest(step):
         step.read_messages()
     plan = step.plan()
@@ -308,9 +314,11 @@ def prepare_model_request(step: Step) -> AskModel | Compact | None:
     if step.run.hint:
         step.append(build_runtime_message(prompts.render_check_in(step.run.hint)))
         step.run = step.run._replace(hint="")
-    if step.turn_id and is_context_due(step, plan):
+    if step.turn_id and not is_active(step) and is_context_due(step, plan):
         step.append(prompts.build_turn_context(step.run.task, plan, step.list_messages()))
-    return compaction.make_room(step) or AskModel(to_messages(step.window), len(plan), len(open_items), is_last)
+    return compaction.make_room(step) or AskModel(
+        to_messages(step.window), len(plan), len(open_items), is_last, contexts.list_tools(step)
+    )
 
 
 def is_context_due(step: Step, plan: list[Todo]) -> bool:
@@ -371,6 +379,7 @@ async def ask_model(
 ) -> ModelAnswered:
     stream = AnswerStream(work, entries)
     try:
+        parameters = keep_tools(parameters, request.tools)
         reply = await work.models.ask(work.role.tier, request.messages, parameters, stream, use_tools=not request.is_last)
         stream.on_end()
     except asyncio.CancelledError:

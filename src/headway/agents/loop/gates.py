@@ -8,8 +8,11 @@ from headway.actions import turn_queue
 from headway.actions.turn_state import load_queue_state
 from headway.agents.instructions import prompts
 from headway.agents.loop.calls import proofs, writ_calls
+from headway.agents.loop.items import driving
+from headway.agents.loop.items.plan_items import is_active
 from headway.agents.loop.requests import Assess, RunChecks, Sleep, Stop, Verdict
 from headway.agents.loop.step import Step, list_open_items
+from headway.agents.models.text_calls import looks_like_call
 from headway.agents.transcripts.facts import build_runtime_message, to_metadata
 from headway.agents.transcripts.transcript import TranscriptEntry, get_text
 from headway.ledger.text import TEXT_LIMIT
@@ -25,6 +28,12 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | RunC
         step.say(text)
         step.append(ModelRequest(writ_output, metadata=to_metadata()))
         return None
+    if looks_like_call(text) and step.context.offer.has_tools:
+        names = ", ".join(tool.name for tool in step.context.offer.parameters.function_tools)
+        nudge = prompts.UNREAD_CALL_NUDGE.format(tools=names)
+        return reject_answer(step, prompts.UNREAD_CALL, nudge, prompts.UNREAD_CALLS)
+    if is_active(step) and (text.strip() or driving.has_proof(step)):
+        return driving.check_answer(step, entry, text)
     if not text.strip():
         return reject_answer(step, prompts.EMPTY_ANSWER, prompts.EMPTY_ANSWER_NUDGE, prompts.EMPTY_ANSWERS)
     if step.context.mode == "queue":

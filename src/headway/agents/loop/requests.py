@@ -16,6 +16,7 @@ class AskModel(NamedTuple):
     planned: int = 0  # number of items in the plan
     remaining: int = 0
     is_last: bool = False  # the run ends with the answer, which may not call tools
+    tools: frozenset[str] | None = None  # the only ones that are offered; None: all
 
 
 class CallTool(NamedTuple):

@@ -28,7 +28,7 @@ from headway.agents.models.failures import (
     is_transient,
 )
 from headway.agents.models.prices import Prices, count_cached
-from headway.agents.models.providers import build_model
+from headway.agents.models.providers import build_model, is_near
 from headway.agents.models.request_settings import build_settings
 from headway.agents.models.streamed_text import StreamedText, TextListener
 from headway.agents.models.text_calls import extract_text_calls
@@ -180,6 +180,14 @@ class Models:
             context_tokens = parameters.context_tokens or known
             self.sizes[tier] = context_tokens, limit_output(parameters.max_output_tokens, context_tokens)
         return self.sizes[tier]
+
+    def drives_items(self, tier: Tier) -> bool:
+        """Whether the runtime keeps the books for a tier's agents. A model on an own server is usually a small one."""
+        drive = self.get_parameters(tier).drive
+        if drive is None:
+            model = self.try_load(self.names[tier])
+            return model is not None and is_near(model)
+        return drive == "item"
 
     def supports_tools(self, name: str) -> bool:
         model = self.by_name.get(name) or self.try_load(name)

@@ -1,6 +1,7 @@
 """Build models by name. Keys and addresses come from the environment variables of each provider."""
 
 import re
+from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -84,6 +85,15 @@ def limit_with_max_tokens(model: Model) -> Model:
 
 def is_at_openai(model: Model) -> bool:
     return bool(OPENAI_HOSTS.search(urlsplit(get_address(model)).hostname or ""))
+
+
+def is_near(model: Model) -> bool:
+    """Whether a model's server is on this machine or in its network."""
+    host = urlsplit(get_address(model)).hostname or ""
+    try:
+        return bool(host) and ip_address(host).is_private
+    except ValueError:  # a name; one without a dot is known in the own network only
+        return bool(host) and ("." not in host or host.endswith((".local", ".internal", ".localhost")))
 
 
 def get_address(model: Model) -> str:

@@ -17,6 +17,7 @@ from headway.agents.loop.calls import call_limits, proofs, proposals, replay, wr
 from headway.agents.loop.calls.call_arguments import JSON_ENCODER, encode_arguments, resolve_tool
 from headway.agents.loop.calls.tool_results import build_results_message, cut_text
 from headway.agents.loop.context import RESULT_LIMIT
+from headway.agents.loop.items import doubts
 from headway.agents.loop.requests import CallTool, RunChecks, Sleep, Stop, ToolReturned
 from headway.agents.loop.step import Step
 from headway.agents.tools.agents import REPORT_TOOL, ReportOutcome
@@ -99,6 +100,8 @@ def start_call(step: Step, n: int, index: int, call: ToolCallPart, *, may_announ
         return record_result(step, effect, to_result(tool.refuse(proposals.DENIED_MESSAGE.format(ruling.why))))
     if served := replay.answer_call(step, effect, tool, arguments):
         return served
+    if doubt := doubts.find_doubt(step, name, arguments):
+        return record_result(step, effect, to_result(tool.refuse(doubt)))
     if ruling.decision == "ask":
         return proposals.propose(step, effect, ruling)
     return make_call(step, effect, tool, arguments)

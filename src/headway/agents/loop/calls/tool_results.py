@@ -86,18 +86,32 @@ def abridge_result(step: Step, effect: Effect, plan: list[Todo], *, shows_plan: 
     """Return the form of a result that is sent to the model: short ids, no unneeded fields, and cut if it is long."""
     text = effect.result
     tool = step.context.tools.get(effect.tool)
-    if effect.state == "succeeded" and tool is not None and tool.abridge is not None:
+    is_explanation = text.startswith('{"description"')  # use_tool without arguments asked for the parameters
+    if effect.state == "succeeded" and tool is not None and tool.abridge is not None and not is_explanation:
         result = tool.abridge(json.loads(text))
         is_whole_plan = effect.tool in ITEM_RESULTS or len(result.get("created", ())) == len(plan)
         next_items = prompts.list_next_items(plan) if shows_plan and not is_whole_plan else []
         text = JSON_ENCODER.encode({**result, "plan": next_items} if next_items else result)
         for todo in plan:
             text = text.replace(f'"{todo.uuid}"', str(todo.id))
+    elif effect.state == "succeeded" and step.context.drives_items and (sentence := shorten(effect)):
+        text = sentence
     limit = step.context.execution.result_limit
     if len(text) > limit:
         more = f"{len(text) - limit:,} more characters: {READ_RESULT} with handle {build_handle(step.run.id, effect)}"
         text = f"{text[:limit]}\n… ({more}, offset {limit})"
     return escape_frames(text)
+
+
+def shorten(effect: Effect) -> str:
+    """Return the result of a simple tool in plain words. Small models copy the braces and quotes of JSON into what they write."""
+    result = json.loads(effect.result)
+    match effect.tool, result:
+        case "read_file", {"content": str(content)} if len(result) == 1:
+            return content
+        case "write_file" | "edit_file", {"path": str(path)}:
+            return f"Wrote {path}."
+    return ""
 
 
 def describe_changes(step: Step, call: ToolCallPart, effect: Effect) -> str:

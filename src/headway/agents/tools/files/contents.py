@@ -47,6 +47,20 @@ def read(workspace: str, path: str) -> dict[str, Any]:
     return {"content": content[:READ_LIMIT], "truncated": truncated}
 
 
+def measure(workspace: str, path: str) -> int | None:
+    """Return the size of a file in bytes; None if there is no such file. Links are not followed."""
+    with suppress(OSError, HeadwayError):
+        parts = split_file_path(path)
+        with open_folder(workspace, parts[:-1]) as folder:
+            status = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
+            return status.st_size if stat.S_ISREG(status.st_mode) else None
+    return None
+
+
+def exists(workspace: str, path: str) -> bool:
+    return measure(workspace, path) is not None
+
+
 @contextmanager
 def open_file(folder: int, name: str, path: str) -> Iterator[BinaryIO]:
     with open_entry(name, READ_FLAGS, folder) as handle:

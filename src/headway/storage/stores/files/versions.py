@@ -110,6 +110,16 @@ def find(tx: Transaction, tenant_id: int, file_id: str) -> StoredFile | None:
     return build_file(row) if row else None
 
 
+def list_changed_paths(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:
+    """List the files that the agents of a turn have changed."""
+    rows = tx.all(
+        """SELECT DISTINCT f.path FROM file_versions v JOIN files f ON f.tenant_id = v.tenant_id AND f.id = v.file_id
+           WHERE v.tenant_id = ? AND v.turn_id = ? AND v.change <> 'found'""",
+        *(tenant_id, turn_id),
+    )
+    return [row[0] for row in rows]
+
+
 def list_versions(
     tx: Transaction, tenant_id: int, file_id: str, limit: int, before: int = MAX_INTEGER, *, only: int = 0
 ) -> list[FileVersion]:
