@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from headway.actions.people import steering
+from headway.storage.direct import DirectDatabase
 from tests.agents.turn_harness import Talk, in_order, open_talk
 from tests.model_server import Reply, Request, Script, calls, text
 
@@ -176,3 +178,23 @@ def test_the_parameters_of_a_plan_tool_can_be_asked_for(sqlite_url: str, tmp_pat
     with open_driven(sqlite_url, tmp_path, script) as talk:
         assert talk.say("Which todos are open?")["answer"] == "I see."
         assert '"todoId"' in talk.requests[-1].tool_results[0].content
+
+
+def test_a_new_context_keeps_the_guide_and_what_people_said_meanwhile(sqlite_url: str, tmp_path: Path) -> None:
+    asked: list[Request] = []
+
+    def reply(request: Request) -> Reply:
+        asked.append(request)
+        if len(asked) == 1:
+            with DirectDatabase(sqlite_url) as database:  # on the model server's thread
+                turn_id = talk.run.turn_id if talk.run else ""
+                database.write(lambda tx: steering.send_to_turn(tx, talk.tenant_id, turn_id or "", "Be quick.", "ada"))
+        if "Later message" not in request.last:
+            return text(DONE)
+        return calls(write("cellar.txt", "wine") if "wine" in request.last else write("pantry.txt", "flour"))
+
+    with open_driven(sqlite_url, tmp_path, reply, AGENTS__md="Never use capitals.") as talk:
+        assert talk.say(ROOMS)["outcome"] == "drained"
+        last = talk.requests[-1].texts
+        assert "Never use capitals." in last[1]
+        assert last[2].endswith("Later message of the user: Be quick.")

@@ -30,8 +30,8 @@ class Compaction(NamedTuple):
 def select_window(history: Sequence[TranscriptEntry], entries: Sequence[TranscriptEntry]) -> list[TranscriptEntry]:
     """Select what is sent: the last note, then the messages that it does not replace. A tool result never loses its call."""
     start = next((index for index in range(len(entries) - 1, 0, -1) if "focus" in entries[index].facts), 0)
-    if start:  # a context of its own for one item
-        history, entries = (), entries[start:]
+    if start:  # a new context, which keeps only the workspace's AGENTS.md
+        history, entries = (), [*(entry for entry in entries[:start] if "guide" in entry.facts), *entries[start:]]
     own = [entry for entry in entries if entry.sent and not (entry.facts and is_marker(entry))]
     visible = [to_sendable(entry) if entry.is_cut_off else entry for entry in chain(history, own)]
     compactions = [*find_compactions(entries)]

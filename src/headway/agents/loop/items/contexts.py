@@ -73,7 +73,8 @@ def open_context(step: Step, items: list[Item]) -> None:
     request = step.run.task if any(refers_back(item.text) for item in items) and items[0].todo else ""
     hints = collect_hints(step, items[0]) if len(items) == 1 else []
     texts = [strip_lead_in(item.text) for item in items]
-    step.append(build_runtime_message(prompts.render_focus(request, texts, hints), {"focus": [item.id for item in items]}))
+    lines = [*prompts.render_messages(step.list_messages()), *hints]
+    step.append(build_runtime_message(prompts.render_focus(request, texts, lines), {"focus": [item.id for item in items]}))
     show_files(step, " ".join(texts))
 
 

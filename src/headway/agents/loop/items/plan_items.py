@@ -39,8 +39,8 @@ class Item(NamedTuple):
 
 
 def is_active(step: Step) -> bool:
-    """Whether the runtime keeps the books of this run."""
-    return step.context.drives_items and bool(step.turn_id)
+    """Whether the runtime keeps the books of this run. Attached files would be lost in a new context."""
+    return step.context.drives_items and bool(step.turn_id) and not step.context.attachments
 
 
 # The plan
@@ -121,7 +121,8 @@ def settle(step: Step, focus: list[int], answer: str = "") -> list[Item]:
     for item in items:
         is_done = item.finding.is_done if item.finding else bool(answer) and (not focus or item.id in focus)
         needs_words = item.finding is not None and asks_for_words([item.text]) and not answer
-        if is_done and not needs_words and not (item.todo and item.todo.checks):
+        has_checks = item.todo is not None and bool(item.todo.checks)
+        if is_done and not needs_words and not has_checks:
             complete(step, item, item.finding.reason if item.finding else answer)
         else:
             open_items.append(item)
