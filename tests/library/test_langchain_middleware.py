@@ -148,3 +148,68 @@ def test_tools_work_without_an_event_loop(tmp_path: Path) -> None:
             assert "Invalid arguments" in tools["todo_add"].invoke({"subject": "milk", "price": 3})
 
     asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_a_list_is_worked_off_in_short_contexts_and_reported_truthfully(tmp_path: Path) -> None:
+    from langchain.agents import create_agent  # noqa: PLC0415
+    from langchain_core.language_models.chat_models import BaseChatModel  # noqa: PLC0415
+    from langchain_core.messages import AIMessage, BaseMessage  # noqa: PLC0415
+    from langchain_core.outputs import ChatGeneration, ChatResult  # noqa: PLC0415
+
+    from headway.frameworks.langchain_middleware import HeadwayMiddleware  # noqa: PLC0415
+
+    seen: list[list[str]] = []
+    offers: list[list[str]] = []
+    files: dict[str, str] = {}
+
+    def write_file(path: str, content: str) -> str:
+        """Write a file."""
+        files[path] = content
+        return f"Wrote {path}."
+
+    def read_file(path: str) -> str:
+        """Read a file."""
+        return files.get(path, f"Error: there is no {path}.")
+
+    class Small(BaseChatModel):
+        """Writes the first file of what it is asked for, then says that everything is done. It invents what it cannot read."""
+
+        def bind_tools(self, tools: Sequence[Any], **_options: Any) -> Any:
+            offers.append([tool.name for tool in tools])
+            return self
+
+        def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+            texts = [str(message.text) for message in messages]
+            seen.append(texts)
+            asked = texts[0]
+            if messages[-1].type == "tool":
+                message = AIMessage("Everything is done!")
+            elif "old.txt" in asked.split("\n")[0]:
+                message = AIMessage("", tool_calls=[{"name": "read_file", "args": {"path": "old.txt"}, "id": f"call {len(seen)}"}])
+            else:
+                path = "cellar.txt" if "cellar" in asked else "pantry.txt"
+                content = "wine" if "cellar" in asked else "flour"
+                arguments = {"path": path, "content": content}
+                message = AIMessage("", tool_calls=[{"name": "write_file", "args": arguments, "id": f"call {len(seen)}"}])
+            return ChatResult(generations=[ChatGeneration(message=message)])
+
+        @property
+        def _llm_type(self) -> str:
+            return "small"
+
+    async def scenario() -> None:
+        async with temporary_headway(tmp_path) as headway:
+            agent = create_agent(Small(), [write_file, read_file], middleware=[HeadwayMiddleware(headway)])
+            request = (
+                "Do this:\n1. Write the text wine to cellar.txt\n2. Write the text flour to pantry.txt\n3. Copy old.txt to new.txt"
+            )
+            state = await agent.ainvoke({"messages": [{"role": "user", "content": request}]})
+            assert files == {"cellar.txt": "wine", "pantry.txt": "flour"}
+            report = state["messages"][-1].text
+            assert report.startswith("2 of 3 items are done.")
+            assert report.endswith("Incomplete:\n- Copy old.txt to new.txt (there is no old.txt)")
+            left = "1. Write the text flour to pantry.txt\n2. Copy old.txt to new.txt"
+            assert [left] in seen, "a context without what came before"
+            assert {tuple(offer) for offer in offers} == {("write_file", "read_file")}
+
+    asyncio.run(scenario())

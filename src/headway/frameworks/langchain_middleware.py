@@ -1,16 +1,22 @@
 """Planning for LangChain, in place of TodoListMiddleware: `create_agent(model, middleware=[HeadwayMiddleware(headway)])`.
 
-The plan is in the ledger. The agent may not end while its plan has open steps, and a run that was interrupted continues its plan.
+The plan is in the ledger. A request with several items becomes the plan, and its items are completed by the files that the agent's
+calls write; what is left is taken up in new, short contexts. Any other request is planned by the agent with `write_todos`. It may
+not end while its plan has open steps, and a run that was interrupted continues its plan.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Final, Literal, NotRequired, TypedDict
 
+from headway.actions.turn_items import Item, choose_next
+from headway.agents.instructions.prompts import render_focus, render_report
 from headway.agents.instructions.roles import SUPERVISOR
 from headway.agents.tools.external_loop import ExternalLoop
 from headway.agents.tools.toolbox import Result
 from headway.assembly import Headway
 from headway.frameworks.blocking import run_blocking
+from headway.ledger.items.evidence import MadeCall
+from headway.ledger.items.request_items import refers_back, strip_lead_in
 from headway.ledger.todo import Todo
 
 try:
@@ -34,6 +40,7 @@ except ModuleNotFoundError:
 
 REPLACED_NAME: Final = "TodoListMiddleware"  # an agent with both is refused, and deepagents replaces its own by this one
 MOST_REMINDERS: Final = 10  # in a row; then the agent may end, and the ledger shows what is open
+MOST_ANSWERS: Final = 6  # of the model in one context
 REMINDER_MARK: Final = "headway_reminder"
 SYSTEM_PROMPT: Final = """## Planning
 
@@ -55,6 +62,7 @@ class TodoListItem(TypedDict):
 class PlanState(AgentState[Any]):
     todos: Annotated[NotRequired[list[TodoListItem]], OmitFromInput]  # the plan in the form of TodoListMiddleware, for front ends
     headway_turn: Annotated[NotRequired[str], PrivateStateAttr]  # with a checkpointer, an interrupted run continues its plan
+    headway_items: Annotated[NotRequired[bool], PrivateStateAttr]  # the plan is the request's, and not the agent's to keep
 
 
 class HeadwayMiddleware(AgentMiddleware[PlanState, Any, Any]):
@@ -97,9 +105,11 @@ class HeadwayMiddleware(AgentMiddleware[PlanState, Any, Any]):
     async def abefore_agent(self, state: PlanState, runtime: Runtime[Any]) -> dict[str, Any]:
         turn_id = state.get("headway_turn")
         loop = await self.open_loop(turn_id) if turn_id else None
-        if loop is None or not await loop.unfinished():
-            loop = await self.open_loop(None)
-        return {"headway_turn": loop.turn_id, "todos": to_items(await loop.plan())}
+        if loop is not None and await loop.unfinished():
+            return {"todos": to_items(await loop.plan())}
+        loop = await self.open_loop(None)
+        plan = await loop.plan_request(get_request(state["messages"]))
+        return {"headway_turn": loop.turn_id, "headway_items": bool(plan), "todos": to_items(plan)}
 
     async def open_loop(self, turn_id: str | None) -> ExternalLoop:
         conversation = None if turn_id else (self.conversation if self.conversation is not None else find_thread_key())
@@ -128,31 +138,77 @@ class HeadwayMiddleware(AgentMiddleware[PlanState, Any, Any]):
         return await handler(self.add_prompt(request))
 
     def add_prompt(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        if request.state.get("headway_items"):
+            tools = [tool for tool in request.tools if get_tool_name(tool) not in self.own_names]
+            return request.override(tools=tools, messages=select_context(request.messages))
         blocks: list[Any] = list(request.system_message.content_blocks) if request.system_message else []
         text = f"\n\n{self.system_prompt}" if blocks else self.system_prompt
         return request.override(system_message=SystemMessage(content=[*blocks, {"type": "text", "text": text}]))
 
     # The gate
 
+    @hook_config(can_jump_to=["end"])
     async def abefore_model(self, state: PlanState, runtime: Runtime[Any]) -> dict[str, Any]:
-        return {"todos": to_items(await (await self.open_loop(state["headway_turn"])).plan())}
+        loop = await self.open_loop(state["headway_turn"])
+        if not state.get("headway_items") or not isinstance(state["messages"][-1], ToolMessage):
+            return {"todos": to_items(await loop.plan())}
+        messages = state["messages"]
+        items = await loop.settle(list_calls(messages))
+        update: dict[str, Any] = {"todos": to_items(await loop.plan())}
+        if not items:
+            return update | {"messages": [AIMessage(render_report(await loop.plan(), {}))], "jump_to": "end"}
+        focus = list_contexts(messages)[-1:]
+        is_over = bool(focus) and not any(item.id in focus[0] for item in items)
+        if is_over or count_answers(messages) >= MOST_ANSWERS:
+            return update | await self.take_next(loop, messages, items, "end")
+        return update
 
     @hook_config(can_jump_to=["model"])
     async def aafter_agent(self, state: PlanState, runtime: Runtime[Any]) -> dict[str, Any]:
-        plan = await (await self.open_loop(state["headway_turn"])).plan()
+        loop, messages = await self.open_loop(state["headway_turn"]), state["messages"]
+        if state.get("headway_items"):
+            return await self.check_items(loop, messages)
+        plan = await loop.plan()
         update: dict[str, Any] = {"todos": to_items(plan)}
         unfinished = [todo.subject for todo in plan if not todo.ended]
-        if unfinished and count_reminders(state["messages"]) < MOST_REMINDERS:
+        if unfinished and count_reminders(messages) < MOST_REMINDERS:
             words = f"Not finished. These steps are still open: {', '.join(unfinished)}. Do them, or take them off the plan."
             reminder = HumanMessage(words, additional_kwargs={REMINDER_MARK: True})
             update |= {"messages": [reminder], "jump_to": "model"}
         return update
+
+    async def check_items(self, loop: ExternalLoop, messages: Sequence[Any]) -> dict[str, Any]:
+        """Look at what is done when the agent has answered, and send it back to the items that are open."""
+        contexts = list_contexts(messages)
+        is_reported = bool(messages[-1].additional_kwargs.get(REMINDER_MARK))
+        items = [] if is_reported else await loop.settle(list_calls(messages), contexts[-1] if contexts else (), messages[-1].text)
+        update: dict[str, Any] = {"todos": to_items(await loop.plan())}
+        if items:
+            return update | await self.take_next(loop, messages, items, "model")
+        if contexts and not is_reported:  # the last answer is about the last items only
+            update["messages"] = [AIMessage(render_report(await loop.plan(), {}))]
+        return update
+
+    async def take_next(
+        self, loop: ExternalLoop, messages: Sequence[Any], items: Sequence[Item], jump: Literal["model", "end"]
+    ) -> dict[str, Any]:
+        """Begin a new context with the next open items; if nothing can succeed any more, say what is not done and why."""
+        chosen = choose_next(items, list_contexts(messages))
+        if not chosen:
+            reasons = {item.id: item.finding.reason if item.finding else "" for item in items}
+            report = AIMessage(render_report(await loop.plan(), reasons), additional_kwargs={REMINDER_MARK: True})
+            return {"messages": [report], **({"jump_to": "end"} if jump == "end" else {})}
+        texts = [strip_lead_in(item.text) for item in chosen]
+        request = get_request(messages) if any(refers_back(item.text) for item in chosen) else ""
+        reminder = HumanMessage(render_focus(request, texts), additional_kwargs={REMINDER_MARK: [item.id for item in chosen]})
+        return {"messages": [reminder], **({"jump_to": "model"} if jump == "model" else {})}
 
     # The same for callers without an event loop
 
     def before_agent(self, state: PlanState, runtime: Runtime[Any]) -> dict[str, Any]:
         return run_blocking(self.abefore_agent(state, runtime))
 
+    @hook_config(can_jump_to=["end"])
     def before_model(self, state: PlanState, runtime: Runtime[Any]) -> dict[str, Any]:
         return run_blocking(self.abefore_model(state, runtime))
 
@@ -186,6 +242,58 @@ def find_thread_key() -> str | None:
     """Return the key of the conversation that belongs to the running thread. Without a thread, the run has a new conversation."""
     thread_id = get_config().get("configurable", {}).get("thread_id")
     return f"thread {thread_id}" if thread_id else None
+
+
+def get_request(messages: Sequence[Any]) -> str:
+    """Return the user's last message."""
+    own = [one for one in messages if isinstance(one, HumanMessage) and not one.additional_kwargs.get(REMINDER_MARK)]
+    return own[-1].text if own else ""
+
+
+def list_run(messages: Sequence[Any]) -> Sequence[Any]:
+    """List the messages since the user's last one."""
+    last = max((n for n, one in enumerate(messages) if isinstance(one, HumanMessage) and not get_focus(one)), default=0)
+    return messages[last:]
+
+
+def get_focus(message: Any) -> list[int]:
+    """Return the items of the context that a message begins; none if it begins no context."""
+    mark = message.additional_kwargs.get(REMINDER_MARK) if isinstance(message, HumanMessage) else None
+    return mark if isinstance(mark, list) else []
+
+
+def list_contexts(messages: Sequence[Any]) -> list[list[int]]:
+    return [focus for message in list_run(messages) if (focus := get_focus(message))]
+
+
+def select_context(messages: Sequence[Any]) -> list[Any]:
+    """Select what the model sees: everything, or the context of the items that it works on."""
+    start = max((n for n, message in enumerate(messages) if get_focus(message)), default=0)
+    return list(messages[start:])
+
+
+def count_answers(messages: Sequence[Any]) -> int:
+    """Count the model's answers in the current context."""
+    return sum(isinstance(message, AIMessage) for message in select_context(list_run(messages)))
+
+
+def list_calls(messages: Sequence[Any]) -> list[MadeCall]:
+    """List the calls of this run with their results."""
+    calls = {call["id"]: call for message in list_run(messages) if isinstance(message, AIMessage) for call in message.tool_calls}
+    results = [one for one in list_run(messages) if isinstance(one, ToolMessage) and one.tool_call_id in calls]
+    return [
+        MadeCall(
+            calls[one.tool_call_id]["name"],
+            calls[one.tool_call_id]["args"],
+            one.text,
+            succeeded=one.status != "error" and not one.text.lower().startswith("error"),
+        )
+        for one in results
+    ]
+
+
+def get_tool_name(tool: Any) -> str:
+    return str(tool.get("name", "") if isinstance(tool, dict) else tool.name)
 
 
 def to_items(plan: Sequence[Todo]) -> list[TodoListItem]:

@@ -1,10 +1,11 @@
 """Tools for an agent loop that is not ours. The scope of its calls is fixed here, so that a model cannot change it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from headway.actions import conversations
+from headway.actions import conversations, turn_items
+from headway.actions.turn_items import Item
 from headway.agents.checks.runner import CheckRunner
 from headway.agents.instructions.roles import REMOTE_FAMILIES, ToolFamily
 from headway.agents.permission import call_without_run
@@ -12,6 +13,8 @@ from headway.agents.tools.execution import Execution, ResolvedScope, resolve_sco
 from headway.agents.tools.plan import get_turn_id
 from headway.agents.tools.toolbox import Result, Tool, Toolbox
 from headway.ledger.errors import NotFound
+from headway.ledger.items.evidence import MadeCall, collect_work
+from headway.ledger.items.request_items import list_sources
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Todo
 from headway.storage.stores import todos as todo_store
@@ -72,6 +75,30 @@ class ExternalLoop(NamedTuple):
     async def plan(self) -> list[Todo]:
         find = partial(todo_store.list_by_turn, tenant_id=self.execution.scope.tenant_id, turn_id=self.turn_id)
         return await self.execution.database.read(find)
+
+    async def plan_request(self, request: str) -> list[Todo]:
+        """Make the plan from the request, if it clearly has several items. The model then needs no planning tool."""
+        scope = self.execution.scope
+        work = partial(turn_items.plan_request, scope=scope, turn_id=self.turn_id, request=request)
+        return await self.execution.database.write(work)
+
+    async def settle(self, calls: Sequence[MadeCall], focus: Sequence[int] = (), answer: str = "") -> list[Item]:
+        """Complete the items of the plan that the agent's calls prove, and return the open ones.
+
+        With an `answer`, items in `focus` (without: all) that change no file are completed on the agent's word. Files that
+        an item takes something from are believed to exist until a call fails for one.
+        """
+        work = collect_work(calls)
+        tenant_id = self.execution.scope.tenant_id
+
+        def apply(tx: Transaction) -> list[Item]:
+            plan = todo_store.list_by_turn(tx, tenant_id, self.turn_id)
+            sources = {path for todo in plan for path in list_sources(turn_items.get_item_text(todo))}
+            existing = work.read | (sources - work.failed.keys())
+            items = turn_items.judge_plan(plan, work, existing.__contains__)
+            return turn_items.settle(tx, tenant_id, items, focus, answer)
+
+        return await self.execution.database.write(apply)
 
     async def unfinished(self) -> list[str]:
         """List the plan's open items. If an agent answers while there are any, send the list back to it."""

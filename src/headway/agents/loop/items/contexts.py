@@ -8,8 +8,9 @@ from typing import Final
 
 from pydantic_ai.messages import ModelResponse, ToolCallPart
 
+from headway.actions.turn_items import Item, get_item_text
 from headway.agents.instructions import prompts
-from headway.agents.loop.items.plan_items import Item, get_item_text, is_active, list_calls, load_work
+from headway.agents.loop.items.plan_items import is_active, list_calls, load_work
 from headway.agents.loop.step import Step
 from headway.agents.tools.files import contents
 from headway.agents.tools.results import USE_TOOL
@@ -36,10 +37,6 @@ def find_context(step: Step) -> int:
 def list_focus(step: Step) -> list[int]:
     """List the todos that the current context is about, NO_TODO for a request without a plan; empty: the whole request."""
     return step.entries[find_context(step)].facts.get("focus", [])
-
-
-def count_attempts(step: Step, item: Item) -> int:
-    return sum(item.id in entry.facts["focus"] for entry in step.entries if "focus" in entry.facts)
 
 
 def list_answers(step: Step) -> list[list[MadeCall]]:

@@ -3,8 +3,9 @@
 from functools import partial
 from typing import Any
 
+from headway.actions.turn_items import get_item_text
 from headway.agents.loop.items.contexts import NOTHING_WRITTEN, list_focus
-from headway.agents.loop.items.plan_items import get_item_text, is_active, list_calls, load_work
+from headway.agents.loop.items.plan_items import is_active, list_calls, load_work
 from headway.agents.loop.step import Step
 from headway.agents.tools import arithmetic
 from headway.agents.tools.files import contents

@@ -8,11 +8,11 @@ from typing import Final
 
 from pydantic_ai.messages import ToolReturnPart
 
-from headway.actions import todos
+from headway.actions import todos, turn_items
+from headway.actions.turn_items import NO_TODO, RUNTIME_ACTOR, Item
 from headway.agents.instructions import prompts
 from headway.agents.loop.calls import proofs
 from headway.agents.loop.items.contexts import (
-    count_attempts,
     find_context,
     is_stuck,
     list_answers,
@@ -20,7 +20,7 @@ from headway.agents.loop.items.contexts import (
     open_context,
     show_files,
 )
-from headway.agents.loop.items.plan_items import NO_TODO, RUNTIME_ACTOR, Item, is_active, list_items, load_work, make_plan, settle
+from headway.agents.loop.items.plan_items import is_active, list_items, settle
 from headway.agents.loop.requests import RunChecks, Sleep, Stop
 from headway.agents.loop.step import Step, list_open_items
 from headway.agents.tools.programs.tools import PROGRAM_TOOLS
@@ -31,9 +31,6 @@ from headway.ledger.text import TEXT_LIMIT
 from headway.ledger.todo import Todo
 from headway.storage.transaction import act_as
 
-ATTEMPTS: Final = 3  # contexts of one item
-BATCH: Final = 5  # items that share a context the first time
-HOPELESS_ITEMS: Final = 3  # after so many failed items without a success, the rest is not tried
 PATIENCE: Final = 2  # answers with calls to the whole request before the first item is done
 PASS_TOKENS: Final = 4_000  # a longer context of the whole request costs more than one for each item
 
@@ -41,7 +38,8 @@ PASS_TOKENS: Final = 4_000  # a longer context of the whole request costs more t
 def begin(step: Step) -> None:
     """Prepare a turn that begins: make its plan, and show the files that the request names."""
     if is_active(step):
-        make_plan(step)
+        if not step.plan():
+            turn_items.plan_request(step.tx, step.context.scope, step.turn_id, step.run.task)
         show_files(step, step.run.task)
 
 
@@ -55,7 +53,7 @@ def steer(step: Step) -> Stop | bool:
         return not has_programs(step) and (finish(step) or True)
     focus = list_focus(step)
     made_progress = len(items) < had
-    if all(item.finding and item.finding.is_impossible for item in items):
+    if all(item.is_impossible for item in items):
         is_over = True
     elif not focus:
         is_over = is_pass_over(step, made_progress=made_progress)
@@ -81,7 +79,7 @@ def has_programs(step: Step) -> bool:
 
 def has_proof(step: Step) -> bool:
     """Whether calls can prove any item, so that an empty answer is as good as another."""
-    return any(item.finding for item in list_items(step, load_work(step)))
+    return any(item.finding for item in list_items(step))
 
 
 def check_answer(step: Step, entry: TranscriptEntry, text: str) -> RunChecks | Sleep | Stop | None:
@@ -109,7 +107,7 @@ def nudge(step: Step, item: Item) -> bool:
     """Ask for the missing call, once and only if the model has begun to work. A fresh context helps more than a second reminder."""
     has_begun = any(call.succeeded for calls in list_answers(step) for call in calls)
     was_nudged = any("nudge" in entry.facts for entry in step.entries[find_context(step) :])
-    if item.finding is None or item.finding.is_impossible or not has_begun or was_nudged:
+    if item.finding is None or item.is_impossible or not has_begun or was_nudged:
         return False
     step.emit("refused", {"remaining": len(list_open_items(step.plan())), "reason": prompts.to_sentence(item.finding.reason)})
     step.append(build_runtime_message(prompts.render_missing(item.finding.reason), {"nudge": True}))
@@ -117,19 +115,11 @@ def nudge(step: Step, item: Item) -> bool:
 
 
 def take_next(step: Step, items: list[Item]) -> Stop | None:
-    """Open a context for what is next among the open items; if nothing can succeed any more, end the turn.
-
-    Items that were not tried yet share a context. Those that are still open afterwards get one each.
-    """
-    attempts = {item.id: count_attempts(step, item) for item in items}
-    left = [item for item in items if attempts[item.id] < ATTEMPTS and not (item.finding and item.finding.is_impossible)]
-    fresh = [item for item in left if not attempts[item.id]]
-    failed = [item for item in items if attempts[item.id] >= ATTEMPTS]
-    focused = {todo_id for entry in step.entries for todo_id in entry.facts.get("focus", ())}
-    has_succeeded = not focused <= {item.id for item in items}
-    if not left or (len(failed) >= HOPELESS_ITEMS and not has_succeeded):
+    """Open a context for what is next among the open items; if nothing can succeed any more, end the turn."""
+    chosen = turn_items.choose_next(items, [entry.facts["focus"] for entry in step.entries if "focus" in entry.facts])
+    if not chosen:
         return give_up(step, items)
-    open_context(step, fresh[:BATCH] if len(fresh) > 1 else left[:1])
+    open_context(step, chosen)
     return None
 
 
@@ -137,7 +127,7 @@ def finish(step: Step) -> Stop | None:
     """End the turn in the runtime's words: everything is done."""
     plan = step.plan()
     if not plan:
-        [item] = list_items(step, load_work(step))
+        [item] = list_items(step)
         assert item.finding is not None
         return step.finish("answered", prompts.render_done(item.finding.reason))
     return step.finish("drained", prompts.render_report(plan, {}))
