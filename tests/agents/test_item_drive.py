@@ -198,3 +198,12 @@ def test_a_new_context_keeps_the_guide_and_what_people_said_meanwhile(sqlite_url
         last = talk.requests[-1].texts
         assert "Never use capitals." in last[1]
         assert last[2].endswith("Later message of the user: Be quick.")
+
+
+def test_a_result_that_is_no_json_is_sent_as_it_is(sqlite_url: str, tmp_path: Path) -> None:
+    """Results of MCP servers and of a user's tools may be plain text, and a very long one is cut off."""
+    long = "x" * 300_000
+    script = in_order(calls(("read_file", {"path": "long.txt"}), ("calculate", {"expression": "2^10"})), text("Long."))
+    with open_driven(sqlite_url, tmp_path, script, long__txt=long) as talk:
+        assert talk.say("What is in the long file?")["answer"] == "Long."
+        assert talk.requests[-1].tool_results[1].content == '{"result": 1024}'

@@ -129,6 +129,7 @@ def main() -> None:
 
 def read_plan(line: str) -> ProcessPlan:
     os.environ["OPENAI_BASE_URL"], plan = json.loads(line)
+    os.environ["HEADWAY_DRIVE"] = "plan"
     return ProcessPlan._make(plan)
 
 

@@ -75,6 +75,7 @@ def write_home(folder: Path, model_url: str, database_url: str) -> None:
         "HEADWAY_MODEL_CHEAP": f"openai-chat:{CHEAP}",
         "OPENAI_BASE_URL": model_url,
         "OPENAI_API_KEY": f"hold.{HELD}",
+        "HEADWAY_DRIVE": "plan",
     }
     (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
 

@@ -27,6 +27,7 @@ from headway.ledger.run import Effect
 from headway.ledger.todo import Todo, digest_item
 
 SINGLE_ITEM_TOOLS: Final = frozenset(("create_todo", "start_todo", "complete_todo"))  # results name the items that they change
+SIMPLE_TOOLS: Final = frozenset(("read_file", "write_file", "edit_file"))
 ITEM_RESULTS: Final = frozenset(("start_todo", "list_todo"))  # plan tools whose own result is enough
 
 
@@ -105,7 +106,12 @@ def abridge_result(step: Step, effect: Effect, plan: list[Todo], *, shows_plan: 
 
 def shorten(effect: Effect) -> str:
     """Return the result of a simple tool in plain words. Small models copy the braces and quotes of JSON into what they write."""
-    result = json.loads(effect.result)
+    if effect.tool not in SIMPLE_TOOLS:
+        return ""
+    try:
+        result = json.loads(effect.result)
+    except ValueError:  # cut off, because it is very long
+        return ""
     match effect.tool, result:
         case "read_file", {"content": str(content)} if len(result) == 1:
             return content

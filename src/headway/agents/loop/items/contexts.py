@@ -3,7 +3,6 @@
 Each begins with a message of the transcript, so that a process that resumes the run sends the same window.
 """
 
-import json
 from typing import Final
 
 from pydantic_ai.messages import ModelResponse, ToolCallPart
@@ -16,7 +15,7 @@ from headway.agents.tools.files import contents
 from headway.agents.tools.results import USE_TOOL
 from headway.agents.transcripts.facts import build_runtime_message
 from headway.agents.transcripts.transcript import TranscriptEntry
-from headway.ledger.items.evidence import COMPUTING, MadeCall
+from headway.ledger.items.evidence import COMPUTING, MadeCall, get_field
 from headway.ledger.items.request_items import changes_file, list_paths, list_sources, refers_back, strip_lead_in
 
 RUNTIME_MODEL: Final = "runtime"  # the author of calls that the runtime makes for an agent
@@ -82,9 +81,9 @@ def collect_hints(step: Step, item: Item) -> list[str]:
     for calls in list_answers(step):
         for call in calls:
             if call.tool == "calculate" and call.succeeded and list_focus(step) == [item.id]:
-                hints.append(f"{call.arguments.get('expression')} = {json.loads(call.result)['result']}.")
+                hints.append(f"{call.arguments.get('expression')} = {get_field(call.result, 'result')}.")
             elif NOTHING_WRITTEN in call.result and str(call.arguments.get("path", "")).removeprefix("./") in paths:
-                hints.append(str(json.loads(call.result)["error"]).removeprefix(NOTHING_WRITTEN).strip())
+                hints.append(get_field(call.result, "error").removeprefix(NOTHING_WRITTEN).strip())
     return list(dict.fromkeys(hints))[-HINTS:]
 
 
