@@ -76,6 +76,13 @@ def test_one_change_of_a_shared_file_proves_only_its_own_item() -> None:
         ("Count the lines of menu.txt and write the number to a.txt", "a.txt", "3", [READ_MENU], ["menu.txt"], []),
         ("Write the number of legs of a spider to legs.txt", "legs.txt", "8", [], [], []),
         ("Write prime.py, which prints the sum of 1 and 2", "prime.py", "print(1 + 2)", [], [], []),
+        ("Write the poem to a.txt", "a.txt", " ", [], [], ["empty"]),
+        ("Append the line cake to menu.txt", "menu.txt", "cake", [READ_MENU], ["menu.txt"], ["lost"]),
+        ("Append the line cake to menu.txt", "menu.txt", "soup\nsalad\npie\ncake\n", [READ_MENU], ["menu.txt"], []),
+        ("Copy menu.txt to a.txt", "a.txt", "soup", [READ_MENU], ["menu.txt"], ["copy"]),
+        ("Copy the first line of menu.txt to a.txt", "a.txt", "soup", [READ_MENU], ["menu.txt"], []),
+        ("Write the square of 27 to a.txt", "a.txt", "27", [], [], ["number"]),
+        ("Write the answer to a.txt", "a.txt", "Wrote a.txt.", [], [], ["placeholder"]),
         ("Write hello in a fitting way to a.txt", "a.txt", "hello fitting people", [], [], ["words"]),
     ],
 )

@@ -28,10 +28,8 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | RunC
         step.say(text)
         step.append(ModelRequest(writ_output, metadata=to_metadata()))
         return None
-    if looks_like_call(text) and step.context.offer.has_tools:
-        names = ", ".join(tool.name for tool in step.context.offer.parameters.function_tools)
-        nudge = prompts.UNREAD_CALL_NUDGE.format(tools=names)
-        return reject_answer(step, prompts.UNREAD_CALL, nudge, prompts.UNREAD_CALLS)
+    if looks_like_call(text) and step.context.offer.has_tools and "json" not in step.run.task.lower():
+        return return_call(step, entry)
     if is_active(step) and (text.strip() or driving.has_proof(step)):
         return driving.check_answer(step, entry, text)
     if not text.strip():
@@ -47,6 +45,14 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | RunC
         refusal = prompts.render_open_items_refusal(open_items, has_tools=step.context.offer.has_tools)
         return reject_answer(step, prompts.describe_open_items(open_items), refusal)
     return step.finish("drained" if plan else "answered", text)
+
+
+def return_call(step: Step, entry: TranscriptEntry) -> RunChecks | Sleep | Stop | None:
+    """Handle a call that could not be read. If calls can prove items, a new context helps more than the mistake in view."""
+    if is_active(step) and driving.has_proof(step):
+        return driving.check_answer(step, entry, "")
+    names = ", ".join(tool.name for tool in step.context.offer.parameters.function_tools)
+    return reject_answer(step, prompts.UNREAD_CALL, prompts.UNREAD_CALL_NUDGE.format(tools=names), prompts.UNREAD_CALLS)
 
 
 def prove_item(step: Step, entry: TranscriptEntry, item: Todo, text: str) -> RunChecks | Sleep | Stop | None:

@@ -33,6 +33,7 @@ CALL_TAGS: Final = ("tool_call", "function_call")
 # A text in single quotes as a value, which is no JSON.
 SINGLE_QUOTES: Final = re.compile(r"(:[ \t]*+)'([^'\n]*+)'(?=\s*+[,}])")
 CALL_START: Final = re.compile(r"\s*+(?:`{3,}+\w*+\s++)?(?:<[\w|]++>\s*+)?\{++\s*+\"(?:name|tool|tool_name|function)\"")
+ARGUMENTS_START: Final = re.compile(r'"(?:arguments|parameters|args|input)"\s*+:\s*+\{')
 CALL_ENDS: Final = ("}", "`", ">")
 LINE_START: Final = re.compile(r"^(?=\{)", re.MULTILINE)
 # Qwen's coding models write the arguments one by one between the same tags.
@@ -73,8 +74,7 @@ def extract_text_calls(response: ModelResponse, tools: Sequence[ToolDefinition])
 
 def looks_like_call(text: str) -> bool:
     """Whether an answer is nothing but a call that could not be read, so that showing it to people would tell them nothing."""
-    has_arguments = any(f'"{key}"' in text for key in ARGUMENT_KEYS)
-    return has_arguments and bool(CALL_START.match(text)) and text.rstrip().endswith(CALL_ENDS)
+    return bool(CALL_START.match(text) and ARGUMENTS_START.search(text)) and text.rstrip().endswith(CALL_ENDS)
 
 
 def to_part(call: Call) -> ToolCallPart:

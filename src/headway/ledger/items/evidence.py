@@ -14,6 +14,8 @@ from headway.ledger.items.request_items import (
     list_sources,
     needs_existing,
     normalise,
+    read_words,
+    to_words,
 )
 from headway.ledger.text import to_one_line
 
@@ -30,7 +32,9 @@ COMPUTING: Final = re.compile(
     r"|average|mean|median|percent\w*|double|half|twice|square\w*|remainder|count|how many|number of|each|per|wage|cost|price)\b",
     re.IGNORECASE,
 )
-PLACEHOLDER: Final = re.compile(r"\{\{[^{}]{0,60}\}\}|\$\{[^{}]{0,60}\}|<[a-z_ ]{3,30}>|\byour [\w ]{2,30} here\b", re.IGNORECASE)
+PLACEHOLDER: Final = re.compile(
+    r"\{\{[^{}]{0,60}\}\}|\$\{[^{}]{0,60}\}|</?[a-z_ ]{3,30}>|\AWrote \S{1,60}\Z|\byour [\w ]{2,30} here\b", re.IGNORECASE
+)
 COPYING: Final = re.compile(
     r"\b(?:copy|duplicate|whole|all|entire|everything|text of|content of|contents of|append|sort)\b", re.IGNORECASE
 )
@@ -40,6 +44,8 @@ WANTS_NUMBER: Final = re.compile(
 CONSTANTS: Final = frozenset(("2", "7", "12", "24", "60", "100", "365", "1000", "3600"))
 OPERANDS: Final = 40  # numbers that are combined
 EXTENDING: Final = re.compile(r"\b(?:add|append|insert|prepend)\b", re.IGNORECASE)
+EMPTYING: Final = re.compile(r"\b(?:empty|clear)\b", re.IGNORECASE)
+COPIED_WORDS: Final = to_words("the whole text content contents file of all")
 MARKS: Final = " .\"'`“”"
 CODE: Final = (".py", ".js", ".ts", ".json", ".html", ".css", ".sh", ".sql", ".toml", ".yaml", ".yml")
 
@@ -77,7 +83,21 @@ COMMON: Final = frozenset(
     ]
 )
 Exists = Callable[[str], bool]
-Doubt = Literal["absent", "source", "unread", "overwritten", "literal", "placeholder", "whole", "expression", "number", "words"]
+Doubt = Literal[
+    "absent",
+    "source",
+    "unread",
+    "overwritten",
+    "empty",
+    "lost",
+    "copy",
+    "literal",
+    "placeholder",
+    "whole",
+    "expression",
+    "number",
+    "words",
+]
 
 
 class MadeCall(NamedTuple):
@@ -104,7 +124,8 @@ class Work(NamedTuple):
     whole: frozenset[str]  # files whose whole text was written last
     read: frozenset[str]
     failed: Mapping[str, str]  # by path: why the last call for it failed
-    contents: Mapping[str, str]  # by path: the text of a file as it was read
+    contents: Mapping[str, str]  # by path: the text of a file as it was last read
+    originals: Mapping[str, str]  # the same before the run changed it
     calculations: tuple[tuple[frozenset[str], str], ...]  # the numbers of each expression, and its result
     words: frozenset[str]  # of the results
 
@@ -129,6 +150,7 @@ def collect_work(calls: Iterable[MadeCall], changed: Collection[str] = ()) -> Wo
     read: set[str] = set()
     failed: dict[str, str] = {}
     contents: dict[str, str] = {}
+    originals: dict[str, str] = {}
     calculations: list[tuple[frozenset[str], str]] = []
     words: set[str] = set()
     for call in calls:
@@ -147,6 +169,7 @@ def collect_work(calls: Iterable[MadeCall], changed: Collection[str] = ()) -> Wo
             read.update(paths)
             known.update(dict.fromkeys(paths, call.result))
             contents.update(dict.fromkeys(paths, get_field(call.result, "content")))
+            originals |= {path: contents[path] for path in paths if path not in originals.keys() | written.keys()}
         else:
             for path in paths:
                 written.setdefault(path, "")
@@ -157,7 +180,9 @@ def collect_work(calls: Iterable[MadeCall], changed: Collection[str] = ()) -> Wo
             calculations.append((used, get_field(call.result, "result")))
         if call.tool not in WRITING_TOOLS:
             words.update(list_words(call.result))
-    return Work(written, writes, frozenset(whole), frozenset(read), failed, contents, tuple(calculations), frozenset(words))
+    return Work(
+        written, writes, frozenset(whole), frozenset(read), failed, contents, originals, tuple(calculations), frozenset(words)
+    )
 
 
 def get_field(result: str, name: str) -> str:
@@ -243,7 +268,32 @@ def find_doubts(item: str, tool: str, path: str, content: str, work: Work, exist
     if tool == "write_file" and path not in work.read | work.written.keys() and exists(path):
         yield "overwritten", f"{path} exists and has not been read. Call read_file first, or change it with edit_file."
     is_whole = tool == "write_file" if tool else path in work.whole
+    if is_whole:
+        yield from find_loss(item, path, content, work)
     yield from find_text_doubts(item, path, content, work, is_whole=is_whole)
+
+
+def find_loss(item: str, path: str, content: str, work: Work) -> Iterator[tuple[Doubt, str]]:
+    """Yield what a whole text lacks: any text at all, what the file had before, or what was to be copied."""
+    if not content.strip() and not EMPTYING.search(item):
+        yield "empty", f"The content of {path} is missing."
+    lines = [line.strip() for line in work.originals.get(path, "").splitlines() if line.strip()]
+    kept = [line for line in lines if line in content]
+    is_edit = needs_existing(item, path)
+    if (EXTENDING.search(item) and len(kept) < len(lines)) or (is_edit and len(kept) < len(lines) // 2):
+        yield "lost", f"Keep what is in {path}, and change only what was asked for. edit_file does that."
+    source = find_copied(item) if path not in list_sources(item) else ""
+    copied = work.contents.get(source, "")
+    if source and copied and to_one_line(copied) != to_one_line(content):
+        yield "copy", f"The content of {path} must be exactly that of {source}: {copied.strip()}"
+
+
+def find_copied(item: str) -> str:
+    """Return the file in `copy FILE to …` and in `copy the text of FILE to …`; nothing for a part of a file."""
+    words = read_words(item)
+    start = next((n for n, word in enumerate(words) if word.bare == "copy"), len(words))
+    after = next((word for word in words[start + 1 :] if word.bare not in COPIED_WORDS), None)
+    return after.path if after else ""
 
 
 def find_text_doubts(item: str, path: str, content: str, work: Work, *, is_whole: bool) -> Iterator[tuple[Doubt, str]]:
@@ -270,7 +320,7 @@ def find_text_doubts(item: str, path: str, content: str, work: Work, *, is_whole
     is_lone_number = len(list_numbers(item)) > 1 and NUMBER.fullmatch(content.strip())
     if not literals and (is_computed or is_lone_number):
         yield from find_number_doubts(item, content, work)
-    elif not literals and content.strip() not in item:
+    elif not literals and content.strip() not in item and not PLACEHOLDER.search(content):
         strange = list_words(content) - list_words(item) - work.words
         if is_whole and strange and len(strange) < len(list_words(content)):
             yield "words", "Write only the text that was asked for, without other words."
@@ -316,8 +366,9 @@ def can_derive(number: float, operands: list[float]) -> bool:
     """Whether a number follows from others in one simple way, so that it needs no calculation to be believed."""
     if not operands or len(operands) > OPERANDS:
         return False
+    if len(operands) == 1:
+        return any(isclose(number, one, rel_tol=1e-4) for one in (operands[0] ** 2, operands[0] * 2, operands[0] / 2))
     candidates = {sum(operands), prod(operands), sum(operands) / len(operands)}
-    candidates |= {one * one for one in operands} if len(operands) == 1 else set()
     for first, second in permutations(operands[:6], 2):
         candidates |= {
             first + second,
