@@ -14,6 +14,7 @@ from headway.storage.transaction import Transaction, act_as
 
 RUNTIME_ACTOR: Final = "the runtime"
 NO_TODO: Final = 0
+PROVEN: Final = {"completed_by": "effect"}  # the data of a result that the calls of an agent prove
 CUT_MARK: Final = "…"
 ATTEMPTS: Final = 3  # contexts of one item
 BATCH: Final = 5  # items that share a context the first time

@@ -5,6 +5,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field, StrictBool
 
+from headway.actions.turn_items import PROVEN
 from headway.agents.instructions.prompts import SUBMIT_EVALUATION, SUBMIT_VERDICT
 from headway.agents.loop.structured import Form, FormResult, Question
 from headway.agents.transcripts.facts import Facts
@@ -30,7 +31,7 @@ class VerdictForm(Form):
 
 
 def evaluate_by_metric(sub_goal: SubGoal) -> Evaluation | None:
-    """Evaluate what needs no model: failure, cost and a missing outcome. Returns None if the metrics find no fault."""
+    """Evaluate what needs no model: failure, cost, a missing outcome, and work that its calls prove. Otherwise returns None."""
     if sub_goal.status == "failed":
         return Evaluation("major", f"It failed: {sub_goal.reason}", "metric")
     if sub_goal.cost_limit and sub_goal.cost > sub_goal.cost_limit:
@@ -38,6 +39,8 @@ def evaluate_by_metric(sub_goal: SubGoal) -> Evaluation | None:
         return Evaluation("major", f"It exceeded its cost limit: {spent}.", "metric")
     if not prompts.get_summary(sub_goal).strip():
         return Evaluation("major", "It ended without an outcome.", "metric")
+    if prompts.get_data(sub_goal) == PROVEN:
+        return Evaluation("none", prompts.get_summary(sub_goal), "effect")
     return None
 
 

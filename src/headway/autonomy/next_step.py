@@ -91,6 +91,12 @@ def ensure_plan(step: PursuitStep) -> CheckResult:
     if goal.plan_no == 0 and not goal.repository and (repository := step.runtime.roles.find(step.run.role).repository):
         goals.set_repository(step.tx, goal, step.run, repository)
         return None
+    is_driven = step.runtime.models.drives_items("strong")
+    if goal.plan_no == 0 and is_driven and (steps := planner.plan_by_rule(goal)):
+        plans.apply_plan(step.tx, goal, steps, "")
+        return None
+    if is_driven and goal.plan_no and pursuit_store.list_ready(step.tx, goal, "inline", 1):
+        return CLEAR  # a small model first does the rest: what failed does not stop it
     if goal.plan_no == 0:
         return AskQuestion(planner.build_plan_question(goal, step.workforce, step.experience()), apply_plan)
     why = find_replan_reason(goal, step.known) if has_replan_reason(goal, pursuit_store.list_doubts(step.tx, goal)) else None

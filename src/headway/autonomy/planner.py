@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from headway.actions.plans import format_key
+from headway.actions.turn_items import to_context
 from headway.agents.instructions.prompts import SUBMIT_PLAN, SUBMIT_REPLAN
 from headway.agents.instructions.roles import Roles
 from headway.agents.loop.structured import Form, Question
@@ -27,6 +28,7 @@ from headway.ledger.goal import (
     normalize_description,
 )
 from headway.ledger.graphs.graph import find_cycle
+from headway.ledger.items.request_items import changes_file, split_request
 from headway.ledger.run import NANOS_PER_DOLLAR
 from headway.ledger.todo import write_checks
 
@@ -120,6 +122,29 @@ class ReplanForm(PlanForm):
     reason: Annotated[str, Field(description="What changes, in one sentence")] = ""
     new_goal: Annotated[str, Field(description="New wording, only if the goal itself must change")] = ""
     give_up: Annotated[str, Field(description="Why, only if the goal cannot be reached")] = ""
+
+
+def plan_by_rule(goal: Goal) -> list[PlannedStep]:
+    """Plan a goal whose description names its sub-goals, without a model; nothing if it does not."""
+    introduction, items = split_request(goal.description)
+    texts = items or ((goal.description,) if changes_file(goal.description) else ())
+    contexts = [to_context(introduction, text) for text in texts] if items else [""]
+    return [
+        PlannedStep(
+            key=str(number),
+            description=f"{context}:\n{description}" if context else description,
+            expected_outcome=DEFAULT_OUTCOME,
+            kind="work",
+            mode="inline",
+            role="index",
+            priority=5,
+            expected_value=0.5,
+            cost_limit=0,
+            depends_on=(),
+            title=str(to_title(description)),
+        )
+        for number, (context, description) in enumerate(zip(contexts, texts, strict=True), start=1)
+    ]
 
 
 def build_plan_question(goal: Goal, workforce: Workforce, experience: Sequence[Experience]) -> Question[PlanForm]:

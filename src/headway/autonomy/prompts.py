@@ -161,6 +161,10 @@ def to_facts(known: Sequence[SubGoal]) -> Facts:
     return {"sub_goals": sub_goals}
 
 
+def get_data(sub_goal: SubGoal) -> Any:
+    return json.loads(sub_goal.outcome).get("data") if sub_goal.outcome else None
+
+
 def get_summary(sub_goal: SubGoal) -> str:
     return str(json.loads(sub_goal.outcome).get("summary") or "") if sub_goal.outcome else ""
 

@@ -128,7 +128,7 @@ class RunContext(NamedTuple):
             return self.add_client(build_writ_offer(self.role, has_plan=has_plan))
         may_delegate = self.run.depth < runtime.limits.depth
         toolbox, roles, skills = runtime.toolbox, runtime.roles, self.execution.skills
-        wanted = list_wanted(self.run.task) if has_plan and self.drives_items else None
+        wanted = list_wanted(self.run.task) if (has_plan or self.run.is_main) and self.drives_items else None
         offer = build_offer(
             toolbox, toolbox.version, roles, self.role, self.mode, skills, wanted, may_delegate=may_delegate, has_plan=has_plan
         )
@@ -251,7 +251,7 @@ def list_wanted(request: str) -> frozenset[str]:
 
 
 def is_unwanted(tool: Tool, wanted: frozenset[str]) -> bool:
-    return tool.name not in wanted and (tool.family in (*PLAN_FAMILIES, "agents") or tool.name in WANTED_BY)
+    return tool.name not in wanted and (tool.family in (*PLAN_FAMILIES, "agents", "outcome") or tool.name in WANTED_BY)
 
 
 @lru_cache(maxsize=64)

@@ -219,7 +219,7 @@ def apply_step(
         step.append(attach(opening, context.attachments), transcript.encode(opening))
     if context.guide and len(step.entries) == 1 and (message := guide.build_message(context.guide, context.history)):
         step.append(message)
-    if not entries:
+    if not entries or (step.run.is_main and len(entries) == 1 and reply is None):
         driving.begin(step)
     record_reply(step, reply)
     request: Request | None = HALT_STOP if rows.is_halted else None

@@ -9,7 +9,7 @@ from pydantic_ai.messages import ModelResponse, ToolCallPart
 
 from headway.actions.turn_items import Item, get_item_text
 from headway.agents.instructions import prompts
-from headway.agents.loop.items.plan_items import is_active, list_calls, load_work
+from headway.agents.loop.items.plan_items import get_task, is_active, list_calls, load_work
 from headway.agents.loop.step import Step
 from headway.agents.tools.files import contents
 from headway.agents.tools.results import USE_TOOL
@@ -66,7 +66,7 @@ def is_stuck(step: Step) -> bool:
 
 def open_context(step: Step, items: list[Item]) -> None:
     """Open a context for a few items: their words, what earlier attempts taught, and the files that they name."""
-    request = step.run.task if any(refers_back(item.text) for item in items) and items[0].todo else ""
+    request = get_task(step) if any(refers_back(item.text) for item in items) and items[0].todo else ""
     hints = collect_hints(step, items[0]) if len(items) == 1 else []
     texts = [strip_lead_in(item.text) for item in items]
     lines = [*prompts.render_messages(step.list_messages()), *hints]

@@ -5,7 +5,7 @@ from typing import Any
 
 from headway.actions.turn_items import get_item_text
 from headway.agents.loop.items.contexts import NOTHING_WRITTEN, list_focus
-from headway.agents.loop.items.plan_items import is_active, list_calls, load_work
+from headway.agents.loop.items.plan_items import get_task, is_active, list_calls, load_work
 from headway.agents.loop.step import Step
 from headway.agents.tools import arithmetic
 from headway.agents.tools.files import contents
@@ -20,7 +20,7 @@ def find_doubt(step: Step, tool: str, arguments: dict[str, Any]) -> str:
     if tool not in ("write_file", "edit_file") or not is_active(step) or not isinstance(path, str) or not isinstance(content, str):
         return ""
     path = path.strip().removeprefix("./")
-    texts = [get_item_text(todo) for todo in step.plan()] or [step.run.task]
+    texts = [get_item_text(todo) for todo in step.plan()] or [get_task(step)]
     item = find_item(texts, path)
     if not item:
         meant = next((named for text in texts if changes_file(text) for named in list_paths(text) if path.endswith(named)), "")

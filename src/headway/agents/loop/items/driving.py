@@ -20,7 +20,7 @@ from headway.agents.loop.items.contexts import (
     open_context,
     show_files,
 )
-from headway.agents.loop.items.plan_items import is_active, list_items, settle
+from headway.agents.loop.items.plan_items import get_task, is_active, list_items, settle
 from headway.agents.loop.requests import RunChecks, Sleep, Stop
 from headway.agents.loop.step import Step, list_open_items
 from headway.agents.tools.programs.tools import PROGRAM_TOOLS
@@ -36,11 +36,11 @@ PASS_TOKENS: Final = 4_000  # a longer context of the whole request costs more t
 
 
 def begin(step: Step) -> None:
-    """Prepare a turn that begins: make its plan, and show the files that the request names."""
+    """Prepare a run that begins: make the plan of a turn, and show the files that the request names."""
     if is_active(step):
-        if not step.plan():
+        if step.turn_id and not step.plan():
             turn_items.plan_request(step.tx, step.context.scope, step.turn_id, step.run.task)
-        show_files(step, step.run.task)
+        show_files(step, get_task(step))
 
 
 def steer(step: Step) -> Stop | bool:
@@ -89,7 +89,8 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> RunChecks | S
             return found
     items = settle(step, list_focus(step), text)
     if not items:
-        return finish(step) if list_focus(step) else step.finish("drained" if step.plan() else "answered", text)
+        has_own_words = not list_focus(step) and not step.run.is_main
+        return step.finish("drained" if step.plan() else "answered", text) if has_own_words else finish(step, text)
     current = [item for item in items if item.id in list_focus(step) or not item.todo]
     return None if len(current) == 1 and nudge(step, current[0]) else take_next(step, items)
 
@@ -123,14 +124,18 @@ def take_next(step: Step, items: list[Item]) -> Stop | None:
     return None
 
 
-def finish(step: Step) -> Stop | None:
-    """End the turn in the runtime's words: everything is done."""
+def finish(step: Step, answer: str = "") -> Stop | None:
+    """End the run in the runtime's words: everything is done. A goal learns that this is proven."""
     plan = step.plan()
-    if not plan:
-        [item] = list_items(step)
-        assert item.finding is not None
-        return step.finish("answered", prompts.render_done(item.finding.reason))
-    return step.finish("drained", prompts.render_report(plan, {}))
+    if plan:
+        return step.finish("drained", prompts.render_report(plan, {}))
+    [item] = list_items(step)
+    if item.finding is None:
+        return step.finish("answered", answer)
+    text = prompts.render_done(item.finding.reason)
+    if step.run.is_main and not step.run.unread:
+        return step.end(RunEnd.report(text, turn_items.PROVEN, success=True))
+    return step.finish("answered", text)
 
 
 def give_up(step: Step, items: list[Item]) -> Stop | None:

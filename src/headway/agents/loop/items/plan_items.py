@@ -21,8 +21,16 @@ INDIRECT_TOOLS: Final = frozenset((*PROGRAM_TOOLS, "delegate", "await_agent", "c
 
 
 def is_active(step: Step) -> bool:
-    """Whether the runtime keeps the books of this run. Attached files would be lost in a new context."""
-    return step.context.drives_items and bool(step.turn_id) and not step.context.attachments
+    """Whether the runtime keeps the books of this run, which answers a turn or works on a sub-goal.
+
+    Attached files would be lost in a new context.
+    """
+    return step.context.drives_items and (bool(step.turn_id) or step.run.is_main) and not step.context.attachments
+
+
+def get_task(step: Step) -> str:
+    """Return what the run was asked for: the turn's request, or the sub-goal without what surrounds it."""
+    return step.entries[0].facts.get("task") or step.run.task
 
 
 def list_calls(step: Step, entries: list[TranscriptEntry]) -> Iterator[MadeCall]:
@@ -48,7 +56,7 @@ def load_work(step: Step) -> Work:
 def list_items(step: Step) -> list[Item]:
     """List the open items with what is known about each. A request without a plan is one item."""
     work, exists = load_work(step), partial(contents.exists, step.context.execution.workspace)
-    plan, task = step.plan(), step.run.task
+    plan, task = step.plan(), get_task(step)
     return turn_items.judge_plan(plan, work, exists) if plan else [Item(None, task, judge_item(task, work, exists))]
 
 

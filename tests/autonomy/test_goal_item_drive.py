@@ -1,0 +1,38 @@
+"""Goals of small models: planned by rule, and judged by what was written."""
+
+from pathlib import Path
+
+from tests.autonomy.goal_harness import open_pursuit
+from tests.model_server import Reply, Request, calls, text
+
+ROOMS = "Make these notes:\n1. Write the text wine to cellar.txt.\n2. Write the text flour to pantry.txt."
+
+
+def write(path: str, content: str) -> Reply:
+    return calls(("write_file", {"path": path, "content": content}))
+
+
+def test_a_goal_with_a_list_is_planned_and_judged_without_a_model(sqlite_url: str, tmp_path: Path) -> None:
+    def reply(request: Request) -> Reply:
+        task = request.last.rpartition("[END GOAL CONTEXT]")[2]
+        return write("cellar.txt", "wine") if "wine" in task else write("pantry.txt", "flour")
+
+    with open_pursuit(sqlite_url, tmp_path, reply, drive="item") as pursuit:
+        pursuit.achieve(ROOMS)
+        assert [(one.status, one.divergence) for one in pursuit.sub_goals()] == [("completed", "none")] * 2
+        assert [entry["by"] for entry in pursuit.journal("evaluated")] == ["effect"] * 2
+        assert len(pursuit.server.requests) == 2, "one call for each sub-goal, none to plan or to judge"
+
+
+def test_what_failed_does_not_stop_the_rest(sqlite_url: str, tmp_path: Path) -> None:
+    """The model claims the first sub-goal, does the second, and cannot plan anew."""
+
+    def reply(request: Request) -> Reply:
+        return write("pantry.txt", "flour") if "flour" in request.last and "plan" not in request.system else text("All done!")
+
+    with open_pursuit(sqlite_url, tmp_path, reply, drive="item") as pursuit:
+        pursuit.set_goal(ROOMS)
+        pursuit.wait_until_paused()
+        first, second = pursuit.sub_goals()
+        assert (first.status, first.reason) == ("failed", "incomplete")
+        assert second.status == "completed"
