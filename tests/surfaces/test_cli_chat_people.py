@@ -142,6 +142,7 @@ def test_a_turn_that_is_left_waiting_continues_in_the_next_chat(talker: Shell, m
         assert terminal.sees("Type your answer")
         terminal.type("green\n")
         assert terminal.sees("I heard")
+        assert terminal.sees("Press Ctrl-D to end.")  # until then, the line for the answer is shown, which also begins with "you ›"
         assert terminal.sees(" ›")
         terminal.type("\x04")
         assert terminal.leave().code == 0
