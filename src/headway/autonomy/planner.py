@@ -129,22 +129,11 @@ def plan_by_rule(goal: Goal) -> list[PlannedStep]:
     introduction, items = split_request(goal.description)
     texts = items or ((goal.description,) if changes_file(goal.description) else ())
     contexts = [to_context(introduction, text) for text in texts] if items else [""]
-    return [
-        PlannedStep(
-            key=str(number),
-            description=f"{context}:\n{description}" if context else description,
-            expected_outcome=DEFAULT_OUTCOME,
-            kind="work",
-            mode="inline",
-            role="index",
-            priority=5,
-            expected_value=0.5,
-            cost_limit=0,
-            depends_on=(),
-            title=str(to_title(description)),
-        )
-        for number, (context, description) in enumerate(zip(contexts, texts, strict=True), start=1)
+    steps = [
+        PlannedSubGoal(title=text, description=f"{context}:\n{text}" if context else text)
+        for context, text in zip(contexts, texts, strict=True)
     ]
+    return to_planned_steps(PlanForm(sub_goals=steps), ())
 
 
 def build_plan_question(goal: Goal, workforce: Workforce, experience: Sequence[Experience]) -> Question[PlanForm]:
