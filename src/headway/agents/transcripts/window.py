@@ -29,7 +29,7 @@ class Compaction(NamedTuple):
 
 def select_window(history: Sequence[TranscriptEntry], entries: Sequence[TranscriptEntry]) -> list[TranscriptEntry]:
     """Select what is sent: the last note, then the messages that it does not replace. A tool result never loses its call."""
-    start = next((index for index in range(len(entries) - 1, 0, -1) if "focus" in entries[index].facts), 0)
+    start = find_context(entries)
     if start:  # a new context, which keeps only the workspace's AGENTS.md
         history, entries = (), [*(entry for entry in entries[:start] if "guide" in entry.facts), *entries[start:]]
     own = [entry for entry in entries if entry.sent and not (entry.facts and is_marker(entry))]
@@ -42,6 +42,11 @@ def select_window(history: Sequence[TranscriptEntry], entries: Sequence[Transcri
     shrunk_before = compactions[0].facts["shrunk_before"]
     kept = (entry for entry in visible if first is None or entry.n >= first)
     return [*([note.entry] if note else []), *(shrink(entry) if entry.n < shrunk_before else entry for entry in kept)]
+
+
+def find_context(entries: Sequence[TranscriptEntry]) -> int:
+    """Return the index of the message that began the current context."""
+    return next((index for index in range(len(entries) - 1, 0, -1) if "focus" in entries[index].facts), 0)
 
 
 def find_compactions(entries: Sequence[TranscriptEntry]) -> Iterator[Compaction]:

@@ -15,6 +15,7 @@ from headway.agents.tools.files import contents
 from headway.agents.tools.results import USE_TOOL
 from headway.agents.transcripts.facts import build_runtime_message
 from headway.agents.transcripts.transcript import TranscriptEntry
+from headway.agents.transcripts.window import find_context
 from headway.ledger.items.evidence import COMPUTING, MadeCall, get_field
 from headway.ledger.items.request_items import changes_file, list_paths, list_sources, refers_back, strip_lead_in
 
@@ -28,19 +29,14 @@ SHOWN_FILES: Final = 4
 SHOWN_BYTES: Final = 8_000
 
 
-def find_context(step: Step) -> int:
-    """Return the index of the message that opened the current context."""
-    return next((index for index in range(len(step.entries) - 1, 0, -1) if "focus" in step.entries[index].facts), 0)
-
-
 def list_focus(step: Step) -> list[int]:
     """List the todos that the current context is about, NO_TODO for a request without a plan; empty: the whole request."""
-    return step.entries[find_context(step)].facts.get("focus", [])
+    return step.entries[find_context(step.entries)].facts.get("focus", [])
 
 
 def list_answers(step: Step) -> list[list[MadeCall]]:
     """List the calls of each answer in the current context. Those that the runtime made itself are not the model's."""
-    entries = step.entries[find_context(step) :]
+    entries = step.entries[find_context(step.entries) :]
     indexes = [index for index, entry in enumerate(entries) if is_answer(entry)]
     return [[*list_calls(step, entries[index : index + 2])] for index in indexes]
 

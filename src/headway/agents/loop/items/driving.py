@@ -13,7 +13,6 @@ from headway.actions.turn_items import NO_TODO, RUNTIME_ACTOR, Item
 from headway.agents.instructions import prompts
 from headway.agents.loop.calls import proofs
 from headway.agents.loop.items.contexts import (
-    find_context,
     is_stuck,
     list_answers,
     list_focus,
@@ -26,6 +25,7 @@ from headway.agents.loop.step import Step, list_open_items
 from headway.agents.tools.programs.tools import PROGRAM_TOOLS
 from headway.agents.transcripts.facts import build_runtime_message
 from headway.agents.transcripts.transcript import TranscriptEntry
+from headway.agents.transcripts.window import find_context
 from headway.ledger.run import RunEnd
 from headway.ledger.text import TEXT_LIMIT
 from headway.ledger.todo import Todo
@@ -107,7 +107,7 @@ def prove(step: Step, n: int, todo: Todo, text: str) -> proofs.Requirement:
 def nudge(step: Step, item: Item) -> bool:
     """Ask for the missing call, once and only if the model has begun to work. A fresh context helps more than a second reminder."""
     has_begun = any(call.succeeded for calls in list_answers(step) for call in calls)
-    was_nudged = any("nudge" in entry.facts for entry in step.entries[find_context(step) :])
+    was_nudged = any("nudge" in entry.facts for entry in step.entries[find_context(step.entries) :])
     if item.finding is None or item.is_impossible or not has_begun or was_nudged:
         return False
     step.emit("refused", {"remaining": len(list_open_items(step.plan())), "reason": prompts.to_sentence(item.finding.reason)})
