@@ -87,7 +87,7 @@ def settle(tx: Transaction, tenant_id: int, items: Iterable[Item], focus: Sequen
     open_items = []
     for item in items:
         is_done = item.finding.is_done if item.finding else bool(answer) and (not focus or item.id in focus)
-        needs_words = item.finding is not None and asks_for_words([item.text]) and not answer
+        needs_words = item.finding is not None and asks_for_words(item.text) and not answer
         has_checks = item.todo is not None and bool(item.todo.checks)
         if is_done and not needs_words and not has_checks:
             complete(tx, tenant_id, item, item.finding.reason if item.finding else answer)

@@ -244,9 +244,9 @@ def find_destinations(words: Sequence[Word], prepositions: Iterable[str]) -> set
     return found
 
 
-def asks_for_words(texts: Iterable[str]) -> bool:
+def asks_for_words(text: str) -> bool:
     """Whether the user expects an answer in words."""
-    return any("?" in text or not changes_file(text) or has_telling_word(text) for text in texts)
+    return "?" in text or not changes_file(text) or has_telling_word(text)
 
 
 def has_telling_word(text: str) -> bool:
