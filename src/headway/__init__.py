@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Unauthorized,
         WrongCell,
     )
+    from headway.ledger.items.work import MadeCall
     from headway.library.client import Client
     from headway.library.remote.connection import RemoteHeadway, connect
     from headway.library.turn_stream import TurnStream
@@ -64,6 +65,7 @@ __all__ = [
     "Job",
     "JournalEntry",
     "LeaseLost",
+    "MadeCall",
     "Message",
     "NewAccessToken",
     "NewWebhook",
@@ -101,6 +103,7 @@ HOMES = {
     "Client": "headway.library.client",
     "Execution": "headway.agents.tools.execution",
     "Headway": "headway.assembly",
+    "MadeCall": "headway.ledger.items.work",
     "Page": f"{VALUES}.value",
     "RemoteHeadway": "headway.library.remote.connection",
     "TurnStream": "headway.library.turn_stream",

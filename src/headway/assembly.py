@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 from uuid import uuid4
 
 from headway.actions import run_ends, spending, turns
@@ -31,7 +31,7 @@ from headway.ledger.tenancy import LOCAL_TENANT
 from headway.ledger.todo import DEFAULT_AGENT
 from headway.library.client import Client, DoorClient
 from headway.library.values.turns import TurnReport
-from headway.settings import Settings, load
+from headway.settings import SettingArguments, Settings, load_arguments
 from headway.storage.retry import repeat_forever
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction, Work, within_tenant
@@ -61,14 +61,13 @@ class Headway(Host, Client):
         super().__init__(settings, tools, mcp)
         self.models_by_name = models or {}  # models that the settings name and that are missing here are built
         self.tenant = LOCAL_TENANT  # of calls that name no other one
-        self.tracer_provider: Any = (
-            None  # where spans go; None: to the program's global provider, or to the exporter of the settings
-        )
+        self.tracer_provider: Any = None  # where spans go; None: the program's global provider, or the exporter of the settings
         self.forks = Forks(lambda: self.runtime)
         self.warming: asyncio.Task[None] | None = None
         self.storing: set[asyncio.Task[None]] = set()  # interrupted answers
         self.webhook_watch: WebhookWatch | None = None
         self.watching: asyncio.Task[None] | None = None
+        self.dispatch_secret = ""  # what the deliveries of an external dispatcher must know
 
     @classmethod
     @asynccontextmanager
@@ -81,7 +80,7 @@ class Headway(Host, Client):
         alone: bool = False,
         tenant: str | None = None,
         tracer_provider: Any = None,
-        **settings: str | int | float | Path | None,
+        **settings: Unpack[SettingArguments],
     ) -> AsyncIterator[Self]:
         """Open a Headway inside a program and run it until the block ends. Unfinished work resumes when the next one opens.
 
@@ -92,7 +91,7 @@ class Headway(Host, Client):
         default is the one that the program has set globally. Other keyword arguments are settings, named like the environment
         variables in lower case (home="…", model="…", budget_usd=2). They override the environment.
         """
-        loaded_settings = load({name: None if value is None else str(value) for name, value in settings.items()})
+        loaded_settings = load_arguments(settings)
         if tenant is not None:
             from headway.cells.whereabouts import find_settings  # noqa: PLC0415  few programs name a tenant
 
@@ -122,6 +121,10 @@ class Headway(Host, Client):
         self.warming = asyncio.create_task(self._warm_up(alone=alone))
 
     async def _warm_up(self, *, alone: bool) -> None:
+        if self.settings.dispatch and not alone:
+            from headway.dispatch.opening import ensure_secret  # noqa: PLC0415  most installations do not need it
+
+            self.dispatch_secret = await ensure_secret(self.database, self.settings.dispatch)
         self.engine.start(await asyncio.to_thread(self._load, alone=alone), alone=alone)
         if not alone:
             self._watch_webhooks()
@@ -180,7 +183,7 @@ class Headway(Host, Client):
             return None
         from headway.dispatch.opening import open_dispatcher  # noqa: PLC0415  an optional library
 
-        return open_dispatcher(self.settings.dispatch)
+        return open_dispatcher(self.settings.dispatch, self.dispatch_secret)
 
     @cached_property
     def runtime(self) -> "Runtime":

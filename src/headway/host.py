@@ -24,7 +24,8 @@ from headway.extras import require_extra
 from headway.feed import Feed
 from headway.housekeeping import Housekeeping
 from headway.ledger.permission import FILE_NAME as POLICY_FILE_NAME
-from headway.settings import Settings, build_redactor, get_environment
+from headway.settings import Settings, get_environment
+from headway.settings.redaction import build_redactor
 from headway.storage.database import Database
 from headway.storage.direct import is_sqlite
 from headway.storage.retry import repeat_forever

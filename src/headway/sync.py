@@ -7,10 +7,12 @@ with sync.open() as headway:
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from headway.library.blocking_client import SyncClient, SyncTurnStream
+
+if TYPE_CHECKING:
+    from headway.settings import SettingArguments
 
 __all__ = ["SyncClient", "SyncTurnStream", "connect", "open"]
 
@@ -23,7 +25,7 @@ def open(
     alone: bool = False,
     tenant: str | None = None,
     tracer_provider: Any = None,
-    **settings: str | int | float | Path | None,
+    **settings: "Unpack[SettingArguments]",
 ) -> SyncClient:
     """Open a Headway inside the program, as `Headway.open` does. It runs in a separate thread until it is closed."""
     from headway.assembly import Headway  # noqa: PLC0415  not needed to connect to a server

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from headway.actions import conversations, todos, views
 from headway.actions.access import tenants
 from headway.ledger.scope import Selection
-from headway.ledger.tenancy import Conversation, Tenant
+from headway.ledger.tenancy import LOCAL_TENANT, Conversation, Tenant
 from headway.ledger.todo import Change, Draft, Todo
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction, within_tenant
@@ -42,7 +42,8 @@ class TenantHarness:
 
     def __init__(self, database: DirectDatabase, tenant: str = "acme") -> None:
         self.database = database
-        self.tenant: Tenant = database.write(partial(tenants.add, name=tenant))
+        create = tenants.ensure_local if tenant == LOCAL_TENANT else partial(tenants.add, name=tenant)
+        self.tenant: Tenant = database.write(create)
 
     def write(self, action: Callable[..., T], *args: Any, **options: Any) -> T:
         """Run an action as this tenant."""
