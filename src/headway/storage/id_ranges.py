@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Final, Literal, NamedTuple, get_args
 
 from headway.storage import stored_bytes
+from headway.storage.columns import Columns, ValueT
 from headway.storage.stored_bytes import StatementRunner
 from headway.storage.transaction import Query
 
@@ -52,26 +53,33 @@ def build_take(tenant_id: int, kind: NumberedKind, count: int) -> Query:
 
 
 @cache
-def build_insert(kind: NumberedKind, columns: str) -> tuple[str, str]:
-    """Build the statement that inserts a row with its id, and the one for Postgres that takes the id too, in one round trip."""
-    marks = ", ".join("?" * (columns.count(",") + 1))
-    plain = f"INSERT INTO {kind} (id, {columns}) VALUES (?, {marks})"
+def build_insert(kind: NumberedKind, columns: Columns[Any], others: tuple[str, ...]) -> tuple[str, str]:
+    """Build the statement that inserts a value with its id, and the one for Postgres that takes the id too, in one round trip."""
+    names = ", ".join((*columns.names[1:], *others))
+    marks = ", ".join("?" * (len(columns.names) - 1 + len(others)))
+    plain = f"INSERT INTO {kind} (id, {names}) VALUES (?, {marks})"
     with_id = f"""WITH taken AS (
             UPDATE id_ranges SET next = next + 1 WHERE tenant_id = ? AND kind = '{kind}' AND next < ends RETURNING next - 1 AS id)
-        INSERT INTO {kind} (id, {columns}) SELECT taken.id, {marks} FROM taken RETURNING id"""
+        INSERT INTO {kind} (id, {names}) SELECT taken.id, {marks} FROM taken RETURNING id"""
     return plain, with_id
 
 
-def insert(tx: StatementRunner, tenant_id: int, kind: NumberedKind, columns: str, *values: Any) -> int:
-    """Insert a row and return its new id. `columns` names the other columns."""
-    plain, with_id = build_insert(kind, columns)
+def insert(
+    tx: StatementRunner, tenant_id: int, kind: NumberedKind, columns: Columns[ValueT], value: ValueT, **others: Any
+) -> ValueT:
+    """Insert a value under a new id, and return it with that. `others` are columns that the value does not have."""
+    if "tenant_id" not in columns.names:
+        others["tenant_id"] = tenant_id
+    plain, with_id = build_insert(kind, columns, tuple(others))
+    values = (*columns.dump(value)[1:], *others.values())
     if tx.dialect.name == "sqlite":
         row_id = take(tx, tenant_id, kind)
         tx.run(plain, row_id, *values)
-        return row_id
-    while (row := tx.one(with_id, tenant_id, *values)) is None:
-        open_range(tx, tenant_id, kind)
-    return int(row[0])
+    else:
+        while (row := tx.one(with_id, tenant_id, *values)) is None:
+            open_range(tx, tenant_id, kind)
+        row_id = int(row[0])
+    return columns.value_class._make((row_id, *value[1:]))
 
 
 TAKE_EVENTS = """UPDATE id_ranges SET next = next + ?, bytes = bytes + ?

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import chain
 from typing import Any, TypeVar
 
-from headway.ledger.check import ReceiptDraft
+from headway.ledger.check import Author, ReceiptDraft
 from headway.ledger.errors import HeadwayError
 from headway.ledger.events import Event
 from headway.ledger.text import count_bytes
@@ -52,6 +52,7 @@ class LoggedTransaction(ABC):
         "_drift_of",
         "actor",
         "agent",
+        "author",
         "closing",
         "credential",
         "events",
@@ -79,6 +80,7 @@ class LoggedTransaction(ABC):
         self.actor = ""
         self.visible = ""
         self.credential = ""
+        self.author: Author = "operator"
         self.receipts: dict[int, ReceiptDraft] = {}
         self.agent: AgentRights | None = None
         self.writes: Counter[str] = Counter()  # statements by the table that they change

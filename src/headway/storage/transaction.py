@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
-from headway.ledger.check import ReceiptDraft
+from headway.ledger.check import Author, ReceiptDraft
 from headway.ledger.errors import HeadwayError
 from headway.ledger.events import Event
 from headway.ledger.tenancy import Quotas
@@ -78,6 +78,7 @@ class Transaction(Protocol):
     def meter(self) -> "UsageMeter": ...
 
     agent: "AgentRights | None"  # set while an agent's tool or writ makes the changes
+    author: Author  # in whose name checks are written: the operator's, until a token has authenticated the caller
     actor: str  # who causes the events that are emitted from here on; empty: Headway itself
     credential: str  # what the caller was authenticated by, such as `token 12`; empty: nothing
     visible: str  # whose rows Postgres shows to this transaction: a tenant's id, ALL_TENANTS, or empty: nobody's

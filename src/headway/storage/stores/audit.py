@@ -3,9 +3,10 @@
 import re
 
 from headway.ledger.tenancy import AuditEntry, AuditFilter
+from headway.storage.columns import Columns
 from headway.storage.transaction import Transaction
 
-COLUMNS = "seq, tenant_id, at, who, action, target, old, new"
+ENTRIES = Columns(AuditEntry)
 LOCK_NAME = "headway audit"
 LIKE_SYMBOL = re.compile(r"[!%_]")
 
@@ -64,8 +65,8 @@ def select(
             prefix = f"{text}{separator}"
             conditions.append(f"({column} = ? OR substr({column}, 1, {len(prefix)}) = ?)")
             values += [text, prefix]
-    rows = tx.all(f"SELECT {COLUMNS} FROM audit WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?", *values, limit)
-    return [AuditEntry._make(row) for row in rows]
+    sql = f"SELECT {ENTRIES.selected} FROM audit WHERE {' AND '.join(conditions)} ORDER BY {order} LIMIT ?"
+    return ENTRIES.all(tx, sql, *values, limit)
 
 
 def lock(tx: Transaction) -> None:

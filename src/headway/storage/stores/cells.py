@@ -4,31 +4,28 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headway.ledger.cells import TENANT_IDS_PER_CELL, Cell, Move, MoveState
-from headway.storage.transaction import Row, Transaction
+from headway.storage.columns import Column, Columns
+from headway.storage.transaction import Transaction
 
-CELL_COLUMNS = "name, url, public_url, home, first_tenant_id, is_self, added_at"
+CELLS = Columns(Cell, is_self=Column(decode=bool))
+MOVES = Columns(Move)
+SELECT_CELL = f"SELECT {CELLS.selected} FROM cells"
+SELECT_MOVE = f"SELECT {MOVES.selected} FROM moves"
 TENANTS_PER_QUERY = 500  # databases limit the parameters of a statement
 FRESH_MS = 10_000  # how long a process relies on what it read about its own cell
-MOVE_COLUMNS = "id, tenant, tenant_name, source, target, state, started_at, updated_at"
-
-
-def load_cell(row: Row) -> Cell:
-    return Cell._make(row)._replace(is_self=bool(row[5]))
 
 
 def list_cells(tx: Transaction) -> list[Cell]:
-    return [load_cell(row) for row in tx.all(f"SELECT {CELL_COLUMNS} FROM cells ORDER BY name")]
+    return CELLS.all(tx, f"{SELECT_CELL} ORDER BY name")
 
 
 def find_cell(tx: Transaction, name: str) -> Cell | None:
-    row = tx.one(f"SELECT {CELL_COLUMNS} FROM cells WHERE name = ?", name)
-    return load_cell(row) if row else None
+    return CELLS.one(tx, f"{SELECT_CELL} WHERE name = ?", name)
 
 
 def find_self(tx: Transaction) -> Cell | None:
     """Return the cell that this database is, or None if it is not a cell."""
-    row = tx.one(f"SELECT {CELL_COLUMNS} FROM cells WHERE is_self = 1")
-    return load_cell(row) if row else None
+    return CELLS.one(tx, f"{SELECT_CELL} WHERE is_self = 1")
 
 
 def get_own_name(tx: Transaction) -> str:
@@ -45,11 +42,9 @@ def get_own_name(tx: Transaction) -> str:
 def put_cell(tx: Transaction, cell: Cell) -> None:
     """Insert a cell, or replace what is known about it."""
     tx.run(
-        f"""INSERT INTO cells ({CELL_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)
+        f"""INSERT INTO cells ({CELLS.stored}) VALUES ({CELLS.marks})
             ON CONFLICT (name) DO UPDATE SET url = excluded.url, public_url = excluded.public_url, home = excluded.home""",
-        *cell[:5],
-        int(cell.is_self),
-        cell.added_at,
+        *cell,
     )
 
 
@@ -156,26 +151,23 @@ def list_placements(tx: Transaction, cell: str | None = None) -> list[tuple[str,
 
 
 def find_move(tx: Transaction, move_id: str) -> Move | None:
-    row = tx.one(f"SELECT {MOVE_COLUMNS} FROM moves WHERE id = ?", move_id)
-    return Move._make(row) if row else None
+    return MOVES.one(tx, f"{SELECT_MOVE} WHERE id = ?", move_id)
 
 
 def find_last_move(tx: Transaction, tenant_name: str) -> Move | None:
     """Return the last move of a tenant that this database has taken part in. `updated_at` is by the clock of this database."""
-    row = tx.one(f"SELECT {MOVE_COLUMNS} FROM moves WHERE tenant_name = ? ORDER BY updated_at DESC LIMIT 1", tenant_name)
-    return Move._make(row) if row else None
+    return MOVES.one(tx, f"{SELECT_MOVE} WHERE tenant_name = ? ORDER BY updated_at DESC LIMIT 1", tenant_name)
 
 
 def insert_move(tx: Transaction, move: Move) -> bool:
     """Insert a move. Returns False if there is one with this id. Waits for a transaction that is about to insert it."""
-    sql = f"INSERT INTO moves ({MOVE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING RETURNING id"
+    sql = f"INSERT INTO moves ({MOVES.stored}) VALUES ({MOVES.marks}) ON CONFLICT DO NOTHING RETURNING id"
     return tx.one(sql, *move) is not None
 
 
 def list_open_moves(tx: Transaction) -> list[Move]:
     """List the moves out of this database that are neither completed nor undone."""
-    rows = tx.all(f"SELECT {MOVE_COLUMNS} FROM moves WHERE state IN ('fenced', 'departed') ORDER BY started_at, id")
-    return [Move._make(row) for row in rows]
+    return MOVES.all(tx, f"{SELECT_MOVE} WHERE state IN ('fenced', 'departed') ORDER BY started_at, id")
 
 
 def set_move_state(tx: Transaction, move_id: str, state: MoveState) -> None:

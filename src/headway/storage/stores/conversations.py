@@ -7,15 +7,18 @@ from headway.ledger.text import count_bytes
 from headway.ledger.todo import Todo
 from headway.storage import id_ranges
 from headway.storage.clocks import MIN_DRIFT_MS
+from headway.storage.columns import Column, Columns
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Query, Transaction
 
-COLUMNS = "id, uuid, key, title, created_at, updated_at, folder"
+CONVERSATIONS = Columns(Conversation, unread=("state",))
+SELECT = f"SELECT {CONVERSATIONS.selected} FROM conversations"
 # Of the unfinished turn, which an index finds: a conversation has one at a time.
 STATE = """COALESCE((SELECT CASE WHEN turns.status = 'running' AND turns.waiting > 0 THEN 'waiting' ELSE turns.status END
     FROM runs JOIN turns ON turns.tenant_id = runs.tenant_id AND turns.id = runs.turn_id
     WHERE runs.tenant_id = conversations.tenant_id AND runs.conversation_id = conversations.id AND runs.turn_id IS NOT NULL
     AND runs.parent_run_id IS NULL AND runs.ended_at = 0), 'idle')"""
+SELECT_WITH_STATE = f"SELECT {CONVERSATIONS.selected}, {STATE} FROM conversations"
 # SQL: whether a row is not part of a deleted conversation.
 TODO_IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden.tenant_id = todos.tenant_id
     AND hidden.id = todos.conversation_id AND hidden.deleted_at <> 0)"""
@@ -27,17 +30,22 @@ MEMORY_IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden
 # millisecond, or by a connection whose clock is a little ahead. Times that are further ahead were stored while the clock was wrong.
 USED_NOW = """(SELECT COALESCE(MAX(used.updated_at) + 1, ?) FROM conversations used
     WHERE used.tenant_id = ? AND used.updated_at BETWEEN ? AND ?)"""
-INSERTED_TURN_COLUMNS = """id, conversation_id, request, mode, status, outcome, started_at, ended_at, waiting, forked_from, fork_at,
-    context, client_tools, fingerprint"""
-TURN_COLUMNS = f"""{INSERTED_TURN_COLUMNS}, (SELECT lists.plan_source FROM todo_lists lists WHERE lists.tenant_id = turns.tenant_id
-    AND lists.conversation_id = turns.conversation_id AND lists.turn_id = turns.id)"""
+TURNS = Columns(
+    Turn,
+    plan_source=Column(
+        sql="""(SELECT lists.plan_source FROM todo_lists lists WHERE lists.tenant_id = turns.tenant_id
+        AND lists.conversation_id = turns.conversation_id AND lists.turn_id = turns.id)"""
+    ),
+)
+SELECT_TURN = f"SELECT {TURNS.selected} FROM turns"
 
 
 def insert(tx: Transaction, tenant_id: int, uuid: str, key: str, title: str) -> Conversation | None:
     """Insert a conversation, or return None if the tenant already uses the key."""
-    row = tx.one(
+    return CONVERSATIONS.one(
+        tx,
         f"""INSERT INTO conversations (id, uuid, tenant_id, key, title, created_at, updated_at)
-            VALUES (?, ?, ?, ?, ?, ?, {USED_NOW}) ON CONFLICT (tenant_id, key) DO NOTHING RETURNING {COLUMNS}""",
+            VALUES (?, ?, ?, ?, ?, ?, {USED_NOW}) ON CONFLICT (tenant_id, key) DO NOTHING RETURNING {CONVERSATIONS.selected}""",
         id_ranges.take(tx, tenant_id, "conversations"),
         uuid,
         tenant_id,
@@ -46,7 +54,6 @@ def insert(tx: Transaction, tenant_id: int, uuid: str, key: str, title: str) -> 
         tx.now,
         *bind_used_now(tx, tenant_id),
     )
-    return Conversation(*row) if row else None
 
 
 def bind_used_now(tx: Transaction, tenant_id: int) -> tuple[int, ...]:
@@ -55,45 +62,29 @@ def bind_used_now(tx: Transaction, tenant_id: int) -> tuple[int, ...]:
 
 
 def find(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation | None:
-    sql = f"SELECT {COLUMNS} FROM conversations WHERE tenant_id = ? AND id = ? AND deleted_at = 0"
-    row = tx.one(sql, tenant_id, conversation_id)
-    return Conversation(*row) if row else None
+    return CONVERSATIONS.one(tx, f"{SELECT} WHERE tenant_id = ? AND id = ? AND deleted_at = 0", tenant_id, conversation_id)
 
 
 def find_with_state(tx: Transaction, tenant_id: int, conversation_id: int) -> Conversation | None:
-    sql = f"SELECT {COLUMNS}, {STATE} FROM conversations WHERE tenant_id = ? AND id = ? AND deleted_at = 0"
-    row = tx.one(sql, tenant_id, conversation_id)
-    return Conversation(*row) if row else None
+    sql = f"{SELECT_WITH_STATE} WHERE tenant_id = ? AND id = ? AND deleted_at = 0"
+    return CONVERSATIONS.one(tx, sql, tenant_id, conversation_id)
 
 
 def find_by_key(tx: Transaction, tenant_id: int, key: str) -> Conversation | None:
-    sql = f"SELECT {COLUMNS} FROM conversations WHERE tenant_id = ? AND key = ? AND deleted_at = 0"
-    row = tx.one(sql, tenant_id, key)
-    return Conversation(*row) if row else None
+    return CONVERSATIONS.one(tx, f"{SELECT} WHERE tenant_id = ? AND key = ? AND deleted_at = 0", tenant_id, key)
 
 
 def list_page(tx: Transaction, tenant_id: int, before: int, limit: int) -> list[Conversation]:
     """List the newest conversations with an id below `before`."""
-    rows = tx.all(
-        f"""SELECT {COLUMNS}, {STATE} FROM conversations WHERE tenant_id = ? AND id < ? AND deleted_at = 0
-            ORDER BY id DESC LIMIT ?""",
-        tenant_id,
-        before,
-        limit,
-    )
-    return [Conversation(*row) for row in rows]
+    sql = f"{SELECT_WITH_STATE} WHERE tenant_id = ? AND id < ? AND deleted_at = 0 ORDER BY id DESC LIMIT ?"
+    return CONVERSATIONS.all(tx, sql, tenant_id, before, limit)
 
 
 def list_by_activity(tx: Transaction, tenant_id: int, before: tuple[int, int], limit: int) -> list[Conversation]:
     """List the conversations that were used last, before a (time, id)."""
-    rows = tx.all(
-        f"""SELECT {COLUMNS}, {STATE} FROM conversations WHERE tenant_id = ? AND (updated_at, id) < (?, ?) AND deleted_at = 0
-            ORDER BY updated_at DESC, id DESC LIMIT ?""",
-        tenant_id,
-        *before,
-        limit,
-    )
-    return [Conversation(*row) for row in rows]
+    sql = f"""{SELECT_WITH_STATE} WHERE tenant_id = ? AND (updated_at, id) < (?, ?) AND deleted_at = 0
+        ORDER BY updated_at DESC, id DESC LIMIT ?"""
+    return CONVERSATIONS.all(tx, sql, tenant_id, *before, limit)
 
 
 def rename(tx: Transaction, tenant_id: int, conversation_id: int, title: str) -> bool:
@@ -150,18 +141,18 @@ def file_names(tx: Transaction, tenant_id: int) -> list[tuple[str, int]]:
     return [(str(uuid), int(conversation_id)) for uuid, conversation_id in rows]
 
 
-INSERT_TURN = f"INSERT INTO turns (tenant_id, {INSERTED_TURN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_TURN = f"INSERT INTO turns (tenant_id, {TURNS.stored}) VALUES (?, {TURNS.marks})"
 
 
 def insert_turn(tx: Transaction, tenant_id: int, turn: Turn) -> None:
     """Insert a turn with a new id."""
-    tx.run(INSERT_TURN, tenant_id, *turn[:-1])
+    tx.run(INSERT_TURN, tenant_id, *TURNS.dump(turn))
     tx.count_stored(tenant_id, count_bytes(turn.context, turn.client_tools))
 
 
 def insert_turn_once(tx: Transaction, tenant_id: int, turn: Turn) -> bool:
     """Insert a turn and return whether it is new. An id that the tenant has used is rejected, on SQLite also another tenant's."""
-    return tx.one(f"{INSERT_TURN} ON CONFLICT DO NOTHING RETURNING id", tenant_id, *turn[:-1]) is not None
+    return tx.one(f"{INSERT_TURN} ON CONFLICT DO NOTHING RETURNING id", tenant_id, *TURNS.dump(turn)) is not None
 
 
 def save_turn(tx: Transaction, tenant_id: int, turn: Turn) -> None:
@@ -193,16 +184,16 @@ def set_folder(tx: Transaction, tenant_id: int, conversation_id: int, folder: st
 
 def find_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Turn | None:
     rows = tx.fetch(build_find_turn(tenant_id, turn_id))[0]
-    return Turn._make(rows[0]) if rows else None
+    return TURNS.load(rows[0]) if rows else None
 
 
 def build_find_turn(tenant_id: int, turn_id: str) -> Query:
-    return Query(f"SELECT {TURN_COLUMNS} FROM turns WHERE tenant_id = ? AND id = ?", (tenant_id, turn_id))
+    return Query(f"{SELECT_TURN} WHERE tenant_id = ? AND id = ?", (tenant_id, turn_id))
 
 
 def build_find_turn_locked(tx: Transaction, tenant_id: int, turn_id: str) -> Query:
     """Build the query for the turn, locked so that no other transaction can change its plan before this one ends."""
-    sql = f"SELECT {TURN_COLUMNS} FROM turns WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}"
+    sql = f"{SELECT_TURN} WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}"
     return Query(sql, (tenant_id, turn_id))
 
 
@@ -248,14 +239,10 @@ def find_last_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> str
 
 def find_open_plan(tx: Transaction, tenant_id: int, conversation_id: int) -> Turn | None:
     """Return the newest unfinished turn that an agent of another program works on: no run answers it."""
-    row = tx.one(
-        f"""SELECT {TURN_COLUMNS} FROM turns WHERE tenant_id = ? AND conversation_id = ? AND ended_at = 0
-            AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.tenant_id = turns.tenant_id AND runs.turn_id = turns.id)
-            ORDER BY started_at DESC LIMIT 1""",
-        tenant_id,
-        conversation_id,
-    )
-    return Turn._make(row) if row else None
+    sql = f"""{SELECT_TURN} WHERE tenant_id = ? AND conversation_id = ? AND ended_at = 0
+        AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.tenant_id = turns.tenant_id AND runs.turn_id = turns.id)
+        ORDER BY started_at DESC LIMIT 1"""
+    return TURNS.one(tx, sql, tenant_id, conversation_id)
 
 
 def find_next_turn(tx: Transaction, tenant_id: int, turn: Turn) -> str | None:
@@ -273,14 +260,8 @@ def find_next_turn(tx: Transaction, tenant_id: int, turn: Turn) -> str | None:
 
 def list_by_fingerprint(tx: Transaction, tenant_id: int, fingerprint: str, limit: int) -> list[Turn]:
     """List the turns whose client had this history, newest first."""
-    rows = tx.all(
-        f"""SELECT {TURN_COLUMNS} FROM turns WHERE tenant_id = ? AND fingerprint = ? AND fingerprint <> ''
-            ORDER BY started_at DESC LIMIT ?""",
-        tenant_id,
-        fingerprint,
-        limit,
-    )
-    return [Turn._make(row) for row in rows]
+    sql = f"{SELECT_TURN} WHERE tenant_id = ? AND fingerprint = ? AND fingerprint <> '' ORDER BY started_at DESC LIMIT ?"
+    return TURNS.all(tx, sql, tenant_id, fingerprint, limit)
 
 
 def save_fingerprint(tx: Transaction, tenant_id: int, turn_id: str, fingerprint: str) -> None:

@@ -5,29 +5,24 @@ from typing import Literal, NamedTuple
 
 from headway.ledger.events import TURN_ENDS, LoggedEvent
 from headway.ledger.scope import TENANT_WIDE
+from headway.storage.columns import Columns
 from headway.storage.transaction import Transaction
 
-COLUMNS = "seq, conversation_id, turn_id, kind, data, at"
+EVENTS = Columns(LoggedEvent)
+SELECT = f"SELECT {EVENTS.selected} FROM events"
 TENANTS_PER_QUERY = 500  # databases limit the parameters of a statement
 
 
 def list_after(tx: Transaction, tenant_id: int, seq: int, limit: int) -> list[LoggedEvent]:
-    rows = tx.all(f"SELECT {COLUMNS} FROM events WHERE tenant_id = ? AND seq > ? ORDER BY seq LIMIT ?", tenant_id, seq, limit)
-    return [LoggedEvent._make(row) for row in rows]
+    return EVENTS.all(tx, f"{SELECT} WHERE tenant_id = ? AND seq > ? ORDER BY seq LIMIT ?", tenant_id, seq, limit)
 
 
 def list_after_in_conversation(tx: Transaction, tenant_id: int, conversation_id: int, seq: int, limit: int) -> list[LoggedEvent]:
     """List the events of a conversation together with the tenant-wide ones."""
     events: list[LoggedEvent] = []
     for list_id in (conversation_id, TENANT_WIDE):
-        rows = tx.all(
-            f"SELECT {COLUMNS} FROM events WHERE tenant_id = ? AND conversation_id = ? AND seq > ? ORDER BY seq LIMIT ?",
-            tenant_id,
-            list_id,
-            seq,
-            limit,
-        )
-        events += [LoggedEvent._make(row) for row in rows]
+        sql = f"{SELECT} WHERE tenant_id = ? AND conversation_id = ? AND seq > ? ORDER BY seq LIMIT ?"
+        events += EVENTS.all(tx, sql, tenant_id, list_id, seq, limit)
     return sorted(events)[:limit]
 
 
@@ -93,16 +88,8 @@ def list_by_kinds(
 ) -> list[LoggedEvent]:
     """List a conversation's last events of these kinds before a sequence number, oldest first."""
     marks = ", ".join("?" * len(kinds))
-    rows = tx.all(
-        f"""SELECT {COLUMNS} FROM events WHERE tenant_id = ? AND conversation_id = ? AND seq < ? AND kind IN ({marks})
-            ORDER BY seq DESC LIMIT ?""",
-        tenant_id,
-        conversation_id,
-        before,
-        *kinds,
-        limit,
-    )
-    return [LoggedEvent._make(row) for row in reversed(rows)]
+    sql = f"""{SELECT} WHERE tenant_id = ? AND conversation_id = ? AND seq < ? AND kind IN ({marks}) ORDER BY seq DESC LIMIT ?"""
+    return EVENTS.all(tx, sql, tenant_id, conversation_id, before, *kinds, limit)[::-1]
 
 
 # Events by what they are about
@@ -116,6 +103,9 @@ class CausedEvent(NamedTuple):
     data: str
     at: int
     actor: str  # empty: Headway itself
+
+
+CAUSED_EVENTS = Columns(CausedEvent)
 
 
 class EventWindow(NamedTuple):
@@ -134,12 +124,6 @@ def list_newest(
     )
     start = int(first[0]) + 1 if first else 0
     marks = ", ".join("?" * len(kinds))
-    rows = tx.all(
-        f"""SELECT seq, kind, data, at, actor FROM events WHERE tenant_id = ? AND {about} = ? AND seq >= ? AND kind IN ({marks})
-            ORDER BY seq""",
-        tenant_id,
-        value,
-        start,
-        *kinds,
-    )
-    return EventWindow([CausedEvent._make(row) for row in rows], start)
+    sql = f"""SELECT {CAUSED_EVENTS.selected} FROM events WHERE tenant_id = ? AND {about} = ? AND seq >= ? AND kind IN ({marks})
+        ORDER BY seq"""
+    return EventWindow(CAUSED_EVENTS.all(tx, sql, tenant_id, value, start, *kinds), start)

@@ -7,8 +7,10 @@ from headway.ledger.events import LoggedEvent
 from headway.ledger.run import Effect
 from headway.ledger.text import MAX_INTEGER
 from headway.storage import id_ranges
-from headway.storage.stores.events import COLUMNS as EVENT_COLUMNS
-from headway.storage.stores.runs import EFFECT_COLUMNS
+from headway.storage.columns import Columns
+from headway.storage.stores.events import EVENTS
+from headway.storage.stores.memory import ENTRIES, ORIGINS
+from headway.storage.stores.runs import EFFECTS
 from headway.storage.transaction import Transaction
 
 GOAL_PREFIX = "goal:"  # of the name of a goal whose runs' results are served
@@ -21,9 +23,12 @@ class StoredMessage(NamedTuple):
     at: int
 
 
+STORED_MESSAGES = Columns(StoredMessage)
+
+
 def list_transcript(tx: Transaction, tenant_id: int, run_id: str, after: int = -1, limit: int = MAX_INTEGER) -> list[StoredMessage]:
-    sql = "SELECT n, message, sent, at FROM transcript WHERE tenant_id = ? AND run_id = ? AND n > ? ORDER BY n LIMIT ?"
-    return [StoredMessage._make(row) for row in tx.all(sql, tenant_id, run_id, after, limit)]
+    sql = f"SELECT {STORED_MESSAGES.selected} FROM transcript WHERE tenant_id = ? AND run_id = ? AND n > ? ORDER BY n LIMIT ?"
+    return STORED_MESSAGES.all(tx, sql, tenant_id, run_id, after, limit)
 
 
 def is_transcript_pruned(tx: Transaction, tenant_id: int, run_id: str) -> bool:
@@ -36,8 +41,8 @@ def is_transcript_pruned(tx: Transaction, tenant_id: int, run_id: str) -> bool:
 
 def list_effects(tx: Transaction, tenant_id: int, run_id: str) -> list[Effect]:
     """List the run's tool calls in the order in which it made them."""
-    sql = f"SELECT {EFFECT_COLUMNS} FROM effects WHERE tenant_id = ? AND run_id = ? ORDER BY n, place"
-    return [Effect._make(row) for row in tx.all(sql, tenant_id, run_id)]
+    sql = f"SELECT {EFFECTS.selected} FROM effects WHERE tenant_id = ? AND run_id = ? ORDER BY n, place"
+    return EFFECTS.all(tx, sql, tenant_id, run_id)
 
 
 class ShownCall(NamedTuple):
@@ -78,8 +83,9 @@ def list_events(
     tx: Transaction, tenant_id: int, conversation_id: int, kinds: Sequence[str], after: int, before: int
 ) -> list[LoggedEvent]:
     """List a conversation's events of these kinds between two sequence numbers, oldest first."""
-    rows = tx.all(
-        f"""SELECT {EVENT_COLUMNS} FROM events WHERE tenant_id = ? AND conversation_id = ? AND seq > ? AND seq < ?
+    return EVENTS.all(
+        tx,
+        f"""SELECT {EVENTS.selected} FROM events WHERE tenant_id = ? AND conversation_id = ? AND seq > ? AND seq < ?
             AND kind IN ({", ".join("?" * len(kinds))}) ORDER BY seq""",
         tenant_id,
         conversation_id,
@@ -87,19 +93,13 @@ def list_events(
         before,
         *kinds,
     )
-    return [LoggedEvent._make(row) for row in rows]
 
 
 def list_subject_events(tx: Transaction, tenant_id: int, subject: str, kinds: Sequence[str]) -> list[LoggedEvent]:
     """List the events of these kinds about a subject, oldest first."""
-    rows = tx.all(
-        f"""SELECT {EVENT_COLUMNS} FROM events WHERE tenant_id = ? AND subject = ?
-            AND kind IN ({", ".join("?" * len(kinds))}) ORDER BY seq""",
-        tenant_id,
-        subject,
-        *kinds,
-    )
-    return [LoggedEvent._make(row) for row in rows]
+    sql = f"""SELECT {EVENTS.selected} FROM events WHERE tenant_id = ? AND subject = ?
+        AND kind IN ({", ".join("?" * len(kinds))}) ORDER BY seq"""
+    return EVENTS.all(tx, sql, tenant_id, subject, *kinds)
 
 
 def find_first_entry(tx: Transaction, tenant_id: int, goal_id: int) -> str | None:
@@ -128,8 +128,9 @@ def find_last_event(
     tx: Transaction, tenant_id: int, conversation_id: int, turn_id: str, kind: str, before: int
 ) -> LoggedEvent | None:
     """Return the last event of a kind that a turn had before a sequence number."""
-    row = tx.one(
-        f"""SELECT {EVENT_COLUMNS} FROM events WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ? AND kind = ?
+    return EVENTS.one(
+        tx,
+        f"""SELECT {EVENTS.selected} FROM events WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ? AND kind = ?
             AND seq < ? ORDER BY seq DESC LIMIT 1""",
         tenant_id,
         conversation_id,
@@ -137,7 +138,6 @@ def find_last_event(
         kind,
         before,
     )
-    return LoggedEvent._make(row) if row else None
 
 
 # Copies
@@ -161,11 +161,14 @@ def replace_message(tx: Transaction, tenant_id: int, run_id: str, n: int, messag
     tx.run("UPDATE transcript SET message = ? WHERE tenant_id = ? AND run_id = ? AND n = ?", message, tenant_id, run_id, n)
 
 
+REPLAYED_EFFECT = ", ".join("1" if name == "replayed" else name for name in EFFECTS.names)
+
+
 def copy_effects(tx: Transaction, tenant_id: int, source_id: str, run_id: str, before: int) -> None:
     """Copy the ended calls of a run's messages with a number below `before`."""
     rows = tx.all(
-        f"""INSERT INTO effects (run_id, tenant_id, {EFFECT_COLUMNS}, ended_at)
-            SELECT CAST(? AS TEXT), tenant_id, {EFFECT_COLUMNS.removesuffix("replayed")} 1, ended_at FROM effects
+        f"""INSERT INTO effects (run_id, tenant_id, {EFFECTS.stored}, ended_at)
+            SELECT CAST(? AS TEXT), tenant_id, {REPLAYED_EFFECT}, ended_at FROM effects
             WHERE tenant_id = ? AND run_id = ? AND n < ? AND state NOT IN ('proposed', 'started')
             RETURNING octet_length(arguments) + octet_length(result) + octet_length(images)""",
         run_id,
@@ -188,6 +191,9 @@ def copy_attachments(tx: Transaction, tenant_id: int, source_id: str, turn_id: s
     tx.count_stored(tenant_id, sum(size for (size,) in rows))
 
 
+COPIED_OF_ENTRY = ", ".join([*(name for name in ENTRIES.names if name not in ("id", "conversation_id")), *ORIGINS.names])
+
+
 def copy_memory(tx: Transaction, tenant_id: int, source_id: int, conversation_id: int, until: int) -> None:
     """Copy the notes that a conversation's agents had made before a time."""
     rows = tx.all(
@@ -200,11 +206,9 @@ def copy_memory(tx: Transaction, tenant_id: int, source_id: int, conversation_id
     tx.count_stored(tenant_id, sum(size for _, size in rows))
     for entry_id, _ in rows:
         tx.run(
-            """INSERT INTO memory_entries (id, tenant_id, conversation_id, agent_id, kind, text, created_at, run_id, turn_id,
-                   goal_id, origin_conversation_id, person, revision, updated_at)
-               SELECT CAST(? AS BIGINT), tenant_id, CAST(? AS BIGINT), agent_id, kind, text, created_at, run_id, turn_id, goal_id,
-                   origin_conversation_id, person, revision, updated_at FROM memory_entries
-               WHERE tenant_id = ? AND id = ?""",
+            f"""INSERT INTO memory_entries (id, conversation_id, tenant_id, {COPIED_OF_ENTRY})
+                SELECT CAST(? AS BIGINT), CAST(? AS BIGINT), tenant_id, {COPIED_OF_ENTRY} FROM memory_entries
+                WHERE tenant_id = ? AND id = ?""",
             id_ranges.take(tx, tenant_id, "memory_entries"),
             conversation_id,
             tenant_id,
@@ -267,11 +271,6 @@ def list_recorded(tx: Transaction, tenant_id: int, source: str, tool: str) -> li
     is_goal = source.startswith(GOAL_PREFIX)
     condition = "run_id IN (SELECT id FROM runs WHERE tenant_id = ? AND goal_id = ?)" if is_goal else "run_id = ?"
     parameters = (tenant_id, int(source.removeprefix(GOAL_PREFIX))) if is_goal else (source,)
-    rows = tx.all(
-        f"""SELECT {EFFECT_COLUMNS} FROM effects WHERE tenant_id = ? AND {condition} AND tool = ?
-            AND state NOT IN ('proposed', 'started') ORDER BY started_at, run_id, n, place""",
-        tenant_id,
-        *parameters,
-        tool,
-    )
-    return [Effect._make(row) for row in rows]
+    sql = f"""SELECT {EFFECTS.selected} FROM effects WHERE tenant_id = ? AND {condition} AND tool = ?
+        AND state NOT IN ('proposed', 'started') ORDER BY started_at, run_id, n, place"""
+    return EFFECTS.all(tx, sql, tenant_id, *parameters, tool)

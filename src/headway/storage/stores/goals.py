@@ -6,14 +6,21 @@ from typing import Any, Final, NamedTuple
 from headway.ledger.goal import DECISION_KINDS, STATUSES, Experience, Goal, GoalFilter, GoalSort, JournalEntry, SubGoal
 from headway.ledger.text import MAX_INTEGER
 from headway.storage import id_ranges
-from headway.storage.transaction import Row, Transaction
+from headway.storage.columns import Column, Columns, split_ids
+from headway.storage.transaction import Transaction
 
-COLUMNS = """id, tenant_id, source, description, success_criteria, evidence, status, priority, pause_kind, pause_reason,
-    replan_count, plan_no, replan_why, run_id, budget, deadline_at, created_at, updated_at, ended_at, pending, in_progress,
-    completed, failed, skipped, repository, checks, proof, forked_from, fork_at, in_plan, done, repeat_of"""
-SELECT_WITH_COST = f"""SELECT {COLUMNS},
+GOALS = Columns(
+    Goal,
+    fixed=(
+        *("id", "tenant_id", "source", "evidence", "created_at", "forked_from", "fork_at", "repeat_of"),
+        *("pending", "in_progress", "completed", "failed", "skipped", "in_plan", "done"),  # see UPDATE_COUNTERS
+    ),
+)
+SELECT = f"SELECT {GOALS.selected} FROM goals"
+SELECT_WITH_COST = f"""SELECT {GOALS.selected},
     (SELECT SUM(cost) FROM runs WHERE runs.tenant_id = goals.tenant_id AND runs.goal_id = goals.id)
     FROM goals WHERE tenant_id = ? AND id = ?"""
+UPDATE = f"UPDATE goals SET {GOALS.assignments} WHERE tenant_id = ? AND id = ?"
 # Assigns journal numbers, and counts sub-goals by status and in the current plan. The row lock makes concurrent writers of the goal
 # wait.
 UPDATE_COUNTERS = """UPDATE goals SET journaled = journaled + ?, pending = pending + ?, in_progress = in_progress + ?,
@@ -23,75 +30,25 @@ EXPERIENCE_SAMPLE = 1_000  # number of recent sub-goals considered
 
 
 def insert(tx: Transaction, goal: Goal) -> Goal:
-    row = tx.one(
-        f"""INSERT INTO goals (id, tenant_id, source, description, success_criteria, evidence, status, priority, pause_kind,
-            pause_reason, budget, deadline_at, created_at, updated_at, repository, checks, proof, repeat_of)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
-        id_ranges.take(tx, goal.tenant_id, "goals"),
-        goal.tenant_id,
-        goal.source,
-        goal.description,
-        goal.success_criteria,
-        goal.evidence,
-        goal.status,
-        goal.priority,
-        goal.pause_kind,
-        goal.pause_reason,
-        goal.budget,
-        goal.deadline_at,
-        tx.now,
-        tx.now,
-        goal.repository,
-        goal.checks,
-        goal.proof,
-        goal.repeat_of,
-    )
-    assert row is not None
-    return Goal._make(row)
+    return id_ranges.insert(tx, goal.tenant_id, "goals", GOALS, goal._replace(created_at=tx.now, updated_at=tx.now))
 
 
 def find(tx: Transaction, tenant_id: int, goal_id: int) -> Goal | None:
-    row = tx.one(f"SELECT {COLUMNS} FROM goals WHERE tenant_id = ? AND id = ?", tenant_id, goal_id)
-    return Goal._make(row) if row else None
+    return GOALS.one(tx, f"{SELECT} WHERE tenant_id = ? AND id = ?", tenant_id, goal_id)
 
 
 def find_locked(tx: Transaction, tenant_id: int, goal_id: int) -> Goal | None:
-    row = tx.one(f"SELECT {COLUMNS} FROM goals WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, goal_id)
-    return Goal._make(row) if row else None
+    return GOALS.one(tx, f"{SELECT} WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, goal_id)
 
 
 def save(tx: Transaction, goal: Goal) -> None:
-    tx.run(
-        """UPDATE goals SET description = ?, success_criteria = ?, status = ?, priority = ?, pause_kind = ?, pause_reason = ?,
-           replan_count = ?, plan_no = ?, replan_why = ?, run_id = ?, budget = ?, deadline_at = ?, updated_at = ?, ended_at = ?,
-           repository = ?, checks = ?, proof = ?
-           WHERE tenant_id = ? AND id = ?""",
-        goal.description,
-        goal.success_criteria,
-        goal.status,
-        goal.priority,
-        goal.pause_kind,
-        goal.pause_reason,
-        goal.replan_count,
-        goal.plan_no,
-        goal.replan_why,
-        goal.run_id,
-        goal.budget,
-        goal.deadline_at,
-        goal.updated_at,
-        goal.ended_at,
-        goal.repository,
-        goal.checks,
-        goal.proof,
-        goal.tenant_id,
-        goal.id,
-    )
+    tx.run(UPDATE, *GOALS.dump_changed(goal), goal.tenant_id, goal.id)
 
 
 def find_with_cost(tx: Transaction, tenant_id: int, goal_id: int) -> tuple[Goal, int] | None:
     """Return a goal and the cost of its agents so far."""
     row = tx.one(SELECT_WITH_COST, tenant_id, goal_id)
-    return (Goal._make(row[:-1]), int(row[-1] or 0)) if row else None
+    return (GOALS.load(row[:-1]), int(row[-1] or 0)) if row else None
 
 
 # What each order sorts by, the highest first; goals with the same value are sorted by their ids.
@@ -125,13 +82,8 @@ def list_page(
         kinds, numbers = ", ".join("?" * len(DECISION_KINDS)), ", ".join("?" * len(ids)) or "NULL"
         conditions.append(f"((status = 'paused' AND pause_kind IN ({kinds})) OR id IN ({numbers}))")
         values += [*DECISION_KINDS, *ids]
-    rows = tx.all(
-        f"SELECT {COLUMNS} FROM goals WHERE tenant_id = ? AND {' AND '.join(conditions)} ORDER BY {key} DESC, id DESC LIMIT ?",
-        tenant_id,
-        *values,
-        limit,
-    )
-    return [Goal._make(row) for row in rows]
+    sql = f"{SELECT} WHERE tenant_id = ? AND {' AND '.join(conditions)} ORDER BY {key} DESC, id DESC LIMIT ?"
+    return GOALS.all(tx, sql, tenant_id, *values, limit)
 
 
 def count_open(tx: Transaction, tenant_id: int) -> int:
@@ -141,14 +93,15 @@ def count_open(tx: Transaction, tenant_id: int) -> int:
 
 # Sub-goals
 
-SUB_GOAL_COLUMNS = """id, tenant_id, goal_id, plan_no, description, expected_outcome, kind, mode, role, priority, expected_value,
-    cost_limit, status, outcome, reason, divergence, divergence_reason, judged_under, run_id, cost, interrupted, interventions,
-    check_ins, checked_at, progress_at, progress_steps, progress_effects, created_at, updated_at, started_at, ended_at, checks,
-    proof, title, superseded_by"""
-
-
-SELECT_SUB_GOALS = f"""SELECT {SUB_GOAL_COLUMNS}, (SELECT string_agg(CAST(e.depends_on AS TEXT), ',') FROM sub_goal_edges e
-    WHERE e.tenant_id = sub_goals.tenant_id AND e.sub_goal_id = sub_goals.id) FROM sub_goals"""
+SUB_GOALS = Columns(
+    SubGoal,
+    depends_on=Column(
+        sql="""(SELECT string_agg(CAST(e.depends_on AS TEXT), ',') FROM sub_goal_edges e
+        WHERE e.tenant_id = sub_goals.tenant_id AND e.sub_goal_id = sub_goals.id)""",
+        decode=split_ids,
+    ),
+)
+SELECT_SUB_GOALS = f"SELECT {SUB_GOALS.selected} FROM sub_goals"
 # Counts the dependencies a sub-goal waits for. A dependency is satisfied when it is completed and judged.
 UPDATE_WAITS = """UPDATE sub_goals SET
     waits_for = (SELECT COUNT(*) FROM sub_goal_edges e JOIN sub_goals below ON below.tenant_id = e.tenant_id
@@ -168,36 +121,18 @@ class NewJournalEntry(NamedTuple):
     data: str
 
 
-def load_sub_goal(row: Row) -> SubGoal:
-    return SubGoal._make((*row[:-1], tuple(sorted(map(int, row[-1].split(",")))) if row[-1] else ()))
-
-
 def insert_sub_goal(tx: Transaction, sub_goal: SubGoal) -> int:
-    sub_goal_id = id_ranges.take(tx, sub_goal.tenant_id, "sub_goals")
-    tx.run(
-        """INSERT INTO sub_goals (id, tenant_id, goal_id, plan_no, description, expected_outcome, kind, mode, role, priority,
-           expected_value, cost_limit, status, created_at, updated_at, checks, proof, title)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?, ?, ?, ?)""",
-        sub_goal_id,
-        *sub_goal[1:12],
-        tx.now,
-        tx.now,
-        sub_goal.checks,
-        sub_goal.proof,
-        sub_goal.title,
-    )
-    update_counters(tx, sub_goal.tenant_id, sub_goal.goal_id, entries=0, changes={"pending": 1, "in_plan": 1})
-    return sub_goal_id
+    new = id_ranges.insert(tx, sub_goal.tenant_id, "sub_goals", SUB_GOALS, sub_goal._replace(created_at=tx.now, updated_at=tx.now))
+    update_counters(tx, new.tenant_id, new.goal_id, entries=0, changes={"pending": 1, "in_plan": 1})
+    return new.id
 
 
 def find_sub_goal(tx: Transaction, tenant_id: int, sub_goal_id: int) -> SubGoal | None:
-    row = tx.one(f"{SELECT_SUB_GOALS} WHERE tenant_id = ? AND id = ?", tenant_id, sub_goal_id)
-    return load_sub_goal(row) if row else None
+    return SUB_GOALS.one(tx, f"{SELECT_SUB_GOALS} WHERE tenant_id = ? AND id = ?", tenant_id, sub_goal_id)
 
 
 def list_sub_goals(tx: Transaction, tenant_id: int, goal_id: int) -> list[SubGoal]:
-    rows = tx.all(f"{SELECT_SUB_GOALS} WHERE tenant_id = ? AND goal_id = ? ORDER BY id", tenant_id, goal_id)
-    return [load_sub_goal(row) for row in rows]
+    return SUB_GOALS.all(tx, f"{SELECT_SUB_GOALS} WHERE tenant_id = ? AND goal_id = ? ORDER BY id", tenant_id, goal_id)
 
 
 def change_sub_goal(
@@ -276,6 +211,10 @@ def list_experience(tx: Transaction, tenant_id: int) -> list[Experience]:
 
 # The journal
 
+ENTRIES = Columns(JournalEntry)
+SELECT_ENTRIES = f"SELECT {ENTRIES.selected} FROM journal"
+INSERT_ENTRY = f"INSERT INTO journal (goal_id, tenant_id, {ENTRIES.stored}) VALUES (?, ?, {ENTRIES.marks})"
+
 
 def append_entry(tx: Transaction, tenant_id: int, goal_id: int, entry: NewJournalEntry) -> JournalEntry:
     return write_entry(tx, tenant_id, goal_id, update_counters(tx, tenant_id, goal_id, entries=1, changes={}), entry)
@@ -283,35 +222,21 @@ def append_entry(tx: Transaction, tenant_id: int, goal_id: int, entry: NewJourna
 
 def write_entry(tx: Transaction, tenant_id: int, goal_id: int, number: int, entry: NewJournalEntry) -> JournalEntry:
     stored_entry = JournalEntry(number, *entry, tx.now)
-    tx.run(
-        "INSERT INTO journal (goal_id, tenant_id, n, kind, data, at) VALUES (?, ?, ?, ?, ?, ?)", goal_id, tenant_id, *stored_entry
-    )
+    tx.run(INSERT_ENTRY, goal_id, tenant_id, *stored_entry)
     return stored_entry
 
 
 def list_entries(tx: Transaction, tenant_id: int, goal_id: int, limit: int, before: int) -> list[JournalEntry]:
     """List the last journal entries before a number, oldest first."""
-    rows = tx.all(
-        "SELECT n, kind, data, at FROM journal WHERE tenant_id = ? AND goal_id = ? AND n < ? ORDER BY n DESC LIMIT ?",
-        tenant_id,
-        goal_id,
-        before,
-        limit,
-    )
-    return [JournalEntry._make(row) for row in reversed(rows)]
+    sql = f"{SELECT_ENTRIES} WHERE tenant_id = ? AND goal_id = ? AND n < ? ORDER BY n DESC LIMIT ?"
+    return ENTRIES.all(tx, sql, tenant_id, goal_id, before, limit)[::-1]
 
 
 def list_plan_entries(tx: Transaction, tenant_id: int, goal_id: int, limit: int, before: int) -> list[JournalEntry]:
     """List the journal entries about plans, newest first."""
-    rows = tx.all(
-        """SELECT n, kind, data, at FROM journal WHERE tenant_id = ? AND goal_id = ? AND n < ? AND kind IN ('planned', 'replanned')
-           ORDER BY n DESC LIMIT ?""",
-        tenant_id,
-        goal_id,
-        before,
-        limit,
-    )
-    return [JournalEntry._make(row) for row in rows]
+    sql = f"""{SELECT_ENTRIES} WHERE tenant_id = ? AND goal_id = ? AND n < ? AND kind IN ('planned', 'replanned')
+        ORDER BY n DESC LIMIT ?"""
+    return ENTRIES.all(tx, sql, tenant_id, goal_id, before, limit)
 
 
 # Planning cycles

@@ -1,17 +1,19 @@
 """SQL for the kill switch, which applies to the whole installation rather than to a tenant."""
 
 from headway.ledger.job import Halt
+from headway.storage.columns import Column, Columns
 from headway.storage.transaction import Transaction
+
+HALTS = Columns(Halt, by=Column("halted_by"))
 
 
 def find_active(tx: Transaction) -> Halt | None:
-    row = tx.one("SELECT why, since, halted_by FROM halts WHERE lifted_at = 0")
-    return Halt._make(row) if row else None
+    return HALTS.one(tx, f"SELECT {HALTS.selected} FROM halts WHERE lifted_at = 0")
 
 
 def insert(tx: Transaction, why: str) -> bool:
     """Halt, unless already halted. Returns whether this call did it; with two at the same time, the first one's reason is kept."""
-    sql = "INSERT INTO halts (why, since, halted_by) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING since"
+    sql = f"INSERT INTO halts ({HALTS.stored}) VALUES ({HALTS.marks}) ON CONFLICT DO NOTHING RETURNING since"
     return tx.one(sql, why, tx.now, tx.actor) is not None
 
 

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from headway.ledger.errors import KeyBusy
+from headway.storage.columns import Columns
 from headway.storage.transaction import Transaction
 
 WAIT_MS = 10_000
@@ -12,6 +13,9 @@ class StoredAnswer(NamedTuple):
     body_hash: str
     status: int
     answer: str
+
+
+ANSWERS = Columns(StoredAnswer)
 
 
 def reserve(
@@ -38,13 +42,8 @@ def reserve(
 
 
 def find(tx: Transaction, tenant_id: int, route: str, key: str) -> StoredAnswer | None:
-    row = tx.one(
-        "SELECT body_hash, status, answer FROM idempotency_keys WHERE tenant_id = ? AND route = ? AND key = ?",
-        tenant_id,
-        route,
-        key,
-    )
-    return StoredAnswer._make(row) if row else None
+    sql = f"SELECT {ANSWERS.selected} FROM idempotency_keys WHERE tenant_id = ? AND route = ? AND key = ?"
+    return ANSWERS.one(tx, sql, tenant_id, route, key)
 
 
 def save_answer(tx: Transaction, tenant_id: int, route: str, key: str, status: int, body: str) -> None:

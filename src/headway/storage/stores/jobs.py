@@ -9,10 +9,13 @@ from typing import NamedTuple
 from headway.ledger.cursors import NEWEST
 from headway.ledger.job import NEVER, Job, JobState
 from headway.storage.clocks import SERVER_TIME_SQL
+from headway.storage.columns import Columns
 from headway.storage.transaction import Query, Row, Transaction
 
-COLUMNS = """id, tenant_id, kind, state, payload, family, attempts, max_attempts, errors, result, owner, due_at,
-    created_at, updated_at"""
+JOBS = Columns(Job, fixed=("id", "tenant_id", "kind", "payload", "family", "max_attempts", "created_at"))
+SELECT = f"SELECT {JOBS.selected} FROM jobs"
+INSERT = f"INSERT INTO jobs ({JOBS.stored}) VALUES ({JOBS.marks})"
+UPDATE = f"UPDATE jobs SET {JOBS.assignments}, announce_at = 0 WHERE tenant_id = ? AND id = ?"
 WAITING_CONDITION = "state IN ('queued', 'delayed')"
 # The plus sign keeps SQLite from reading all running jobs of the tenant through that column's index.
 FAMILY_CONDITION = """(family = '' OR (
@@ -24,12 +27,11 @@ ALONE_SUFFIX = ":alone"  # suffix of the ids of processes that only run the jobs
 
 
 def insert(tx: Transaction, job: Job) -> None:
-    row = job._replace(due_at=to_steady_time(tx, job.due_at))
-    tx.run(f"INSERT INTO jobs ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *row)
+    tx.run(INSERT, *job._replace(due_at=to_steady_time(tx, job.due_at)))
 
 
 def load_job(tx: Transaction, row: Row) -> Job:
-    job = Job._make(row)
+    job = JOBS.load(row)
     return job._replace(due_at=job.due_at - tx.drift) if job.due_at < NEVER else job
 
 
@@ -39,7 +41,7 @@ def to_steady_time(tx: Transaction, moment: int) -> int:
 
 
 def find(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
-    row = tx.one(f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? AND id = ?", tenant_id, job_id)
+    row = tx.one(f"{SELECT} WHERE tenant_id = ? AND id = ?", tenant_id, job_id)
     return load_job(tx, row) if row else None
 
 
@@ -50,7 +52,7 @@ def find_locked(tx: Transaction, tenant_id: int, job_id: str) -> Job | None:
 
 
 def build_find_locked(tx: Transaction, tenant_id: int, job_id: str) -> Query:
-    return Query(f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", (tenant_id, job_id))
+    return Query(f"{SELECT} WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", (tenant_id, job_id))
 
 
 def lock_root(tx: Transaction, tenant_id: int, turn_id: str | None, goal_id: int | None) -> None:
@@ -67,19 +69,8 @@ def lock_root(tx: Transaction, tenant_id: int, turn_id: str | None, goal_id: int
 
 
 def save(tx: Transaction, job: Job) -> None:
-    tx.run(
-        """UPDATE jobs SET state = ?, attempts = ?, errors = ?, result = ?, owner = ?, due_at = ?, updated_at = ?, announce_at = 0
-           WHERE tenant_id = ? AND id = ?""",
-        job.state,
-        job.attempts,
-        job.errors,
-        job.result,
-        job.owner,
-        to_steady_time(tx, job.due_at),
-        job.updated_at,
-        job.tenant_id,
-        job.id,
-    )
+    row = job._replace(due_at=to_steady_time(tx, job.due_at))
+    tx.run(UPDATE, *JOBS.dump_changed(row), job.tenant_id, job.id)
 
 
 def delete(tx: Transaction, tenant_id: int, job_id: str) -> None:
@@ -98,7 +89,7 @@ def list_page(
     given = {name: value for name, value in (("state", state), ("kind", kind)) if value is not None}
     condition, parameters = " ".join(f"AND {name} = ?" for name in given), tuple(given.values())
     rows = tx.all(
-        f"""SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? {condition} AND (created_at, id) < (?, ?)
+        f"""{SELECT} WHERE tenant_id = ? {condition} AND (created_at, id) < (?, ?)
             ORDER BY created_at DESC, id DESC LIMIT ?""",
         tenant_id,
         *parameters,
@@ -113,7 +104,7 @@ def list_delayed(tx: Transaction, tenant_id: int, job_ids: Sequence[str]) -> lis
     if not job_ids:
         return []
     marks = ", ".join("?" * len(job_ids))
-    rows = tx.all(f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? AND state = 'delayed' AND id IN ({marks})", tenant_id, *job_ids)
+    rows = tx.all(f"{SELECT} WHERE tenant_id = ? AND state = 'delayed' AND id IN ({marks})", tenant_id, *job_ids)
     return [load_job(tx, row) for row in rows]
 
 
@@ -147,7 +138,7 @@ def lock_due(tx: Transaction, kinds: Collection[str], per_family: int, limit: in
     marks = ", ".join("?" * len(job_ids or ()))
     condition = "" if job_ids is None else f"AND (id IN ({marks}) OR family IN ({marks}))"
     rows = tx.all(
-        f"""SELECT {COLUMNS} FROM jobs WHERE {WAITING_CONDITION} AND due_at <= ? AND kind IN ({kind_marks}) {condition}
+        f"""{SELECT} WHERE {WAITING_CONDITION} AND due_at <= ? AND kind IN ({kind_marks}) {condition}
             AND {FAMILY_CONDITION}
             ORDER BY due_at, id LIMIT ?{tx.dialect.skip_locked}""",
         to_steady_time(tx, tx.now),
@@ -194,14 +185,14 @@ def lock_waiting(tx: Transaction, job_ids: Sequence[str]) -> list[Job]:
     if not job_ids:
         return []
     marks = ", ".join("?" * len(job_ids))
-    sql = f"SELECT {COLUMNS} FROM jobs WHERE id IN ({marks}) AND {WAITING_CONDITION} ORDER BY due_at, id{tx.dialect.skip_locked}"
+    sql = f"{SELECT} WHERE id IN ({marks}) AND {WAITING_CONDITION} ORDER BY due_at, id{tx.dialect.skip_locked}"
     return [load_job(tx, row) for row in tx.all(sql, *job_ids)]
 
 
 def list_waiting(tx: Transaction, job_ids: Sequence[str]) -> list[Job]:
     """Return those of the given jobs that wait, also while other processes have locked them."""
     marks = ", ".join("?" * len(job_ids))
-    rows = tx.all(f"SELECT {COLUMNS} FROM jobs WHERE id IN ({marks}) AND {WAITING_CONDITION}", *job_ids)
+    rows = tx.all(f"{SELECT} WHERE id IN ({marks}) AND {WAITING_CONDITION}", *job_ids)
     return [load_job(tx, row) for row in rows]
 
 
@@ -255,7 +246,7 @@ def lock_orphans(tx: Transaction, leases: Leases, limit: int, job_ids: Sequence[
     alive = f"AND executor_id NOT IN ({', '.join('?' * len(ended))})" if ended else ""
     condition = "" if job_ids is None else f"AND id IN ({', '.join('?' * len(job_ids)) or 'NULL'})"
     rows = tx.all(
-        f"""SELECT {COLUMNS} FROM jobs WHERE state = 'running' AND NOT EXISTS (
+        f"""{SELECT} WHERE state = 'running' AND NOT EXISTS (
                 SELECT 1 FROM worker_leases WHERE executor_id = owner AND beat_at >= ? {alive}) {condition}
             ORDER BY created_at, id LIMIT ?{tx.dialect.skip_locked}""",
         read_clock(tx) - leases.plain,

@@ -1,8 +1,11 @@
 """SQL for leases: which agent works on a todo, until when, and the token that proves it."""
 
 from headway.ledger.todo import Lease
+from headway.storage.columns import Columns
 from headway.storage.stores.conversations import TODO_IS_SHOWN
 from headway.storage.transaction import Query, Row, Transaction
+
+LEASES = Columns(Lease)
 
 
 def find(tx: Transaction, tenant_id: int, todo_id: int) -> Lease | None:
@@ -13,24 +16,22 @@ def find(tx: Transaction, tenant_id: int, todo_id: int) -> Lease | None:
 def build_find(tenant_id: int, *todo_ids: int) -> Query:
     """Build the query for the leases of these todos."""
     marks = ", ".join("?" * len(todo_ids))
-    sql = f"SELECT todo_id, agent_id, token, expires_at FROM leases WHERE tenant_id = ? AND todo_id IN ({marks})"
+    sql = f"SELECT {LEASES.selected} FROM leases WHERE tenant_id = ? AND todo_id IN ({marks})"
     return Query(sql, (tenant_id, *todo_ids))
 
 
 def load(tx: Transaction, row: Row) -> Lease:
-    return Lease._make((*row[:-1], row[-1] - tx.drift))
+    lease = LEASES.load(row)
+    return lease._replace(expires_at=lease.expires_at - tx.drift)
 
 
 def put(tx: Transaction, tenant_id: int, lease: Lease) -> None:
     tx.run(
-        f"""INSERT INTO leases (todo_id, tenant_id, agent_id, token, expires_at) VALUES (?, ?, ?, ?, ?)
+        f"""INSERT INTO leases (tenant_id, {LEASES.stored}) VALUES (?, {LEASES.marks})
            ON CONFLICT ({tx.dialect.tenant_in_key}todo_id) DO UPDATE
            SET agent_id = excluded.agent_id, token = excluded.token, expires_at = excluded.expires_at""",
-        lease.todo_id,
         tenant_id,
-        lease.agent_id,
-        lease.token,
-        lease.expires_at + tx.drift,
+        *lease._replace(expires_at=lease.expires_at + tx.drift),
     )
 
 

@@ -5,11 +5,9 @@ from typing import Any, NamedTuple
 from headway.ledger.scope import TENANT_WIDE, MemorySelection
 from headway.ledger.text import count_bytes
 from headway.storage import id_ranges
+from headway.storage.columns import Column, Columns
 from headway.storage.stores.conversations import MEMORY_IS_SHOWN
 from headway.storage.transaction import Row, Transaction
-
-ORIGIN_COLUMNS = "agent_id, person, origin_conversation_id, turn_id, run_id, goal_id"
-COLUMNS = f"id, conversation_id, kind, text, revision, created_at, updated_at, {ORIGIN_COLUMNS}"
 
 
 class MemoryOrigin(NamedTuple):
@@ -47,40 +45,34 @@ class MemoryEntry(NamedTuple):
         }
 
 
-def build_entry(row: Row) -> MemoryEntry:
-    own_count = len(MemoryEntry._fields) - 1
-    return MemoryEntry._make((*row[:own_count], MemoryOrigin._make(row[own_count:])))
+ORIGINS = Columns(MemoryOrigin, conversation_id=Column("origin_conversation_id"))
+ENTRIES = Columns(MemoryEntry, unread=("origin",))
+SELECT = f"SELECT {ENTRIES.selected}, {ORIGINS.selected} FROM memory_entries"
+INSERT = f"""INSERT INTO memory_entries (tenant_id, {ENTRIES.stored}, {ORIGINS.stored})
+    VALUES (?, {ENTRIES.marks}, {ORIGINS.marks})"""
+
+
+def load_entry(row: Row) -> MemoryEntry:
+    return ENTRIES.load((*row[: ENTRIES.width], ORIGINS.load(row[ENTRIES.width :])))
 
 
 def insert(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> MemoryEntry:
     """Insert an entry. The id and the times are set here."""
-    entry_id = id_ranges.take(tx, tenant_id, "memory_entries")
-    tx.run(
-        f"INSERT INTO memory_entries (tenant_id, {COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        tenant_id,
-        entry_id,
-        entry.conversation_id,
-        entry.kind,
-        entry.text,
-        entry.revision,
-        tx.now,
-        tx.now,
-        *entry.origin,
-    )
+    entry = entry._replace(id=id_ranges.take(tx, tenant_id, "memory_entries"), created_at=tx.now, updated_at=tx.now)
+    tx.run(INSERT, tenant_id, *ENTRIES.dump(entry), *entry.origin)
     tx.count_stored(tenant_id, count_bytes(entry.text))
-    return entry._replace(id=entry_id, created_at=tx.now, updated_at=tx.now)
+    return entry
 
 
 def find(tx: Transaction, tenant_id: int, entry_id: int) -> MemoryEntry | None:
-    row = tx.one(f"SELECT {COLUMNS} FROM memory_entries WHERE tenant_id = ? AND id = ?", tenant_id, entry_id)
-    return build_entry(row) if row else None
+    row = tx.one(f"{SELECT} WHERE tenant_id = ? AND id = ?", tenant_id, entry_id)
+    return load_entry(row) if row else None
 
 
 def find_locked(tx: Transaction, tenant_id: int, entry_id: int) -> MemoryEntry | None:
     """Return the entry, locked so that no other transaction can change it before this one ends."""
-    sql = f"SELECT {COLUMNS} FROM memory_entries WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}"
-    row = tx.one(sql, tenant_id, entry_id)
-    return build_entry(row) if row else None
+    row = tx.one(f"{SELECT} WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, entry_id)
+    return load_entry(row) if row else None
 
 
 def save(tx: Transaction, tenant_id: int, old: MemoryEntry, entry: MemoryEntry) -> None:
@@ -105,13 +97,7 @@ def delete(tx: Transaction, tenant_id: int, entry: MemoryEntry) -> None:
 
 def list_newest(tx: Transaction, tenant_id: int, conversation_id: int, limit: int) -> list[MemoryEntry]:
     """List the newest entries of this conversation only."""
-    rows = tx.all(
-        f"SELECT {COLUMNS} FROM memory_entries WHERE tenant_id = ? AND conversation_id = ? ORDER BY id DESC LIMIT ?",
-        tenant_id,
-        conversation_id,
-        limit,
-    )
-    return [build_entry(row) for row in rows]
+    return read_page(tx, ["conversation_id = ?"], [tenant_id, conversation_id], limit)
 
 
 def list_page(tx: Transaction, tenant_id: int, selection: MemorySelection, limit: int, before: int) -> list[MemoryEntry]:
@@ -133,9 +119,5 @@ def list_page(tx: Transaction, tenant_id: int, selection: MemorySelection, limit
 
 
 def read_page(tx: Transaction, conditions: list[str], parameters: list[int | str], limit: int) -> list[MemoryEntry]:
-    rows = tx.all(
-        f"SELECT {COLUMNS} FROM memory_entries WHERE tenant_id = ? AND {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?",
-        *parameters,
-        limit,
-    )
-    return [build_entry(row) for row in rows]
+    sql = f"{SELECT} WHERE tenant_id = ? AND {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?"
+    return [load_entry(row) for row in tx.all(sql, *parameters, limit)]

@@ -4,8 +4,9 @@ from typing import Final
 
 from headway.ledger.cells import Move, MoveState
 from headway.ledger.job import NEVER
-from headway.storage.stores.cells import MOVE_COLUMNS
+from headway.storage.stores.cells import MOVES, SELECT_MOVE
 from headway.storage.stores.jobs import to_steady_time
+from headway.storage.stores.tenants import ACTIVE
 from headway.storage.transaction import Transaction
 
 PARKED_TIME: Final = NEVER + 1  # when a parked job is due; nothing else has this time
@@ -18,19 +19,16 @@ HAS_CALL: Final = """(jobs.result = '"begun"' OR EXISTS (SELECT 1 FROM effects W
 
 def find_unfinished(tx: Transaction, tenant_id: int) -> Move | None:
     """Return the move of a tenant out of this database that has begun and is not over."""
-    row = tx.one(f"SELECT {MOVE_COLUMNS} FROM moves WHERE tenant = ? AND {IS_UNFINISHED} LIMIT 1", tenant_id)
-    return Move._make(row) if row else None
+    return MOVES.one(tx, f"{SELECT_MOVE} WHERE tenant = ? AND {IS_UNFINISHED} LIMIT 1", tenant_id)
 
 
 def find_unfinished_by_name(tx: Transaction, tenant_name: str) -> Move | None:
-    row = tx.one(f"SELECT {MOVE_COLUMNS} FROM moves WHERE tenant_name = ? AND {IS_UNFINISHED} LIMIT 1", tenant_name)
-    return Move._make(row) if row else None
+    return MOVES.one(tx, f"{SELECT_MOVE} WHERE tenant_name = ? AND {IS_UNFINISHED} LIMIT 1", tenant_name)
 
 
 def list_unsettled(tx: Transaction, tenant_name: str) -> list[Move]:
     """List the moves of a tenant to this database of which it is not known whether the source has completed them."""
-    rows = tx.all(f"SELECT {MOVE_COLUMNS} FROM moves WHERE tenant_name = ? AND state = 'arrived' ORDER BY id", tenant_name)
-    return [Move._make(row) for row in rows]
+    return MOVES.all(tx, f"{SELECT_MOVE} WHERE tenant_name = ? AND state = 'arrived' ORDER BY id", tenant_name)
 
 
 def settle(tx: Transaction, move_id: str) -> None:
@@ -133,13 +131,14 @@ def lock_place(tx: Transaction, tenant_name: str) -> str | None:
 
 
 def note_departed_tokens(tx: Transaction, tenant_id: int, cell: str) -> None:
-    """Delete the tenant's tokens, and note where their holders have to go."""
+    """Delete the tenant's tokens, and note where the holders of active ones have to go. Others stay strangers."""
     tx.run(
-        """INSERT INTO departed_tokens (hash, tenant, cell) SELECT hash, ?, ? FROM tokens WHERE tenant_id = ?
+        f"""INSERT INTO departed_tokens (hash, tenant, cell) SELECT hash, ?, ? FROM tokens WHERE tenant_id = ? AND {ACTIVE}
            ON CONFLICT (hash) DO UPDATE SET tenant = excluded.tenant, cell = excluded.cell""",
         tenant_id,
         cell,
         tenant_id,
+        tx.now,
     )
     tx.run("DELETE FROM tokens WHERE tenant_id = ?", tenant_id)
 

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from headway.storage import id_ranges
+from headway.storage.columns import Columns
 from headway.storage.transaction import Transaction
 
 
@@ -18,28 +19,19 @@ class Notice(NamedTuple):
     done_at: int = 0  # 0: it is open
 
 
+NOTICES = Columns(Notice)
+
+
 def insert(tx: Transaction, tenant_id: int, kind: str, text: str, turn_id: str | None, goal_id: int | None, url: str) -> int:
-    notice_id = id_ranges.take(tx, tenant_id, "notices")
-    tx.run(
-        "INSERT INTO notices (id, tenant_id, kind, text, turn_id, goal_id, created_at, url) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        notice_id,
-        tenant_id,
-        kind,
-        text,
-        turn_id,
-        goal_id,
-        tx.now,
-        url,
-    )
-    return notice_id
+    notice = Notice(0, kind, text, turn_id, goal_id, tx.now, url)
+    return id_ranges.insert(tx, tenant_id, "notices", NOTICES, notice).id
 
 
 def list_page(tx: Transaction, tenant_id: int, limit: int, before: int, *, is_done: bool | None = None) -> list[Notice]:
     """List notices, newest first: all, those that are done, or those that are not."""
     condition = "" if is_done is None else "AND done_at > 0" if is_done else "AND done_at = 0"
-    sql = f"""SELECT id, kind, text, turn_id, goal_id, created_at, url, done_at FROM notices WHERE tenant_id = ? AND id < ?
-             {condition} ORDER BY id DESC LIMIT ?"""
-    return [Notice._make(row) for row in tx.all(sql, tenant_id, before, limit)]
+    sql = f"SELECT {NOTICES.selected} FROM notices WHERE tenant_id = ? AND id < ? {condition} ORDER BY id DESC LIMIT ?"
+    return NOTICES.all(tx, sql, tenant_id, before, limit)
 
 
 def mark(tx: Transaction, tenant_id: int, notice_ids: Collection[int], *, is_done: bool) -> int:

@@ -4,7 +4,7 @@ The rules are those of `ledger.goal`, which applies them to a complete list of s
 """
 
 from headway.ledger.goal import Goal, SubGoal, SubGoalMode
-from headway.storage.stores.goals import SELECT_SUB_GOALS, load_sub_goal
+from headway.storage.stores.goals import SELECT_SUB_GOALS, SUB_GOALS
 from headway.storage.transaction import Transaction
 
 SELECT_OF_GOAL = f"{SELECT_SUB_GOALS} WHERE tenant_id = ? AND goal_id = ?"
@@ -22,12 +22,12 @@ SELECT_DOUBTS = """SELECT divergence FROM sub_goals WHERE tenant_id = ? AND goal
 
 def list_active(tx: Transaction, goal: Goal) -> list[SubGoal]:
     """List the sub-goals in progress and those that have ended but are not judged yet."""
-    return [load_sub_goal(row) for row in tx.all(SELECT_ACTIVE, goal.tenant_id, goal.id)]
+    return SUB_GOALS.all(tx, SELECT_ACTIVE, goal.tenant_id, goal.id)
 
 
 def list_ready(tx: Transaction, goal: Goal, mode: SubGoalMode, limit: int) -> list[SubGoal]:
     """List the pending sub-goals that wait for nothing, highest worth first."""
-    return [load_sub_goal(row) for row in tx.all(SELECT_READY, goal.tenant_id, goal.id, mode, limit)]
+    return SUB_GOALS.all(tx, SELECT_READY, goal.tenant_id, goal.id, mode, limit)
 
 
 def list_doubts(tx: Transaction, goal: Goal) -> list[str]:
@@ -39,10 +39,9 @@ def list_dependencies(tx: Transaction, sub_goal: SubGoal) -> list[SubGoal]:
     """List the sub-goals that this one depends on."""
     if not sub_goal.depends_on:
         return []
-    rows = tx.all(SELECT_DEPENDENCIES, sub_goal.tenant_id, sub_goal.tenant_id, sub_goal.id)
-    return [load_sub_goal(row) for row in rows]
+    return SUB_GOALS.all(tx, SELECT_DEPENDENCIES, sub_goal.tenant_id, sub_goal.tenant_id, sub_goal.id)
 
 
 def list_last_completed(tx: Transaction, goal: Goal, limit: int) -> list[SubGoal]:
     """List the sub-goals completed last, oldest first."""
-    return [load_sub_goal(row) for row in reversed(tx.all(SELECT_COMPLETED, goal.tenant_id, goal.id, limit))]
+    return SUB_GOALS.all(tx, SELECT_COMPLETED, goal.tenant_id, goal.id, limit)[::-1]

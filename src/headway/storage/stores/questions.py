@@ -2,11 +2,18 @@
 
 from headway.ledger.permission import PersonQuestion, QuestionState
 from headway.storage import id_ranges
+from headway.storage.columns import Columns
 from headway.storage.transaction import Transaction
 
-COLUMNS = """id, tenant_id, conversation_id, turn_id, run_id, goal_id, role, question, choices, answer, state, answered_by,
-    created_at, answered_at, client_call"""
-INSERT = f"INSERT INTO questions ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+QUESTIONS = Columns(
+    PersonQuestion,
+    fixed=(
+        *("id", "tenant_id", "conversation_id", "turn_id", "run_id", "goal_id", "role", "question", "choices", "created_at"),
+        "client_call",
+    ),
+)
+SELECT = f"SELECT {QUESTIONS.selected} FROM questions"
+UPDATE = f"UPDATE questions SET {QUESTIONS.assignments} WHERE tenant_id = ? AND id = ?"
 SELECT_WAITING = """SELECT 'approval', id, turn_id, goal_id, created_at FROM approvals WHERE tenant_id = ? AND state = 'proposed'
     UNION ALL SELECT 'question', id, turn_id, goal_id, created_at FROM questions WHERE tenant_id = ? AND state = 'open'
     ORDER BY 5, 2 LIMIT ?"""
@@ -19,44 +26,26 @@ COUNT_ALL_WAITING = """SELECT
 
 
 def insert(tx: Transaction, question: PersonQuestion) -> PersonQuestion:
-    numbered = question._replace(id=id_ranges.take(tx, question.tenant_id, "questions"))
-    tx.run(INSERT, *numbered)
-    return numbered
+    return id_ranges.insert(tx, question.tenant_id, "questions", QUESTIONS, question)
 
 
 def find(tx: Transaction, tenant_id: int, question_id: int) -> PersonQuestion | None:
-    row = tx.one(f"SELECT {COLUMNS} FROM questions WHERE tenant_id = ? AND id = ?", tenant_id, question_id)
-    return PersonQuestion._make(row) if row else None
+    return QUESTIONS.one(tx, f"{SELECT} WHERE tenant_id = ? AND id = ?", tenant_id, question_id)
 
 
 def list_open_of_run(tx: Transaction, tenant_id: int, run_id: str) -> list[PersonQuestion]:
-    sql = f"SELECT {COLUMNS} FROM questions WHERE tenant_id = ? AND run_id = ? AND state = 'open' ORDER BY id"
-    return [PersonQuestion._make(row) for row in tx.all(sql, tenant_id, run_id)]
+    return QUESTIONS.all(tx, f"{SELECT} WHERE tenant_id = ? AND run_id = ? AND state = 'open' ORDER BY id", tenant_id, run_id)
 
 
 def list_page(tx: Transaction, tenant_id: int, state: QuestionState | None, limit: int, before: int) -> list[PersonQuestion]:
     """List questions, newest first, with an id below `before`."""
     condition, values = ("AND state = ?", (state,)) if state else ("", ())
-    rows = tx.all(
-        f"SELECT {COLUMNS} FROM questions WHERE tenant_id = ? {condition} AND id < ? ORDER BY id DESC LIMIT ?",
-        tenant_id,
-        *values,
-        before,
-        limit,
-    )
-    return [PersonQuestion._make(row) for row in rows]
+    sql = f"{SELECT} WHERE tenant_id = ? {condition} AND id < ? ORDER BY id DESC LIMIT ?"
+    return QUESTIONS.all(tx, sql, tenant_id, *values, before, limit)
 
 
 def save(tx: Transaction, question: PersonQuestion) -> None:
-    tx.run(
-        "UPDATE questions SET answer = ?, state = ?, answered_by = ?, answered_at = ? WHERE tenant_id = ? AND id = ?",
-        question.answer,
-        question.state,
-        question.answered_by,
-        question.answered_at,
-        question.tenant_id,
-        question.id,
-    )
+    tx.run(UPDATE, *QUESTIONS.dump_changed(question), question.tenant_id, question.id)
 
 
 def is_person_needed(tx: Transaction, tenant_id: int, run_id: str) -> bool:

@@ -4,44 +4,35 @@ import json
 
 from headway.ledger.check import Receipt, ReceiptDraft, SubjectKind
 from headway.storage import id_ranges
+from headway.storage.columns import Column, Columns
 from headway.storage.stores import events as event_store
 from headway.storage.stores.conversations import TODO_IS_SHOWN
-from headway.storage.transaction import Row, Transaction
+from headway.storage.transaction import Transaction
 
-COLUMNS = "id, subject, subject_id, ok, results, versions, override, made_by, run_id, seq, at"
+RECEIPTS = Columns(Receipt, ok=Column(decode=bool))
 
 
 def insert(tx: Transaction, tenant_id: int, draft: ReceiptDraft, override: str = "") -> Receipt:
-    results = json.dumps([result.as_json() for result in draft.results], ensure_ascii=False)
-    row = tx.one(
-        f"""INSERT INTO receipts (id, tenant_id, subject, subject_id, ok, results, versions, override, made_by, run_id, seq, at)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING {COLUMNS}""",
-        id_ranges.take(tx, tenant_id, "receipts"),
-        tenant_id,
-        draft.subject,
-        draft.subject_id,
-        int(draft.ok and not override),
-        results,
-        json.dumps(dict(draft.versions)),
-        override,
-        draft.made_by,
-        draft.run_id,
-        event_store.get_last_seq(tx, tenant_id),
-        tx.now,
+    receipt = Receipt(
+        id=0,
+        subject=draft.subject,
+        subject_id=draft.subject_id,
+        ok=draft.ok and not override,
+        results=json.dumps([result.as_json() for result in draft.results], ensure_ascii=False),
+        versions=json.dumps(dict(draft.versions)),
+        override=override,
+        made_by=draft.made_by,
+        run_id=draft.run_id,
+        seq=event_store.get_last_seq(tx, tenant_id),
+        at=tx.now,
     )
-    assert row is not None
-    return load_receipt(row)
+    return id_ranges.insert(tx, tenant_id, "receipts", RECEIPTS, receipt)
 
 
 def list_newest(tx: Transaction, tenant_id: int, subject: SubjectKind, subject_id: int, limit: int) -> list[Receipt]:
-    rows = tx.all(
-        f"SELECT {COLUMNS} FROM receipts WHERE tenant_id = ? AND subject = ? AND subject_id = ? ORDER BY id DESC LIMIT ?",
-        tenant_id,
-        subject,
-        subject_id,
-        limit,
-    )
-    return [load_receipt(row) for row in rows]
+    sql = f"""SELECT {RECEIPTS.selected} FROM receipts WHERE tenant_id = ? AND subject = ? AND subject_id = ?
+        ORDER BY id DESC LIMIT ?"""
+    return RECEIPTS.all(tx, sql, tenant_id, subject, subject_id, limit)
 
 
 def list_checked_todos(
@@ -61,6 +52,7 @@ def list_checked_todos(
     return [int(row[0]) for row in rows]
 
 
-def load_receipt(row: Row) -> Receipt:
-    receipt = Receipt._make(row)
-    return receipt._replace(ok=bool(receipt.ok))
+def list_checks(tx: Transaction, tenant_id: int, conversation_id: int) -> list[tuple[int, str]]:
+    """List the ids and the checks of the todos in a conversation that have some."""
+    sql = "SELECT id, checks FROM todos WHERE tenant_id = ? AND conversation_id = ? AND checks <> '' ORDER BY id"
+    return [(int(todo_id), str(checks)) for todo_id, checks in tx.all(sql, tenant_id, conversation_id)]

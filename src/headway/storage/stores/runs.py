@@ -6,18 +6,23 @@ from itertools import chain
 from headway.ledger.cursors import NEWEST
 from headway.ledger.run import Effect, Run
 from headway.ledger.text import count_bytes
+from headway.storage.columns import Column, Columns
 from headway.storage.transaction import Query, Transaction
 
-COLUMNS = """id, tenant_id, conversation_id, turn_id, parent_run_id, role, task, depth, status, created_at, updated_at,
-    iteration_limit, iterations, result, resubmissions, refusals, plan_mark, reserved, cost, ended_at, goal_id, sub_goal_id,
-    begins_at, hint, unread, repository, base, changes, model, replays"""
-INSERT = f"""INSERT INTO runs ({COLUMNS}) VALUES ({", ".join("?" * 30)})
-    ON CONFLICT DO NOTHING RETURNING id"""
-SELECT = f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND id = ?"
-SELECT_WITH_HALT = f"SELECT {COLUMNS}, EXISTS (SELECT 1 FROM halts WHERE lifted_at = 0) FROM runs WHERE tenant_id = ? AND id = ?"
-UPDATE = """UPDATE runs SET status = ?, result = ?, iterations = ?, iteration_limit = ?, resubmissions = ?, refusals = ?,
-    plan_mark = ?, reserved = ?, cost = ?, updated_at = ?, ended_at = ?, sub_goal_id = ?, begins_at = ?, hint = ?
+RUNS = Columns(
+    Run,
+    limit=Column("iteration_limit"),
+    # `unread` is counted up by people, between the steps.
+    fixed=(
+        *("id", "tenant_id", "conversation_id", "turn_id", "parent_run_id", "goal_id", "role", "task", "depth", "created_at"),
+        *("unread", "repository", "base", "changes", "model", "replays"),
+    ),
+)
+SELECT = f"SELECT {RUNS.selected} FROM runs"
+SELECT_WITH_HALT = f"""SELECT {RUNS.selected}, EXISTS (SELECT 1 FROM halts WHERE lifted_at = 0) FROM runs
     WHERE tenant_id = ? AND id = ?"""
+INSERT = f"INSERT INTO runs ({RUNS.stored}) VALUES ({RUNS.marks}) ON CONFLICT DO NOTHING RETURNING id"
+UPDATE = f"UPDATE runs SET {RUNS.assignments} WHERE tenant_id = ? AND id = ?"
 
 EARLIER_TURNS_LIMIT = 1_000
 
@@ -28,8 +33,7 @@ def insert(tx: Transaction, run: Run) -> bool:
 
 
 def find(tx: Transaction, tenant_id: int, run_id: str) -> Run | None:
-    row = tx.one(SELECT, tenant_id, run_id)
-    return Run._make(row) if row else None
+    return RUNS.one(tx, f"{SELECT} WHERE tenant_id = ? AND id = ?", tenant_id, run_id)
 
 
 def build_find_with_halt(tenant_id: int, run_id: str) -> Query:
@@ -40,26 +44,25 @@ def build_find_with_halt(tenant_id: int, run_id: str) -> Query:
 def find_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> Run | None:
     """Return the run that answers the turn. Turns driven by an external loop have none."""
     rows = tx.fetch(build_find_by_turn(tenant_id, turn_id))[0]
-    return Run._make(rows[0]) if rows else None
+    return RUNS.load(rows[0]) if rows else None
 
 
 def build_find_by_turn(tenant_id: int, turn_id: str) -> Query:
-    sql = f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND turn_id = ? AND parent_run_id IS NULL"
-    return Query(sql, (tenant_id, turn_id))
+    return Query(f"{SELECT} WHERE tenant_id = ? AND turn_id = ? AND parent_run_id IS NULL", (tenant_id, turn_id))
 
 
 def find_running_turn(tx: Transaction, tenant_id: int, conversation_id: int) -> Run | None:
     """Return the run that answers the conversation's unfinished turn."""
-    sql = f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND conversation_id = ? AND turn_id IS NOT NULL
+    sql = f"""{SELECT} WHERE tenant_id = ? AND conversation_id = ? AND turn_id IS NOT NULL
         AND parent_run_id IS NULL AND ended_at = 0"""
-    row = tx.one(sql, tenant_id, conversation_id)
-    return Run._make(row) if row else None
+    return RUNS.one(tx, sql, tenant_id, conversation_id)
 
 
 def list_earlier_turns(tx: Transaction, run: Run, limit: int = EARLIER_TURNS_LIMIT) -> list[Run]:
     """List the runs that answered the conversation's turns before this run's, newest first."""
-    rows = tx.all(
-        f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND conversation_id = ? AND turn_id IS NOT NULL
+    return RUNS.all(
+        tx,
+        f"""{SELECT} WHERE tenant_id = ? AND conversation_id = ? AND turn_id IS NOT NULL
             AND parent_run_id IS NULL AND ended_at <> 0 AND created_at <= ? AND id <> ?
             ORDER BY created_at DESC, ended_at DESC LIMIT ?""",
         run.tenant_id,
@@ -68,35 +71,16 @@ def list_earlier_turns(tx: Transaction, run: Run, limit: int = EARLIER_TURNS_LIM
         run.id,
         limit,
     )
-    return [Run._make(row) for row in rows]
 
 
 def save(tx: Transaction, run: Run) -> None:
-    """Save what the run's own steps change. `unread` is not among it: people count it up between the steps."""
+    """Save what the run's own steps change."""
     query = build_save(run)
     tx.run(query.sql, *query.parameters)
 
 
 def build_save(run: Run) -> Query:
-    values = (
-        run.status,
-        run.result,
-        run.iterations,
-        run.limit,
-        run.resubmissions,
-        run.refusals,
-        run.plan_mark,
-        run.reserved,
-        run.cost,
-        run.updated_at,
-        run.ended_at,
-        run.sub_goal_id,
-        run.begins_at,
-        run.hint,
-        run.tenant_id,
-        run.id,
-    )
-    return Query(UPDATE, values)
+    return Query(UPDATE, (*RUNS.dump_changed(run), run.tenant_id, run.id))
 
 
 # Work in a repository
@@ -143,21 +127,14 @@ def list_page(
     columns = {"turn_id": turn_id, "goal_id": goal_id}
     filters = {column: value for column, value in columns.items() if value is not None}
     where = "".join(f" AND {column} = ?" for column in filters)
-    rows = tx.all(
-        f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ?{where} AND (created_at, id) < (?, ?)
-            ORDER BY created_at DESC, id DESC LIMIT ?""",
-        tenant_id,
-        *filters.values(),
-        *before,
-        limit,
-    )
-    return [Run._make(row) for row in rows]
+    sql = f"{SELECT} WHERE tenant_id = ?{where} AND (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC LIMIT ?"
+    return RUNS.all(tx, sql, tenant_id, *filters.values(), *before, limit)
 
 
 def list_children(tx: Transaction, tenant_id: int, run_id: str, limit: int) -> list[Run]:
     """List the sub-agents that a run has started itself, oldest first."""
-    sql = f"SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND parent_run_id = ? ORDER BY created_at, id LIMIT ?"
-    return [Run._make(row) for row in tx.all(sql, tenant_id, run_id, limit)]
+    sql = f"{SELECT} WHERE tenant_id = ? AND parent_run_id = ? ORDER BY created_at, id LIMIT ?"
+    return RUNS.all(tx, sql, tenant_id, run_id, limit)
 
 
 def count_sub_agents(tx: Transaction, parent: Run) -> tuple[int, int]:
@@ -200,20 +177,20 @@ def count_succeeded_effects(tx: Transaction, tenant_id: int, run_id: str) -> int
 
 def list_unfinished_descendants(tx: Transaction, tenant_id: int, run_id: str) -> list[Run]:
     """List the run's unfinished sub-agents at any depth, deepest first. An ended sub-agent may have left its own running."""
-    sql = f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND ended_at = 0 AND id IN (
+    sql = f"""{SELECT} WHERE tenant_id = ? AND ended_at = 0 AND id IN (
                   WITH RECURSIVE below (id) AS (
                       SELECT id FROM runs WHERE tenant_id = ? AND parent_run_id = ?
                       UNION ALL SELECT runs.id FROM runs JOIN below ON runs.tenant_id = ? AND runs.parent_run_id = below.id)
                   SELECT id FROM below)
               ORDER BY depth DESC, created_at, id"""
-    return [Run._make(row) for row in tx.all(sql, tenant_id, tenant_id, run_id, tenant_id)]
+    return RUNS.all(tx, sql, tenant_id, tenant_id, run_id, tenant_id)
 
 
 def list_unfinished_workers(tx: Transaction, tenant_id: int, sub_goal_id: int) -> list[Run]:
     """List the unfinished sub-agents of a sub-goal, at any depth."""
-    sql = f"""SELECT {COLUMNS} FROM runs WHERE tenant_id = ? AND sub_goal_id = ? AND parent_run_id IS NOT NULL AND ended_at = 0
+    sql = f"""{SELECT} WHERE tenant_id = ? AND sub_goal_id = ? AND parent_run_id IS NOT NULL AND ended_at = 0
               ORDER BY depth, created_at, id"""
-    return [Run._make(row) for row in tx.all(sql, tenant_id, sub_goal_id)]
+    return RUNS.all(tx, sql, tenant_id, sub_goal_id)
 
 
 # The transcript
@@ -269,13 +246,15 @@ def withdraw_message(tx: Transaction, tenant_id: int, run_id: str, n: int) -> No
 
 # Effects
 
-EFFECT_COLUMNS = "n, place, call_id, tool, arguments, state, result, started_at, images, replayed"
+EFFECTS = Columns(Effect)
+EFFECT_KEY = ("n", "place", "call_id", "tool")
+SAVED_AGAIN = ", ".join(f"{name} = excluded.{name}" for name in (*EFFECTS.names, "ended_at") if name not in EFFECT_KEY)
 
 
 def load_effects(tx: Transaction, tenant_id: int, run_id: str, n: int) -> dict[int, Effect]:
     """Return the recorded tool calls of one message, by their index in it."""
-    sql = f"SELECT {EFFECT_COLUMNS} FROM effects WHERE tenant_id = ? AND run_id = ? AND n = ?"
-    return {int(row[1]): Effect._make(row) for row in tx.all(sql, tenant_id, run_id, n)}
+    sql = f"SELECT {EFFECTS.selected} FROM effects WHERE tenant_id = ? AND run_id = ? AND n = ?"
+    return {effect.place: effect for effect in EFFECTS.all(tx, sql, tenant_id, run_id, n)}
 
 
 def find_result(tx: Transaction, tenant_id: int, conversation_id: int, run_id: str, n: int, place: int) -> str | None:
@@ -299,10 +278,8 @@ def save_effect(tx: Transaction, tenant_id: int, run_id: str, effect: Effect) ->
     if ended_at:
         tx.count_stored(tenant_id, count_bytes(effect.arguments, effect.result, effect.images))
     tx.run(
-        f"""INSERT INTO effects (run_id, tenant_id, {EFFECT_COLUMNS}, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            ON CONFLICT ({tx.dialect.tenant_in_key}run_id, n, place) DO UPDATE SET arguments = excluded.arguments,
-            state = excluded.state, result = excluded.result, images = excluded.images, replayed = excluded.replayed,
-            started_at = excluded.started_at, ended_at = excluded.ended_at""",
+        f"""INSERT INTO effects (run_id, tenant_id, {EFFECTS.stored}, ended_at) VALUES (?, ?, {EFFECTS.marks}, ?)
+            ON CONFLICT ({tx.dialect.tenant_in_key}run_id, n, place) DO UPDATE SET {SAVED_AGAIN}""",
         run_id,
         tenant_id,
         *effect._replace(started_at=effect.started_at or tx.now),

@@ -4,31 +4,37 @@ import json
 
 from headway.ledger.schedule import Schedule
 from headway.storage import id_ranges
+from headway.storage.columns import Columns
 from headway.storage.transaction import Transaction
 
-COLUMNS = """id, tenant_id, name, cron, timezone, every_ms, work, paused, next_at, last_at, last_job, skipped, created_at,
-    updated_at"""
+SCHEDULES = Columns(Schedule, fixed=("id", "tenant_id", "name", "cron", "timezone", "every_ms", "work", "created_at"))
+SELECT = f"SELECT {SCHEDULES.selected} FROM schedules"
+UPDATE = f"UPDATE schedules SET {SCHEDULES.assignments} WHERE tenant_id = ? AND id = ?"
+PUT = f"""INSERT INTO schedules ({SCHEDULES.stored}) VALUES ({SCHEDULES.marks})
+    ON CONFLICT (tenant_id, name) DO UPDATE SET cron = excluded.cron, timezone = excluded.timezone,
+    every_ms = excluded.every_ms, work = excluded.work, next_at = excluded.next_at, updated_at = excluded.updated_at
+    RETURNING {SCHEDULES.selected}"""
 
 
 def put(tx: Transaction, tenant_id: int, name: str, timing: tuple[str, str, int], work: str, next_at: int) -> Schedule:
     """Create the schedule, or replace the timing and work of the existing one. Its history is kept."""
-    row = tx.one(
-        f"""INSERT INTO schedules (id, tenant_id, name, cron, timezone, every_ms, work, next_at, created_at, updated_at)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-            ON CONFLICT (tenant_id, name) DO UPDATE SET cron = excluded.cron, timezone = excluded.timezone,
-            every_ms = excluded.every_ms, work = excluded.work, next_at = excluded.next_at, updated_at = excluded.updated_at
-            RETURNING {COLUMNS}""",
+    new = Schedule(
         id_ranges.take(tx, tenant_id, "schedules"),
         tenant_id,
         name,
         *timing,
         work,
-        next_at,
-        tx.now,
-        tx.now,
+        paused=0,
+        next_at=next_at,
+        last_at=0,
+        last_job="",
+        skipped=0,
+        created_at=tx.now,
+        updated_at=tx.now,
     )
-    assert row is not None
-    return Schedule._make(row)
+    schedule = SCHEDULES.one(tx, PUT, *new)
+    assert schedule is not None
+    return schedule
 
 
 def rename(tx: Transaction, schedule: Schedule, name: str) -> None:
@@ -37,21 +43,16 @@ def rename(tx: Transaction, schedule: Schedule, name: str) -> None:
 
 
 def find(tx: Transaction, tenant_id: int, name: str) -> Schedule | None:
-    row = tx.one(f"SELECT {COLUMNS} FROM schedules WHERE tenant_id = ? AND name = ?", tenant_id, name)
-    return Schedule._make(row) if row else None
+    return SCHEDULES.one(tx, f"{SELECT} WHERE tenant_id = ? AND name = ?", tenant_id, name)
 
 
 def find_locked(tx: Transaction, tenant_id: int, name: str) -> Schedule | None:
-    sql = f"SELECT {COLUMNS} FROM schedules WHERE tenant_id = ? AND name = ?{tx.dialect.for_update}"
-    row = tx.one(sql, tenant_id, name)
-    return Schedule._make(row) if row else None
+    return SCHEDULES.one(tx, f"{SELECT} WHERE tenant_id = ? AND name = ?{tx.dialect.for_update}", tenant_id, name)
 
 
 def list_page(tx: Transaction, tenant_id: int, limit: int, after: str = "") -> list[Schedule]:
     """List schedules by name, starting after a given one."""
-    sql = f"SELECT {COLUMNS} FROM schedules WHERE tenant_id = ? AND name > ? ORDER BY name LIMIT ?"
-    rows = tx.all(sql, tenant_id, after, limit)
-    return [Schedule._make(row) for row in rows]
+    return SCHEDULES.all(tx, f"{SELECT} WHERE tenant_id = ? AND name > ? ORDER BY name LIMIT ?", tenant_id, after, limit)
 
 
 def map_conversations(tx: Transaction, tenant_id: int) -> dict[int, str]:
@@ -69,18 +70,7 @@ def count(tx: Transaction, tenant_id: int) -> int:
 
 
 def save(tx: Transaction, schedule: Schedule) -> None:
-    tx.run(
-        """UPDATE schedules SET paused = ?, next_at = ?, last_at = ?, last_job = ?, skipped = ?, updated_at = ?
-           WHERE tenant_id = ? AND name = ?""",
-        schedule.paused,
-        schedule.next_at,
-        schedule.last_at,
-        schedule.last_job,
-        schedule.skipped,
-        schedule.updated_at,
-        schedule.tenant_id,
-        schedule.name,
-    )
+    tx.run(UPDATE, *SCHEDULES.dump_changed(schedule), schedule.tenant_id, schedule.id)
 
 
 def delete(tx: Transaction, tenant_id: int, name: str) -> bool:
@@ -96,15 +86,10 @@ def find_next_due(tx: Transaction) -> int | None:
 
 
 def lock_updated_after(tx: Transaction, moment: int) -> list[Schedule]:
-    rows = tx.all(f"SELECT {COLUMNS} FROM schedules WHERE paused = 0 AND updated_at > ?{tx.dialect.skip_locked}", moment)
-    return [Schedule._make(row) for row in rows]
+    return SCHEDULES.all(tx, f"{SELECT} WHERE paused = 0 AND updated_at > ?{tx.dialect.skip_locked}", moment)
 
 
 def lock_due(tx: Transaction, limit: int) -> list[Schedule]:
     """Lock and return the schedules that are due. Locked rows are skipped, so only one process handles each tick."""
-    rows = tx.all(
-        f"SELECT {COLUMNS} FROM schedules WHERE paused = 0 AND next_at <= ? ORDER BY next_at LIMIT ?{tx.dialect.skip_locked}",
-        tx.now,
-        limit,
-    )
-    return [Schedule._make(row) for row in rows]
+    sql = f"{SELECT} WHERE paused = 0 AND next_at <= ? ORDER BY next_at LIMIT ?{tx.dialect.skip_locked}"
+    return SCHEDULES.all(tx, sql, tx.now, limit)

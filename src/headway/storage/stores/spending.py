@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from headway.storage.columns import Column, Columns
 from headway.storage.stores.tenants import NOT_DEPARTED
 from headway.storage.transaction import Query, Row, Transaction
 
@@ -11,10 +12,11 @@ class Pool(NamedTuple):
     """A tenant's budget pool. It keeps running totals, so that no rows have to be summed: the amount spent since `counted_from` and
     the amount reserved by calls in flight."""
 
-    ceiling: int | None = None  # set for this tenant; None: the default applies
+    ceiling: int | None = None  # set for this tenant; None: the operator's applies
     spent: int = 0
     reserved: int = 0
     counted_from: int = 0
+    operator_ceiling: int | None = None  # the highest that an administrator may set; None: the installation's default
 
 
 class ModelCall(NamedTuple):
@@ -27,19 +29,19 @@ class ModelCall(NamedTuple):
     cache_write_tokens: int = 0  # written to it
 
 
+POOLS = Columns(Pool)
+CALLS = Columns(ModelCall)
+SELECT_POOL = f"SELECT {POOLS.selected} FROM pools WHERE tenant_id = ?"
+UPDATE_POOL = f"UPDATE pools SET {POOLS.assignments} WHERE tenant_id = ?"
+INSERT_CALL = f"INSERT INTO model_calls (tenant_id, run_id, {CALLS.stored}, at) VALUES (?, ?, {CALLS.marks}, ?)"
+
+
 def build_insert_call(tx: Transaction, tenant_id: int, run_id: str, call: ModelCall) -> Query:
-    sql = """INSERT INTO model_calls
-               (tenant_id, run_id, tier, model, input_tokens, output_tokens, cost, cached_tokens, cache_write_tokens, at)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-    return Query(sql, (tenant_id, run_id, *call, tx.now))
-
-
-SELECT_POOL = "SELECT ceiling, spent, reserved, counted_from FROM pools WHERE tenant_id = ?"
+    return Query(INSERT_CALL, (tenant_id, run_id, *call, tx.now))
 
 
 def get_pool(tx: Transaction, tenant_id: int) -> Pool:
-    row = tx.one(SELECT_POOL, tenant_id)
-    return Pool._make(row) if row else Pool()
+    return POOLS.one(tx, SELECT_POOL, tenant_id) or Pool()
 
 
 def lock_pool(tx: Transaction, tenant_id: int) -> Pool:
@@ -62,8 +64,7 @@ def save_pool(tx: Transaction, tenant_id: int, pool: Pool) -> None:
 
 
 def build_save_pool(tenant_id: int, pool: Pool) -> Query:
-    sql = "UPDATE pools SET ceiling = ?, spent = ?, reserved = ?, counted_from = ? WHERE tenant_id = ?"
-    return Query(sql, (*pool, tenant_id))
+    return Query(UPDATE_POOL, (*pool, tenant_id))
 
 
 def build_sum_expired(tenant_id: int, end: int) -> Query:
@@ -130,17 +131,20 @@ def list_by_column(tx: Transaction, column: str, tenant_id: int, since: int, lim
     return load_totals(rows)
 
 
-def list_all(tx: Transaction, since: int) -> list[tuple[str, int | None, SpendingTotal]]:
-    """List the totals of every tenant by model: the tenant's name, the ceiling of its pool, and the model's total."""
+def list_all(tx: Transaction, since: int) -> list[tuple[str, Pool, SpendingTotal]]:
+    """List the totals of every tenant by model: the tenant's name, its pool with only the ceilings, and the model's total."""
     rows = tx.all(
-        f"""SELECT tenants.name, pools.ceiling, model_calls.model, {SUMS}
+        f"""SELECT tenants.name, pools.ceiling, pools.operator_ceiling, model_calls.model, {SUMS}
             FROM tenants JOIN model_calls ON model_calls.tenant_id = tenants.id AND model_calls.at >= ?
             LEFT JOIN pools ON pools.tenant_id = tenants.id
             WHERE {NOT_DEPARTED}
-            GROUP BY tenants.name, pools.ceiling, model_calls.model ORDER BY 1, 3""",
+            GROUP BY tenants.name, pools.ceiling, pools.operator_ceiling, model_calls.model ORDER BY 1, 4""",
         since,
     )
-    return [(str(name), ceiling, SpendingTotal(str(model), *map(int, sums))) for name, ceiling, model, *sums in rows]
+    return [
+        (str(name), Pool(ceiling, operator_ceiling=operators), SpendingTotal(str(model), *map(int, sums)))
+        for name, ceiling, operators, model, *sums in rows
+    ]
 
 
 def build_list_turn(tenant_id: int, turn_id: str) -> Query:
@@ -166,11 +170,14 @@ class GoalRun(NamedTuple):
     ended_at: int
 
 
+GOAL_RUNS = Columns(GoalRun, limit=Column("iteration_limit"))
+
+
 def list_goal_runs(tx: Transaction, tenant_id: int, goal_id: int, limit: int) -> list[GoalRun]:
     """List the runs of a goal, newest first."""
-    sql = """SELECT id, parent_run_id, sub_goal_id, role, status, iterations, iteration_limit, cost, created_at, updated_at,
-            ended_at FROM runs WHERE tenant_id = ? AND goal_id = ? ORDER BY created_at DESC, id DESC LIMIT ?"""
-    return [GoalRun._make(row) for row in tx.all(sql, tenant_id, goal_id, limit)]
+    sql = f"""SELECT {GOAL_RUNS.selected} FROM runs WHERE tenant_id = ? AND goal_id = ?
+        ORDER BY created_at DESC, id DESC LIMIT ?"""
+    return GOAL_RUNS.all(tx, sql, tenant_id, goal_id, limit)
 
 
 def list_by_goal_run(tx: Transaction, tenant_id: int, goal_id: int) -> list[SpendingTotal]:

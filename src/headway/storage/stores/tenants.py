@@ -2,10 +2,13 @@
 
 from headway.ledger.tenancy import LOGIN_LINK, NO_SESSION, Tenant, Token, TokenFilter
 from headway.storage import id_ranges
+from headway.storage.columns import Columns
 from headway.storage.transaction import Row, Transaction
 
-TENANT_COLUMNS = "id, name, created_at"
-TOKEN_COLUMNS = "id, tenant_id, label, scopes, created_at, expires_at, last_used_at, revoked_at, session_of, replaced_by"  # noqa: S105
+TENANTS = Columns(Tenant)
+TOKENS = Columns(Token)
+SELECT = f"SELECT {TENANTS.selected} FROM tenants"
+SELECT_TOKEN = f"SELECT {TOKENS.selected} FROM tokens"
 ACTIVE = "revoked_at = 0 AND (expires_at = 0 OR expires_at > ?)"
 # A tenant that has moved to another cell is deleted here in parts. Until then its row remains.
 NOT_DEPARTED = "NOT EXISTS (SELECT 1 FROM moves WHERE moves.tenant_name = tenants.name AND moves.state = 'departed')"
@@ -17,7 +20,7 @@ def insert(tx: Transaction, name: str) -> Tenant | None:
     tx.enter_all_tenants()
     row = tx.one(
         f"""INSERT INTO tenants (name, created_at) VALUES (?, ?) ON CONFLICT (name) DO NOTHING
-            RETURNING {TENANT_COLUMNS}{tx.dialect.enter_found.format("id")}""",
+            RETURNING {TENANTS.selected}{tx.dialect.enter_found.format("id")}""",
         name,
         tx.now,
     )
@@ -28,15 +31,14 @@ def insert(tx: Transaction, name: str) -> Tenant | None:
 
 
 def find(tx: Transaction, tenant_id: int) -> Tenant | None:
-    row = tx.one(f"SELECT {TENANT_COLUMNS} FROM tenants WHERE id = ?", tenant_id)
-    return Tenant._make(row) if row else None
+    return TENANTS.one(tx, f"{SELECT} WHERE id = ?", tenant_id)
 
 
 def find_by_name(tx: Transaction, name: str) -> Tenant | None:
     """Find a tenant among all, and enter it. One that has moved to another cell is not found."""
     tx.enter_all_tenants()
     row = tx.one(
-        f"SELECT {TENANT_COLUMNS}{tx.dialect.enter_found.format('id')} FROM tenants WHERE name = ? AND {NOT_DEPARTED}", name
+        f"SELECT {TENANTS.selected}{tx.dialect.enter_found.format('id')} FROM tenants WHERE name = ? AND {NOT_DEPARTED}", name
     )
     return load_entered(tx, row)
 
@@ -45,19 +47,18 @@ def load_entered(tx: Transaction, row: Row | None) -> Tenant | None:
     if row is None:
         return None
     tx.visible = str(row[0])  # the statement has entered it
-    return Tenant(*row[:3])
+    return TENANTS.load(row[: TENANTS.width])
 
 
 def list_all(tx: Transaction) -> list[Tenant]:
     """List all tenants, except those that have moved to another cell."""
-    return [Tenant._make(row) for row in tx.all(f"SELECT {TENANT_COLUMNS} FROM tenants WHERE {NOT_DEPARTED} ORDER BY id")]
+    return TENANTS.all(tx, f"{SELECT} WHERE {NOT_DEPARTED} ORDER BY id")
 
 
 def list_staying(tx: Transaction) -> list[Tenant]:
     """List all tenants, except those that have moved to another cell, or are being moved."""
     moving = "SELECT 1 FROM moves WHERE moves.tenant = tenants.id AND moves.state IN ('fenced', 'departed')"
-    rows = tx.all(f"SELECT {TENANT_COLUMNS} FROM tenants WHERE NOT EXISTS ({moving}) ORDER BY id")
-    return [Tenant._make(row) for row in rows]
+    return TENANTS.all(tx, f"{SELECT} WHERE NOT EXISTS ({moving}) ORDER BY id")
 
 
 def delete(tx: Transaction, tenant_id: int) -> None:
@@ -68,20 +69,10 @@ def delete(tx: Transaction, tenant_id: int) -> None:
 def insert_token(
     tx: Transaction, tenant_id: int, digest: str, label: str, scopes: str, expires_at: int, session_of: int = NO_SESSION
 ) -> Token:
-    row = tx.one(
-        f"""INSERT INTO tokens (id, tenant_id, hash, label, scopes, created_at, expires_at, session_of)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING {TOKEN_COLUMNS}""",
-        id_ranges.take(tx, tenant_id, "tokens"),
-        tenant_id,
-        digest,
-        label,
-        scopes,
-        tx.now,
-        expires_at,
-        session_of,
+    token = Token(
+        0, tenant_id, label, scopes, tx.now, expires_at, last_used_at=0, revoked_at=0, session_of=session_of, replaced_by=0
     )
-    assert row is not None
-    return Token._make(row)
+    return id_ranges.insert(tx, tenant_id, "tokens", TOKENS, token, hash=digest)
 
 
 def is_known_token(tx: Transaction, tenant_id: int, digest: str) -> bool:
@@ -96,14 +87,14 @@ def find_token(tx: Transaction, digest: str) -> Token | None:
     if not tx.visible:  # otherwise the transaction has found the token before
         tx.enter_all_tenants()
     row = tx.one(
-        f"""SELECT {TOKEN_COLUMNS}{tx.dialect.enter_found.format("tenant_id")} FROM tokens
+        f"""SELECT {TOKENS.selected}{tx.dialect.enter_found.format("tenant_id")} FROM tokens
             WHERE hash = ? AND session_of <> {LOGIN_LINK} AND {ACTIVE}""",
         digest,
         tx.now,
     )
     if row is None:
         return None
-    token = Token._make(row[: len(Token._fields)])
+    token = TOKENS.load(row[: TOKENS.width])
     tx.visible = str(token.tenant_id)  # the statement has entered it
     return token
 
@@ -122,38 +113,25 @@ def take_login_link(tx: Transaction, tenant_id: int, digest: str) -> bool:
 
 
 def find_token_by_id(tx: Transaction, tenant_id: int, token_id: int) -> Token | None:
-    row = tx.one(f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE tenant_id = ? AND id = ?", tenant_id, token_id)
-    return Token._make(row) if row else None
+    return TOKENS.one(tx, f"{SELECT_TOKEN} WHERE tenant_id = ? AND id = ?", tenant_id, token_id)
 
 
 def lock_token(tx: Transaction, tenant_id: int, token_id: int) -> Token | None:
     """Lock an active token until the end of the transaction, so that it cannot be revoked before what is made from it is stored."""
-    row = tx.one(
-        f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE tenant_id = ? AND id = ? AND {ACTIVE}{tx.dialect.for_update}",
-        tenant_id,
-        token_id,
-        tx.now,
-    )
-    return Token._make(row) if row else None
+    sql = f"{SELECT_TOKEN} WHERE tenant_id = ? AND id = ? AND {ACTIVE}{tx.dialect.for_update}"
+    return TOKENS.one(tx, sql, tenant_id, token_id, tx.now)
 
 
 def list_tokens(tx: Transaction, tenant_id: int) -> list[Token]:
-    rows = tx.all(f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE tenant_id = ? AND {NOT_ENDED_SESSION} ORDER BY id", tenant_id, tx.now)
-    return [Token._make(row) for row in rows]
+    return TOKENS.all(tx, f"{SELECT_TOKEN} WHERE tenant_id = ? AND {NOT_ENDED_SESSION} ORDER BY id", tenant_id, tx.now)
 
 
 def list_token_page(tx: Transaction, tenant_id: int, chosen: TokenFilter, limit: int, before: int) -> list[Token]:
     """List tokens and active sessions, newest first. Login links are in neither list of their own."""
     kind = {"token": "AND session_of = 0", "session": f"AND session_of <> 0 AND session_of <> {LOGIN_LINK}", "all": ""}[chosen.kind]
     state = ACTIVE if chosen.state == "active" else NOT_ENDED_SESSION
-    rows = tx.all(
-        f"SELECT {TOKEN_COLUMNS} FROM tokens WHERE tenant_id = ? AND id < ? {kind} AND {state} ORDER BY id DESC LIMIT ?",
-        tenant_id,
-        before,
-        tx.now,
-        limit,
-    )
-    return [Token._make(row) for row in rows]
+    sql = f"{SELECT_TOKEN} WHERE tenant_id = ? AND id < ? {kind} AND {state} ORDER BY id DESC LIMIT ?"
+    return TOKENS.all(tx, sql, tenant_id, before, tx.now, limit)
 
 
 def touch_token(tx: Transaction, token: Token) -> None:
@@ -169,38 +147,34 @@ def touch_token(tx: Transaction, token: Token) -> None:
 
 def revoke_token(tx: Transaction, tenant_id: int, token_id: int) -> Token | None:
     """Revoke a token, and then its sessions: the second statement also sees one that was opened while the first one waited."""
-    row = tx.one(
-        f"UPDATE tokens SET revoked_at = ? WHERE tenant_id = ? AND id = ? AND revoked_at = 0 RETURNING {TOKEN_COLUMNS}",
-        tx.now,
-        tenant_id,
-        token_id,
-    )
+    sql = f"UPDATE tokens SET revoked_at = ? WHERE tenant_id = ? AND id = ? AND revoked_at = 0 RETURNING {TOKENS.selected}"
+    token = TOKENS.one(tx, sql, tx.now, tenant_id, token_id)
     tx.run(
         "UPDATE tokens SET revoked_at = ? WHERE tenant_id = ? AND session_of = ? AND revoked_at = 0", tx.now, tenant_id, token_id
     )
-    return Token._make(row) if row else None
+    return token
 
 
 def revoke_all_tokens(tx: Transaction, tenant_id: int) -> list[Token]:
     """Revoke all active tokens and sessions, twice: the second statement also sees those that the ones revoked by the first created
     while it waited for their locks."""
-    statement = f"UPDATE tokens SET revoked_at = ? WHERE tenant_id = ? AND {ACTIVE} RETURNING {TOKEN_COLUMNS}"
-    rows = [row for _ in range(2) for row in tx.all(statement, tx.now, tenant_id, tx.now)]
-    return [Token._make(row) for row in rows]
+    statement = f"UPDATE tokens SET revoked_at = ? WHERE tenant_id = ? AND {ACTIVE} RETURNING {TOKENS.selected}"
+    return [token for _ in range(2) for token in TOKENS.all(tx, statement, tx.now, tenant_id, tx.now)]
 
 
 def replace_token(tx: Transaction, tenant_id: int, token_id: int, successor_id: int, expires_at: int) -> Token:
     """Note the token's successor, and let it and its sessions expire at this time, or earlier if they would have."""
-    row = tx.one(
+    token = TOKENS.one(
+        tx,
         f"""UPDATE tokens SET replaced_by = ?, expires_at = CASE WHEN expires_at = 0 OR expires_at > ? THEN ? ELSE expires_at END
-            WHERE tenant_id = ? AND id = ? RETURNING {TOKEN_COLUMNS}""",
+            WHERE tenant_id = ? AND id = ? RETURNING {TOKENS.selected}""",
         successor_id,
         expires_at,
         expires_at,
         tenant_id,
         token_id,
     )
-    assert row is not None
+    assert token is not None
     tx.run(
         "UPDATE tokens SET expires_at = ? WHERE tenant_id = ? AND session_of = ? AND expires_at > ?",
         expires_at,
@@ -208,7 +182,7 @@ def replace_token(tx: Transaction, tenant_id: int, token_id: int, successor_id: 
         token_id,
         expires_at,
     )
-    return Token._make(row)
+    return token
 
 
 def delete_ended_sessions(tx: Transaction, tenant_id: int) -> None:

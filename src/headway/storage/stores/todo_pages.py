@@ -14,7 +14,7 @@ from headway.ledger.scope import TENANT_WIDE, Selection
 from headway.ledger.todo import STATUSES, Status, Todo
 from headway.ledger.wording.words import has_all_words
 from headway.storage.stores.conversations import TODO_IS_SHOWN, TODO_LIST_IS_SHOWN
-from headway.storage.stores.todos import COLUMNS, load_todo
+from headway.storage.stores.todos import SELECT, TODOS
 from headway.storage.transaction import Transaction
 
 PAGE_CHARACTERS = 2_000_000  # of long texts; a page ends early rather than take long to read and to encode
@@ -82,13 +82,13 @@ def build_parts(columns: tuple[str, ...], lists: int, statuses: tuple[Status, ..
 
 
 def build_open_part(where: str, status: Status, list_index: int) -> ListPart:
-    select = f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ?{where} AND completed_at = 0 AND status = '{status}'"
+    select = f"{SELECT} WHERE tenant_id = ?{where} AND completed_at = 0 AND status = '{status}'"
     order = "ORDER BY position, id LIMIT ?"
     return ListPart(f"{select} {order}", f"{select} AND (position, id) > (?, ?) {order}", (list_index,))
 
 
 def build_ended_part(where: str, lists: tuple[int, ...]) -> ListPart:
-    select = f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ?{where} AND completed_at <> 0"
+    select = f"{SELECT} WHERE tenant_id = ?{where} AND completed_at <> 0"
     order = "ORDER BY completed_at DESC, id DESC LIMIT ?"
     return ListPart(f"{select} {order}", f"{select} AND (completed_at, id) < (?, ?) {order}", lists)
 
@@ -104,16 +104,15 @@ def list_page(tx: Transaction, tenant_id: int, selection: Selection, limit: int,
     parts, lists = list_parts(tenant_id, selection)
     first_part, *last_keys = CURSORS.decode(cursor)
     todos: list[Todo] = []
-    last_part, size = 0, 0
+    last_part, characters = 0, PAGE_CHARACTERS
     for number in range(first_part, len(parts)):
         after = last_keys if cursor and number == first_part else None
         room = limit - len(todos)
         # One more, to see whether there is a next page.
-        rows, is_cut = read_part(tx, parts[number], lists, room + 1, after, PAGE_CHARACTERS - size)
+        rows, characters, is_cut = read_part(tx, parts[number], lists, room + 1, after, characters)
         if rows and room:
             last_part = number
         todos += rows[:room]
-        size += sum(map(measure_texts, rows))
         if len(rows) > room or is_cut:
             return TodoListPage(todos, CURSORS.encode((last_part, get_sort_key(todos[-1]), todos[-1].id)))
     return TodoListPage(todos, None)
@@ -135,7 +134,7 @@ def search_page(
     for number in range(first_part, len(parts)):
         is_over = False
         while not is_over:
-            rows, is_cut = read_part(tx, parts[number], lists, SEARCH_STEP, after, characters)
+            rows, _, is_cut = read_part(tx, parts[number], lists, SEARCH_STEP, after, characters)
             is_over = len(rows) < SEARCH_STEP and not is_cut
             for place, todo in enumerate(rows, 1):
                 left -= 1
@@ -160,37 +159,41 @@ def contains_words(todo: Todo, words: list[str]) -> bool:
 
 def read_part(
     tx: Transaction, part: ListPart, lists: tuple[tuple[Any, ...], ...], limit: int, after: list[int] | None, characters: int
-) -> tuple[list[Todo], bool]:
-    """Read the first todos of a part, as many as have a number of characters, but at least one. Returns whether that cut it off."""
+) -> tuple[list[Todo], int, bool]:
+    """Read the first todos of a part, as many as have a number of characters, but at least one. Returns how many are left, and
+    whether that cut it off."""
     todos: list[Todo] = []
+    left = characters
     cut_at: list[tuple[int, int]] = []  # the last todos of lists that were cut off
     for list_index in part.lists:
         sql, values = (part.from_cursor, (*lists[list_index], *after)) if after else (part.from_start, lists[list_index])
-        own, is_cut = read_within(tx, sql, (*values, limit), characters)
+        own, own_left, is_cut = read_within(tx, sql, (*values, limit), characters)
         todos += own
+        left = min(left, own_left)
         if is_cut:
             cut_at.append(get_ended_key(own[-1]))
     if len(part.lists) > 1:
         todos.sort(key=get_ended_key)
         if cut_at:  # what comes after it in the other list may come after what was not read
             todos = [todo for todo in todos if get_ended_key(todo) <= min(cut_at)]
-    return todos[:limit], bool(cut_at)
+    return todos[:limit], left, bool(cut_at)
 
 
 def get_ended_key(todo: Todo) -> tuple[int, int]:
     return -todo.completed_at, -todo.id
 
 
-def read_within(tx: Transaction, sql: str, parameters: tuple[Any, ...], characters: int) -> tuple[list[Todo], bool]:
-    """Read todos until their texts have a number of characters. SQLite reads row by row, and no further."""
+def read_within(tx: Transaction, sql: str, parameters: tuple[Any, ...], characters: int) -> tuple[list[Todo], int, bool]:
+    """Read todos until their texts have a number of characters. Returns how many are left, and whether more todos follow. SQLite
+    reads row by row, and no further."""
     todos: list[Todo] = []
-    for row in tx.stream(sql, *parameters) if tx.dialect.name == "sqlite" else tx.all(sql, *parameters):
+    rows = tx.stream(sql, *parameters) if tx.dialect.name == "sqlite" else tx.all(sql, *parameters)
+    for todo in map(TODOS.load, rows):
         if characters < 0 and todos:
-            return todos, True
-        todo = load_todo(row)
+            return todos, characters, True
         todos.append(todo)
         characters -= measure_texts(todo)
-    return todos, False
+    return todos, characters, False
 
 
 def measure_texts(todo: Todo) -> int:
@@ -200,7 +203,7 @@ def measure_texts(todo: Todo) -> int:
 @cache
 def build_ready_sql(columns: tuple[str, ...]) -> str:
     where = build_where(columns)
-    return f"""SELECT {COLUMNS} FROM todos WHERE tenant_id = ?{where} AND status = 'pending' AND blocked_by = 0 AND turn_id IS NULL
+    return f"""{SELECT} WHERE tenant_id = ?{where} AND status = 'pending' AND blocked_by = 0 AND turn_id IS NULL
         ORDER BY position, id LIMIT ?"""
 
 
@@ -209,7 +212,7 @@ def list_ready(tx: Transaction, tenant_id: int, conversation_id: int | None, lim
     columns, lists = select_lists(tenant_id, Selection(conversation_id))
     todos: list[Todo] = []
     for values in lists:
-        todos += map(load_todo, tx.all(build_ready_sql(columns), *values, limit - len(todos)))
+        todos += map(TODOS.load, tx.all(build_ready_sql(columns), *values, limit - len(todos)))
     return todos
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain, takewhile
-from typing import Any
+from operator import itemgetter
 
 from headway.ledger.check import Proof
 from headway.ledger.errors import Invalid
@@ -11,30 +11,28 @@ from headway.ledger.tenancy import PlanSource
 from headway.ledger.text import count_bytes
 from headway.ledger.todo import Draft, Status, Todo, compute_timestamps
 from headway.storage import id_ranges
+from headway.storage.columns import Column, Columns, split_ids
 from headway.storage.stores.board import comments
-from headway.storage.transaction import Query, Row, Transaction, classify_actor
+from headway.storage.transaction import Query, Transaction, classify_actor
 
-# In the order of Todo's fields. Dependencies are aggregated into one text, so that a list takes one query.
-COLUMNS = """id, uuid, conversation_id, turn_id, agent_id, subject, description, completion_criteria, agent_type, status,
-    position, outcome, created_at, updated_at, started_at, completed_at, checks, proof, completed_by,
-    (SELECT string_agg(CAST(e.depends_on AS TEXT), ',') FROM todo_edges e
-        WHERE e.tenant_id = todos.tenant_id AND e.todo_id = todos.id)"""
-
-INSERTED_COLUMNS = """uuid, tenant_id, conversation_id, turn_id, agent_id, subject, description, completion_criteria,
-    agent_type, status, position, outcome, created_at, updated_at, started_at, completed_at, checks, proof, completed_by,
-    blocked_by"""
+TODOS = Columns(
+    Todo,
+    fixed=("id", "uuid", "conversation_id", "turn_id"),
+    # Aggregated into one text, so that a list takes one query.
+    depends_on=Column(
+        sql="""(SELECT string_agg(CAST(e.depends_on AS TEXT), ',') FROM todo_edges e
+        WHERE e.tenant_id = todos.tenant_id AND e.todo_id = todos.id)""",
+        decode=split_ids,
+    ),
+)
+SELECT = f"SELECT {TODOS.selected} FROM todos"
+UPDATE = f"UPDATE todos SET {TODOS.assignments} WHERE tenant_id = ? AND id = ?"
 
 UPDATE_COUNTERS = """UPDATE todo_lists SET pending = pending + ?, in_progress = in_progress + ?, completed = completed + ?,
     canceled = canceled + ? WHERE tenant_id = ? AND conversation_id = ? AND turn_id = ?"""
 
 SHIFT_LIMIT = 1_000  # how many rows may move to make room for one
 IDS_PER_QUERY = 500  # databases limit the parameters of a statement
-
-
-def load_todo(row: Row) -> Todo:
-    waits_for = row[19]
-    # Bypasses the length check of Todo._make, because this runs for every row of every list.
-    return tuple.__new__(Todo, (*row[:19], tuple(sorted(map(int, waits_for.split(",")))) if waits_for else ()))
 
 
 @cache
@@ -53,12 +51,11 @@ def insert(tx: Transaction, tenant_id: int, draft: Draft, uuid: str) -> Todo:
     query = build_take_positions(tenant_id, draft, classify_actor(tx))
     row = tx.one(query.sql, *query.parameters)
     assert row is not None
-    values = build_values(draft, int(row[0]), tx.now)
+    todo = build_todo(draft, uuid, int(row[0]), tx.now)
     blocked_by = lock_and_count_open(tx, tenant_id, draft.depends_on) if draft.depends_on else 0
-    todo_id = id_ranges.insert(tx, tenant_id, "todos", INSERTED_COLUMNS, uuid, tenant_id, *values, blocked_by)
+    todo = id_ranges.insert(tx, tenant_id, "todos", TODOS, todo, blocked_by=blocked_by)
     for other in draft.depends_on:
-        tx.run("INSERT INTO todo_edges (todo_id, depends_on, tenant_id) VALUES (?, ?, ?)", todo_id, other, tenant_id)
-    todo = Todo._make((todo_id, uuid, *values, tuple(sorted(draft.depends_on))))
+        tx.run("INSERT INTO todo_edges (todo_id, depends_on, tenant_id) VALUES (?, ?, ?)", todo.id, other, tenant_id)
     tx.count_stored(tenant_id, measure(todo))
     return todo
 
@@ -75,13 +72,12 @@ def insert_pending(
     position = int(positions[0][0])
     todo_id = int(ids[0][0]) if ids else id_ranges.take(tx, tenant_id, "todos", len(drafts))
     todos = [
-        Todo._make((todo_id + place, uuid, *build_values(draft, position + place, tx.now), ()))
+        build_todo(draft, uuid, position + place, tx.now)._replace(id=todo_id + place)
         for place, (draft, uuid) in enumerate(zip(drafts, uuids, strict=True))
     ]
-    rows = [(todo.id, todo.uuid, tenant_id, *todo[2:-1], 0) for todo in todos]
-    marks = f"({', '.join('?' * len(rows[0]))})"
-    sql = f"INSERT INTO todos (id, {INSERTED_COLUMNS}) VALUES {', '.join([marks] * len(rows))}"
-    tx.run(sql, *chain.from_iterable(rows))
+    rows = ", ".join([f"({TODOS.marks}, ?, 0)"] * len(todos))
+    sql = f"INSERT INTO todos ({TODOS.stored}, tenant_id, blocked_by) VALUES {rows}"
+    tx.run(sql, *chain.from_iterable((*TODOS.dump(todo), tenant_id) for todo in todos))
     tx.count_stored(tenant_id, sum(map(measure, todos)))
     return todos
 
@@ -94,29 +90,29 @@ def build_take_positions(tenant_id: int, draft: Draft, plan_source: PlanSource, 
     return Query(build_append_to_list(draft.status, count), (tenant_id, draft.conversation_id, *list_values))
 
 
-def build_values(draft: Draft, position: int, now: int) -> tuple[Any, ...]:
-    """Return the values of a new row, in the order of Todo's fields and of the statement's columns."""
-    started_at, completed_at = compute_timestamps(draft, now)
+# A todo has the fields of its draft. Those that are named here are filled in.
+FILLED_IN = (
+    "id",
+    "uuid",
+    "position",
+    "created_at",
+    "updated_at",
+    "started_at",
+    "completed_at",
+    "proof",
+    "completed_by",
+    "depends_on",
+)
+PLACES = {field: place for place, field in enumerate((*Draft._fields, *FILLED_IN))}
+arrange = itemgetter(*(PLACES[field] for field in Todo._fields))
+
+
+def build_todo(draft: Draft, uuid: str, position: int, now: int) -> Todo:
+    """Build the todo of a draft, without its id."""
     proof: Proof = "unproven" if draft.checks else "none"
-    return (
-        draft.conversation_id,
-        draft.turn_id,
-        draft.agent_id,
-        draft.subject,
-        draft.description,
-        draft.completion_criteria,
-        draft.agent_type,
-        draft.status,
-        position,
-        draft.outcome,
-        now,
-        now,
-        started_at,
-        completed_at,
-        draft.checks,
-        proof,
-        draft.completed_by if draft.status == "completed" else None,
-    )
+    completed_by = draft.completed_by if draft.status == "completed" else None
+    filled_in = (0, uuid, position, now, now, *compute_timestamps(draft, now), proof, completed_by, tuple(sorted(draft.depends_on)))
+    return Todo._make(arrange(draft + filled_in))
 
 
 def measure(todo: Todo) -> int:
@@ -125,32 +121,28 @@ def measure(todo: Todo) -> int:
 
 
 def find(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
-    row = tx.one(f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND id = ?", tenant_id, todo_id)
-    return load_todo(row) if row else None
+    return TODOS.one(tx, f"{SELECT} WHERE tenant_id = ? AND id = ?", tenant_id, todo_id)
 
 
 def find_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Todo | None:
     """Return the todo, locked so that no other transaction can change it before this one ends."""
     rows = tx.fetch(build_find_locked(tx, tenant_id, todo_id))[0]
-    return load_todo(rows[0]) if rows else None
+    return TODOS.load(rows[0]) if rows else None
 
 
 def build_find_locked(tx: Transaction, tenant_id: int, todo_id: int) -> Query:
-    return Query(f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", (tenant_id, todo_id))
+    return Query(f"{SELECT} WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", (tenant_id, todo_id))
 
 
-SELECT_OF_TURN = f"SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id = ? ORDER BY position, id"
-QUEUE_OF_TURN = f"""SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id = ? AND status <> 'canceled' AND dequeued = 0
-    ORDER BY position, id"""
-
-
-OPEN_OF_TURN = f"""SELECT {COLUMNS} FROM todos WHERE tenant_id = ? AND turn_id = ? AND status IN ('in_progress', 'pending')
+SELECT_OF_TURN = f"{SELECT} WHERE tenant_id = ? AND turn_id = ? ORDER BY position, id"
+QUEUE_OF_TURN = f"{SELECT} WHERE tenant_id = ? AND turn_id = ? AND status <> 'canceled' AND dequeued = 0 ORDER BY position, id"
+OPEN_OF_TURN = f"""{SELECT} WHERE tenant_id = ? AND turn_id = ? AND status IN ('in_progress', 'pending')
     ORDER BY status, position, id LIMIT ?"""
 
 
 def list_by_turn(tx: Transaction, tenant_id: int, turn_id: str) -> list[Todo]:
     """List a turn's complete plan, in order."""
-    return [load_todo(row) for row in tx.fetch(build_list_by_turn(tenant_id, turn_id))[0]]
+    return list(map(TODOS.load, tx.fetch(build_list_by_turn(tenant_id, turn_id))[0]))
 
 
 def build_list_by_turn(tenant_id: int, turn_id: str) -> Query:
@@ -193,28 +185,7 @@ def update(tx: Transaction, tenant_id: int, old: Todo, new: Todo, dependants: Se
 
     `dependants` are the todos that wait for this one, if the caller has read them after it locked the todo: from then on, no other
     todo begins to wait for it."""
-    tx.run(
-        """UPDATE todos SET agent_id = ?, subject = ?, description = ?, completion_criteria = ?, agent_type = ?, status = ?,
-           position = ?, outcome = ?, created_at = ?, updated_at = ?, started_at = ?, completed_at = ?, checks = ?, proof = ?,
-           completed_by = ? WHERE tenant_id = ? AND id = ?""",
-        new.agent_id,
-        new.subject,
-        new.description,
-        new.completion_criteria,
-        new.agent_type,
-        new.status,
-        new.position,
-        new.outcome,
-        new.created_at,
-        new.updated_at,
-        new.started_at,
-        new.completed_at,
-        new.checks,
-        new.proof,
-        new.completed_by,
-        tenant_id,
-        new.id,
-    )
+    tx.run(UPDATE, *TODOS.dump_changed(new), tenant_id, new.id)
     tx.count_stored(tenant_id, measure(new) - measure(old))
     # Always update todos before their list; otherwise one transaction that ends a todo and another that changes its dependant would
     # deadlock.

@@ -1,12 +1,12 @@
 """SQL for what a tenant uses. Stored bytes are counted in the row that numbers the tenant's events, which every change updates."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from headway.ledger.job import Job
 from headway.ledger.tenancy import Tenant
-from headway.storage.stores.jobs import COLUMNS, load_job
-from headway.storage.stores.spending import Pool
-from headway.storage.stores.tenants import ACTIVE, NOT_DEPARTED
+from headway.storage.stores.jobs import SELECT, load_job
+from headway.storage.stores.spending import POOLS, Pool
+from headway.storage.stores.tenants import ACTIVE, NOT_DEPARTED, TENANTS
 from headway.storage.transaction import Transaction
 
 
@@ -25,24 +25,26 @@ class TenantUsage(NamedTuple):
 def list_tenants(tx: Transaction, after: int, limit: int) -> list[TenantUsage]:
     """List the tenants with an id above `after` and what each uses. Each count is read through an index of its tenant."""
     rows = tx.all(
-        f"""SELECT tenants.id, tenants.name, tenants.created_at,
+        f"""SELECT pools.tenant_id, {TENANTS.selected},
                 (SELECT COUNT(*) FROM tokens WHERE tokens.tenant_id = tenants.id AND session_of = 0 AND {ACTIVE}),
                 (SELECT COUNT(*) FROM runs WHERE runs.tenant_id = tenants.id AND turn_id IS NOT NULL AND parent_run_id IS NULL
                     AND ended_at = 0),
                 (SELECT COUNT(*) FROM jobs WHERE jobs.tenant_id = tenants.id AND state = 'running'),
                 (SELECT COUNT(*) FROM webhooks WHERE webhooks.tenant_id = tenants.id),
-                (SELECT bytes FROM id_ranges WHERE id_ranges.tenant_id = tenants.id AND kind = 'events'),
-                pools.ceiling, pools.spent, pools.reserved, pools.counted_from
+                COALESCE((SELECT bytes FROM id_ranges WHERE id_ranges.tenant_id = tenants.id AND kind = 'events'), 0),
+                {POOLS.selected}
             FROM tenants LEFT JOIN pools ON pools.tenant_id = tenants.id
             WHERE tenants.id > ? AND {NOT_DEPARTED} ORDER BY tenants.id LIMIT ?""",
         tx.now,
         after,
         limit,
     )
-    return [
-        TenantUsage(Tenant(*row[:3]), row[3], row[4], row[5], row[6], row[7] or 0, Pool(*row[8:]) if row[9] is not None else Pool())
-        for row in rows
-    ]
+    return [load_usage(*row) for row in rows]
+
+
+def load_usage(has_pool: int | None, *row: Any) -> TenantUsage:
+    tenant, counts, pool = row[: TENANTS.width], row[TENANTS.width : -POOLS.width], row[-POOLS.width :]
+    return TenantUsage._make((TENANTS.load(tenant), *counts, POOLS.load(pool) if has_pool else Pool()))
 
 
 def get_stored_bytes(tx: Transaction, tenant_id: int) -> int:
@@ -90,7 +92,7 @@ def list_all_dead_jobs(tx: Transaction, limit: int) -> list[tuple[str, Job]]:
     """List the dead jobs of all tenants with their tenants' names, newest first. On Postgres only."""
     rows = tx.all(
         f"""SELECT tenants.name, job.* FROM tenants CROSS JOIN LATERAL (
-                SELECT {COLUMNS} FROM jobs WHERE jobs.tenant_id = tenants.id AND state = 'dead'
+                {SELECT} WHERE jobs.tenant_id = tenants.id AND state = 'dead'
                 ORDER BY created_at DESC, id DESC LIMIT ?) job
             WHERE {NOT_DEPARTED} ORDER BY job.created_at DESC, job.id DESC LIMIT ?""",
         limit,

@@ -7,9 +7,13 @@ from typing import Any, NamedTuple
 from headway.ledger.cursors import NEWEST
 from headway.ledger.job import NEVER
 from headway.ledger.webhook import OutgoingEvent, Webhook
+from headway.storage.columns import Columns
 from headway.storage.transaction import Transaction
 
-COLUMNS = """id, tenant_id, url, kinds, conversation_id, goal_id, description, paused, sent_to, recent, created_at, updated_at"""
+WEBHOOKS = Columns(Webhook, fixed=("id", "tenant_id", "created_at"))
+SELECT = f"SELECT {WEBHOOKS.selected} FROM webhooks"
+INSERT = f"INSERT INTO webhooks ({WEBHOOKS.stored}, secrets) VALUES ({WEBHOOKS.marks}, ?)"
+UPDATE = f"UPDATE webhooks SET {WEBHOOKS.assignments} WHERE tenant_id = ? AND id = ?"
 IDS_PER_QUERY = 500  # databases limit the parameters of a statement
 
 
@@ -22,32 +26,21 @@ class StoredSecret(NamedTuple):
 
 
 def insert(tx: Transaction, webhook: Webhook, secrets: list[StoredSecret]) -> None:
-    tx.run(
-        f"INSERT INTO webhooks ({COLUMNS}, secrets) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", *webhook, json.dumps(secrets)
-    )
+    tx.run(INSERT, *webhook, json.dumps(secrets))
 
 
 def find(tx: Transaction, tenant_id: int, webhook_id: str) -> Webhook | None:
-    row = tx.one(f"SELECT {COLUMNS} FROM webhooks WHERE tenant_id = ? AND id = ?", tenant_id, webhook_id)
-    return Webhook._make(row) if row else None
+    return WEBHOOKS.one(tx, f"{SELECT} WHERE tenant_id = ? AND id = ?", tenant_id, webhook_id)
 
 
 def find_locked(tx: Transaction, tenant_id: int, webhook_id: str) -> Webhook | None:
-    sql = f"SELECT {COLUMNS} FROM webhooks WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}"
-    row = tx.one(sql, tenant_id, webhook_id)
-    return Webhook._make(row) if row else None
+    return WEBHOOKS.one(tx, f"{SELECT} WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, webhook_id)
 
 
 def list_page(tx: Transaction, tenant_id: int, limit: int, before: tuple[int, str] = NEWEST) -> list[Webhook]:
     """List webhooks, newest first. `before` is the creation time and id of the last one of the previous page."""
-    rows = tx.all(
-        f"""SELECT {COLUMNS} FROM webhooks WHERE tenant_id = ? AND (created_at, id) < (?, ?)
-            ORDER BY created_at DESC, id DESC LIMIT ?""",
-        tenant_id,
-        *before,
-        limit,
-    )
-    return [Webhook._make(row) for row in rows]
+    sql = f"{SELECT} WHERE tenant_id = ? AND (created_at, id) < (?, ?) ORDER BY created_at DESC, id DESC LIMIT ?"
+    return WEBHOOKS.all(tx, sql, tenant_id, *before, limit)
 
 
 def count(tx: Transaction, tenant_id: int) -> int:
@@ -56,21 +49,7 @@ def count(tx: Transaction, tenant_id: int) -> int:
 
 
 def save(tx: Transaction, webhook: Webhook) -> None:
-    tx.run(
-        """UPDATE webhooks SET url = ?, kinds = ?, conversation_id = ?, goal_id = ?, description = ?, paused = ?, sent_to = ?,
-           recent = ?, updated_at = ? WHERE tenant_id = ? AND id = ?""",
-        webhook.url,
-        webhook.kinds,
-        webhook.conversation_id,
-        webhook.goal_id,
-        webhook.description,
-        webhook.paused,
-        webhook.sent_to,
-        webhook.recent,
-        webhook.updated_at,
-        webhook.tenant_id,
-        webhook.id,
-    )
+    tx.run(UPDATE, *WEBHOOKS.dump_changed(webhook), webhook.tenant_id, webhook.id)
 
 
 def delete(tx: Transaction, tenant_id: int, webhook_id: str) -> None:

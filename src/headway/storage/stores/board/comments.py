@@ -3,35 +3,28 @@
 from headway.ledger.text import count_bytes
 from headway.ledger.todo import Comment, Todo
 from headway.storage import id_ranges
+from headway.storage.columns import Columns
 from headway.storage.transaction import Transaction
 
-COLUMNS = "id, conversation_id, todo_id, person, text, created_at, edited_at"
+COMMENTS = Columns(Comment)
+SELECT = f"SELECT {COMMENTS.selected} FROM comments"
 
 
 def insert(tx: Transaction, tenant_id: int, todo: Todo, person: str, text: str) -> Comment:
     """Insert a comment. The caller has locked the todo, so that it cannot be deleted at the same time."""
-    values = (todo.conversation_id, todo.id, person, text, tx.now, 0)
-    comment_id = id_ranges.insert(tx, tenant_id, "comments", f"tenant_id, {COLUMNS.removeprefix('id, ')}", tenant_id, *values)
+    comment = Comment(0, todo.conversation_id, todo.id, person, text, tx.now, edited_at=0)
     tx.count_stored(tenant_id, count_bytes(text))
-    return Comment(comment_id, *values)
+    return id_ranges.insert(tx, tenant_id, "comments", COMMENTS, comment)
 
 
 def list_page(tx: Transaction, tenant_id: int, todo_id: int, limit: int, after: int) -> list[Comment]:
     """List the comments on a todo with an id above `after`, oldest first."""
-    rows = tx.all(
-        f"SELECT {COLUMNS} FROM comments WHERE tenant_id = ? AND todo_id = ? AND id > ? ORDER BY id LIMIT ?",
-        tenant_id,
-        todo_id,
-        after,
-        limit,
-    )
-    return [Comment._make(row) for row in rows]
+    sql = f"{SELECT} WHERE tenant_id = ? AND todo_id = ? AND id > ? ORDER BY id LIMIT ?"
+    return COMMENTS.all(tx, sql, tenant_id, todo_id, after, limit)
 
 
 def find_locked(tx: Transaction, tenant_id: int, comment_id: int) -> Comment | None:
-    sql = f"SELECT {COLUMNS} FROM comments WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}"
-    row = tx.one(sql, tenant_id, comment_id)
-    return Comment._make(row) if row else None
+    return COMMENTS.one(tx, f"{SELECT} WHERE tenant_id = ? AND id = ?{tx.dialect.for_update}", tenant_id, comment_id)
 
 
 def save_text(tx: Transaction, tenant_id: int, comment: Comment, text: str) -> Comment:

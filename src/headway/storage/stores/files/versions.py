@@ -5,19 +5,22 @@ from typing import NamedTuple
 
 from headway.ledger.files.versions import FileOrigin, FileSelection, FileVersion, StoredFile, WrittenFile
 from headway.ledger.text import MAX_INTEGER
+from headway.storage.columns import Column, Columns
 from headway.storage.transaction import Row, Transaction
 
-OWN_COLUMNS = "n, change, size, sha256, media_type, renamed_from, at"
-ORIGIN_COLUMNS = "tool, role, run_id, turn_id, goal_id, sub_goal_id, conversation_id"
-VERSION_COLUMNS = ", ".join(f"v.{name}" for name in f"file_id, {OWN_COLUMNS}, {ORIGIN_COLUMNS}".split(", "))
-IS_KEPT = "CASE WHEN v.data IS NULL THEN 0 ELSE 1 END"
 # SQL over a version `v`: whether it was not written in a deleted conversation.
 IS_SHOWN = """NOT EXISTS (SELECT 1 FROM conversations hidden WHERE hidden.tenant_id = v.tenant_id
     AND hidden.id = v.conversation_id AND hidden.deleted_at <> 0)"""
 # The closing parenthesis is left to the statement, because the list of files adds its filters before it.
 NEWEST_SHOWN = f"""(SELECT MAX(v.n) FROM file_versions v WHERE v.tenant_id = f.tenant_id AND v.file_id = f.id
     AND {IS_SHOWN}"""
-FILE_COLUMNS = f"f.id, f.workspace, f.path, {NEWEST_SHOWN}), f.created_at, f.updated_at"
+ORIGINS = Columns(FileOrigin)
+VERSIONS = Columns(FileVersion, unread=("origin",), is_kept=Column(sql="CASE WHEN v.data IS NULL THEN 0 ELSE 1 END", decode=bool))
+FILES = Columns(StoredFile, unread=("version",), latest=Column(sql=f"{NEWEST_SHOWN})"))
+SELECT_VERSIONS = f"SELECT {VERSIONS.selected}, {ORIGINS.selected} FROM file_versions v"
+SELECT_FILES = f"SELECT {FILES.selected}, {VERSIONS.selected}, {ORIGINS.selected} FROM files f"
+INSERT_VERSION = f"""INSERT INTO file_versions (tenant_id, {VERSIONS.stored}, {ORIGINS.stored}, data)
+    VALUES (?, {VERSIONS.marks}, {ORIGINS.marks}, ?)"""
 
 
 class LastVersion(NamedTuple):
@@ -29,12 +32,12 @@ class LastVersion(NamedTuple):
     run_id: str
 
 
-def build_version(row: Row) -> FileVersion:
-    return FileVersion._make((*row[:8], bool(row[-1]), FileOrigin._make(row[8:-1])))
+def load_version(row: Row) -> FileVersion:
+    return VERSIONS.load((*row[: VERSIONS.width], ORIGINS.load(row[VERSIONS.width :])))
 
 
-def build_file(row: Row) -> StoredFile:
-    return StoredFile._make((*row[:6], build_version(row[6:])))
+def load_file(row: Row) -> StoredFile:
+    return FILES.load((*row[: FILES.width], load_version(row[FILES.width :])))
 
 
 # Writing
@@ -61,13 +64,19 @@ def insert(tx: Transaction, tenant_id: int, file_id: str, workspace: str, file: 
         *(tenant_id, file_id, workspace, file.path, tx.now, tx.now),
     )
     assert row is not None
-    tx.run(
-        f"""INSERT INTO file_versions (tenant_id, file_id, {OWN_COLUMNS}, {ORIGIN_COLUMNS}, data)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        *(tenant_id, file_id, row[0], file.change, file.size, file.sha256, file.media_type, file.renamed_from, tx.now),
-        *origin,
-        file.data,
+    version = FileVersion(
+        file_id,
+        row[0],
+        file.change,
+        file.size,
+        file.sha256,
+        file.media_type,
+        file.renamed_from,
+        tx.now,
+        file.data is not None,
+        origin,
     )
+    tx.run(INSERT_VERSION, tenant_id, *VERSIONS.dump(version), *origin, file.data)
     tx.count_stored(tenant_id, len(file.data or b""))
     return int(row[0])
 
@@ -88,26 +97,26 @@ def list_page(tx: Transaction, tenant_id: int, selection: FileSelection, before:
         conditions.append("(f.path = ? OR substr(f.path, 1, CAST(? AS INTEGER)) = ?)")
         parameters += [selection.path, len(folder), folder]
     rows = tx.all(
-        f"""SELECT {FILE_COLUMNS}, {VERSION_COLUMNS}, {IS_KEPT} FROM files f
+        f"""{SELECT_FILES}
             JOIN file_versions v ON v.tenant_id = f.tenant_id AND v.file_id = f.id AND v.n = {NEWEST_SHOWN}{matches})
             WHERE {" AND ".join(conditions)} ORDER BY f.updated_at DESC, f.id DESC LIMIT ?""",
         *filters.values(),
         *parameters,
         limit,
     )
-    return [build_file(row) for row in rows]
+    return [load_file(row) for row in rows]
 
 
 def find(tx: Transaction, tenant_id: int, file_id: str) -> StoredFile | None:
     """Return a file with its newest version."""
     row = tx.one(
-        f"""SELECT {FILE_COLUMNS}, {VERSION_COLUMNS}, {IS_KEPT} FROM files f
+        f"""{SELECT_FILES}
             JOIN file_versions v ON v.tenant_id = f.tenant_id AND v.file_id = f.id AND v.n = {NEWEST_SHOWN})
             WHERE f.tenant_id = ? AND f.id = ?""",
         tenant_id,
         file_id,
     )
-    return build_file(row) if row else None
+    return load_file(row) if row else None
 
 
 def list_changed_paths(tx: Transaction, tenant_id: int, turn_id: str) -> list[str]:
@@ -126,11 +135,11 @@ def list_versions(
     """List versions of a file, newest first, with a number below `before`; or `only` this one."""
     condition, value = ("v.n = ?", only) if only else ("v.n < ?", before)
     rows = tx.all(
-        f"""SELECT {VERSION_COLUMNS}, {IS_KEPT} FROM file_versions v
+        f"""{SELECT_VERSIONS}
             WHERE v.tenant_id = ? AND v.file_id = ? AND {condition} AND {IS_SHOWN} ORDER BY v.n DESC LIMIT ?""",
         *(tenant_id, file_id, value, limit),
     )
-    return [build_version(row) for row in rows]
+    return [load_version(row) for row in rows]
 
 
 def load_data(tx: Transaction, tenant_id: int, file_id: str, n: int) -> bytes:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from headway.ledger.job import Job
-from headway.storage.stores.jobs import COLUMNS, load_job, read_clock
+from headway.storage.stores.jobs import SELECT, load_job, read_clock
 from headway.storage.transaction import Transaction
 
 DUE_CONDITION = "state IN ('queued', 'delayed') AND due_at <= ?"
@@ -65,9 +65,5 @@ def list_workers(tx: Transaction, kept_ms: int) -> list[Worker]:
 
 def list_running(tx: Transaction, tenant_id: int, limit: int) -> list[Job]:
     """List the tenant's running jobs, with the process of each."""
-    rows = tx.all(
-        f"SELECT {COLUMNS} FROM jobs WHERE tenant_id = ? AND state = 'running' ORDER BY created_at DESC, id DESC LIMIT ?",
-        tenant_id,
-        limit,
-    )
-    return [load_job(tx, row) for row in rows]
+    sql = f"{SELECT} WHERE tenant_id = ? AND state = 'running' ORDER BY created_at DESC, id DESC LIMIT ?"
+    return [load_job(tx, row) for row in tx.all(sql, tenant_id, limit)]
