@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from headway.actions.access import audit
+from headway.ledger.errors import OperatorOnly
 from headway.ledger.events import Event, encode_json
 from headway.ledger.job import NEVER
 from headway.ledger.run import Run, to_dollars
@@ -151,18 +152,40 @@ def release(tx: Transaction, run: Run) -> Run:
 
 
 def set_limit(tx: Transaction, tenant_id: int, nanos: int) -> None:
-    """Set the tenant's own limit. Runs that wait for budget check again at once."""
+    """Set a tenant's limit for the operator. The tenant's administrator may lower it, but not raise it above this."""
     pool = spending_store.lock_pool(tx, tenant_id)
-    if pool.ceiling != nanos:
-        spending_store.save_pool(tx, tenant_id, pool._replace(ceiling=nanos))
-        old, new = None if pool.ceiling is None else to_dollars(pool.ceiling), to_dollars(nanos)
+    save_limit(tx, tenant_id, pool, pool._replace(ceiling=nanos, operator_ceiling=nanos))
+
+
+def set_own_limit(tx: Transaction, tenant_id: int, nanos: int, budget: int) -> None:
+    """Set a tenant's limit for its administrator. Raises OperatorOnly if it exceeds the one that the operator has set."""
+    pool = spending_store.lock_pool(tx, tenant_id)
+    most = get_operator_limit(pool, budget)
+    if nanos > most:
+        raise OperatorOnly(
+            f"Only the installation's operator may set a limit above ${to_dollars(most):.2f} for this tenant: with `headway costs "
+            "--limit`, or with a token of `headway token new --operator`. Nothing was changed."
+        )
+    save_limit(tx, tenant_id, pool, pool._replace(ceiling=nanos))
+
+
+def save_limit(tx: Transaction, tenant_id: int, pool: Pool, changed: Pool) -> None:
+    """Store a changed limit. Runs that wait for budget check again at once."""
+    if changed != pool:
+        spending_store.save_pool(tx, tenant_id, changed)
+        old, new = None if pool.ceiling is None else to_dollars(pool.ceiling), to_dollars(changed.ceiling or 0)
         audit.record(tx, tenant_id, "limit.set", "costs", {"limit_usd": old}, {"limit_usd": new})
         tx.emit(Event(tenant_id, "cost_limit_changed", encode_json({"old_usd": old, "limit_usd": new})))
     job_store.wake_waiting_runs(tx, tenant_id)
 
 
 def get_limit(pool: Pool, budget: int) -> int:
-    return budget if pool.ceiling is None else pool.ceiling
+    most = get_operator_limit(pool, budget)
+    return most if pool.ceiling is None else min(pool.ceiling, most)
+
+
+def get_operator_limit(pool: Pool, budget: int) -> int:
+    return budget if pool.operator_ceiling is None else pool.operator_ceiling
 
 
 def roll_window(tx: Transaction, tenant_id: int, pool: Pool, expired: int | None = None) -> Pool:
@@ -201,9 +224,9 @@ def build_all_costs(tx: Transaction, budget: int) -> dict[str, Any]:
     """Return what all tenants together have spent, with totals by model, and the tenants that spent the most with their limits."""
     models: dict[str, SpendingTotal] = {}
     tenants: dict[str, tuple[int, int]] = {}  # spent, limit
-    for tenant, ceiling, total in spending_store.list_all(tx, tx.now - WINDOW_MS):
+    for tenant, pool, total in spending_store.list_all(tx, tx.now - WINDOW_MS):
         models[total.name] = models.get(total.name, SpendingTotal(total.name)).merge(total)
-        tenants[tenant] = tenants.get(tenant, (0, 0))[0] + total.cost, budget if ceiling is None else ceiling
+        tenants[tenant] = tenants.get(tenant, (0, 0))[0] + total.cost, get_limit(pool, budget)
     most = sorted(tenants.items(), key=lambda item: (-item[1][0], item[0]))[:TENANTS_LIMIT]
     by_cost = sorted(models.values(), key=lambda total: (-total.cost, total.name))
     return {

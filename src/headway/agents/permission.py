@@ -1,43 +1,42 @@
 """Applies the policy to tool calls, and a person's decisions to proposed ones."""
 
 import json
-import logging
 import os
 import shlex
 from collections.abc import Callable
-from functools import partial
 from glob import escape
 from typing import Any, Final, NamedTuple
 
 from headway.actions.access import audit
 from headway.actions.people import approvals
 from headway.actions.people.approvals import ApprovalDecision
-from headway.agents.checks.completion import Prover
-from headway.agents.checks.runner import CheckRunner
 from headway.agents.policy_file import PolicyFile
 from headway.agents.tools.arguments import Arguments
-from headway.agents.tools.execution import Execution, find_current_execution
-from headway.agents.tools.toolbox import Result, Tool, Toolbox, call_in_transaction, parse_arguments, to_result, validate_call
+from headway.agents.tools.execution import Execution
+from headway.agents.tools.toolbox import Tool, Toolbox, parse_arguments, validate_call
 from headway.agents.transcripts.transcript import to_storable
-from headway.ledger.errors import Conflict, HeadwayError, Invalid, NotFound, StorageError
+from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.permission import ALLOW_RULING, Approval, PolicyCall, Rule, Ruling
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction, act_as
 
-log = logging.getLogger("headway.tools")
-
 RULE_LENGTH: Final = 1_000  # characters of an argument in a rule that Headway writes
 
 
-def rule_on_call(tx: Transaction, tool: Tool, arguments: dict[str, Any], execution: Execution) -> Ruling:
-    """Decide whether a call may be made. A call that would be refused anyway raises Invalid, and no person is asked."""
-    policy = execution.policy.current
-    if not tool.needs_approval and not policy.concerns(PolicyCall(tool.name, execution.role.name, server=tool.server)):
+def rule_on_call(
+    tx: Transaction, tool: Tool, arguments: dict[str, Any], execution: Execution, *, needs_approval: bool = False
+) -> Ruling:
+    """Decide whether a call may be made. A call that would be refused anyway raises Invalid, and no person is asked.
+
+    With `needs_approval`, the call needs approval unless a rule allows it, even if the tool does not always need it.
+    """
+    policy, asks_by_default = execution.policy.current, needs_approval or tool.needs_approval
+    if not asks_by_default and not policy.concerns(PolicyCall(tool.name, execution.role.name, server=tool.server)):
         return ALLOW_RULING
     execution, parsed_arguments = validate_call(tool, arguments, execution)
     tenant = find_tenant_name(tx, execution.scope.tenant_id)
     call = describe_call(tool, parsed_arguments, execution.role.name, tenant, execution.workspace)
-    return policy.decide(call, asks_by_default=tool.needs_approval)
+    return policy.decide(call, asks_by_default=asks_by_default)
 
 
 def find_refusal(tx: Transaction, tool: Tool, arguments: dict[str, Any], execution: Execution) -> str:
@@ -71,38 +70,6 @@ def find_writ_refusal(tx: Transaction, word: str, rest: str, execution: Executio
     if ruling.decision == "ask":
         return f"a writ cannot wait for a person's approval ({ruling.why}); call the tool instead"
     return f"the policy does not allow this ({ruling.why})" if ruling.decision == "deny" else ""
-
-
-async def call_without_run(
-    toolbox: Toolbox,
-    name: str,
-    arguments: dict[str, Any],
-    checks: CheckRunner,
-    before_checks: Callable[[], None] = lambda: None,
-    is_stopping: Callable[[], bool] = lambda: False,
-) -> Result:
-    """Call a tool for an agent that Headway does not run. The last two are those of `Prover`."""
-    tool, execution = toolbox.find(name), find_current_execution()
-    if execution is not None and (tool.needs_approval or execution.policy.current.rules):
-        refusal = await execution.database.read(lambda tx: find_refusal(tx, tool, arguments, execution))
-        if refusal:
-            return to_result(tool.refuse(refusal))
-    if execution is None or tool.in_transaction is None:
-        return await toolbox.call(name, arguments)
-    prover = Prover(checks, execution, execution.scope.agent_id, before_checks=before_checks, is_stopping=is_stopping)
-    return await call_with_proof(prover, tool, arguments)
-
-
-async def call_with_proof(prover: Prover, tool: Tool, arguments: dict[str, Any]) -> Result:
-    """Call a ledger tool. If it would complete a todo that has checks, these run first. Every failure becomes a result."""
-    execution = prover.execution
-    try:
-        return await prover.write(execution.database.write, partial(call_in_transaction, tool, arguments, execution))
-    except StorageError as error:
-        log.warning("tool %s: %s", tool.name, error)
-        return to_result(tool.refuse(str(error)))
-    except HeadwayError as error:  # its checks may not run here
-        return to_result(tool.refuse(str(error)))
 
 
 def find_tenant_name(tx: Transaction, tenant_id: int) -> str:

@@ -4,6 +4,7 @@ Files have no transactions, so a lock on the home takes their place. A process l
 only then copies, stores the tenant's rows, or deletes. A process that is suspended keeps the lock, and others wait for it.
 """
 
+import errno
 import fcntl
 import os
 import stat
@@ -14,6 +15,7 @@ from shutil import copyfileobj, rmtree
 from typing import Final, NamedTuple
 
 from headway.agents.instructions.skills import TENANTS
+from headway.agents.tools.files.folders import FOLDER_FLAGS, READ_FLAGS, open_entry
 from headway.cells.whereabouts import build_cell_settings
 from headway.ledger.cells import Cell, Move
 from headway.ledger.errors import Conflict
@@ -101,52 +103,68 @@ def rename_into(folder: str, trash: str, name: str) -> None:
         rmtree(folder, ignore_errors=True)
 
 
-def mirror_folder(source: str, target: str) -> int:
-    """Make a folder equal to another one, and return how many files were copied. Links are copied as links and never followed."""
-    if not os.path.isdir(source) or os.path.islink(source):
+def mirror_folder(source: str, target: str, outer: int | None = None) -> int:
+    """Make a folder equal to another one, and return how many files were copied. Links are copied as links and never followed, also
+    if a program of the tenant puts one in the place of what was just looked at."""
+    try:
+        with open_entry(source, FOLDER_FLAGS, outer) as folder:
+            if os.path.islink(target) or not os.path.isdir(target):
+                remove(target)
+                os.makedirs(target, mode=0o700)
+            return mirror_entries(folder, target)
+    except (FileNotFoundError, NotADirectoryError):  # also for a link
         remove(target)
         return 0
-    if os.path.islink(target) or not os.path.isdir(target):
-        remove(target)
-        os.makedirs(target, mode=0o700)
+
+
+def mirror_entries(folder: int, target: str) -> int:
     copied = 0
-    with os.scandir(source) as found:
-        entries = list(found)
-    for extra in set(os.listdir(target)) - {entry.name for entry in entries}:
+    with os.scandir(folder) as found:
+        entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
+    for extra in set(os.listdir(target)) - {name for name, _ in entries}:
         remove(join(target, extra))
-    for entry in entries:
-        place = join(target, entry.name)
-        copied += mirror_folder(entry.path, place) if entry.is_dir(follow_symlinks=False) else copy_entry(entry.path, place)
-    os.chmod(target, stat.S_IMODE(os.stat(source).st_mode))
+    for name, is_folder in entries:
+        place = join(target, name)
+        copied += mirror_folder(name, place, folder) if is_folder else copy_entry(name, place, folder)
+    os.chmod(target, stat.S_IMODE(os.fstat(folder).st_mode))
     return copied
 
 
-def copy_entry(source: str, target: str) -> int:
+def copy_entry(source: str, target: str, folder: int | None = None) -> int:
     """Copy a file or a link, unless it is equal already. Returns how many files were copied."""
     try:
-        found = os.lstat(source)
-    except FileNotFoundError:  # deleted since the folder was read
-        return 0
-    known = os.lstat(target) if os.path.lexists(target) else None
-    if stat.S_ISLNK(found.st_mode):
-        if not (os.path.islink(target) and os.readlink(target) == os.readlink(source)):
-            remove(target)
-            os.symlink(os.readlink(source), target)
-        return 0
-    if not stat.S_ISREG(found.st_mode):
-        return 0  # sockets and pipes belong to processes
-    if known and stat.S_ISREG(known.st_mode) and (known.st_size, known.st_mtime_ns) == (found.st_size, found.st_mtime_ns):
-        return 0
-    if known and stat.S_ISDIR(known.st_mode):
+        found = os.lstat(source, dir_fd=folder)
+        if stat.S_ISLNK(found.st_mode):
+            copy_link(os.readlink(source, dir_fd=folder), target)
+            return 0
+        if not stat.S_ISREG(found.st_mode):
+            return 0  # sockets and pipes belong to processes
+        known = os.lstat(target) if os.path.lexists(target) else None
+        if known and stat.S_ISREG(known.st_mode) and (known.st_size, known.st_mtime_ns) == (found.st_size, found.st_mtime_ns):
+            return 0
+        with open_entry(source, READ_FLAGS, folder) as handle:
+            if known and stat.S_ISDIR(known.st_mode):
+                remove(target)
+            return copy_file(handle, target)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ELOOP, errno.EINVAL):
+            raise
+        return 0  # deleted or exchanged since the folder was read; a move copies again when the tenant's programs have stopped
+
+
+def copy_link(destination: str, target: str) -> None:
+    if not (os.path.islink(target) and os.readlink(target) == destination):
         remove(target)
-    copy_file(source, target, found)
-    return 1
+        os.symlink(destination, target)
 
 
-def copy_file(source: str, target: str, found: os.stat_result) -> None:
+def copy_file(source: int, target: str) -> int:
+    found = os.fstat(source)
+    if not stat.S_ISREG(found.st_mode):
+        return 0
     temporary = join(os.path.dirname(target), TEMPORARY_NAME)
     remove(temporary)
-    with open(source, "rb") as reader:
+    with os.fdopen(os.dup(source), "rb") as reader:
         handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "wb") as writer:
             copyfileobj(reader, writer, 1024 * 1024)
@@ -155,6 +173,7 @@ def copy_file(source: str, target: str, found: os.stat_result) -> None:
             os.fsync(writer.fileno())
     os.utime(temporary, ns=(found.st_atime_ns, found.st_mtime_ns))
     os.replace(temporary, target)
+    return 1
 
 
 def remove(path: str) -> None:

@@ -1,24 +1,39 @@
 """Checks: what must hold before a todo, a sub-goal or a goal counts as done. And receipts, which say what was found."""
 
 import json
+import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger import text
-from headway.ledger.errors import Forbidden, Invalid
+from headway.ledger.errors import Forbidden, Invalid, OperatorOnly
 
-Author = Literal["agent", "person", "operator"]
+Author = Literal["agent", "person", "admin", "operator"]
 Proof = Literal["none", "unproven", "proven", "overridden", "broken"]
 SubjectKind = Literal["todo", "sub_goal", "goal"]
 Check = dict[str, Any]  # a checked definition: it has `kind`, the fields of its kind, and `by`
 
 KINDS: Final = ("command", "file", "http", "outcome", "tool", "judge")
-AUTHORS: Final[tuple[Author, ...]] = ("agent", "person", "operator")  # each may also change what the ones before it wrote
+AUTHORS: Final[tuple[Author, ...]] = ("agent", "person", "admin", "operator")  # each may also change what the ones before it wrote
+AUTHOR_NAMES: Final[Mapping[Author, str]] = {
+    "agent": "an agent",
+    "person": "a person",
+    "admin": "an administrator",
+    "operator": "the operator",
+}
 CHECKS_LIMIT: Final = 20  # per todo
 DEFINITION_LIMIT: Final = 10_000  # characters of JSON in one check
+SCHEMA_LIMIT: Final = 1_000  # keywords and values of a JSON Schema: validating costs as much as they times the value
 DETAIL_LIMIT: Final = 4_000  # characters of a check's output that a receipt keeps
 TIMEOUT_LIMIT_S: Final = 600
 DEFAULT_TIMEOUT_S: Final = 120
+
+SYSTEM_FOLDERS: Final = (
+    *("/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/run", "/sbin", "/sys"),
+    *("/usr/bin", "/usr/lib", "/usr/sbin", "/var/run", "/private/etc"),
+)
+SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108  folders in it are temporary files
+HOME_PARENTS: Final = ("home", "Users")  # each folder in them is the home of a user
 
 FieldRule = Callable[[Any, str], Any]
 
@@ -43,7 +58,22 @@ def take_object(value: Any, field: str) -> dict[str, Any]:
 
 
 def take_schema(value: Any, field: str) -> dict[str, Any] | bool:
-    return value if isinstance(value, bool) else take_object(value, field)
+    if isinstance(value, bool):
+        return value
+    schema = take_object(value, field)
+    if count_parts(schema) > SCHEMA_LIMIT:
+        raise Invalid(f"{field} may have at most {SCHEMA_LIMIT:,} keywords and values.")
+    return schema
+
+
+def count_parts(document: Any) -> int:
+    """Count the members, elements and values of a JSON document, and everything in them."""
+    count, waiting = 0, [document]
+    while waiting:
+        part = waiting.pop()
+        count += 1
+        waiting += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    return count
 
 
 def build_number_rule(minimum: int, maximum: int) -> FieldRule:
@@ -115,24 +145,56 @@ def parse_check(value: Any, place: str, by: Author) -> Check:
             check[name] = rule(value[name], f"{place}.{name}")
     if "folder" in check and not (check["folder"].startswith("/") or check["folder"][1:3] in (":\\", ":/")):
         raise Invalid(f"{place}.folder must be an absolute path.")
+    if "folder" in check and by == "operator" and (problem := find_folder_problem(check["folder"])):
+        raise Invalid(f"{place}.folder: {problem}")
     text.check_text(json.dumps(check, ensure_ascii=False), place, DEFINITION_LIMIT)
     return {**check, "by": by}
+
+
+def find_folder_problem(folder: str) -> str:
+    """Return why no check may run in a folder: it holds the system, or the keys and settings of a user. Empty if one may."""
+    path = posixpath.normpath(folder.replace("//", "/"))
+    parts = path.split("/")[1:]
+    below_home = parts[1:] if parts[0] == "root" else parts[2:] if parts[0] in HOME_PARENTS and len(parts) > 1 else None
+    if below_home == [] or (below_home and below_home[0].startswith(".")):
+        return (
+            f"{text.to_one_line(folder)} holds the keys and settings of a user. Name a folder below it that holds the work alone."
+        )
+    if parts[0] in HOME_PARENTS and len(parts) == 1:
+        return f"{text.to_one_line(folder)} holds the files of all users. Name a folder of one project."
+    if path.startswith(f"{SHARED_MEMORY}/"):
+        return ""
+    if any(is_below(path, system) or is_below(system, path) for system in SYSTEM_FOLDERS):
+        return f"{text.to_one_line(folder)} is a folder of the system. Name a folder of one project."
+    return ""
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies in it. Both are absolute and normal."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def replace_checks(old: Sequence[Check], new: Sequence[Check], by: Author) -> list[Check]:
     """Return the new list. A check that stays keeps its author, and one of a higher rank cannot be left out."""
     kept = [next((check for check in old if is_same(check, wanted)), wanted) for wanted in new]
-    rank = AUTHORS.index(by)
-    lost = next((check for check in old if AUTHORS.index(check["by"]) > rank and check not in kept), None)
+    lost = next((check for check in find_higher(old, by) if check not in kept), None)
     if lost is not None:
-        author = "the operator" if lost["by"] == "operator" else "a person"
+        author = AUTHOR_NAMES[lost["by"]]
         raise Forbidden(f"The check {describe_check(lost)!r} was written by {author} and cannot be changed or removed here.")
     return kept
 
 
+def find_higher(checks: Sequence[Check], by: Author) -> list[Check]:
+    """Return the checks whose authors have a higher rank."""
+    return [check for check in checks if AUTHORS.index(check["by"]) > AUTHORS.index(by)]
+
+
 def refuse_folders(checks: Sequence[Check]) -> None:
     """Refuse folders outside the workspace in checks that the operator did not write."""
-    if any("folder" in check and check["by"] != "operator" for check in checks):
+    authors = {check["by"] for check in checks if "folder" in check} - {"operator"}
+    if authors == {"admin"}:
+        raise OperatorOnly("checks: only the installation's operator may name a folder outside the workspace. Nothing was changed.")
+    if authors:
         raise Invalid("checks: only the operator may name a folder outside the workspace.")
 
 
@@ -141,7 +203,7 @@ def is_same(check: Check, other: Check) -> bool:
 
 
 def has_protected(checks: Sequence[Check]) -> bool:
-    """Whether a person or the operator wrote any of the checks."""
+    """Whether any of the checks were not written by an agent."""
     return any(check["by"] != "agent" for check in checks)
 
 

@@ -15,7 +15,8 @@ HeadwayError
 │   └── DependencyCycle
 ├── Unauthorized              no valid token
 ├── Forbidden                 a valid token, but not allowed to do this
-│   └── ReadOnlyToken
+│   ├── ReadOnlyToken
+│   └── OperatorOnly
 ├── WrongCell                 the tenant is in another database
 ├── NotFound                  no such row in this tenant (it may belong to another)
 ├── Conflict                  the row's current state does not allow it
@@ -131,6 +132,10 @@ class Forbidden(HeadwayError):
 
 class ReadOnlyToken(Forbidden):
     """This token may only read, so nothing was changed. Changes need a token with the `write` scope."""
+
+
+class OperatorOnly(Forbidden):
+    """Only the installation's operator may do this: on the command line, or with a token of `headway token new --operator`."""
 
 
 class WrongCell(HeadwayError):

@@ -4,12 +4,14 @@ models, tools and web pages must never be mistaken for a frame."""
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Final
+from typing import Any, Final
 from unicodedata import normalize
 
+from headway.ledger.redaction import Redactor
 from headway.ledger.text import to_one_line
 
 INLINE_LIMIT: Final = 300
+NO_SECRETS: Final = Redactor()
 PIECE_LENGTH: Final = 10_000  # characters that are matched in one call, which no other thread can interrupt
 # Unicode's default ignorable code points, as DerivedCoreProperties.txt lists them.
 DEFAULT_IGNORABLE: Final = (
@@ -99,3 +101,15 @@ def split_at_brackets(text: str) -> Iterator[str]:
 
 def format_frame(head: str, lines: list[str], end: str) -> str:
     return "\n".join([f"[{head}]", *lines, f"[{end}]"])
+
+
+def escape_document(value: Any, redact: Redactor = NO_SECRETS) -> Any:
+    """Remove secrets and forged frames from all texts of a JSON document that a model gets, for example a tool's schema."""
+    match value:
+        case str():
+            return escape_frames(redact(value))
+        case dict():
+            return {escape_frames(name): escape_document(part, redact) for name, part in value.items()}
+        case list():
+            return [escape_document(part, redact) for part in value]
+    return value

@@ -56,6 +56,12 @@ class Rule(NamedTuple):
             for name, glob in self.arguments
         )
 
+    def show_to(self, tenant: str) -> "Rule":
+        """Return what a tenant may see of the rule: not the operator's patterns, which may name files and other tenants."""
+        if self.approval:  # people of the tenant have added it
+            return self
+        return self._replace(tenant=tenant, arguments=tuple((name, "…") for name, _ in self.arguments))
+
     def as_json(self) -> dict[str, Any]:
         return {**self._asdict(), "arguments": dict(self.arguments)}
 

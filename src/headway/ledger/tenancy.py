@@ -14,8 +14,10 @@ EXAMPLE: Final = "turns:200,storage:5G"
 TurnStatus = Literal["running", "waiting", "finished", "failed", "canceled", "paused"]
 PlanSource = Literal["agent", "request", "person"]  # who made a turn's plan; request: Headway, from the request
 ConversationState = Literal["idle", "running", "waiting", "paused"]  # that of its unfinished turn; idle: it has none
-TokenScope = Literal["read", "write", "operator"]
-TOKEN_SCOPES: Final[tuple[TokenScope, ...]] = ("read", "write", "operator")  # each includes the ones before it
+TokenScope = Literal["read", "write", "admin", "operator"]
+# Each includes the ones before it. `admin` is for a tenant's administrator, `operator` for those who run the installation: only
+# tokens of the tenant `local` can have it.
+TOKEN_SCOPES: Final[tuple[TokenScope, ...]] = ("read", "write", "admin", "operator")
 NO_SESSION: Final = 0
 LINK_SESSION: Final = -1  # a session that the login link opened, so it has no token
 LOGIN_LINK: Final = -2  # a login link: it opens a session once, and gives access to nothing else
@@ -50,12 +52,17 @@ class Token(NamedTuple):
         return self.label or f"token {self.id}"
 
     @property
+    def scope(self) -> TokenScope:
+        """The scope that includes all others of the token."""
+        return max((scope for scope in TOKEN_SCOPES if scope in self.scopes.split(",")), key=TOKEN_SCOPES.index)
+
+    @property
     def can_write(self) -> bool:
         return "write" in self.scopes.split(",")
 
     @property
     def operator(self) -> bool:
-        """Whether it may halt everything, set the cost limit and manage the tokens of its tenant."""
+        """Whether it has the scope with which those who run the installation act over HTTP."""
         return "operator" in self.scopes.split(",")
 
     @property

@@ -220,7 +220,7 @@ CREATE TABLE pools (
     spent BIGINT NOT NULL DEFAULT 0,
     reserved BIGINT NOT NULL DEFAULT 0,
     counted_from BIGINT NOT NULL DEFAULT 0
-);
+, operator_ceiling BIGINT);
 
 CREATE TABLE memory_entries (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -778,6 +778,11 @@ CREATE TABLE saved_views (
 CREATE INDEX open_notices ON notices (tenant_id, id) WHERE done_at = 0;
 
 CREATE INDEX open_notices_by_url ON notices (tenant_id, url) WHERE done_at = 0;
+
+CREATE TABLE dispatch_secrets (
+    service TEXT PRIMARY KEY,
+    secret TEXT NOT NULL
+);
 
 INSERT INTO id_blocks VALUES ('tokens', 0, 1, 0);
 

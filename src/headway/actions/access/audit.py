@@ -66,14 +66,21 @@ def find_policy(tx: Transaction) -> dict[str, Any]:
 
 
 def list_page(
-    tx: Transaction, tenant_id: int | None, chosen: AuditFilter = ALL, limit: int = 50, cursor: str | None = None
+    tx: Transaction,
+    tenant_id: int | None,
+    chosen: AuditFilter = ALL,
+    limit: int = 50,
+    cursor: str | None = None,
+    *,
+    with_installation: bool = True,
 ) -> dict[str, Any]:
     """List the entries of a tenant and of the installation, newest first. None stands for every tenant, which only the operator
-    of the machine may ask for. With a filter, a page looks at no more than SCAN_LIMIT entries of each. So it may have fewer
-    entries than `limit`, also none, although more pages follow."""
+    of the machine may ask for. The entries of the installation name other tenants, so only the operator may see them. With a
+    filter, a page looks at no more than SCAN_LIMIT entries of each. So it may have fewer entries than `limit`, also none, although
+    more pages follow."""
     (before,) = CURSORS.decode(cursor)
     chosen = check_filter(chosen)
-    owners = list_owners(tenant_id)
+    owners = list_owners(tenant_id) if with_installation else (tenant_id,)
     floor = 0 if chosen.is_empty else max(audit_store.find_floor(tx, owner, before, SCAN_LIMIT) for owner in owners)
     rows = [row for owner in owners for row in audit_store.list_newest(tx, owner, chosen, before, limit + 1, floor)]
     rows.sort(reverse=True)

@@ -31,14 +31,15 @@ def add(tx: Transaction, name: str) -> Tenant:
 
 
 def add_with_token(tx: Transaction, caller: Token, name: str) -> tuple[Tenant, NewToken]:
-    """Create a tenant with an operator's token, which cannot outlive the caller's. Afterwards the caller's tenant is entered."""
+    """Create a tenant with a token for its administrator, which cannot outlive the caller's. Afterwards the caller's tenant is
+    entered."""
     tokens.lock(tx, caller)
     if cells.list_all(tx):
         raise Conflict(
             "With cells, `headway tenant add` creates tenants: it reserves the name in all of them. Nothing was created."
         )
     tenant = add(tx, name)
-    created = tokens.insert(tx, tenant.id, FIRST_TOKEN, tokens.list_scopes("operator"), caller.expires_at)
+    created = tokens.insert(tx, tenant.id, FIRST_TOKEN, tokens.list_scopes("admin"), caller.expires_at)
     tx.enter_tenant(caller.tenant_id)
     return tenant, created
 

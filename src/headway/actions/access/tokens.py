@@ -1,14 +1,15 @@
 """Access tokens. A browser session is a token that lives in a cookie and ends with the token that opened it."""
 
 import os
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
-from headway.actions.access import audit, cells
+from headway.actions.access import audit, cells, rights
+from headway.actions.access.rights import Right
 from headway.ledger import text
 from headway.ledger.cells import TOKEN_PREFIX
 from headway.ledger.cursors import CursorCodec
-from headway.ledger.errors import Conflict, Forbidden, Invalid, NotFound, ReadOnlyToken, Unauthorized
-from headway.ledger.tenancy import LINK_SESSION, LOCAL_TENANT, LOGIN_LINK, TOKEN_SCOPES, Tenant, Token, TokenFilter, TokenScope
+from headway.ledger.errors import Conflict, Forbidden, Invalid, NotFound, Unauthorized
+from headway.ledger.tenancy import LINK_SESSION, LOCAL_TENANT, LOGIN_LINK, TOKEN_SCOPES, Token, TokenFilter, TokenScope
 from headway.ledger.text import MAX_INTEGER
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
@@ -30,6 +31,10 @@ MAX_SESSIONS: Final = 500  # of a token; the next one ends the oldest
 CURSORS: Final = CursorCodec("tokens", (MAX_INTEGER,))
 
 
+class Authenticate(Protocol):
+    def __call__(self, tx: Transaction, secret_digest: str) -> Token: ...
+
+
 class NewToken(NamedTuple):
     token: Token
     secret: str
@@ -46,12 +51,15 @@ def create(
     tx: Transaction, tenant_id: int, label: str = "", lifetime_s: float | None = None, scope: TokenScope = "write"
 ) -> NewToken:
     """Create a token with 256 random bits. Only its hash is stored; the secret is returned here and never again."""
+    check_scope(tx, tenant_id, scope)
     return insert(tx, tenant_id, label, list_scopes(scope), compute_expiry(tx, lifetime_s))
 
 
 def create_with_token(tx: Transaction, caller: Token, label: str, lifetime_s: float | None, scope: TokenScope) -> NewToken:
-    """Create a token for an operator's token. It cannot outlive that one, so it gives access for no longer."""
+    """Create a token for another one, which it cannot outlive, so it gives access for no longer. An operator's token needs one."""
     lock(tx, caller)
+    if scope == "operator":
+        rights.check_right(tx, caller, "manage_operator_tokens")
     expires_at = compute_expiry(tx, lifetime_s) or caller.expires_at
     if caller.expires_at and expires_at > caller.expires_at:
         raise Forbidden(
@@ -59,6 +67,16 @@ def create_with_token(tx: Transaction, caller: Token, label: str, lifetime_s: fl
             "Nothing was created. Ask for less, or omit `expires_s`."
         )
     return insert(tx, caller.tenant_id, label, list_scopes(scope), expires_at)
+
+
+def check_scope(tx: Transaction, tenant_id: int, scope: TokenScope) -> None:
+    """Raise Invalid if tokens of this tenant cannot have the scope."""
+    tenant = tenant_store.find(tx, tenant_id) if scope == "operator" else None
+    if tenant is not None and tenant.name != LOCAL_TENANT:
+        raise Invalid(
+            f"Only tokens of the tenant `{LOCAL_TENANT}` can have the scope `operator`, because it is for those who run the "
+            "installation. Nothing was created. The scope `admin` is for the administrators of a tenant."
+        )
 
 
 def compute_expiry(tx: Transaction, lifetime_s: float | None) -> int:
@@ -119,7 +137,7 @@ def rotate(
     tx: Transaction, tenant_id: int, token_id: int, overlap_s: float = DEFAULT_OVERLAP_S, caller: Token | None = None
 ) -> Rotation:
     """Create a token that replaces another one, with the same label, scopes and lifetime. The old one and its sessions end after
-    `overlap_s`. A successor that a token creates cannot outlive that token."""
+    `overlap_s`. A successor that a token creates cannot outlive that token. Only an operator's token replaces another one."""
     if not 0 <= overlap_s <= MAX_OVERLAP_S:
         raise Invalid(f"The overlap can be 0 seconds to {MAX_OVERLAP_S // 86400} days.")
     if caller is not None:
@@ -127,6 +145,7 @@ def rotate(
     old = tenant_store.lock_token(tx, tenant_id, token_id)
     if old is None:
         raise NotFound(f"No active token {token_id} in this tenant.")
+    refuse_operator_token(tx, old, caller)
     if old.is_session:
         raise Invalid(f"Token {token_id} is a browser session. Sign in again to get a new one.")
     if old.replaced_by:
@@ -146,11 +165,12 @@ def rotate(
     return Rotation(created, replaced)
 
 
-def revoke(tx: Transaction, tenant_id: int, token_id: int) -> Token:
-    """Revoke a token or end a session. The sessions of a token end with it."""
+def revoke(tx: Transaction, tenant_id: int, token_id: int, caller: Token | None = None) -> Token:
+    """Revoke a token or end a session. The sessions of a token end with it. Only an operator's token ends another one."""
     token = tenant_store.revoke_token(tx, tenant_id, token_id)
     if token is None:
         raise NotFound(f"No active token {token_id} in this tenant.")
+    refuse_operator_token(tx, token, caller)
     action = "session.end" if token.is_session else "token.revoke"
     audit.record(tx, tenant_id, action, f"token:{token.id}", new={"revoked_at": token.revoked_at // 1000})
     return token
@@ -164,6 +184,12 @@ def revoke_all(tx: Transaction, tenant_id: int) -> list[Token]:
             tx, tenant_id, "token.revoke_all", f"tenant:{tenant_id}", new={"tokens": sorted(token.id for token in revoked)}
         )
     return revoked
+
+
+def refuse_operator_token(tx: Transaction, token: Token, caller: Token | None) -> None:
+    """Raise OperatorOnly if a caller below the operator would replace or end an operator's token. Commands have no caller."""
+    if caller is not None and token.operator:
+        rights.check_right(tx, caller, "manage_operator_tokens")
 
 
 def lock(tx: Transaction, token: Token) -> None:
@@ -182,7 +208,8 @@ def authenticate(tx: Transaction, secret_digest: str, token_cell: str = "") -> T
     if token is None:
         cells.check_token_is_here(tx, secret_digest, token_cell)
         raise Unauthorized(UNKNOWN)
-    tx.credential = f"token {token.id}"
+    if tx.credential != (credential := f"token {token.id}"):
+        tx.credential, tx.author = credential, rights.AUTHORS[rights.get_scope(tx, token)]
     return token
 
 
@@ -193,37 +220,15 @@ def name_person(tx: Transaction, token: Token) -> str:
     return (opener or token).name
 
 
-def authenticate_writer(tx: Transaction, secret_digest: str) -> Token:
-    """Return a token that may change something, or raise an error."""
-    token = authenticate(tx, secret_digest)
-    if not token.can_write:
-        raise ReadOnlyToken
-    return token
+def authenticate_for(right: Right) -> Authenticate:
+    """Return a function that returns the active token with a hash, or raises an error if it does not have the right."""
 
+    def authenticate_with_right(tx: Transaction, secret_digest: str) -> Token:
+        token = authenticate(tx, secret_digest)
+        rights.check_right(tx, token, right)
+        return token
 
-def authenticate_operator(tx: Transaction, secret_digest: str) -> Token:
-    """Return a token with the operator scope, or raise an error."""
-    token = authenticate(tx, secret_digest)
-    if not token.operator:
-        raise Forbidden("This needs a token with the operator scope: `headway token new --operator` creates one.")
-    return token
-
-
-def authenticate_host(tx: Transaction, secret_digest: str) -> Token:
-    """Return an operator's token of the tenant `local`, whose operators run the installation, or raise an error."""
-    token = authenticate_operator(tx, secret_digest)
-    tenant = tenant_store.find(tx, token.tenant_id)
-    if tenant is None or not is_host(token, tenant):
-        raise Forbidden(
-            f"This is for those who run the installation: it needs an operator's token of the tenant `{LOCAL_TENANT}`, which "
-            "`headway token new --operator` creates."
-        )
-    return token
-
-
-def is_host(token: Token, tenant: Tenant) -> bool:
-    """Whether the token belongs to those who run the installation: to an operator of the tenant `local`."""
-    return token.operator and tenant.name == LOCAL_TENANT
+    return authenticate_with_right
 
 
 def is_use_due(tx: Transaction, token: Token) -> bool:

@@ -1,6 +1,6 @@
 """What checks forbid: completing a todo without a passing receipt, and dropping checks of a higher rank."""
 
-from headway.ledger.check import ReceiptDraft, decode_checks, describe_failures, has_protected
+from headway.ledger.check import AUTHOR_NAMES, ReceiptDraft, decode_checks, describe_failures, find_higher, has_protected
 from headway.ledger.errors import CheckFailed, ChecksRequired, Forbidden, Invalid
 from headway.ledger.todo import UNSET, CompletedBy, Draft, Todo, Unset
 from headway.storage.transaction import Transaction, classify_actor
@@ -16,6 +16,7 @@ def apply_proof(tx: Transaction, old: Todo, new: Todo, override: str) -> Todo:
     if new.status != "completed" or old.status == "completed" or not new.checks:
         return new
     if override:
+        refuse_evasion(tx, old.id, old.checks, "complete it without them")
         return new._replace(proof="overridden")
     receipt = tx.receipts.get(new.id)
     checks = decode_checks(new.checks)
@@ -47,6 +48,13 @@ def refuse_drop(tx: Transaction, todo: Todo) -> None:
         raise Forbidden(f"Todo {todo.id} has checks that a person wrote, so an agent cannot drop it. Make the checks pass.")
     if refusal := tx.agent.find_drop_refusal():
         raise Forbidden(f"Todo {todo.id} has checks and cannot be dropped: {refusal}")
+
+
+def refuse_evasion(tx: Transaction, todo_id: int, checks: str, act: str) -> None:
+    """Refuse a caller whose rank is below that of a check's author, and who would not have to pass the check."""
+    if higher := find_higher(decode_checks(checks), tx.author):
+        author = AUTHOR_NAMES[higher[0]["by"]]
+        raise Forbidden(f"Todo {todo_id} has checks that {author} wrote, so this token cannot {act}. Nothing was changed.")
 
 
 def build_failure(todo: Todo, receipt: ReceiptDraft) -> CheckFailed:

@@ -7,11 +7,12 @@ from typing import Final, NamedTuple, TypeVar
 
 from headway.actions import halts, todos
 from headway.actions.proof import receipts
+from headway.agents.checks.rulings import NO_SANDBOX_REASON, CheckCaller, describe_refusal, rule_on_checks
 from headway.agents.checks.runner import CheckRunner, CheckSubject, has_command
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.programs.sandbox import probe
 from headway.ledger.check import Check, Receipt, ReceiptDraft, decode_checks, describe_check
-from headway.ledger.errors import CheckFailed, ChecksRequired, Closed, Conflict, HeadwayError, Invalid, StorageError
+from headway.ledger.errors import CheckFailed, ChecksRequired, Closed, Conflict, Forbidden, HeadwayError, Invalid, StorageError
 from headway.ledger.todo import Todo
 from headway.storage.transaction import Transaction, Work
 
@@ -35,6 +36,7 @@ class Prover(NamedTuple):
     no_judge: str = ""  # why checks pass that ask a model for its opinion, which is not asked here; empty: they fail
     before_checks: Callable[[], None] = lambda: None  # called before checks run, which can take minutes
     is_stopping: Callable[[], bool] = lambda: False  # whether the process is about to end, so that checks are interrupted
+    is_operator: bool = False  # the caller approves checks by running them, so only what the policy denies is refused
     # Asks a person whether the commands of these checks may run outside a sandbox.
     may_leave_sandbox: Callable[[Sequence[Check]], bool] = lambda _checks: False
 
@@ -82,14 +84,19 @@ class Prover(NamedTuple):
         return await self.write(self.execution.database.write, lambda tx: receipts.verify(tx, tenant_id, todo_id))
 
     async def check(self, todo_id: int, outcome: str | None) -> ReceiptDraft:
-        """Run the checks of a todo. Raises Halted, or Invalid if a command would leave the sandbox without a person's consent."""
-        todo = await self.execution.database.read(partial(self.find, todo_id=todo_id))
+        """Run the checks of a todo. Raises Halted, Forbidden if the caller may not run them, or Invalid if a command would leave
+        the sandbox without a person's consent."""
+        read = self.execution.database.read
+        todo = await read(partial(self.find, todo_id=todo_id))
         checks = decode_checks(todo.checks)
         if has_command(checks):
             await asyncio.to_thread(probe)  # starts a process, which the event loop must not wait for
-            if self.runner.needs_approval(checks) and not self.may_leave_sandbox(checks):
-                command = next(check for check in checks if check["kind"] == "command")
-                raise Invalid(NOT_CONFIRMED.format(describe_check(command)))
+        ruling = await read(lambda tx: rule_on_checks(tx, self.runner, checks, CheckCaller(self.execution)))
+        if ruling.decision == "deny" or (ruling.decision == "ask" and not self.is_operator and ruling.why != NO_SANDBOX_REASON):
+            raise Forbidden(f"Todo {todo_id} was not changed: {describe_refusal(ruling, checks)}")
+        if self.runner.needs_approval(checks) and not self.may_leave_sandbox(checks):
+            command = next(check for check in checks if check["kind"] == "command")
+            raise Invalid(NOT_CONFIRMED.format(describe_check(command)))
         self.before_checks()
         subject = CheckSubject("todo", todo.id, todo.subject, checks, outcome, self.no_judge)
         running = asyncio.ensure_future(self.runner.run(subject, self.execution, self.made_by))

@@ -8,15 +8,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from headway.agents.checks.folders import get_folder
+from headway.agents.checks.validation import find_mismatch
 from headway.agents.tools import web
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.files.contents import HASH_LIMIT, hash_entry
 from headway.agents.tools.files.folders import open_folder, split_path, translate_errors
 from headway.agents.tools.programs import shell
-from headway.extras import requiring_extra
 from headway.ledger.check import DEFAULT_TIMEOUT_S, DETAIL_LIMIT, Check
 from headway.ledger.errors import HeadwayError, Invalid, NotFound
+from headway.ledger.run import Sandbox
 
 FILE_LIMIT: Final = 1_000_000  # bytes of a file whose content is compared; the hash covers the whole file
 NO_SANDBOX: Final = (
@@ -31,14 +33,14 @@ class CheckFinding(NamedTuple):
     hashes: Mapping[str, str] = {}
 
 
-def check_file(check: Check, workspace: str) -> CheckFinding:
+def check_file(check: Check, workspace: str, sandbox: Sandbox, canceled: threading.Event | None = None) -> CheckFinding:
     path = check["path"]
     parts = split_path(path)
     if not parts:
         raise Invalid("path must name a file.")
-    wants_file = check.get("exists", True)
+    wants_file, place = check.get("exists", True), get_folder(check, workspace, sandbox, parts)
     try:
-        with translate_errors(path), open_folder(check.get("folder", workspace), parts[:-1]) as folder:
+        with translate_errors(path), open_folder(place, parts[:-1]) as folder:
             file = hash_entry(folder, parts[-1], path, FILE_LIMIT)
     except NotFound as error:
         return CheckFinding(not wants_file, str(error))
@@ -54,12 +56,12 @@ def check_file(check: Check, workspace: str) -> CheckFinding:
     if "contains" in check or "schema" in check:
         if file.size > FILE_LIMIT:
             raise Invalid(f"{path} is larger than {FILE_LIMIT:,} bytes.")
-        if problem := find_content_problem(check, file.beginning.decode(errors="replace")):
+        if problem := find_content_problem(check, file.beginning.decode(errors="replace"), canceled):
             return CheckFinding(ok=False, detail=f"{path} {problem}", hashes=hashes)
     return CheckFinding(ok=True, detail=f"{path}: {file.size:,} bytes.", hashes=hashes)
 
 
-def find_content_problem(check: Check, content: str) -> str:
+def find_content_problem(check: Check, content: str, canceled: threading.Event | None) -> str:
     if "contains" in check and check["contains"] not in content:
         return f"does not contain {check['contains'][:200]!r}."
     if "schema" not in check:
@@ -68,19 +70,19 @@ def find_content_problem(check: Check, content: str) -> str:
         document = json.loads(content)
     except (ValueError, RecursionError):
         return "is not valid JSON."
-    mismatch = find_mismatch(document, check["schema"])
+    mismatch = find_mismatch(document, check["schema"], canceled)
     return f"does not fit the schema: {mismatch}" if mismatch else ""
 
 
 def check_command(check: Check, execution: Execution, access: ExternalAccess, canceled: threading.Event) -> CheckFinding:
-    """Run a program. Only the operator's checks may use a shell and programs that are not allowed elsewhere."""
-    sandbox = execution.sandbox._replace(has_network=execution.role.network)
+    """Run a program, without network. Only the operator's checks may use a shell and programs that are not allowed elsewhere."""
+    sandbox = execution.sandbox._replace(has_network=False)
     command = split_command(check, access)
-    folder = check.get("folder")
-    if folder and not os.path.isdir(folder):
-        raise Invalid(f"The folder {folder} does not exist.")
+    folder = get_folder(check, execution.workspace, sandbox)
+    if "folder" in check and not os.path.isdir(folder):
+        raise Invalid(f"The folder {check['folder']} does not exist.")
     limit_s = check.get("timeout_s", DEFAULT_TIMEOUT_S)
-    result = shell.run(command, folder or execution.workspace, sandbox, limit_s, canceled=canceled)
+    result = shell.run(command, folder, sandbox, limit_s, canceled=canceled)
     tail, wanted = result.output[-DETAIL_LIMIT:].strip(), check.get("exit", 0)
     problem = ""
     if result.exit_code != wanted:
@@ -136,18 +138,11 @@ def find_value(document: Any, path: str) -> Any:
     return document
 
 
-def find_mismatch(value: Any, schema: Any) -> str:
-    with requiring_extra("schema", "A check with a JSON Schema"):
-        from headway.agents.checks import json_schemas  # noqa: PLC0415  most todos have no schema, and loading it takes a moment
-
-    return json_schemas.find_mismatch(value, schema)
-
-
-def check_outcome(check: Check, outcome: Any) -> CheckFinding:
+def check_outcome(check: Check, outcome: Any, canceled: threading.Event) -> CheckFinding:
     """Validate the outcome's data. An outcome that is text counts as JSON if it is, and else as the text itself."""
     if isinstance(outcome, str):
         with suppress(ValueError, RecursionError):
             outcome = json.loads(outcome)
-    mismatch = find_mismatch(outcome, check["schema"])
+    mismatch = find_mismatch(outcome, check["schema"], canceled)
     detail = f"The outcome does not fit the schema: {mismatch}" if mismatch else "The outcome fits the schema."
     return CheckFinding(not mismatch, detail)

@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from headway.agents.checks import kinds
 from headway.agents.checks.kinds import CheckFinding
+from headway.agents.checks.slots import PROCESS_SLOTS, CheckSlots
+from headway.agents.instructions.roles import FAMILIES
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.execution import Execution, use_execution
 from headway.agents.tools.programs.sandbox import find_fault
@@ -18,6 +20,7 @@ from headway.ledger.check import DETAIL_LIMIT, Check, CheckResult, ReceiptDraft,
 from headway.ledger.errors import HeadwayError
 from headway.storage.stores.spending import ModelCall
 
+VERIFY_TODOS: Final = "verify_todos"  # the tool that runs the checks of completed todos again
 UNSTORABLE: Final = str.maketrans({"\0": "\N{REPLACEMENT CHARACTER}"})
 PERSONAL_JUDGEMENT: Final = "Not asked: a person decides."
 OPINION_STANDS: Final = "Not asked again."
@@ -54,6 +57,7 @@ class CheckRunner(NamedTuple):
 
     access: ExternalAccess
     toolbox: Toolbox
+    slots: CheckSlots = PROCESS_SLOTS
 
     async def run(self, subject: CheckSubject, execution: Execution, made_by: str, judge: Judge | None = None) -> CheckedSubject:
         """Run all checks. Without a judge, those that ask a model for its opinion pass only if the subject says why."""
@@ -77,15 +81,16 @@ class CheckRunner(NamedTuple):
         return CheckedSubject(receipt, tuple(calls))
 
     async def find(self, check: Check, subject: CheckSubject, execution: Execution) -> CheckFinding:
-        """Run one check. What keeps it from telling is a failure: a check that could not run has not passed."""
+        """Run one check, when it is its turn. A check that cannot run counts as failed."""
         try:
-            if check["kind"] == "tool":
-                return await self.check_tool(check, execution)
-            canceled = threading.Event()
-            try:
-                return await run_on_thread(partial(self.find_on_thread, check, subject, execution, canceled))  # type: ignore[no-any-return]
-            finally:
-                canceled.set()  # a command must not go on after its caller was interrupted
+            async with self.slots.take(execution.scope.tenant_id):
+                if check["kind"] == "tool":
+                    return await self.check_tool(check, execution)
+                canceled = threading.Event()
+                try:
+                    return await run_on_thread(partial(self.find_on_thread, check, subject, execution, canceled))  # type: ignore[no-any-return]
+                finally:
+                    canceled.set()  # a command must not go on after its caller was interrupted
         except HeadwayError as error:
             return CheckFinding(ok=False, detail=str(error))
         except OSError as error:
@@ -96,18 +101,20 @@ class CheckRunner(NamedTuple):
             case "command":
                 return kinds.check_command(check, execution, self.access, canceled)
             case "file":
-                return kinds.check_file(check, execution.workspace)
+                return kinds.check_file(check, execution.workspace, execution.sandbox, canceled)
             case "http":
                 return kinds.check_http(check, self.access.http_hosts)
             case _:
-                return kinds.check_outcome(check, subject.outcome)
+                return kinds.check_outcome(check, subject.outcome, canceled)
 
     async def check_tool(self, check: Check, execution: Execution) -> CheckFinding:
         """Call a tool. Only one that is safe to repeat, because checks run again."""
         tool = self.toolbox.find(check["name"])
+        if tool.name == VERIFY_TODOS:
+            return CheckFinding(ok=False, detail=f"{tool.name} runs checks, so it cannot be one.")
         if not tool.idempotent:
             return CheckFinding(ok=False, detail=f"{tool.name} is not safe to repeat, so it cannot be a check.")
-        arguments = check.get("arguments", {})
+        arguments, execution = check.get("arguments", {}), choose_execution(check, execution)
         result: Result
         if tool.in_transaction is not None:
             result = await execution.database.read(lambda tx: call_in_transaction(tool, arguments, execution, tx))
@@ -129,6 +136,13 @@ class CheckRunner(NamedTuple):
     def needs_approval(self, checks: Sequence[Check]) -> bool:
         """Whether the checks would run a program outside a sandbox."""
         return has_command(checks) and bool(find_fault(self.access.sandbox))
+
+
+def choose_execution(check: Check, execution: Execution) -> Execution:
+    """Return what a check runs with: an agent's with the grants of the role, a person's with all."""
+    if check["by"] == "agent":
+        return execution
+    return execution._replace(role=execution.role._replace(tools=frozenset(FAMILIES)))
 
 
 def assume_opinion(subject: CheckSubject) -> Opinion:

@@ -8,14 +8,13 @@ from pydantic import Field
 
 from headway.actions.proof import receipts
 from headway.agents.checks.completion import Prover
-from headway.agents.checks.runner import OPINION_STANDS, CheckRunner
+from headway.agents.checks.runner import OPINION_STANDS, VERIFY_TODOS, CheckRunner
 from headway.agents.tools.arguments import Arguments
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import Halted, HeadwayError, StorageError
 from headway.ledger.text import MAX_INTEGER
 
-VERIFY_TODOS: Final = "verify_todos"
 TODOS_LIMIT: Final = 1_000
 DEFAULT_LIMIT: Final = 100
 TIMEOUT_S: Final = 6 * 3600.0

@@ -13,14 +13,16 @@ from importlib.metadata import version
 from typing import IO, Any, Final
 
 import anyio
-from mcp import Client, MCPError, StdioServerParameters, types
-from mcp.client.stdio import stdio_client
+from mcp import Client, MCPError, types
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.types import CONNECTION_CLOSED
 
 from headway.agents.mcp.config import McpServerConfig, ServerStatus
 from headway.agents.mcp.http_client import FAILURES, HttpFailure, build_http_client
+from headway.agents.mcp.messages import MESSAGE_LIMIT, TOOLS_LIMIT, trim
+from headway.agents.mcp.pins import Pins
+from headway.agents.mcp.stdio import open_stdio
 from headway.ledger.errors import Invalid, OutOfReach
 from headway.ledger.redaction import Redactor
 from headway.ledger.text import to_one_line
@@ -33,7 +35,6 @@ STOP_TIMEOUT_S: Final = 10.0
 RETRY_AFTER_S: Final = 2.0  # a server that did not start is left alone for this long, and each time for twice as long
 MAX_RETRY_AFTER_S: Final = 300.0
 LISTEN_AGAIN_S: Final = 5.0
-TOOLS_LIMIT: Final = 500
 PAGES_LIMIT: Final = 50
 ERROR_LIMIT: Final = 500
 STDERR_LIMIT: Final = 2_000
@@ -47,7 +48,7 @@ class OutcomeUnknown(ConnectionError):
 
 
 class InvalidAnswer(Exception):
-    """The server made the call, and its answer violates the protocol or the schema of the tool."""
+    """The server made the call, and its answer violates the protocol or the schema of the tool, or is too large."""
 
 
 class SessionLost(Exception):
@@ -72,6 +73,8 @@ class McpServer:
         self.is_out_of_reach = False  # nothing answers at its address
         self.heard_at = 0.0
         self.checked_at = 0  # when it was last found to be there or not, in epoch seconds
+        self.pins = Pins(config.name)
+        self.excess = ""  # which limit a message exceeded, for which the connection was closed
         self.tools: list[types.Tool] = []  # as it last listed them
 
     @property
@@ -108,7 +111,7 @@ class McpServer:
             return
         await self.close()
         self.stopping.clear()
-        self.error = ""
+        self.error = self.excess = ""
         self.on_change(self, None)
         ready = asyncio.Event()
         self.task = asyncio.create_task(self.own_connection(ready), name=f"mcp {self.config.name}")
@@ -164,6 +167,8 @@ class McpServer:
             return Invalid(f"The MCP server {name} refused the call: {self.shorten(failure.reason)} ({message})")
         if failure:
             return OutcomeUnknown(f"The MCP server {name} failed during the call: {self.shorten(failure.reason)}.")
+        if self.excess:
+            return InvalidAnswer(f"The MCP server {name} sent {self.excess}. The connection was closed during the call.")
         if error.error.code == CONNECTION_CLOSED:
             return OutcomeUnknown(f"The MCP server {name} ended during the call.")
         return Invalid(f"The MCP server {name} refused the call: {message}")
@@ -214,14 +219,15 @@ class McpServer:
         info = types.Implementation(name="headway", version=version("headway"))
         config = self.config
         if config.command:
-            command, *args = build_command(config)
-            parameters = StdioServerParameters(command=command, args=args, env=dict(config.env), cwd=config.cwd or None)
-            async with self.open_session(stdio_client(parameters, stderr), info) as client:  # type: ignore[arg-type]
+            transport = open_stdio(config, build_command(config), stderr, self.notice_excess)
+            async with self.open_session(transport, info) as client:
                 yield client
             return
         async with (
             build_http_client(dict(config.headers)) as http_client,
-            self.open_session(streamable_http_client(config.url, http_client=http_client), info) as client,
+            self.open_session(
+                streamable_http_client(config.url, http_client=http_client, max_sse_event_size=MESSAGE_LIMIT), info
+            ) as client,
         ):
             yield client
 
@@ -229,10 +235,16 @@ class McpServer:
     async def open_session(self, transport: AbstractAsyncContextManager[Any], info: types.Implementation) -> AsyncIterator[Client]:
         watched = watch(transport, self.notice_message, self.notice_end)
         async with Client(watched, client_info=info, message_handler=self.handle_message) as client:
+            client.session.validate_tool_result = leave_validation  # type: ignore[method-assign,assignment]
             yield client
 
     def notice_message(self) -> None:
         self.heard_at = time.monotonic()
+
+    def notice_excess(self, excess: str) -> None:
+        """The server sent more than we read. The connection ends."""
+        self.excess = excess
+        log.warning("MCP server %s: it sent %s. The connection is closed.", self.config.name, excess)
 
     def notice_end(self) -> None:
         """The connection has ended: the next call makes a new one."""
@@ -278,12 +290,18 @@ class McpServer:
                 self.changed.set()
 
     def offer(self, tools: list[types.Tool]) -> None:
-        self.tools, self.checked_at = tools, int(time.time())
-        self.on_change(self, tools)
+        if len(tools) > TOOLS_LIMIT:
+            log.warning("MCP server %s has more than %d tools. The first %d are offered.", self.config.name, *(TOOLS_LIMIT,) * 2)
+        self.tools, self.checked_at = tools[:TOOLS_LIMIT], int(time.time())
+        self.on_change(self, self.tools)
 
     async def restart(self) -> None:
-        """Close the connection and make a new one, also to a server that failed a moment ago. Calls in progress are cut off."""
+        """Close the connection and make a new one, also to a server that failed a moment ago. Calls in progress are cut off.
+
+        The operator asks for this, and so accepts the tools as the server now lists them.
+        """
         await self.stop()
+        self.pins = Pins(self.config.name)
         self.error, self.failures = "", 0
         await asyncio.wait([self.start()])
 
@@ -299,6 +317,8 @@ class McpServer:
         """Describe why the connection failed: by the HTTP status, or by the error and the last line that the server printed."""
         if failures:
             return self.shorten(failures[-1].reason)
+        if self.excess:
+            return f"it sent {self.excess}"
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         reason = self.shorten(str(error)).rstrip(".") or type(error).__name__
@@ -333,7 +353,7 @@ async def watch(
                 with suppress(anyio.BrokenResourceError):
                     async for message in messages:
                         on_message()
-                        await sender.send(message)
+                        await sender.send(trim(message))
                 on_end()
 
         tasks.start_soon(forward)
@@ -341,14 +361,18 @@ async def watch(
         tasks.cancel_scope.cancel()
 
 
+async def leave_validation(_name: str, _result: types.CallToolResult) -> None:
+    """Take the place of the MCP library's validation, which has no limits. `call_server` validates results."""
+
+
 async def list_tools(client: Client) -> list[types.Tool]:
-    """List all tools of a server, page by page."""
+    """List the tools of a server, page by page, until there are too many."""
     tools: list[types.Tool] = []
     cursor: str | None = None
     for _ in range(PAGES_LIMIT):
         page = await client.list_tools(cursor=cursor, cache_mode="refresh")
         tools += page.tools
         cursor = page.next_cursor
-        if not cursor or len(tools) >= TOOLS_LIMIT:
+        if not cursor or len(tools) > TOOLS_LIMIT:
             break
-    return tools[:TOOLS_LIMIT]
+    return tools

@@ -5,6 +5,7 @@ import logging
 import math
 import os
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -14,14 +15,17 @@ from urllib.parse import urlsplit
 
 from mcp import types
 
+from headway.agents.checks.validation import find_mismatch
 from headway.agents.instructions.roles import Role
 from headway.agents.mcp.config import SEPARATOR, McpServerConfig
 from headway.agents.mcp.content import to_output
+from headway.agents.mcp.pins import Effects
 from headway.agents.mcp.servers import InvalidAnswer, McpServer, OutcomeUnknown
 from headway.agents.tools.arguments import AnyArguments, parse_json_text
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Result, Tool, Toolbox
-from headway.ledger.errors import NotFound
+from headway.ledger.errors import Invalid, MissingExtra, NotFound
+from headway.ledger.framing import escape_document, escape_frames
 from headway.ledger.redaction import Redactor
 
 log = logging.getLogger("headway.mcp")
@@ -145,33 +149,21 @@ def select_callable(listed: list[types.Tool]) -> list[types.Tool]:
 
 def build_tool(server: McpServer, listed: types.Tool, name: str, redact: Redactor) -> Tool:
     """Build a tool. The server's hints decide whether it may be repeated after a crash, and whether a person must approve it."""
-    hints = listed.annotations or types.ToolAnnotations()
-    is_read_only = bool(hints.read_only_hint)
-    schema = redact_document(listed.input_schema, redact)
+    effects = server.pins.judge(listed)
+    schema = escape_document(listed.input_schema, redact)
     return Tool(
         name,
-        redact(listed.description or listed.title or listed.name)[:DESCRIPTION_LIMIT],
+        escape_frames(redact(listed.description or listed.title or listed.name)[:DESCRIPTION_LIMIT]),
         server.config.family,
         AnyArguments,
-        on_event_loop=partial(call_server, server, listed, redact),
+        on_event_loop=partial(call_server, server, listed, effects, redact),
         timeout_s=server.config.timeout_s + server.config.start_timeout_s * 2,  # the server's own limits say more
-        idempotent=is_read_only or bool(hints.idempotent_hint),
-        needs_approval=not is_read_only and hints.destructive_hint is not False,
+        idempotent=effects.are_repeatable,
+        needs_approval=effects.need_approval,
         key_arguments=tuple(get_properties(schema)),
         server=server.config.name,
         schema=schema,
     )
-
-
-def redact_document(value: Any, redact: Redactor) -> Any:
-    match value:
-        case str():
-            return redact(value)
-        case dict():
-            return {name: redact_document(part, redact) for name, part in value.items()}
-        case list():
-            return [redact_document(part, redact) for part in value]
-    return value
 
 
 def build_name(server: str, tool: str) -> str:
@@ -185,25 +177,40 @@ def add_hash(name: str, tool: str) -> str:
 
 
 async def call_server(
-    server: McpServer, listed: types.Tool, redact: Redactor, _execution: Execution, arguments: AnyArguments
+    server: McpServer, listed: types.Tool, effects: Effects, redact: Redactor, _execution: Execution, arguments: AnyArguments
 ) -> Result:
-    hints = listed.annotations or types.ToolAnnotations()
-    is_repeatable = bool(hints.read_only_hint or hints.idempotent_hint)
     values = {name: fit_value(value, listed.input_schema, name) for name, value in (arguments.model_extra or {}).items()}
     try:
         result = await server.call(listed.name, values)
+        if listed.output_schema is not None and not result.is_error:
+            await check_result(server, result, listed.output_schema)
     except OutcomeUnknown as error:
-        if is_repeatable:
+        if effects.are_repeatable:
             raise
         message = f"{error} It may have taken effect: check before you call it again."
         return Result({"error": message}, is_error=True, is_uncertain=True)
     except InvalidAnswer as error:
-        return Result({"error": str(error)}, is_error=True, is_uncertain=not is_repeatable)
+        return Result({"error": str(error)}, is_error=True, is_uncertain=not effects.are_repeatable)
     output = to_output(result)
     text = redact(output.text)
     if result.is_error:
         return Result({"error": text or "The tool failed without a message."}, is_error=True)
     return Result(text, is_error=False, images=output.images)
+
+
+async def check_result(server: McpServer, result: types.CallToolResult, schema: dict[str, Any]) -> None:
+    """Raise InvalidAnswer if a result does not fit the schema that the server promised. One that cannot be validated within the
+    limits of checks, or with the keywords that they support, is used as it is."""
+    canceled = threading.Event()
+    try:
+        mismatch = await asyncio.to_thread(find_mismatch, result.structured_content, schema, canceled)
+    except (Invalid, MissingExtra) as error:
+        log.info("a result of the MCP server %s was not validated: %s", server.config.name, error)
+        return
+    finally:
+        canceled.set()  # a process must not go on after its caller was interrupted
+    if mismatch:
+        raise InvalidAnswer(f"The MCP server {server.config.name} sent an invalid answer: {server.shorten(mismatch)}")
 
 
 def fit_value(value: Any, schema: dict[str, Any], name: str) -> Any:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from headway.agents.repositories import worktrees
@@ -9,7 +10,7 @@ from headway.agents.repositories.changes import FILES_LIMIT, list_files, render_
 from headway.agents.repositories.git import Git, GitFailed, open_git
 from headway.agents.repositories.places import find_place
 from headway.agents.repositories.worktrees import EmbeddedRepository, Worktree
-from headway.ledger.run import Run
+from headway.ledger.run import Run, Sandbox
 from headway.ledger.text import to_one_line
 
 CONFLICTS_SHOWN = 5
@@ -24,11 +25,15 @@ class Lineage(NamedTuple):
 
     root: str  # the folder of all worktrees
     workspace: str  # the tenant's
+    sandbox: Sandbox  # for git
     runs: Sequence[Run]
 
     @property
     def run(self) -> Run:
         return self.runs[-1]
+
+    def open_git(self) -> AbstractContextManager[Git]:
+        return open_git(self.root, find_place(self.workspace, self.run.repository), self.sandbox)
 
     @property
     def worktrees(self) -> list[Worktree]:
@@ -57,9 +62,8 @@ def choose_base(lineage: Lineage, *, continues: bool) -> str:
 
     With `continues`, an earlier turn of the conversation has worked on the branch.
     """
-    place = find_place(lineage.workspace, lineage.run.repository)
     own, parent = lineage.worktrees[-1], lineage.parent
-    with open_git(lineage.root, place) as git:
+    with lineage.open_git() as git:
         if parent:
             return worktrees.commit_all(worktrees.ensure(git, parent), parent)
         head = git.find_commit("HEAD")
@@ -87,14 +91,14 @@ def continue_branch(git: Git, worktree: Worktree, head: str) -> str:
 
 
 def create_worktree(lineage: Lineage) -> None:
-    with open_git(lineage.root, find_place(lineage.workspace, lineage.run.repository)) as git:
+    with lineage.open_git() as git:
         worktrees.ensure(git, lineage.worktrees[-1])
 
 
 def deliver(lineage: Lineage, *, merge: bool) -> Delivery:
     """Commit the run's work to its branch and, with `merge`, merge that into its parent's branch, unless they conflict."""
     own, parent = lineage.worktrees[-1], lineage.parent
-    with open_git(lineage.root, find_place(lineage.workspace, lineage.run.repository)) as git:
+    with lineage.open_git() as git:
         commit = worktrees.commit_all(worktrees.ensure(git, own), own)
         conflicts = merge_into(git, parent, own, commit) if merge and parent else []
         return describe(git, lineage.run, own, commit, conflicts, is_merged=merge and parent is not None and not conflicts)
@@ -144,8 +148,7 @@ def release(lineage: Lineage) -> Delivery | None:
     run, own, parent = lineage.run, lineage.worktrees[-1], lineage.parent
     if not own.base:
         return None
-    place = find_place(lineage.workspace, run.repository)
-    with open_git(lineage.root, place) as git:
+    with lineage.open_git() as git:
         commit = commit_rest(git, own)
         return describe(git, run, own, commit, [], is_merged=is_merged(git, run, parent, commit)) if commit else None
 
@@ -169,7 +172,7 @@ def commit_rest(git: Git, worktree: Worktree) -> str:
 def discard(lineage: Lineage, released: Delivery) -> None:
     """Remove the worktree of an ended run, and its branch unless it has work that is not merged."""
     own, commit = lineage.worktrees[-1], released.changes["commit"]
-    with open_git(lineage.root, find_place(lineage.workspace, lineage.run.repository)) as git:
+    with lineage.open_git() as git:
         if commit_rest(git, own) != commit:
             return  # an operator has retried the run, and it is at work again
         worktrees.remove(git, own)

@@ -1,29 +1,31 @@
-"""Runs git so that nothing in a repository can make it run another program or reach the network.
+"""Runs git in the sandbox of programs, because a repository's configuration can make it run others.
 
-No configuration outside the repository is read. Hooks, file system monitors, signatures, submodules and background maintenance are
-off. A repository whose configuration defines programs (filters, merge or diff drivers) is refused. We pass
-git its folders explicitly, so it never follows a `.git` that an agent wrote.
+Git sees the repository's .git folder and one worktree, both writable, and has no network. No configuration outside the repository
+is read. Hooks, file system monitors, signatures, submodules and background maintenance are off. We pass git its folders explicitly,
+so it never follows a `.git` that an agent wrote. Where there is no sandbox, the repository's configuration must be harmless.
 """
 
 import fcntl
 import os
 import re
-import shutil
-import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from hashlib import sha256
-from subprocess import DEVNULL, PIPE, Popen
+from subprocess import PIPE, Popen
 from tempfile import TemporaryFile
-from threading import Timer
-from typing import Final, NamedTuple
+from threading import Event, Thread
+from typing import IO, Final, NamedTuple
 
-from headway.agents.repositories.places import RepositoryPlace
+from headway.agents.repositories.places import RepositoryPlace, show_place
 from headway.agents.tools.files.folders import SCRATCH_PREFIX
+from headway.agents.tools.programs import processes
+from headway.agents.tools.programs.processes import Launch, has_sandbox
 from headway.agents.tools.programs.sandbox import build_search_path
-from headway.ledger.errors import HeadwayError
+from headway.agents.tools.programs.shell import find_program
+from headway.ledger.errors import HeadwayError, Invalid
+from headway.ledger.run import Sandbox
 from headway.ledger.text import to_one_line
 
 OLDEST: Final = (2, 38)  # has `merge-tree --write-tree`
@@ -40,6 +42,8 @@ OPTIONS: Final = tuple(
         "core.fsmonitor=false",
         "core.attributesFile=/dev/null",
         "core.quotePath=false",
+        "core.packedGitLimit=256m",  # of the memory that the sandbox allows
+        "core.sharedRepository=umask",  # else it sets bits that the sandbox refuses
         "commit.gpgSign=false",
         "gc.auto=0",
         "maintenance.auto=false",
@@ -63,8 +67,9 @@ ENVIRONMENT: Final = {
     "GIT_COMMITTER_EMAIL": EMAIL,
 }
 PROGRAM_KEYS: Final = re.compile(
-    r"filter\..*\.(clean|smudge|process)|merge\..*\.driver|diff\..*\.(command|textconv)|diff\.external"
+    r"filter\..*\.(clean|smudge|process)|merge\..*\.driver|diff\..*\.(command|textconv)|diff\.external|hook\..*\.command"
 )
+INDIRECT_KEYS: Final = re.compile(r"include\.path|includeif\..*|extensions\.worktreeconfig")  # more settings are elsewhere
 LOCK_MESSAGE: Final = re.compile(r"\.lock': File exists|cannot lock ref|Unable to create '[^']*\.lock'")
 
 
@@ -95,6 +100,7 @@ class Git(NamedTuple):
     """Git on one repository while this process holds the repository's lock."""
 
     place: RepositoryPlace
+    sandbox: Sandbox
     lock: int  # a file descriptor. Git inherits it, so the lock is held until git ends, even if this process is killed
     excludes: str  # a file with the names that are never committed
     git_dir: str
@@ -104,11 +110,28 @@ class Git(NamedTuple):
         self, *arguments: str, stdin: str = "", author: str = "", accept: tuple[int, ...] = (0,), limit: int = OUTPUT_LIMIT
     ) -> GitOutput:
         names = {f"GIT_{who}_NAME": author or "Headway" for who in ("AUTHOR", "COMMITTER")}
-        environment = {"PATH": build_search_path(), **ENVIRONMENT, **names, "GIT_DIR": self.git_dir}
+        environment = {**ENVIRONMENT, **names, "GIT_DIR": self.git_dir}
         if self.work_tree:
             environment["GIT_WORK_TREE"] = self.work_tree
-        arguments = ("-c", f"core.excludesFile={self.excludes}", *arguments)
-        return run_program(arguments, environment, self.work_tree or self.place.git_dir, self.lock, stdin, accept, limit)
+        program = [find_git(self.sandbox), "--no-pager", *OPTIONS, "-c", f"core.excludesFile={self.excludes}", *arguments]
+        with ExitStack() as stack:
+            source = stack.enter_context(TemporaryFile())
+            source.write(stdin.encode("utf-8", "replace"))
+            source.seek(0)
+            messages = stack.enter_context(TemporaryFile())
+            folder = self.work_tree or self.place.git_dir
+            launch = Launch(program, folder, self.sandbox, source, messages, environment, (self.lock,), dies_with_us=False)
+            output = wait_for_output(processes.start(launch, stack), launch, limit)
+            if output.is_cut or output.code in accept:
+                return output
+            messages.seek(0)
+            reason = to_one_line(messages.read(4 * ERROR_LIMIT).decode("utf-8", "replace").strip())[:ERROR_LIMIT]
+        message = f"git {arguments[0]} failed: {reason or f'exit code {output.code}'}"
+        raise GitBusy(message) if LOCK_MESSAGE.search(reason) else GitFailed(message)
+
+    def writing(self, folder: str) -> "Git":
+        """Return the same git, which may also write to a folder."""
+        return self._replace(sandbox=self.sandbox._replace(writable=(*self.sandbox.writable, folder)))
 
     def commit_tree(self, tree: str, parents: tuple[str, ...], author: str, message: str) -> str:
         """Create a commit, without a reference to it."""
@@ -127,67 +150,57 @@ class Git(NamedTuple):
         self.run("update-ref", f"refs/heads/{branch}", commit, before)
 
 
-def run_program(
-    arguments: tuple[str, ...],
-    environment: dict[str, str],
-    folder: str,
-    lock: int,
-    stdin: str,
-    accept: tuple[int, ...],
-    limit: int,
-) -> GitOutput:
-    with TemporaryFile() as messages, TemporaryFile() as source:
-        source.write(stdin.encode("utf-8", "replace"))
-        source.seek(0)
-        process = Popen(  # noqa: S603  a fixed program and no shell
-            [find_git(), "--no-pager", *OPTIONS, *arguments],
-            cwd=folder,
-            env=environment,
-            stdin=source if stdin else DEVNULL,
-            stdout=PIPE,
-            stderr=messages,
-            start_new_session=True,
-            pass_fds=(lock,),
-        )
-        assert process.stdout is not None
-        timer = Timer(TIMEOUT_S, kill_group, (process,))
-        timer.start()
-        try:
-            data = process.stdout.read(limit + 1)
-            if len(data) > limit:
-                kill_group(process)
-            code = process.wait()
-        finally:
-            timer.cancel()
-            process.stdout.close()
-        if len(data) > limit:
-            return GitOutput(0, data[:limit], is_cut=True)
-        if code in accept:
-            return GitOutput(code, data, is_cut=False)
-        messages.seek(0)
-        reason = to_one_line(messages.read(4 * ERROR_LIMIT).decode("utf-8", "replace").strip())[:ERROR_LIMIT]
-    message = f"git {arguments[2]} failed: {reason or f'exit code {code}'}"
-    raise GitBusy(message) if LOCK_MESSAGE.search(reason) else GitFailed(message)
+def wait_for_output(running: processes.Running, launch: Launch, limit: int) -> GitOutput:
+    """Wait until git ends, and return the beginning of its output. Git is stopped if there is more."""
+    output = OutputBeginning(running.process.stdout, limit)
+    try:
+        reason = processes.wait_for_end(running, launch.sandbox, TIMEOUT_S, output.is_full)
+    finally:
+        processes.kill(running)
+    data = output.read()
+    if len(data) > limit:
+        return GitOutput(0, data[:limit], is_cut=True)
+    if reason:
+        raise GitFailed(f"git {reason} and was stopped.")
+    if not processes.has_run(running):
+        raise GitFailed("git was not run, because the sandbox cannot be set up.")
+    return GitOutput(running.process.returncode, data, is_cut=False)
 
 
-def kill_group(process: "Popen[bytes]") -> None:
-    """Kill git and the programs that it started."""
-    with suppress(ProcessLookupError, PermissionError):  # no process is left or, on macOS, only zombies
-        os.killpg(process.pid, signal.SIGKILL)
+class OutputBeginning:
+    """Collects the beginning of a program's output, and one byte more if there is more."""
+
+    def __init__(self, source: IO[bytes] | None, limit: int) -> None:
+        assert source is not None
+        self.source = source
+        self.limit = limit
+        self.data = b""
+        self.is_full = Event()
+        self.reader = Thread(target=self.listen, name="headway-git-output", daemon=True)
+        self.reader.start()
+
+    def listen(self) -> None:
+        with self.source:
+            self.data = self.source.read(self.limit + 1)
+        if len(self.data) > self.limit:
+            self.is_full.set()
+
+    def read(self) -> bytes:
+        self.reader.join()
+        return self.data
 
 
-@lru_cache(maxsize=1)
-def find_git() -> str:
-    program = shutil.which("git", path=build_search_path())
-    if program is None:
-        raise GitFailed("git is not installed, and agents need it to work in a repository. Install git 2.38 or newer.")
-    return program
+def find_git(sandbox: Sandbox) -> str:
+    try:
+        return find_program("git", sandbox)
+    except Invalid as error:
+        raise GitFailed(f"{error} Agents need git 2.38 or newer to work in a repository.") from None
 
 
-@lru_cache(maxsize=1)
-def check_version() -> str:
+@lru_cache(maxsize=8)
+def check_version(sandbox: Sandbox) -> str:
     """Return the version of git, or raise GitFailed if it is missing or too old."""
-    process = Popen([find_git(), "version"], env={"PATH": build_search_path()}, stdout=PIPE)  # noqa: S603
+    process = Popen([find_git(sandbox), "version"], env={"PATH": build_search_path()}, stdout=PIPE)  # noqa: S603
     output = process.communicate()[0].decode("utf-8", "replace").strip()
     numbers = re.match(r"git version (\d+)\.(\d+)", output)
     if numbers is None or (int(numbers[1]), int(numbers[2])) < OLDEST:
@@ -196,11 +209,13 @@ def check_version() -> str:
 
 
 @contextmanager
-def open_git(root: str, place: RepositoryPlace) -> Iterator[Git]:
+def open_git(root: str, place: RepositoryPlace, sandbox: Sandbox) -> Iterator[Git]:
     """Lock the repository against all other processes that use the same home, and check that git can be run on it."""
-    check_version()
+    check_version(sandbox)
     with hold_lock(os.path.join(root, "locks"), place.common_dir) as lock:
-        git = Git(place, lock, write_excludes(root), place.git_dir)
+        excludes = write_excludes(root)
+        own = sandbox._replace(readable=(*sandbox.readable, excludes), has_network=False)
+        git = Git(place, show_place(own, place, is_writable=True), lock, excludes, place.git_dir)
         check_configuration(git)
         yield git
 
@@ -234,7 +249,16 @@ def hold_lock(folder: str, name: str) -> Iterator[int]:
 
 
 def check_configuration(git: Git) -> None:
-    """Refuse a repository whose configuration names programs. Agents may have written it."""
+    """Refuse a repository whose configuration names programs, which are never used.
+
+    In the sandbox this is only a clear message: whatever the configuration starts stays inside. Without a sandbox it is the
+    protection, so the configuration must not have other parts, which git reads depending on where it works.
+    """
     for key in git.run("config", "--list", "--name-only", "-z").fields:
         if PROGRAM_KEYS.fullmatch(key.lower()):
             raise GitFailed(f"The repository's configuration sets {to_one_line(key)}, a program that git would run. Remove it.")
+        if INDIRECT_KEYS.fullmatch(key.lower()) and not has_sandbox(git.sandbox):
+            raise GitFailed(
+                f"The repository's configuration sets {to_one_line(key)}, and so has parts elsewhere, which could name programs. "
+                "That is allowed only in a sandbox. Remove it, or install bubblewrap."
+            )

@@ -1,17 +1,25 @@
 """Where a repository and the worktrees of its runs are. Runs no program, so it can be used anywhere."""
 
 import os
-from contextlib import suppress
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
 from typing import Final, NamedTuple
 
 from headway.actions.goals import REPOSITORY_LIMIT, NewGoal
+from headway.agents.tools.files.folders import FOLDER_FLAGS, open_entry
 from headway.ledger import text
 from headway.ledger.errors import Invalid
-from headway.ledger.run import Run
+from headway.ledger.run import ExactFolder, Run, Sandbox
 
 LINK_LIMIT: Final = 10_000  # characters of a file that names a folder
+ALTERNATES_DEPTH: Final = 6  # git follows five
 OUTWARD_FILES: Final = ("commondir", "objects/info/alternates")  # name other folders with references or objects
+# The file tools do not write into .git, so only there a tenant without programs cannot write a repository's configuration.
+BARE: Final = "A repository in a workspace must have a .git folder. Make it with git init, without --bare."
+EXCHANGE_REFUSAL: Final = "The repository's folder was exchanged."
 REFTABLE_HEAD: Final = "ref: refs/heads/.invalid"  # HEAD of a repository whose references are not files
 
 
@@ -19,6 +27,8 @@ class RepositoryPlace(NamedTuple):
     path: str
     git_dir: str
     common_dir: str  # the same folder, unless the repository is itself a linked worktree
+    alternates: tuple[str, ...] = ()  # folders with more objects, of other repositories
+    identity: str = ""  # of the .git folder in a workspace, where agents could put another in its place
 
 
 def get_branch(run: Run) -> str:
@@ -54,7 +64,10 @@ def check_path(workspace: str, path: str) -> str:
     resolved = os.path.realpath(os.path.join(root, path))
     if not is_inside(resolved, root):
         raise Invalid(f"repository: {text.to_one_line(path)[:200]} is not inside the workspace.")
-    if not has_commit(read_place(resolved, path)):
+    place = read_place(resolved, path)
+    if place.git_dir == place.path:
+        raise Invalid(f"repository: {BARE}")
+    if not has_commit(place):
         raise Invalid(f"repository: {text.to_one_line(path)[:200]} has no commit yet. Make one first.")
     return os.path.relpath(resolved, root)
 
@@ -70,18 +83,66 @@ def find_place(workspace: str, repository: str) -> RepositoryPlace:
     if not os.path.isabs(repository) and not is_inside(path, root):
         raise Invalid(f"The repository {text.to_one_line(repository)[:200]} is not inside the workspace any more.")
     place = read_place(path, repository)
-    if is_inside(path, root):
-        check_contained(place)
-    return place
+    if not is_inside(path, root):
+        return place._replace(alternates=list_alternates(os.path.join(place.common_dir, "objects")))
+    check_contained(place)
+    return place._replace(identity=read_identity(place.git_dir))
 
 
-def list_history_folders(workspace: str, repository: str) -> tuple[str, ...]:
-    """List the folders that git needs in a worktree: to read the history, which programs of agents may do but not write."""
+@contextmanager
+def open_inside(place: RepositoryPlace, *parts: str) -> Iterator[int]:
+    """Open a folder in the .git folder, to change it without git. Agents may exchange folders for links at any time, so none is
+    followed, and the .git folder must still be the one that was checked."""
+    with ExitStack() as stack:
+        handle = stack.enter_context(open_entry(place.common_dir, FOLDER_FLAGS))
+        if place.identity and format_identity(handle) != place.identity:
+            raise Invalid(EXCHANGE_REFUSAL)
+        for part in parts:
+            handle = stack.enter_context(open_entry(part, FOLDER_FLAGS, handle))
+        yield handle
+
+
+def read_identity(path: str) -> str:
+    """Return the identity of a folder that is really at this path. On the way there, agents may have put a link meanwhile."""
+    if sys.platform != "linux":
+        return ""  # there is no sandbox, either
+    handle = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        place = find_place(workspace, repository)
+        if os.readlink(f"/proc/self/fd/{handle}") != path:
+            raise Invalid(EXCHANGE_REFUSAL)
+        return format_identity(handle)
+    finally:
+        os.close(handle)
+
+
+def format_identity(handle: int) -> str:
+    status = os.fstat(handle)
+    return f"{status.st_dev}:{status.st_ino}"
+
+
+def show_history(sandbox: Sandbox, workspace: str, repository: str) -> Sandbox:
+    """Let programs of agents read the history, which git needs in a worktree, but not write it."""
+    try:
+        return show_place(sandbox, find_place(workspace, repository), is_writable=False)
     except (Invalid, OSError):
-        return ()  # preparing the worktree tells what is wrong
-    return tuple(dict.fromkeys((place.common_dir, place.git_dir)))
+        return sandbox  # preparing the worktree tells what is wrong
+
+
+def show_place(sandbox: Sandbox, place: RepositoryPlace, *, is_writable: bool) -> Sandbox:
+    """Show a repository's .git folders in a sandbox."""
+    if place.identity:
+        return sandbox._replace(exact=(*sandbox.exact, ExactFolder(place.git_dir, place.identity, is_writable)))
+    folders = tuple(dict.fromkeys((place.common_dir, place.git_dir)))
+    if is_writable:
+        return sandbox._replace(readable=(*sandbox.readable, *place.alternates), writable=(*sandbox.writable, *folders))
+    return sandbox._replace(readable=(*sandbox.readable, *folders, *place.alternates))
+
+
+def list_alternates(objects: str, depth: int = ALTERNATES_DEPTH) -> tuple[str, ...]:
+    """List the folders in which git finds the objects that a folder of objects does not have itself."""
+    lines = read_link(os.path.join(objects, "info", "alternates")).splitlines() if depth else []
+    folders = [os.path.realpath(os.path.join(objects, line)) for line in lines if line and not line.startswith("#")]
+    return tuple(path for folder in folders for path in (folder, *list_alternates(folder, depth - 1)))
 
 
 def read_place(path: str, name: str) -> RepositoryPlace:
@@ -102,15 +163,26 @@ def read_place(path: str, name: str) -> RepositoryPlace:
 
 def read_link(path: str) -> str:
     """Read the small file in which git keeps the path of a folder; empty if there is none."""
-    with suppress(OSError), open(path, encoding="utf-8", errors="surrogateescape") as file:
+    with suppress(OSError), open(path, encoding="utf-8", errors="surrogateescape", opener=open_at_once) as file:
         return file.read(LINK_LIMIT)
     return ""
 
 
+def open_at_once(path: str, flags: int) -> int:
+    """Open a regular file. Opening a pipe, which an agent may have put there, would wait for a writer."""
+    handle = os.open(path, flags | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(f"{path} is not a file")
+    return handle
+
+
 def check_contained(place: RepositoryPlace) -> None:
     """Raise Invalid if anything in the .git folder leads outside it, for example into the repository of another tenant."""
-    if place.git_dir not in (place.path, os.path.join(place.path, ".git")) or place.common_dir != place.git_dir:
-        raise Invalid("The repository's .git leads elsewhere. In a workspace it must be a folder.")
+    if place.git_dir != os.path.join(place.path, ".git") or place.common_dir != place.git_dir:
+        raise Invalid(
+            BARE if place.git_dir == place.path else "The repository's .git leads elsewhere. In a workspace it must be a folder."
+        )
     folders = [place.git_dir]
     while folders:
         with os.scandir(folders.pop()) as entries:
@@ -137,6 +209,7 @@ def has_commit(place: RepositoryPlace) -> bool:
         return False
     if read_link(os.path.join(place.common_dir, ref)).strip():
         return True
-    with suppress(OSError), open(os.path.join(place.common_dir, "packed-refs"), encoding="utf-8", errors="replace") as file:
+    packed_refs = os.path.join(place.common_dir, "packed-refs")
+    with suppress(OSError), open(packed_refs, encoding="utf-8", errors="replace", opener=open_at_once) as file:
         return any(line.rstrip("\n").endswith(f" {ref}") for line in file)
     return False

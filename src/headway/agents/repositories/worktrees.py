@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from headway.agents.repositories.git import Git, GitBusy, GitFailed
-from headway.agents.repositories.places import get_branch, get_worktree_folder, read_link
+from headway.agents.repositories.places import RepositoryPlace, get_branch, get_worktree_folder, open_inside, read_link
 from headway.ledger.run import Run
 from headway.ledger.text import to_one_line
 
@@ -76,14 +76,19 @@ def ensure(git: Git, worktree: Worktree) -> Git:
     if not is_complete(admin, worktree.folder):
         if admin:  # its creation was interrupted, or its folder was deleted
             shutil.rmtree(worktree.folder, ignore_errors=True)
-            shutil.rmtree(admin)
+            remove_record(git.place, admin)
         elif os.path.isdir(worktree.folder) and os.listdir(worktree.folder):
             raise GitFailed(f"{worktree.folder} is not a worktree of the repository any more. Move it away, then retry.")
-        os.makedirs(os.path.dirname(worktree.folder), mode=0o700, exist_ok=True)
-        git.run("worktree", "add", "-f", "--quiet", worktree.folder, worktree.branch)
+        os.makedirs(worktree.folder, mode=0o700, exist_ok=True)
+        git.writing(worktree.folder).run("worktree", "add", "-f", "--quiet", worktree.folder, worktree.branch)
         admin = find_admin(git.place.common_dir, worktree.folder)
     restore_link(admin, worktree.folder)
     return git._replace(git_dir=admin, work_tree=worktree.folder)
+
+
+def remove_record(place: RepositoryPlace, admin: str) -> None:
+    with open_inside(place, "worktrees") as records:
+        shutil.rmtree(os.path.basename(admin), dir_fd=records)
 
 
 def has_branch(git: Git, branch: str) -> bool:
@@ -125,11 +130,12 @@ def commit_all(git: Git, worktree: Worktree) -> str:
 
 def remove_stale_locks(git: Git, branch: str) -> None:
     """Remove lock files of a git that was killed. Those of a git that an agent runs are younger."""
-    branch_lock = os.path.join(git.place.common_dir, "refs", "heads", f"{branch}.lock")
-    for path in (os.path.join(git.git_dir, "index.lock"), os.path.join(git.git_dir, "HEAD.lock"), branch_lock):
-        with suppress(FileNotFoundError):
-            if time.time() - os.stat(path).st_mtime > STALE_LOCK_S:
-                os.unlink(path)
+    worktree = os.path.relpath(git.git_dir, git.place.common_dir)
+    for path in (f"{worktree}/index.lock", f"{worktree}/HEAD.lock", f"refs/heads/{branch}.lock"):
+        *folders, name = path.split(os.sep)
+        with suppress(FileNotFoundError), open_inside(git.place, *folders) as folder:
+            if time.time() - os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime > STALE_LOCK_S:
+                os.unlink(name, dir_fd=folder)
 
 
 def refuse(embedded: list[str]) -> None:
@@ -163,5 +169,5 @@ def remove(git: Git, worktree: Worktree) -> None:
     with suppress(FileNotFoundError):
         os.rename(worktree.folder, removed)  # at once, so that no half-deleted folder is ever taken for an agent's work
     if admin := find_admin(git.place.common_dir, worktree.folder):
-        shutil.rmtree(admin)
+        remove_record(git.place, admin)
     shutil.rmtree(removed, ignore_errors=True)

@@ -6,15 +6,15 @@ from typing import Any, Final, NamedTuple
 
 from headway.actions import conversations, turn_items
 from headway.actions.turn_items import Item
+from headway.agents.checks.proven_calls import call_without_run
 from headway.agents.checks.runner import CheckRunner
 from headway.agents.instructions.roles import REMOTE_FAMILIES, ToolFamily
-from headway.agents.permission import call_without_run
 from headway.agents.tools.execution import Execution, ResolvedScope, resolve_scope, use_execution
 from headway.agents.tools.plan import get_turn_id
 from headway.agents.tools.toolbox import Result, Tool, Toolbox
 from headway.ledger.errors import NotFound
-from headway.ledger.items.evidence import MadeCall, collect_work
 from headway.ledger.items.request_items import list_sources
+from headway.ledger.items.work import MadeCall, collect_work
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Todo
 from headway.storage.stores import todos as todo_store

@@ -12,6 +12,7 @@ from headway.agents.tools.arguments import AnyArguments, Arguments, NonEmptyText
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Pending, Tool
 from headway.ledger.errors import Conflict
+from headway.ledger.framing import escape_document, escape_frames
 from headway.ledger.permission import CHOICES_LIMIT
 from headway.storage.transaction import Transaction
 
@@ -57,12 +58,12 @@ def build_client_tools(encoded: str) -> dict[str, Tool]:
     return {
         tool["name"]: Tool(
             tool["name"],
-            tool["description"],
+            escape_frames(tool["description"]),
             "runtime",
             AnyArguments,
             begin_wait=partial(start_client_call, tool["name"]),
             poll=poll_client_call,
-            schema=tool["parameters"],
+            schema=escape_document(tool["parameters"]),
             needs=has_run,
         )
         for tool in json.loads(encoded or "[]")

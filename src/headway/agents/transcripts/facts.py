@@ -46,8 +46,8 @@ class Facts(TypedDict, total=False):
     refused_tokens: int  # the provider refused a request of this size as too long
     guide: bool  # the message shows the workspace's AGENTS.md
     steering: str  # a person's message to the running agent
+    returned_calls: list[str]  # the digests of quoted calls about which the message asks
     focus: list[int]  # the todos that the context which begins here is about
-    nudge: bool  # the message says what is still missing
     last_call: str  # the outcome with which the turn ends after the answer to this message
     stretch: str  # to summarise in a note
     answer: str  # to assess

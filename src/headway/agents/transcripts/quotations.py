@@ -1,4 +1,4 @@
-"""Writs that an agent quotes from what it has read. They are text: a file or a web page must not give commands.
+"""Writs and tool calls that an agent quotes from what it has read. They are text: a file or a web page must not give commands.
 
 What counts as read: the results of tools, the answers of sub-agents, attached files, the workspace's AGENTS.md, todos that a writ
 listed, a sub-agent's task and its supervisor's messages, which another agent wrote, and the notes that replace older messages of a
@@ -7,6 +7,7 @@ said do not count.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 from itertools import takewhile
 from typing import Final
 
@@ -19,6 +20,7 @@ from headway.agents.transcripts.facts import Facts, find_facts
 from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.agents.writs import ENDS
 from headway.ledger.framing import format_frame, format_inline
+from headway.ledger.parsing.read_calls import CallJudge, CallOrigin, ReadCalls
 from headway.ledger.parsing.writ_parser import QuoteCheck, ReadWrits, Writ
 
 NOTICES_LIMIT: Final = 20  # per run; after that, quoted writs are text without a notice
@@ -26,23 +28,61 @@ NOTICE_LENGTH: Final = 500  # characters of the quoted writ
 NOTICE_PREFIX: Final = "ERR: not run, because you have read this line: "
 
 
-class Quotations:
-    """What a run has read. Its texts are searched for writs when an answer contains one, each of them once."""
+class UnsearchedMessages:
+    """The messages of earlier turns and of a run, each of which is searched once."""
 
-    def __init__(self, earlier: Iterable[ModelMessage] = ()) -> None:
-        self.earlier = earlier  # the messages of earlier turns that have not been searched
+    def __init__(self, earlier: Sequence[ModelMessage]) -> None:
+        self.earlier = earlier
         self.last_number = -1  # of the run's own messages that have been searched
+
+    def take(self, entries: Sequence[TranscriptEntry]) -> Iterator[tuple[ModelMessage, bool]]:
+        """Yield each message that has not been searched, and whether it is of an earlier turn."""
+        for message in self.earlier:
+            yield message, True
+        self.earlier = ()
+        new = takewhile(lambda entry: entry.n > self.last_number, reversed(entries))
+        requests = [entry for entry in new if isinstance(entry.message, ModelRequest)]  # also those that are no longer sent
+        for entry in reversed(requests):
+            yield entry.message, False
+            self.last_number = entry.n  # never that of the answer itself, whose transaction may be rolled back
+
+
+class Quotations:
+    """What a run has read. Its texts are searched when an answer contains a writ, or a tool call that is written as text."""
+
+    def __init__(self, earlier: Sequence[ModelMessage] = ()) -> None:
+        self.unsearched_for_writs = UnsearchedMessages(earlier)
         self.read_writs = ReadWrits()
         self.noticed: set[str] = set()  # the quoted writs of this run of which the model got a notice
+        self.unsearched_for_calls = UnsearchedMessages(earlier)
+        self.read_calls = ReadCalls()
+        self.returned: set[str] = set()  # the digests of this run's quoted calls about which the model was asked
 
     def judge(self, entries: Sequence[TranscriptEntry]) -> QuoteCheck:
         """Return a function that tells whether a writ of the answer to these messages is quoted from them or from earlier turns."""
 
         def is_quoted(line: str) -> bool:
-            self._search(entries)
+            for message, is_earlier in self.unsearched_for_writs.take(entries):
+                for text in list_read_texts(message, is_earlier=is_earlier):
+                    self.read_writs.add(text)
+                self.noticed.update(() if is_earlier else list_noticed_lines(message))
             return line in self.read_writs
 
         return is_quoted
+
+    def judge_calls(self, entries: Sequence[TranscriptEntry]) -> CallJudge:
+        """Return a function that tells the same of a tool call that the answer to these messages contains as text."""
+
+        def find_origin(tool: str, arguments: str) -> CallOrigin:
+            for message, is_earlier in self.unsearched_for_calls.take(entries):
+                for text in list_read_texts(message, is_earlier=is_earlier):
+                    self.read_calls.add(text)
+                self.returned.update(() if is_earlier else (find_facts(message) or {}).get("returned_calls", ()))
+            if compute_call_digest(tool, arguments) in self.returned:
+                return "confirmed"
+            return "quoted" if self.read_calls.has_call(tool, arguments) else "own"
+
+        return find_origin
 
     def list_unnoticed(self, writs: Iterable[Writ]) -> list[Writ]:
         """Return the quoted writs of which the model has got no notice yet."""
@@ -50,20 +90,9 @@ class Quotations:
         unnoticed = [writ for line, writ in quoted.items() if line not in self.noticed]
         return unnoticed[: max(0, NOTICES_LIMIT - len(self.noticed))]
 
-    def _search(self, entries: Sequence[TranscriptEntry]) -> None:
-        for message in self.earlier:
-            self._add(message, is_earlier=True)
-        self.earlier = ()
-        new = takewhile(lambda entry: entry.n > self.last_number, reversed(entries))
-        requests = [entry for entry in new if isinstance(entry.message, ModelRequest)]  # also those that are no longer sent
-        for entry in reversed(requests):
-            self._add(entry.message)
-            self.noticed.update(list_noticed_lines(entry.message))
-            self.last_number = entry.n  # never that of the answer itself, whose transaction may be rolled back
 
-    def _add(self, message: ModelMessage, *, is_earlier: bool = False) -> None:
-        for text in list_read_texts(message, is_earlier=is_earlier):
-            self.read_writs.add(text)
+def compute_call_digest(tool: str, arguments: str) -> str:
+    return blake2b(f"{tool} {arguments}".encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 def list_read_texts(message: ModelMessage, *, is_earlier: bool) -> Iterator[str]:

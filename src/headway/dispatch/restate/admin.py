@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from http.client import HTTPConnection, HTTPException
 
-from headway.dispatch.restate.address import Place, RestateAddress
+from headway.ledger.parsing.restate_address import Place, RestateAddress
 
 # Part of the endpoint's URL. It changes with the options of the service, because Restate asks for them once per URL. Workers answer
 # under every revision, so that workers of two versions can share an endpoint.
@@ -17,22 +17,25 @@ class NotRegistered(Exception):
     """No admin address of Restate registered the endpoint."""
 
 
-def build_deployment_url(address: RestateAddress) -> str:
-    return f"{address.endpoint}/{REVISION}"
+def build_deployment_url(address: RestateAddress, secret: str = "") -> str:
+    url = f"{address.endpoint}/{REVISION}"
+    return f"{url}/{secret}" if secret else url
 
 
-def register(address: RestateAddress) -> None:
-    """Register the endpoint at the first admin address that answers. One that is known already stays as it is."""
+def register(address: RestateAddress, secret: str) -> None:
+    """Register the endpoint at the first admin address that answers. One that is known already stays as it is. The secret is a part
+    of the URL and not a header, because Restate keeps the headers of a URL that it knows."""
     problems = []
     for place in address.admin:
         try:
-            return register_at(place, build_deployment_url(address))
+            return register_at(place, address, secret)
         except (OSError, HTTPException, NotRegistered) as error:
             problems.append(f"{place}: {error or type(error).__name__}")
     raise NotRegistered("; ".join(problems))
 
 
-def register_at(place: Place, url: str) -> None:
+def register_at(place: Place, address: RestateAddress, secret: str) -> None:
+    url = build_deployment_url(address, secret)
     connection = HTTPConnection(place.host, place.port, timeout=ANSWER_S)
     try:
         body = json.dumps({"uri": url, "use_http_11": True, "force": False})
@@ -42,7 +45,8 @@ def register_at(place: Place, url: str) -> None:
     finally:
         connection.close()
     if answer.status not in (200, 201):
-        raise NotRegistered(f"it answered {answer.status}: {content[:300].decode(errors='replace')!r}")
+        problem = content.decode(errors="replace").replace(url, build_deployment_url(address))  # Restate quotes the URL
+        raise NotRegistered(f"it answered {answer.status}: {problem[:300]!r}")
 
 
 def is_registered(address: RestateAddress) -> bool | None:

@@ -18,11 +18,11 @@ from typing import Any
 import restate
 from restate.exceptions import RetryableError, TerminalError
 
-from headway.dispatch.restate.address import RestateAddress
 from headway.dispatch.restate.admin import NotRegistered, build_deployment_url, register
 from headway.dispatch.restate.ingress import HANDLER, LOG_AGAIN_S, Ingress
 from headway.dispatch.restate.server import run_server
 from headway.engine.port import Deliver, DueJob, NotNow
+from headway.ledger.parsing.restate_address import RestateAddress
 
 log = logging.getLogger("headway.dispatch")
 
@@ -45,8 +45,9 @@ JOB_ID_PATTERN = re.compile(r"[A-Za-z0-9_.:-]{1,200}")
 
 
 class RestateDispatcher:
-    def __init__(self, address: RestateAddress) -> None:
+    def __init__(self, address: RestateAddress, secret: str) -> None:
         self.address = address
+        self.secret = secret if address.needs_secret else ""  # a part of the URL of each delivery
         self.ingress = Ingress(address.ingress, address.service)
         self.senders = ThreadPoolExecutor(SENDERS, "restate")
         self.is_unknown = asyncio.Event()  # set when Restate does not know the service
@@ -75,7 +76,7 @@ class RestateDispatcher:
 
     async def _serve(self, deliver: Deliver) -> None:
         try:
-            async with run_server(build_app(self.address, deliver, RetryPace()), self.address.listen) as serving:
+            async with run_server(build_app(self.address, deliver, RetryPace()), self.address.listen, self.secret) as serving:
                 await first_to_end(serving, asyncio.create_task(self._keep_registered()))
         except OSError as error:
             log.error(
@@ -97,7 +98,7 @@ class RestateDispatcher:
         delay_s = REGISTER_AGAIN_S
         while True:
             try:
-                return await asyncio.to_thread(register, self.address)
+                return await asyncio.to_thread(register, self.address, self.secret)
             except NotRegistered as error:
                 log.warning("could not register %s with Restate, trying again: %s", build_deployment_url(self.address), error)
             await asyncio.sleep(delay_s)

@@ -11,8 +11,8 @@ from http.client import HTTPConnection, HTTPException
 from threading import Lock
 from urllib.parse import quote
 
-from headway.dispatch.restate.address import Place
 from headway.engine.port import DueJob
+from headway.ledger.parsing.restate_address import Place
 
 log = logging.getLogger("headway.dispatch")
 

@@ -1,6 +1,7 @@
 """The HTTP server that accepts deliveries from Restate."""
 
 import asyncio
+import hmac
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -9,12 +10,14 @@ from typing import Any
 
 import uvicorn
 
-from headway.dispatch.restate.address import Place
+from headway.ledger.parsing.restate_address import Place
 
 MAX_CONNECTIONS = 4_000  # each delivery has one
 MAX_BODY = 64 * 1024  # a delivery has a few hundred bytes
 KEEP_ALIVE_S = 10  # until the first request of a connection; there is one per connection
 BACKLOG = 2_048
+HEALTH_PATH = "/health"  # answered without a secret or a signature
+MAX_PATH_PARTS = 32
 
 
 class DeliveryServer(uvicorn.Server):
@@ -26,12 +29,12 @@ class DeliveryServer(uvicorn.Server):
 
 
 @asynccontextmanager
-async def run_server(app: Any, place: Place) -> AsyncIterator["asyncio.Task[None]"]:
-    """Serve an ASGI application, and yield the task that does it. At the end, connections are closed even if requests are under
-    way: Restate delivers those to another process."""
+async def run_server(app: Any, place: Place, secret: str = "") -> AsyncIterator["asyncio.Task[None]"]:
+    """Serve an ASGI application to callers that know the secret, and yield the task that does it. At the end, connections are
+    closed even if requests are under way: Restate delivers those to another process."""
     with open_listener(place) as listener:
         await asyncio.to_thread(use_up_signal_handler, app)
-        server = DeliveryServer(build_config(app))
+        server = DeliveryServer(build_config(app, secret))
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             yield serving
@@ -47,9 +50,9 @@ async def run_server(app: Any, place: Place) -> AsyncIterator["asyncio.Task[None
             await asyncio.gather(serving, *requests, return_exceptions=True)
 
 
-def build_config(app: Any) -> uvicorn.Config:
+def build_config(app: Any, secret: str) -> uvicorn.Config:
     return uvicorn.Config(
-        wrap_app(app),
+        wrap_app(app, secret),
         http="httptools",
         ws="none",
         lifespan="off",
@@ -93,13 +96,25 @@ def use_up_signal_handler(app: Any) -> None:
         async def send(_message: Any) -> None:
             return
 
-        await app({"type": "http", "http_version": "1.1", "method": "GET", "path": "/health", "headers": []}, receive, send)
+        await app({"type": "http", "http_version": "1.1", "method": "GET", "path": HEALTH_PATH, "headers": []}, receive, send)
 
     asyncio.run(ask())
 
 
-def wrap_app(app: Any) -> Any:
-    """End requests whose body is longer than any delivery, and close the connection after each answer.
+def knows_secret(path: str, secret: str) -> bool:
+    """Whether a path has the secret as one of its parts. Without a secret every path passes, and health checks always do."""
+    parts = path.encode().split(b"/", MAX_PATH_PARTS)
+    return not secret or path == HEALTH_PATH or any(hmac.compare_digest(part, secret.encode()) for part in parts)
+
+
+async def refuse(send: Any) -> None:
+    await send({"type": "http.response.start", "status": 401, "headers": []})
+    await send({"type": "http.response.body"})
+
+
+def wrap_app(app: Any, secret: str) -> Any:
+    """Refuse requests without the secret, end those whose body is longer than any delivery, and close the connection after each
+    answer.
 
     Restate prefers connections that it has used last. If they were kept, a worker would get jobs again that it has just refused,
     and a few workers would get them all.
@@ -119,6 +134,9 @@ def wrap_app(app: Any) -> Any:
                 message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
             await send(message)
 
-        await app(scope, receive_limited, send_closing)
+        if knows_secret(scope["path"], secret):
+            await app(scope, receive_limited, send_closing)
+        else:
+            await refuse(send_closing)
 
     return wrapped

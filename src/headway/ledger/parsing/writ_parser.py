@@ -11,13 +11,12 @@ A writ that the agent only quotes is text: it stays visible, and it is returned 
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
-from functools import cache
 from typing import Final, NamedTuple
 from unicodedata import normalize
 
-from headway.ledger.framing import IGNORABLE, LOOKALIKES
+from headway.ledger.parsing.read_text import HIDDEN, list_forms
 
 WRIT_WORDS: Final = ("/todo", "/agent", "/parallel", "/schedule", "/endtodo", "/endparallel")
 FENCE: Final = re.compile(r"^ {0,3}(`{3,}+|~{3,}+)(.*)$")
@@ -250,20 +249,11 @@ COMPARED_WORDS: Final = 32  # of a writ; two that begin with the same words are 
 COMPARED_LENGTH: Final = 300  # characters of these words
 WORD_LENGTH: Final = 100
 SEARCHED_LENGTH: Final = 10_000  # characters of a line, in which these words stand; a line with fewer words matches more
-DECODINGS: Final = 3  # a text may be JSON within JSON within JSON
 
 # No pattern backtracks over what a text can repeat. Punctuation separates words, as space does, so that neither the marks of
 # Markdown around a writ nor its own punctuation count. Other signs, such as emoji, are words.
 START: Final = re.compile(r"/(?:todo|agent|parallel|schedule)\b")
 WORD: Final = re.compile(rf"{START.pattern}|[^\W_]+|[^\w\s\x00-\x7f\xa0-\xbf\u2000-\u206f\u3000-\u303f]+")
-HIDDEN: Final = re.compile(rf"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f{IGNORABLE}]+")
-TAG: Final = re.compile(r"</?[A-Za-z][^<>]{0,300}>")
-ESCAPE: Final = re.compile(
-    r"\\u([0-9A-Fa-f]{4})|\\(.)|&#([0-9]{1,7});|&#[Xx]([0-9A-Fa-f]{1,6});|&(nbsp|sol|amp|lt|gt|quot|apos|colon|num);", re.DOTALL
-)
-ESCAPED_LETTER: Final = re.compile(r"\\u|&#|&sol;|&amp;")  # may hide the beginning of a writ
-NAMED_SIGNS: Final = {"nbsp": " ", "sol": "/", "amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'", "colon": ":", "num": "#"}
-ESCAPED_SPACES: Final = frozenset("bfnrtv")
 
 
 class ReadWrits:
@@ -275,7 +265,7 @@ class ReadWrits:
 
     def add(self, text: str) -> None:
         """Add the writs of a text. The work is linear in its length."""
-        for form in decode(text) if len(self.keys) <= MAX_READ_WRITS else ():
+        for form in list_forms(text) if len(self.keys) <= MAX_READ_WRITS else ():
             words = WORD.findall(form) if START.search(form) else []
             for index, word in enumerate(words):
                 if len(self.keys) > MAX_READ_WRITS:
@@ -290,7 +280,10 @@ class ReadWrits:
             return True
         if self.sorted_keys is None:
             self.sorted_keys = sorted(self.keys)
-        key = build_key(WORD.findall(fold(line[:SEARCHED_LENGTH]))[:COMPARED_WORDS])
+        return any(self.has_key(build_key(WORD.findall(form)[:COMPARED_WORDS])) for form in list_forms(line[:SEARCHED_LENGTH]))
+
+    def has_key(self, key: str) -> bool:
+        assert self.sorted_keys is not None
         index = bisect_left(self.sorted_keys, key)
         return index < len(self.sorted_keys) and self.sorted_keys[index].startswith(key)
 
@@ -304,40 +297,3 @@ def build_key(words: Sequence[str]) -> str:
 def fold_word(word: str) -> str:
     """Remove accents. Of a long word only the beginning counts, because normalising can take quadratic time."""
     return word if word.isascii() else HIDDEN.sub("", normalize("NFKD", word[:WORD_LENGTH])).casefold()
-
-
-def fold(text: str) -> str:
-    """Replace styled letters and signs by plain ones, in lower case, and remove what is invisible."""
-    plain = text if text.isascii() else text.translate(get_plain_forms())
-    return HIDDEN.sub("", plain.lower())
-
-
-@cache
-def get_plain_forms() -> dict[int, str]:
-    """Map styled letters to plain ones, and other slashes to the plain one."""
-    styled = {ord(sign): plain for plain, signs in LOOKALIKES.items() for sign in signs}
-    return {**styled, **{ord(sign): "/" for sign in "\u2044\u2215\u29f8"}}
-
-
-def decode(text: str) -> Iterator[str]:
-    """Yield a text, folded, as it is and then as it reads without its tags and with its escapes decoded, if it is HTML or JSON."""
-    for _ in range(DECODINGS):
-        folded = fold(text)
-        yield folded
-        if not (START.search(folded) or ESCAPED_LETTER.search(text)):
-            return
-        decoded = ESCAPE.sub(decode_escape, TAG.sub(" ", text))
-        if decoded == text:
-            return
-        text = decoded.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")  # joins the halves of a character
-    yield fold(text)
-
-
-def decode_escape(match: re.Match[str]) -> str:
-    escaped, sign, decimal, hexadecimal, name = match.groups()
-    if sign:
-        return " " if sign in ESCAPED_SPACES else str(sign)
-    if name:
-        return NAMED_SIGNS[name]
-    code = int(decimal) if decimal else int(escaped or hexadecimal, 16)
-    return chr(code) if code < 0x110000 else " "

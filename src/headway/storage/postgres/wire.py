@@ -187,16 +187,19 @@ class Wire:
     def _receive(self, batches: float = inf) -> None:
         """Wait for the replies to the first batches that were sent, or all, and raise the first error among them."""
         failure: Exception | None = None
+        is_uncertain = any(reply.is_commit for reply in self.expected)
         if Wire.trace and self.expected:
             Wire.trace("")
         while self.expected and batches > 0:
             expected = self.expected[0]
             try:
                 result = self._next_result()
+                if result is None or (result.status == pq.ExecStatus.PIPELINE_SYNC) != expected.is_sync:
+                    # Such as a timeout at the end of a batch. The next transaction must not take this one's replies for its own.
+                    raise psycopg.OperationalError("the server's replies do not match what was sent")
                 if not expected.is_sync:
                     self._next_result()  # the end of this statement's results
             except psycopg.OperationalError as error:
-                is_uncertain = any(reply.is_commit for reply in self.expected)
                 self.expected.clear()
                 self.close()
                 raise failure or (CommitUncertain() if is_uncertain else error) from error
@@ -211,9 +214,8 @@ class Wire:
         if failure is not None:
             raise failure
 
-    def _accept(self, expected: Expected, result: "pq.abc.PGresult | None") -> Exception | None:
+    def _accept(self, expected: Expected, result: "pq.abc.PGresult") -> Exception | None:
         """Pass on the rows of a result, or return its error."""
-        assert result is not None
         if result.status in FAILURE_STATUSES:
             error = self._build_error(result)
             if expected.is_optional and not isinstance(error, UNPREPARED_ERRORS):

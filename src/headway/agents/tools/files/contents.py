@@ -165,7 +165,11 @@ def replace_text(content: str, old: str, new: str, path: str, *, replace_all: bo
             f"old occurs {count:,} times in {format_path(path)}, so nothing was changed. "
             "Add lines before or after it until it occurs once, or set all to replace every occurrence."
         )
-    return content.replace(old, new), content.count(old)
+    count = content.count(old)
+    size = len(content) + count * (len(new) - len(old))
+    if size > WRITE_LIMIT:  # refused before it is built, because it could fill the memory
+        raise Invalid(f"The edited file would have {size:,} characters; at most {WRITE_LIMIT:,} are allowed. Nothing was changed.")
+    return content.replace(old, new), count
 
 
 def adopt_line_endings(part: str, content: str) -> str:

@@ -104,7 +104,7 @@ def open_folder(workspace: str, parts: list[str], *, create: bool = False) -> It
 
 
 @contextmanager
-def open_entry(name: str, flags: int, folder: int) -> Iterator[int]:
+def open_entry(name: str, flags: int, folder: int | None = None) -> Iterator[int]:
     handle = os.open(name, flags, dir_fd=folder)
     try:
         yield handle

@@ -5,14 +5,17 @@ folder, no processes. Linux only; elsewhere there is no sandbox.
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from headway.agents.tools.programs.system_calls import build_filter
 from headway.ledger.run import MEBIBYTE, Sandbox
 from headway.ledger.text import to_one_line
 
@@ -36,8 +39,12 @@ SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108
 TEMPORARY_BYTES: Final = {TEMPORARY: 1024 * MEBIBYTE, SHARED_MEMORY: 256 * MEBIBYTE}
 # The first process of the sandbox. When the program ends, it ends too, and the kernel then kills all that is left. The program
 # itself is not the first process, because that one ignores signals which would end any other.
-INIT: Final = ("/bin/sh", "-c", '"$@"; exit $?', "sh")
-ISOLATION: Final = ("--unshare-all", "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--as-pid-1")
+INIT: Final = '"$@"; exit $?'
+# With exact folders, it compares them first. That is possible only here: until they are mounted, they can be exchanged.
+CHECKING_INIT: Final = 'test "$(stat -c %d:%i -- {paths})" = {identities} || {{ echo {message} >&2; exit 126; }}; {init}'
+EXCHANGE_MESSAGE: Final = "A folder of the repository was exchanged. Nothing was run."
+ISOLATION: Final = ("--unshare-all", "--cap-drop", "ALL", "--as-pid-1")
+DIES_WITH_US: Final = ("--die-with-parent", "--new-session")
 NO_NAMESPACES: Final = ("--unshare-user", "--disable-userns")  # the program cannot create namespaces of its own
 
 
@@ -65,27 +72,45 @@ def probe() -> Bubblewrap:
     with tempfile.TemporaryDirectory(prefix="headway-") as folder:
         for is_strict in (True, False):
             found = Bubblewrap(path, is_strict=is_strict)
-            fault = try_out(build_arguments(found, folder, Sandbox(), ["true"]))
+            fault = try_out(found, folder)
             if not fault:
                 return found
     return Bubblewrap(path, f"bubblewrap does not work here: {fault}")
 
 
-def try_out(arguments: list[str]) -> str:
-    """Run the arguments and return what went wrong, in one line."""
+def try_out(bubblewrap: Bubblewrap, folder: str) -> str:
+    """Run a program in the sandbox and return what went wrong, in one line."""
     try:
-        ran = subprocess.run(  # noqa: S603  bubblewrap itself
-            arguments,
-            capture_output=True,
-            timeout=PROBE_TIMEOUT_S,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env={"PATH": "/usr/bin:/bin"},
-        )
+        with open_filter() as (options, descriptors):
+            ran = subprocess.run(  # noqa: S603  bubblewrap itself
+                build_arguments(bubblewrap, folder, Sandbox(), ["true"], *DIES_WITH_US, *options),
+                capture_output=True,
+                timeout=PROBE_TIMEOUT_S,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                env={"PATH": "/usr/bin:/bin"},
+                pass_fds=descriptors,
+            )
     except (OSError, subprocess.TimeoutExpired) as error:
         return to_one_line(str(error))[:REASON_LIMIT]
     said = to_one_line(ran.stderr.decode(errors="replace").strip())[:REASON_LIMIT]
     return "" if ran.returncode == 0 else said or f"it ended with exit code {ran.returncode}"
+
+
+@contextmanager
+def open_filter() -> Iterator[tuple[tuple[str, ...], tuple[int, ...]]]:
+    """Open the filter of system calls. Yields the options of bubblewrap that name it, and the descriptor that it must inherit."""
+    instructions = build_filter()
+    if not instructions:
+        yield (), ()
+        return
+    source, target = os.pipe()
+    try:
+        os.write(target, instructions)  # a pipe holds far more
+        os.close(target)
+        yield ("--seccomp", str(source)), (source,)
+    finally:
+        os.close(source)
 
 
 def build_arguments(bubblewrap: Bubblewrap, folder: str, sandbox: Sandbox, command: list[str], *options: str) -> list[str]:
@@ -101,10 +126,22 @@ def build_arguments(bubblewrap: Bubblewrap, folder: str, sandbox: Sandbox, comma
         *("--dir", HOME),
         # The settings of the kernel in /proc/sys are writable for root, also for a root without capabilities.
         *("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"),
-        *("--chdir", os.path.realpath(folder)),
+        *("--chdir", folder if is_exact(folder, sandbox) else os.path.realpath(folder)),
         *options,
-        *("--", *INIT, *command),
+        *("--", "/bin/sh", "-c", build_init(sandbox), "sh", *command),
     ]
+
+
+def build_init(sandbox: Sandbox) -> str:
+    if not sandbox.exact:
+        return INIT
+    paths = shlex.join(folder.path for folder in sandbox.exact)
+    identities = shlex.quote("\n".join(folder.identity for folder in sandbox.exact))
+    return CHECKING_INIT.format(paths=paths, identities=identities, message=shlex.quote(EXCHANGE_MESSAGE), init=INIT)
+
+
+def is_exact(path: str, sandbox: Sandbox) -> bool:
+    return any(path == folder.path for folder in sandbox.exact)
 
 
 def list_mounts(bubblewrap: Bubblewrap, folder: str, sandbox: Sandbox) -> list[tuple[str, tuple[str, ...]]]:
@@ -118,9 +155,15 @@ def list_mounts(bubblewrap: Bubblewrap, folder: str, sandbox: Sandbox) -> list[t
         ("/dev", ("--dev", "/dev")),
         *((path, mount_temporary(bubblewrap, path)) for path in (SHARED_MEMORY, TEMPORARY)),
         *((path, ("--ro-bind-try", path, path)) for path in list_spellings(sandbox.readable)),
-        *((path, ("--tmpfs", path)) for path in list_covered(folder, sandbox)),
-        *((path, ("--bind", path, path)) for path in list_spellings((*sandbox.writable, folder))),
+        *((path, cover(path)) for path in list_covered(folder, sandbox)),
+        *((path, ("--bind", path, path)) for path in list_spellings(list_writable(folder, sandbox))),
+        *((path, ("--bind" if is_writable else "--ro-bind", path, path)) for path, _, is_writable in sandbox.exact),
     ]
+
+
+def list_writable(folder: str, sandbox: Sandbox) -> tuple[str, ...]:
+    """List the writable folders at whose place there is nothing else, so that links may be followed."""
+    return sandbox.writable if is_exact(folder, sandbox) else (*sandbox.writable, folder)
 
 
 def mount_system_folder(path: str) -> tuple[str, ...]:
@@ -132,18 +175,23 @@ def mount_temporary(bubblewrap: Bubblewrap, path: str) -> tuple[str, ...]:
     return (*size, "--tmpfs", path)
 
 
+def cover(path: str) -> tuple[str, ...]:
+    """Return the arguments that show an empty folder or file instead of the one at this path."""
+    return ("--tmpfs", path) if os.path.isdir(path) else ("--ro-bind", os.devnull, path)
+
+
 def list_spellings(paths: Iterable[str]) -> list[str]:
     """List the paths, and those that they lead to if they are or contain links. Programs use both."""
     return list(dict.fromkeys(spelling for path in paths for spelling in (os.path.abspath(path), os.path.realpath(path))))
 
 
 def list_covered(folder: str, sandbox: Sandbox) -> list[str]:
-    """List the hidden folders that would otherwise be visible, wherever they would be."""
+    """List the hidden folders and files that would otherwise be visible, wherever they would be."""
     shown = (*SYSTEM_FOLDERS, *list_spellings((*sandbox.readable, *sandbox.writable, folder)))
     places = [(path, os.path.realpath(path)) for path in shown]
-    hidden = [path for path in map(os.path.realpath, sandbox.hidden) if os.path.isdir(path)]
-    covered = (outer + path.removeprefix(real) for path in hidden for outer, real in places if is_inside(path, real))
-    return list(dict.fromkeys(covered))
+    hidden = [path for path in map(os.path.realpath, sandbox.hidden) if os.path.exists(path)]
+    covered = {outer + path.removeprefix(real) for path in hidden for outer, real in places if is_inside(path, real)}
+    return sorted(path for path in covered if not any(path != other and is_inside(path, other) for other in covered))
 
 
 def is_inside(path: str, folder: str) -> bool:

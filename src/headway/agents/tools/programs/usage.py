@@ -13,6 +13,7 @@ from headway.ledger.run import MEBIBYTE, Sandbox
 
 FILE_BYTES: Final = 1024 * MEBIBYTE
 KILLED_FIRST: Final = "1000"  # if the machine runs out of memory
+THREADS_PER_PROCESS: Final = 4  # on average
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -34,31 +35,43 @@ def restrict(pid: int, sandbox: Sandbox) -> None:
 
 def find_excess(root: int, sandbox: Sandbox) -> str:
     """Return which limit a process and its descendants exceed, as the predicate of a sentence; empty if they exceed none."""
-    tree = list_tree(root, sandbox.processes + 1)
+    tree, threads = list_tree(root, sandbox)
     if len(tree) > sandbox.processes:
         return f"started more than {sandbox.processes:,} processes"
+    if threads > get_thread_limit(sandbox):
+        return f"started more than {get_thread_limit(sandbox):,} threads"
     # Processes share memory, which the first sum counts more than once. The second one is exact, but slow.
     if add_up(tree, read_resident_bytes) > sandbox.memory and add_up(tree, read_proportional_bytes) > sandbox.memory:
         return f"used more than {sandbox.memory // MEBIBYTE:,} MiB of memory"
     return ""
 
 
-def list_tree(root: int, limit: int) -> list[int]:
-    """List a process and its descendants, up to a number of them."""
-    tree, place = [root], 0
-    while place < len(tree) and len(tree) < limit:
-        tree += list_children(tree[place])
+def get_thread_limit(sandbox: Sandbox) -> int:
+    return sandbox.processes * THREADS_PER_PROCESS
+
+
+def list_tree(root: int, sandbox: Sandbox) -> tuple[list[int], int]:
+    """List a process and its descendants, and count their threads, until one of the limits is exceeded."""
+    tree, threads, place = [root], 0, 0
+    while place < len(tree) <= sandbox.processes and threads <= get_thread_limit(sandbox):
+        numbers = list_threads(tree[place])
+        threads += len(numbers)
+        if threads <= get_thread_limit(sandbox):
+            tree += [child for thread in numbers for child in list_children(tree[place], thread)]
         place += 1
-    return tree
+    return tree, threads
 
 
-def list_children(pid: int) -> list[int]:
-    children: list[int] = []
+def list_threads(pid: int) -> list[str]:
     with suppress(OSError):  # it has ended, or this is not Linux
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
-                children += map(int, file.read().split())
-    return children
+        return os.listdir(f"/proc/{pid}/task")
+    return []
+
+
+def list_children(pid: int, thread: str) -> list[int]:
+    with suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+        return [int(number) for number in file.read().split()]
+    return []
 
 
 def add_up(tree: Iterable[int], read_bytes: Callable[[int], int]) -> int:

@@ -49,6 +49,11 @@ class RestateAddress(NamedTuple):
     identity_key: str  # the public key that verifies Restate's requests; empty: they are not verified
     service: str  # the name of Restate's service; each database has its own
 
+    @property
+    def needs_secret(self) -> bool:
+        """Whether a secret in the endpoint's URL guards deliveries: requests are not signed, and workers can register the URL."""
+        return bool(self.admin) and not self.identity_key
+
 
 def parse_address(address: str) -> RestateAddress:
     """Parse the setting. Raises SettingsError with a sentence that says what to change."""
@@ -108,6 +113,11 @@ def parse_key(options: dict[str, str], listen: Place) -> str:
         raise SettingsError(
             f"{VARIABLE}: listen={listen} would accept deliveries from other machines. Add identity_key=publickeyv1_…, the public "
             f"key that verifies Restate's requests, or identity_key={NO_KEY} if only Restate can reach this address."
+        )
+    if not key and "admin" not in options:
+        raise SettingsError(
+            f"{VARIABLE}: every program on this machine could deliver jobs. Add admin=HOST:{ADMIN_PORT}, so that workers register "
+            f"a secret URL, or identity_key=publickeyv1_…, or identity_key={NO_KEY} if only Restate can reach {listen}."
         )
     if key == NO_KEY:
         return ""
