@@ -11,7 +11,7 @@ from headway.storage.direct import DirectDatabase
 from headway.storage.id_ranges import TAKE, build_insert
 from headway.storage.logged_transaction import INSERT_EVENT
 from headway.storage.sqlite_connection import SqliteConnection
-from headway.storage.stores.todos import INSERTED_COLUMNS, build_append_to_list
+from headway.storage.stores.todos import TODOS, build_append_to_list, build_todo
 from headway.storage.transaction import Transaction, Work
 
 T = TypeVar("T")
@@ -23,7 +23,9 @@ DRAFT = Draft(SUBJECT)
 EVENT_DATA = "x" * 380
 NOW = 1_700_000_000_000
 IDS = 1_000_000_000
-INSERT, _ = build_insert("todos", INSERTED_COLUMNS)
+INSERT, INSERT_ON_POSTGRES = build_insert("todos", TODOS, ("blocked_by", "tenant_id"))
+POSITION = TODOS.names.index("position")
+VALUES = TODOS.dump(build_todo(DRAFT, "", 0, NOW))
 
 
 def connect(path: str) -> Execute:
@@ -35,8 +37,7 @@ def connect(path: str) -> Execute:
 
 def todo_values(uuid: str, tenant_id: int, position: Any) -> tuple[str | int | None, ...]:
     """Return the values that todo_store.insert stores for a plain pending todo."""
-    plan = ("index", SUBJECT, "", "", None, "pending", position, None)
-    return (uuid, tenant_id, 0, None, *plan, NOW, NOW, 0, 0, "", "none", 0)
+    return (uuid, *VALUES[2:POSITION], position, *VALUES[POSITION + 1 :], 0, tenant_id)
 
 
 def event_values(tenant_id: int) -> tuple[str | int | None, ...]:
@@ -56,7 +57,7 @@ def create(execute: Execute, tenant_id: int, count: int) -> None:
     """Insert todos with their event and their list's counter, each in a durable commit."""
     for _ in range(count):
         execute("BEGIN IMMEDIATE")
-        [(position,)] = execute(build_append_to_list("pending"), (tenant_id, 0, "", 2)).fetchall()
+        [(position,)] = execute(build_append_to_list("pending"), (tenant_id, 0, "", None, 1)).fetchall()
         [(todo_id,)] = execute(TAKE, (1, tenant_id, "todos", 1, 1)).fetchall()
         execute(INSERT, (todo_id, *todo_values(os.urandom(18).hex(), tenant_id, position)))
         [(seq,)] = execute(TAKE, (1, tenant_id, "events", 1, 1)).fetchall()

@@ -2,6 +2,7 @@
 sides share its cores: what the ratio loses is also what the server takes.
 """
 
+import secrets
 import subprocess
 
 from bench.engine_jobs import ROUNDS, SINGLE, WORKLOAD, Ours, ours_on_postgres, own_database, waits_in_turns
@@ -18,7 +19,7 @@ def dispatched(shop: Workshop, nodes: int) -> Ours:
         restate = shop.cleanup.enter_context(run_restate(shop.folder / f"restate-{nodes}", nodes))
     except (AssertionError, OSError, subprocess.SubprocessError) as error:
         raise Unavailable(f"needs Restate's server from npm: {str(error)[:200]}") from error
-    return Ours(shop, own_database(shop), open_dispatcher(build_address(restate)))
+    return Ours(shop, own_database(shop), open_dispatcher(build_address(restate), secrets.token_hex(32)))
 
 
 def build_address(restate: RestateCluster) -> str:

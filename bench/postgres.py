@@ -23,9 +23,8 @@ from headway.actions import conversations, todos
 from headway.actions.access import tenants
 from headway.storage.database import Database
 from headway.storage.direct import DirectDatabase
-from headway.storage.id_ranges import build_insert
 from headway.storage.postgres.transaction import CHANNEL, build_insert_events
-from headway.storage.stores.todos import INSERTED_COLUMNS, build_append_to_list
+from headway.storage.stores.todos import build_append_to_list
 from tests.postgres_roles import build_owner_url, ensure_ordinary_role, replace_database
 
 CALLERS = 8
@@ -234,7 +233,7 @@ def pgbench_binary() -> str:
 def script(tenant_id: int) -> str:
     return SCRIPT.format(
         append=written(build_append_to_list("pending"), (tenant_id, 0, "", 2)),
-        insert=written(build_insert("todos", INSERTED_COLUMNS)[1], (tenant_id, *bare.todo_values(":uuid", tenant_id, ":position"))),
+        insert=written(bare.INSERT_ON_POSTGRES, (tenant_id, *bare.todo_values(":uuid", tenant_id, ":position"))),
         channel=CHANNEL,
         tenant=tenant_id,
         event=written(build_insert_events(1), (len(bare.EVENT_DATA), tenant_id, *bare.event_values(tenant_id))),

@@ -5,10 +5,11 @@ import asyncio
 import os
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 from bench.effect.picture import picture
 from bench.effect.proxy import ARMS, Proxy, Sampling
-from bench.effect.report import list_figures, write_report
+from bench.effect.report import SECTION_START, list_figures, merge_sections, write_report
 from bench.effect.runner import Job, Options, find_interpreters, read_results, run_jobs
 from bench.effect.simulated import Rates
 from bench.effect.systems import SYSTEMS
@@ -18,15 +19,6 @@ from bench.harness import progress
 
 HERE = Path(__file__).parent
 SWEEP = (1.0, 0.5, 0.2, 0.0)
-PREFACE = """# Does an agent finish its list, and is its "done" true?
-
-`python -m bench.effect --write` writes this page; [CONTRIBUTING.md](../../CONTRIBUTING.md) says how to run it with another model.
-In *whole tasks* every item is done, as the files show. *False done*: the run ended normally, something is missing, and its words do
-not say so. In brackets: 95 % intervals from resampling the tasks.
-
-![Whole tasks and false done by system](effect.svg)
-
-"""
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -56,7 +48,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--transcripts", action="store_true", help="keep what the model was asked and answered, too")
     parser.add_argument("--report", action="store_true", help="run nothing, report what --out has")
     parser.add_argument("--install", action="store_true", help="create the environments of peers that are not installed")
-    parser.add_argument("--write", action="store_true", help="write RESULTS.md and effect.svg")
+    parser.add_argument("--write", action="store_true", help="put the tables into RESULTS.md, beside those of other models")
     arguments = parser.parse_args()
     if not (arguments.url or arguments.simulated or arguments.report):
         parser.error("Give --url, --simulated or --report.")
@@ -99,6 +91,19 @@ def run(arguments: argparse.Namespace, folder: Path) -> None:
     asyncio.run(run_jobs(jobs, proxies, rates, interpreters, options))
 
 
+def update_page(rows: list[dict[str, Any]], report: str) -> None:
+    """Write RESULTS.md, which keeps its text and the tables of other models, and the picture of its first table if that is new."""
+    page = HERE / "RESULTS.md"
+    text = page.read_text(encoding="utf-8")
+    merged = merge_sections(text, f"\n{report}")
+    page.write_text(text[: text.index(SECTION_START)] + merged, encoding="utf-8")
+    half, model, arm = (rows[0][name] for name in ("half", "model", "arm"))
+    if merged.startswith(f"{SECTION_START}`{half}`, {model}, arm `{arm}`:"):
+        first = [row for row in rows if (row["half"], row["model"], row["arm"]) == (half, model, arm)]
+        subtitle = f"Half {half}, {model}, calls in text {'repaired' if arm == 'repair' else 'left alone'}"
+        (HERE / "effect.svg").write_text(picture(list_figures(first), subtitle), encoding="utf-8")
+
+
 def main() -> None:
     arguments = parse_arguments()
     folder: Path = arguments.out or Path(mkdtemp(prefix="hw-effect-results-"))
@@ -109,11 +114,7 @@ def main() -> None:
     print(report)
     progress(f"All runs are in {folder / 'results.jsonl'}.")
     if arguments.write:
-        half, model, arm = (rows[0][name] for name in ("half", "model", "arm"))
-        first = [row for row in rows if (row["half"], row["model"], row["arm"]) == (half, model, arm)]
-        subtitle = f"Half {half}, {model}, calls in text {'repaired' if arm == 'repair' else 'left alone'}"
-        (HERE / "RESULTS.md").write_text(PREFACE + report, encoding="utf-8")
-        (HERE / "effect.svg").write_text(picture(list_figures(first), subtitle), encoding="utf-8")
+        update_page(rows, report)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from bench.effect.task_list import TASKS
 Row = dict[str, Any]
 RESAMPLES: Final = 2_000
 SEED: Final = 7
+SECTION_START: Final = "## Half "
 
 
 class Figure(NamedTuple):
@@ -125,6 +126,23 @@ def write_report(rows: Sequence[Row]) -> str:
         title = f"## Half `{half}`, {model}, arm `{arm}`: {len(tasks)} tasks with {items} items, {len(chosen)} runs"
         sections += [title, write_main_table(chosen), write_differences(chosen), write_kinds(chosen)]
     return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def merge_sections(page: str, report: str) -> str:
+    """Put the sections of a report into a page of earlier results, in place of those of the same half, model and arm."""
+    sections = {get_key(section): section for section in split_sections(page)} | {
+        get_key(section): section for section in split_sections(report)
+    }
+    return "\n\n".join(sections.values()) + "\n"
+
+
+def split_sections(page: str) -> list[str]:
+    return [f"{SECTION_START}{section.strip()}" for section in page.split(f"\n{SECTION_START}")[1:]]
+
+
+def get_key(section: str) -> str:
+    """Return the half, model and arm of a section's title."""
+    return section.partition("\n")[0].partition(": ")[0]
 
 
 def write_main_table(rows: Sequence[Row]) -> str:

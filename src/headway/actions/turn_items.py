@@ -5,8 +5,16 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from headway.actions import todos, turn_plan
-from headway.ledger.items.evidence import Exists, ItemFinding, Work, judge_item
-from headway.ledger.items.request_items import asks_for_words, list_paths, says_how, says_what_to_do, split_request
+from headway.ledger.items.evidence import ItemFinding, judge_item
+from headway.ledger.items.request_items import (
+    INTRODUCTION_END,
+    asks_for_words,
+    list_paths,
+    says_how,
+    says_what_to_do,
+    split_request,
+)
+from headway.ledger.items.work import Exists, Work
 from headway.ledger.scope import Scope
 from headway.ledger.text import SUBJECT_LIMIT, TEXT_LIMIT
 from headway.ledger.todo import CompletedBy, Todo
@@ -16,9 +24,10 @@ RUNTIME_ACTOR: Final = "the runtime"
 NO_TODO: Final = 0
 PROVEN: Final = {"completed_by": "effect"}  # the data of a result that the calls of an agent prove
 CUT_MARK: Final = "…"
-ATTEMPTS: Final = 3  # contexts of one item
+ATTEMPTS: Final = 2  # contexts that an item has for itself
+ONLY_ATTEMPTS: Final = 3  # the same for the only item of a request
 BATCH: Final = 5  # items that share a context the first time
-HOPELESS_ITEMS: Final = 3  # after so many failed items without a success, the rest is not tried
+HOPELESS_CONTEXTS: Final = 5  # after so many without a success, the rest is not tried
 
 
 class Item(NamedTuple):
@@ -59,13 +68,13 @@ def to_context(introduction: str, text: str) -> str:
     """Return what an item needs beside its subject: the rest of a long text, or an introduction that says how to do it."""
     if len(text) > SUBJECT_LIMIT:
         return text
-    return introduction.rstrip(":") if says_how(introduction) or not says_what_to_do(text) else ""
+    return introduction.rstrip(":.") if says_how(introduction) or not says_what_to_do(text) else ""
 
 
 def get_item_text(todo: Todo) -> str:
     if not todo.description:
         return todo.subject
-    return todo.description if todo.subject.endswith(CUT_MARK) else f"{todo.description}:\n{todo.subject}"
+    return todo.description if todo.subject.endswith(CUT_MARK) else f"{todo.description}{INTRODUCTION_END}{todo.subject}"
 
 
 # What is done
@@ -106,17 +115,16 @@ def complete(tx: Transaction, tenant_id: int, item: Item, outcome: str) -> None:
 # What is next
 
 
-def choose_next(items: Sequence[Item], contexts: Sequence[Sequence[int]]) -> list[Item]:
+def choose_next(items: Sequence[Item], contexts: Sequence[Sequence[int]], *, in_batches: bool = True) -> list[Item]:
     """Choose the open items for the next context; none if nothing can succeed any more.
 
-    `contexts` has the ids of the items of each context so far. Items that were not tried yet share a context. Those that are still
-    open afterwards get one each.
+    `contexts` has the ids of the items of each context so far. In batches, items that were not tried yet share a context. Those
+    that are still open afterwards get one each.
     """
-    attempts = Counter(item_id for context in contexts for item_id in context)
-    left = [item for item in items if attempts[item.id] < ATTEMPTS and not item.is_impossible]
-    fresh = [item for item in left if not attempts[item.id]]
-    failed = [item for item in items if attempts[item.id] >= ATTEMPTS]
-    has_succeeded = not attempts.keys() <= {item.id for item in items}
-    if not left or (len(failed) >= HOPELESS_ITEMS and not has_succeeded):
+    tried = {item_id for context in contexts for item_id in context}
+    alone = Counter(context[0] for context in contexts if len(context) == 1)
+    left = [item for item in items if alone[item.id] < (ATTEMPTS if item.todo else ONLY_ATTEMPTS) and not item.is_impossible]
+    fresh = [item for item in left if item.id not in tried]
+    if len(contexts) >= HOPELESS_CONTEXTS and tried <= {item.id for item in items}:
         return []
-    return fresh[:BATCH] if len(fresh) > 1 else left[:1]
+    return (fresh[:BATCH] if in_batches else fresh[:1]) or left[:1]

@@ -8,9 +8,11 @@ from typing import Any, Final, NamedTuple
 from headway.actions import goals, journal, plans, runs, sub_goals
 from headway.actions.proof import goal_proof
 from headway.agents.checks.kinds import NO_SANDBOX
+from headway.agents.checks.rulings import CheckCaller, describe_refusal, rule_on_checks
 from headway.agents.checks.runner import CheckSubject
 from headway.agents.delegation import Assignment, start_sub_agent
 from headway.agents.loop.calls import proofs, replay
+from headway.agents.loop.context import load_context
 from headway.agents.loop.structured import FormResult
 from headway.agents.transcripts import transcript
 from headway.autonomy import check_ins, evaluator, planner, prompts, resumption
@@ -18,6 +20,7 @@ from headway.autonomy.pursuit_step import AskQuestion, CommitWork, PursuitStep, 
 from headway.ledger.check import ReceiptDraft, decode_checks
 from headway.ledger.errors import Invalid
 from headway.ledger.goal import Goal, SubGoal, find_replan_reason, has_replan_reason
+from headway.ledger.items.request_items import stands_alone
 from headway.ledger.text import to_one_line
 from headway.storage.stores import goals as goal_store
 from headway.storage.stores import pursuits as pursuit_store
@@ -102,12 +105,23 @@ def ensure_plan(step: PursuitStep) -> CheckResult:
     why = find_replan_reason(goal, step.known) if has_replan_reason(goal, pursuit_store.list_doubts(step.tx, goal)) else None
     if why is None:
         return CLEAR
+    if is_driven and goal.plan_no == 1 and not goal.replan_why and planner.plan_by_rule(goal):
+        ask_what_next(step)
+        return None
     if goal.replan_count >= step.limits.replans:
         count = f"It was replanned {goal.replan_count} times, which is the limit."
         goals.escalate(step.tx, goal, "replans", f"{count} The last reason: {why[:REASON_LIMIT]}")
         return None
     question = planner.build_replan_question(goal, step.workforce, step.experience(), step.known, why)
     return AskQuestion(question, partial(apply_replan, why=why))
+
+
+def ask_what_next(step: PursuitStep) -> None:
+    """Pause a goal whose description was its plan: a small model makes no better one. If it is resumed, a new plan is made."""
+    missed = [sub_goal for sub_goal in step.known if sub_goal.divergence not in (None, "none")]
+    reasons = [f"#{sub_goal.id} {sub_goal.title}: {sub_goal.divergence_reason}" for sub_goal in missed]
+    reason = "\n".join([f"{len(missed)} of {len(step.known)} sub-goals were not reached.", *reasons])[:REASON_LIMIT]
+    goals.escalate(step.tx, goals.save(step.tx, step.goal._replace(replan_why=reason)), "escalation", reason)
 
 
 def apply_plan(step: PursuitStep, result: FormResult[planner.PlanForm]) -> None:
@@ -198,13 +212,20 @@ def apply_outcome_receipt(step: PursuitStep, receipt: ReceiptDraft, sub_goal_id:
 def run_checks(
     step: PursuitStep, subject: CheckSubject, apply: Callable[[PursuitStep, ReceiptDraft], None]
 ) -> RunGoalChecks | None:
-    """Run checks in the sandbox. Without one, an operator has to decide, because a goal has no one to approve the commands."""
+    """Run checks that the goal's agent may run, in the sandbox. Otherwise an operator has to decide, because a goal has no one to
+    approve them."""
     if step.run.replays and proofs.reaches_outside(subject.checks):
         reason = f"the checks of {subject.title[:200]!r}"
         goals.escalate(step.tx, step.goal, "escalation", replay.STOP_MESSAGE.format(step.run.iterations, reason))
         return None
     if step.runtime.checks.needs_approval(subject.checks):
         goals.escalate(step.tx, step.goal, "escalation", f"The checks of {subject.title[:200]!r} need a sandbox. {NO_SANDBOX}")
+        return None
+    execution = load_context(step.tx, step.runtime, step.run).execution
+    ruling = rule_on_checks(step.tx, step.runtime.checks, subject.checks, CheckCaller(execution, is_run=True))
+    if ruling.decision != "allow":
+        refusal = describe_refusal(ruling, subject.checks)
+        goals.escalate(step.tx, step.goal, "escalation", f"The checks of {subject.title[:200]!r} did not run: {refusal}")
         return None
     return RunGoalChecks(subject, apply, step.is_last_attempt)
 
@@ -230,7 +251,9 @@ def work_inline(step: PursuitStep) -> CheckResult:
         return CLEAR
     sub_goal = ready[0]
     done = pursuit_store.list_last_completed(step.tx, step.goal, prompts.DONE_LIMIT)
-    opening = prompts.build_work(step.goal, sub_goal, done, pursuit_store.list_dependencies(step.tx, sub_goal))
+    dependencies = pursuit_store.list_dependencies(step.tx, sub_goal)
+    is_alone = step.runtime.models.drives_items("strong") and not dependencies and stands_alone(sub_goal.description)
+    opening = prompts.build_task(sub_goal) if is_alone else prompts.build_work(step.goal, sub_goal, done, dependencies)
     run = goals.begin_inline(step.tx, step.run, sub_goal, transcript.encode(opening), step.runtime.limits.sub_agent_iterations)
     step.clear_failures()
     return WorkInline(run)  # all earlier checks are clear

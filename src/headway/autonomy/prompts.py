@@ -184,6 +184,12 @@ def build_work(goal: Goal, sub_goal: SubGoal, done: Sequence[SubGoal], dependenc
     return build_runtime_message(text, {"task": task})
 
 
+def build_task(sub_goal: SubGoal) -> ModelRequest:
+    """Build the message for a sub-goal that needs nothing else. The rest of the goal would lead a small model astray."""
+    task = render_task(sub_goal)
+    return build_runtime_message(task, {"task": task})
+
+
 def render_task(sub_goal: SubGoal) -> str:
     return escape_frames(sub_goal.description)
 

@@ -14,6 +14,7 @@ from headway.agents.checks.runner import CheckedSubject
 from headway.agents.loop.calls import proofs
 from headway.agents.loop.context import Runtime, load_context
 from headway.agents.loop.driver import drive
+from headway.agents.loop.late_payment import paying_for_broken_calls
 from headway.agents.loop.structured import FormResult, fill_form
 from headway.agents.models.client import ModelFailed
 from headway.agents.tools.execution import Execution
@@ -64,9 +65,11 @@ async def pursue(runtime: Runtime, limits: GoalLimits, job: Job) -> None:
 
                 commit_error = await commit_goal(runtime, run)
             case AskQuestion():
-                answer = QuestionAnswer(action, await fill_form(runtime.models, action.question))
+                async with paying_for_broken_calls(runtime, job.tenant_id, job.id):
+                    answer = QuestionAnswer(action, await fill_form(runtime.models, action.question))
             case RunGoalChecks():
-                answer = await run_checks(runtime, job, action)
+                async with paying_for_broken_calls(runtime, job.tenant_id, job.id):
+                    answer = await run_checks(runtime, job, action)
 
 
 async def run_checks(runtime: Runtime, job: Job, request: RunGoalChecks) -> ChecksAnswer:

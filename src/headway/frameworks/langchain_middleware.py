@@ -15,8 +15,8 @@ from headway.agents.tools.external_loop import ExternalLoop
 from headway.agents.tools.toolbox import Result
 from headway.assembly import Headway
 from headway.frameworks.blocking import run_blocking
-from headway.ledger.items.evidence import MadeCall
-from headway.ledger.items.request_items import refers_back, strip_lead_in
+from headway.ledger.items.request_items import refers_back
+from headway.ledger.items.work import MadeCall
 from headway.ledger.todo import Todo
 
 try:
@@ -198,7 +198,7 @@ class HeadwayMiddleware(AgentMiddleware[PlanState, Any, Any]):
             reasons = {item.id: item.finding.reason if item.finding else "" for item in items}
             report = AIMessage(render_report(await loop.plan(), reasons), additional_kwargs={REMINDER_MARK: True})
             return {"messages": [report], **({"jump_to": "end"} if jump == "end" else {})}
-        texts = [strip_lead_in(item.text) for item in chosen]
+        texts = [item.text for item in chosen]
         request = get_request(messages) if any(refers_back(item.text) for item in chosen) else ""
         reminder = HumanMessage(render_focus(request, texts), additional_kwargs={REMINDER_MARK: [item.id for item in chosen]})
         return {"messages": [reminder], **({"jump_to": "model"} if jump == "model" else {})}

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from headway.ledger.check import Proof, decode_checks
 from headway.ledger.run import to_dollars
@@ -22,6 +22,7 @@ SubGoalMode = Literal["inline", "agent"]
 Decision = Literal["continue", "replan", "abandon"]
 DiscoveryPolicy = Literal["ask", "auto"]  # whether a goal that an agent discovers waits for approval or starts at once
 
+DISCOVERY_POLICIES: Final[tuple[DiscoveryPolicy, ...]] = get_args(DiscoveryPolicy)
 STATUSES: Final[tuple[SubGoalStatus, ...]] = ("pending", "in-progress", "completed", "failed", "skipped")
 OPEN_STATUSES: Final = ("pending", "in-progress")
 MINOR_DIVERGENCE_LIMIT: Final = 2  # minor divergences that a plan tolerates before it is replaced

@@ -15,6 +15,7 @@ REHEARSAL_MODEL: Final = "rehearsal"  # the built-in stand-in for an LLM, which 
 SANDBOX_MODES: Final[tuple[SandboxMode, ...]] = get_args(SandboxMode)
 MEBIBYTE: Final = 2**20
 NANOS_PER_DOLLAR: Final = 1_000_000_000  # amounts are integers, in billionths of a dollar
+MOST_DOLLARS: Final = 1_000_000  # of a limit or a budget
 
 
 def to_dollars(nanos: int) -> float:
@@ -192,6 +193,14 @@ class Limits(NamedTuple):
         return max(limit, min(max(self.iterations_with_plan, for_plan), used + self.iterations))
 
 
+class ExactFolder(NamedTuple):
+    """A folder that a program may see only as long as it is this one. Agents can put another in its place, or a link."""
+
+    path: str
+    identity: str  # the numbers of its device and inode
+    is_writable: bool
+
+
 class Sandbox(NamedTuple):
     """What a program that an agent runs may reach and use: the operator's settings, and what one call adds to them.
 
@@ -202,7 +211,8 @@ class Sandbox(NamedTuple):
     mode: SandboxMode = "auto"
     readable: tuple[str, ...] = ()  # files and folders that are shown besides the system's
     writable: tuple[str, ...] = ()  # the same, besides the folder that the program runs in
-    hidden: tuple[str, ...] = ()  # folders that appear empty where one of the others contains them
+    hidden: tuple[str, ...] = ()  # folders and files that appear empty where one of the others contains them
+    exact: tuple[ExactFolder, ...] = ()
     has_network: bool = False
     memory: int = 2_048 * MEBIBYTE  # bytes, of all processes together
     processes: int = 256

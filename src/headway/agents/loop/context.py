@@ -44,7 +44,7 @@ MCP_OFFER_LIMIT = 10  # more tools of MCP servers than this are called with use_
 # Where the runtime keeps the books, these tools are offered if a request has one of the words.
 WANTED_BY = {
     "now": re.compile(
-        r"\b(?:what|which|the|current|today's) (?:time|date|day|weekday)|now|today|tomorrow|yesterday\b", re.IGNORECASE
+        r"\b(?:(?:what|which|the|current|today's) (?:time|date|day|weekday)|now|today|tomorrow|yesterday)\b", re.IGNORECASE
     ),
     "delegate": re.compile(r"\b(?:delegate|worker|sub-?agent|researcher|coder|writer|reviewer)s?\b", re.IGNORECASE),
     USE_TOOL: re.compile(
@@ -175,9 +175,8 @@ def load_context(tx: Transaction, runtime: Runtime, run: Run) -> RunContext:
     if run.repository:
         from headway.agents.repositories import places  # noqa: PLC0415  most runs have none
 
-        folder, sandbox = places.get_worktree_folder(runtime.worktrees, run), execution.sandbox
-        history_folders = places.list_history_folders(execution.workspace, run.repository)
-        sandbox = sandbox._replace(readable=(*sandbox.readable, *history_folders))
+        folder = places.get_worktree_folder(runtime.worktrees, run)
+        sandbox = places.show_history(execution.sandbox, execution.workspace, run.repository)
         place = f"{run.repository}:{places.get_branch(run)}"
         execution = execution._replace(workspace=folder, tenant_workspace=execution.workspace, sandbox=sandbox, place=place)
     turn = resolved_scope.turn

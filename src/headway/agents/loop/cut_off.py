@@ -10,11 +10,13 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart,
 
 from headway.agents.instructions import prompts
 from headway.agents.loop import gates
-from headway.agents.loop.requests import Stop, Summarise
+from headway.agents.loop.items import driving
+from headway.agents.loop.requests import RunChecks, Sleep, Stop, Summarise
 from headway.agents.loop.step import Step
 from headway.agents.models.answer_limits import REPEATED_LENGTH, find_period
 from headway.agents.tools.agents import REPORT_TOOL
 from headway.agents.transcripts.facts import build_runtime_message
+from headway.agents.transcripts.transcript import TranscriptEntry
 
 MAX_PARTS: Final = 5  # per result
 RESTART_PREFIX_LENGTH: Final = 50  # characters; a continuation that repeats this many of the first part's characters is a restart
@@ -55,11 +57,13 @@ def request_rest(part: str) -> list[ModelMessage]:
     return [ModelResponse([TextPart(part)]), build_runtime_message(CONTINUE_PROMPT)] if part else []
 
 
-def handle(step: Step, response: ModelResponse) -> Summarise | Stop | None:
+def handle(step: Step, entry: TranscriptEntry, response: ModelResponse) -> Summarise | RunChecks | Sleep | Stop | None:
     """Ask for the rest of an answer. A cut-off call, or an answer in too many parts, is summarised instead.
 
-    An answer that ends with repetitions is returned to the model.
+    An answer that ends with repetitions is returned to the model. Where only calls count, the next items are taken up.
     """
+    if driving.expects_calls(step):
+        return driving.check_answer(step, entry, "")
     text = response.text or ""
     if len(text) >= REPEATED_LENGTH and find_period(text[-REPEATED_LENGTH:]):
         step.withdraw_last()

@@ -47,10 +47,10 @@ async def take_repository(runtime: Runtime, run: Run, repository: str) -> Run:
 
 async def load_lineage(runtime: Runtime, run: Run) -> Lineage:
     role = runtime.roles.find(run.role)
-    workspace = runtime.execution(ResolvedScope(Scope(run.tenant_id), None), role).workspace
+    execution = runtime.execution(ResolvedScope(Scope(run.tenant_id), None), role)
     work = partial(list_lineage, run=run)
     rows = await retry_storage(lambda: runtime.database.read(work), f"run {run.id}", max_refusals=1)
-    return Lineage(runtime.worktrees, workspace, rows)
+    return Lineage(runtime.worktrees, execution.workspace, execution.sandbox, rows)
 
 
 def list_lineage(tx: Transaction, run: Run) -> list[Run]:

@@ -16,7 +16,7 @@ from typing import cast
 from pydantic_ai.messages import ModelRequest, ModelResponse
 from pydantic_ai.models import ModelRequestParameters
 
-from headway.actions import jobs, runs, spending
+from headway.actions import jobs, runs
 from headway.agents import trace_content
 from headway.agents.instructions import guide, prompts
 from headway.agents.loop import assessor, broken_answers, compaction, cut_off, gates, step_limits
@@ -25,6 +25,7 @@ from headway.agents.loop.calls import proofs, tool_calls
 from headway.agents.loop.context import Offer, RunContext, Runtime, keep_tools, load_context
 from headway.agents.loop.items import contexts, driving
 from headway.agents.loop.items.plan_items import is_active
+from headway.agents.loop.late_payment import pay_late, paying_for_broken_calls
 from headway.agents.loop.requests import (
     AskModel,
     Assess,
@@ -108,7 +109,8 @@ async def drive(runtime: Runtime, run: Run, *, taken_over: bool = False, answers
                 if request.planned:
                     note = note or spans.enter_context(trace_plan(runtime.tracer, run))
                     note(to_plan_attributes(request.planned, request.remaining))
-            reply = await fulfil_request(work, entries, request)
+            async with paying_for_broken_calls(runtime, run.tenant_id, run.id):
+                reply = await fulfil_request(work, entries, request)
             note_run(describe_reply(runtime.tracer, reply))  # before the commit, after which a short-lived process may stop
 
 
@@ -162,8 +164,8 @@ async def commit_step(context: RunContext, entries: list[TranscriptEntry], reply
                 last_request=last_request,
             )
             request, entries = await context.runtime.database.write(attempt)
-            for call in unpaid if request == NOT_OWNER else ():
-                await charge_late(context, call)
+            if request == NOT_OWNER:
+                await pay_late(context.runtime, context.run.tenant_id, context.run.id, unpaid)
             return request, entries
         except StorageError as error:
             if isinstance(error, CommitUncertain):
@@ -181,11 +183,6 @@ def list_calls(reply: Reply) -> tuple[ModelCall, ...]:
         return reply.checked.calls
     call = reply.call if isinstance(reply, ModelAnswered | Summary | NoteWritten | Verdict) else None
     return (call,) if call else ()
-
-
-async def charge_late(context: RunContext, call: ModelCall) -> None:
-    run, budget = context.run, context.runtime.limits.budget
-    await context.runtime.database.write(lambda tx: spending.settle_late(tx, run.tenant_id, run.id, call, budget))
 
 
 def apply_in_context(
@@ -295,7 +292,7 @@ def advance(step: Step) -> Request | None:
         case ModelResponse(finish_reason="error"):
             return broken_answers.handle_error(step, entry.message)
         case ModelResponse(finish_reason="length") as response:
-            return cut_off.handle(step, response)
+            return cut_off.handle(step, entry, response)
         case ModelResponse(tool_calls=[_, *_]) as response:
             return tool_calls.call_tools(step, entry, response)
         case ModelResponse() as response:
@@ -380,7 +377,8 @@ async def ask_model(
     stream = AnswerStream(work, entries)
     try:
         parameters = keep_tools(parameters, request.tools)
-        reply = await work.models.ask(work.role.tier, request.messages, parameters, stream, use_tools=not request.is_last)
+        tier, judge = work.role.tier, work.quotations.judge_calls(entries)
+        reply = await work.models.ask(tier, request.messages, parameters, stream, use_tools=not request.is_last, judge=judge)
         stream.on_end()
     except asyncio.CancelledError:
         stream.interrupt()

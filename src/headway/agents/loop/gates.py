@@ -2,7 +2,7 @@
 
 from hashlib import blake2b
 
-from pydantic_ai.messages import ModelRequest
+from pydantic_ai.messages import ModelRequest, UserPromptPart
 
 from headway.actions import turn_queue
 from headway.actions.turn_state import load_queue_state
@@ -12,8 +12,9 @@ from headway.agents.loop.items import driving
 from headway.agents.loop.items.plan_items import is_active
 from headway.agents.loop.requests import Assess, RunChecks, Sleep, Stop, Verdict
 from headway.agents.loop.step import Step, list_open_items
-from headway.agents.models.text_calls import looks_like_call
-from headway.agents.transcripts.facts import build_runtime_message, to_metadata
+from headway.agents.models.text_calls import QUOTED_CALLS, looks_like_call
+from headway.agents.transcripts.facts import Facts, build_runtime_message, to_metadata
+from headway.agents.transcripts.quotations import compute_call_digest
 from headway.agents.transcripts.transcript import TranscriptEntry, get_text
 from headway.ledger.text import TEXT_LIMIT
 from headway.ledger.todo import Todo
@@ -24,9 +25,10 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | RunC
     writ_output = writ_calls.run_writs(step, entry, text)
     if isinstance(writ_output, Sleep | RunChecks | Stop):
         return writ_output
-    if writ_output:  # an answer with writs never ends a turn: the agent sees their output first
+    question, facts = ask_about_calls(entry)
+    if writ_output or question:  # an answer with writs never ends a turn: the agent sees their output first
         step.say(text)
-        step.append(ModelRequest(writ_output, metadata=to_metadata()))
+        step.append(ModelRequest([*writ_output, *question], metadata=to_metadata(facts)))
         return None
     if looks_like_call(text) and step.context.offer.has_tools and "json" not in step.run.task.lower():
         return return_call(step, entry)
@@ -45,6 +47,17 @@ def check_answer(step: Step, entry: TranscriptEntry, text: str) -> Assess | RunC
         refusal = prompts.render_open_items_refusal(open_items, has_tools=step.context.offer.has_tools)
         return reject_answer(step, prompts.describe_open_items(open_items), refusal)
     return step.finish("drained" if plan else "answered", text)
+
+
+def ask_about_calls(entry: TranscriptEntry) -> tuple[list[UserPromptPart], Facts]:
+    """Return the question whether the model means the calls that it quoted, if there are any. Nothing was called."""
+    quoted = (entry.message.metadata or {}).get(QUOTED_CALLS, [])
+    if not quoted:
+        return [], {}
+    names = ", ".join(sorted({tool for tool, _ in quoted}))
+    return [UserPromptPart(prompts.QUOTED_CALLS_QUESTION.format(tools=names))], {
+        "returned_calls": [compute_call_digest(tool, arguments) for tool, arguments in quoted]
+    }
 
 
 def return_call(step: Step, entry: TranscriptEntry) -> RunChecks | Sleep | Stop | None:

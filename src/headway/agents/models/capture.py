@@ -1,4 +1,7 @@
-"""Capture the HTTP response of a model provider while its client library reads it, so that error messages can quote it."""
+"""Capture the HTTP response of a model provider while its client library reads it, so that error messages can quote it.
+
+An event of a stream that would take too long to parse is not passed on.
+"""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
@@ -7,8 +10,15 @@ from typing import Any, Final
 
 from pydantic_ai.models import Model
 
+from headway.ledger.parsing.json_values import ValueCounter
+
 BUFFER_LIMIT: Final = 4_096  # bytes kept of the start, and as many of the end
+LINE_VALUES_LIMIT: Final = 10_000  # JSON values in one line of a stream; the libraries take about ten microseconds for each
 LAST_LINE: Final = b"[DONE]"  # ends an OpenAI-compatible stream
+
+
+class MalformedAnswer(Exception):
+    """Its response is not an answer in the provider's protocol"""
 
 
 class ReceivedBody:
@@ -18,16 +28,25 @@ class ReceivedBody:
         self.has_begun = False
         self.size = 0
         self.head = self.tail = b""
+        self.line = ValueCounter(LINE_VALUES_LIMIT)
 
     def begin(self) -> None:
         self.has_begun = True
         self.size = 0
         self.head = self.tail = b""
+        self.line.start_over()
 
     def take(self, chunk: bytes) -> None:
+        """Record a part of the body. Raises MalformedAnswer if a line has far too many values."""
         self.size += len(chunk)
         self.head += chunk[: BUFFER_LIMIT - len(self.head)]
         self.tail = (self.tail + chunk)[-BUFFER_LIMIT:]
+        for number, part in enumerate(chunk.split(b"\n")):
+            if number:
+                self.line.start_over()
+            self.line.feed(part)
+            if self.line.has_exceeded:
+                raise MalformedAnswer(f"One event of its answer has more than {LINE_VALUES_LIMIT:,} values")
 
     @property
     def text(self) -> str:

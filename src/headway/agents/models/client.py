@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -13,10 +14,11 @@ from pydantic_ai.exceptions import AgentRunError, UserError
 from pydantic_ai.messages import ModelMessage, ModelResponse, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RequestUsage
 
 from headway.agents import trace_content
-from headway.agents.long_texts import process_text
-from headway.agents.models.answer_limits import AnswerMeter, fill_in_usage, limit_calls
+from headway.agents.models.answer_limits import AnswerMeter, build_unread_answer, fill_in_usage, limit_calls
+from headway.agents.models.broken_calls import report_broken_call
 from headway.agents.models.capture import ReceivedBody, capture_body
 from headway.agents.models.connections import find_endpoint
 from headway.agents.models.dialects import is_too_long, lacks_tools
@@ -24,6 +26,7 @@ from headway.agents.models.failures import (
     check_answer,
     describe_failure,
     find_requested_delay,
+    is_plausible,
     is_request_at_fault,
     is_transient,
 )
@@ -31,11 +34,12 @@ from headway.agents.models.prices import Prices, count_cached
 from headway.agents.models.providers import build_model, is_near
 from headway.agents.models.request_settings import build_settings
 from headway.agents.models.streamed_text import StreamedText, TextListener
-from headway.agents.models.text_calls import extract_text_calls
+from headway.agents.models.text_calls import extract_text_calls, may_contain_call
 from headway.agents.models.windows import find_window, limit_output
 from headway.agents.tracing import NullTracer, Tracer, to_answer_attributes, trace_model_call
 from headway.agents.transcripts.transcript import clean_response
 from headway.ledger.errors import HeadwayError, Invalid, SettingsError
+from headway.ledger.parsing.read_calls import CallJudge, is_always_own
 from headway.ledger.redaction import Redactor
 from headway.ledger.tiers import Tier, TierParameters
 from headway.storage.stores.spending import ModelCall, SpendingTotal
@@ -212,6 +216,7 @@ class Models:
         listener: TextListener | None = None,
         *,
         use_tools: bool = True,
+        judge: CallJudge = is_always_own,
     ) -> ModelReply:
         """Ask for one answer, or raise ModelFailed with what to do and whether the failure is transient.
 
@@ -228,7 +233,12 @@ class Models:
                 with trace_model_call(self.tracer, name, settings) as note:
                     if self.tracer.captures_content:
                         note(trace_content.describe_request(messages, parameters, self.build_redactor(name)))
-                    reply = await self.answer(name, messages, parameters, settings, listener)
+                    begun: list[ModelResponse] = []
+                    try:
+                        reply = await self.answer(name, messages, parameters, settings, listener, judge, begun)
+                    except BaseException:  # a canceled call is billed as well
+                        self.report_broken(tier, name, begun, messages, parameters)
+                        raise
                     call = self.to_model_call(tier, name, reply, messages, parameters)
                     note(to_answer_attributes(reply, call))
                     if self.tracer.captures_content:
@@ -253,20 +263,26 @@ class Models:
         parameters: ModelRequestParameters,
         settings: ModelSettings,
         listener: TextListener | None,
+        judge: CallJudge,
+        begun: list[ModelResponse],
     ) -> ModelResponse:
+        """Return the answer. `begun` gets what was received of it, whatever happens then."""
         model = self.load(name)
         streamed = StreamedText(listener) if listener else None
         with capture_body(model) as received:
             try:
                 offered = {tool.name for tool in parameters.function_tools}
                 may_call = settings.get("tool_choice") != "none"
-                response = clean_response(await self.stream(model, messages, parameters, settings, streamed), offered)
+                response = clean_response(await self.stream(model, messages, parameters, settings, streamed, begun), offered)
                 check_answer(response, received)
-                extract = partial(extract_text_calls, response, parameters.function_tools if may_call else [])
-                accepted = limit_calls(await process_text(response.text or "", extract))
+                extract = partial(extract_text_calls, response, parameters.function_tools if may_call else [], judge)
+                # On a thread, because an answer may be long, and so may what the model has read.
+                accepted = limit_calls(await asyncio.to_thread(extract) if may_contain_call(response.text or "") else response)
                 if streamed:
                     streamed.finish(response.text, accepted.text)
             except Exception as error:  # providers' libraries raise arbitrary errors on malformed answers
+                if received.line.has_exceeded and not begun:
+                    begun.append(build_unread_answer(received.size))
                 if listener:
                     listener.on_withdrawn()
                 raise self.failure(name, error, received) from error
@@ -300,6 +316,7 @@ class Models:
         parameters: ModelRequestParameters,
         settings: ModelSettings,
         streamed: StreamedText | None,
+        begun: list[ModelResponse],
     ) -> ModelResponse:
         loop = asyncio.get_running_loop()
         begins_at = loop.time()
@@ -309,16 +326,35 @@ class Models:
             asyncio.timeout(self.timeout_s) as deadline,
             model_request_stream(model, messages, model_settings=settings, model_request_parameters=parameters) as stream,
         ):
-            async for event in stream:
-                now = loop.time()
-                if now >= renew_at:
-                    deadline.reschedule(now + self.timeout_s)
-                    renew_at = now + self.timeout_s * RENEWAL_SHARE
-                if streamed and (text := extract_text(event)):
-                    streamed.on_text(text)
-                if meter.must_stop(event, now):
-                    return meter.cut_off(stream.get())  # leaving the context closes the connection
+            try:
+                async for event in stream:
+                    now = loop.time()
+                    if now >= renew_at:
+                        deadline.reschedule(now + self.timeout_s)
+                        renew_at = now + self.timeout_s * RENEWAL_SHARE
+                    if streamed and (text := extract_text(event)):
+                        streamed.on_text(text)
+                    if meter.must_stop(event, now):
+                        return meter.cut_off(stream.get())  # leaving the context closes the connection
+            finally:
+                if meter.has_begun:
+                    begun.append(meter.cut_off(stream.get()))
         return stream.get()
+
+    def report_broken(
+        self,
+        tier: Tier,
+        name: str,
+        begun: Sequence[ModelResponse],
+        messages: Sequence[ModelMessage],
+        parameters: ModelRequestParameters,
+    ) -> None:
+        """Report a call that gave no answer and has to be paid for, because a part of the answer was received."""
+        for response in begun:
+            known = response if is_plausible(response.usage) else replace(response, usage=RequestUsage())
+            call = self.to_model_call(tier, name, known, messages, parameters)
+            self.totals[name] = self.totals.get(name, SpendingTotal(name)).add(call)
+            report_broken_call(call)
 
     def to_model_call(
         self,

@@ -21,9 +21,10 @@ from pydantic_ai.exceptions import (
     UserError,
 )
 from pydantic_ai.messages import ModelResponse
+from pydantic_ai.usage import RequestUsage
 
 from headway.agents.models.answer_limits import AnswerTooSlow
-from headway.agents.models.capture import ReceivedBody
+from headway.agents.models.capture import MalformedAnswer, ReceivedBody
 from headway.agents.models.connections import Endpoint, find_cause
 from headway.agents.models.key_shapes import hide_keys
 from headway.agents.transcripts import transcript
@@ -51,14 +52,10 @@ class AnswerInterrupted(Exception):
     """The stream ended before the answer was complete"""
 
 
-class MalformedAnswer(Exception):
-    """Its response is not an answer in the provider's protocol"""
-
-
 def check_answer(response: ModelResponse, received: ReceivedBody) -> None:
     """Reject a response that the provider's library accepted but that is not a valid answer, before it is stored or charged."""
     usage = response.usage
-    if not all(isinstance(count, int) and 0 <= count <= MAX_TOKENS for count in (usage.input_tokens, usage.output_tokens)):
+    if not is_plausible(usage):
         raise MalformedAnswer(f"It reports {usage.input_tokens} input and {usage.output_tokens} output tokens")
     if not received.has_begun:  # a model in this process
         return
@@ -70,6 +67,10 @@ def check_answer(response: ModelResponse, received: ReceivedBody) -> None:
     if response.finish_reason == "tool_call" and not response.tool_calls:
         raise MalformedAnswer("It announces tool calls, but none of them has a name")
     transcript.decode(transcript.encode(response))  # must round-trip, or it could not be loaded from the journal
+
+
+def is_plausible(usage: RequestUsage) -> bool:
+    return all(isinstance(count, int) and 0 <= count <= MAX_TOKENS for count in (usage.input_tokens, usage.output_tokens))
 
 
 def is_transient(error: Exception, received: ReceivedBody) -> bool:

@@ -11,7 +11,8 @@ FIRST_CHARACTERS: Final = ("{", "`", "<", "[")
 CALL_START: Final = re.compile(
     r"""(?:```\w*+\s*+)?+  # a code fence
     (?:\[?+\s*+\{\{?+\s*+"(?:id"\s*+:\s*+"[^"]*+"\s*+,\s*+")?+(?:name|tool|tool_name|function|tool_calls|type"\s*+:\s*+"function)"
-    |<(?:tool_call|function_call|tools|tool_response)>|<\|python_tag\|>|<｜tool|\[TOOL_CALLS\])""",
+    |<(?:tool_call|function_call|tools|tool_response)>|<\|python_tag\|>|<｜tool|\[TOOL_CALLS\]
+    |<[a-z]++(?:_[a-z]++)++[\s>])  # an element that is named after a tool""",
     re.VERBOSE,
 )
 

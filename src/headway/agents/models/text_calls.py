@@ -17,10 +17,12 @@ from pydantic_ai.tools import ToolDefinition
 from headway.agents.models.answer_limits import MAX_CALLS
 from headway.agents.tools.results import list_callable_names
 from headway.agents.tools.toolbox import match_name
+from headway.ledger.parsing.read_calls import CallJudge, is_always_own
 
 NAME_KEYS: Final = ("name", "tool", "tool_name", "function")
 ARGUMENT_KEYS: Final = ("arguments", "parameters", "args", "input")
 OTHER_KEYS: Final = frozenset(("id", "type"))
+QUOTED_CALLS: Final = "quoted_calls"  # the key in a response's metadata
 UNFINISHED_REASONS: Final = ("content_filter", "error")
 
 # No pattern backtracks over what a model can repeat, because an answer may have a million characters.
@@ -39,6 +41,9 @@ LINE_START: Final = re.compile(r"^(?=\{)", re.MULTILINE)
 # Qwen's coding models write the arguments one by one between the same tags.
 FUNCTION: Final = re.compile(r"<function=([\w-]++)>(.*)</function>", re.DOTALL)
 PARAMETER: Final = re.compile(r"([\w-]++)>(.*)</parameter>\s*+", re.DOTALL)
+# An element that is named after the tool.
+ELEMENT: Final = re.compile(r'<([\w-]++)((?:[ \t\n]++[\w-]++="[^"]*+")*+)[ \t\n]*+(/?)>')
+ATTRIBUTE: Final = re.compile(r'(?<![\w-])([\w-]++)="([^"]*+)"')
 # Mistral: a list of calls after the marker, or for each call the marker, its name and its arguments.
 MISTRAL: Final = re.compile(r"\[TOOL_CALLS\](.*)", re.DOTALL)
 MISTRAL_CALL: Final = re.compile(r"(?<![\w-])([\w-]++)(?:\[CALL_ID\]\w*+)?\[ARGS\](.*?)(?:\[TOOL_CALLS\]|\Z)", re.DOTALL)
@@ -58,8 +63,12 @@ class DuplicateKey(ValueError):
     """A JSON object has the same key twice, so that readers would disagree about its meaning."""
 
 
-def extract_text_calls(response: ModelResponse, tools: Sequence[ToolDefinition]) -> ModelResponse:
-    """Turn the calls in the answer's text into tool calls, and keep the rest of the text. Other answers are returned unchanged."""
+def extract_text_calls(response: ModelResponse, tools: Sequence[ToolDefinition], judge: CallJudge = is_always_own) -> ModelResponse:
+    """Turn the calls in the answer's text into tool calls, and keep the rest of the text. Other answers are returned unchanged.
+
+    A call that the model quotes from what it has read is text, and the answer is marked, so that the model is asked whether it
+    means it. If it was asked, an answer that is nothing but the call means it.
+    """
     if response.tool_calls or response.finish_reason in UNFINISHED_REASONS or not response.text:
         return response
     is_cut_off = response.finish_reason == "length"
@@ -67,9 +76,19 @@ def extract_text_calls(response: ModelResponse, tools: Sequence[ToolDefinition])
     prose, calls = ("", parse_calls(response.text, names, is_cut_off=True)) if is_cut_off else split_calls(response.text, names)
     if not calls:
         return response
+    origins = [judge(*call) for call in calls]
+    if "quoted" in origins:
+        quoted = [list(call) for call, origin in zip(calls, origins, strict=True) if origin == "quoted"]
+        return replace(response, metadata={**(response.metadata or {}), QUOTED_CALLS: quoted})
+    if "confirmed" in origins and prose:
+        return response
     others = [part for part in response.parts if not isinstance(part, TextPart)]
     parts: list[ModelResponsePart] = [*others, *([TextPart(prose)] if prose else []), *map(to_part, calls)]
     return replace(response, parts=parts, finish_reason="tool_call")
+
+
+def may_contain_call(text: str) -> bool:
+    return "{" in text or "<" in text
 
 
 def looks_like_call(text: str) -> bool:
@@ -83,14 +102,14 @@ def to_part(call: Call) -> ToolCallPart:
 
 def split_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
     """Split a text into what it says and the calls that it contains."""
-    if not any(mark in text for mark in "{<") or not any(
-        name in text for name in (*names, *(name.replace("_", "-") for name in names))
-    ):
+    if not may_contain_call(text) or not any(name in text for name in (*names, *(name.replace("_", "-") for name in names))):
         return text, []
     if calls := parse_calls(text.rstrip().removesuffix("```"), names):  # it may close a fence that was never opened
         return "", calls
     for find in (
+        find_leading_calls,
         find_tagged_calls,
+        find_elements,
         find_mistral_calls,
         find_llama_calls,
         find_deepseek_calls,
@@ -101,6 +120,32 @@ def split_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
         if calls:
             return prose.strip(), calls
     return text, []
+
+
+def find_leading_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
+    """Find calls at the beginning that only a closing fence separates from the words after them."""
+    head, _, tail = text.partition("```\n")
+    calls = parse_calls(head, names, is_strict=True) if tail and head.lstrip().startswith("{") else []
+    return (tail.rstrip("`\n"), calls) if calls else (text, [])
+
+
+def find_elements(text: str, names: Collection[str]) -> tuple[str, list[Call]]:
+    """Find elements that are named after a tool. The arguments are its attributes, or JSON in it."""
+    calls: list[Call] = []
+    prose: list[str] = []
+    position = 0
+    for match in ELEMENT.finditer(text):
+        if match[1] not in names or match.start() < position:
+            continue
+        end = match.end() if match[3] else text.find(f"</{match[1]}>", match.end())
+        body = dict(ATTRIBUTE.findall(match[2])) if match[3] else text[match.end() : end] if end > 0 else None
+        arguments = encode_arguments(body) if body else None
+        if arguments is None:
+            return text, []
+        calls.append(Call(match[1], arguments))
+        prose.append(text[position : match.start()])
+        position = end if match[3] else end + len(match[1]) + 3
+    return "".join([*prose, text[position:]]), calls
 
 
 def find_tagged_calls(text: str, names: Collection[str]) -> tuple[str, list[Call]]:

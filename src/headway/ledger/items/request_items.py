@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 READ_LIMIT: Final = 20_000  # characters of a request that are parsed
 ITEMS_LIMIT: Final = 50
+INTRODUCTION_END: Final = ":\n"  # between what several items share and the item itself
 PIECES_LIMIT: Final = 300
 LITERAL_WORDS: Final = 60
 
@@ -45,8 +46,8 @@ QUESTION_WORDS: Final = to_words(
 TELLING_WORDS: Final = to_words("tell explain answer reply")
 CHANGING_WORDS: Final = to_words(
     "write rewrite save store put create add append prepend insert copy replace change edit update correct fix rename move delete "
-    "remove generate produce draft compose export convert translate fill set implement refactor extend complete sort merge record "
-    "swap make"
+    "remove repair generate produce draft compose export convert translate fill set implement refactor extend complete sort merge "
+    "record swap make"
 )
 EDITING_WORDS: Final = to_words("replace change edit correct rename swap")  # these need an existing file
 INTO_WORDS: Final = to_words("to into onto as")
@@ -56,6 +57,8 @@ LITERAL_MARKS: Final = to_words("text word words name sentence line phrase")
 DESCRIBING_WORDS: Final = to_words("of from in on that which for with")
 RESTRICTING_WORDS: Final = to_words("only each every exactly plain without just single keep always never must number capitals one")
 REFERRING_WORDS: Final = to_words("it its them their these those this that both above previous same result results earlier other")
+# A word before "that" which does not make it a relative pronoun, as in `the season that follows`
+BEFORE_PRONOUN: Final = to_words("write copy put add save move append of from with to into in on and by than use do after before")
 REFERRING_RANGE: Final = 25  # characters at the beginning
 
 
@@ -263,7 +266,11 @@ def pair(words: Sequence[str]) -> Iterable[tuple[str, str]]:
 def list_sources(text: str) -> list[str]:
     """List the files that an item takes something from, as far as its words show."""
     words = read_words(text)
-    destinations = find_destinations(words, INTO_WORDS) or find_destinations(words, PLACE_WORDS)
+    end = next((n for n, word in enumerate(words[:-1]) if word.bare == "so" and words[n + 1].bare == "that"), len(words))
+    main = words[:end]  # what it is for follows, as in `correct a.py so that the tests in b.py pass`
+    destinations = find_destinations(main, INTO_WORDS) or find_destinations(main, PLACE_WORDS)
+    if end < len(words) and not destinations:
+        destinations = {word.path for word in main if word.path}
     return [path for path in list_paths(text) if path not in destinations] if destinations else []
 
 
@@ -282,10 +289,28 @@ def says_what_to_do(text: str) -> bool:
     return has_change(read_words(text))
 
 
+def strip_introduction(text: str) -> str:
+    return text.rpartition(INTRODUCTION_END)[2]
+
+
+def split_introduction(items: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the introduction that all items share, and the items without it and without words such as "Then"."""
+    introductions = {item.rpartition(INTRODUCTION_END)[0] for item in items}
+    if len(introductions) == 1:
+        return introductions.pop(), [strip_lead_in(strip_introduction(item)) for item in items]
+    return "", [strip_lead_in(item) for item in items]
+
+
 def refers_back(text: str) -> bool:
     """Whether an item can only be understood with the rest of the request."""
-    beginning = strip_lead_in(text)[:REFERRING_RANGE]
-    return any(word.bare in REFERRING_WORDS for word in read_words(beginning))
+    words = [word.bare for word in read_words(strip_lead_in(strip_introduction(text))[:REFERRING_RANGE])]
+    is_relative = "that" in words and words.index("that") > 0 and words[words.index("that") - 1] not in BEFORE_PRONOUN
+    return not REFERRING_WORDS.isdisjoint(set(words) - {"that"} if is_relative else words)
+
+
+def stands_alone(text: str) -> bool:
+    """Whether an item changes a file and can be understood without the rest of the request."""
+    return changes_file(text) and not refers_back(text)
 
 
 # The texts that an item says literally
@@ -293,34 +318,40 @@ def refers_back(text: str) -> bool:
 
 def list_literals(text: str) -> list[str]:
     """List the texts that an item says literally, and that the file must contain afterwards."""
-    text = text[:READ_LIMIT].rpartition(":\n")[2]  # without the introduction
+    text = strip_introduction(text[:READ_LIMIT])
     words = read_words(text)
-    found = find_replacement(text, words) or find_marked_text(text, words)
+    found = find_replaced_text(text)[1] or find_marked_text(text, words)
     if found:
         return [found]
     is_bare = len(words) > 2 and words[-1].path and words[-2].bare == "into" and not has_change(words)
     return [text[: words[-2].start].strip(CLOSING_MARKS + OPENING_MARKS + " ")] if is_bare else []
 
 
-def find_replacement(text: str, words: Sequence[Word]) -> str:
-    """Find B in `replace A by B in FILE` and in `in FILE replace A by B`."""
+def find_replaced_text(text: str) -> tuple[str, str]:
+    """Find A and B in `replace A by B in FILE`, `in FILE replace A by B` and `in FILE change … from A to B`; otherwise nothing."""
+    text = strip_introduction(text[:READ_LIMIT])
+    words = read_words(text)
     start = next((n for n, word in enumerate(words) if word.bare in ("replace", "change")), None)
     if start is None:
-        return ""
+        return "", ""
     by = next((n for n, word in enumerate(words) if n > start + 1 and word.bare in ("by", "with", "to", "into")), None)
     if by is None or by + 1 >= len(words):
-        return ""
+        return "", ""
     end = next((n for n, word in enumerate(words[:-1]) if n > by + 1 and word.bare == "in" and words[n + 1].path), None)
     is_before = any(word.bare == "in" and words[n + 1].path for n, word in enumerate(words[:start]))
     if end is None and not is_before:
-        return ""
-    return strip_marks(text[words[by + 1].start : words[end - 1].end if end else len(text)])
+        return "", ""
+    origin = next((n for n in range(start + 1, by) if words[n].bare == "from"), start)
+    first = next(n for n in range(origin + 1, by + 1) if words[n].bare not in ("the", *LITERAL_MARKS) or n == by)
+    new = strip_marks(text[words[by + 1].start : words[end - 1].end if end else len(text)])
+    return strip_marks(text[words[first].start : words[by - 1].end]), new
 
 
 def find_marked_text(text: str, words: Sequence[Word]) -> str:
     """Find X in `the text X to FILE`."""
     for n, word in enumerate(words[:-1]):
-        if word.bare not in LITERAL_MARKS or words[n + 1].bare in DESCRIBING_WORDS:
+        is_aside = text[word.start : words[n + 1].start].rstrip().endswith((",", ";"))
+        if word.bare not in LITERAL_MARKS or words[n + 1].bare in DESCRIBING_WORDS or is_aside:
             continue
         for end in range(n + 2, min(n + LITERAL_WORDS, len(words) - 1)):
             if words[end].bare in ("to", "into", "in") and words[end + 1].path:

@@ -4,7 +4,7 @@ from typing import Final
 
 from pydantic_ai.messages import ModelResponse, UserPromptPart
 
-from headway.agents.models.answer_limits import DROPPED_CALLS, MAX_CALLS
+from headway.agents.models.answer_limits import DROPPED_CALLS, MAX_CALLS, MAX_CALLS_READ
 from headway.ledger.run import Effect
 
 MAX_ANNOUNCED: Final = 8  # calls in one answer that start work or notify people
@@ -24,5 +24,6 @@ def describe_dropped_calls(response: ModelResponse) -> list[UserPromptPart]:
     count = (response.metadata or {}).get(DROPPED_CALLS, 0)
     if not count:
         return []
-    calls = "1 call of your answer was" if count == 1 else f"{count} calls of your answer were"
+    number = f"At least {count}" if count >= MAX_CALLS_READ - MAX_CALLS else str(count)
+    calls = "1 call of your answer was" if count == 1 else f"{number} calls of your answer were"
     return [UserPromptPart(f"{calls} not made: one answer may make {MAX_CALLS} calls. Make them again if they are still needed.")]

@@ -5,35 +5,32 @@ approval.
 """
 
 import json
-import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
-from headway.actions import spending, todos
+from headway.actions import todos
 from headway.actions.proof import receipts
+from headway.agents.checks.rulings import CheckCaller, rule_on_checks
 from headway.agents.checks.runner import CheckedSubject, CheckSubject, Opinion
 from headway.agents.loop.assessor import judge
 from headway.agents.loop.calls import proposals, replay
 from headway.agents.loop.calls.call_arguments import JSON_ENCODER
 from headway.agents.loop.context import RunContext, Runtime
+from headway.agents.loop.late_payment import pay_late
 from headway.agents.loop.requests import ChecksRan, RunChecks, Sleep, Stop
 from headway.agents.loop.step import Step
 from headway.agents.models.client import ModelFailed, Models
-from headway.agents.permission import rule_on_call
 from headway.agents.tools.execution import Execution
-from headway.agents.tools.programs.tools import RUN_COMMAND
-from headway.ledger.check import Check, decode_checks, decode_draft, describe_check, describe_failures
-from headway.ledger.errors import ChecksRequired, Invalid
-from headway.ledger.permission import ALLOW_RULING, Ruling
+from headway.ledger.check import Check, decode_checks, decode_draft, describe_failures
+from headway.ledger.errors import ChecksRequired
+from headway.ledger.permission import Ruling
 from headway.ledger.run import Effect
 from headway.ledger.todo import Todo
 from headway.storage.stores import runs as run_store
 from headway.storage.stores.spending import ModelCall
-from headway.storage.transaction import Transaction
 
 RUN_CHECKS: Final = "run_checks"  # the name under which people see it, for example in an approval
 FIRST_CHECK_PLACE: Final = 1_000_000  # effect places of checks, above those of calls and of sub-agents; the todo's id is added
-NO_SANDBOX_REASON: Final = "its checks would run a command outside a sandbox"
 
 
 Requirement = RunChecks | Sleep | Stop | str | None
@@ -58,16 +55,15 @@ def require_results(step: Step, n: int, todo: Todo, outcome: str | None) -> Requ
         effect = Effect(n, place, "", RUN_CHECKS, encoded, "started", started_at=step.tx.now)
         if step.run.replays and reaches_outside(subject.checks):
             return serve_recorded(step, effect, todo)
-        ruling = rule_on_checks(step, subject.checks)
-        if ruling.decision == "deny":
-            return f"Todo {todo.id} is not done: {ruling.why}"
-        if ruling.decision == "ask":
+        if denial := find_denial(step, subject):
+            return denial
+        if (ruling := rule(step, subject)).decision == "ask":
             return proposals.propose(step, effect, ruling)
     if effect.state == "proposed":
         approval = proposals.load_decision(step, effect)
         if approval.is_open:
             return proposals.wait_for(approval)
-        if refusal := proposals.find_refusal(approval, effect):
+        if refusal := proposals.find_refusal(approval, effect) or find_denial(step, subject):  # the policy may have changed
             ended = effect._replace(state="failed", result=JSON_ENCODER.encode({"error": refusal}))
             run_store.save_effect(step.tx, step.run.tenant_id, step.run.id, ended)
             return refusal
@@ -99,49 +95,15 @@ def serve_recorded(step: Step, effect: Effect, todo: Todo) -> Requirement:
     return None
 
 
-def rule_on_checks(step: Step, checks: Sequence[Check]) -> Ruling:
-    """Decide whether the checks may run: an agent's like a call of the tool that does the same, others only in a sandbox."""
-    ruling = ALLOW_RULING
-    for check in checks:
-        found = rule_on_check(step, check)
-        if found.decision == "deny":
-            return Ruling("deny", f"the check {describe_check(check)!r} is not allowed ({found.why})")
-        ruling = found if found.decision == "ask" else ruling
-    return ruling
+def rule(step: Step, subject: CheckSubject) -> Ruling:
+    caller = CheckCaller(step.context.execution, is_run=True)
+    return rule_on_checks(step.tx, step.context.runtime.checks, subject.checks, caller)
 
 
-def rule_on_check(step: Step, check: Check) -> Ruling:
-    toolbox = step.context.runtime.toolbox
-    if check["by"] != "agent":
-        is_outside = step.context.runtime.checks.needs_approval([check])
-        return Ruling("ask", NO_SANDBOX_REASON) if is_outside else ALLOW_RULING
-    name, arguments = to_call(check)
-    if not name:
-        return ALLOW_RULING
-    tool = toolbox.tools.get(name)
-    if tool is None:
-        return Ruling("deny", f"{name} is not available here")
-    try:
-        return rule_on_call(step.tx, tool, arguments, step.context.execution)
-    except Invalid as error:
-        return Ruling("deny", str(error))
-
-
-def to_call(check: Check) -> tuple[str, dict[str, Any]]:
-    """Return the tool call that does what the check does; no name if it reaches nothing outside the ledger."""
-    match check["kind"]:
-        case "command":
-            try:
-                return RUN_COMMAND, {"command": shlex.split(check["run"])}
-            except ValueError:
-                return RUN_COMMAND, {"command": [check["run"]]}
-        case "file":
-            return "read_file", {"path": check["path"]}
-        case "http":
-            return "http_get", {"url": check["url"]}
-        case "tool":
-            return check["name"], check.get("arguments", {})
-    return "", {}
+def find_denial(step: Step, subject: CheckSubject) -> str:
+    """Return why the agent may not run the checks; empty if it may, perhaps with approval."""
+    ruling = rule(step, subject)
+    return f"Todo {subject.id} is not done: {ruling.why}" if ruling.decision == "deny" else ""
 
 
 async def run_checks(work: RunContext, request: RunChecks) -> ChecksRan:
@@ -158,15 +120,10 @@ async def run_with_judge(runtime: Runtime, execution: Execution, subject: CheckS
         calls.extend([opinion.call] if opinion.call else [])
         return opinion
 
-    def pay(tx: Transaction) -> None:
-        for call in calls:
-            spending.settle_late(tx, execution.scope.tenant_id, execution.run_id or "", call, runtime.limits.budget)
-
     try:
         return await runtime.checks.run(subject, execution, execution.role.name, give_opinion)
     except ModelFailed:
-        if calls:
-            await runtime.database.write(pay)
+        await pay_late(runtime, execution.scope.tenant_id, execution.run_id or "", calls)
         raise
 
 

@@ -13,7 +13,8 @@ from headway.agents.loop.step import Step
 from headway.agents.tools.files import contents
 from headway.agents.tools.programs.tools import PROGRAM_TOOLS
 from headway.agents.transcripts.transcript import TranscriptEntry
-from headway.ledger.items.evidence import MadeCall, Work, collect_work, judge_item
+from headway.ledger.items.evidence import judge_item
+from headway.ledger.items.work import MadeCall, Work, collect_work
 from headway.storage.stores.files import versions as file_store
 
 # Tools whose effects on files only the record of files shows.

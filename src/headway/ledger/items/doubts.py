@@ -1,0 +1,275 @@
+"""What speaks against a text that an agent writes, or has written, for an item."""
+
+import re
+from collections.abc import Iterator
+from itertools import permutations
+from math import isclose, prod
+from typing import Final, Literal
+
+from headway.ledger.items.request_items import (
+    list_literals,
+    list_paths,
+    list_sources,
+    needs_existing,
+    read_words,
+    strip_introduction,
+    to_words,
+)
+from headway.ledger.items.stated import find_stated_doubts, loses_lines
+from headway.ledger.items.work import NUMBER, Exists, MadeCall, Work, join_names, list_numbers, list_words
+from headway.ledger.text import to_one_line
+
+SHORT_TEXT: Final = 300  # characters; the words and numbers of longer texts are not compared
+EXPRESSION: Final = re.compile(r"\d\s*[-+*/×^]\s*\d")
+DATE: Final = re.compile(r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}")
+COMPUTING: Final = re.compile(
+    r"\d\s*[-+*/×%]\s*\d|\b(?:calculate|compute|add|sum|total|multipl\w+|product|divid\w+|subtract|difference|times|plus|minus"
+    r"|average|mean|median|percent\w*|double|half|twice|square\w*|remainder|count|how many|number of|per|wage|cost|price)\b",
+    re.IGNORECASE,
+)
+PLACEHOLDER: Final = re.compile(
+    r"\{\{[^{}]{0,60}\}\}|\$\{[^{}]{0,60}\}|</?[a-z_ ]{3,30}>|\AWrote \S{1,60}\Z|\byour [\w ]{2,30} here\b", re.IGNORECASE
+)
+FILLERS: Final = to_words("done ok okay todo tbd n/a null undefined unknown example placeholder content text")
+OPENINGS: Final = ("sure,", "sure!", "certainly", "of course", "here is", "here are", "here's")
+COPYING: Final = re.compile(
+    r"\b(?:copy|duplicate|whole|all|entire|everything|text of|content of|contents of|append|sort)\b", re.IGNORECASE
+)
+WANTS_NUMBER: Final = re.compile(
+    r"\b(?:number|total|sum|result|wage|product|average|mean|difference|quotient|remainder|square|cube|percentage)\b", re.IGNORECASE
+)
+TOTAL: Final = re.compile(r"\b(?:total|sum)\b", re.IGNORECASE)
+CONSTANTS: Final = frozenset(("2", "7", "12", "24", "60", "100", "365", "1000", "3600"))
+OPERANDS: Final = 40  # numbers that are combined
+EXTENDING: Final = re.compile(r"\b(?:add|append|insert|prepend)\b", re.IGNORECASE)
+ADDED_LINE: Final = re.compile(r"\b(?:add|append|insert|prepend)\b[^.\n]{0,40}\bline\b", re.IGNORECASE)
+ONE_WORD: Final = re.compile(r"\b(?:one|a single) word\b", re.IGNORECASE)
+SETTING: Final = re.compile(r"\b(?:set|replace|change|edit|correct|update|swap)\b", re.IGNORECASE)
+EMPTYING: Final = re.compile(r"\b(?:empty|clear)\b", re.IGNORECASE)
+COPIED_WORDS: Final = to_words("the whole text content contents file of all")
+CALCULATE_FIRST: Final = "Call calculate with the numbers of the item first, then write its result."
+MARKS: Final = " .\"'`“”"
+CODE: Final = (".py", ".js", ".ts", ".json", ".html", ".css", ".sh", ".sql", ".toml", ".yaml", ".yml")
+
+Doubt = Literal[
+    "absent",
+    "source",
+    "unread",
+    "overwritten",
+    "empty",
+    "lost",
+    "copy",
+    "literal",
+    "stated",
+    "placeholder",
+    "echo",
+    "whole",
+    "expression",
+    "number",
+    "words",
+]
+
+
+def find_doubts(
+    item: str, tool: str, path: str, content: str, work: Work, exists: Exists, *, is_shared: bool = False
+) -> Iterator[tuple[Doubt, str]]:
+    """Yield what speaks against writing this content for an item. Without a tool, the file has been written already.
+
+    A file that is shared is changed by other items as well.
+    """
+    if tool and needs_existing(item, path) and path not in work.written and not exists(path):
+        yield "absent", f"There is no {path}, so it cannot be changed. Say so."
+    missing = [source for source in list_sources(item) if source != path and source not in work.written and not exists(source)]
+    if tool and missing:
+        yield "absent", f"There is no {missing[0]}, so {path} cannot be made from it. Say so."
+    if tool and path in list_sources(item) and path not in work.written:
+        others = [other for other in list_paths(item) if other not in list_sources(item)]
+        yield "source", f"{path} is only to be read. Write to {join_names(others)}."
+    unread = [
+        source for source in list_paths(item) if source != path and source not in work.read | work.written.keys() and exists(source)
+    ]
+    if unread:
+        yield "unread", f"{unread[0]} has not been read. Call read_file with the path {unread[0]} first, and use what it says."
+    if tool == "write_file" and path not in work.read | work.written.keys() and exists(path):
+        yield "overwritten", f"{path} exists and has not been read. Call read_file first, or change it with edit_file."
+    is_whole = tool == "write_file" if tool else path in work.whole
+    if is_whole:
+        yield from find_loss(item, path, content, work)
+    literals = list_literals(item) if content.strip() and list_paths(item) == [path] else []
+    text = content if tool else work.current.get(path, content)
+    if literals and (doubt := find_literal_doubt(item, path, text, literals, is_whole=is_whole)):
+        yield "literal", doubt
+    yield from find_text_doubts(item, path, content, work, literals, is_whole=is_whole)
+    is_known = is_whole or (not tool and path in work.originals)
+    if is_known and text.strip():
+        is_computed = wants_calculation(strip_introduction(item))
+        yield from (
+            ("stated", reason)
+            for reason in find_stated_doubts(item, path, text, work, is_computed=is_computed, is_shared=is_shared)
+        )
+
+
+def find_loss(item: str, path: str, content: str, work: Work) -> Iterator[tuple[Doubt, str]]:
+    """Yield what a whole text lacks: any text at all, what the file had before, or what was to be copied."""
+    if not content.strip() and not EMPTYING.search(item):
+        yield "empty", f"The content of {path} is missing."
+    original = work.originals.get(path, "")
+    has_all_lines = all(line.strip() in content for line in original.splitlines())
+    words = list_words(original)
+    has_few_words = len(words & list_words(content)) < len(words) // 2
+    is_cut = loses_lines(item, work.current.get(path, ""), content)  # also what other items changed before
+    if (EXTENDING.search(item) and not has_all_lines) or (needs_existing(item, path) and (has_few_words or is_cut)):
+        yield "lost", f"Keep what is in {path}, and change only what was asked for. edit_file does that."
+    source = find_copied(item) if path not in list_sources(item) else ""
+    copied = work.contents.get(source, "")
+    if source and copied and copied.split() != content.split():
+        yield "copy", f"The content of {path} must be exactly that of {source}: {copied.strip()}"
+
+
+def find_copied(item: str) -> str:
+    """Return the file in `copy FILE to …` and in `copy the text of FILE to …`; nothing for a part of a file."""
+    words = read_words(item)
+    start = next((n for n, word in enumerate(words) if word.bare == "copy"), len(words))
+    after = next((word for word in words[start + 1 :] if word.bare not in COPIED_WORDS), None)
+    return after.path if after else ""
+
+
+def find_literal_doubt(item: str, path: str, content: str, literals: list[str], *, is_whole: bool) -> str:
+    """Return what a text lacks of the texts that the item says literally."""
+    is_added = bool(EXTENDING.search(item)) or needs_existing(item, path)
+    is_line = bool(ADDED_LINE.search(item))
+    if is_whole and len(literals) == 1 and not is_added:
+        is_right = strip_marks(content) == strip_marks(literals[0])
+    elif is_line:
+        is_right = set(literals) <= set(map(str.strip, content.splitlines()))
+    else:
+        is_right = all(to_one_line(literal) in to_one_line(content) for literal in literals)
+    if is_right:
+        return ""
+    if not is_added:
+        return f"The content of {path} must be exactly: {literals[0]}"
+    return f"Keep the rest of the file. It must contain{' the line' if is_line else ''}: {literals[0]}"
+
+
+def find_text_doubts(
+    item: str, path: str, content: str, work: Work, literals: list[str], *, is_whole: bool
+) -> Iterator[tuple[Doubt, str]]:
+    """Yield what speaks against the words and numbers of a short text."""
+    if len(content) > SHORT_TEXT or path.endswith(CODE) or not content.strip():
+        return
+    if (PLACEHOLDER.search(content) or is_filler(content)) and content.strip(MARKS).lower() not in item.lower():
+        yield "placeholder", "Write the text itself, not a placeholder for it."
+    if not literals and repeats_request(item, content):
+        yield "echo", "That only repeats the request. Write the text that it describes."
+    if not literals and content.strip() in (path, path.rpartition("/")[2], path.rpartition("/")[2].partition(".")[0]):
+        yield "echo", "That is only the name of the file. Write the text that was asked for."
+    if is_whole and ONE_WORD.search(item) and len(content.split()) > 1:
+        yield "echo", "Write a single word."
+    copied = next(
+        (source for source, text in work.contents.items() if len(text.split("\n")) > 2 and text.strip() == content.strip()), ""
+    )
+    if copied and copied in list_paths(item) and not COPYING.search(item):
+        yield "whole", f"That is all of {copied}. Write only the part that was asked for."
+    is_lone_number = len(list_numbers(item)) > 1 and NUMBER.fullmatch(content.strip())
+    is_given = set(list_all_numbers(content)) <= list_numbers(item) and (SETTING.search(item) or not wants_calculation(item))
+    if not literals and (wants_calculation(item) or is_lone_number) and not is_given:
+        yield from find_number_doubts(item, content, work)
+    elif not literals and content.strip() not in item and not PLACEHOLDER.search(content):
+        strange = list_words(content) - list_words(item) - work.words
+        if is_whole and strange and len(strange) < len(list_words(content)):
+            yield "words", "Write only the text that was asked for, without other words."
+
+
+def is_filler(content: str) -> bool:
+    """Whether a text stands for another, or begins as an answer does."""
+    text = content.strip().lower()
+    return text.rstrip(".!") in FILLERS or (text.startswith(OPENINGS) and ":" in text.partition("\n")[0])
+
+
+def repeats_request(item: str, content: str) -> bool:
+    """Whether a text is the description in the request, such as `opposite of hot` for `write the opposite of hot to a.txt`."""
+    words = " ".join(content.lower().removeprefix("the ").split()).strip(MARKS)
+    own_words = " ".join(strip_introduction(item).lower().split()).strip(MARKS)
+    has_request = own_words.count(" ") >= 3 and own_words in words
+    return has_request or (words.count(" ") >= 2 and f" the {words} " in f" {' '.join(item.lower().split())} ")
+
+
+def wants_calculation(item: str) -> bool:
+    own_words = strip_introduction(item)
+    return COMPUTING.search(item) is not None and bool(list_numbers(own_words) or list_sources(own_words))
+
+
+def is_calculation_for(item: str, call: MadeCall) -> bool:
+    """Whether a call calculated only with numbers that the item names, and maybe a common factor."""
+    used, named = list_numbers(str(call.arguments.get("expression"))), list_numbers(item)
+    return call.tool == "calculate" and call.succeeded and used <= named | CONSTANTS and not used.isdisjoint(named)
+
+
+def find_number_doubts(item: str, content: str, work: Work) -> Iterator[tuple[Doubt, str]]:
+    """Yield what speaks against the result of a calculation."""
+    if EXPRESSION.search(content) and not DATE.search(content):
+        yield "expression", "Write only the result. Call calculate first."
+        return
+    found = list_all_numbers(content)
+    operands = list_numbers(item)
+    texts = [work.contents.get(path, "") for path in list_paths(item)]
+    if WANTS_NUMBER.search(item) and len(found) != 1:
+        results = [number for number in found if number not in operands and can_derive(float(number), sorted(map(float, operands)))]
+        yield "number", f"Write only {results[-1]}." if results else "Write only the number that was asked for."
+        return
+    given = operands.union(*map(list_numbers, texts), CONSTANTS)
+    for number in found:
+        is_calculated = any(
+            strip_zeros(result) == strip_zeros(number) and used <= given and len(used & operands) >= min(2, len(operands))
+            for used, result in work.calculations
+        )
+        is_stated = any(is_stated_number(item, number, text) for text in texts)
+        if not (
+            is_calculated
+            or is_stated
+            or can_derive(float(number), sorted(map(float, operands)))
+            or any(
+                can_derive(float(number), [*map(float, list_all_numbers(text))]) or number == str(len(text.strip().splitlines()))
+                for text in texts
+                if text
+            )
+        ):
+            yield "number", f"It is not clear where {number} comes from. {CALCULATE_FIRST}"
+
+
+def is_stated_number(item: str, number: str, text: str) -> bool:
+    """Whether a text says a number. A total has to be called one, because the parts of a sum are not its result."""
+    lines = [line for line in text.splitlines() if number in list_numbers(line)]
+    return any(map(TOTAL.search, lines)) if TOTAL.search(item) else bool(lines)
+
+
+def list_all_numbers(text: str) -> list[str]:
+    return [number.replace(",", "") for number in NUMBER.findall(text)][:OPERANDS]
+
+
+def can_derive(number: float, operands: list[float]) -> bool:
+    """Whether a number follows from others in one simple way, so that it needs no calculation to be believed."""
+    if not operands or len(operands) > OPERANDS:
+        return False
+    if len(operands) == 1:
+        return any(isclose(number, one, rel_tol=1e-4) for one in (operands[0] ** 2, operands[0] * 2, operands[0] / 2))
+    candidates = {sum(operands), prod(operands), sum(operands) / len(operands)}
+    for first, second in permutations(operands[:6], 2):
+        candidates |= {
+            first + second,
+            first - second,
+            first * second,
+            first * second / 100,
+            2 * (first + second),
+            first * 60 + second,
+        }
+        candidates |= {first / second} if second else set()
+    return any(isclose(number, one, rel_tol=1e-4) for one in candidates)
+
+
+def strip_marks(text: str) -> str:
+    return to_one_line(text).strip(MARKS)
+
+
+def strip_zeros(number: str) -> str:
+    return number.rstrip("0").rstrip(".") if "." in number else number
