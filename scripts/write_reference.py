@@ -1,4 +1,4 @@
-"""Write docs/reference from the code: the help of every command, and the routes in the OpenAPI document.
+"""Write docs/reference and the tables of docs/settings.md from the code: commands, routes and settings.
 
     make docs
 
@@ -7,7 +7,8 @@ tests/test_documents.py fails when it is out of date.
 """
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,15 @@ from typing import Any
 import click
 
 from headway.agents.instructions.roles import Roles
+from headway.settings import PREFIX
+from headway.settings.declarations import GROUPS, Setting
 from headway.surfaces.cli.context import build_shared_flags
 from headway.surfaces.cli.main import headway
 from headway.surfaces.http.app import list_documented_routes
 from headway.surfaces.http.openapi import BODY_STATUSES, COMMON_STATUSES, TOKEN_STATUSES, build_openapi
 from headway.surfaces.http.problems import STATUS_TITLES
 
-FOLDER = Path(__file__).parent.parent / "docs" / "reference"
+FOLDER = Path(__file__).parent.parent / "docs"
 WIDTH = 100
 MADE = "<!-- Written by scripts/write_reference.py: `make docs`. Changes made here are lost. -->"
 SHARED = {flag.name for flag in build_shared_flags()}
@@ -29,12 +32,13 @@ NO_BODY = "nothing"
 
 
 def documents() -> dict[str, str]:
-    """Return every file of the reference, by name."""
+    """Return every file with generated text, by its path in docs."""
     api = build_openapi(list_documented_routes(), Roles().by_name)
     return {
-        "cli.md": cli_page(),
-        "http.md": http_page(api),
-        "openapi.json": json.dumps(api, indent=1, sort_keys=True, ensure_ascii=False) + "\n",
+        "reference/cli.md": cli_page(),
+        "reference/http.md": http_page(api),
+        "settings.md": settings_page(),
+        "reference/openapi.json": json.dumps(api, indent=1, sort_keys=True, ensure_ascii=False) + "\n",
     }
 
 
@@ -176,7 +180,30 @@ def told(codes: tuple[int, ...]) -> str:
     return ", ".join(f"{code} {STATUS_TITLES[code].lower()}" for code in sorted(codes))
 
 
+# Settings
+
+
+def settings_page() -> str:
+    """Return docs/settings.md with its tables of variables rewritten. The text around them is not generated."""
+    page = (FOLDER / "settings.md").read_text(encoding="utf-8")
+    for group, declared in GROUPS.items():
+        marker = f"<!-- table: {group} -->\n"
+        page, count = re.subn(rf"{re.escape(marker)}(\|[^\n]*\n)*", lambda _: marker + table_of(declared), page)  # noqa: B023
+        assert count == 1, f"docs/settings.md has no {marker}"
+    return page
+
+
+def table_of(declared: Mapping[str, Setting]) -> str:
+    rows = [(f"`{PREFIX}{name.upper()}`", spell_default(setting), setting.sentence) for name, setting in declared.items()]
+    return "".join(f"| {' | '.join(row)} |\n" for row in [("variable", "default", "meaning"), ("---",) * 3, *rows])
+
+
+def spell_default(setting: Setting) -> str:
+    default = setting.default if isinstance(setting.default, str) else f"{setting.default:g}"
+    return f"`{default}`" if default else ""
+
+
 if __name__ == "__main__":
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    (FOLDER / "reference").mkdir(exist_ok=True)
     for name, text in documents().items():
         (FOLDER / name).write_text(text, encoding="utf-8")

@@ -4,12 +4,14 @@ from typing import Final, Literal
 from uuid import uuid4
 
 from headway.actions.access import quotas
+from headway.actions.proof import rules
 from headway.ledger import text
 from headway.ledger.errors import Conflict, Invalid, NameTaken, NotFound, TurnRunning
 from headway.ledger.events import Event, encode_json
 from headway.ledger.retention import DAY_MS, RESTORE_DAYS
 from headway.ledger.tenancy import Conversation, ConversationState, Turn
 from headway.storage.stores import conversations as conversation_store
+from headway.storage.stores import receipts as receipt_store
 from headway.storage.stores import runs as run_store
 from headway.storage.stores import schedules as schedule_store
 from headway.storage.transaction import Row, Transaction
@@ -132,6 +134,8 @@ def remove(tx: Transaction, tenant_id: int, conversation_id: int) -> int:
         raise Conflict(
             f"The schedule {schedule!r} works in conversation {conversation_id}. Nothing was deleted. Remove the schedule first."
         )
+    for todo_id, checks in receipt_store.list_checks(tx, tenant_id, conversation_id):
+        rules.refuse_evasion(tx, todo_id, checks, "delete it with its conversation")
     conversation_store.mark_deleted(tx, tenant_id, conversation_id, uuid4().hex)
     emit_changed(tx, tenant_id, conversation_id, "deleted")
     return tx.now + RESTORE_MS

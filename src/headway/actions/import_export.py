@@ -11,7 +11,7 @@ from headway.actions.access import quotas
 from headway.actions.todos import make_uuid
 from headway.actions.turn_state import emit_queue_at_commit
 from headway.ledger import text
-from headway.ledger.check import Author
+from headway.ledger.check import Author, Check, encode_checks, parse_checks
 from headway.ledger.errors import BadDocument, Invalid
 from headway.ledger.events import build_todo_event
 from headway.ledger.graphs import graph
@@ -19,13 +19,14 @@ from headway.ledger.parsing import checklist
 from headway.ledger.scope import Scope, Selection
 from headway.ledger.tenancy import Turn
 from headway.ledger.text import MAX_INTEGER
-from headway.ledger.todo import ENDED_STATUSES, LATEST_SECOND, CompletedBy, Draft, Todo, parse_status, write_checks
+from headway.ledger.todo import ENDED_STATUSES, LATEST_SECOND, CompletedBy, Draft, Todo, parse_status
 from headway.storage.stores import conversations as conversation_store
 from headway.storage.stores import todo_pages
 from headway.storage.stores import todos as todo_store
 from headway.storage.transaction import Transaction
 
 FORMAT_VERSION = 1
+IMPORTER: Author = "person"  # also on the command line: whoever wrote the document is not the operator
 IMPORT_LIMIT = 100_000
 TIME_FIELDS = ("created_at", "updated_at", "started_at", "completed_at")  # each is optional in a document
 
@@ -38,6 +39,14 @@ class ExportResult(NamedTuple):
 class ImportResult(NamedTuple):
     added: list[Todo]
     known: int  # how many were in the ledger already
+
+
+class ImportedCheck(NamedTuple):
+    """A check of a document, as it will be stored."""
+
+    subject: str  # of its todo
+    check: Check
+    folder: str  # outside the workspace, which was left out; empty: it had none
 
 
 class ImportEntry(NamedTuple):
@@ -105,7 +114,39 @@ def describe_severed(todos: Sequence[Todo]) -> list[str]:
     ]
 
 
-def import_markdown(tx: Transaction, scope: Scope, document: str, by: Author = "person") -> ImportResult:
+def list_markdown_checks(document: str) -> list[ImportedCheck]:
+    """List the checks that a checklist would bring, in its order."""
+    found: list[ImportedCheck] = []
+    for index, item in enumerate(checklist.parse(document)):
+        with locate_errors("Item", index):
+            found += list_imported(item.subject, list(map(decode_check, item.checks)))
+    return found
+
+
+def list_json_checks(document: str) -> list[ImportedCheck]:
+    """List the checks that a JSON document would bring, in its order."""
+    found: list[ImportedCheck] = []
+    for index, row in enumerate(load_document(document)["todos"]):
+        with locate_errors("Todo", index):
+            fields = parse_mapping(row)
+            found += list_imported(parse_string(fields, "subject") or "", fields.get("checks"))
+    return found
+
+
+def list_imported(subject: str, value: Any) -> list[ImportedCheck]:
+    """Parse the checks of one todo. The person who imports it is their author, so they have no folder outside the workspace."""
+    return [ImportedCheck(subject, drop_folder(check), check.get("folder", "")) for check in parse_checks(value, IMPORTER)]
+
+
+def drop_folder(check: Check) -> Check:
+    return {name: field for name, field in check.items() if name != "folder"}
+
+
+def import_checks(value: Any) -> str:
+    return encode_checks([imported.check for imported in list_imported("", value)])
+
+
+def import_markdown(tx: Transaction, scope: Scope, document: str) -> ImportResult:
     items = checklist.parse(document)
     if not items:
         raise BadDocument("No checklist items found; they look like `- [ ] subject`.")
@@ -124,7 +165,7 @@ def import_markdown(tx: Transaction, scope: Scope, document: str, by: Author = "
                 status=item.status,
                 depends_on=tuple(waits_for.get(index, ())),
                 completed_by="person",
-                checks=write_checks(list(map(decode_check, item.checks)), by),
+                checks=import_checks(list(map(decode_check, item.checks))),
             )
             entries.append(ImportEntry(index, make_uuid(), draft.checked(), {}))
     return import_entries(tx, scope.tenant_id, entries)
@@ -138,11 +179,19 @@ def decode_check(line: str) -> Any:
         raise BadDocument("a line that begins with `check:` must go on with a JSON object.") from None
 
 
-def import_json(tx: Transaction, scope: Scope, document: str, by: Author = "person") -> ImportResult:
+def import_json(tx: Transaction, scope: Scope, document: str) -> ImportResult:
     """Import a document from `export_json`, or any {"todos": [{"subject": …}, …]}. Todos already in the ledger are skipped.
 
-    The importer is the author of its checks. Completed todos that have checks are unproven, because these did not run here.
+    The person who imports it is the author of its checks. Completed todos that have checks are unproven: these did not run here.
     """
+    parsed = load_document(document)
+    conversation_ids = resolve_conversations(tx, scope, parsed.get("conversations", []))
+    entries = [parse_entry(row, index, scope, conversation_ids) for index, row in enumerate(parsed["todos"])]
+    return import_entries(tx, scope.tenant_id, open_turns(tx, scope.tenant_id, entries))
+
+
+def load_document(document: str) -> dict[str, Any]:
+    """Return the JSON document, which has a list of todos."""
     try:
         parsed = json.loads(document)
     except (ValueError, RecursionError) as error:
@@ -153,9 +202,7 @@ def import_json(tx: Transaction, scope: Scope, document: str, by: Author = "pers
         raise BadDocument('The document has no list of todos. Expected {"todos": [{"subject": "…"}]}.')
     if parsed.get("headway", FORMAT_VERSION) != FORMAT_VERSION:
         raise BadDocument("The document was written by a newer version of Headway. Upgrade this one.")
-    conversation_ids = resolve_conversations(tx, scope, parsed.get("conversations", []))
-    entries = [parse_entry(row, index, scope, conversation_ids, by) for index, row in enumerate(parsed["todos"])]
-    return import_entries(tx, scope.tenant_id, open_turns(tx, scope.tenant_id, entries))
+    return parsed
 
 
 def resolve_conversations(tx: Transaction, scope: Scope, rows: Any) -> dict[int, int]:
@@ -194,7 +241,7 @@ def open_turns(tx: Transaction, tenant_id: int, entries: list[ImportEntry]) -> l
     ]
 
 
-def parse_entry(row: Any, index: int, scope: Scope, conversation_ids: dict[int, int], by: Author) -> ImportEntry:
+def parse_entry(row: Any, index: int, scope: Scope, conversation_ids: dict[int, int]) -> ImportEntry:
     with locate_errors("Todo", index):
         fields = parse_mapping(row)
         conversation = parse_integer(fields, "conversation_id", 0)
@@ -215,7 +262,7 @@ def parse_entry(row: Any, index: int, scope: Scope, conversation_ids: dict[int, 
             outcome=parse_string(fields, "outcome"),
             depends_on=parse_integers(fields, "depends_on"),
             completed_at=times.get("completed_at") or None,  # 0 means that it has not ended
-            checks=write_checks(fields.get("checks"), by),
+            checks=import_checks(fields.get("checks")),
             completed_by=parse_completer(fields),
         ).checked()
         if times.get("completed_at") == 0 and draft.status in ENDED_STATUSES:

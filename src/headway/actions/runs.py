@@ -209,7 +209,7 @@ def begin_step(tx: Transaction, run: Run, turn_id: str, owner: str, *, locks_poo
     if job.state != "running" or job.owner != owner:
         return None
     *columns, is_halted = runs_found[0]
-    plan = [todo_store.load_todo(row) for row in others[0]] if turn_id else []
+    plan = [todo_store.TODOS.load(row) for row in others[0]] if turn_id else []
     return StepRows(job, Run._make(columns), bool(is_halted), plan, LockedPool(tx, run.tenant_id, pool))
 
 

@@ -197,6 +197,7 @@ def remove(tx: Transaction, tenant_id: int, todo_id: int, lease_token: str | Non
         raise TurnRowsStay
     overruled_lease = check_lease(tx, todo, lease, lease_token, force=force)
     rules.refuse_drop(tx, todo)
+    rules.refuse_evasion(tx, todo.id, todo.checks, "delete it")
     if overruled_lease:
         record_forced(tx, tenant_id, overruled_lease, todo, None)
     todo_store.delete(tx, tenant_id, todo)
@@ -237,7 +238,7 @@ def get_for_change(tx: Transaction, tenant_id: int, todo_id: int) -> LockedTodo:
     if not rows:
         raise NotFound(f"No todo {todo_id}.")
     lease = lease_store.load(tx, leases[0]) if leases else None
-    return LockedTodo(todo_store.load_todo(rows[0]), lease, [int(row[0]) for row in dependants])
+    return LockedTodo(todo_store.TODOS.load(rows[0]), lease, [int(row[0]) for row in dependants])
 
 
 def load_for_change(tx: Transaction, tenant_id: int, rows: Sequence[Todo]) -> list[LockedTodo]:

@@ -33,7 +33,7 @@ def lock_plan(tx: Transaction, tenant_id: int, turn_id: str) -> LockedPlan:
         conversation_store.build_find_turn_locked(tx, tenant_id, turn_id), todo_store.build_lock_by_turn(tx, tenant_id, turn_id)
     )
     conversation_id = conversations.load_turn(turns, turn_id).conversation_id
-    return LockedPlan(conversation_id, [todo_store.load_todo(row) for row in rows])
+    return LockedPlan(conversation_id, [todo_store.TODOS.load(row) for row in rows])
 
 
 def check_room(open_count: int, new_count: int) -> None:
@@ -75,7 +75,7 @@ def load_queue_state(tx: Transaction, tenant_id: int, turn_id: str) -> QueueStat
 
 
 def build_queue_state(queue: list[Row]) -> QueueState:
-    rows = [todo_store.load_todo(row) for row in queue]
+    rows = [todo_store.TODOS.load(row) for row in queue]
     in_progress = (todo for todo in rows if todo.status == "in_progress")
     pending = (todo for todo in rows if todo.status == "pending")
     return QueueState(rows, next(in_progress, None) or next(pending, None))

@@ -190,7 +190,7 @@ def list_incomplete(tx: Transaction, tenant_id: int, turn_id: str) -> list[dict[
 
 
 def describe_incomplete(rows: list[Row]) -> list[dict[str, Any]]:
-    return [{"id": todo.id, "title": todo.subject, "status": todo.status} for todo in map(todo_store.load_todo, rows)]
+    return [{"id": todo.id, "title": todo.subject, "status": todo.status} for todo in map(todo_store.TODOS.load, rows)]
 
 
 def get_turn_id(job: Job) -> str:

@@ -155,10 +155,10 @@ class NewCase(NamedTuple):
 
 def build_case(record: TurnRecord, name: str, workspace: str, redact: Redactor) -> NewCase:
     found = find_files(record, workspace)
-    files = {path: redact(content) for path, content in found.contents.items()}
+    files = {redact(path): redact(content) for path, content in found.contents.items()}
     inline = sum(map(len, files.values())) <= INLINE_LIMIT
     folder = f"{RECORDINGS}/{make_file_name(name)}-files"
-    notes = [f"The content of {path} before the turn is not known; add it to files." for path in found.unknown]
+    notes = [f"The content of {redact(path)} before the turn is not known; add it to files." for path in found.unknown]
     if record.turn["outcome"] not in ("answered", "drained"):
         notes.append(f"The turn ended as {record.turn['outcome']}. Change `ends` if it should end otherwise.")
     lines = ["", "[[case]]", f"name = {quote(name)}"]

@@ -1,17 +1,22 @@
 """The door behind the library's methods: to actions in this process, or to a server."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from headway.ledger.attachment import Attachment, build_attachment
+from headway.ledger.errors import Invalid
 from headway.ledger.run import TurnMode
+from headway.ledger.text import check_text
 from headway.ledger.todo import UNSET
 from headway.library.values.turns import Event
 from headway.storage.attachment_files import read_attachment
 
 Document = dict[str, Any]
+
+PARAMETER_LIMIT: Final = 4_000  # characters of one part of a URL
 
 
 class AskedMessage(NamedTuple):
@@ -61,6 +66,28 @@ class Door(Protocol):
     def follow(self, conversation_id: int | None, after: int | None) -> AsyncGenerator[Event]:
         """Yield new events, or those after a number and then new ones, until the caller leaves."""
         ...
+
+
+def encode_path(parts: tuple[int | str, ...]) -> tuple[str, ...]:
+    """Encode the ids and names in a path as text."""
+    texts = tuple(check_text(str(part), "a part of the path", PARAMETER_LIMIT) for part in parts)
+    if any(text in ("", ".", "..") or "/" in text for text in texts):
+        raise Invalid("An id or a name must not be empty, `.` or `..`, and must not contain `/`.")
+    return texts
+
+
+def encode_query(query: Mapping[str, Any]) -> dict[str, str]:
+    """Encode the parameters of a query as text."""
+    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in query.items()}
+    return {name: check_text(text, name, PARAMETER_LIMIT) for name, text in texts.items()}
+
+
+def encode_body(body: Mapping[str, Any]) -> bytes:
+    """Encode a body as JSON."""
+    try:
+        return json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise Invalid(f"The request cannot be written as JSON: {error}.") from None
 
 
 def present(**fields: Any) -> Document:

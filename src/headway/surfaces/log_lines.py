@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from headway.ledger.redaction import Redactor
-from headway.settings import Settings, build_redactor, get_environment
+from headway.settings import Settings, get_environment
+from headway.settings.redaction import build_redactor
 
 
 def configure_json_logging(level: str, settings: Settings) -> None:

@@ -66,11 +66,11 @@ def get_locked(tx: Transaction, tenant_id: int, todo_id: int, comment_id: int) -
     return comment
 
 
-def remove(tx: Transaction, tenant_id: int, todo_id: int, comment_id: int, person: str, *, operator: bool) -> Comment:
-    """Delete a comment. People delete their own ones, operators all."""
+def remove(tx: Transaction, tenant_id: int, todo_id: int, comment_id: int, person: str, *, all_comments: bool) -> Comment:
+    """Delete a comment. People delete their own ones, administrators all."""
     comment = get_locked(tx, tenant_id, todo_id, comment_id)
-    if comment.person != person and not operator:
-        raise Forbidden(f"Comment {comment_id} was written by {comment.person}. Only they or an operator can delete it.")
+    if comment.person != person and not all_comments:
+        raise Forbidden(f"Comment {comment_id} was written by {comment.person}. Only they or an administrator can delete it.")
     comment_store.delete(tx, tenant_id, comment)
     emit_changed(tx, tenant_id, comment, "deleted")
     return comment

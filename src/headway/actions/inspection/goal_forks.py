@@ -75,9 +75,7 @@ def copy_sub_goals(tx: Transaction, source: Goal, goal: Goal, at: int, plan_no: 
     ids: dict[int, int] = {}
     for original in goal_store.list_sub_goals(tx, source.tenant_id, source.id):
         if original.id in versions:
-            proof: Proof = "unproven" if original.checks else "none"
-            copied = original._replace(goal_id=goal.id, status="pending", run_id=None, proof=proof)
-            ids[original.id] = goal_store.insert_sub_goal(tx, copied)
+            ids[original.id] = goal_store.insert_sub_goal(tx, copy_sub_goal(original, goal))
             copies.append(original)
     for original in copies:
         depends_on = [ids[other] for other in versions[original.id]["depends_on"] if other in ids]
@@ -104,6 +102,13 @@ def copy_sub_goals(tx: Transaction, source: Goal, goal: Goal, at: int, plan_no: 
             ended_at=version["ended_at"] * 1000,
         )
     return ids
+
+
+def copy_sub_goal(original: SubGoal, goal: Goal) -> SubGoal:
+    """Copy a sub-goal as it was when it was planned. All its later fields have defaults."""
+    proof: Proof = "unproven" if original.checks else "none"
+    planned = {"goal_id": goal.id, "checks": original.checks, "proof": proof, "title": original.title}
+    return original._replace(**SubGoal._field_defaults | planned)
 
 
 def load_versions(tx: Transaction, source: Goal, at: int, plan_no: int) -> dict[int, dict[str, Any]]:

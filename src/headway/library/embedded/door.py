@@ -1,12 +1,14 @@
 """Runs the library's requests as actions, each in one transaction, and reads the live feed."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from headway.actions import conversations, turns
 from headway.actions.access import tenants
+from headway.actions.access.rights import Right
 from headway.agents.checks.completion import Prover
 from headway.agents.checks.runner import PERSONAL_JUDGEMENT
 from headway.agents.instructions.roles import SUPERVISOR
@@ -16,29 +18,30 @@ from headway.ledger.errors import ChecksRequired, Closed, WrongCell
 from headway.ledger.events import TURN_ENDS
 from headway.ledger.job import Job
 from headway.ledger.scope import Scope
-from headway.library.door import AskedMessage, Document, read_file
-from headway.library.embedded import (
-    engine_operations,
-    file_operations,
-    goal_operations,
-    operator_operations,
-    people_operations,
-    todo_operations,
-    turn_operations,
-)
-from headway.library.embedded.requests import ACTOR, LocalRequest, Operation, RunningHeadway, find_tenant_id
+from headway.library.door import AskedMessage, Document, encode_body, encode_path, encode_query, read_file
+from headway.library.embedded.host import ACTOR, RunningHeadway, find_tenant_id
 from headway.library.values.turns import Event
+from headway.operations.operation import OperationCall
+from headway.operations.requests import parse_arguments
+from headway.operations.tables import find_operation
 from headway.storage.transaction import Transaction, Work
 
-OPERATIONS: Final[dict[str, Operation]] = {
-    **todo_operations.OPERATIONS,
-    **goal_operations.OPERATIONS,
-    **turn_operations.OPERATIONS,
-    **engine_operations.OPERATIONS,
-    **file_operations.OPERATIONS,
-    **people_operations.OPERATIONS,
-    **operator_operations.OPERATIONS,
-}
+T = TypeVar("T")
+
+
+class LocalCaller(NamedTuple):
+    """The program that embeds Headway. It acts for the installation's operator."""
+
+    name: str
+
+    def find_token(self, _tx: Transaction) -> None:
+        return None
+
+    def get_name(self, _tx: Transaction) -> str:
+        return self.name
+
+    def has_right(self, _tx: Transaction, _right: Right) -> bool:
+        return True
 
 
 class EmbeddedDoor:
@@ -57,27 +60,37 @@ class EmbeddedDoor:
         body: Mapping[str, Any] | None = None,
         is_slow: bool = False,
     ) -> Document:
-        operation, database = OPERATIONS[route], self.headway.database
-        request = LocalRequest(self.headway, self.actor, path, query or {}, body or {}, [])
-        if route == "GET /costs":
-            await asyncio.to_thread(lambda: self.headway.unpriced_models)  # the price list may have yet to be loaded
-        if route.startswith("GET "):
-            found = await database.read(lambda tx: operation(tx, find_tenant_id(tx, self.tenant), request))
-            return dict(found or {})
+        operation = find_operation(route)
+        arguments = parse_arguments(operation, encode_path(path), encode_query(query or {}), encode_body(body or {}))
+        if operation.prepare is not None:
+            await asyncio.to_thread(operation.prepare, self.headway)
+        after_commit: list[Callable[[], object]] = []
 
-        def work(tx: Transaction) -> Mapping[str, Any] | None:
-            request.after.clear()  # a repeated transaction begins again
+        def call(function: Callable[..., T], tx: Transaction, tenant_id: int) -> T:
+            after_commit.clear()  # a repeated transaction begins again
+            return function(OperationCall(self.headway, LocalCaller(self.actor), tx, tenant_id, after_commit), **arguments)
+
+        if operation.check is not None:
+            await self._read(partial(call, operation.check))
+        run = self._read if operation.method == "GET" else self._write
+        answer = await run(partial(call, operation.function))
+        for follow_up in after_commit:
+            follow_up()
+        return dict(answer or {})
+
+    async def _read(self, act: Callable[[Transaction, int], T]) -> T:
+        return await self.headway.database.read(lambda tx: act(tx, find_tenant_id(tx, self.tenant)))
+
+    async def _write(self, act: Callable[[Transaction, int], T]) -> T:
+        def work(tx: Transaction) -> T:
             tenant_id = tenants.resolve(tx, self.tenant).id
             tx.actor = self.actor
-            return operation(tx, tenant_id, request)
+            return act(tx, tenant_id)
 
         try:
-            answer = await database.write(work)
+            return await self.headway.database.write(work)
         except ChecksRequired:
-            answer = await (await self._build_prover()).write(database.write, work)
-        for act in request.after:
-            act()
-        return dict(answer or {})
+            return await (await self._build_prover()).write(self.headway.database.write, work)
 
     async def download(self, route: str, *path: int | str, query: Mapping[str, Any] | None = None) -> bytes:
         data: bytes = (await self.send(route, *path, query=query))["data"]
@@ -87,7 +100,9 @@ class EmbeddedDoor:
         """Return what runs the checks of todos that the program completes."""
         headway, tenant_id = self.headway, await self._get_tenant_id()
         execution = headway.execution(ResolvedScope(Scope(tenant_id), None), headway.roles.find(SUPERVISOR))
-        return Prover(headway.checks, execution, self.actor, PERSONAL_JUDGEMENT, is_stopping=lambda: headway.feed.closed)
+        return Prover(
+            headway.checks, execution, self.actor, PERSONAL_JUDGEMENT, is_stopping=lambda: headway.feed.closed, is_operator=True
+        )
 
     async def _get_tenant_id(self) -> int:
         return await self.headway.database.write(lambda tx: tenants.resolve(tx, self.tenant).id)

@@ -5,9 +5,8 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from headway.ledger.errors import Invalid
 from headway.ledger.events import TURN_ENDS
-from headway.library.door import AskedMessage, Document, drop_none, read_file
+from headway.library.door import AskedMessage, Document, drop_none, encode_path, read_file
 from headway.library.namespaces.conversations import Conversations
 from headway.library.remote.exchange import RemoteCall, ServerConnection, StreamLost, build_call
 from headway.library.values.turns import Event
@@ -109,10 +108,7 @@ class RemoteDoor:
 
 
 def fill_path(template: str, parts: tuple[int | str, ...]) -> str:
-    names = [str(part) for part in parts]
-    if any(name in ("", ".", "..") for name in names):
-        raise Invalid("An id or a name must not be empty, `.` or `..`.")
-    return "/v1" + template.format(*(quote(name, safe="") for name in names))
+    return "/v1" + template.format(*(quote(text, safe="") for text in encode_path(parts)))
 
 
 async def encode_message(message: AskedMessage) -> Document:

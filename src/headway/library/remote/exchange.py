@@ -10,6 +10,7 @@ from uuid import uuid4
 import httpx2
 
 from headway.ledger.errors import HeadwayError, ServerUnreachable
+from headway.library.door import encode_body, encode_query
 from headway.library.remote.frames import read_events
 from headway.library.remote.problems import build_error, is_certain, may_pass
 from headway.library.values.turns import Event
@@ -34,13 +35,14 @@ class RemoteCall(NamedTuple):
 
     method: str
     path: str
-    query: Mapping[str, Any]
-    body: Mapping[str, Any] | None
+    query: Mapping[str, str]
+    body: bytes | None
     key: str
 
     @property
     def headers(self) -> dict[str, str]:
-        return {"Idempotency-Key": self.key} if self.method == "POST" else {}
+        described = {} if self.body is None else {"Content-Type": "application/json"}
+        return {**described, "Idempotency-Key": self.key} if self.method == "POST" else described
 
     @property
     def is_repeatable(self) -> bool:
@@ -49,7 +51,7 @@ class RemoteCall(NamedTuple):
 
 
 def build_call(method: str, path: str, query: Mapping[str, Any] | None = None, body: Mapping[str, Any] | None = None) -> RemoteCall:
-    return RemoteCall(method, path, query or {}, body, uuid4().hex)
+    return RemoteCall(method, path, encode_query(query or {}), None if body is None else encode_body(body), uuid4().hex)
 
 
 class ServerConnection:
@@ -80,7 +82,7 @@ class ServerConnection:
             wait_s = compute_delay(failures)
             try:
                 response = await self.client.request(
-                    call.method, call.path, params=dict(call.query), json=call.body, headers=call.headers, timeout=timeout
+                    call.method, call.path, params=dict(call.query), content=call.body, headers=call.headers, timeout=timeout
                 )
             except httpx2.TransportError as failure:
                 if failures >= self.retries or not (call.is_repeatable or isinstance(failure, NOT_SENT)):
@@ -104,7 +106,7 @@ class ServerConnection:
         timeout = httpx2.Timeout(self.timeout_s, read=SILENCE_S)
         try:
             async with self.client.stream(
-                call.method, call.path, params=dict(call.query), json=call.body, headers=headers, timeout=timeout
+                call.method, call.path, params=dict(call.query), content=call.body, headers=headers, timeout=timeout
             ) as response:
                 if response.status_code != 200:
                     error = build_error(response.status_code, await response.aread())

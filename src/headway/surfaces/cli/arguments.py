@@ -75,9 +75,12 @@ class Dollars(click.ParamType):  # type: ignore[type-arg]
 
     name = "usd"
 
+    def __init__(self, *, allows_zero: bool = False) -> None:
+        self.allows_zero = allows_zero
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         match = re.fullmatch(r"\$?(\d{1,6}(?:\.\d{1,6})?)", str(value).strip(), re.ASCII)
-        if not match or not float(match[1]):
+        if not match or not (float(match[1]) or self.allows_zero):
             self.fail(f"{str(value)[:60]!r} is not an amount of money; they look like 2 or 0.25.", param, ctx)
         return float(match[1])
 

@@ -61,14 +61,15 @@ class PersonPrompts:
         self.show_next()
 
     def hear(self, kind: str, data: dict[str, Any]) -> None:
-        """Follow the events that begin and end the waiting."""
+        """Follow the events that begin and end the waiting. Hide a question before its answer is printed above it."""
         if name := REQUEST_EVENTS.get(kind):
             self.waiting[name, data[name]["id"]] = data[name]
         elif name := DECISION_EVENTS.get(kind):
-            self.waiting.pop((name, data[name]["id"]), None)
-        else:
-            return
-        self.show_next()
+            key = name, data[name]["id"]
+            self.waiting.pop(key, None)
+            if key == self.shown and isinstance(self.view, LiveTurnView):
+                self.shown = None
+                self.view.hide_question()
 
     @property
     def is_unattended(self) -> bool:
@@ -80,12 +81,9 @@ class PersonPrompts:
         if not isinstance(self.view, LiveTurnView) or self.keyboard is None:
             return
         key = next(iter(self.waiting), None)
-        if key == self.shown:
+        if key is None or key == self.shown:
             return
         self.shown = key
-        if key is None:
-            self.view.hide_question()
-            return
         self.is_line_older = bool(self.view.draft)
         kind, item = key[0], self.waiting[key]
         if kind == "approval":

@@ -49,7 +49,7 @@ def build_prover(headway: Headway, tenant_id: int, *, yes: bool) -> Prover:
     def ask(checks: Sequence[Check]) -> bool:
         return yes or confirm_commands(checks)
 
-    return Prover(headway.checks, execution, SENDER, PERSONAL_JUDGEMENT, may_leave_sandbox=ask)
+    return Prover(headway.checks, execution, SENDER, PERSONAL_JUDGEMENT, is_operator=True, may_leave_sandbox=ask)
 
 
 def confirm_commands(checks: Sequence[Check]) -> bool:

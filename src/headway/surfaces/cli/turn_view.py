@@ -223,7 +223,7 @@ class LiveTurnView:
         self.note(f"conversation {conversation_id}: continue with `headway chat --conversation {conversation_id}`")
 
     def print(self, content: "RenderableType") -> None:
-        self.refresh()  # the printed text replaces the live text below
+        self.refresh(at_once=True)  # the printed text replaces the live text below, which is drawn again as it was last shown
         print_above(self.live, self.console, content)
 
     def render_markdown(self, text: str) -> "RenderableType":
@@ -231,11 +231,11 @@ class LiveTurnView:
 
         return Markdown("\n".join(to_lines(text)), hyperlinks=False)
 
-    def refresh(self) -> None:
+    def refresh(self, *, at_once: bool = False) -> None:
         if self.live:
             from rich.console import Group  # noqa: PLC0415
 
-            self.live.update(Group(*self.parts()))
+            self.live.update(Group(*self.parts()), refresh=at_once)
 
     def parts(self) -> "list[RenderableType]":
         from rich.panel import Panel  # noqa: PLC0415

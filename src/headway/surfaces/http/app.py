@@ -19,35 +19,29 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from headway.assembly import Headway
+from headway.operations.tables import list_tables
 from headway.surfaces.http.admission import Admission, find_header
 from headway.surfaces.http.loop_lag import LoopLag
 from headway.surfaces.http.middleware import Exchange, HttpMetrics
+from headway.surfaces.http.mounting import mount
 from headway.surfaces.http.openapi import build_openapi
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import to_json_response
 from headway.surfaces.http.routes import (
     agents,
     conversations,
-    engine,
     events,
     files,
     forks,
     front_ends,
-    goals,
     health,
-    job_queue,
-    memory,
-    operators,
-    people,
+    permissions,
     sessions,
     todos,
-    tokens,
     turns,
     webhooks,
-    why,
 )
-from headway.surfaces.http.routes.board import comments, dependencies, saved_views
-from headway.surfaces.http.routes.installation import configuration, policy, tenants
+from headway.surfaces.http.routes.installation import configuration, policy, tenants, workers
 from headway.surfaces.http.routes.openai import chat_completions, models, responses
 from headway.surfaces.http.routes.sessions import LoginLink
 from headway.surfaces.mcp.http_transport import HttpTransport
@@ -57,9 +51,6 @@ COMPRESS_MIN_BYTES = 1_000
 MAX_PARAMETERS = 100
 ROUTE_MODULES = (
     todos,
-    dependencies,
-    comments,
-    saved_views,
     conversations,
     turns,
     front_ends,
@@ -67,20 +58,14 @@ ROUTE_MODULES = (
     responses,
     models,
     agents,
-    goals,
     forks,
-    people,
     files,
     policy,
-    memory,
-    job_queue,
-    engine,
-    operators,
+    workers,
     webhooks,
-    tokens,
     tenants,
     configuration,
-    why,
+    permissions,
     events,
     health,
     sessions,
@@ -90,7 +75,8 @@ ROUTE_MODULES = (
 
 def list_documented_routes() -> list[APIRoute]:
     """Return every route of the API. Those marked `include_in_schema=False` are left out of the OpenAPI document."""
-    return [route for module in ROUTE_MODULES for route in module.routes.routes if isinstance(route, APIRoute)]
+    routers = [*map(mount, list_tables()), *(module.routes for module in ROUTE_MODULES)]
+    return [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
 
 
 class PlainRoute(Route):

@@ -4,16 +4,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
-from starlette.routing import BaseRoute
 
 from headway import __version__
 from headway.agents.instructions.roles import SUPERVISOR
-from headway.surfaces.http.document.operation_ids import name_operations
-from headway.surfaces.http.document.schema_names import name_schemas
-from headway.surfaces.http.problems import MEDIA_TYPE, STATUS_TITLES
-from headway.surfaces.http.schemas import (
+from headway.operations.schemas import (
     agents,
     board,
     checks,
@@ -33,8 +30,10 @@ from headway.surfaces.http.schemas import (
     tokens,
     webhooks,
 )
-from headway.surfaces.http.schemas import todos as todo_schemas
-from headway.surfaces.http.schemas.strict_model import NullIsAbsent
+from headway.operations.schemas import todos as todo_schemas
+from headway.operations.schemas.strict_model import NullIsAbsent
+from headway.surfaces.http.problems import MEDIA_TYPE, STATUS_TITLES
+from headway.surfaces.http.schema_names import name_schemas
 
 # The error statuses of every route, and those added by routes that require a token or accept a body. A route may add more.
 COMMON_STATUSES = (429, 500, 503)
@@ -155,11 +154,16 @@ def drop_null(schema: dict[str, Any]) -> dict[str, Any]:
     return {**fields, **kinds[0]} if len(kinds) == 1 else {**fields, "anyOf": kinds}
 
 
-def build_openapi(routes: Sequence[BaseRoute], roles: Iterable[str]) -> dict[str, Any]:
-    """Build FastAPI's document of these routes, with the schemas they refer to, the configured roles and the security scheme."""
+def build_openapi(routes: Sequence[APIRoute], roles: Iterable[str]) -> dict[str, Any]:
+    """Build FastAPI's document of these routes, with the schemas they refer to, the configured roles and the security scheme.
+
+    An operation has the name of the function that handles it: generated clients have functions with these names.
+    """
     description = "A work ledger and runtime for LLM agents."
     document = get_openapi(title="Headway", version=__version__, description=description, routes=routes)
-    name_operations(document["paths"])
+    for route in routes:
+        for method in route.methods or () if route.include_in_schema else ():
+            document["paths"][route.path_format][method.lower()]["operationId"] = route.endpoint.__name__
     models = [candidate for module in SCHEMA_MODULES for candidate in vars(module).values() if is_document_schema(candidate)]
     _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=SCHEMA_REF)
     components = document.setdefault("components", {})

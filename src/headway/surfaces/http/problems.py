@@ -26,13 +26,13 @@ from headway.ledger.errors import (
     Unauthorized,
     WrongCell,
 )
+from headway.operations.requests import LISTED_MISTAKES, describe_mistakes, format_path
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 5
 MOVING_RETRY_AFTER_S = 1  # a tenant is moved within seconds
 CELL_HEADER = "Headway-Cell"  # the cell that has the tenant, for proxies
 OPENAI_PATHS = ("/v1/chat/completions", "/v1/models", "/v1/responses")  # their errors have the form of OpenAI's API
-LISTED_ERRORS = 1_000  # describing one takes microseconds, and a body can have many thousands
 
 # The first class that matches decides.
 ERROR_STATUSES: tuple[tuple[type[HeadwayError], int], ...] = (
@@ -103,22 +103,14 @@ def to_problem(error: HeadwayError) -> Problem:
 
 
 def to_validation_problem(error: ValidationError) -> Problem:
-    """Join the validation errors in one sentence, without repeating the input."""
-    if error.error_count() > LISTED_ERRORS:
-        return Problem(422, "invalid", f"The body has {error.error_count():,} mistakes, which are too many to describe.")
-    errors = error.errors(include_url=False, include_input=False, include_context=False)
-    if errors and errors[0]["type"] == "json_invalid":
-        return Problem(400, "malformed_json", f"{errors[0]['msg']}.")
-    descriptions = "; ".join(f"{format_path(detail['loc'])}: {detail['msg']}" for detail in errors[:5])
-    more = f" (and {len(errors) - 5} more)" if len(errors) > 5 else ""
-    problem = Problem(422, "invalid", f"{descriptions}{more}")
-    problem.param = format_path(errors[0]["loc"])
+    if error.error_count() > LISTED_MISTAKES:
+        return Problem(422, "invalid", describe_mistakes(error))
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    if first["type"] == "json_invalid":
+        return Problem(400, "malformed_json", f"{first['msg']}.")
+    problem = Problem(422, "invalid", describe_mistakes(error))
+    problem.param = format_path(first["loc"])
     return problem
-
-
-def format_path(path: tuple[str | int, ...]) -> str:
-    """Format the location of an error in the body. Names come from the caller and are cut; our own tags are left out."""
-    return ".".join(str(part)[:60] for part in path if not str(part).startswith("(")) or "body"
 
 
 def encode_problem(problem: Problem) -> str:

@@ -16,13 +16,13 @@ from starlette.responses import Response
 
 from headway.actions import idempotency
 from headway.actions.access import tokens
+from headway.actions.access.tokens import Authenticate
 from headway.actions.idempotency import Answer, IdempotentRequest
 from headway.agents.checks.completion import Prover
 from headway.agents.checks.runner import PERSONAL_JUDGEMENT
 from headway.agents.instructions.roles import SUPERVISOR, Role
 from headway.agents.tools.execution import ResolvedScope
 from headway.assembly import Headway
-from headway.ledger.check import Author
 from headway.ledger.errors import (
     ChecksRequired,
     Forbidden,
@@ -35,7 +35,7 @@ from headway.ledger.errors import (
 )
 from headway.ledger.scope import Scope
 from headway.ledger.tenancy import Token
-from headway.ledger.text import MAX_INTEGER
+from headway.operations.requests import parse_id
 from headway.storage.transaction import Transaction, Work
 from headway.surfaces.http.bodies import BODY_LIMIT, parse_body, read_body
 from headway.surfaces.http.problems import (
@@ -52,7 +52,6 @@ T = TypeVar("T")
 P = ParamSpec("P")
 QueryT = TypeVar("QueryT", bound=BaseModel)
 Action = Callable[[Transaction, int], T]
-Authenticate = Callable[[Transaction, str], Token]  # by the hash of the secret
 
 SESSION_COOKIE = "headway_session"
 SECRET = re.compile(r"[A-Za-z0-9_-]{1,200}")  # another spelling of a token would be another caller for the rate limit
@@ -111,10 +110,11 @@ class RequestContext:
             raise
 
     async def parse_path_id(self, name: str) -> int:
-        text = self.request.path_params[name]
-        if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_INTEGER))) or not 1 <= int(text) <= MAX_INTEGER:
-            await self.refuse(Problem(422, "invalid", f"{name} must be a whole number from 1 to {MAX_INTEGER}."))
-        return int(text)
+        try:
+            return parse_id(name, self.request.path_params[name])
+        except HeadwayError as error:
+            await self.refuse(to_problem(error))
+            raise
 
     async def known(self, find: Callable[[K], T], key: K) -> T:
         """Look up or parse a part of the request. If that fails, refuse the request, but only after authentication."""
@@ -139,11 +139,11 @@ class RequestContext:
 
     def authenticate(self, tx: Transaction) -> Token:
         """Return the caller's token, or raise an error if it is not valid or may not make this request."""
-        return (tokens.authenticate_writer if self.needs_write else tokens.authenticate)(tx, self.digest)
+        return tokens.authenticate_for("change" if self.needs_write else "read")(tx, self.digest)
 
-    async def read(self, view: Action[T]) -> T:
+    async def read(self, view: Action[T], authenticate: Authenticate | None = None) -> T:
         def work(tx: Transaction) -> tuple[Token | None, T]:
-            token = self.authenticate(tx)
+            token = authenticate(tx, self.digest) if authenticate else self.authenticate(tx)
             return token if tokens.is_use_due(tx, token) else None, view(tx, token.tenant_id)
 
         due_token, value = await self.headway.database.read(work)
@@ -177,7 +177,7 @@ class RequestContext:
     async def build_prover(self, agent: AgentCaller | None) -> Prover:
         """Return what runs checks for the caller. These can take minutes, so the request has no time limit from then on."""
         headway, deadline = self.headway, self.request.scope["headway.deadline"]
-        tenant_id, caller = await self.read(lambda tx, tenant_id: (tenant_id, self.describe_caller(tx)))
+        tenant_id, caller, author = await self.read(lambda tx, id: (id, self.describe_caller(tx), tx.author))
         role = agent.role if agent else headway.roles.find(SUPERVISOR)
         return Prover(
             headway.checks,
@@ -186,6 +186,7 @@ class RequestContext:
             "" if agent else PERSONAL_JUDGEMENT,
             before_checks=lambda: deadline.reschedule(None),
             is_stopping=lambda: headway.feed.closed,
+            is_operator=agent is None and author == "operator",
         )
 
     async def is_still_admitted(self) -> bool:
@@ -197,10 +198,6 @@ class RequestContext:
         except StorageError:
             pass  # without the database, no token counts as revoked
         return True
-
-    def get_author(self, tx: Transaction) -> Author:
-        """Return in whose name the caller writes checks."""
-        return "operator" if tokens.authenticate(tx, self.digest).operator else "person"
 
     def describe_caller(self, tx: Transaction) -> str:
         """Return the name of the person or program that makes the request."""

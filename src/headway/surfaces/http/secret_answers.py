@@ -1,48 +1,33 @@
 """Answers that show a secret once."""
 
 import json
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from starlette.responses import Response
 
-from headway.actions.access import tokens
+from headway.actions.access.tokens import Authenticate
 from headway.ledger.tenancy import Token
 from headway.storage.transaction import Transaction
-from headway.surfaces.http.request_context import Authenticate, RequestContext, to_json_response
+from headway.surfaces.http.request_context import Action, RequestContext, to_json_response
 
 
-class SecretAnswer(NamedTuple):
-    """A new secret, and what else the answer says."""
-
-    secret: str
-    fields: dict[str, Any]
-
-    def __repr__(self) -> str:
-        return "SecretAnswer(…)"
-
-
-async def answer_with_secret(
-    call: RequestContext,
-    create: Callable[[Transaction, Token], SecretAnswer],
-    status: int = 201,
-    authenticate: Authenticate = tokens.authenticate_operator,
+async def post_secret(
+    call: RequestContext, act: Action[Mapping[str, Any] | None], authenticate: Authenticate, status: int = 201
 ) -> Response:
-    """Create something for an operator's token, or for one that `authenticate` accepts, and answer with its secret. What is stored
-    for an Idempotency-Key is the answer without it."""
-    callers: list[Token] = []
-    created: list[SecretAnswer] = []
+    """Run an action whose answer has a `secret`. What is stored for an Idempotency-Key is the answer without it."""
+    secrets: list[str] = []
 
-    def admit(tx: Transaction, digest: str) -> Token:
-        created.clear()  # the transaction may run again, and then find that another request with the same key was faster
-        callers[:] = [authenticate(tx, digest)]
-        return callers[0]
+    def admit(tx: Transaction, secret_digest: str) -> Token:
+        secrets.clear()  # the transaction may run again, and then find that another request with the same key was faster
+        return authenticate(tx, secret_digest)
 
-    def act(tx: Transaction, _tenant_id: int) -> dict[str, Any]:
-        created.append(create(tx, callers[0]))
-        return {**created[0].fields, "secret": None}
+    def act_without_secret(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        document = dict(act(tx, tenant_id) or {})
+        secrets.append(document["secret"])
+        return {**document, "secret": None}
 
-    answer = await call.post(act, status, authenticate=admit)
-    if not created:
+    answer = await call.post(act_without_secret, status, authenticate=admit)
+    if not secrets:
         return answer
-    return to_json_response({**json.loads(bytes(answer.body)), "secret": created[0].secret}, answer.status_code)
+    return to_json_response({**json.loads(bytes(answer.body)), "secret": secrets[0]}, answer.status_code)

@@ -10,6 +10,7 @@ import sys
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from functools import partial
+from types import FrameType
 
 import uvicorn
 
@@ -28,6 +29,7 @@ MAX_FILES = 1_000_000
 RESERVED_FILES = 128  # for the database, models and tools
 SHUTDOWN_GRACE_S = 5
 FLUSH_GRACE_S = 0.4
+FORCED_EXIT_S = 9.0  # after the signal to stop
 KEEP_ALIVE_S = 75  # longer than clients keep idle connections, so that they do not reuse one while we close it
 
 
@@ -42,6 +44,12 @@ class HttpServer(uvicorn.Server):
         super().__init__(config)
         self.headway = headway
         self.announce = announce
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to stop. The kernel ends a process that does not stop in time: what keeps it busy may keep all of it busy."""
+        if hasattr(signal, "setitimer"):  # not on Windows
+            signal.setitimer(signal.ITIMER_REAL, FORCED_EXIT_S)
+        super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from headway import __version__
-from headway.agents.permission import call_without_run
+from headway.agents.checks.proven_calls import call_without_run
 from headway.agents.tools.execution import ResolvedScope, use_execution
 from headway.agents.tools.toolbox import Result, Tool
 from headway.assembly import Headway

@@ -19,10 +19,9 @@ CACHE_FOREVER = "public, max-age=31536000, immutable"
 ALWAYS_REVALIDATE = "no-cache"
 API_PATHS = ("/v1", "/mcp", "/static", "/openapi.json")
 NUMBER = re.compile("[0-9]{1,18}")
-# As in the page's own list of addresses.
 NUMBERS = ("conversation_id", "todo_id", "goal_id", "approval_id", "question_id")
 PATTERNS = dict.fromkeys(NUMBERS, NUMBER) | {"tab": re.compile("[a-z-]{1,32}"), "file_id": re.compile("[0-9a-f]{32}")}
-PAGE_PATHS = (
+PAGE_PATHS = (  # the page has the same list in start.js
     "/",
     "/c/{conversation_id}",
     "/board",

@@ -289,8 +289,9 @@ class ChatSession:
                             data = event.decode_data()
                             if event.kind == TENANT_MOVED:
                                 raise build_moved_error(data, turns.get_turn_id(job))
-                            view.show(event.kind, data)
                             people.hear(event.kind, data)
+                            view.show(event.kind, data)
+                            people.show_next()
                             if event.kind in END_EVENTS:
                                 return
         finally:

@@ -11,11 +11,12 @@ from headway.actions.operations import spending_history
 from headway.actions.operations.spending_history import MOST_DAYS
 from headway.ledger.cells import Cell
 from headway.ledger.errors import Invalid
-from headway.ledger.run import REHEARSAL_MODEL, SpendingGroup
+from headway.ledger.run import NANOS_PER_DOLLAR, REHEARSAL_MODEL, SpendingGroup
 from headway.ledger.text import to_one_line
 from headway.settings import Settings
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import within_tenant
+from headway.surfaces.cli.arguments import Dollars
 from headway.surfaces.cli.context import TENANT_WIDE, Command, Invocation, get_local_tenant, pass_invocation
 from headway.surfaces.cli.every_cell import CellAnswer, ask_every_cell, print_lines, report_failures
 from headway.surfaces.cli.tables import print_table
@@ -24,12 +25,16 @@ from headway.surfaces.cli.tables import print_table
 @click.command(cls=Command, unused=TENANT_WIDE)
 @click.option("--days", type=click.IntRange(1, MOST_DAYS), help="Show what was spent per day, for this many days, instead.")
 @click.option("--by", type=click.Choice(["model", "role", "goal"]), help="With --days: the groups of the totals (default: model).")
+@click.option("--limit", "limit_usd", type=Dollars(allows_zero=True), metavar="USD", help="Set the limit of the tenant first.")
 @pass_invocation
-def costs(invocation: Invocation, days: int | None, by: SpendingGroup | None) -> None:
+def costs(invocation: Invocation, days: int | None, by: SpendingGroup | None, limit_usd: float | None) -> None:
     """Show what agents spent in the last 24 hours: the total, the limit, and the calls and tokens by model.
 
     With cells and without --tenant, show what all tenants of each cell spent, and which of them spent the most.
     """
+    if limit_usd is not None:
+        with invocation.open_ledger() as ledger:
+            ledger.write(spending.set_limit, int(limit_usd * NANOS_PER_DOLLAR))
     if by is not None and days is None:
         raise Invalid("--by needs --days.")
     if days is not None:

@@ -21,7 +21,7 @@ from headway.actions import goal_views
 from headway.actions.access import tenants
 from headway.ledger.errors import HeadwayError, Invalid
 from headway.ledger.run import REHEARSAL_MODEL
-from headway.settings_sources import PREFIX
+from headway.settings import PREFIX
 from headway.storage.direct import DirectDatabase
 from headway.storage.transaction import Transaction
 from headway.surfaces.cli.context import Command, Invocation, UnusedFlags, pass_invocation

@@ -8,7 +8,8 @@ from headway.extras import describe_missing, is_installed
 from headway.ledger.errors import HeadwayError, UntrustedFolder
 from headway.ledger.retention import describe_retention
 from headway.ledger.text import to_one_line
-from headway.settings import Settings, build_redactor, get_environment, inspect_current_folder
+from headway.settings import Settings, get_environment, inspect_current_folder
+from headway.settings.redaction import build_redactor
 from headway.surfaces.cli.commands.costs import describe_unpriced, list_unpriced
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
 from headway.surfaces.cli.health.cell_checks import inspect_cells
@@ -114,7 +115,7 @@ def inspect_git(settings: Settings) -> list[Finding]:
         from headway.agents.repositories.git import check_version  # noqa: PLC0415
 
         roles = ", ".join(f"{role} works in {repository}" for role, repository in named)
-        return [Finding("git", f"{check_version()}; {roles}")]
+        return [Finding("git", f"{check_version(settings.sandbox)}; {roles}")]
     except HeadwayError as error:
         return [Finding("git", str(error), ok=False)]
 

@@ -7,7 +7,7 @@ import click
 from headway import __version__
 from headway.ledger.run import REHEARSAL_MODEL
 from headway.ledger.text import to_one_line
-from headway.settings_sources import redact_database_url
+from headway.settings import redact_database_url
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
 
 

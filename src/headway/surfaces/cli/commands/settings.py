@@ -2,7 +2,7 @@
 
 import click
 
-from headway.settings_catalogue import list_settings
+from headway.settings.listing import list_settings
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
 from headway.surfaces.cli.tables import print_table
 

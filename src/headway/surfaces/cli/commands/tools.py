@@ -65,8 +65,9 @@ def call_tool(invocation: Invocation, name: str, arguments: str) -> None:
 async def call_as_person(headway: "Headway", scope: Scope, name: str, arguments: dict[str, Any]) -> "Result":
     """Call a tool outside any run. The person has approved the call by making it, so only what the policy denies is refused."""
     from headway.agents.checks.completion import Prover  # noqa: PLC0415  loads the agent libraries, which `--help` does not need
+    from headway.agents.checks.proven_calls import call_with_proof  # noqa: PLC0415
     from headway.agents.checks.runner import PERSONAL_JUDGEMENT  # noqa: PLC0415
-    from headway.agents.permission import call_with_proof, find_denial  # noqa: PLC0415
+    from headway.agents.permission import find_denial  # noqa: PLC0415
     from headway.agents.tools.execution import resolve_scope, use_execution  # noqa: PLC0415
     from headway.agents.tools.toolbox import to_result  # noqa: PLC0415
 
@@ -77,7 +78,8 @@ async def call_as_person(headway: "Headway", scope: Scope, name: str, arguments:
     if denial:
         return to_result(tool.refuse(denial))
     if tool.in_transaction is not None:
-        return await call_with_proof(Prover(headway.checks, execution, SENDER, PERSONAL_JUDGEMENT), tool, arguments)
+        prover = Prover(headway.checks, execution, SENDER, PERSONAL_JUDGEMENT, is_operator=True)
+        return await call_with_proof(prover, tool, arguments)
     with use_execution(execution):
         return await headway.toolbox.call(name, arguments)
 

@@ -12,7 +12,16 @@ from headway.ledger.parsing import checklist
 from headway.ledger.scope import Selection
 from headway.ledger.text import to_one_line
 from headway.surfaces.cli import render
-from headway.surfaces.cli.context import INPUT_LIMIT, Command, Invocation, decode_text, pass_invocation, read_standard_input
+from headway.surfaces.cli.context import (
+    INPUT_LIMIT,
+    Command,
+    Invocation,
+    decode_text,
+    pass_invocation,
+    read_standard_input,
+    require_confirmation,
+)
+from headway.surfaces.cli.trust_question import is_person_present
 
 format_flag = click.option(
     "--format", "form", type=click.Choice(["md", "json"]), help="File format (default: from the file's name, else json)."
@@ -48,19 +57,37 @@ def export(invocation: Invocation, file: str, form: str | None) -> None:
 @click.command("import", cls=Command)
 @click.argument("file", metavar="FILE|-")
 @format_flag
+@click.option("--yes", "-y", is_flag=True, help="Accept the checks in the file.")
 @pass_invocation
-def import_todos(invocation: Invocation, file: str, form: str | None) -> None:
-    """Read todos from a file or standard input: all of them, or none. In Markdown, an item waits for the items nested below it."""
+def import_todos(invocation: Invocation, file: str, form: str | None, *, yes: bool) -> None:
+    """Read todos from a file or standard input: all of them, or none. In Markdown, an item waits for the items nested below it.
+
+    Checks are shown before anything is stored, and you are asked whether to accept them, because they may run programs.
+    """
     document = read_document(file)
+    from_markdown = choose_format(file, form) == "md"
+    checks = (import_export.list_markdown_checks if from_markdown else import_export.list_json_checks)(document)
+    if checks:
+        accept_checks(checks, yes=yes)
     with invocation.open_ledger() as ledger:
-        from_markdown = choose_format(file, form) == "md"
         read = import_export.import_markdown if from_markdown else import_export.import_json
-        imported = ledger.write(lambda tx, _tenant_id: read(tx, ledger.scope, document, "operator"))
+        imported = ledger.write(lambda tx, _tenant_id: read(tx, ledger.scope, document))
     answer: dict[str, Any] = {"todos": [todo.as_json() for todo in imported.added], "known": imported.known}
     invocation.answer(answer, partial(print_import, imported))
     if from_markdown and (skipped := checklist.count_skipped_lines(document)):
         lines = "1 list line was skipped" if skipped == 1 else f"{skipped:,} list lines were skipped"
         click.echo(f"note: {lines}: todos look like `- [ ] subject`.", err=True)
+
+
+def accept_checks(checks: list[import_export.ImportedCheck], *, yes: bool) -> None:
+    """Show the checks, and ask whether to accept them. Raises BadDocument where no person can be asked."""
+    click.echo(f"The document has {len(checks):,} {'check' if len(checks) == 1 else 'checks'}:", err=True)
+    for subject, check, folder in checks:
+        left_out = f" (without its folder {to_one_line(folder)})" if folder else ""
+        click.echo(f"  {to_one_line(subject)}: {to_one_line(checklist.encode_definition(check))}{left_out}", err=True)
+    if not yes and not is_person_present():
+        raise BadDocument("The checks in the document must be accepted. Nothing was imported. Read them, and repeat with --yes.")
+    require_confirmation("Import them? They run when the todos are completed.", yes=yes)
 
 
 def print_import(imported: import_export.ImportResult) -> None:

@@ -6,8 +6,7 @@ import signal
 
 import click
 
-from headway.settings import Settings
-from headway.settings_sources import redact_database_url
+from headway.settings import Settings, redact_database_url
 from headway.surfaces.cli.context import INSTALLATION_WIDE, Command, Invocation, pass_invocation
 from headway.surfaces.log_lines import configure_json_logging
 

@@ -4,8 +4,7 @@ from headway.actions import halts, jobs
 from headway.ledger.cells import Cell
 from headway.ledger.errors import HeadwayError
 from headway.ledger.job import Halt
-from headway.settings import Settings
-from headway.settings_sources import redact_database_url
+from headway.settings import Settings, redact_database_url
 from headway.storage.direct import DirectDatabase, is_sqlite
 from headway.storage.health import check_database
 from headway.storage.postgres.row_security import find_bypass

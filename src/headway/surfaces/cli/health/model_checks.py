@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from headway.ledger.errors import HeadwayError
 from headway.ledger.run import NANOS_PER_DOLLAR, REHEARSAL_MODEL
 from headway.ledger.tiers import TIERS, Tier, TierParameters
-from headway.settings import Settings, build_redactor
+from headway.settings import Settings
+from headway.settings.redaction import build_redactor
 from headway.surfaces.cli.health.findings import Finding
 
 if TYPE_CHECKING:

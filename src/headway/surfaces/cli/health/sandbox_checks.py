@@ -14,7 +14,8 @@ def inspect_sandbox(settings: Settings) -> list[Finding]:
         consequence = "are refused" if sandbox.mode == "required" else "run as this user, and each call needs approval"
         detail = f"none: {fault}. The programs of agents {consequence}."
         return [Finding("sandbox", detail, ok=sandbox.mode != "required", warning=bool(settings.commands))]
-    findings = [Finding("sandbox", "bubblewrap: programs see the system read-only and their workspace, without other files")]
+    seen = "programs see the system read-only and their workspace, without other files; limits are counted, without a cgroup"
+    findings = [Finding("sandbox", f"bubblewrap: {seen}")]
     for program in settings.commands:
         try:
             shell.resolve_program(program, settings.commands, sandbox)

@@ -8,18 +8,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.agents import writs
+from headway.agents.checks.proven_calls import call_without_run
 from headway.agents.instructions.roles import READING_TOOLS
-from headway.agents.permission import call_without_run, find_refusal, find_writ_refusal
+from headway.agents.permission import find_refusal, find_writ_refusal
 from headway.agents.tools.execution import Execution, build_agent_rights, resolve_scope, use_execution
 from headway.agents.tools.toolbox import Result, call_in_transaction, to_result
 from headway.agents.writs import AgentAccess
 from headway.ledger import text
 from headway.ledger.errors import ChecksRequired
 from headway.ledger.scope import Scope
+from headway.operations.schemas import agents
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import AgentCaller, RequestContext, to_json_response
-from headway.surfaces.http.schemas import agents
 
 routes = APIRouter(prefix="/v1", tags=["tools"])
 

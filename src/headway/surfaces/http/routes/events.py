@@ -12,11 +12,11 @@ from starlette.types import Receive, Scope, Send
 from headway.actions import conversations, turns
 from headway.feed import Feed
 from headway.feed_channel import FeedChannel, FeedEvent, FeedReader
+from headway.operations.schemas import todos as todo_schemas
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import RequestContext
-from headway.surfaces.http.schemas import todos as todo_schemas
 from headway.surfaces.http.server_sent_events import MEDIA_TYPE, encode_events
 
 routes = APIRouter(prefix="/v1", tags=["events"])
@@ -53,7 +53,7 @@ def document_stream(path: str | None = None, also: tuple[int, ...] = (), kind: t
 
 
 @routes.get("/events", summary="Stream all events of the tenant", **document_stream())  # type: ignore[arg-type]
-async def tenant_events(request: Request) -> Response:
+async def stream_events(request: Request) -> Response:
     return await open_stream(RequestContext(request), None)
 
 
@@ -62,7 +62,7 @@ async def tenant_events(request: Request) -> Response:
     summary="Stream the events of a conversation, and tenant-wide ones",
     **document_stream("conversation_id", (404,)),  # type: ignore[arg-type]
 )
-async def conversation_events(request: Request) -> Response:
+async def stream_conversation_events(request: Request) -> Response:
     call = RequestContext(request)
     return await open_stream(call, await call.parse_path_id("conversation_id"))
 
@@ -72,7 +72,7 @@ async def conversation_events(request: Request) -> Response:
     summary="Stream the events of a turn, from its start until its end",
     **document_stream("turn_id", (404,), str),  # type: ignore[arg-type]
 )
-async def turn_events(request: Request) -> Response:
+async def stream_turn_events(request: Request) -> Response:
     call, turn_id = RequestContext(request), request.path_params["turn_id"]
 
     def find(tx: Transaction, tenant_id: int) -> tuple[int, turns.TurnPlace]:

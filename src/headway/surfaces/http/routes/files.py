@@ -1,4 +1,4 @@
-"""/v1/files: what agents wrote, with every version. Files are read, downloaded and compared here, and never changed."""
+"""The contents of files that agents wrote. The other operations are in operations/files."""
 
 import asyncio
 from typing import Any, Final
@@ -11,34 +11,15 @@ from starlette.responses import Response
 from headway.actions.files import views
 from headway.ledger.attachment import BINARY_TYPES, PLAIN_TEXT, clean_name
 from headway.ledger.files.versions import UNKNOWN_TYPE
+from headway.operations.schemas import files as shapes
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
-from headway.surfaces.http.schemas import files as shapes
 
 routes = APIRouter(prefix="/v1/files", tags=["files"])
 
 FILE_PATH: dict[str, Any] = {"path": {"file_id": str}}
 # Agents wrote it, so a browser that shows it must not run it, in whatever window it lands.
 CONTENT_POLICY: Final = "sandbox; default-src 'none'"
-
-
-@routes.get(
-    "",
-    summary="List or search the files that agents wrote, the last written first",
-    **document_route({200: shapes.ManyFiles}, also=(404,), query=shapes.FilesQuery),
-)
-async def list_files(request: Request) -> Response:
-    call = RequestContext(request)
-    query = await call.query(shapes.FilesQuery)
-    page = await call.read(lambda tx, tenant_id: views.list_page(tx, tenant_id, query.selection(), query.limit, query.cursor))
-    return to_json_response(page.as_json())
-
-
-@routes.get("/{file_id}", summary="Get a file and its versions", **document_route({200: shapes.OneFile}, also=(404,), **FILE_PATH))
-async def get(request: Request) -> Response:
-    call, file_id = RequestContext(request), request.path_params["file_id"]
-    history = await call.read(lambda tx, tenant_id: views.get(tx, tenant_id, file_id))
-    return to_json_response(history.as_json())
 
 
 CONTENT_DOCS: dict[str, Any] = document_route({200: None}, also=(404,), query=shapes.VersionQuery, **FILE_PATH)
@@ -50,7 +31,7 @@ CONTENT_DOCS["response_class"] = Response
 
 
 @routes.get("/{file_id}/content", summary="Download a version of a file", **CONTENT_DOCS)
-async def get_content(request: Request) -> Response:
+async def get_file_content(request: Request) -> Response:
     call, file_id = RequestContext(request), request.path_params["file_id"]
     query = await call.query(shapes.VersionQuery)
     content = await call.read(lambda tx, tenant_id: views.get_content(tx, tenant_id, file_id, query.version))
@@ -69,7 +50,7 @@ async def get_content(request: Request) -> Response:
     summary="Compare two versions of a file line by line",
     **document_route({200: shapes.FileDiff}, also=(404,), query=shapes.DiffQuery, **FILE_PATH),
 )
-async def get_diff(request: Request) -> Response:
+async def compare_file_versions(request: Request) -> Response:
     call, file_id = RequestContext(request), request.path_params["file_id"]
     query = await call.query(shapes.DiffQuery)
     pair = await call.read(lambda tx, tenant_id: views.load_pair(tx, tenant_id, file_id, query.from_, query.to))

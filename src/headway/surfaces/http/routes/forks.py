@@ -14,11 +14,11 @@ from headway.actions.inspection.forks import ForkRequest
 from headway.actions.inspection.goal_forks import GoalForkRequest
 from headway.ledger.errors import HeadwayError
 from headway.ledger.job import Job
+from headway.operations.schemas import agents, forks, goals
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import to_problem
 from headway.surfaces.http.request_context import RequestContext, to_json_response
-from headway.surfaces.http.schemas import agents, forks, goals
 from headway.surfaces.http.turn_streams import start_jobs
 
 routes = APIRouter(prefix="/v1", tags=["forks"])
@@ -101,7 +101,7 @@ async def fork_goal(request: Request) -> Response:
     summary="Compare two turns step by step",
     **document_route({200: forks.OneDiff}, also=(404,), path={"turn_id": str, "other": str}),
 )
-async def diff_turns(request: Request) -> Response:
+async def compare_turns(request: Request) -> Response:
     call = RequestContext(request)
     first, second = request.path_params["turn_id"], request.path_params["other"]
     return to_json_response({"diff": await call.read(lambda tx, tenant_id: comparison.compare(tx, tenant_id, first, second))})

@@ -16,6 +16,8 @@ from headway.actions.people import steering
 from headway.ledger.errors import Conflict, Invalid, NotFound
 from headway.ledger.job import Job
 from headway.ledger.run import Run, TurnMode
+from headway.operations.schemas import front_ends
+from headway.operations.schemas.front_ends import FrontEndRequest
 from headway.storage.transaction import Transaction
 from headway.surfaces.http import ag_ui, ui_messages, ui_stream
 from headway.surfaces.http.ag_ui import AgUiEncoder
@@ -24,8 +26,6 @@ from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.person_answers import PersonAnswer, apply_answers, encode_result, has_turn
 from headway.surfaces.http.request_context import RequestContext
 from headway.surfaces.http.routes.events import EventStream
-from headway.surfaces.http.schemas import front_ends
-from headway.surfaces.http.schemas.front_ends import FrontEndRequest
 from headway.surfaces.http.server_sent_events import MEDIA_TYPE
 from headway.surfaces.http.turn_streams import CreateEncoder, TurnEncoder, stop_when_left, stream_turn
 from headway.surfaces.http.ui_stream import UiStreamEncoder
@@ -59,7 +59,7 @@ def document_turn_stream(body: Any) -> dict[str, Any]:
 @routes.post(
     "/ag-ui", summary="Send a message and stream the answer as AG-UI events", **document_turn_stream(front_ends.RunAgentInput)
 )
-async def run_agent(request: Request) -> Response:
+async def run_ag_ui(request: Request) -> Response:
     """A turn that waits for a person ends its run with interrupts. A request with `resume` continues it. A call of a tool that the
     client has ends the run, too. A request with its result continues it."""
     call = RequestContext(request)
@@ -108,7 +108,7 @@ RESUME_DOCS["response_class"] = Response
 
 
 @routes.get("/ui-stream/{key}/stream", summary="Stream the turn that runs in a chat from its start", **RESUME_DOCS)
-async def resume_ui(request: Request) -> Response:
+async def resume_ui_stream(request: Request) -> Response:
     """What `useChat` asks for with `resume`. Answers 204 if no turn runs."""
     call, key = RequestContext(request), request.path_params["key"]
     query = await call.query(front_ends.ResumeQuery)
@@ -126,7 +126,7 @@ async def resume_ui(request: Request) -> Response:
     summary="Cancel the turn that runs in a chat",
     **document_route({200: front_ends.StoppedTurn}, path={"key": str}, idempotent=True),
 )
-async def stop_ui(request: Request) -> Response:
+async def stop_ui_stream(request: Request) -> Response:
     """Nothing happens if no turn runs. The key may be an AG-UI thread's, too."""
     call, key = RequestContext(request), request.path_params["key"]
     ended: list[str] = []

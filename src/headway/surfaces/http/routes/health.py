@@ -8,12 +8,12 @@ from starlette.responses import PlainTextResponse, Response
 from headway.actions import jobs, views
 from headway.actions.people import waiting
 from headway.assembly import Headway
+from headway.operations.schemas import todos as todo_schemas
 from headway.storage.migrate import get_current_version, get_newest_version
 from headway.surfaces.http.loop_lag import LoopLag
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import to_json_response
-from headway.surfaces.http.schemas import todos as todo_schemas
 from headway.surfaces.metrics import build_process_registry
 
 routes = APIRouter(tags=["health"])
@@ -25,12 +25,12 @@ METRICS_DOCS["responses"] |= {
 
 
 @routes.get("/healthz", summary="Check that the process is alive", **document_route({200: todo_schemas.Alive}, public=True))
-async def healthz(_request: Request) -> Response:
+async def get_healthz(_request: Request) -> Response:
     return to_json_response({"ok": True})
 
 
 @routes.get("/readyz", summary="Check that the process can do its work", **document_route({200: todo_schemas.Ready}, public=True))
-async def readyz(request: Request) -> Response:
+async def get_readyz(request: Request) -> Response:
     headway: Headway = request.app.state.headway
     lag: LoopLag = request.app.state.loop_lag
     version = await headway.database.read(get_current_version)
@@ -49,7 +49,7 @@ async def readyz(request: Request) -> Response:
 
 
 @routes.get("/metrics", summary="Get metrics for Prometheus", response_class=PlainTextResponse, **METRICS_DOCS)
-async def metrics(request: Request) -> Response:
+async def get_metrics(request: Request) -> Response:
     headway: Headway = request.app.state.headway
     seen = CollectorRegistry()
     Gauge("headway_open_streams", "Open event streams", registry=seen).set(headway.feed.open_streams)

@@ -16,10 +16,10 @@ from headway.actions.access.tokens import NewToken
 from headway.assembly import Headway
 from headway.ledger.cells import find_cell_name
 from headway.ledger.text import NAME_LIMIT
+from headway.operations.schemas.strict_model import StrictModel
 from headway.surfaces.http.bodies import read_body
 from headway.surfaces.http.problems import to_validation_problem
 from headway.surfaces.http.request_context import SECURE_COOKIE, SESSION_COOKIE, RequestContext, check_same_site, is_behind_tls
-from headway.surfaces.http.schemas.strict_model import StrictModel
 from headway.surfaces.web.page_routes import build_shell_response
 
 routes = APIRouter(include_in_schema=False)

@@ -190,15 +190,16 @@ def token() -> None:
 
 @token.command("new")
 @click.option("--label", default="", help="What the token is for.")
-@click.option("--operator", is_flag=True, help="Allow it to halt the installation, change cost limits and manage tokens.")
+@click.option("--admin", is_flag=True, help="Allow it to manage the tenant: its tokens, webhooks and cost limit.")
+@click.option("--operator", is_flag=True, help="Allow it to manage the installation: only for the tenant `local`.")
 @click.option("--read-only", is_flag=True, help="Do not allow it to change anything.")
 @click.option("--expires", type=SECONDS, metavar="DURATION", help="When it stops working, such as 90d (default: never).")
 @pass_invocation
-def new_token(invocation: Invocation, label: str, expires: float | None, *, operator: bool, read_only: bool) -> None:
+def new_token(invocation: Invocation, label: str, expires: float | None, *, admin: bool, operator: bool, read_only: bool) -> None:
     """Create a token for --tenant and print it. It cannot be shown again."""
-    if operator and read_only:
-        raise click.UsageError("--operator and --read-only exclude each other.")
-    scope: TokenScope = "operator" if operator else "read" if read_only else "write"
+    if admin + operator + read_only > 1:
+        raise click.UsageError("--admin, --operator and --read-only exclude each other.")
+    scope: TokenScope = "operator" if operator else "admin" if admin else "read" if read_only else "write"
     with invocation.open_ledger() as ledger:
         created = ledger.write(tokens.create, label, expires, scope)
     invocation.answer({"token": created.secret, **created.token.as_json()}, partial(click.echo, created.secret))
@@ -269,7 +270,7 @@ def build_token_row(token: Token) -> Sequence[str]:
     label = token.label or "-"
     if token.is_session and token.session_of != LOGIN_LINK:
         label += f" of token {token.session_of}" if token.session_of > 0 else " of the login link"
-    scope = "operator" if token.operator else "write" if token.can_write else "read-only"
+    scope = "read-only" if token.scope == "read" else token.scope
     expiry = f"expires {format_time(token.expires_at)}" if token.expires_at else ""
     replaced = f"replaced by token {token.replaced_by}, " if token.replaced_by else ""
     used = f"last used {format_time(token.last_used_at)}" if token.last_used_at else "never used"

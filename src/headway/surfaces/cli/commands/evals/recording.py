@@ -6,7 +6,7 @@ import click
 
 from headway.evals.recorder import append_case, build_case, choose_name, load_existing, load_turn
 from headway.ledger.errors import Invalid
-from headway.settings import build_redactor
+from headway.settings.redaction import build_redactor
 from headway.surfaces.cli.context import Invocation
 
 
@@ -17,7 +17,8 @@ def record(invocation: Invocation, turn_id: str, suite_path: str, name: str | No
     with invocation.open_ledger() as ledger:
         record = ledger.read(load_turn, turn_id, settings.limits)
         workspace = settings.get_workspace(ledger.scope.tenant_id)
-    case = build_case(record, choose_name(record.turn["request"], suite, name), workspace, build_redactor(settings))
+    redact = build_redactor(settings)
+    case = build_case(record, choose_name(redact(record.turn["request"]), suite, name), workspace, redact)
     try:
         append_case(path, content, case)
     except OSError as error:

@@ -12,14 +12,16 @@ from starlette.responses import Response
 
 from headway.actions import halts, spending
 from headway.actions.access import tokens
+from headway.actions.access.tokens import Authenticate
+from headway.agents.models.broken_calls import collect_broken_calls
 from headway.ledger.errors import Conflict, HeadwayError, NotFound
 from headway.ledger.run import to_dollars
 from headway.ledger.tiers import TIERS, Tier
-from headway.settings_catalogue import list_settings
+from headway.operations.schemas import installation as shapes
+from headway.settings import listing
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
-from headway.surfaces.http.request_context import Authenticate, RequestContext, to_json_response
-from headway.surfaces.http.schemas import installation as shapes
+from headway.surfaces.http.request_context import RequestContext, to_json_response
 
 if TYPE_CHECKING:
     from headway.agents.models.client import Models
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 routes = APIRouter(prefix="/v1", tags=["operator"])
 
 TRIAL = TypeAdapter(shapes.NewTrial)
+TRY_MODELS = tokens.authenticate_for("try_models")
+SEE_SERVERS = tokens.authenticate_for("see_mcp_servers")
 TRIAL_TIMEOUT_S = 60
 RESTART_ALLOWANCE_S = 30  # beyond the time that a server may take to start
 
@@ -40,18 +44,18 @@ async def admit(call: RequestContext, authenticate: Authenticate) -> int:
 @routes.get(
     "/settings", summary="List the settings in force and where each comes from", **document_route({200: shapes.ManySettings})
 )
-async def get_settings(request: Request) -> Response:
-    """Secrets appear only as `set`, and URLs without passwords. Needs an operator's token of the tenant `local`."""
+async def list_settings(request: Request) -> Response:
+    """Secrets appear only as `set`, and URLs without passwords. Needs the operator scope."""
     call = RequestContext(request)
-    await admit(call, tokens.authenticate_host)
-    return to_json_response({"settings": list_settings(call.headway.settings)})
+    await admit(call, tokens.authenticate_for("see_settings"))
+    return to_json_response({"settings": listing.list_settings(call.headway.settings)})
 
 
 @routes.get("/tiers", summary="List the tiers with their models", **document_route({200: shapes.ManyTiers}))
 async def list_tiers(request: Request) -> Response:
-    """Needs a token with the operator scope."""
+    """Needs the admin scope."""
     call = RequestContext(request)
-    await admit(call, tokens.authenticate_operator)
+    await admit(call, TRY_MODELS)
     # Right after the start, the model layer and the price list have yet to be loaded.
     return to_json_response({"tiers": await asyncio.to_thread(describe_tiers, call)})
 
@@ -70,7 +74,7 @@ def describe_tiers(call: RequestContext) -> list[dict[str, Any]]:
 )
 async def try_tier(request: Request) -> Response:
     """The tenant's pool pays for the call. One at a time per tenant. A model that does not answer is not an error of this request:
-    `ok` is false, and `error` says why. Needs the operator scope."""
+    `ok` is false, and `error` says why. Needs the admin scope."""
     call = RequestContext(request)
     body = await call.body(TRIAL)
     tier = await call.known(find_tier, request.path_params["tier"])
@@ -80,7 +84,7 @@ async def try_tier(request: Request) -> Response:
     is_priced = await asyncio.to_thread(models.is_priced, tier)
 
     def check(tx: Transaction, tenant_id: int) -> int:
-        tokens.authenticate_operator(tx, call.digest)
+        TRY_MODELS(tx, call.digest)
         halts.check(tx)
         if is_priced and not spending.has_room(tx, tenant_id, budget):
             raise Conflict("The budget of the last 24 hours is spent, so the model was not asked. Raise the limit, or try later.")
@@ -88,10 +92,12 @@ async def try_tier(request: Request) -> Response:
 
     tenant_id = await call.read(check)
     request.scope["headway.deadline"].reschedule(asyncio.get_running_loop().time() + 2 * TRIAL_TIMEOUT_S)
-    with enter_trial(request.app.state.trials, tenant_id):
+    with enter_trial(request.app.state.trials, tenant_id), collect_broken_calls() as broken_calls:
         trial, error = await ask(models, tier, body.message)
 
     def store(tx: Transaction, tenant_id: int) -> dict[str, Any]:
+        for broken in broken_calls:
+            spending.record_trial(tx, tenant_id, broken, budget)
         if trial is None:
             return {"trial": {"ok": False, "tier": tier, "error": error, **shapes.NO_ANSWER}}
         spending.record_trial(tx, tenant_id, trial.call, budget)
@@ -109,7 +115,7 @@ async def try_tier(request: Request) -> Response:
             }
         }
 
-    return await call.post(store, 200, authenticate=tokens.authenticate_operator)
+    return await call.post(store, 200, authenticate=TRY_MODELS)
 
 
 @contextmanager
@@ -147,10 +153,9 @@ def find_tier(name: str) -> Tier:
     "/mcp-servers", summary="List the MCP servers with their state and tools", **document_route({200: shapes.ManyMcpServers})
 )
 async def list_mcp_servers(request: Request) -> Response:
-    """As the process that answers sees them: each process has its own connections. Needs an operator's token of the tenant
-    `local`."""
+    """As the process that answers sees them: each process has its own connections. Needs the operator scope."""
     call = RequestContext(request)
-    await admit(call, tokens.authenticate_host)
+    await admit(call, SEE_SERVERS)
     return to_json_response({"servers": call.headway.describe_mcp_servers()})
 
 
@@ -161,12 +166,12 @@ async def list_mcp_servers(request: Request) -> Response:
 )
 async def reconnect_mcp_server(request: Request) -> Response:
     """Calls in progress are cut off. A server that does not start is not an error of this request: its `status` is `down`, and
-    `error` says why. Needs an operator's token of the tenant `local`."""
+    `error` says why. Needs the operator scope."""
     call, name = RequestContext(request), request.path_params["name"]
-    await admit(call, tokens.authenticate_host)
+    await admit(call, SEE_SERVERS)
     if replay := await call.find_replay():
         return replay
     timeout_s = next((config.start_timeout_s for config in call.headway.mcp_configs if config.name == name), 0)
     request.scope["headway.deadline"].reschedule(asyncio.get_running_loop().time() + timeout_s + RESTART_ALLOWANCE_S)
     server = await call.headway.mcp.restart(name)
-    return await call.post(lambda _tx, _tenant_id: {"server": server}, 200, authenticate=tokens.authenticate_host)
+    return await call.post(lambda _tx, _tenant_id: {"server": server}, 200, authenticate=SEE_SERVERS)

@@ -8,13 +8,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.actions.access import tenants, tokens
-from headway.ledger.tenancy import Token
+from headway.operations.schemas import installation as shapes
+from headway.operations.schemas.todos import CursorQuery
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext, to_json_response
-from headway.surfaces.http.schemas import installation as shapes
-from headway.surfaces.http.schemas.todos import CursorQuery
-from headway.surfaces.http.secret_answers import SecretAnswer, answer_with_secret
+from headway.surfaces.http.secret_answers import post_secret
 
 routes = APIRouter(prefix="/v1", tags=["operator"])
 
@@ -27,12 +26,12 @@ NEW_TENANT = TypeAdapter(shapes.NewTenant)
     **document_route({200: shapes.ManyTenants}, query=CursorQuery),
 )
 async def list_tenants(request: Request) -> Response:
-    """Needs an operator's token of the tenant `local`."""
+    """Needs the operator scope."""
     call = RequestContext(request)
     query, budget = await call.query(CursorQuery), call.headway.settings.limits.budget
 
     def view(tx: Transaction, _tenant_id: int) -> dict[str, Any]:
-        tokens.authenticate_host(tx, call.digest)
+        tokens.authenticate_for("see_tenants")(tx, call.digest)
         return tenants.list_page(tx, budget, query.limit, query.cursor)
 
     return to_json_response(await call.read(view))
@@ -40,17 +39,17 @@ async def list_tenants(request: Request) -> Response:
 
 @routes.post(
     "/tenants",
-    summary="Create a tenant with its first operator's token",
+    summary="Create a tenant with a token for its administrator",
     **document_route({201: shapes.CreatedTenant}, body=shapes.NewTenant, idempotent=True),
 )
 async def create_tenant(request: Request) -> Response:
-    """Needs an operator's token of the tenant `local`. The new token cannot outlive that one. A repeated Idempotency-Key gets the
+    """Needs the operator scope. The new token cannot outlive that one. A repeated Idempotency-Key gets the
     same answer without the secret."""
     call = RequestContext(request)
     body = await call.body(NEW_TENANT)
 
-    def create(tx: Transaction, caller: Token) -> SecretAnswer:
-        tenant, created = tenants.add_with_token(tx, caller, body.name)
-        return SecretAnswer(created.secret, {"tenant": tenant.as_json(), "token": created.token.as_json()})
+    def create(tx: Transaction, _tenant_id: int) -> dict[str, Any]:
+        tenant, created = tenants.add_with_token(tx, tokens.authenticate(tx, call.digest), body.name)
+        return {"tenant": tenant.as_json(), "token": created.token.as_json(), "secret": created.secret}
 
-    return await answer_with_secret(call, create, authenticate=tokens.authenticate_host)
+    return await post_secret(call, create, tokens.authenticate_for("add_tenants"))

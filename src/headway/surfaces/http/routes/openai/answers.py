@@ -31,6 +31,7 @@ from headway.surfaces.http.turn_events import (
 )
 
 HELD_CHARACTERS: Final = 240
+HOW_TO_DECIDE: Final = 'Reply "approve" or "reject", and nothing else. The agent reads any other message after the decision.'
 LINE_LIMIT: Final = 200  # characters of arguments and errors
 PLAN_TOOLS: Final = frozenset(("create_todo", "list_todo", "start_todo", "complete_todo", "manage_todos", "write_todos"))
 MARKS: Final = {"done": "[x]", "current": "[>]", "pending": "[ ]"}
@@ -218,7 +219,7 @@ def describe_waiting(waiting: Mapping[ItemKey, WaitingItem]) -> str:
             texts.append(f"{document['question']}{choices}")
         else:
             call = f"`{document['tool']}` with {shorten(document['arguments'])}"
-            texts.append(f'Approval #{item_id} is needed to call {call}. Reply "approve", or "reject" and the reason.')
+            texts.append(f"Approval #{item_id} is needed to call {call}. {HOW_TO_DECIDE}")
     return "\n\n".join(texts)
 
 

@@ -8,12 +8,12 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from headway.operations.schemas import agents, openai
 from headway.surfaces.http.bodies import ATTACHMENTS_BODY_LIMIT
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.request_context import RequestContext
 from headway.surfaces.http.routes.openai.completion_encoder import CompletionEncoder
 from headway.surfaces.http.routes.openai.turns import CONVERSATION_PARAMETER, answer_request, find_name, parse_request
-from headway.surfaces.http.schemas import agents, openai
 from headway.surfaces.http.server_sent_events import MEDIA_TYPE
 
 routes = APIRouter(prefix="/v1", tags=["openai"])
@@ -40,7 +40,7 @@ def document_answer(answer: type[Any], body: type[Any]) -> dict[str, Any]:
     summary="Have an agent answer the last message, in the form of OpenAI's API",
     **document_answer(openai.ChatCompletion, openai.ChatCompletionRequest),
 )
-async def complete(request: Request) -> Response:
+async def create_chat_completion(request: Request) -> Response:
     """Disconnecting does not stop the turn."""
     call = RequestContext(request)
     body = await call.body(COMPLETION, ATTACHMENTS_BODY_LIMIT)

@@ -11,9 +11,9 @@ from pydantic import TypeAdapter, ValidationError
 from headway.actions.history.client_histories import ClientMessage
 from headway.ledger.attachment import Attachment, build_attachment
 from headway.ledger.errors import BadAttachment, Invalid, NotFound
+from headway.operations.schemas.front_ends import ClientTool, parse_file_part
 from headway.surfaces.http.person_answers import QUOTE_LIMIT
 from headway.surfaces.http.problems import to_validation_problem
-from headway.surfaces.http.schemas.front_ends import ClientTool, parse_file_part
 
 Document = dict[str, Any]
 

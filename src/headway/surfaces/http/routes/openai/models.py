@@ -7,10 +7,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headway.agents.instructions.roles import Role, UnknownRole
+from headway.operations.schemas import openai
 from headway.surfaces.http.openapi import document_route
 from headway.surfaces.http.problems import Problem
 from headway.surfaces.http.request_context import RequestContext, to_json_response
-from headway.surfaces.http.schemas import openai
 
 routes = APIRouter(prefix="/v1", tags=["openai"])
 

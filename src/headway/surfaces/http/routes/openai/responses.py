@@ -13,6 +13,7 @@ from headway.actions.history.client_histories import ConversationName
 from headway.actions.people import approvals, questions, waiting
 from headway.ledger.errors import Invalid, TurnFailed
 from headway.ledger.tenancy import Turn
+from headway.operations.schemas import openai
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.bodies import ATTACHMENTS_BODY_LIMIT
 from headway.surfaces.http.openapi import document_route
@@ -35,7 +36,6 @@ from headway.surfaces.http.routes.openai.turns import (
     find_name,
     parse_request,
 )
-from headway.surfaces.http.schemas import openai
 from headway.surfaces.http.turn_events import WaitingItem
 
 routes = APIRouter(prefix="/v1", tags=["openai"])
@@ -49,7 +49,7 @@ ID_PREFIX = "resp_"
     summary="Have an agent answer the last message, in the form of OpenAI's Responses API",
     **document_answer(openai.OpenAiResponse, openai.ResponseRequest),
 )
-async def create(request: Request) -> Response:
+async def create_response(request: Request) -> Response:
     """Disconnecting does not stop the turn."""
     call = RequestContext(request)
     body = await call.body(RESPONSE, ATTACHMENTS_BODY_LIMIT)
@@ -98,7 +98,7 @@ def parse_response_id(response_id: str) -> str:
     summary="Get a response",
     **document_route({200: openai.OpenAiResponse}, also=(404,), path={"response_id": str}, openai_errors=True),
 )
-async def get(request: Request) -> Response:
+async def get_response(request: Request) -> Response:
     call, turn_id = RequestContext(request), parse_response_id(request.path_params["response_id"])
     return to_json_response(await call.read(lambda tx, tenant_id: show(tx, tenant_id, turn_id)))
 
@@ -108,7 +108,7 @@ async def get(request: Request) -> Response:
     summary="Cancel the turn of a response",
     **document_route({200: openai.OpenAiResponse}, also=(404, 409), path={"response_id": str}, idempotent=True, openai_errors=True),
 )
-async def cancel(request: Request) -> Response:
+async def cancel_response(request: Request) -> Response:
     call, turn_id = RequestContext(request), parse_response_id(request.path_params["response_id"])
     ended: list[str] = []
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from starlette.responses import Response
@@ -10,13 +11,14 @@ from starlette.responses import Response
 from headway.actions import conversations, turns
 from headway.actions.history import client_histories
 from headway.actions.history.client_histories import ClientPlace, ConversationName
-from headway.actions.people import steering, waiting
+from headway.actions.people import approvals, steering, waiting
 from headway.actions.spending import Usage
 from headway.agents.instructions.roles import UnknownRole
 from headway.feed_channel import TENANT_MOVED
-from headway.ledger.errors import Invalid, StorageError, TurnWaiting, WrongCell
+from headway.ledger.errors import Invalid, NotFound, StorageError, TurnWaiting, WrongCell
 from headway.ledger.job import Job
-from headway.ledger.text import NAME_LIMIT
+from headway.ledger.text import MAX_INTEGER, NAME_LIMIT
+from headway.operations.schemas import agents, front_ends
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.person_answers import KINDS, PersonAnswer, apply_answers
 from headway.surfaces.http.problems import Problem, to_problem
@@ -34,8 +36,7 @@ from headway.surfaces.http.routes.openai.messages import (
     read_messages,
     read_tools,
 )
-from headway.surfaces.http.schemas import agents, front_ends
-from headway.surfaces.http.turn_events import ItemKey, ItemKind
+from headway.surfaces.http.turn_events import ItemKey
 from headway.surfaces.http.turn_streams import OpenedTurn, build_encoder, open_turn, start_jobs
 from headway.surfaces.http.turn_waits import BeginTurn, begin_when_free
 
@@ -49,8 +50,9 @@ CONVERSATION_PARAMETER: Final = {
     "schema": {"type": "string", "maxLength": 200, "pattern": r"^[\x20-\x7e]*$"},
 }
 NO_RETRY: Final = {"X-Should-Retry": "false"}  # clients repeat what failed on the server, unless told not to
-DECISIONS: Final = {"approve": True, "approved": True, "yes": True, "reject": False, "rejected": False, "no": False}
-HOW_TO_DECIDE: Final = 'Reply "approve", or "reject" and the reason, or cancel the turn.'
+# The whole message must be one of these words, with or without the number of the approval.
+APPROVING_WORDS: Final = frozenset(("approve", "approved", "yes"))
+REJECTING_WORDS: Final = frozenset(("reject", "rejected", "deny", "denied", "no"))
 
 
 class OpenAiRequest(NamedTuple):
@@ -110,7 +112,7 @@ def build_begin(call: RequestContext, request: OpenAiRequest, started_jobs: list
             return continue_with_results(call, tx, tenant_id, client.results)
         place = client_histories.find_place(tx, tenant_id, request.name, client.history)
         fingerprint = client_histories.compute_fingerprint([*client.history, *client.new])
-        answered = answer_wait(call, tx, tenant_id, place, client.content)
+        answered = answer_wait(call, tx, tenant_id, place, client)
         if answered and place.last_turn:
             turn_id = place.last_turn.id
             client_histories.save_fingerprint(tx, tenant_id, turn_id, fingerprint)
@@ -145,29 +147,58 @@ def continue_with_results(call: RequestContext, tx: Transaction, tenant_id: int,
     return build_begun(tx, turn_id, conversation.id, [(answer.kind, answer.id) for answer in answers])
 
 
-def answer_wait(call: RequestContext, tx: Transaction, tenant_id: int, place: ClientPlace, content: str) -> list[ItemKey]:
-    """If the conversation's turn waits, take the message as the answer, and return what it answers. If the turn waits for tools of
-    the client, it continues without their results, and its agent reads the message."""
+def answer_wait(call: RequestContext, tx: Transaction, tenant_id: int, place: ClientPlace, client: ClientRequest) -> list[ItemKey]:
+    """If the conversation's turn waits, take the message as the answer, and return what it is about. If the turn waits for tools of
+    the client, it continues without their results, and its agent reads the message. If it waits for a decision and the message is
+    none, the agent reads the message after the decision."""
     turn = place.last_turn
     if turn is None or turn.ended or turn.conversation_id != place.conversation.id:
         return []
     wait = waiting.find_by_turn(tx, tenant_id, turn.id)
     if wait is None:
         return []
-    kind: ItemKind = KINDS[wait["kind"]]
-    run = turns.get_run(tx, tenant_id, turn.id)
-    if not steering.send_instead_of_results(tx, run, content, {}, call.describe_caller(tx)):
-        value = {"answer": content} if kind == "question" else parse_decision(content, wait["id"])
-        apply_answers(call, tx, tenant_id, place.conversation.key, [PersonAnswer(kind, wait["id"], value)])
-    return [(kind, wait["id"])]
+    key: ItemKey = (KINDS[wait["kind"]], wait["id"])
+    run, caller = turns.get_run(tx, tenant_id, turn.id), call.describe_caller(tx)
+    decision = parse_decision(client.content) if key[0] == "approval" else None
+    if steering.send_instead_of_results(tx, run, client.content, {}, caller):
+        pass
+    elif key[0] == "question":
+        apply_answers(call, tx, tenant_id, place.conversation.key, [PersonAnswer(*key, {"answer": client.content})])
+    elif decision is None:
+        if client.attachments:
+            raise TurnWaiting(f"The conversation's turn waits for approval #{key[1]}. Decide first, and send the files after that.")
+        steering.send(tx, run, client.content, caller)
+    else:
+        key = ("approval", find_decided(tx, tenant_id, turn.id, key[1], decision.approval_id))
+        apply_answers(call, tx, tenant_id, place.conversation.key, [PersonAnswer(*key, {"approved": decision.approved})])
+    return [key]
 
 
-def parse_decision(content: str, approval_id: int) -> dict[str, Any]:
-    word, _, reason = content.strip().partition(" ")
-    approved = DECISIONS.get(word.strip(".,:;!").lower())
-    if approved is None:
-        raise TurnWaiting(f"The conversation's turn waits for approval #{approval_id}. {HOW_TO_DECIDE}")
-    return {"approved": approved, "reason": reason.strip()}
+class TypedDecision(NamedTuple):
+    approved: bool
+    approval_id: int | None  # None: the message names none
+
+
+def parse_decision(content: str) -> TypedDecision | None:
+    """Parse a message that is nothing but a decision, as `approve` or `reject 12`. Any other message is None: a person who writes
+    "Approve nothing yet" has decided nothing."""
+    word, *rest = content.strip().rstrip(".!").lower().split() or [""]
+    number = rest[0].removeprefix("#") if rest else ""
+    is_number = number.isascii() and number.isdigit() and len(number) <= len(str(MAX_INTEGER))
+    if word not in APPROVING_WORDS | REJECTING_WORDS or len(rest) > 1 or (rest and not is_number):
+        return None
+    return TypedDecision(word in APPROVING_WORDS, min(int(number), MAX_INTEGER) if rest else None)
+
+
+def find_decided(tx: Transaction, tenant_id: int, turn_id: str, oldest_id: int, named_id: int | None) -> int:
+    """Return the approval that a decision is about: the one that it names, or the oldest that the turn waits for."""
+    if named_id is None or named_id == oldest_id:
+        return oldest_id
+    with suppress(NotFound):
+        named = approvals.get(tx, tenant_id, named_id)
+        if named.is_open and named.turn_id == turn_id:
+            return named_id
+    raise TurnWaiting(f"The conversation's turn waits for approval #{oldest_id}, not for #{named_id}. Nothing was decided.")
 
 
 CreateAnswerEncoder = Callable[[AnswerHead], AnswerEncoder]

@@ -2,7 +2,7 @@
 import { signedOut } from "./core/api.js";
 import { html, render, signal, useEffect, useRef } from "./core/lib.js";
 import { Login } from "./core/login.js";
-import { navigate, path } from "./core/router.js";
+import { followLinks, navigate, path } from "./core/router.js";
 import { isOutdated, loadSession } from "./core/session.js";
 import { Shell } from "./core/shell.js";
 import { showsPalette } from "./core/shortcuts.js";
@@ -10,28 +10,42 @@ import { pageTitle } from "./core/title.js";
 import { Icon, Main } from "./core/ui.js";
 import { useStream } from "./core/watch.js";
 
-// Each page is loaded when it is first opened. Its module exports `Page`, `TITLE` (its name in the navigation) and optionally
-// `Sidebar`, which is shown below the navigation, and `KEY`, if one page stays on screen while its address changes.
-const PAGES = [
-  [/^\/$/, () => import("./chat/chat.js")],
-  [/^\/c\/(\d{1,18})$/, () => import("./chat/chat.js")],
-  [/^\/board$/, () => import("./board/board.js")],
-  [/^\/todos\/(\d{1,18})$/, () => import("./board/board.js")],
-  [/^\/goals$/, () => import("./goals/goals.js")],
-  [/^\/goals\/(\d{1,18})$/, () => import("./goals/goal.js")],
-  [/^\/approvals(?:\/(\d{1,18}))?$/, () => import("./people/approvals.js")],
-  [/^\/questions\/(\d{1,18})$/, () => import("./people/approvals.js")],
-  [/^\/files(?:\/[0-9a-f]{32})?$/, () => import("./files/files.js")],
-  [/^\/memory$/, () => import("./work/memory.js")],
-  [/^\/compare\/[\w-]{1,64}\/[\w-]{1,64}$/, () => import("./chat/compare.js")],
-  [/^\/operations(?:\/[a-z-]{1,32})?$/, () => import("./operations/operations.js")],
-];
+const NUMBER = "(\\d{1,18})";
+// Parameters that are not numbers.
+const PARAMETERS = { file_id: "[0-9a-f]{32}", tab: "[a-z-]{1,32}", turn_id: "[\\w-]{1,64}", other: "[\\w-]{1,64}" };
+
+// The page's addresses; page_routes.py has the same list, and a test compares them. Each page is loaded when it is first opened.
+// Its module exports `Page`, `TITLE` (its name in the navigation) and optionally `Sidebar`, which is shown below the navigation,
+// and `KEY`, if one page stays on screen while its address changes.
+const PAGES = Object.entries({
+  "/": () => import("./chat/chat.js"),
+  "/c/{conversation_id}": () => import("./chat/chat.js"),
+  "/board": () => import("./board/board.js"),
+  "/todos/{todo_id}": () => import("./board/board.js"),
+  "/goals": () => import("./goals/goals.js"),
+  "/goals/{goal_id}": () => import("./goals/goal.js"),
+  "/approvals": () => import("./people/approvals.js"),
+  "/approvals/{approval_id}": () => import("./people/approvals.js"),
+  "/questions/{question_id}": () => import("./people/approvals.js"),
+  "/files": () => import("./files/files.js"),
+  "/files/{file_id}": () => import("./files/files.js"),
+  "/memory": () => import("./work/memory.js"),
+  "/compare/{turn_id}/{other}": () => import("./chat/compare.js"),
+  "/operations": () => import("./operations/operations.js"),
+  "/operations/{tab}": () => import("./operations/operations.js"),
+}).map(([address, load]) => [compileAddress(address), load]);
 
 const SHOWN_PATH = 200; // characters of an address that does not exist
 const current = signal(null); // {page, id, key} or {missing}; the page before stays until the next one is loaded
 
+function compileAddress(address) {
+  return new RegExp(`^${address.replace(/\{(\w{1,20})\}/g, (_, name) => PARAMETERS[name] ?? NUMBER)}$`);
+}
+
+const findPage = (address) => PAGES.find(([pattern]) => pattern.test(address));
+
 async function showPage(requested) {
-  const [pattern, load] = PAGES.find(([candidate]) => candidate.test(requested)) ?? [];
+  const [pattern, load] = findPage(requested) ?? [];
   if (!pattern) {
     current.value = { missing: true };
     return;
@@ -80,6 +94,7 @@ function App() {
 }
 
 async function start() {
+  followLinks((address) => address === "/login" || findPage(address));
   try {
     await loadSession();
     if (path.value === "/login") navigate("/", { replace: true });

@@ -20,7 +20,7 @@ const ADVICE = {
   halted: "Everything is halted. Lift the halt under Operations, then try again.",
   turn_running: "The agent is still answering. Wait for it, or stop it first.",
   turn_waiting: "The agent waits for your decision in this conversation. Decide, or stop it first.",
-  forbidden: "This session may not do that: it needs a token with the operator scope.",
+  operator_only: "Only the operator, who runs the installation, may do that.",
 };
 const UNREACHABLE = "Headway cannot be reached. Check that it is running; nothing you typed is lost.";
 

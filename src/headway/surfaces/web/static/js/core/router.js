@@ -4,8 +4,6 @@ import { batch, signal } from "./lib.js";
 export const path = signal(location.pathname);
 export const search = signal(location.search);
 
-const OWN_PATHS = /^\/($|c\/|board$|todos\/|goals|approvals|questions\/|files(?:$|\/)|memory$|compare\/|operations(?:$|\/)|login$)/;
-
 const readAddress = () =>
   batch(() => {
     path.value = location.pathname;
@@ -21,11 +19,14 @@ export function navigate(to, { replace = false, state = null } = {}) {
 
 addEventListener("popstate", readAddress);
 
-document.addEventListener("click", (event) => {
-  const link = event.target.closest?.("a[href]");
-  if (!link || link.target || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
-  const to = new URL(link.href);
-  if (to.origin !== location.origin || to.hash || !OWN_PATHS.test(to.pathname)) return;
-  event.preventDefault();
-  navigate(to.pathname + to.search);
-});
+/** Follow the links for which `isOwn` is true without reloading. */
+export function followLinks(isOwn) {
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("a[href]");
+    if (!link || link.target || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    const to = new URL(link.href);
+    if (to.origin !== location.origin || to.hash || !isOwn(to.pathname)) return;
+    event.preventDefault();
+    navigate(to.pathname + to.search);
+  });
+}

@@ -4,7 +4,7 @@ import { ask, showToast } from "./dialogs.js";
 import { preferences, signal } from "./lib.js";
 import { forgetMove, hasMoved } from "./moves.js";
 
-export const session = signal(null); // {tenant, operator, scopes, expires_at, model, page}
+export const session = signal(null); // {tenant, admin, operator, scopes, expires_at, model, page}
 export const DRAFTS = "draft:"; // how the names of stored drafts begin
 export const isOutdated = signal(false); // the server has another build of the page
 

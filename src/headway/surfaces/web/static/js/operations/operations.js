@@ -72,8 +72,8 @@ function TabContent({ tab }) {
   }, [isAllowed]);
   const loaded = modules.value[tab.name];
   if (!tab.load) return html`<${NoTab}><${Empty}>There is nothing at this address. Choose a tab.<//><//>`;
-  if (!session.value && tab.operator) return html`<${NoTab}><${Skeletons} /><//>`;
-  if (!isAllowed) return html`<${NoTab}><${Empty}>This needs a token with the operator scope.<//><//>`;
+  if (!session.value && tab.needs) return html`<${NoTab}><${Skeletons} /><//>`;
+  if (!isAllowed) return html`<${NoTab}><${Empty}>This needs a token with the ${tab.needs} scope.<//><//>`;
   return loaded ? html`<${LiveTab} module=${loaded} />` : html`<${Skeletons} />`;
 }
 

@@ -39,6 +39,7 @@ const Facts = ({ todo }) => html`<dl class="todo-facts">
 
 function State({ todo, isChecking }) {
   const change = (status) => attempt(() => changeTodo(todo.id, { status }));
+  const isCompletionShown = todo.completed_by && todo.proof !== "proven"; // the proof says it already
   return html`<div class="todo-meta">
     <span class="todo-status">
       <${StatusIcon} status=${todo.status} decorative />
@@ -46,7 +47,7 @@ function State({ todo, isChecking }) {
     </span>
     <${ProofMark} proof=${todo.proof} isChecking=${isChecking} />
     ${todo.proof !== "none" && html`<span class="faint small">${describeProof(todo.proof)}</span>`}
-    ${todo.completed_by && html`<span class="faint small">${describeCompletion(todo.completed_by)}</span>`}
+    ${isCompletionShown && html`<span class="faint small">${describeCompletion(todo.completed_by)}</span>`}
   </div>`;
 }
 

@@ -17,7 +17,7 @@ const COMPLETIONS = {
   agent: "Completed on the agent's word.",
   person: "Completed by a person.",
 };
-const AUTHORS = { agent: "an agent", person: "a person", operator: "the operator" };
+const AUTHORS = { agent: "an agent", person: "a person", admin: "an administrator", operator: "the operator" };
 const HASH_LENGTH = 12;
 
 /** The proof of something with checks; nothing if it has none. `compact`: the label is for screen readers only. */

@@ -5,10 +5,10 @@ import { SecretDialog } from "./parts.js";
 import { loadTenants, Tenants } from "./tenants.js";
 import { loadTokens, Sessions, Tokens } from "./tokens.js";
 
-export const load = () => Promise.all([loadTokens(), session.value?.host && loadTenants()]);
+export const load = () => Promise.all([loadTokens(), session.value?.operator && loadTenants()]);
 export const on = {};
 
 export const Tab = () => html`<${Tokens} />
   <${Sessions} />
-  ${session.value?.host && html`<${Tenants} />`}
+  ${session.value?.operator && html`<${Tenants} />`}
   <${SecretDialog} />`;

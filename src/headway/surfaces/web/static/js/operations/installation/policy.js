@@ -46,7 +46,7 @@ function askToForget(rule) {
 }
 
 function Rule({ rule, file, isDeciding }) {
-  const canForget = rule.approval > 0 && session.value?.operator;
+  const canForget = rule.approval > 0 && session.value?.admin;
   return html`<li class=${isDeciding ? "deciding" : ""}>
     <${Decision} name=${rule.decision} />
     <div class="grow">

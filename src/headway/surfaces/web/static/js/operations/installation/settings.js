@@ -16,7 +16,7 @@ const words = signal("");
 const shown = signal("all");
 
 const loadSettings = async () => (settings.value = (await get("/v1/settings")).settings);
-export const load = () => Promise.all([loadTiers(), loadLimits(), session.value?.host && loadSettings()]);
+export const load = () => Promise.all([loadTiers(), loadLimits(), session.value?.operator && loadSettings()]);
 export const on = { cost_changed: coalesce(loadLimits), cost_limit_changed: coalesce(loadLimits) };
 
 const isShown = ({ name, description, value, source }) =>
@@ -72,9 +72,9 @@ const Settings = () => html`<${Card} title="Settings in force">
 export const Tab = () => html`<${Models} />
   <${Limits} />
   ${
-    session.value?.host
+    session.value?.operator
       ? html`<${Settings} />`
       : html`<${Card} title="Settings in force">
-          <${Empty}>Only operators of the tenant local, who run the installation, see its settings.<//>
+          <${Empty}>Only the operator, who runs the installation, sees its settings.<//>
         <//>`
   }`;

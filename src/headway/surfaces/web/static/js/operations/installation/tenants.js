@@ -62,7 +62,7 @@ function NewTenantDialog({ dialog }) {
     if (!created) return false;
     reveal({
       title: `${created.tenant.name} is created`,
-      text: "This is its first token, with the operator scope: it can create the others.",
+      text: "This is its first token, with the admin scope: it can create the others.",
       secret: created.secret,
     });
   };

@@ -12,7 +12,8 @@ const PAGE_SIZE = 50;
 const SCOPES = [
   ["write", "Read and write"],
   ["read", "Read only"],
-  ["operator", "Operator"],
+  ["admin", "Administrator of this tenant"],
+  ["operator", "Operator of the installation"],
 ];
 const LIFETIMES = [
   [DAY_S, "1 day"],
@@ -45,6 +46,7 @@ async function loadList(list, kind, wanted, cursor = null) {
 export const loadTokens = () => Promise.all([loadList(tokens, "token", state.value), loadList(sessions, "session", "active")]);
 
 const getName = ({ label, id }) => label || `token ${id}`;
+const listScopes = () => SCOPES.filter(([name]) => name !== "operator" || session.value?.operator); // others cannot create one
 const describeScope = ({ scopes }) => SCOPES.find(([name]) => name === scopes.at(-1))?.[1] ?? scopes.join(", ");
 const isEnded = ({ revoked_at, expires_at }) => revoked_at > 0 || (expires_at > 0 && expires_at <= now.value);
 
@@ -141,7 +143,7 @@ function NewTokenDialog({ dialog }) {
     <label class="field">Name
       <input name="label" maxlength="200" required autocomplete="off" placeholder="What it is for" dir="auto" />
     </label>
-    <label class="field">Scope<select name="scope"><${Options} list=${SCOPES} /></select></label>
+    <label class="field">Scope<select name="scope"><${Options} list=${listScopes()} /></select></label>
     <label class="field">Expires<select name="expires"><${Options} list=${listLifetimes()} /></select></label>
     <${Lifetime} />
   <//>`;

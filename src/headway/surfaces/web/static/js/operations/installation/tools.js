@@ -5,7 +5,7 @@ import { loadServers, McpServers } from "./mcp_servers.js";
 import { loadPolicy, Policy } from "./policy.js";
 import "./parts.js";
 
-export const load = () => Promise.all([loadPolicy(), session.value?.host && loadServers()]);
+export const load = () => Promise.all([loadPolicy(), session.value?.operator && loadServers()]);
 export const on = { approval_decided: loadPolicy };
 
-export const Tab = () => html`${session.value?.host && html`<${McpServers} />`}<${Policy} />`;
+export const Tab = () => html`${session.value?.operator && html`<${McpServers} />`}<${Policy} />`;

@@ -76,7 +76,7 @@ function Costs({ spending }) {
   const limit = `of ${formatMoney(limit_usd)}`;
   const tone = !limit_usd || spent_usd / limit_usd > 0.8 ? "warn" : "";
   const openDialog = () => dialog.current.showModal();
-  const change = session.value?.operator && html`<button class="btn small" onClick=${openDialog}>Change the limit</button>`;
+  const change = session.value?.admin && html`<button class="btn small" onClick=${openDialog}>Change the limit</button>`;
   return html`<${Card} title="Costs, last 24 hours" actions=${change}>
     <div class="pool">
       <p><strong class="num">${formatMoney(spent_usd)}</strong> <span class="muted num">${limit} for all agents together</span></p>

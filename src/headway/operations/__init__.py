@@ -1,0 +1,1 @@
+"""The operations of Headway, each declared once. REST and the library offer them with the same parser and the same errors."""

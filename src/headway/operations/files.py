@@ -1,0 +1,22 @@
+"""Operations on the files that agents wrote: /files. Files are read here, and never changed."""
+
+from headway.actions.files import views
+from headway.operations.operation import Document, OperationCall, OperationTable
+from headway.operations.schemas import files as schemas
+
+table = OperationTable("files")
+
+
+@table.add("GET /files", "List or search the files that agents wrote, the last written first", schemas.ManyFiles, errors=(404,))
+def list_files(call: OperationCall, query: schemas.FilesQuery) -> Document:
+    return views.list_page(call.tx, call.tenant_id, query.selection(), query.limit, query.cursor).as_json()
+
+
+@table.add("GET /files/{file_id}", "Get a file and its versions", schemas.OneFile, errors=(404,))
+def get_file(call: OperationCall, file_id: str) -> Document:
+    return views.get(call.tx, call.tenant_id, file_id).as_json()
+
+
+@table.add("GET /files/{file_id}/content", "Download a version of a file", {200: None}, errors=(404,), is_served_apart=True)
+def get_file_content(call: OperationCall, file_id: str, query: schemas.VersionQuery) -> Document:
+    return {"data": views.get_content(call.tx, call.tenant_id, file_id, query.version).data}

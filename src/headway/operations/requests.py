@@ -1,0 +1,51 @@
+"""Parses the parts of a request. Each mistake is described in one sentence, without repeating the input."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from headway.ledger.errors import Invalid
+from headway.ledger.text import MAX_INTEGER
+from headway.operations.operation import Operation
+
+LISTED_MISTAKES: Final = 1_000  # describing one takes microseconds, and a body can have many thousands
+DESCRIBED_MISTAKES: Final = 5
+
+
+def parse_arguments(operation: Operation, path: tuple[str, ...], query: Mapping[str, str], body: bytes) -> dict[str, Any]:
+    """Return the arguments of an operation's function, or raise Invalid."""
+    arguments: dict[str, Any] = {
+        name: parse_id(name, text) if kind is int else text
+        for (name, kind), text in zip(operation.path_types.items(), path, strict=True)
+    }
+    try:
+        if operation.query is not None:
+            arguments["query"] = operation.query.model_validate(query)
+        if operation.body is not None:
+            arguments["body"] = operation.body_adapter.validate_json(body)
+    except ValidationError as error:
+        raise Invalid(describe_mistakes(error)) from None
+    return arguments
+
+
+def parse_id(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_INTEGER))) or not 1 <= int(text) <= MAX_INTEGER:
+        raise Invalid(f"{name} must be a whole number from 1 to {MAX_INTEGER}.")
+    return int(text)
+
+
+def describe_mistakes(error: ValidationError) -> str:
+    """Join the mistakes in one sentence."""
+    count = error.error_count()
+    if count > LISTED_MISTAKES:
+        return f"The body has {count:,} mistakes, which are too many to describe."
+    mistakes = error.errors(include_url=False, include_input=False, include_context=False)
+    listed = "; ".join(f"{format_path(mistake['loc'])}: {mistake['msg']}" for mistake in mistakes[:DESCRIBED_MISTAKES])
+    more = f" (and {count - DESCRIBED_MISTAKES} more)" if count > DESCRIBED_MISTAKES else ""
+    return f"{listed}{more}"
+
+
+def format_path(path: tuple[str | int, ...]) -> str:
+    """Format the location of a mistake in the body. Names come from the caller and are cut; our own tags are left out."""
+    return ".".join(str(part)[:60] for part in path if not str(part).startswith("(")) or "body"

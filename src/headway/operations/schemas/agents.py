@@ -1,0 +1,327 @@
+"""Schemas of turns, messages and tools."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
+
+from headway.agents.instructions.roles import SUPERVISOR
+from headway.agents.mcp.config import ServerStatus
+from headway.ledger import attachment
+from headway.ledger.run import MessageKind, MessageRole, RunStatus, TurnMode, TurnOutcome
+from headway.ledger.tenancy import PlanSource, TurnStatus
+from headway.ledger.text import NAME_LIMIT, SUBJECT_LIMIT, SUBJECT_PATTERN, TEXT_LIMIT
+from headway.ledger.todo import DEFAULT_AGENT, Status
+from headway.operations.schemas.strict_model import StrictModel
+from headway.operations.schemas.todos import Id, ListId, Name, PageQuery, QueryModel, Text
+
+MAX_WAIT_S = 300
+BASE64_SCHEMA = {
+    "type": "string",
+    "contentEncoding": "base64",
+    "pattern": "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+}
+
+
+def decode_data(value: Any) -> Any:
+    return attachment.decode_base64(value) if isinstance(value, str) else value
+
+
+class NewAttachment(StrictModel):
+    """An image (PNG, JPEG, GIF, WebP), a PDF, or text in UTF-8."""
+
+    name: Annotated[str, Field(min_length=1, max_length=SUBJECT_LIMIT, examples=["notes.txt"])]
+    media_type: Annotated[str, Field(max_length=NAME_LIMIT, description="Used for text only; other types are detected")] = ""
+    data: Annotated[
+        bytes,
+        BeforeValidator(decode_data),
+        Field(description=f"In base64; at most {attachment.SIZE_LIMIT:,} bytes when decoded", examples=["aGVsbG8="]),
+        WithJsonSchema(BASE64_SCHEMA),
+    ]
+
+
+class NewMessage(StrictModel):
+    content: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=TEXT_LIMIT,
+            examples=["Plan a small party."],
+            json_schema_extra={"pattern": SUBJECT_PATTERN},
+        ),
+    ]
+    mode: Annotated[
+        TurnMode | None,
+        Field(description="queue: one item at a time, each answer checked by an assessor. Default: that of `continues`, or plan"),
+    ] = None
+    attachments: Annotated[list[NewAttachment], Field(max_length=attachment.MAX_ATTACHMENTS)] = []
+    continues: Annotated[
+        Name | None,
+        Field(description="An ended turn of the conversation. Its open todos move to the new turn, which works on them"),
+    ] = None
+
+
+def build_attachments(message: NewMessage) -> list[attachment.Attachment]:
+    return [attachment.build_attachment(file.name, file.data, file.media_type) for file in message.attachments]
+
+
+class NewSteering(StrictModel):
+    content: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=TEXT_LIMIT,
+            examples=["Use the second file instead."],
+            json_schema_extra={"pattern": SUBJECT_PATTERN},
+        ),
+    ]
+
+
+class NewTurn(StrictModel):
+    conversation_id: Id
+
+
+class ToolCall(StrictModel):
+    arguments: dict[str, Any] = {}
+    conversation_id: ListId = 0
+    turn_id: Name | None = None
+    agent_id: Name = DEFAULT_AGENT
+    role: str = SUPERVISOR  # the OpenAPI document lists the roles
+
+
+class WritText(StrictModel):
+    text: Annotated[Text, Field(examples=["/todo add write the post-mortem"])]
+    conversation_id: ListId = 0
+    agent_id: Name = DEFAULT_AGENT
+    role: str = SUPERVISOR  # the OpenAPI document lists the roles
+
+
+class MessagesQuery(PageQuery):
+    before: Annotated[Id | None, Field(description="Only messages older than this one")] = None
+
+
+class TimelineQuery(PageQuery):
+    before: Annotated[Id | None, Field(description="Only entries with a lower number")] = None
+
+
+class WaitQuery(QueryModel):
+    wait: Annotated[
+        float | None,
+        Field(
+            ge=0,
+            le=MAX_WAIT_S,
+            allow_inf_nan=False,
+            description="Seconds to wait for a running turn to end. A turn that waits for a person is refused at once",
+        ),
+    ] = None
+
+
+# Answers
+
+
+class AttachmentShape(BaseModel):
+    name: str
+    media_type: str
+    size: Annotated[int, Field(description="In bytes")]
+
+
+class MessageShape(BaseModel):
+    id: int
+    turn_id: str
+    role: MessageRole
+    content: str
+    created_at: int
+    kind: Annotated[
+        MessageKind,
+        Field(
+            description="`closing`: the runtime's own words, why a turn ended early and what is left. "
+            "`stopped`: what an agent had said when its turn was canceled"
+        ),
+    ]
+    attachments: Annotated[
+        list[AttachmentShape], Field(description="Download them from /v1/turns/{turn_id}/attachments/{n}, numbered from 1")
+    ]
+
+
+class ManyMessages(BaseModel):
+    messages: list[MessageShape]
+
+
+class SteeringShape(BaseModel):
+    id: int
+    run_id: str
+    turn_id: Annotated[str | None, Field(description="The turn that the agent works for; null if it works for a goal")]
+    content: str
+    sender: Annotated[str, Field(description="The label of the sender's token")]
+    created_at: int
+    read_at: Annotated[int, Field(description="When the agent read it; 0: not yet")]
+
+
+class OneSteering(BaseModel):
+    message: SteeringShape
+
+
+class ManySteering(BaseModel):
+    messages: list[SteeringShape]
+
+
+class TurnAccepted(BaseModel):
+    turn_id: str
+
+
+class IncompleteItem(BaseModel):
+    id: int
+    title: str
+    status: Status
+
+
+class UsageShape(BaseModel):
+    input_tokens: int
+    cached_tokens: Annotated[int, Field(description="The input tokens that were read from the provider's prompt cache")]
+    output_tokens: int
+    cost_usd: float
+
+
+class WaitShape(BaseModel):
+    """What has waited for a person longest."""
+
+    kind: Literal["approval", "question"]
+    id: int
+
+
+class FileChangeShape(BaseModel):
+    path: str
+    added: Annotated[int | None, Field(description="Lines; null for a binary file")]
+    deleted: int | None
+    renamed_from: str | None = None
+
+
+class ChangesShape(BaseModel):
+    """What an agent changed in a git repository."""
+
+    repository: str
+    branch: str
+    base: Annotated[str, Field(description="The commit that the work started from")]
+    commit: Annotated[str, Field(description="The last commit of the work")]
+    merged: Annotated[bool, Field(description="Whether a sub-agent's work is in its parent's branch")]
+    files: list[FileChangeShape]
+    omitted_files: Annotated[int, Field(description="Changed files beyond the first 200")]
+    diff: Annotated[str | None, Field(description="At most 50,000 characters; not in lists and events")] = None
+
+
+class AgentResult(BaseModel):
+    """What a sub-agent reports to the one that started it."""
+
+    status: RunStatus
+    summary: str
+    data: Annotated[Any, Field(description="What the agent reported beside its summary; null: nothing")]
+    error: str | None
+    cost_usd: float
+    changes: Annotated[ChangesShape | None, Field(description="Only if it worked in a repository")] = None
+
+
+class ForkOrigin(BaseModel):
+    turn_id: str
+    at: Annotated[int, Field(description="How many of its steps were copied")]
+
+
+class TurnShape(BaseModel):
+    id: str
+    conversation_id: int
+    request: str
+    mode: TurnMode
+    status: Annotated[TurnStatus, Field(description="`waiting`: an agent of the turn waits for a person")]
+    waiting_for: WaitShape | None
+    iterations: int
+    limit: int
+    resubmissions: int
+    outcome: TurnOutcome | None
+    answer: Annotated[str | None, Field(description="The final answer; null until it has finished")]
+    error: Annotated[str | None, Field(description="Why it failed")]
+    incomplete: list[IncompleteItem]
+    forked_from: Annotated[ForkOrigin | None, Field(description="The turn that it is a fork of")]
+    plan_source: Annotated[
+        PlanSource | None,
+        Field(description="Who made its plan; request: Headway, from the request; null: it has none, or this was not recorded"),
+    ]
+    retry_at: Annotated[int, Field(description="When a failed call is retried, in epoch seconds; 0: no retry is scheduled")]
+    models: Annotated[list[str], Field(description="The models that its agents have asked, in order of the first call")]
+    usage: Annotated[UsageShape, Field(description="Of the turn's model calls so far, those of its sub-agents included")]
+    duration_s: Annotated[float, Field(description="0 until it has ended")]
+    changes: Annotated[ChangesShape | None, Field(description="Only if it worked in a repository and has ended")]
+    started_at: int
+    ended_at: int
+
+
+class OneTurn(BaseModel):
+    turn: TurnShape
+
+
+class TimelineEntry(BaseModel):
+    seq: int
+    kind: str
+    data: dict[str, Any]
+    at: int
+
+
+class QueueItem(BaseModel):
+    id: int
+    description: str
+    status: Literal["pending", "current", "done"]
+
+
+class QueueShape(BaseModel):
+    total: int
+    remaining: int
+    current: QueueItem | None
+    items: list[QueueItem]
+
+
+class Words(BaseModel):
+    """The text of an answer that is still being streamed."""
+
+    step: Annotated[int, Field(description="Number of the answer within the turn")]
+    n: Annotated[int, Field(description="Number of `text_delta` events so far; later ones continue the numbering")]
+    text: str
+
+
+class TimelineShape(BaseModel):
+    seq: Annotated[int, Field(description="Number of the last event in the log; newer events come after it")]
+    entries: Annotated[list[TimelineEntry], Field(description="Events of the log, oldest first")]
+    running: Annotated[TurnShape | None, Field(description="The turn that an agent is answering")]
+    saying: Words | None
+    turn_id: Annotated[str | None, Field(description="The latest turn, whose list is in `todos`")]
+    todos: QueueShape | None
+
+
+class OneTimeline(BaseModel):
+    timeline: TimelineShape
+
+
+class ToolShape(BaseModel):
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    server: Annotated[str | None, Field(description="The MCP server of a tool that only agents which run here can call")] = None
+
+
+class McpServerShape(BaseModel):
+    name: str
+    status: Annotated[
+        ServerStatus,
+        Field(description="Only a server that is `ready`, or was, has tools in this list"),
+    ]
+
+
+class ManyTools(BaseModel):
+    tools: list[ToolShape]
+    servers: Annotated[list[McpServerShape], Field(description="The MCP servers of mcp.json")]
+
+
+class ToolResult(BaseModel):
+    result: Annotated[Any, Field(description="The tool's own result")]
+    is_error: bool
+
+
+class WritResult(BaseModel):
+    output: Annotated[str, Field(description="The framed results")]
+    visible: Annotated[str, Field(description="The text without the writs")]

@@ -1,0 +1,137 @@
+"""Schemas of the files that agents wrote."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from headway.ledger.files.versions import PATH_LIMIT, FileSelection
+from headway.ledger.text import MAX_INTEGER, TEXT_PATTERN
+from headway.ledger.wording.words import QUERY_LIMIT
+from headway.operations.schemas.strict_model import to_whole_number
+from headway.operations.schemas.todos import CursorQuery, Id, Name, QueryModel
+
+VersionNumber = Annotated[int, Field(ge=0, le=MAX_INTEGER), BeforeValidator(to_whole_number)]
+
+Obstacle = Literal["binary", "not_kept", "too_large"]
+
+
+class FilesQuery(CursorQuery):
+    turn_id: Annotated[Name | None, Field(description="Files that the agents of this turn wrote")] = None
+    goal_id: Annotated[Id | None, Field(description="Files that the agents of this goal wrote")] = None
+    sub_goal_id: Annotated[Id | None, Field(description="Files that the agents of this sub-goal wrote")] = None
+    conversation_id: Annotated[Id | None, Field(description="Files that were written in this conversation")] = None
+    role: Annotated[Name | None, Field(description="Files that an agent with this role wrote")] = None
+    path: Annotated[
+        str,
+        Field(
+            max_length=PATH_LIMIT,
+            description="this path, or everything below this folder",
+            json_schema_extra={"pattern": TEXT_PATTERN},
+        ),
+    ] = ""
+    q: Annotated[
+        str,
+        Field(
+            max_length=QUERY_LIMIT,
+            description="words that must all occur in the path, in any case",
+            json_schema_extra={"pattern": TEXT_PATTERN},
+        ),
+    ] = ""
+
+    def selection(self) -> FileSelection:
+        owners = self.turn_id or "", self.goal_id or 0, self.conversation_id or 0, self.role or ""
+        return FileSelection(*owners, self.path, self.q, self.sub_goal_id or 0)
+
+
+class VersionQuery(QueryModel):
+    version: Annotated[Id | None, Field(description="omitted: the newest")] = None
+
+
+class DiffQuery(QueryModel):
+    from_: Annotated[
+        VersionNumber | None,
+        Field(alias="from", description="0: the file did not exist; omitted: the version before `to`"),
+    ] = None
+    to: Annotated[Id | None, Field(description="omitted: the newest")] = None
+
+
+# Answers
+
+
+class FileVersionShape(BaseModel):
+    n: int
+    change: Annotated[
+        Literal["written", "changed", "deleted", "found"],
+        Field(
+            description="`written`: by a tool. `changed`, `deleted`: the file after a program had run. `found`: the file before an "
+            "agent wrote it, if no version had that content"
+        ),
+    ]
+    size: int
+    sha256: Annotated[str | None, Field(description="null: deleted, or too large to read")]
+    media_type: Annotated[str | None, Field(description="`text/plain` for every text in UTF-8; null: not known")]
+    is_kept: Annotated[bool, Field(description="Whether the content can be read")]
+    renamed_from: Annotated[str | None, Field(description="The path that the file had before")]
+    at: int
+    tool: str
+    role: str
+    run_id: str | None
+    turn_id: str | None
+    goal_id: int | None
+    sub_goal_id: int | None
+    conversation_id: int | None
+
+
+class FileShape(BaseModel):
+    id: str
+    workspace: Annotated[
+        str, Field(description="Empty: the tenant's. Otherwise a repository and its branch, or the folder of a conversation")
+    ]
+    path: str
+    latest: Annotated[int, Field(description="The number of the newest version")]
+    created_at: int
+    updated_at: int
+    version: FileVersionShape
+
+
+class ManyFiles(BaseModel):
+    files: Annotated[
+        list[FileShape], Field(description="`version` is the newest one that the filters match, also if there is a newer one")
+    ]
+    next_cursor: str | None
+    searched_all: Annotated[
+        bool, Field(description="False: the search stopped before the oldest file. It continues with `next_cursor`")
+    ]
+
+
+class OneFile(BaseModel):
+    file: FileShape
+    versions: Annotated[list[FileVersionShape], Field(description="The newest first, at most 200")]
+
+
+class DiffLineShape(BaseModel):
+    kind: Literal["same", "added", "deleted"]
+    text: str
+    has_newline: bool
+
+
+class HunkShape(BaseModel):
+    old_start: int
+    old_lines: int
+    new_start: int
+    new_lines: int
+    lines: list[DiffLineShape]
+
+
+class FileDiff(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+
+    file: FileShape
+    from_: Annotated[FileVersionShape | None, Field(alias="from", description="null: the file did not exist")]
+    to: FileVersionShape
+    is_equal: bool
+    obstacle: Annotated[Obstacle | None, Field(description="Why the versions cannot be compared by lines")]
+    added: Annotated[int | None, Field(description="Lines; null if they cannot be compared")]
+    deleted: int | None
+    is_cut: Annotated[bool, Field(description="Whether `hunks` do not show everything")]
+    hunks: list[HunkShape]

@@ -1,0 +1,107 @@
+"""Schemas of webhooks."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from headway.actions.webhooks import DEFAULT_OVERLAP_S, MAX_OVERLAP_S
+from headway.ledger.text import MAX_INTEGER, TEXT_PATTERN
+from headway.ledger.webhook import DESCRIPTION_LIMIT, KIND_LENGTH, KINDS_LIMIT, MAX_RECENT, NewWebhook, WebhookChange, WebhookState
+from headway.operations.schemas.strict_model import StrictModel, to_whole_number
+from headway.outbound.targets import URL_LIMIT
+
+Url = Annotated[str, Field(min_length=1, max_length=URL_LIMIT, description="Begins with https://")]
+Kinds = Annotated[
+    list[Annotated[str, Field(pattern=rf"^[a-z][a-z_]{{0,{KIND_LENGTH - 1}}}$")]],
+    Field(max_length=KINDS_LIMIT, description="Kinds of events, such as turn_finished. Empty: all"),
+]
+Number = Annotated[int, Field(ge=0, le=MAX_INTEGER), BeforeValidator(to_whole_number)]
+Description = Annotated[str, Field(max_length=DESCRIPTION_LIMIT, json_schema_extra={"pattern": TEXT_PATTERN})]
+
+
+class NewWebhookBody(StrictModel):
+    url: Url
+    kinds: Kinds = []
+    conversation_id: Annotated[Number, Field(description="Only events of this conversation. 0: of all")] = 0
+    goal_id: Annotated[Number, Field(description="Only events of this goal. 0: of all")] = 0
+    description: Description = ""
+
+    def to_new(self) -> NewWebhook:
+        return NewWebhook(self.url, tuple(self.kinds), self.conversation_id, self.goal_id, self.description)
+
+
+class WebhookChangeBody(StrictModel):
+    url: Url | None = None
+    kinds: Kinds | None = None
+    conversation_id: Number | None = None
+    goal_id: Number | None = None
+    description: Description | None = None
+    paused: Annotated[bool | None, Field(description="False also resumes a webhook that has failed")] = None
+
+    def to_change(self) -> WebhookChange:
+        kinds = None if self.kinds is None else tuple(self.kinds)
+        return WebhookChange(self.url, kinds, self.conversation_id, self.goal_id, self.description, self.paused)
+
+
+class SecretRotation(StrictModel):
+    overlap_s: Annotated[
+        float,
+        Field(ge=0, le=MAX_OVERLAP_S, allow_inf_nan=False, description="How long messages are also signed with the old secret"),
+    ] = DEFAULT_OVERLAP_S
+
+
+class ReplayStart(StrictModel):
+    after: Annotated[Number, Field(description="Events after this number are delivered, again or for the first time")]
+
+
+class WebhookShape(BaseModel):
+    id: str
+    url: str
+    kinds: list[str]
+    conversation_id: int | None
+    goal_id: int | None
+    description: str
+    state: Annotated[
+        WebhookState, Field(description="`failed`: every attempt failed, and nothing is delivered until it is resumed")
+    ]
+    paused: bool
+    after: Annotated[int, Field(description="Events up to this number were delivered or did not match")]
+    error: Annotated[str | None, Field(description="Why the last attempt failed, until one succeeds")]
+    failures: Annotated[int, Field(description="Failed attempts in a row")]
+    retry_at: Annotated[int, Field(description="When the next attempt is made, in epoch seconds; 0: it waits for no retry")]
+    created_at: int
+    updated_at: int
+
+
+class OneWebhook(BaseModel):
+    webhook: WebhookShape
+
+
+class ManyWebhooks(BaseModel):
+    webhooks: list[WebhookShape]
+    next_cursor: str | None
+
+
+class WebhookWithSecret(BaseModel):
+    webhook: WebhookShape
+    secret: Annotated[
+        str | None, Field(description="Begins with whsec_. Shown once; null in the answer to a repeated Idempotency-Key")
+    ]
+
+
+class WebhookDeliveryShape(BaseModel):
+    message_id: Annotated[str, Field(description="The header webhook-id")]
+    seq: Annotated[int | None, Field(description="The number of the event; null: a test")]
+    type: str
+    at: int
+    ms: Annotated[int, Field(description="How long it took, in milliseconds")]
+    status: Annotated[int | None, Field(description="Of the receiver's answer; null: there was none")]
+    error: Annotated[str | None, Field(description="Null: it was accepted")]
+
+
+class OneDelivery(BaseModel):
+    delivery: WebhookDeliveryShape
+
+
+class ManyDeliveries(BaseModel):
+    deliveries: Annotated[list[WebhookDeliveryShape], Field(max_length=MAX_RECENT)]

@@ -1,0 +1,103 @@
+"""Operations on todos: /todos"""
+
+from typing import Any
+
+from headway.actions import claims, todos, views
+from headway.actions.board import ordering
+from headway.actions.proof import edits, receipts
+from headway.actions.todos import NO_OVERRIDE
+from headway.ledger.todo import Todo
+from headway.operations.operation import Document, OperationCall, OperationTable
+from headway.operations.schemas import todos as schemas
+from headway.operations.schemas.checks import ManyReceipts, OneReceipt, list_checks
+
+table = OperationTable("todos")
+
+
+def encode_todos(found: list[Todo]) -> list[dict[str, Any]]:
+    return [todo.as_json() for todo in found]
+
+
+@table.add("POST /todos", "Add one todo, or several in one transaction", {201: schemas.OneOrManyTodos}, errors=(404,))
+def create_todo(call: OperationCall, body: schemas.TodoCreation) -> Document:
+    if isinstance(body, schemas.NewTodos):
+        drafts = [row.draft(call.tx.author) for row in body.todos]
+        return {"todos": encode_todos(todos.add_many(call.tx, call.tenant_id, drafts))}
+    return {"todo": todos.add(call.tx, call.tenant_id, body.draft(call.tx.author)).as_json()}
+
+
+@table.add("GET /todos", "List todos: in progress, pending by position, ended by most recent", schemas.TodoPage, errors=(404,))
+def list_todos(call: OperationCall, query: schemas.ListQuery) -> Document:
+    selection = query.selection(query.status)
+    page = views.search_todos(call.tx, call.tenant_id, selection, query.q, query.limit, query.cursor)
+    return {
+        "todos": encode_todos(page.todos),
+        "next_cursor": page.next_cursor,
+        "searched_all": page.searched_all,
+        "open_dependencies": views.list_open_dependencies(call.tx, call.tenant_id, page.todos),
+    }
+
+
+@table.add("GET /todos/counts", "Count todos by status", schemas.TodoCounts, errors=(404,))
+def count_todos(call: OperationCall, query: schemas.TodoFilter) -> Document:
+    return {"counts": views.count_todos(call.tx, call.tenant_id, query.selection())}
+
+
+@table.add(
+    "GET /todos/ready",
+    "List todos that can start now: pending, with all dependencies ended",
+    schemas.ManyTodos,
+    errors=(404,),
+)
+def list_ready_todos(call: OperationCall, query: schemas.ReadyQuery) -> Document:
+    return {"todos": encode_todos(views.list_ready(call.tx, call.tenant_id, query.to_list_id(), query.limit))}
+
+
+@table.add("POST /todos/claim", "Claim the next ready todo for an agent", {200: schemas.Claimed, 204: None}, errors=(404,))
+def claim_todo(call: OperationCall, body: schemas.NewClaim) -> Document | None:
+    claim = claims.claim(call.tx, call.tenant_id, body.agent_id, body.conversation_id or None, body.lease_s)
+    return claim.as_json() if claim else None
+
+
+@table.add("GET /todos/{todo_id}", "Get a todo", schemas.OneTodo, errors=(404,))
+def get_todo(call: OperationCall, todo_id: int) -> Document:
+    return {"todo": todos.get(call.tx, call.tenant_id, todo_id).as_json()}
+
+
+@table.add("PATCH /todos/{todo_id}", "Change a todo", schemas.OneTodo, errors=(404,))
+def change_todo(call: OperationCall, todo_id: int, body: schemas.TodoFields) -> Document:
+    return {"todo": apply_fields(call, todo_id, body).as_json()}
+
+
+def apply_fields(call: OperationCall, todo_id: int, fields: schemas.TodoFields) -> Todo:
+    tx, tenant_id = call.tx, call.tenant_id
+    changes = ordering.place_beside(tx, tenant_id, todo_id, fields.change(), fields.before, fields.after)
+    if fields.checks is not None:
+        changes = edits.set_checks(tx, tenant_id, todo_id, changes, list_checks(fields.checks), tx.author)
+    override = NO_OVERRIDE
+    if fields.override is not None:
+        override = edits.build_override(fields.override, changes, call.caller_name)
+    return todos.change(tx, tenant_id, todo_id, changes, fields.lease_token, force=fields.force, override=override)
+
+
+@table.add("GET /todos/{todo_id}/receipts", "List what the checks of a todo found, newest first", ManyReceipts, errors=(404,))
+def list_todo_receipts(call: OperationCall, todo_id: int) -> Document:
+    todos.get(call.tx, call.tenant_id, todo_id)
+    return {"receipts": [receipt.as_json() for receipt in receipts.list_newest(call.tx, call.tenant_id, "todo", todo_id)]}
+
+
+@table.add("POST /todos/{todo_id}/verify", "Run the checks of a todo again", OneReceipt, errors=(404, 409))
+def verify_todo(call: OperationCall, todo_id: int) -> Document:
+    """A completed todo whose checks do not pass is `broken`. The response waits for the checks, which can take minutes."""
+    return {"receipt": receipts.verify(call.tx, call.tenant_id, todo_id).as_json()}
+
+
+@table.add("DELETE /todos/{todo_id}", "Delete a todo for good", schemas.Deleted, errors=(404, 409, 507))
+def delete_todo(call: OperationCall, todo_id: int, query: schemas.DeleteQuery) -> Document:
+    todos.remove(call.tx, call.tenant_id, todo_id, query.lease_token, force=query.force)
+    return {"deleted": True}
+
+
+@table.add("POST /todos/{todo_id}/heartbeat", "Extend the lease on a claimed todo", schemas.Claimed, errors=(404,))
+def heartbeat_todo(call: OperationCall, todo_id: int, body: schemas.Heartbeat) -> Document:
+    return claims.heartbeat(call.tx, call.tenant_id, todo_id, body.lease_token, body.lease_s).as_json()
