@@ -7,7 +7,8 @@ UV := $(shell command -v uv 2>/dev/null)
 # Formats and lints the page's JavaScript. Installed outside of the source tree, as the tests' own JavaScript packages are.
 BIOME := .cache/biome/node_modules/.bin/biome
 # One more than there are cores, because tests also wait. Every worker imports all tests and starts its own servers.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+WORKERS ?= $(shell expr $(CORES) + 1)
 
 # Tests start hundreds of processes; where this is set, each would recompile everything it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -20,8 +21,8 @@ run: $(VENV)/.installed  ## install and run Headway
 test: $(VENV)/.installed-dev chromium bubblewrap nginx  ## run all tests, on SQLite, on a temporary Postgres and in a real browser
 	$(BIN)/pytest -q -n $(WORKERS) --costs -m "not torture and not compatibility"
 
-test-fast: $(VENV)/.installed-dev bubblewrap  ## the inner loop: SQLite, no browser, no long runs; about a minute
-	$(BIN)/pytest -q -n $(WORKERS) --fast -m "not torture and not compatibility"
+test-fast: $(VENV)/.installed-dev  ## the inner loop: the rules, SQL on SQLite, turns, commands about todos
+	$(BIN)/pytest -q -n $(CORES) --fast -m "not torture and not compatibility"
 
 torture: $(VENV)/.installed-dev chromium bubblewrap  ## run the long tests, and print a table of the results
 	$(BIN)/pytest -n $(WORKERS) --torture -m "(torture or proof or property) and not compatibility" -o faulthandler_timeout=0
@@ -58,7 +59,7 @@ format: $(VENV)/.installed-dev $(BIOME)
 	$(BIN)/ruff check --fix .
 	$(BIOME) check --write
 
-docs: $(VENV)/.installed-dev  ## generate docs/reference and the catalogue of the MCP server from the code
+docs: $(VENV)/.installed-dev  ## generate docs/reference, the tables of settings and the catalogue of the MCP server from the code
 	$(BIN)/python scripts/write_sync_library.py
 	$(BIN)/python scripts/write_reference.py
 	$(BIN)/python scripts/write_mcp_catalogue.py
@@ -124,12 +125,14 @@ INSTALL = $(BIN)/python -m pip install -q --disable-pip-version-check
 endif
 INSTALL_PINNED = $(INSTALL) --require-hashes -r
 LINK_HEADWAY = $(INSTALL) --no-deps --no-build-isolation -e .
+COMPILE_HEADWAY = $(BIN)/python -m compileall -q src
 
 $(VENV)/.installed: pyproject.toml requirements.txt
 	@echo "Installing Headway into $(VENV) …"
 	@$(MAKE_VENV)
 	@$(INSTALL_PINNED) requirements.txt
 	@$(LINK_HEADWAY)
+	@$(COMPILE_HEADWAY)
 	@touch $@
 
 $(VENV)/.installed-dev: pyproject.toml requirements-dev.txt
@@ -137,6 +140,7 @@ $(VENV)/.installed-dev: pyproject.toml requirements-dev.txt
 	@$(MAKE_VENV)
 	@$(INSTALL_PINNED) requirements-dev.txt
 	@$(LINK_HEADWAY)
+	@$(COMPILE_HEADWAY)
 	@touch $@ $(VENV)/.installed
 
 $(BIOME): scripts/biome/package.json scripts/biome/package-lock.json

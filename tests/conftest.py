@@ -47,6 +47,7 @@ SHARING_FILES = {
     "test_moved_webhooks.py": "cells",
     "test_moves.py": "cells",
     "test_moves_beside_other_work.py": "cells",
+    "test_stolen_tokens.py": "cells",
     "test_served_cells.py": "served cells",
     "test_nginx.py": "nginx",
     "test_mcp_http.py": "MCP over HTTP",
@@ -80,10 +81,14 @@ KILLED_PROCESSES = {
     "test_killed_proofs.py",
 }
 
+# Their failures show both values, as those of test modules do. Before the plugins, which may import them.
+pytest.register_assert_rewrite("tests.journeys.accounts", "tests.journeys.goal_scenario")
+
 pytest_plugins = [
     "tests.costs",
     "tests.fast_selection",
     "tests.proofs",
+    "tests.shared_compilation",
     "tests.surfaces.model_fixtures",
     "tests.variants",
 ]
@@ -95,6 +100,7 @@ hypothesis.settings.register_profile("whole", deadline=None, max_examples=2_000)
 
 def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("whole" if config.getoption("torture") else "share")
+    gc.disable()  # until everything is collected: what imports and collection create is kept
 
 
 class BrowserOnOneWorker(LoadScopeScheduling):  # type: ignore[misc]  # xdist is not typed
@@ -141,6 +147,7 @@ def pytest_collection_finish() -> None:
     """Exempt everything that collection created from garbage collection: thousands of tests, which each pass would visit."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

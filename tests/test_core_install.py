@@ -92,7 +92,7 @@ MISSING = {
     ("todo", "list"): ("postgres", {"HEADWAY_DATABASE_URL": POSTGRES_URL}),
     ("tenant", "move", "local", "--to", "b"): ("postgres", {}),
     ("serve", "--port", "0"): ("notify", {"HEADWAY_NOTIFY": "json://127.0.0.1:1"}),
-    ("worker",): ("restate", {"HEADWAY_DISPATCH": "restate://127.0.0.1:1"}),
+    ("worker",): ("restate", {"HEADWAY_DISPATCH": "restate://127.0.0.1:1?identity_key=none"}),
 }
 OPENAI = {"HEADWAY_MODEL": "openai:gpt-5-mini"}
 

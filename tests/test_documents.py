@@ -6,7 +6,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache, reduce
+from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +17,6 @@ from headway import settings
 from headway.agents.tools import catalogue
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.tasks import TASK_TOOLS
-from headway.ledger.errors import SettingsError
 from tests.parsed_sources import list_nodes, parse_module, read_source
 
 ROOT = Path(__file__).parent.parent
@@ -110,20 +109,11 @@ def is_broken(page: Path, link: str) -> bool:
     return bool(anchor) and (target.suffix != ".md" or anchor not in anchors(target))
 
 
-def documented_settings() -> dict[str, str]:
-    """The name and default of each setting on the page."""
-    return {name.lower(): default.strip() for name, default in SETTING.findall(read_page(DOCS / "settings.md"))}
-
-
 def test_the_reference_is_up_to_date() -> None:
     documents = build_reference()
-    stale = [
-        name
-        for name, text in documents.items()
-        if not (DOCS / "reference" / name).exists() or read_page(DOCS / "reference" / name) != text
-    ]
-    assert not stale, f"docs/reference is out of date ({', '.join(stale)}): run `make docs`, and commit what it wrote."
-    assert {path.name for path in (DOCS / "reference").iterdir()} == set(documents)
+    stale = [name for name, text in documents.items() if not (DOCS / name).exists() or read_page(DOCS / name) != text]
+    assert not stale, f"docs is out of date ({', '.join(stale)}): run `make docs`, and commit what it wrote."
+    assert {f"reference/{path.name}" for path in (DOCS / "reference").iterdir()} == {*documents} - {"settings.md"}
 
 
 def test_every_link_leads_somewhere() -> None:
@@ -150,28 +140,19 @@ def test_every_page_is_in_the_index() -> None:
     assert pages - listed - {"README.md"} == set()
 
 
-def test_every_setting_is_documented_and_no_other() -> None:
-    with pytest.raises(SettingsError) as refused:
-        settings.load({"nonsense": "1", "home": "named, so that a checkout needs no trust"})
-    known = str(refused.value).rpartition("Known settings: ")[2].rstrip(".").split(", ")
-    assert sorted(documented_settings()) == known
-
-
 def test_the_documented_default_of_a_setting_is_its_default(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     for variable in [one for one in os.environ if one.startswith("HEADWAY_")]:
         monkeypatch.delenv(variable)
     usual = settings.load()
-    words = {"`": "", "$HEADWAY_HOME": usual.home, "HOST:PORT": f"{usual.host}:{usual.port}", "the strong one": usual.model}
     wrong = []
-    for name, text in documented_settings().items():
-        default = reduce(lambda text, word: text.replace(word, str(words[word])), words, text)
-        if default:
-            is_right = settings.load({name: default})._replace(in_force={}) == usual._replace(in_force={})
-        else:
-            is_right = not getattr(usual, name, None)  # empty, or decided elsewhere
-        wrong += [] if is_right else [name]
+    documented = SETTING.findall(read_page(DOCS / "settings.md"))
+    for name, text in documented:
+        default = re.sub(r"\$HEADWAY_([A-Z]+)", lambda found: str(getattr(usual, found[1].lower())), text.strip(" `"))
+        if settings.load({name.lower(): default})._replace(in_force={}) != usual._replace(in_force={}):
+            wrong.append(name)
     assert wrong == []
+    assert len(documented) > 40
 
 
 def test_the_table_of_tools_is_the_toolbox() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.effect.proxy import Proxy, RunLog, Sampling, repair
-from bench.effect.report import compare, estimate, measure_whole, write_report
+from bench.effect.report import compare, estimate, measure_whole, merge_sections, write_report
 from bench.effect.runner import Job, describe, serve
 from bench.effect.simulated import Rates, SimulatedModel
 from bench.effect.systems import Ended, Room, run_pydantic_ai
@@ -120,3 +120,13 @@ def test_intervals_come_from_resampling_tasks() -> None:
     assert figure.low < figure.value == 0.5 < figure.high
     row = {"task": "menu", "done": 1, "possible": 1, "invented": 0}
     assert compare([row], [{**row, "done": 0}], measure_whole).value == 1.0
+
+
+def test_a_report_replaces_its_own_sections_and_keeps_those_of_other_models() -> None:
+    page = "# Title\n\n## Half `judge`, a, arm `repair`: 2 tasks\n\nold a\n\n## Half `judge`, b, arm `repair`: 2 tasks\n\nold b\n"
+    report = "\n## Half `judge`, b, arm `repair`: 3 tasks\n\nnew b\n\n## Half `judge`, c, arm `repair`: 3 tasks\n\nnew c\n"
+    assert merge_sections(page, report).split("\n\n") == [
+        *("## Half `judge`, a, arm `repair`: 2 tasks", "old a"),
+        *("## Half `judge`, b, arm `repair`: 3 tasks", "new b"),
+        *("## Half `judge`, c, arm `repair`: 3 tasks", "new c\n"),
+    ]

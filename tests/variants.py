@@ -1,7 +1,8 @@
 """Which databases and dispatchers a test runs on.
 
 Tests of SQL run on both databases: those in `tests/storage`, and those marked `both_databases`. Other tests run on SQLite. Only
-`make torture` runs them on Postgres as well, and tests of the engine over dispatchers in the test's own process.
+`make torture` runs them on Postgres as well, and tests of the engine over dispatchers in the test's own process. In
+`make test-fast`, all run on SQLite.
 """
 
 from pathlib import Path
@@ -20,7 +21,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     whole = bool(metafunc.config.getoption("torture"))
     node = metafunc.definition
     is_sql = node.path.is_relative_to(SQL_FOLDER) or node.get_closest_marker("both_databases") is not None
-    choices = {"database_kind": (DATABASES, DATABASES if is_sql else DATABASES[:1])}
+    on_both = is_sql and not metafunc.config.getoption("fast")
+    choices = {"database_kind": (DATABASES, DATABASES if on_both else DATABASES[:1])}
     choices |= {fixture: (kinds, kinds[:1]) for fixture, kinds in DISPATCHERS.items()}
     for fixture, (kinds, ordinary) in choices.items():
         if fixture in metafunc.fixturenames:

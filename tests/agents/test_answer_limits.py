@@ -1,5 +1,6 @@
 """Limits on one answer: tool calls, size, duration and goals. Usage that a provider does not report is estimated."""
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -23,6 +24,24 @@ def test_at_most_64_calls_of_an_answer_are_made_and_the_model_is_told(sqlite_url
         assert talk.say()["outcome"] == "answered"
         assert len(talk.effects()) == len(talk.requests[1].tool_results) == 64
         assert talk.requests[1].last.startswith("6 calls of your answer were not made: one answer may make 64 calls.")
+
+
+def test_an_answer_of_thousands_of_calls_is_not_read_to_its_end(sqlite_url: str, tmp_path: Path) -> None:
+    with open_talk(sqlite_url, tmp_path, in_order(calls(*[("now", {})] * 1_000), HELLO)) as talk:
+        assert talk.say()["outcome"] == "answered"
+        assert len(talk.effects()) == 64
+        assert talk.requests[1].last.startswith("At least 65 calls of your answer were not made: one answer may make 64 calls.")
+
+
+def test_one_event_with_thousands_of_calls_is_not_parsed(sqlite_url: str, tmp_path: Path) -> None:
+    made = [{"index": n, "id": f"c{n}", "type": "function", "function": {"name": "now", "arguments": "{}"}} for n in range(2_000)]
+    body = raw(encode_stream(chunk({"tool_calls": made}), chunk({}, "tool_calls")))
+    (tmp_path / "prices.toml").write_text(PRICES)
+    with open_talk(sqlite_url, tmp_path, in_order(body, HELLO)) as talk:
+        assert talk.say()["status"] == "failed"
+        assert talk.pool().spent >= 2_000 * NANOS_PER_DOLLAR * 30 // 1_000_000
+        assert "One event of its answer has more than 10,000 values" in str(talk.run_row().result)
+        assert talk.effects() == []
 
 
 def test_64_calls_are_made_without_a_word(sqlite_url: str, tmp_path: Path) -> None:
@@ -95,7 +114,7 @@ def test_an_answer_that_never_ends_is_cut_off(sqlite_url: str, tmp_path: Path) -
     hello = encode_stream(chunk({"content": "Hello."}), chunk({}, "stop"))
     with (
         run_provider(endless, hello) as provider,
-        open_talk(sqlite_url, tmp_path, HELLO, model=CHAT, model_timeout_s="2") as talk,
+        open_talk(sqlite_url, tmp_path, HELLO, model=CHAT, model_timeout_s="1") as talk,
     ):
         assert talk.say()["outcome"] == "answered"
         assert len(provider.requests) == 2  # the answer, and the rest of it
@@ -165,6 +184,48 @@ def test_missing_usage_of_a_priced_model_is_billed_at_the_estimate(sqlite_url: s
         assert call.input_tokens >= sent // 3 > 2_000
         assert call.cost == (call.input_tokens * 3 + call.output_tokens * 30) * NANOS_PER_DOLLAR // 1_000_000
         assert talk.pool().spent == call.cost
+
+
+def test_the_input_of_an_answer_that_was_cut_off_is_billed(sqlite_url: str, tmp_path: Path) -> None:
+    """The provider reports usage at the end of the stream, which is closed before that."""
+    (tmp_path / "prices.toml").write_text(PRICES)
+    repeating = raw(encode_stream(*[chunk({"content": "hello " * 100})] * 50, chunk({}, "stop")))
+    question = "Repeat hello. " * 5_000
+    with open_talk(sqlite_url, tmp_path, repeating) as talk:
+        talk.say(question)
+        model_calls = talk.model_calls()
+        assert len(model_calls) == 3
+        assert all(call.input_tokens > len(question) // 4 and call.output_tokens > 500 for call in model_calls)
+        assert (
+            talk.pool().spent == sum(call.cost for call in model_calls) > 3 * len(question) // 4 * 3 * NANOS_PER_DOLLAR // 1_000_000
+        )
+
+
+def test_input_that_is_missing_in_reported_usage_is_estimated(sqlite_url: str, tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text(PRICES)
+    with open_talk(sqlite_url, tmp_path, text("Hi.", usage=(0, 1))) as talk:
+        talk.say("What is it? " * 500)
+        (call,) = talk.model_calls()
+        assert (call.input_tokens > 2_000, call.output_tokens) == (True, 1)
+
+
+def test_output_that_is_missing_in_reported_usage_is_estimated(sqlite_url: str, tmp_path: Path) -> None:
+    """Also that of an answer with too many calls. Some providers report the usage so far when the answer begins."""
+    (tmp_path / "prices.toml").write_text(PRICES)
+    begun = {"prompt_tokens": 7, "completion_tokens": 1, "total_tokens": 8}
+    first = chunk({"content": ""}, usage=begun)
+    arguments = json.dumps({"expression": "1+" * 100 + "1"})
+    deltas = [
+        {"index": n, "id": f"c{n}", "type": "function", "function": {"name": "calculate", "arguments": arguments}}
+        for n in range(200)
+    ]
+    cut = raw(encode_stream(first, *(chunk({"tool_calls": [delta]}) for delta in deltas), chunk({}, "tool_calls")))
+    with open_talk(sqlite_url, tmp_path, in_order(cut, text("Done. " * 20, usage=(7, 0)))) as talk:
+        talk.say()
+        flood, last = talk.model_calls()
+        assert (flood.input_tokens, last.input_tokens) == (7, 7)
+        assert flood.output_tokens > 128 * len(arguments) // 4
+        assert last.output_tokens > 20
 
 
 def test_a_model_without_a_price_is_recorded_as_it_reports(sqlite_url: str, tmp_path: Path) -> None:

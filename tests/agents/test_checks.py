@@ -11,6 +11,7 @@ from headway.actions import todos
 from headway.actions.proof import receipts
 from headway.agents.checks.kinds import check_file
 from headway.ledger.check import Receipt
+from headway.ledger.run import Sandbox
 from headway.ledger.todo import Change, Draft, Todo, write_checks
 from tests.agents.person_harness import answer_question, decide_and_finish, list_approvals, list_questions, write_policy
 from tests.agents.sub_agent_harness import wait_for_end
@@ -71,7 +72,7 @@ def test_a_failing_check_refuses_completion_and_a_passing_one_proves_it(database
 @each_row("extra", [{}, {"sha256": sha256(b"x" * 2_500_000).hexdigest()}])
 def test_the_hash_of_a_file_covers_all_of_it(tmp_path: Path, extra: dict[str, str]) -> None:
     (tmp_path / "large").write_bytes(b"x" * 2_500_000)
-    finding = check_file({"kind": "file", "path": "large", **extra}, str(tmp_path))
+    finding = check_file({"kind": "file", "path": "large", **extra}, str(tmp_path), Sandbox())
 
     assert (finding.ok, finding.detail) == (True, "large: 2,500,000 bytes.")
     assert finding.hashes == {"large": sha256(b"x" * 2_500_000).hexdigest()}
@@ -102,7 +103,7 @@ def test_a_command_runs_in_the_sandbox(sqlite_url: str, tmp_path: Path) -> None:
         ({"kind": "command", "run": "rm -rf /"}, "'rm' is not an allowed command"),
         ({"kind": "command", "run": "echo 'x"}, "a quotation mark without its pair"),
         ({"kind": "file", "path": "../../secret"}, "path leads outside the workspace"),
-        ({"kind": "http", "url": "http://localhost/"}, "http_get is not available here"),
+        ({"kind": "http", "url": "http://localhost/"}, "there is no tool http_get"),
         ({"kind": "tool", "name": "edit_file", "arguments": {"path": "a", "old": "b", "new": "c"}}, "not safe to repeat"),
         ({"kind": "tool", "name": "calculate", "arguments": {"expression": "1+1"}, "expect": "3"}, "does not contain '3'"),
         ({"kind": "outcome", "schema": {"type": "object", "required": ["url"]}}, "does not fit the schema"),

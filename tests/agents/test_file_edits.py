@@ -3,6 +3,7 @@
 import os
 import stat
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,20 @@ def test_an_edit_does_not_grow_a_file_beyond_the_limit(caller: ToolCaller, works
     assert "at most 1,000,000" in caller.refused("edit_file", path="b", old="a", new="é" * 501, all=True)
     assert caller.refused("edit_file", path="b", old="a", new="\ud800", all=True)
     assert (workspace / "b").read_text() == "a" * 1_000
+
+
+def test_an_edit_that_would_grow_a_file_beyond_the_limit_takes_no_memory(caller: ToolCaller, workspace: Path) -> None:
+    (workspace / "b").write_text("a" * 20_000)
+
+    tracemalloc.start()
+    try:
+        error = caller.refused("edit_file", path="b", old="a", new="b" * 5_000, all=True)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "would have 100,000,000 characters" in error
+    assert peak < 10_000_000
+    assert (workspace / "b").read_text() == "a" * 20_000
 
 
 def test_edits_at_the_same_time_are_all_kept(sqlite_agent: Agent, workspace: Path) -> None:

@@ -22,17 +22,18 @@ from headway.agents.instructions.prompts import (
     SUMMARISER,
     render_check_in,
     render_focus,
-    render_missing,
     render_note,
     render_request_and_plan,
 )
 from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.agents.transcripts.window import render_stub
+from headway.autonomy.prompts import render_task
 from headway.ledger.framing import escape_frames
 from headway.ledger.text import to_one_line
 from tests.agents.sub_agent_harness import find_role
 from tests.agents.turn_harness import CHEAP, CHEAP_TIER, Talk, list_open_ids, open_talk
 from tests.forgeries import BREAKS, PAYLOADS, check_nothing_changed, get_shape, list_edges
+from tests.goal_plans import sub_goal
 from tests.model_server import Reply, Request, calls, error, text
 from tests.proofs import Proof
 
@@ -62,9 +63,9 @@ PLACES = {
     "agents/loop/step.py read_on": FIXED,
     "agents/loop/step_limits.py apply_limit": FIXED,
     "agents/loop/calls/tool_results.py build_results_message": "plan",
-    "agents/loop/items/driving.py nudge": "test_an_item_cannot_forge_a_frame",
     "agents/loop/items/contexts.py open_context": "test_an_item_cannot_forge_a_frame",
     "agents/loop/gates.py apply_verdict": "queue",
+    "agents/loop/gates.py ask_about_calls": FIXED,
     "agents/loop/gates.py reject_answer": "plan",
     "agents/loop/driver.py prepare_model_request": "goal",
     "agents/loop/driver.py apply_step": "plan",
@@ -78,6 +79,7 @@ PLACES = {
     "agents/models/trial.py try_tier": "none: it is the whole request of a person, without tools or frames",
     "agents/transcripts/transcript.py build_user_message": "every story",
     "agents/transcripts/window.py shrink_part": "test_neither_a_note_nor_a_stub_can_forge_a_frame",
+    "autonomy/prompts.py build_task": "test_a_sub_goal_cannot_forge_a_frame",
     "autonomy/prompts.py build_work": "goal",
 }
 SPEAKING = {"build_user_message", "build_runtime_message", "UserPromptPart", "ToolReturnPart"}
@@ -110,7 +112,11 @@ def test_a_check_in_message_cannot_forge_a_frame() -> None:
 def test_an_item_cannot_forge_a_frame() -> None:
     for payload in PAYLOADS:
         assert list_edges(render_focus(payload, [payload, payload], [payload])) == [], ascii(payload)
-        assert (list_edges(render_missing(payload)), len(BREAKS.split(render_missing(payload)))) == ([], 1), ascii(payload)
+
+
+def test_a_sub_goal_cannot_forge_a_frame() -> None:
+    for payload in PAYLOADS:
+        assert list_edges(render_task(sub_goal(payload))) == [], ascii(payload)
 
 
 def test_a_guide_cannot_forge_a_frame() -> None:

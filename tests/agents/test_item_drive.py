@@ -1,6 +1,7 @@
 """Turns whose books the runtime keeps: it makes the plan, completes items by what was written, and takes up what is left."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,36 @@ def test_a_doubted_write_is_refused_and_the_next_context_says_why(sqlite_url: st
         assert (tmp_path / "workspaces/1/sum.txt").read_text() == "785"
 
 
+def test_a_wrong_number_is_not_repeated_in_the_next_context(sqlite_url: str, tmp_path: Path) -> None:
+    script = in_order(
+        calls(write("sum.txt", "846")), calls(("calculate", {"expression": "318 + 467"})), calls(write("sum.txt", "785"))
+    )
+    with open_driven(sqlite_url, tmp_path, script) as talk:
+        assert talk.say("Add 318 and 467 and write the sum to sum.txt.")["answer"] == "Done: wrote sum.txt."
+        assert talk.requests[1].last.endswith("Call calculate with the numbers of the item first, then write its result.")
+        assert "846" not in talk.requests[1].last
+
+
+def test_a_write_that_would_undo_another_item_is_refused(sqlite_url: str, tmp_path: Path) -> None:
+    soup = ("edit_file", {"path": "menu.txt", "old": "soup", "new": "stew"})
+    script = in_order(calls(soup), *[calls(write("menu.txt", "soup\ncake\n"))] * 2, calls(write("menu.txt", "stew\ncake\n")))
+    with open_driven(sqlite_url, tmp_path, script, menu__txt="soup\npie\n") as talk:
+        assert talk.say("1. Replace soup by stew in menu.txt.\n2. Replace pie by cake in menu.txt.")["outcome"] == "incomplete"
+        assert (tmp_path / "workspaces/1/menu.txt").read_text() == "stew\npie\n"
+        assert list_completions(talk) == [("completed", "effect"), ("pending", None)]
+
+
+def test_a_model_that_makes_one_call_at_a_time_gets_one_item_at_a_time(sqlite_url: str, tmp_path: Path) -> None:
+    def reply(request: Request) -> Reply:
+        path = re.findall(r"[abc]\.txt", request.last)[0]
+        return calls(write(path, path[0] * 3))
+
+    request = "Then go on:\n- Write the text aaa to a.txt\n- Write the text bbb to b.txt\n- Write the text ccc to c.txt"
+    with open_driven(sqlite_url, tmp_path, reply) as talk:
+        assert talk.say(request)["outcome"] == "drained"
+        assert [asked.last for asked in talk.requests[1:]] == ["Write the text bbb to b.txt", "Write the text ccc to c.txt"]
+
+
 def test_a_request_that_expects_words_ends_with_them(sqlite_url: str, tmp_path: Path) -> None:
     script = in_order(calls(write("sum.txt", "785")), text("It is 785."))
     with open_driven(sqlite_url, tmp_path, script) as talk:
@@ -110,10 +141,13 @@ def test_small_talk_is_one_short_call(sqlite_url: str, tmp_path: Path) -> None:
 
 
 def test_an_unanswered_question_of_a_list_is_completed_on_the_agents_word(sqlite_url: str, tmp_path: Path) -> None:
-    script = in_order(calls(write("a.txt", "hi")), text("A haiku."))
+    script = in_order(calls(write("a.txt", "hi")), text("Old pond,\na frog jumps in."))
     with open_driven(sqlite_url, tmp_path, script) as talk:
         turn = talk.say("1. Write the text hi to a.txt\n2. Tell me a haiku")
-        assert (turn["outcome"], turn["answer"]) == ("drained", "A haiku.")
+        assert turn["outcome"] == "drained"
+        assert turn["answer"] == (
+            "All 2 items are done:\n- Write the text hi to a.txt (wrote a.txt)\n- Tell me a haiku\n\nOld pond,\na frog jumps in."
+        )
         assert list_completions(talk) == [("completed", "effect"), ("completed", "agent")]
 
 
@@ -132,15 +166,47 @@ def test_what_was_not_asked_for_is_not_written(sqlite_url: str, tmp_path: Path) 
         ]
 
 
+def test_a_doubt_is_raised_about_the_item_that_the_edit_belongs_to(sqlite_url: str, tmp_path: Path) -> None:
+    edit = ("edit_file", {"path": "menu.txt", "old": "pie", "new": "cake"})
+    with open_driven(sqlite_url, tmp_path, in_order(calls(edit), *[text(DONE)] * 9), menu__txt="soup\npie\n") as talk:
+        talk.say("1. Replace soup by stew in menu.txt.\n2. Replace pie by cake in menu.txt.")
+        assert list_completions(talk) == [("pending", None), ("completed", "effect")]
+
+
+def test_a_file_that_no_item_names_is_doubted_once(sqlite_url: str, tmp_path: Path) -> None:
+    script = in_order(text(DONE), calls(write("cellar.md", "wine")), *[text(DONE)] * 9)
+    with open_driven(sqlite_url, tmp_path, script) as talk:
+        talk.say(ROOMS)
+        [effect] = [effect for effect in talk.effects() if effect.tool == "write_file"]
+        assert json.loads(effect.result)["error"] == ("Nothing was written. The path is cellar.txt and pantry.txt, not cellar.md.")
+        assert any("The path is cellar.txt and pantry.txt, not cellar.md." in request.texts[-1] for request in talk.requests)
+
+
+def test_the_only_request_of_a_turn_may_take_many_calls(sqlite_url: str, tmp_path: Path) -> None:
+    names = [f"{number}.txt" for number in range(8)]
+    script = in_order(*[calls(("read_file", {"path": name})) for name in names], calls(write("list.md", "eight")))
+    with open_driven(sqlite_url, tmp_path, script, **dict.fromkeys([name.replace(".", "__") for name in names], "x\n")) as talk:
+        assert talk.say("Write a description of all files to list.md.")["answer"] == "Done: wrote list.md."
+        assert len(talk.requests[-1].tool_results) == len(names), "it remembers what it read"
+
+
+def test_a_text_that_is_cut_off_gives_way_to_a_new_context(sqlite_url: str, tmp_path: Path) -> None:
+    script = in_order(
+        calls(write("cellar.txt", "wine")), text("Flour is a powder.", finish="length"), calls(write("pantry.txt", "flour"))
+    )
+    with open_driven(sqlite_url, tmp_path, script) as talk:
+        assert talk.say(ROOMS)["outcome"] == "drained"
+        assert talk.requests[-1].texts[1:] == ["Write the text flour to pantry.txt."]
+
+
 @pytest.mark.parametrize("answers", [1, 2, 3])
 def test_a_crash_between_any_two_answers_loses_nothing(sqlite_url: str, tmp_path: Path, answers: int) -> None:
     """The process is lost with an answer on its way; another continues in the same context."""
 
     def reply(request: Request) -> Reply:
-        asked = request.texts[1]
-        if asked == ROOMS:
-            return text(DONE) if request.tool_results else calls(write("cellar.txt", "wine"))
-        return calls(write("pantry.txt", "flour"))
+        if request.texts[1] == ROOMS:
+            return calls(write("cellar.txt", "wine"))
+        return calls(write("pantry.txt", "flour")) if len(talk.requests) > 2 else text(DONE)
 
     with open_driven(sqlite_url, tmp_path, reply) as talk:
 

@@ -15,6 +15,7 @@ from headway.agents.models.client import ModelFailed, Models
 from headway.agents.models.providers import build_model
 from headway.agents.transcripts.transcript import build_user_message
 from headway.ledger.errors import SettingsError
+from headway.settings.redaction import build_redactor
 from tests.certificates import skip_certificates
 from tests.model_server import PATIENCE_S
 
@@ -115,7 +116,7 @@ async def list_failures(quoting: EchoServer, name: str, model: Model) -> list[st
         {"strong": name, "mid": name, "cheap": name},
         PATIENCE_S,
         known={name: model},
-        redact=settings.build_redactor(settings.load({"home": "unused"})),
+        redact=build_redactor(settings.load({"home": "unused"})),
     )
     messages = []
     for quoting.shape in SHAPES:

@@ -1,11 +1,20 @@
 """Agents that work in a git repository: each on a branch of its own, merged when it ends."""
 
+import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from headway.actions import dead_letters
+from headway.agents.repositories.git import Git
+from headway.agents.repositories.places import check_path, find_place, show_place
+from headway.agents.repositories.worktrees import Worktree, remove, remove_stale_locks
+from headway.agents.tools.programs import shell
+from headway.agents.tools.programs.sandbox import probe
+from headway.ledger.errors import Invalid
+from headway.ledger.run import Sandbox
 from tests.agents.repository_harness import (
     check_untouched,
     commit,
@@ -215,3 +224,91 @@ def test_a_hostile_repository_runs_no_program(hostile: str, sqlite_url: str, tmp
             assert {"filter": "filter.x.smudge", "nested": "nested is another repository", "commondir": "leads elsewhere"}[
                 hostile
             ] in (error_text)
+
+
+@pytest.mark.parametrize("key", ["include.path", "includeIf.gitdir:worktrees/.path", "extensions.worktreeConfig"])
+def test_without_a_sandbox_a_configuration_with_other_parts_is_refused(key: str, sqlite_url: str, tmp_path: Path) -> None:
+    repository = make_repository(tmp_path / "repository")
+    name_repository(tmp_path, repository)
+    with open_talk(sqlite_url, tmp_path, write_and_end(b="new\n"), sandbox="off") as talk:
+        assert talk.say()["changes"]["files"] == [{"path": "b.txt", "added": 1, "deleted": 0}]
+        git(repository, "config", key, "true")
+        talk.server.script = in_order(text("Done."))
+        assert talk.say()["status"] == "failed"
+        assert "and so has parts elsewhere, which could name programs" in (talk.run_row().result or "")
+
+
+def test_a_required_sandbox_that_is_missing_stops_git(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "bin" / "bwrap"
+    broken.parent.mkdir()
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    name_repository(tmp_path, make_repository(tmp_path / "repository"))
+    monkeypatch.setenv("PATH", f"{broken.parent}:{os.environ['PATH']}")
+    probe.cache_clear()
+    try:
+        with open_talk(sqlite_url, tmp_path, text("Done."), sandbox="required") as talk:
+            assert talk.say()["status"] == "failed"
+            assert "HEADWAY_SANDBOX is required, but bubblewrap does not work here" in (talk.run_row().result or "")
+    finally:
+        probe.cache_clear()
+
+
+def test_objects_of_another_repository_of_the_operator_are_found(sqlite_url: str, tmp_path: Path) -> None:
+    origin = make_repository(tmp_path / "origin")
+    git(tmp_path, "clone", "-q", "--shared", str(origin), "shared")
+    name_repository(tmp_path, tmp_path / "shared")
+    with open_talk(sqlite_url, tmp_path, write_and_end(b="new\n")) as talk:
+        assert [file["path"] for file in talk.say()["changes"]["files"]] == ["b.txt"]
+
+
+def test_a_repository_that_is_exchanged_for_a_link_is_not_shown(tmp_path: Path) -> None:
+    """As a program of an agent could do it, between the check and the start of git."""
+    app, other = make_repository(tmp_path / "workspace" / "1" / "app"), make_repository(tmp_path / "workspace" / "2" / "app")
+    place = find_place(str(tmp_path / "workspace" / "1"), "app")
+    sandbox = show_place(Sandbox("required"), place, is_writable=False)
+    command = ["git", "--git-dir", str(app / ".git"), "rev-parse", "HEAD"]
+    assert shell.run(command, str(tmp_path / "worktree"), sandbox).output.strip() == git(app, "rev-parse", "HEAD")
+    app.rename(tmp_path / "workspace" / "1" / "moved")
+    app.symlink_to(other)
+    refusal = shell.run(command, str(tmp_path / "worktree"), sandbox)
+    assert (refusal.exit_code, refusal.output) == (126, "A folder of the repository was exchanged. Nothing was run.\n")
+
+
+@pytest.mark.parametrize("exchanged", ["app/.git", "app/.git/worktrees"])
+def test_nothing_is_deleted_through_a_link_in_place_of_a_folder_of_git(tmp_path: Path, exchanged: str) -> None:
+    """As a program of an agent could do it, between the search for a worktree's record and its removal. The name of the record is
+    that of the folder of another tenant."""
+    workspaces, folder, branch = tmp_path / "workspace", tmp_path / "worktrees" / "1" / "goal-1", "headway/goal-1"
+    make_repository(workspaces / "1" / "app")
+    place = find_place(str(workspaces / "1"), "app")
+    victim = workspaces / ("2" if exchanged.endswith("worktrees") else "worktrees/2")
+    victim.mkdir(parents=True)
+    (victim / "gitdir").write_text(f"{folder}/.git\n")
+    (victim / "index.lock").touch()
+    os.utime(victim / "index.lock", (0, 0))
+    path = workspaces / "1" / exchanged
+    if path.exists():
+        path.rename(tmp_path / "moved")
+    path.symlink_to(workspaces)
+    worktree = Worktree(str(folder), branch, "Ada", "x", "r", "b")
+    repository = Git(place, Sandbox("required"), 0, "", os.path.join(place.git_dir, "worktrees", "2"))
+    for change in (partial(remove, repository, worktree), partial(remove_stale_locks, repository, branch)):
+        with pytest.raises((Invalid, NotADirectoryError)):
+            change()
+    assert sorted(os.listdir(victim)) == ["gitdir", "index.lock"]
+
+
+def test_a_pipe_in_place_of_a_file_of_git_keeps_nothing_waiting(tmp_path: Path) -> None:
+    app = make_repository(tmp_path / "app")
+    (app / ".git" / "HEAD").unlink()
+    os.mkfifo(app / ".git" / "HEAD")
+    with pytest.raises(Invalid, match="has no commit yet"):
+        check_path(str(tmp_path), "app")
+
+
+def test_a_bare_repository_in_a_workspace_is_refused(tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", "--bare", str(make_repository(tmp_path / "app")), "bare")
+    for check in (check_path, find_place):
+        with pytest.raises(Invalid, match=r"must have a \.git folder"):
+            check(str(tmp_path), "bare")

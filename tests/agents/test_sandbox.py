@@ -181,6 +181,12 @@ def test_too_many_processes_are_stopped(workspace: Path) -> None:
         run_script(workspace, "for n in $(seq 40); do sleep 300 & done; wait", SANDBOX._replace(processes=20))
 
 
+def test_too_many_threads_are_stopped(workspace: Path) -> None:
+    code = "import threading\nstop = threading.Event()\nfor _ in range(200): threading.Thread(target=stop.wait).start()"
+    with pytest.raises(Invalid, match=r"^python3 started more than 80 threads and was stopped\."):
+        run_python(workspace, code, SANDBOX._replace(processes=20))
+
+
 def test_files_have_a_size_limit(workspace: Path) -> None:
     run_script(workspace, "truncate -s 2G large; ulimit -c > core")
     assert not (workspace / "large").exists() or (workspace / "large").stat().st_size == 0
@@ -252,6 +258,46 @@ def test_python_code_has_a_time_limit(programmer: ToolCaller) -> None:
     assert refusal == "python3 did not finish within 1 s and was stopped. Its last output: begun\n"
     assert "timeout_s" in programmer.refused("run_python", code="1", timeout_s=301)
     assert "code" in programmer.refused("run_python", code="")
+
+
+SET_ID_PROGRAM = """
+import ctypes, os, platform
+os.umask(0)
+def attempt(name, work):
+    try:
+        work()
+        print(name, "passed")
+    except OSError as error:
+        print(name, error.strerror)
+for bits in (0o4755, 0o2755, 0o6711):
+    os.close(os.open(f"{bits:o}", os.O_CREAT | os.O_WRONLY, 0o755))
+    attempt("chmod", lambda: os.chmod(f"{bits:o}", bits))
+    folder = os.open(".", os.O_RDONLY)
+    attempt("fchmodat", lambda: os.chmod(f"{bits:o}", bits, dir_fd=folder))
+    file = os.open(f"{bits:o}", os.O_RDONLY)
+    attempt("fchmod", lambda: os.fchmod(file, bits))
+    attempt("open", lambda: os.open(f"new {bits:o}", os.O_CREAT | os.O_WRONLY, bits))
+    attempt("mknod", lambda: os.mknod(f"node {bits:o}", bits))
+    libc = ctypes.CDLL(None, use_errno=True)
+    def call(*arguments):
+        if libc.syscall(*arguments) < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    attempt("fchmodat2", lambda: call(452, folder, f"{bits:o}".encode(), bits, 0))
+os.open("plain", os.O_RDONLY | os.O_CREAT, 0o755)
+os.chmod("plain", 0o1777)
+attempt("io_uring", lambda: call(425, 1, ctypes.create_string_buffer(200)))
+attempt("memory", lambda: os.memfd_create("x"))
+"""
+
+
+def test_no_program_leaves_a_file_with_set_id_bits(workspace: Path) -> None:
+    output = run_python(workspace, SET_ID_PROGRAM).output
+    attempts = [line.partition(" ") for line in output.splitlines()]
+
+    assert len(attempts) == 20, output
+    assert {reason for _, _, reason in attempts} <= {"Operation not permitted", "Function not implemented"}, output
+    assert [oct(path.lstat().st_mode) for path in workspace.rglob("*") if path.lstat().st_mode & 0o6000] == []
+    assert (workspace / "plain").stat().st_mode & 0o7777 == 0o1777
 
 
 # Whether people are asked

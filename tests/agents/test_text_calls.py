@@ -76,6 +76,8 @@ CALLS: dict[str, tuple[str, list[tuple[str, dict[str, Any]]]]] = {
     "a call, and a result that was made up": (f"<tool_call>{CALL}</tool_call><tool_response>Wrote it.</tool_response>", [WRITE]),
     "braces too many": (f"{{{CALL}}}}}\n{{{CALL}}}}}", [WRITE, WRITE]),
     "a value in single quotes": ("""{"name": "write_file", "arguments": {"path": 'a.txt', "content": 'hi'}}""", [WRITE]),
+    "an element with attributes": ('<write_file path="a.txt" content="hi"/>', [WRITE]),
+    "elements with JSON": (f"<write_file>\n{ARGUMENTS}\n</write_file>\n<now>{{}}</now>", [WRITE, NOW]),
     "another spelling": ('{"name": "spawn-agent", "arguments": {}}', [("spawn_agent", {})]),
 }
 
@@ -96,6 +98,7 @@ def test_a_text_that_is_a_call_becomes_the_call(name: str) -> None:
         (f"I write the file:\n{CALL}\nThen I am done.", "I write the file:\n\nThen I am done."),
         (f"I write the file:\n\n{{{CALL}}}}}", "I write the file:"),
         (f"I write the file.[TOOL_CALLS] [{CALL}]", "I write the file."),
+        (f"{CALL}\n```\nThis writes the file.", "This writes the file."),
         (f"```python\nprint(1)\n```\nNow I save it.\n```json\n{CALL}\n```", "```python\nprint(1)\n```\nNow I save it."),
     ],
 )

@@ -17,10 +17,12 @@ from pydantic_ai.messages import ModelRequest, UserPromptPart
 from pydantic_ai.models import ModelRequestParameters
 
 from headway import settings
+from headway.agents.models.client import list_api_keys
 from headway.agents.trace_content import describe_request
 from headway.agents.tracing import ExportingTracer, NullTracer, build_tracer
 from headway.ledger.errors import SettingsError
 from headway.ledger.redaction import Redactor
+from headway.settings.loading import OTEL_VARIABLES
 from tests.agents.turn_harness import in_order, open_talk
 from tests.model_server import MODEL, Failure, Reply, Request, calls, text
 
@@ -162,6 +164,19 @@ def test_content_is_captured_on_request_without_secrets_and_within_limits(sqlite
     assert "use_tool" in [definition["name"] for definition in tools]
 
 
+def test_no_span_has_the_key_that_a_provider_quotes(sqlite_url: str, tmp_path: Path) -> None:
+    seen = InMemorySpanExporter()
+    tracer = ExportingTracer(seen, captures_content=True)
+    with open_talk(sqlite_url, tmp_path, text("Hello."), tracer=tracer) as talk:
+        models = talk.headway.runtime.models
+        (key,) = list_api_keys(models.find("strong"))
+        talk.server.script = lambda _request: Reply(failure=Failure(401, f"Incorrect API key: Bearer {key}"))
+        assert talk.say()["status"] == "failed"
+        spans = list_spans(seen, tracer)
+    assert len(spans) >= 2
+    assert key not in "".join(span.to_json() for span in spans)
+
+
 def test_only_the_newest_messages_of_a_long_conversation_are_captured() -> None:
     messages = [ModelRequest([UserPromptPart(f"{number} " + "x" * 7_000)]) for number in range(20)]
     attributes = describe_request(messages, ModelRequestParameters(), Redactor())
@@ -229,7 +244,7 @@ def test_the_standard_otel_variables_select_the_exporter(
     given: dict[str, str], exporter: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in settings.OTEL_VARIABLES:
+    for name in OTEL_VARIABLES:
         monkeypatch.delenv(f"OTEL_{name}", raising=False)
     for name, value in given.items():
         monkeypatch.setenv(f"OTEL_{name}", value)

@@ -219,8 +219,9 @@ class Talk:
         return self.database.read(lambda tx: transcript.load(tx, runs.get(tx, self.tenant_id, run_id)))
 
     def effects(self) -> list[EffectRow]:
+        """Return the effects in the order in which their runs called the model first: the ids of runs are random."""
         sql = """SELECT n, place, call_id, tool, arguments, state, result FROM effects WHERE tenant_id = ?
-                 ORDER BY run_id, n, place"""
+                 ORDER BY (SELECT MIN(id) FROM model_calls WHERE model_calls.run_id = effects.run_id), n, place"""
         return [EffectRow._make(row) for row in self.database.read(lambda tx: tx.all(sql, self.tenant_id))]
 
     def model_calls(self) -> list[ModelCall]:

@@ -73,7 +73,7 @@ def test_a_judge_is_paid_for_and_waits_for_money(sqlite_url: str, tmp_path: Path
 
     def script(request: Request) -> Reply:
         if JUDGE["rubric"] in request.last:
-            return text('{"ok": true, "reason": "Deep enough."}', usage=(2_000, 0))
+            return text('{"ok": true, "reason": "Deep enough."}', usage=(1_999, 1))
         return others(request)
 
     with open_pursuit(sqlite_url, tmp_path, script, priced=True, budget_usd="100") as pursuit:

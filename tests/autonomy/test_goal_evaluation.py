@@ -131,7 +131,7 @@ def test_a_failed_sub_goal_needs_no_evaluator(database_url: str, tmp_path: Path)
 
 @pytest.mark.parametrize("kind", [step, agent])
 def test_a_sub_goal_over_its_cost_limit_diverged(database_url: str, tmp_path: Path, kind: type) -> None:
-    script = by_part({"dig": text("A hole.", usage=(1_500, 0))}, plan=plan(kind("dig", cost_limit_usd=1)), replan=ANOTHER_WAY)
+    script = by_part({"dig": text("A hole.", usage=(1_499, 1))}, plan=plan(kind("dig", cost_limit_usd=1)), replan=ANOTHER_WAY)
     with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
         pursuit.achieve()
         assert verdicts(pursuit)[0] == ("major", "metric")

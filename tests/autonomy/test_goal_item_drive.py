@@ -14,18 +14,20 @@ def write(path: str, content: str) -> Reply:
 
 def test_a_goal_with_a_list_is_planned_and_judged_without_a_model(sqlite_url: str, tmp_path: Path) -> None:
     def reply(request: Request) -> Reply:
-        task = request.last.rpartition("[END GOAL CONTEXT]")[2]
-        return write("cellar.txt", "wine") if "wine" in task else write("pantry.txt", "flour")
+        return write("cellar.txt", "wine") if "wine" in request.last else write("pantry.txt", "flour")
 
     with open_pursuit(sqlite_url, tmp_path, reply, drive="item") as pursuit:
         pursuit.achieve(ROOMS)
         assert [(one.status, one.divergence) for one in pursuit.sub_goals()] == [("completed", "none")] * 2
         assert [entry["by"] for entry in pursuit.journal("evaluated")] == ["effect"] * 2
-        assert len(pursuit.server.requests) == 2, "one call for each sub-goal, none to plan or to judge"
+        assert [request.texts[1:] for request in pursuit.server.requests] == [
+            ["Write the text wine to cellar.txt."],
+            ["Write the text flour to pantry.txt."],
+        ], "one call for each sub-goal, about nothing else, and none to plan or to judge"
 
 
 def test_what_failed_does_not_stop_the_rest(sqlite_url: str, tmp_path: Path) -> None:
-    """The model claims the first sub-goal, does the second, and cannot plan anew."""
+    """The model claims the first sub-goal and does the second. It is asked for a new plan only if someone resumes the goal."""
 
     def reply(request: Request) -> Reply:
         return write("pantry.txt", "flour") if "flour" in request.last and "plan" not in request.system else text("All done!")
@@ -36,3 +38,5 @@ def test_what_failed_does_not_stop_the_rest(sqlite_url: str, tmp_path: Path) -> 
         first, second = pursuit.sub_goals()
         assert (first.status, first.reason) == ("failed", "incomplete")
         assert second.status == "completed"
+        assert "1 of 2 sub-goals were not reached.\n#" in pursuit.goal().pause_reason
+        assert all("cellar" in request.last or "pantry" in request.last for request in pursuit.server.requests)

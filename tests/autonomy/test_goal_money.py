@@ -81,7 +81,7 @@ def test_all_goals_of_a_tenant_pause_and_resume(database_url: str, tmp_path: Pat
 
 
 def test_the_cost_of_a_goal_is_on_its_runs(sqlite_url: str, tmp_path: Path) -> None:
-    work = {"dig": text("A hole.", usage=(1_000, 0)), "fill": text("Full.", usage=(2_000, 0))}
+    work = {"dig": text("A hole.", usage=(999, 1)), "fill": text("Full.", usage=(1_999, 1))}
     with open_pursuit(
         sqlite_url, tmp_path, by_part(work, plan=plan(step("dig"), agent("fill"))), priced=True, budget_usd="999"
     ) as pursuit:

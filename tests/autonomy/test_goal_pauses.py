@@ -93,7 +93,7 @@ def test_abandoning_a_goal_stops_all_its_agents(database_url: str, tmp_path: Pat
 @pytest.mark.parametrize("bound", ["deadline", "budget"])
 def test_an_exhausted_bound_is_escalated_and_a_decision_lifts_it(database_url: str, tmp_path: Path, bound: str) -> None:
     gate = Gate()
-    priced = calls(("submit_plan", {"sub_goals": [step("dig")]}), usage=(2_000, 0))
+    priced = calls(("submit_plan", {"sub_goals": [step("dig")]}), usage=(1_999, 1))
     script = by_part(plan=gate.before(priced))
     with open_pursuit(database_url, tmp_path, script, priced=True, budget_usd="1000") as pursuit:
         pursuit.set_goal(budget=NANOS_PER_DOLLAR if bound == "budget" else 0)

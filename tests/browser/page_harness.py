@@ -14,6 +14,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Playwright, Route, ViewportSize, expect
 
 from headway.actions.access import tokens
+from headway.ledger.tenancy import LOCAL_TENANT, TokenScope
+from headway.testing import TenantHarness
 from tests.surfaces.server_harness import Client
 
 PATIENCE_MS = 20_000
@@ -216,10 +218,11 @@ def open_windows(profiles: Profiles, client: Client, *, is_thorough: bool = Fals
         opened.check()
 
 
-def sign_in(context: BrowserContext, client: Client, *, operator: bool = True) -> None:
-    """Sign in as the page does, with a new token of the tenant."""
+def sign_in(context: BrowserContext, client: Client, scope: TokenScope = "admin") -> None:
+    """Sign in as the page does, with a new token of the tenant, or of the tenant `local` if it is the operator's."""
     url = str(client.base_url).rstrip("/")
-    token = client.desk.write(tokens.create, "somebody at a browser", scope="operator" if operator else "write").secret
+    desk = TenantHarness(client.desk.database, LOCAL_TENANT) if scope == "operator" else client.desk
+    token = desk.write(tokens.create, "somebody at a browser", scope=scope).secret
     answer = context.request.post(f"{url}/login", data={"token": token}, headers={"Origin": url})
     assert answer.status == 204, answer.text()
 

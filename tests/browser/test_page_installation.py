@@ -139,7 +139,7 @@ def search_the_audit_log(page: Visit, client: Client) -> None:
 
 
 @pytest.mark.proof
-def test_an_operator_of_a_tenant_sees_policy_models_audit_log_and_tokens(
+def test_an_administrator_of_a_tenant_sees_policy_models_audit_log_and_tokens(
     page: Visit, client: Client, service: Service, model: ModelServer
 ) -> None:
     tenant = client.desk.tenant.name
@@ -155,7 +155,7 @@ def test_an_operator_of_a_tenant_sees_policy_models_audit_log_and_tokens(
     rules = card.get_by_role("list", name="Rules in order").get_by_role("listitem")
     expect(rules).to_have_count(3)
     expect(rules.nth(0)).to_contain_text(re.compile(f"allow.*calculate.*approval {approval}", re.DOTALL))
-    expect(rules.nth(2)).to_contain_text(re.compile("deny.*write_file.*coder.*secrets/.*policy.toml, line", re.DOTALL))
+    expect(rules.nth(2)).to_contain_text(re.compile("deny.*write_file.*coder.*path =.*….*policy.toml, line", re.DOTALL))
     card.get_by_label("Tool").fill("write_file")
     card.get_by_label("Role").select_option("coder")
     card.get_by_label("Arguments").fill("{path")
@@ -177,12 +177,12 @@ def test_an_operator_of_a_tenant_sees_policy_models_audit_log_and_tokens(
     assert client.ok("POST", "/v1/policy/test", json=call)["decision"] == "ask"
     expect(page.region("MCP servers")).to_have_count(0)
 
-    # An operator of a tenant tries its models, and sees no settings.
+    # An administrator of a tenant tries its models, and sees no settings.
     page.page.keyboard.press("Control+k")
     page.page.get_by_label("Search pages, conversations, goals, todos and actions").fill("models and settings")
     page.page.keyboard.press("Enter")
     expect(page.page).to_have_url(re.compile("/operations/settings$"))
-    expect(page.region("Settings in force")).to_contain_text("Only operators of the tenant local")
+    expect(page.region("Settings in force")).to_contain_text("Only the operator, who runs the installation, sees its settings.")
     expect(page.region("Limits of this tenant")).to_contain_text("Turns that have not ended0 of 1,000")
     page.button("Try it: strong").click()
     trial = dialog(page, re.compile("^Try openai-chat"))
@@ -260,7 +260,7 @@ def test_the_host_sees_tenants_settings_and_mcp_servers(host_page: Visit, instal
     secret = read_secret(host_page)
     expect(card.get_by_role("row").filter(has_text="acme")).to_contain_text("created just now")
     token = installation.database.read(lambda tx: tokens.authenticate(tx, tokens.hash_secret(secret)))
-    assert token.operator
+    assert token.scope == "admin"
     assert installation.database.read(lambda tx: tenants.get_by_name(tx, "acme")).id == token.tenant_id
     look_at(host_page, "tenants")
 

@@ -64,13 +64,13 @@ def test_a_session_without_a_scope_says_so_and_changes_nothing(stranger: Visit, 
 
     expect(stranger.page.locator(".toast")).to_contain_text("This token may only read")
 
-    # One who is no operator sees no halt switch, and no tabs for operators.
+    # One who is no operator sees no halt switch, and no tabs for administrators.
     sign_in(stranger.page.context, stranger.url, client)
     stranger.open("/operations").live()
     expect(stranger.page.get_by_text("needs a token with the operator scope")).to_be_visible()
     expect(stranger.button("Halt everything")).to_have_count(0)
     stranger.go("/operations/webhooks")
-    expect(stranger.page.get_by_role("main")).to_contain_text("This needs a token with the operator scope.")
+    expect(stranger.page.get_by_role("main")).to_contain_text("This needs a token with the admin scope.")
     tabs = stranger.page.get_by_role("navigation", name="Operations")
     expect(tabs.get_by_role("link", name="Schedules")).to_be_visible()
     expect(tabs.get_by_role("link", name="Webhooks")).to_have_count(0)

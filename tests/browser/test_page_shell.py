@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.page_harness import Visit, look_at
+from tests.browser.page_harness import Visit, look_at, sign_in
 from tests.model_server import ModelServer
 from tests.surfaces.server_harness import Client
 
@@ -60,6 +60,11 @@ def test_the_palette_goes_anywhere_and_does_anything(open_page: Callable[..., Vi
     expect(page.page.get_by_role("dialog", name=re.compile("buy green paint"))).to_be_visible()
     keyboard.press("Escape")
     expect(page.page).to_have_url(f"{page.url}/board")
+    keyboard.press("Control+k")
+    field.fill("halt everything")
+    expect(options).to_have_count(0)
+    sign_in(page.page.context, client, "operator")
+    page.open("/board").live()
     keyboard.press("Control+k")
     field.fill("halt everything")
     expect(options).to_have_count(1)

@@ -1,11 +1,15 @@
 """The files of a tenant move with it, if its cells have different homes."""
 
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from headway.cells import moving
+from headway.cells.files import mirror_folder
 from headway.cells.moving import move_tenant
 from headway.ledger.errors import Conflict
 from headway.storage.task_files import TaskFile
@@ -110,3 +114,34 @@ def test_a_home_that_is_not_mounted_is_named_before_anything_changes(cell_pair: 
         with pytest.raises(Conflict, match="is not a folder on this machine"):
             move_tenant(cells.route(), "acme")
         assert desk.add("accepted").subject == "accepted"
+
+
+EXCHANGE = """
+import ctypes, sys
+pairs = [(a.encode(), b.encode()) for a, b in zip(sys.argv[1::2], sys.argv[2::2])]
+while True:
+    for first, second in pairs:
+        ctypes.CDLL(None).renameat2(-100, first, -100, second, 2)  # exchanges them
+"""
+
+
+def test_a_link_that_a_program_puts_in_the_place_of_a_file_is_not_followed(tmp_path: Path) -> None:
+    """A program of the tenant exchanges a file and a folder for links, while the files are copied."""
+    home, workspace, target = tmp_path / "home", tmp_path / "workspace", tmp_path / "target"
+    for folder in (home, workspace / "folder"):
+        folder.mkdir(parents=True)
+    for file in (home / "secret", workspace / "file", workspace / "folder" / "file"):
+        file.write_text("secret" if file.parent == home else "own")
+    (workspace / "link").symlink_to(home / "secret")
+    (workspace / "links").symlink_to(home)
+    paths = [str(workspace / name) for name in ("file", "link", "folder", "links")]
+    with subprocess.Popen([sys.executable, "-c", EXCHANGE, *paths]) as program:
+        try:
+            for _ in range(500):
+                mirror_folder(str(workspace), str(target))
+                assert not [
+                    path for path in target.rglob("*") if path.is_file() and not path.is_symlink() and path.read_text() == "secret"
+                ]
+                shutil.rmtree(target)
+        finally:
+            program.kill()

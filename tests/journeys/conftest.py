@@ -4,11 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.journeys.accounts", "tests.journeys.goal_scenario")  # so that failures show both values
-
-from tests.journeys import goal_scenario  # noqa: E402
-from tests.journeys.forked_process import ForkServer, run_fork_server  # noqa: E402
-from tests.model_server import ModelServer  # noqa: E402
+from tests.journeys import goal_scenario
+from tests.journeys.forked_process import ForkServer, run_fork_server
+from tests.model_server import ModelServer
 
 
 @pytest.fixture(scope="session")

@@ -75,7 +75,8 @@ def count_statements() -> None:
 
 
 def before_program(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "subprocess.Popen" and os.path.basename(str(arguments[0])) == "git":
+    """Count git, which runs in the sandbox where there is one."""
+    if event == "subprocess.Popen" and "git" in (os.path.basename(str(argument)) for argument in arguments[1]):
         pass_point(" ".join(map(str, arguments[1])), "git")
 
 

@@ -24,7 +24,8 @@ FILE = {"kind": "file", "path": "plates.txt", "contains": "clean"}
 OUTCOME = {"kind": "outcome", "schema": {"type": "integer"}}
 LAMP = "Light the lamp, todo "
 FINAL = "The table is laid."
-MAIN = 'tools = ["create_todo", "complete_todo", "write_file", "delegate"]\n'
+DESK = "desk"
+MAIN = 'tools = ["create_todo", "complete_todo", "read_file", "write_file", "delegate"]\n'
 NOTED = {"kind": "outcome", "schema": {"type": "string", "pattern": "."}}
 ERRANDS = (Errand("a", "agent", checks=(NOTED,)), Errand("b", "inline", ("a",), (NOTED,)))
 
@@ -69,7 +70,7 @@ def build_scenario(folder: Path, database_url: str, command: str = "echo lit >> 
     ):
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_text(content)
-    lamp = {"kind": "command", "run": command, "folder": str(home)}
+    lamp = {"kind": "command", "run": command, "folder": str(make_desk(folder))}
     with DirectDatabase(database_url) as database:
         desk = TenantHarness(database, f"tenant {uuid4().hex}")
         conversation_id = desk.conversation().id
@@ -79,6 +80,13 @@ def build_scenario(folder: Path, database_url: str, command: str = "echo lit >> 
         ]
     request = f"Lay the table: todos {numbers[0]} and {numbers[1]}."
     return ProcessPlan(str(home), database_url, desk.tenant.id, conversation_id, request=request)
+
+
+def make_desk(folder: Path) -> Path:
+    """Create the folder of the operator's checks, which cannot be in the home folder."""
+    desk = folder / DESK
+    desk.mkdir()
+    return desk
 
 
 def build_goal_scenario(folder: Path, database_url: str) -> ProcessPlan:
@@ -91,7 +99,8 @@ def build_goal_scenario(folder: Path, database_url: str) -> ProcessPlan:
     (folder / "home" / "prices.toml").write_text(PRICES)
     with DirectDatabase(database_url) as database:
         desk = TenantHarness(database, f"tenant {uuid4().hex}")
-    notes = {"kind": "file", "path": "notes.txt", "contains": "b", "folder": str(folder / "home")}
+    (make_desk(folder) / "notes.txt").write_text("b")
+    notes = {"kind": "file", "path": "notes.txt", "contains": "b", "folder": str(folder / DESK)}
     return ProcessPlan(
         str(folder / "home"), database_url, desk.tenant.id, 0, goals=[GOAL], goal_checks=write_checks([notes], "operator")
     )
@@ -121,7 +130,7 @@ def check_turn(plan: ProcessPlan, left: Snapshot) -> None:
     assert list_receipts(plan) == [("todo", False), ("todo", True), ("todo", True), ("todo", True)]
     assert [data["ok"] for data in list_events(left, "checks_ran")] == [False, True, True, True]
     assert {effect["state"] for effect in left["effects"]} == {"succeeded", "failed"}
-    assert (Path(plan.home) / "lamp").read_text().startswith("lit\n")
+    assert (Path(plan.home).parent / DESK / "lamp").read_text().startswith("lit\n")
     (turn,) = left["turns"]
     assert (turn["status"], turn["outcome"]) == ("finished", "drained")
     assert left["runs"][0]["result"] == FINAL

@@ -84,19 +84,19 @@ def test_a_turn_killed_while_a_command_runs_starts_it_again_and_leaves_none_behi
     goal_model.script = proof_scenario.reply
     command = f": {tmp_path}; touch started; until [ -e go ]; do sleep 0.02; done; echo lit >> lamp"
     plan = proof_scenario.build_scenario(tmp_path, sqlite_url, command)
-    home = Path(plan.home)
+    desk = tmp_path / proof_scenario.DESK
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(goal_processes.run_plan, plan)
-        wait_until((home / "started").exists, "the command runs")
+        wait_until((desk / "started").exists, "the command runs")
         os.kill(int(plan.pid_file.read_text()), signal.SIGKILL)
         assert not running.result()
     wait_until(lambda: not list_processes(command), "the kernel has killed the command")
     assert proof_scenario.list_proofs(plan, "todos")[0] == ("pending", "unproven")
     assert proof_scenario.list_receipts(plan) == [("todo", False), ("todo", True)]
-    (home / "go").touch()
+    (desk / "go").touch()
     assert goal_processes.run_plan(plan)
     proof_scenario.check_turn(plan, load_left(plan))
-    assert (home / "lamp").read_text() == "lit\n"
+    assert (desk / "lamp").read_text() == "lit\n"
 
 
 @pytest.mark.torture

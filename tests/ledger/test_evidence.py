@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable
 
-from headway.ledger.items.evidence import MadeCall, collect_work, find_doubts, judge_item
+from headway.ledger.items.doubts import find_doubts
+from headway.ledger.items.evidence import judge_item
+from headway.ledger.items.work import MadeCall, collect_work
 from tests.tables import each_row
 
 READ_MENU = MadeCall("read_file", {"path": "menu.txt"}, "soup\nsalad\npie\n", succeeded=True)
@@ -56,6 +58,12 @@ def test_one_change_of_a_shared_file_proves_only_its_own_item() -> None:
     assert judge(second, calls, ["menu.txt"], ["menu.txt"]) == (False, "menu.txt was not changed")
 
 
+def test_each_edit_of_a_shared_file_is_judged_by_the_whole_file() -> None:
+    calls = [READ_MENU, edited("menu.txt", "soup", "tomato soup"), edited("menu.txt", "pie", "cake")]
+    for item in ("replace soup by tomato soup in menu.txt", "replace pie by cake in menu.txt"):
+        assert judge(item, calls, ["menu.txt"], ["menu.txt"]) == (True, "wrote menu.txt")
+
+
 @each_row(
     ("item", "path", "content", "calls", "existing", "doubts"),
     [
@@ -66,7 +74,14 @@ def test_one_change_of_a_shared_file_proves_only_its_own_item() -> None:
         ("Write the text hello to a.txt", "a.txt", "hello world", [], [], ["literal"]),
         ("Write the text hello to a.txt", "a.txt", "hello.\n", [], [], []),
         ("Write the summary to a.txt", "a.txt", "{{summary}}", [], [], ["placeholder"]),
-        ("Write the first line of menu.txt to a.txt", "a.txt", "soup\nsalad\npie\n", [READ_MENU], ["menu.txt"], ["whole"]),
+        (
+            "Write the first line of menu.txt to a.txt",
+            "a.txt",
+            "soup\nsalad\npie\n",
+            [READ_MENU],
+            ["menu.txt"],
+            ["whole", "stated"],
+        ),
         ("Copy menu.txt to a.txt", "a.txt", "soup\nsalad\npie\n", [READ_MENU], ["menu.txt"], []),
         ("Add 34 and 18 and write the sum to a.txt", "a.txt", "34 + 18 = 52", [], [], ["expression"]),
         ("Add 34 and 18 and write the sum to a.txt", "a.txt", "53", [], [], ["number"]),
@@ -79,7 +94,17 @@ def test_one_change_of_a_shared_file_proves_only_its_own_item() -> None:
         ("Write the poem to a.txt", "a.txt", " ", [], [], ["empty"]),
         ("Append the line cake to menu.txt", "menu.txt", "cake", [READ_MENU], ["menu.txt"], ["lost"]),
         ("Append the line cake to menu.txt", "menu.txt", "soup\nsalad\npie\ncake\n", [READ_MENU], ["menu.txt"], []),
+        ("Append the line cake to menu.txt", "menu.txt", "soup\nsalad\npie cake\n", [READ_MENU], ["menu.txt"], ["literal"]),
         ("Copy menu.txt to a.txt", "a.txt", "soup", [READ_MENU], ["menu.txt"], ["copy"]),
+        ("Copy menu.txt to a.txt", "a.txt", "soup\nsalad\npie", [READ_MENU], ["menu.txt"], []),
+        ("Copy the date from old.txt to new.txt", "new.txt", "1 May", [], [], ["absent"]),
+        ("Write the opposite of hot to a.txt", "a.txt", "Opposite of hot.", [], [], ["echo"]),
+        ("Write one word into each file:\nWrite the opposite of hot to a.txt", "a.txt", "It is cold", [], [], ["echo"]),
+        ("Write the opposite of hot to a.txt", "a.txt", "cold", [], [], []),
+        ("Write the opposite of day to op_day.txt", "op_day.txt", "op_day", [], [], ["echo"]),
+        ("Set the port to 8080 and the limit to 20 in a.conf", "a.conf", "8080", [], [], []),
+        ("Change the price per kilo from 3 to 4 in a.txt", "a.txt", "4", [], ["a.txt"], ["overwritten"]),
+        ("Write Best of luck to a.txt", "a.txt", "Best of luck", [], [], []),
         ("Copy the first line of menu.txt to a.txt", "a.txt", "soup", [READ_MENU], ["menu.txt"], []),
         ("Write the square of 27 to a.txt", "a.txt", "27", [], [], ["number"]),
         ("Write the answer to a.txt", "a.txt", "Wrote a.txt.", [], [], ["placeholder"]),
@@ -97,3 +122,69 @@ def test_a_doubt_that_remains_leaves_the_item_open() -> None:
     done, reason = judge("Add 34 and 18 and write the sum to a.txt", [wrote("a.txt", "53")])
     assert not done
     assert reason.startswith("a.txt was written, but is not verified: It is not clear where 53 comes from.")
+
+
+LETTER = MadeCall("read_file", {"path": "letter.txt"}, "Dear Ada,\nthank you.\nYours, Bo\n", succeeded=True)
+PRICES = MadeCall("read_file", {"path": "prices.csv"}, "nails,40\nscrews,250\nbolts,40\n", succeeded=True)
+RADIO = MadeCall("read_file", {"path": "radio.ini"}, "radio: off\nlight: off\n", succeeded=True)
+BILL = MadeCall("read_file", {"path": "bill.txt"}, "bread 3\nmilk 2\nrice 4\n", succeeded=True)
+
+
+@each_row(
+    ("item", "calls", "reason"),
+    [
+        ("Write the first line of letter.txt to a.txt", [LETTER, wrote("a.txt", "Dear Ada,")], ""),
+        ("Write the first line of letter.txt to a.txt", [LETTER, wrote("a.txt", "Dear Bo,")], "must be exactly: Dear Ada,"),
+        (
+            "Write the last line of letter.txt to a.txt",
+            [LETTER, wrote("a.txt", "Yours, Bo\nYours, Bo")],
+            "must be exactly: Yours, Bo",
+        ),
+        ("Look up prices.csv and write only the number:\nscrews to screws.txt", [PRICES, wrote("screws.txt", "250")], ""),
+        ("Look up prices.csv and write only the number:\nscrews to screws.txt", [PRICES, wrote("screws.txt", "40")], "screws,250"),
+        (
+            "Look up prices.csv and write only the number:\nscrews to screws.txt",
+            [PRICES, wrote("screws.txt", "ok")],
+            "Write only the number.",
+        ),
+        ("Add the amounts in bill.txt and write the total to a.txt", [BILL, wrote("a.txt", "9")], ""),
+        ("Add the amounts in bill.txt and write the total to a.txt", [BILL, wrote("a.txt", "4")], "not clear where 4 comes from"),
+        ('Write the JSON {"b": 1} to a.json', [wrote("a.json", '{ "b": 1 }\n')], ""),
+        ('Write the JSON {"b": 1} to a.json', [wrote("a.json", '{"b": 2}')], 'must be exactly: {"b": 1}'),
+        ("Write the settings to a.json", [wrote("a.json", "{'b': 1}")], "must be valid JSON"),
+        ("Write a function double(x) to a.py", [wrote("a.py", "def double(x):\n    return 2 * x")], ""),
+        ("Write a function double(x) to a.py", [wrote("a.py", "Here: def double(x): 2x")], "must be valid Python"),
+        ("Write a function double(x) to a.py", [wrote("a.py", "double")], "must define the function double"),
+        ("Write two lines about rain to a.txt", [wrote("a.txt", "Rain falls.\n\nIt stops.")], ""),
+        ("Write two lines about rain to a.txt", [wrote("a.txt", "Rain falls.")], "must have 2 lines, not 1"),
+        ("Add two lines to letter.txt", [LETTER, wrote("letter.txt", "Dear Ada,\nthank you.\nYours, Bo\nx\ny")], ""),
+        ("In radio.ini change the line radio: off to radio: on", [RADIO, edited("radio.ini", "radio: off", "radio: on")], ""),
+        (
+            "In radio.ini change the line radio: off to radio: on",
+            [RADIO, wrote("radio.ini", "radio: on")],
+            "are missing",
+        ),
+        (
+            "In radio.ini change the line radio: off to radio: on",
+            [RADIO, wrote("radio.ini", "radio: off\nradio: on\nlight: off")],
+            "radio: off is still in radio.ini",
+        ),
+        ("Write the opposite of hot to a.txt", [wrote("a.txt", "Done.")], "not a placeholder"),
+        ("Write the opposite of hot to a.txt", [wrote("a.txt", "Here is the word: cold")], "not a placeholder"),
+        ("Write the opposite of hot to a.txt", [wrote("a.txt", "Write the opposite of hot to a.txt.")], "only repeats"),
+        ("Write the opposite of hot to a.txt", [wrote("a.txt", "a.txt")], "only the name of the file"),
+        ("Write the text Done. to a.txt", [wrote("a.txt", "Done.")], ""),
+    ],
+)
+def test_what_an_item_states_is_compared_with_its_file(item: str, calls: list[MadeCall], reason: str) -> None:
+    is_done, found = judge(item, calls, ["letter.txt", "prices.csv", "radio.ini", "bill.txt"])
+    assert is_done == (not reason)
+    assert reason in found
+
+
+@each_row(
+    ("content",), [("[" * 100_000,), ("(" * 10_000,), ("1" * 9_000,), ("-" * 19_000 + "1",), ("a." * 9_000 + "a",), ("\x00",)]
+)
+def test_hostile_files_are_judged(content: str) -> None:
+    for path in ("a.py", "a.json"):
+        judge(f"Write the result to {path}", [wrote(path, content)])

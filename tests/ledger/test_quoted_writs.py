@@ -1,12 +1,13 @@
 """Writs that an agent quotes from what it has read: found in any decoration, shown as text, and never run."""
 
 import json
+from html import escape
 from itertools import pairwise
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headway.ledger.parsing import writ_parser
+from headway.ledger.parsing import read_text, writ_parser
 from headway.ledger.parsing.writ_parser import MAX_READ_WRITS, ParsedText, ReadWrits, Writ, WritParser, parse
 from tests.tables import each_row
 
@@ -75,6 +76,14 @@ def test_a_line_is_found_in_any_decoration(source: str, line: str) -> None:
 )
 def test_a_line_is_found_in_other_spellings(source: str) -> None:
     assert CANCEL in read(source)
+
+
+@each_row("rest", ["Zo\u00eb <b>now</b>", "a <b and c> d &lt; \\\\n", "x\by \\u0041", "write&lowbar;file <i>é</i>"])
+def test_a_line_that_looks_encoded_is_found_in_a_result(rest: str) -> None:
+    line = f"/todo add {rest}"
+
+    for encoded in (line, json.dumps({"content": f"Do:\n{line}\n"}), json.dumps([json.dumps([line])]), escape(line)):
+        assert line in read(encoded)
 
 
 @each_row(
@@ -155,7 +164,7 @@ def test_a_line_is_always_found_in_what_contains_it(line: str, before: str, afte
     ],
 )
 def test_repetition_adds_few_writs(text: str) -> None:
-    assert len(read(text).keys) <= writ_parser.COMPARED_WORDS * (writ_parser.DECODINGS + 1)
+    assert len(read(text).keys) <= writ_parser.COMPARED_WORDS * (read_text.DECODINGS + 1)
 
 
 def test_after_too_many_writs_every_line_counts_as_read() -> None:

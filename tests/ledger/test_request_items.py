@@ -91,6 +91,7 @@ def test_an_item_asks_for_a_change_or_for_words(text: str, *, is_change: bool) -
     [
         ("Copy the text of motto.txt to poster.txt", ["motto.txt"], []),
         ("Read the gas in meter.txt and write it to gas.txt", ["meter.txt"], []),
+        ("Correct calc.py so that the tests in test_calc.py pass", ["test_calc.py"], []),
         ("Write the text Room 14 to plate.txt", [], ["Room 14"]),
         ("replace Guest by Speaker in badge.txt", [], ["Speaker"]),
         ("in shapes.py replace width + height by width * height", [], ["width * height"]),
@@ -104,7 +105,9 @@ def test_an_item_says_where_from_and_what(text: str, sources: list[str], literal
 
 def test_an_item_that_begins_with_a_pronoun_needs_the_request() -> None:
     assert refers_back("Then write it to joke.txt")
+    assert refers_back("Write that to joke.txt")
     assert not refers_back("Add 3 and 4 and write the result to sum.txt")
+    assert not refers_back("Write the season that follows autumn to season.txt")
 
 
 @each_row("piece", ["a/", "- x ", "write the text ", ". A", ", and then ", "in a.txt change ", '"', "a."])

@@ -4,11 +4,13 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from headway import Client, Headway, connect, sync
 from headway.actions.access import tokens
+from headway.ledger.tenancy import LOCAL_TENANT
 from headway.sync import SyncClient
 from headway.testing import TenantHarness
 from tests.surfaces.server_harness import Service
@@ -27,6 +29,11 @@ class Variant(NamedTuple):
 
     name: str
     open: Callable[[], AbstractAsyncContextManager[Client]]
+    open_for_operator: Callable[[], AbstractAsyncContextManager[Client]] | None = None  # None: `open` may do everything
+
+    def as_operator(self) -> "Variant":
+        """Return the same way for the installation's operator."""
+        return self._replace(open=self.open_for_operator or self.open)
 
     def run(self, scenario: Callable[[Client], Awaitable[None]]) -> None:
         async def story() -> None:
@@ -55,16 +62,20 @@ def build_embedded(url: str, home: Path) -> Variant:
 def create_token(service: Service) -> str:
     """Return the secret of a token of a new tenant. It may set the cost limit."""
     name = f"tenant {service.database.read(lambda tx: tx.now)} {id(object())}"
-    return TenantHarness(service.database, name).write(tokens.create, "a program", scope="operator").secret
+    return TenantHarness(service.database, name).write(tokens.create, "a program", scope="admin").secret
+
+
+def create_operator_token(service: Service) -> str:
+    return TenantHarness(service.database, LOCAL_TENANT).write(tokens.create, "a program", scope="operator").secret
 
 
 def build_remote(service: Service) -> Variant:
     @asynccontextmanager
-    async def open_client() -> AsyncIterator[Client]:
-        async with connect(service.url, create_token(service)) as headway:
+    async def open_client(create: Callable[[Service], str]) -> AsyncIterator[Client]:
+        async with connect(service.url, create(service)) as headway:
             yield headway
 
-    return Variant("remote", open_client)
+    return Variant("remote", partial(open_client, create_token), partial(open_client, create_operator_token))
 
 
 # The methods without `await`, called from a thread while the event loop of the test runs
@@ -76,7 +87,11 @@ def build_sync(url: str, home: Path) -> Variant:
 
 
 def build_sync_remote(service: Service) -> Variant:
-    return adapt(lambda: sync.connect(service.url, create_token(service)))
+    member, operator = (
+        adapt(partial(lambda create: sync.connect(service.url, create(service)), create))
+        for create in (create_token, create_operator_token)
+    )
+    return member._replace(open_for_operator=operator.open)
 
 
 def adapt(open_sync: Callable[[], SyncClient]) -> Variant:

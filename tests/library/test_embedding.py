@@ -217,7 +217,7 @@ def test_a_model_that_cannot_be_built_is_reported_in_one_sentence(tmp_path: Path
 def test_a_setting_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     async def scenario() -> None:
         with pytest.raises(SettingsError, match=r"Unknown setting 'modell'\. Known settings: .*budget_usd"):
-            async with Headway.open(home=tmp_path, modell="rehearsal"):
+            async with Headway.open(home=tmp_path, modell="rehearsal"):  # type: ignore[call-arg]
                 pass
 
     run_scenario(scenario)

@@ -76,7 +76,7 @@ def test_one_that_nobody_refers_to_any_more_ends_its_thread(tmp_path: Path) -> N
 
 def test_what_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="Unknown setting 'modell'"):
-        sync.open(home=tmp_path, modell="rehearsal")
+        sync.open(home=tmp_path, modell="rehearsal")  # type: ignore[call-arg]
     assert list_threads() == []
 
 

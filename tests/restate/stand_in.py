@@ -33,6 +33,7 @@ class StandIn:
         self.deployments: list[dict[str, Any]] = []  # the registrations
         self.services: dict[str, str] = {}  # the URL of each service
         self.manifests: list[dict[str, Any]] = []
+        self.refusal = ""  # of every registration
         self.ended = threading.Event()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._build_handler())
         self.server.daemon_threads = True
@@ -78,6 +79,8 @@ class StandIn:
 
     def register(self, request: dict[str, Any]) -> tuple[int, object]:
         self.deployments.append(request)
+        if self.refusal:
+            return 500, {"message": self.refusal.format(uri=request["uri"])}
         try:
             status, content = call(request["uri"], "GET", "/discover", b"", {"accept": MANIFEST})
         except (OSError, HTTPException) as error:

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from headway.dispatch.opening import open_dispatcher
@@ -19,6 +20,7 @@ from tests.restate.nodes import find_ports, make_signing_key
 from tests.restate.stand_in import StandIn, call, invoke, run_stand_in
 
 PATIENCE_S = 60
+SECRET = "5ec2e7" * 10
 
 
 def build_address(stand_in: StandIn, more: str = "", ingress: str = "") -> str:
@@ -27,7 +29,7 @@ def build_address(stand_in: StandIn, more: str = "", ingress: str = "") -> str:
 
 @asynccontextmanager
 async def serving(address: str, deliver: Deliver) -> AsyncIterator[Dispatcher]:
-    dispatcher = open_dispatcher(address)
+    dispatcher = open_dispatcher(address, SECRET)
     task = asyncio.create_task(dispatcher.serve(deliver))
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -95,7 +97,7 @@ def test_the_registration_has_the_options_that_silent_jobs_need() -> None:
         (service,) = manifest["services"]
         options = {name: value for name, value in service.items() if value is not None and name != "handlers"}
         # Restate reads these once per URL: if they change, so must the revision in it.
-        assert deployment["uri"].endswith("/r1")
+        assert deployment["uri"].endswith(f"/r1/{SECRET}")
         assert options == {
             "name": "Blue",
             "ty": "SERVICE",
@@ -201,6 +203,50 @@ def test_a_request_without_restates_signature_is_refused(tmp_path: Path) -> None
     run(check)
 
 
+def test_a_caller_without_the_secret_of_the_url_delivers_nothing() -> None:
+    wrong = [
+        "",
+        "/r1",
+        f"/r1/{SECRET[:-1]}",
+        f"/r1/{SECRET}0",
+        f"/r1/{SECRET.upper()}",
+        "/r1/%C3%A9",
+        "/health",
+        "/r1//",
+        "/x" * 5_000,
+    ]
+
+    async def check(stand_in: StandIn) -> None:
+        inbox = Inbox()
+        async with serving(build_address(stand_in), inbox.deliver):
+            await wait_for(lambda: bool(stand_in.services))
+            url = stand_in.services["Headway"]
+            assert url.endswith(f"/r1/{SECRET}")
+            origin = url.removesuffix(f"/r1/{SECRET}")
+            body = json.dumps({"job_id": "job-1", "expires_at": 1}).encode()
+            for path in wrong:
+                assert await asyncio.to_thread(invoke, origin + path, "Headway", body) == "401", path
+                assert (await asyncio.to_thread(call, origin + path, "GET", "/discover", b"", {}))[0] == 401, path
+            smuggled = f"/invoke/Headway/deliver?{SECRET}"
+            assert (await asyncio.to_thread(call, origin, "POST", smuggled, body, {"authorization": SECRET}))[0] == 401
+            assert inbox.jobs.empty()
+            assert (await asyncio.to_thread(call, origin, "GET", "/health", b"", {}))[0] == 200
+            assert await asyncio.to_thread(invoke, url, "Headway", body) == "done"
+
+    run(check)
+
+
+def test_the_secret_is_in_no_log_line_of_a_registration_that_failed(caplog: pytest.LogCaptureFixture) -> None:
+    async def check(stand_in: StandIn) -> None:
+        stand_in.refusal = "cannot reach {uri}/discover"
+        async with serving(build_address(stand_in), Inbox().deliver):
+            await wait_for(lambda: "could not register" in caplog.text)
+        assert "cannot reach http://" in caplog.text
+        assert SECRET not in caplog.text
+
+    run(check)
+
+
 def sign(path: Path, key: str, audience: str) -> dict[str, str]:
     """The headers of a request that Restate has signed."""
 
@@ -243,7 +289,7 @@ def test_an_ingress_that_is_down_is_left_for_the_next_one() -> None:
 
 def test_without_an_ingress_no_job_is_accepted() -> None:
     async def check() -> None:
-        dispatcher = open_dispatcher(f"restate://127.0.0.1:{find_ports()},127.0.0.1:{find_ports()}")
+        dispatcher = open_dispatcher(f"restate://127.0.0.1:{find_ports()},127.0.0.1:{find_ports()}?identity_key=none", "")
         jobs = [DueJob(f"job-{number}", 0, "key") for number in range(40)]
         assert sorted(await dispatcher.announce(jobs)) == sorted(job.job_id for job in jobs)
 
@@ -265,7 +311,7 @@ def test_a_stopped_process_accepts_nothing_more() -> None:
         async with serving(address, deliver) as dispatcher:
             await announce(dispatcher, "long")
             await begun.wait()
-            host, port = stand_in.services["Headway"].removeprefix("http://").removesuffix("/r1").split(":")
+            host, port = stand_in.services["Headway"].removeprefix("http://").removesuffix(f"/r1/{SECRET}").split(":")
             kept = socket.create_connection((host, int(port)))
             handler = signal.getsignal(signal.SIGTERM)
         assert canceled.is_set()

@@ -16,6 +16,8 @@ from tests.restate.nodes import RestateCluster, find_ports, make_signing_key, ru
 
 SERVICES = (f"Headway{number}" for number in count())  # each test has its own, so that none gets another one's jobs
 
+SECRET = "5ec2e7" * 10
+
 pytestmark = pytest.mark.torture
 
 
@@ -50,7 +52,7 @@ class RestateConformance(DispatcherConformance):
             f"restate://{self.restate.ingress}?listen=127.0.0.1:{find_ports()}&admin={self.restate.admin}"
             f"&service={next(SERVICES)}{self.options}"
         )
-        yield lambda: open_dispatcher(address)
+        yield lambda: open_dispatcher(address, SECRET)
 
 
 class TestOneNode(RestateConformance):

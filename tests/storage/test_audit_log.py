@@ -130,10 +130,10 @@ def test_dead_letters_are_retried_and_dropped_under_a_name(desk: TenantHarness) 
 
 def test_no_label_hides_which_token_was_used(desk: TenantHarness) -> None:
     """Whoever creates a token chooses its label. The number is Headway's."""
-    forged = desk.write(tokens.create, "cli (root)", scope="operator")
+    forged = desk.write(tokens.create, "cli (root)", scope="admin")
 
     def halt(tx: Transaction) -> None:
-        tx.actor = tokens.authenticate_operator(tx, tokens.hash_secret(forged.secret)).label
+        tx.actor = tokens.authenticate_for("manage_tokens")(tx, tokens.hash_secret(forged.secret)).label
         halts.halt(tx)
 
     desk.database.write(halt)

@@ -43,11 +43,11 @@ def test_people_comment_on_a_todo_and_delete_their_own_comments(desk: TenantHarn
     assert desk.write(comments.edit, todo.id, mine.id, "Red?", "ada") == edited, "nothing differs"
     assert list_texts(desk, todo.id) == ["Red?", "Green."]
     with pytest.raises(Forbidden, match="written by ada"):
-        desk.write(comments.remove, todo.id, mine.id, "bob", operator=False)
+        desk.write(comments.remove, todo.id, mine.id, "bob", all_comments=False)
     with pytest.raises(NotFound):
-        desk.write(comments.remove, other.id, mine.id, "ada", operator=True)
-    desk.write(comments.remove, todo.id, mine.id, "ada", operator=False)
-    desk.write(comments.remove, todo.id, desk.read(comments.list_page, todo.id).comments[0].id, "ada", operator=True)
+        desk.write(comments.remove, other.id, mine.id, "ada", all_comments=True)
+    desk.write(comments.remove, todo.id, mine.id, "ada", all_comments=False)
+    desk.write(comments.remove, todo.id, desk.read(comments.list_page, todo.id).comments[0].id, "ada", all_comments=True)
     assert list_texts(desk, todo.id) == []
 
     changes = [json.loads(data) for kind, data in desk.events() if kind == "comment_changed"]

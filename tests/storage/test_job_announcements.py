@@ -10,6 +10,7 @@ from headway.ledger.job import Job
 from headway.storage.direct import DirectDatabase
 from headway.storage.stores import job_announcements
 from headway.storage.stores import jobs as job_store
+from headway.storage.stores.operations import dispatch_secrets
 from headway.storage.transaction import Row, Transaction
 from headway.testing import FixedClock, TenantHarness
 
@@ -129,3 +130,15 @@ def test_announcements_are_found_through_their_index(sqlite_url: str) -> None:
         "SEARCH jobs USING INDEX jobs_to_announce",
         "SEARCH jobs USING INDEX jobs_to_announce",
     ]
+
+
+def test_all_processes_of_a_database_share_the_secret_of_a_dispatcher(database_url: str) -> None:
+    with DirectDatabase(database_url) as first, DirectDatabase(database_url) as second:
+        secrets = [
+            database.write(lambda tx, service=service: dispatch_secrets.ensure_secret(tx, service))  # type: ignore[misc]
+            for database in (first, second)
+            for service in ("Headway", "Blue")
+        ]
+    assert secrets[:2] == secrets[2:]
+    assert len({*secrets}) == 2
+    assert {len(secret) for secret in secrets} == {64}

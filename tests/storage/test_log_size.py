@@ -28,7 +28,7 @@ from tests.proofs import Proof
 from tests.storage.test_lists import ExplainingTransaction
 
 LONG = "x" * 2_000
-CHECKS = encode_checks([{"kind": "judge", "rubric": LONG}])
+CHECKS = encode_checks([{"kind": "judge", "rubric": LONG, "by": "person"}])
 
 
 def read_events(desk: TenantHarness, kind: str) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import pytest
 
 from headway.actions import memory, spending, todos, turns
 from headway.actions.access import tokens
-from headway.ledger.errors import DatabaseTooNew, StorageError, Unauthorized
+from headway.ledger.errors import DatabaseTooNew, OperatorOnly, StorageError, Unauthorized
 from headway.ledger.run import Limits
 from headway.ledger.scope import Scope
 from headway.ledger.todo import Change
@@ -287,10 +287,52 @@ def test_tokens_from_before_scopes_keep_their_rights_and_sessions_from_then_end(
 
     with DirectDatabase(new_database_url, FixedClock(10)) as database:
         listed = database.read(lambda tx: tokens.list_all(tx, 1))
-        assert [(token.label, token.scopes) for token in listed] == [("plain", "read,write"), ("ops", "read,write,operator")]
+        assert [(token.label, token.scopes) for token in listed] == [("plain", "read,write"), ("ops", "read,write,admin")]
         assert database.read(lambda tx: tokens.authenticate(tx, "plain")).id == 1
         with pytest.raises(Unauthorized):
             database.read(lambda tx: tokens.authenticate(tx, "browser session"))
+
+
+def test_the_operator_scope_of_other_tenants_becomes_that_of_an_administrator(new_database_url: str) -> None:
+    """Sessions and login links are rows of the same table."""
+    with closing(connect(new_database_url)) as connection:
+        connection.write(partial(apply_missing, migrations=list_migrations()[:44]))
+        connection.write(add_operators)
+
+    with DirectDatabase(new_database_url, FixedClock(10)) as database:
+        rows = database.read(lambda tx: [(token.tenant_id, token.scopes) for id_ in (1, 2) for token in tokens.list_all(tx, id_)])
+        everything = "read,write,admin,operator"
+        assert rows == [
+            (1, everything),
+            (1, everything),
+            (1, "read"),
+            (2, "read,write,admin"),
+            (2, "read,write,admin"),
+            (2, "read"),
+        ]
+        assert database.read(lambda tx: tokens.authenticate_for("halt")(tx, "1 operator")).tenant_id == 1
+        for digest in ("2 operator", "2 session"):
+            assert database.read(partial(tokens.authenticate_for("manage_tokens"), secret_digest=digest)).tenant_id == 2
+            with pytest.raises(OperatorOnly):
+                database.read(partial(tokens.authenticate_for("halt"), secret_digest=digest))
+
+
+def add_operators(tx: Transaction) -> None:
+    """Add the tenant `local` and another one, each with an operator's token, its session and a token that may only read."""
+    tx.enter_all_tenants()
+    tokens_of_each = (("operator", "read,write,operator", 0), ("session", "read,write,operator", 1), ("reader", "read", 0))
+    for tenant_id, name in ((1, "local"), (2, "other")):
+        tx.run("INSERT INTO tenants (id, name, created_at) VALUES (?, ?, 1)", tenant_id, name)
+        for number, (label, scopes, session_of) in enumerate(tokens_of_each):
+            tx.run(
+                "INSERT INTO tokens (id, tenant_id, hash, label, scopes, session_of, created_at) VALUES (?, ?, ?, ?, ?, ?, 1)",
+                tenant_id * 10 + number,
+                tenant_id,
+                f"{tenant_id} {label}",
+                label,
+                scopes,
+                session_of * tenant_id * 10,
+            )
 
 
 def add_older_tokens(tx: Transaction) -> None:

@@ -56,7 +56,7 @@ def test_the_running_count_is_what_the_rows_hold(desk: TenantHarness) -> None:
     desk.write(memory.change, entry.id, MemoryChange(text="short"), "Ada")
     desk.write(memory.remove, desk.write(memory.add, NewMemory(KILOBYTE), "Ada").id)
     commented = desk.write(comments.add, todo.id, KILOBYTE, "Ada")
-    desk.write(comments.remove, todo.id, commented.id, "Ada", operator=False)
+    desk.write(comments.remove, todo.id, commented.id, "Ada", all_comments=False)
     edited = desk.write(comments.add, todo.id, KILOBYTE, "Ada")
     desk.write(comments.edit, todo.id, edited.id, KILOBYTE * 2, "Ada")
     view = desk.write(saved_views.add, "Größe", ViewFilters(q="x" * 500), "Ada")

@@ -44,7 +44,10 @@ def render(part: ast.expr, module: ModuleType) -> str:
     if isinstance(part, ast.Constant):
         return str(part.value)
     value = part.value if isinstance(part, ast.FormattedValue) else None
-    constant = getattr(module, value.id, None) if isinstance(value, ast.Name) else None
+    if isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name):  # such as TODOS.stored
+        constant = getattr(getattr(module, value.value.id, None), value.attr, None)
+    else:
+        constant = getattr(module, value.id, None) if isinstance(value, ast.Name) else None
     return constant if isinstance(constant, str) else UNKNOWN
 
 

@@ -152,7 +152,7 @@ def test_a_session_does_not_count_as_a_way_in_for_programs_and_neither_does_an_e
 # Scopes
 
 
-@each_row(("scope", "scopes"), [("read", ["read"]), ("write", ["read", "write"]), ("operator", ["read", "write", "operator"])])
+@each_row(("scope", "scopes"), [("read", ["read"]), ("write", ["read", "write"]), ("admin", ["read", "write", "admin"])])
 def test_a_scope_includes_the_smaller_ones(desk: TenantHarness, scope: TokenScope, scopes: list[str]) -> None:
     assert desk.write(tokens.create, scope=scope).token.as_json()["scopes"] == scopes
 
@@ -266,12 +266,12 @@ def test_a_session_that_is_opened_while_its_token_is_revoked_ends_too(postgres_u
 
 
 def test_a_rotated_token_and_its_sessions_work_until_the_overlap_is_over(desk: TenantHarness, clock: FixedClock) -> None:
-    old = desk.write(tokens.create, "ci", 90 * 86400, "operator")
+    old = desk.write(tokens.create, "ci", 90 * 86400, "admin")
     session = open_session(desk, old.secret)
     clock.advance(86400)
     new, replaced = desk.write(tokens.rotate, old.token.id, 600)
 
-    assert (new.token.label, new.token.scopes, replaced.replaced_by) == ("ci", "read,write,operator", new.token.id)
+    assert (new.token.label, new.token.scopes, replaced.replaced_by) == ("ci", "read,write,admin", new.token.id)
     assert new.token.expires_at == clock.now + 90 * 86400 * 1000
     clock.advance(599)
     assert all(authenticate(desk, secret) for secret in (old.secret, session.secret, new.secret))

@@ -14,6 +14,8 @@ from headway.ledger.todo import Draft
 from headway.storage.direct import DirectDatabase, connect
 from headway.storage.postgres.announcements import AnnouncementListener
 from headway.storage.postgres.connection import PostgresConnection
+from headway.storage.postgres.opening import open_connection
+from headway.storage.postgres.wire import Wire
 from headway.storage.server_session import ServerSession
 from headway.storage.transaction import Query, Transaction, across_tenants
 from headway.testing import TenantHarness
@@ -107,6 +109,18 @@ def test_a_connection_that_the_server_ends_before_a_batch_of_writes_is_replaced(
         connection.write(across_tenants(lambda tx: tx.run(name, "+", tenant_id)))
         found = database.read(lambda tx: tx.one("SELECT name FROM tenants WHERE id = ?", tenant_id))
     assert found == ("acme+",)
+
+
+def test_after_an_error_at_the_end_of_a_batch_no_reply_is_taken_for_another(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as owner:
+        owner.execute("CREATE TABLE numbers (id INT PRIMARY KEY DEFERRABLE INITIALLY DEFERRED)")
+        try:
+            with closing(Wire(open_connection(postgres_url))) as wire:
+                with pytest.raises(psycopg.OperationalError):
+                    wire.fetch(Query("INSERT INTO numbers VALUES (1), (1)"))  # without BEGIN, the batch itself commits
+                assert wire.closed
+        finally:
+            owner.execute("DROP TABLE numbers")
 
 
 def test_a_process_hears_the_commits_of_others_and_not_its_own(postgres_url: str) -> None:

@@ -26,9 +26,11 @@ def create_first_token(tx: Transaction) -> NewToken:
 
 
 @asynccontextmanager
-async def open_app(folder: Path, heartbeat_s: float = 0.02, database_url: str | None = None) -> AsyncIterator[InProcessApp]:
+async def open_app(
+    folder: Path, heartbeat_s: float = 0.02, database_url: str | None = None, **options: str
+) -> AsyncIterator[InProcessApp]:
     """Run an app with fast heartbeats, and a client with a token. A stream can only be read after it has ended."""
-    headway = Headway(settings.load({"home": str(folder), "database_url": database_url}))
+    headway = Headway(settings.load({"home": str(folder), "database_url": database_url, **options}))
     headway.feed.heartbeat_s = heartbeat_s
     app = WebApp(headway)
     async with app.lifespan(app):

@@ -15,6 +15,7 @@ import httpx
 
 from headway import trust
 from headway.actions.access import tokens
+from headway.ledger.tenancy import LOCAL_TENANT
 from headway.storage.direct import DirectDatabase
 from headway.surfaces.http.problems import is_openai_path
 from headway.testing import FixedClock, TenantHarness
@@ -69,6 +70,17 @@ class Client(httpx.Client):
     def again(self) -> "Client":
         """Return another client of the same tenant, with a new token."""
         return Client(str(self.base_url), self.desk)
+
+
+def admin_headers(client: Client) -> dict[str, str]:
+    """Create a token for the administrator of the client's tenant. Return the headers that use it."""
+    return {"Authorization": f"Bearer {client.desk.write(tokens.create, 'admin', scope='admin').secret}"}
+
+
+def operator_headers(client: Client) -> dict[str, str]:
+    """Create a token for the installation's operator. Return the headers that use it."""
+    local = TenantHarness(client.desk.database, LOCAL_TENANT)
+    return {"Authorization": f"Bearer {local.write(tokens.create, 'operator', scope='operator').secret}"}
 
 
 def check_problem(answer: httpx.Response, status: int, code: str | None = None) -> str:
@@ -127,6 +139,12 @@ class Service:
     def tenant(self) -> Client:
         """Return a client of a new tenant."""
         return Client(self.url, TenantHarness(self.database, f"tenant {uuid4().hex}"))
+
+    def operator(self) -> Client:
+        """Return a client of the tenant `local` with an operator's token."""
+        client = Client(self.url, TenantHarness(self.database, LOCAL_TENANT))
+        client.headers.update(operator_headers(client))
+        return client
 
     @contextmanager
     def ago(self, seconds: float) -> Iterator[DirectDatabase]:

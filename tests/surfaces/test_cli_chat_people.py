@@ -129,6 +129,24 @@ def test_a_question_is_answered_with_the_number_of_a_choice(talker: Shell, model
     assert (answer, by) == ("blue", "cli")
 
 
+def test_a_question_is_gone_once_its_answer_is_shown(talker: Shell, model: ModelServer) -> None:
+    model.script = ask_then_answer("Which colour?")
+    with talker.seated("chat", "Paint it.", width=300) as terminal:
+        assert terminal.sees("Type your answer")
+        model.hold()
+        terminal.type("green\n")
+        assert terminal.sees("answered: green")
+        answered = terminal.place
+        assert terminal.sees("thinking")
+        drawn_since = terminal.seen[answered : terminal.place].decode()
+        model.release()
+        assert terminal.sees("I heard")
+        assert terminal.leave().code == 0
+
+    assert "waiting for you" not in drawn_since
+    assert "Type your answer" not in drawn_since
+
+
 def test_a_turn_that_is_left_waiting_continues_in_the_next_chat(talker: Shell, model: ModelServer) -> None:
     model.script = ask_then_answer("Which colour?")
     with talker.seated("chat", "Paint it.", width=300) as terminal:

@@ -1,10 +1,12 @@
 """`headway todo` with checks: completing, overriding, verifying, and what is asked without a sandbox."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from tests.surfaces.shell import Shell
+from tests.tables import each_row
 
 NUMBER = '{"kind": "outcome", "schema": {"type": "integer"}, "name": "a count"}'
 
@@ -115,14 +117,104 @@ def test_checks_survive_a_round_trip_and_their_proof_does_not(headway: Shell) ->
         exported = headway("todo", "export", name)
         assert ("the receipts of 1 todo, which are unproven" in exported.err) == loses
         headway.ok("todo", "rm", str(before["id"]), "--yes")
-        (before,) = headway.json("todo", "import", name)["todos"]
+        (before,) = headway.json("todo", "import", name, "--yes")["todos"]
         assert (before["status"], before["proof"]) == ("completed", "unproven")
-        assert [check["by"] for check in before["checks"]] == ["operator", "operator"]
-        assert before["checks"][1] == json.loads(NUMBER) | {"by": "operator"}
-        assert before["checks"][0]["contains"] == "b\nc"
+        assert before["checks"] == [
+            {"kind": "file", "path": "a", "contains": "b\nc", "by": "person"},
+            json.loads(NUMBER) | {"by": "person"},
+        ]
         headway.ok("todo", "reopen", str(before["id"]))
         headway.ok("todo", "done", str(before["id"]), "--override", "By hand.")
     assert "proof: overridden" in headway.ok("todo", "export", "--format", "md")
+
+
+def test_checks_in_a_file_from_elsewhere_are_shown_and_run_no_shell(headway: Shell, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    check = {
+        "kind": "command",
+        "run": "touch owned; echo \x1b[2Jx",
+        "folder": str(tmp_path / "outside"),
+        "name": "a spelling check",
+    }
+    (headway.folder / "TODO.md").write_text(f"- [ ] Fix typo\n  check: {json.dumps(check)}\n")
+    (headway.folder / "todos.json").write_text(json.dumps([{"subject": "Fix typo", "checks": [{**check, "by": "operator"}]}]))
+    for number, name in enumerate(("TODO.md", "todos.json"), 1):
+        refused = headway("todo", "import", name)
+        assert (refused.code, refused.out) == (2, "")
+        assert "touch owned; echo" in refused.err
+        assert "\x1b" not in refused.err
+        assert f"(without its folder {tmp_path / 'outside'})" in refused.err
+        assert "must be accepted. Nothing was imported. Read them, and repeat with --yes." in refused.err
+        assert headway.terminal("todo", "import", name, question="Import them?", answer="n\n").code == 1
+        assert len(headway.json("todo", "list")["todos"]) == number - 1
+
+        (todo,) = headway.json("todo", "import", name, "--yes")["todos"]
+        assert [(check["by"], "folder" in check) for check in todo["checks"]] == [("person", False)]
+        failed = headway("todo", "done", str(todo["id"]), "--yes")
+        assert failed.code == 1
+        assert "is not allowed (HEADWAY_COMMANDS allows no program)" in failed.err
+    assert list((tmp_path / "outside").iterdir()) == []
+    assert headway("todo", "import", "-", "--format", "md", stdin="- [ ] no checks").code == 0
+
+
+@each_row(
+    ("folder", "reason"),
+    [
+        ("/", "is a folder of the system"),
+        ("/etc", "is a folder of the system"),
+        ("/etc/../etc/ssl/", "is a folder of the system"),
+        ("//etc", "is a folder of the system"),
+        ("/usr", "is a folder of the system"),
+        ("/var/run/secrets", "is a folder of the system"),
+        ("/home", "holds the files of all users"),
+        ("/root", "holds the keys and settings of a user"),
+        ("/root/.ssh", "holds the keys and settings of a user"),
+        ("/home/ada", "holds the keys and settings of a user"),
+        ("/home/ada/.aws/cache", "holds the keys and settings of a user"),
+    ],
+)
+def test_a_check_cannot_name_folders_of_the_system_or_of_keys(headway: Shell, folder: str, reason: str) -> None:
+    for check in ({"kind": "command", "run": "ls"}, {"kind": "file", "path": "x"}):
+        refused = headway("todo", "add", "look", "--check", json.dumps({**check, "folder": folder}))
+        assert (refused.code, reason in refused.err) == (2, True), refused.err
+
+
+def test_a_check_reaches_nothing_of_headway_itself(headway: Shell) -> None:
+    """Checks typed in the project's folder run there, and the home in it is empty for them."""
+    home, link = headway.folder / ".headway", headway.folder / "innocent"
+    headway.ok("todo", "add", "look", "--check-command", "ls -A .headway | wc -l", "--check-command", "cat innocent/headway.db")
+    link.symlink_to(home)
+    failed = headway("todo", "done", "1")
+    assert (failed.code, "SQLite" in failed.err) == (4, False)
+    assert "No such file" in failed.err
+    headway.ok(
+        "todo", "add", "count", "--check", json.dumps({"kind": "command", "run": "ls -A .headway", "folder": str(headway.folder)})
+    )
+    headway.ok("todo", "done", "2")
+    assert headway.json("todo", "show", "2")["receipt"]["checks"][0]["detail"] == ""
+    for folder, path in (
+        (home, "headway.db"),
+        (link, "headway.db"),
+        (home / "workspace" / "1", "x"),
+        (headway.folder, ".headway/headway.db"),
+    ):
+        check = {"kind": "file", "path": path, "folder": str(folder), "exists": False}
+        commands = ({"kind": "command", "run": "ls", "folder": str(folder)},) if folder != headway.folder else ()
+        for definition in (check, *commands):
+            todo = headway.json("todo", "add", "read", "--check", json.dumps(definition))["todo"]
+            failed = headway("todo", "done", str(todo["id"]))
+            assert failed.code == 4
+            assert "holds Headway's own files" in failed.err
+
+
+def test_a_database_outside_of_the_home_is_hidden(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_DATABASE_URL", f"sqlite:///{headway.folder / 'elsewhere.db'}")
+    headway.ok("todo", "add", "read", "--check-command", "cat elsewhere.db*", "--check-file", "elsewhere.db~SQLite")
+    failed = headway("todo", "done", "1")
+    assert failed.code == 4
+    assert "SQLite format" not in failed.err
+    assert "✗ file elsewhere.db\n    " in failed.err
+    assert "holds Headway's own files" in failed.err
 
 
 def test_a_checklist_with_a_broken_check_is_refused(headway: Shell) -> None:

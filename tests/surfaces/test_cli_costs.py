@@ -35,6 +35,16 @@ def test_each_model_is_a_line_with_the_share_of_its_input_that_was_cached(talker
     assert costs["unpriced"] == [f"openai-chat:{MODEL}"]
 
 
+def test_the_operator_sets_the_limit_of_any_tenant(headway: Shell) -> None:
+    headway.ok("tenant", "add", "acme")
+    assert headway.ok("costs", "--tenant", "acme", "--limit", "250") == "$0.0000 of $250.00 in the last 24 hours\n"
+    assert headway.json("costs")["costs"]["limit_usd"] == 5.0
+    assert headway.json("costs", "--limit", "0.5")["costs"]["limit_usd"] == 0.5
+    for limit in ("-1", "1000001", "nan", "much"):
+        assert headway("costs", "--limit", limit).code == 2
+    assert headway.json("costs", "--tenant", "acme")["costs"]["limit_usd"] == 250
+
+
 def test_only_the_chosen_tenant_is_shown(headway: Shell) -> None:
     headway.ok("tenant", "add", "acme")
     headway.ok("chat", "hello")

@@ -18,7 +18,7 @@ def list_findings(headway: Shell) -> list[tuple[bool, bool, str]]:
 
 def test_doctor_looks_at_restate(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     down = f"127.0.0.1:{find_ports()}"
-    monkeypatch.setenv("HEADWAY_DISPATCH", f"restate://{down}")
+    monkeypatch.setenv("HEADWAY_DISPATCH", f"restate://{down}?identity_key=none")
     assert list_findings(headway) == [(False, False, f"Restate does not answer at {down}. Jobs wait until it does.")]
     with run_stand_in() as stand_in:
         monkeypatch.setenv("HEADWAY_DISPATCH", f"restate://{stand_in.address},{down}?admin={stand_in.address}")

@@ -332,7 +332,8 @@ def test_the_sandbox_in_force_is_shown_with_the_programs_that_it_lacks(
         "! sandbox   none: HEADWAY_SANDBOX is off. The programs of agents run as this user, and each call needs approval."
     ]
     assert list_sandbox_lines(within) == [
-        "✔ sandbox   bubblewrap: programs see the system read-only and their workspace, without other files",
+        "✔ sandbox   bubblewrap: programs see the system read-only and their workspace, without other files; limits are counted, "
+        "without a cgroup",
         f"! sandbox   greet is {program}, which the sandbox does not show. Add its folder to HEADWAY_SANDBOX_READ.",
     ]
     assert list_sandbox_lines(broken) == [

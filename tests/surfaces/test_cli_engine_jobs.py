@@ -215,7 +215,7 @@ def test_a_token_may_be_an_operators(headway: Shell) -> None:
     plain, operator = headway.json("token", "new"), headway.json("token", "new", "--operator", "--label", "ops")
     assert operator["token"].startswith("hw_")
     with DirectDatabase(f"sqlite:///{headway.ledger}") as database:
-        admitted = database.read(lambda tx: tokens.authenticate_operator(tx, tokens.hash_secret(operator["token"])))
+        admitted = database.read(lambda tx: tokens.authenticate_for("halt")(tx, tokens.hash_secret(operator["token"])))
         assert admitted.id == operator["id"]
         assert not database.read(lambda tx: tokens.authenticate(tx, tokens.hash_secret(plain["token"]))).operator
 

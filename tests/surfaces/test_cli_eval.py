@@ -235,6 +235,18 @@ def test_a_finished_turn_becomes_a_case_that_replays_its_calls(forecaster: Shell
     assert Path(forecaster.folder, "calls.log").read_text() == "Oslo\nOslo\n"
 
 
+def test_a_recorded_case_has_no_secret_of_the_environment(headway: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "hunter2hunter2"
+    monkeypatch.setenv("PAYMENT_API_KEY", secret)
+    turn_id = headway.json("chat", f"{secret}: write {secret}.txt: {secret}")["turn"]["id"]
+    headway.ok("eval", "record", turn_id, "--suite", "suite/cases.toml")
+    files = [path for path in (headway.folder / "suite").rglob("*") if path.is_file()]
+    assert len(files) >= 2
+    for path in files:
+        assert "hunter2" not in path.name
+        assert "hunter2" not in path.read_text()
+
+
 def test_a_recording_is_compared_without_the_numbers_of_rows(headway: Shell) -> None:
     request = 'Write a.txt: one, then replace "one" with "two" in a.txt'
     headway.ok("chat", request)  # its plan takes the first numbers

@@ -3,7 +3,8 @@
 import pytest
 
 from headway import settings
-from headway.settings_catalogue import GROUPS
+from headway.ledger.errors import SettingsError
+from headway.settings.declarations import SETTINGS
 from tests.surfaces.shell import Shell
 
 PASSWORD = "a-password-of-postgres"
@@ -34,6 +35,22 @@ def test_settings_are_shown_with_their_sources_and_without_secrets(headway: Shel
     assert {"HEADWAY_MAX_ITERATIONS", "HEADWAY_BUDGET_USD", "OPENAI_API_KEY"} <= set(changed)
 
 
-def test_every_setting_has_a_description(headway: Shell) -> None:
-    described = [name for group in GROUPS.values() for name in group]
-    assert sorted(described) == sorted(settings.load({"home": str(headway.folder)}).in_force)
+# One of these is valid for each setting, and is not its default.
+EXAMPLES = (
+    *("17", "5000", "off", "auto", "item", "turns:17", "events:17d", "/elsewhere", "json://elsewhere"),
+    *("postgresql://elsewhere/name", "restate://elsewhere?identity_key=none", "https://elsewhere", f"hw_{'a' * 43}"),
+)
+
+
+def test_every_setting_changes_something(headway: Shell) -> None:
+    usual = settings.load({"home": str(headway.folder)})
+    idle = [name for name in SETTINGS if not any(changes_with(usual, name, example) for example in EXAMPLES)]
+    assert idle == []
+
+
+def changes_with(usual: settings.Settings, name: str, example: str) -> bool:
+    try:
+        changed = settings.load({"home": usual.home, name: example})
+    except SettingsError:
+        return False
+    return changed._replace(in_force={}) != usual._replace(in_force={})

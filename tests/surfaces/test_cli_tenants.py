@@ -163,10 +163,22 @@ def test_a_token_can_be_read_only_and_expire(headway: Shell) -> None:
     assert (created["scopes"], created["expires_at"] - created["created_at"]) == (["read"], 90 * 86400)
     assert re.search(r"\tread-only\t20.*\texpires .*\tnever used\n", headway.ok("token", "list"))
 
-    assert "exclude each other" in get_error_line(headway("token", "new", "--read-only", "--operator"), 2)
+    for flags in (("--read-only", "--operator"), ("--read-only", "--admin"), ("--admin", "--operator")):
+        assert "exclude each other" in get_error_line(headway("token", "new", *flags), 2)
     for duration in ("0", "10000d", "soon"):
         get_error_line(headway("token", "new", "--expires", duration), 2)
     assert len(headway.json("token", "list")["tokens"]) == 1
+
+
+def test_only_the_local_tenant_has_operators(headway: Shell) -> None:
+    headway.ok("tenant", "add", "acme")
+    refused = get_error_line(headway("token", "new", "--operator", "--tenant", "acme"), 2)
+    assert "Only tokens of the tenant `local` can have the scope `operator`" in refused
+    assert "The scope `admin` is for the administrators of a tenant." in refused
+    assert headway.json("token", "list", "--tenant", "acme") == {"tokens": []}
+    assert headway.json("token", "new", "--admin", "--tenant", "acme")["scopes"] == ["read", "write", "admin"]
+    assert headway.json("token", "new", "--operator")["scopes"] == ["read", "write", "admin", "operator"]
+    assert "\tadmin\t" in headway.ok("token", "list", "--tenant", "acme")
 
 
 def test_a_rotated_token_is_listed_with_its_successor(headway: Shell) -> None:

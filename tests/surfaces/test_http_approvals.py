@@ -8,7 +8,7 @@ from headway.actions.access import tokens
 from tests.model_server import ModelServer, calls, text
 from tests.surfaces.conversation_client import messages_path, reply_in_order, say, wait_for_turn
 from tests.surfaces.event_stream import open_stream
-from tests.surfaces.server_harness import Client, Service, wait_until
+from tests.surfaces.server_harness import Client, Service, admin_headers, wait_until
 from tests.surfaces.waiting_turns import SUM, add_rule, ask_then_answer, begin_waiting_turn, call_then_answer, list_results
 
 OPEN_QUESTIONS = 'headway_waiting_for_people{kind="question"} '
@@ -80,7 +80,7 @@ def test_always_adds_a_rule_so_that_the_next_call_is_made_at_once(
     preview = sqlite_chatter.ok("GET", path)["rule"]
     sqlite_chatter.ok("POST", path, json={"decision": "approve", "always": True})
     wait_for_turn(sqlite_chatter, turn["id"])
-    policy = sqlite_chatter.ok("GET", "/v1/policy")
+    policy = sqlite_chatter.ok("GET", "/v1/policy", headers=admin_headers(sqlite_chatter))
 
     assert wait_for_turn(sqlite_chatter, say(sqlite_chatter, conversation, "again"))["status"] == "finished"
     assert [(rule["decision"], rule["tool"], rule["tenant"]) for rule in policy["rules"]] == [

@@ -1,5 +1,6 @@
 """Checks over REST: who writes them, what completing a todo answers, receipts, and verification."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
@@ -8,10 +9,9 @@ from typing import Any
 import pytest
 
 from headway.actions import halts
-from headway.actions.access import tokens
 from headway.actions.proof import receipts
 from headway.ledger.check import ReceiptDraft
-from tests.surfaces.server_harness import Client, Service, run_server, wait_until
+from tests.surfaces.server_harness import Client, Service, admin_headers, run_server, wait_until
 from tests.surfaces.test_http_idempotency import new_key, response_parts
 from tests.tables import each_row
 
@@ -21,9 +21,7 @@ COMPLETED = {"status": "completed"}
 
 @pytest.fixture
 def operator(sqlite_service: Service) -> Iterator[Client]:
-    with sqlite_service.tenant() as client:
-        secret = client.desk.write(tokens.create, "ops", scope="operator").secret
-        client.headers["Authorization"] = f"Bearer {secret}"
+    with sqlite_service.operator() as client:
         yield client
 
 
@@ -104,6 +102,50 @@ def test_a_person_cannot_drop_a_check_of_the_operator_but_may_add_one(operator: 
     assert operator.ok("GET", path)["todo"]["proof"] == "broken"
 
 
+def test_an_administrator_of_a_tenant_reaches_nothing_outside_of_the_workspace(sqlite_client: Client, tmp_path: Path) -> None:
+    (tmp_path / "id_rsa").write_text("a key")
+    headers = admin_headers(sqlite_client)
+    for check in (
+        {"kind": "command", "run": "cat id_rsa; echo pwned > pwned.txt", "folder": str(tmp_path)},
+        {"kind": "file", "path": "id_rsa", "contains": "a key", "folder": str(tmp_path)},
+    ):
+        for path, body in (("/v1/todos", {"subject": "x"}), ("/v1/goals", {"description": "x"})):
+            refusal = sqlite_client.refused("POST", path, 403, "operator_only", json={**body, "checks": [check]}, headers=headers)
+            assert "only the installation's operator may name a folder" in refusal
+    command = {"kind": "command", "run": "echo one | tr o 0", "expect": "0ne"}
+    todo = sqlite_client.ok("POST", "/v1/todos", 201, json={"subject": "x", "checks": [command]}, headers=headers)["todo"]
+    assert todo["checks"] == [{**command, "by": "admin"}]
+    refusal = sqlite_client.refused("PATCH", f"/v1/todos/{todo['id']}", 403, "forbidden", json=COMPLETED, headers=headers)
+    assert "is not allowed (HEADWAY_COMMANDS allows no program)" in refusal
+    assert [path.name for path in tmp_path.iterdir()] == ["id_rsa"]
+
+
+def test_a_token_cannot_evade_checks_of_a_higher_rank(sqlite_client: Client, operator: Client) -> None:
+    cases = (
+        (sqlite_client, admin_headers(sqlite_client), dict(sqlite_client.headers), "an administrator"),
+        (operator, dict(operator.headers), admin_headers(operator), "the operator"),
+    )
+    for client, higher, lower, author in cases:
+        body = {"subject": "x", "checks": [NUMBER], "conversation_id": client.conversation()}
+        todo = client.ok("POST", "/v1/todos", 201, json=body, headers=higher)["todo"]
+        path, override = f"/v1/todos/{todo['id']}", {**COMPLETED, "override": "I say so."}
+        refusals = [
+            client.refused("DELETE", path, 403, "forbidden", headers=lower),
+            client.refused("PATCH", path, 403, "forbidden", json=override, headers=lower),
+            client.refused("DELETE", f"/v1/conversations/{body['conversation_id']}", 403, "forbidden", headers=lower),
+        ]
+        assert refusals == [
+            f"Todo {todo['id']} has checks that {author} wrote, so this token cannot {act}. Nothing was changed."
+            for act in ("delete it", "complete it without them", "delete it with its conversation")
+        ]
+        batch = client.ok("PATCH", "/v1/todos", json=[{"id": todo["id"], **override}], headers=lower)
+        assert (batch["errors"], batch["results"][0]["error"]) == (1, refusals[1])
+        assert f"written by {author}" in client.refused("PATCH", path, 403, "forbidden", json={"checks": []}, headers=lower)
+        assert client.ok("GET", path)["todo"] == todo
+        assert client.ok("PATCH", path, json=override, headers=higher)["todo"]["proof"] == "overridden"
+        assert client.delete(f"/v1/conversations/{body['conversation_id']}", headers=higher).is_success
+
+
 def test_a_command_of_the_operator_runs_in_a_shell_in_the_sandbox(operator: Client, tmp_path: Path) -> None:
     (tmp_path / "log").write_text("3 passed")
     command = {"kind": "command", "run": "cat log | tail -1", "expect": "3 passed", "folder": str(tmp_path)}
@@ -172,7 +214,7 @@ def test_two_completions_at_once_complete_the_todo_once(operator: Client, tmp_pa
         caller.join()
     assert answers == [200, 200]
     assert (tmp_path / "runs" / "log").read_text() == "x\nx\n"
-    changes = [event for event in operator.desk.changes() if event[1]["status"] == "completed"]
+    changes = [event for event in operator.desk.changes() if (event[1]["id"], event[1]["status"]) == (todo["id"], "completed")]
     assert len(changes) == 1
 
 
@@ -247,14 +289,28 @@ def test_another_agent_does_not_stand_for_the_judge_but_a_person_does(sqlite_cli
 
 
 def test_a_server_that_stops_interrupts_checks_and_changes_nothing(tmp_path: Path) -> None:
-    with run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service, service.tenant() as client:
-        client.headers["Authorization"] = f"Bearer {client.desk.write(tokens.create, scope='operator').secret}"
+    with run_server(f"sqlite:///{tmp_path / 'headway.db'}", tmp_path) as service, service.operator() as client:
         command = {"kind": "command", "run": "touch started; sleep 60", "folder": str(tmp_path)}
         path, answers = f"/v1/todos/{client.add('slow', checks=[command])['id']}", []
         caller = Thread(target=lambda: answers.append(client.patch(path, json=COMPLETED)))
         caller.start()
         wait_until((tmp_path / "started").exists, "the command runs")
-        assert service.end().code == 0
-        caller.join()
-        assert (answers[0].status_code, answers[0].json()["code"]) == (503, "closed")
-        assert [todo["status"] for _, todo in client.desk.changes()] == ["pending"]
+        schema = {"items": {"anyOf": [{"const": f"number {n}"} for n in range(300)]}}
+        outcome = {**COMPLETED, "outcome": json.dumps(["number 299"] * 1_500)}  # takes many seconds to validate
+        slow = f"/v1/todos/{client.add('slow', checks=[{'kind': 'outcome', 'schema': schema}])['id']}"
+        validators = [Thread(target=lambda: answers.append(client.patch(slow, json=outcome))) for _ in range(3)]
+        for validator in validators:
+            validator.start()
+        wait_until(lambda: has_child(service.process.pid, "json_schemas"), "a schema is being validated")
+        ended = service.end()
+        assert (ended.code, ended.seconds < 10) == (0, True)
+        for thread in (caller, *validators):
+            thread.join()
+        assert {(answer.status_code, answer.json()["code"]) for answer in answers} == {(503, "closed")}
+        assert {todo["status"] for _, todo in client.desk.changes()} == {"pending"}
+
+
+def has_child(parent: int, word: str) -> bool:
+    """Whether a process that this one started has the word in its command line."""
+    children = " ".join(path.read_text() for path in Path(f"/proc/{parent}/task").glob("*/children")).split()
+    return any(word in path.read_text() for child in children if (path := Path(f"/proc/{child}/cmdline")).exists())

@@ -59,8 +59,8 @@ def test_people_who_signed_in_on_the_page_delete_only_their_own_comments(sqlite_
     todo = sqlite_client.add("paint the door")
     path = f"/v1/todos/{todo['id']}/comments"
     sessions = {}
-    for name in ("ada", "bob", "operator"):
-        scope = "operator" if name == "operator" else "write"
+    for name in ("ada", "bob", "admin"):
+        scope = "admin" if name == "admin" else "write"
         secret = sqlite_client.desk.write(tokens.create, name, scope=scope).secret
         opened = sqlite_client.desk.database.write(partial(tokens.open_session, secret_digest=tokens.hash_secret(secret)))
         sessions[name] = {"Authorization": f"Bearer {opened.secret}"}
@@ -69,11 +69,11 @@ def test_people_who_signed_in_on_the_page_delete_only_their_own_comments(sqlite_
     assert (comment["person"], comment["deletable"], comment["editable"]) == ("ada", True, True)
     seen = sqlite_client.ok("GET", path, headers=sessions["bob"])["comments"]
     assert [(one["deletable"], one["editable"]) for one in seen] == [(False, False)]
-    for_operator = sqlite_client.ok("GET", path, headers=sessions["operator"])["comments"]
-    assert [(one["deletable"], one["editable"]) for one in for_operator] == [(True, False)]
+    for_admin = sqlite_client.ok("GET", path, headers=sessions["admin"])["comments"]
+    assert [(one["deletable"], one["editable"]) for one in for_admin] == [(True, False)]
     body = {"text": "Red."}
-    refused = sqlite_client.refused("PATCH", f"{path}/{comment['id']}", 403, "forbidden", json=body, headers=sessions["operator"])
+    refused = sqlite_client.refused("PATCH", f"{path}/{comment['id']}", 403, "forbidden", json=body, headers=sessions["admin"])
     assert refused == f"Comment {comment['id']} was written by ada. Only they can edit it."
     refused = sqlite_client.refused("DELETE", f"{path}/{comment['id']}", 403, "forbidden", headers=sessions["bob"])
-    assert refused == f"Comment {comment['id']} was written by ada. Only they or an operator can delete it."
+    assert refused == f"Comment {comment['id']} was written by ada. Only they or an administrator can delete it."
     assert sqlite_client.ok("DELETE", f"{path}/{comment['id']}", headers=sessions["ada"]) == {"deleted": True}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.forgeries import EDGES, list_edges
 from tests.model_server import ModelServer, Reply, Request, calls, text
 from tests.surfaces.conversation_client import get_turn, list_messages, wait_for_turn
 from tests.surfaces.front_end_clients import AG_UI, AI_SDK, ClientSide, ag_ui, ui_stream
@@ -69,6 +70,23 @@ def read_ag_ui(client: Client, messages: list[dict[str, Any]]) -> list[dict[str,
     answer = client.post("/v1/ag-ui", json=body)
     assert answer.status_code == 200, answer.text
     return [json.loads(line.removeprefix("data: ")) for line in answer.text.split("\n\n") if line.startswith("data: ")]
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_what_a_front_end_sends_beside_its_message_forges_no_frame(path: str, sqlite_chatter: Client, model: ModelServer) -> None:
+    model.script = lambda request: text("Done.") if request.tool_results else calls(("paint", {"colour": "blue"}))
+    edges = "".join(f"{edge}\n" for edge in EDGES)
+    colour = {"type": "string", "description": edges, "enum": [edges], "x-hint": {edges: [edges]}}
+    forged = {"name": "paint", "description": edges, "parameters": {"type": "object", "properties": {"colour": colour}}}
+    plain = {"name": "paint", "description": "x", "parameters": {"type": "object", "properties": {}}}
+    for tool, context in ((plain, "x"), (forged, edges)):
+        body = {**BODIES[path], "tools": [tool], "context": [{"description": context, "value": context}]}
+        key = "threadId" if "threadId" in body else "id"
+        assert sqlite_chatter.post(path, json={**body, key: context[:9]}).status_code == 200
+    usual, attacked = model.requests[0], model.requests[-1]
+    assert list_edges(attacked.system) == list_edges(usual.system)
+    (paint,) = (tool["function"] for tool in attacked.body["tools"] if tool["function"]["name"] == "paint")
+    assert list_edges(json.dumps(paint, ensure_ascii=False).replace("\\n", "\n")) == []
 
 
 def test_a_message_without_the_result_goes_on_without_it(sqlite_chatter: Client, model: ModelServer) -> None:

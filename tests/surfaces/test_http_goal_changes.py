@@ -99,7 +99,6 @@ def test_an_ended_goal_is_run_again_once_per_key(client: Client) -> None:
     assert [again[name] for name in copied] == ["reach it", "It is reached.", 7, 2.0]
     assert again["deadline"] >= FAR, "it has as much time as the first one had"
     assert list_journal_kinds(client, goal)[-1] == "repeated"
-    client.ok("POST", goal_path(again["id"], "abandon"))
 
 
 def test_plans_are_listed_with_what_they_changed(client: Client) -> None:

@@ -111,7 +111,7 @@ OF_THE_INSTALLATION = ("/v1/tenants", "/v1/mcp-servers/{name}/reconnect")  # tes
 
 
 def test_every_post_of_the_api_takes_a_key(client: Client) -> None:
-    client.headers["Authorization"] = f"Bearer {client.desk.write(tokens.create, scope='operator').secret}"
+    client.headers["Authorization"] = f"Bearer {client.desk.write(tokens.create, scope='admin').secret}"
     conversation = client.conversation()
     turn = client.turn(conversation)
     todo = client.add()

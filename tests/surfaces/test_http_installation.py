@@ -10,13 +10,10 @@ from uuid import uuid4
 import pytest
 
 from headway.actions import halts, spending
-from headway.actions.access import tenants, tokens
 from headway.ledger.run import NANOS_PER_DOLLAR
-from headway.settings_catalogue import GROUPS
-from headway.storage.transaction import Transaction, within_tenant
-from tests.model_server import ModelServer, environment, error, text, to_script
-from tests.surfaces.server_harness import Client, Service, run_server
-from tests.surfaces.test_http_operator import operator_headers
+from headway.settings.declarations import SETTINGS
+from tests.model_server import ModelServer, drop, environment, error, text, to_script
+from tests.surfaces.server_harness import Client, Service, admin_headers, operator_headers, run_server
 from tests.warm_start import build_command
 
 KEY = "sk-the-secret-of-the-sample-server"
@@ -26,19 +23,10 @@ HOST_ROUTES = (
     ("GET", "/v1/tenants", None),
     ("POST", "/v1/tenants", {"name": "mine"}),
     ("GET", "/v1/settings", None),
+    ("GET", "/v1/workers", None),
     ("GET", "/v1/mcp-servers", None),
     ("POST", "/v1/mcp-servers/sample/reconnect", None),
 )
-
-
-def host_headers(service: Service) -> dict[str, str]:
-    """Create an operator's token of the tenant `local`. Return the headers that use it."""
-
-    def create(tx: Transaction) -> str:
-        local = tenants.ensure_local(tx)
-        return within_tenant(local.id, lambda tx: tokens.create(tx, local.id, "host", scope="operator"))(tx).secret
-
-    return {"Authorization": f"Bearer {service.database.write(create)}"}
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +78,10 @@ def tenant(configured: Service) -> Iterator[Client]:
 # Who may ask
 
 
-def test_an_operator_of_another_tenant_does_not_run_the_installation(tenant: Client) -> None:
+def test_an_administrator_of_a_tenant_does_not_run_the_installation(tenant: Client) -> None:
     for method, path, body in HOST_ROUTES:
-        tenant.refused(method, path, 403, "forbidden", json=body)
-        detail = tenant.refused(method, path, 403, "forbidden", json=body, headers=operator_headers(tenant))
-        assert "tenant `local`" in detail
+        for headers in (dict(tenant.headers), admin_headers(tenant)):
+            assert "--operator" in tenant.refused(method, path, 403, "operator_only", json=body, headers=headers)
     assert tenant.desk.database.read(lambda tx: tx.all("SELECT 1 FROM tenants WHERE name = 'mine'")) == []
 
 
@@ -102,8 +89,9 @@ def test_an_operator_of_another_tenant_does_not_run_the_installation(tenant: Cli
 
 
 def test_a_tenant_is_created_with_a_token_that_manages_it(service: Service) -> None:
-    headers, name = host_headers(service), f"customer {uuid4().hex}"
+    name = f"customer {uuid4().hex}"
     with service.tenant() as other:
+        headers = operator_headers(other)
         other.add("some text that is stored")
         idempotent = headers | {"Idempotency-Key": uuid4().hex}
         created = other.ok("POST", "/v1/tenants", 201, json={"name": name}, headers=idempotent)
@@ -126,13 +114,14 @@ def test_a_tenant_is_created_with_a_token_that_manages_it(service: Service) -> N
 
     assert again == {**created, "secret": None}
     assert created["secret"] not in str(stored)
-    assert (session["tenant"], session["operator"]) == (name, True)
+    assert (session["tenant"], session["scopes"]) == (name, ["read", "write", "admin"])
+    assert (session["admin"], session["operator"], session["host"]) == (True, False, False)
     assert (first["id"], first["current"], first["label"]) == (created["token"]["id"], True, "first token")
     assert (rows[name]["tokens"], rows[name]["usage"]["webhooks"], rows[name]["spent_usd"]) == (1, 0, 0)
     assert rows[other.desk.tenant.name]["usage"]["storage"] > 0
     assert page["quotas"]["turns"] == 1000
     assert [entry["new"]["name"] for entry in entries if entry["target"] == f"tenant:{created['tenant']['id']}"] == [name]
-    assert next(entry["who"] for entry in entries if entry["new"]["name"] == name).startswith("host (token ")
+    assert next(entry["who"] for entry in entries if entry["new"]["name"] == name).startswith("operator (token ")
 
 
 def test_a_tenant_sees_what_it_uses_of_its_quotas(client: Client) -> None:
@@ -150,15 +139,13 @@ def test_a_tenant_sees_what_it_uses_of_its_quotas(client: Client) -> None:
 
 
 def test_settings_name_their_sources_and_hide_every_secret(configured: Service, tenant: Client) -> None:
-    answer = tenant.get("/v1/settings", headers=host_headers(configured))
+    answer = tenant.get("/v1/settings", headers=operator_headers(tenant))
     rows = {row["name"]: row for row in answer.json()["settings"]}
     shown = {name: (row["value"], row["source"]) for name, row in rows.items()}
 
     assert KEY not in answer.text
     assert PASSWORD not in answer.text
-    assert {name.removeprefix("HEADWAY_").lower() for name in rows if name.startswith("HEADWAY_")} == {
-        name for group in GROUPS.values() for name in group
-    }
+    assert [name.removeprefix("HEADWAY_").lower() for name in rows if name.startswith("HEADWAY_")] == list(SETTINGS)
     assert all(row["description"] and row["group"] for row in rows.values())
     assert shown["HEADWAY_MODEL"] == ("openai-chat:fake-1", "environment")
     assert shown["HEADWAY_MODEL_CHEAP"] == ("openai-chat:fake-2", "models.toml")
@@ -176,7 +163,7 @@ def test_settings_name_their_sources_and_hide_every_secret(configured: Service, 
 
 
 def test_a_tier_is_described_and_tried_at_the_cost_of_the_pool(tenant: Client, model: ModelServer) -> None:
-    headers = operator_headers(tenant)
+    headers = admin_headers(tenant)
     tenant.refused("GET", "/v1/tiers", 403, "forbidden")
     tenant.refused("POST", "/v1/tiers/strong/try", 403, "forbidden", json={})
     tenant.refused("POST", "/v1/tiers/best/try", 404, "not_found", json={}, headers=headers)
@@ -202,8 +189,18 @@ def test_a_tier_is_described_and_tried_at_the_cost_of_the_pool(tenant: Client, m
     assert "Are you there?" not in json.dumps(run), "what was asked is not stored"
 
 
+def test_a_trial_that_breaks_off_is_paid_for(tenant: Client, model: ModelServer) -> None:
+    model.script = to_script(drop("An answer that breaks off."))
+    trial = tenant.ok("POST", "/v1/tiers/strong/try", json={"message": "Are you there?"}, headers=admin_headers(tenant))["trial"]
+    costs = tenant.ok("GET", "/v1/costs")["costs"]
+
+    assert (trial["ok"], trial["answer"]) == (False, "")
+    assert costs["spent_usd"] > 0
+    assert [row["calls"] for row in costs["by_model"]] == [1]
+
+
 def test_a_model_that_does_not_answer_says_why(tenant: Client, model: ModelServer) -> None:
-    headers = operator_headers(tenant)
+    headers = admin_headers(tenant)
     model.script = to_script(error(401, f"the key {KEY} is wrong"))
     trial = tenant.ok("POST", "/v1/tiers/cheap/try", json={}, headers=headers)["trial"]
 
@@ -214,7 +211,7 @@ def test_a_model_that_does_not_answer_says_why(tenant: Client, model: ModelServe
 
 
 def test_no_model_is_asked_while_halted_or_without_money(tenant: Client, model: ModelServer) -> None:
-    headers = operator_headers(tenant)
+    headers = admin_headers(tenant)
     tenant.desk.write(spending.set_limit, 0)
     poor = tenant.refused("POST", "/v1/tiers/strong/try", 409, "conflict", json={}, headers=headers)
     tenant.desk.write(spending.set_limit, NANOS_PER_DOLLAR)
@@ -232,7 +229,7 @@ def test_no_model_is_asked_while_halted_or_without_money(tenant: Client, model: 
 
 
 def test_mcp_servers_show_their_state_and_no_secret(configured: Service, tenant: Client) -> None:
-    headers = host_headers(configured)
+    headers = operator_headers(tenant)
     before = tenant.ok("GET", "/v1/mcp-servers", headers=headers)["servers"]
     connected = tenant.ok("POST", "/v1/mcp-servers/sample/reconnect", headers=headers)["server"]
     keyed = headers | {"Idempotency-Key": "once"}

@@ -5,9 +5,9 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from headway.surfaces.http.schemas import agents, checks, engine, front_ends, goals, operators
-from headway.surfaces.http.schemas import todos as todo_schemas
-from headway.surfaces.http.schemas.strict_model import NullIsAbsent
+from headway.operations.schemas import agents, checks, engine, front_ends, goals, operators
+from headway.operations.schemas import todos as todo_schemas
+from headway.operations.schemas.strict_model import NullIsAbsent
 from tests.surfaces.server_harness import Client
 
 MODULES = (todo_schemas, checks, agents, engine, front_ends, goals, operators)

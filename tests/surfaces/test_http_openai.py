@@ -272,11 +272,56 @@ def test_the_next_message_answers_what_the_turn_waits_for(
     model.script = call_then_answer("calculate", SUM)
     chat = [user("Calculate.")]
     assert 'is needed to call `calculate` with {"expression":"6 * 7"}' in complete(ai, chat)
-    with pytest.raises(openai.ConflictError, match='Reply "approve"') as undecided:
-        complete(ai, [*chat, user("What do you mean?")])
-    assert (undecided.value.code, undecided.value.response.headers["x-should-retry"]) == ("turn_waiting", "false")
     chat.append(user("Approve."))
     assert complete(ai, chat) == "Done."
+
+
+UNDECIDED = (
+    "Approve nothing yet",
+    "Yes, wait: what exactly would that write?",
+    "no problem, go on",
+    "approve 7 8",
+    "approve\nit all",
+)
+
+
+def test_a_message_that_only_begins_like_a_decision_decides_nothing(
+    ai: openai.OpenAI, sqlite_chatter: Client, sqlite_chat_service: Service, model: ModelServer
+) -> None:
+    add_rule(sqlite_chat_service, "calculate", sqlite_chatter.desk.tenant.name)
+    model.script = call_then_answer("calculate", SUM)
+    chat = [user("Calculate.")]
+    complete(ai, chat)
+    for message in UNDECIDED:
+        chat.append(user(message))
+        assert 'is needed to call `calculate` with {"expression":"6 * 7"}. Reply "approve"' in complete(ai, chat)
+    (approval,) = sqlite_chatter.get("/v1/approvals").json()["approvals"]
+    assert approval["state"] == "proposed"
+    with pytest.raises(openai.ConflictError, match="Nothing was decided") as undecided:
+        complete(ai, [*chat, user(f"approve {approval['id'] + 1}")])
+    assert (undecided.value.code, undecided.value.response.headers["x-should-retry"]) == ("turn_waiting", "false")
+
+    chat.append(user(f"approve #{approval['id']}"))
+    assert complete(ai, chat) == "Done."
+    said = "\n".join(model.requests[-1].texts)
+    assert all(message in said for message in UNDECIDED)
+    assert len(list_conversations(sqlite_chatter)) == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "state"), [("yes", "approved"), (" Approved! ", "approved"), ("DENY", "rejected"), ("no.", "rejected")]
+)
+def test_a_response_is_decided_by_one_word(
+    ai: openai.OpenAI, sqlite_chatter: Client, sqlite_chat_service: Service, model: ModelServer, word: str, state: str
+) -> None:
+    add_rule(sqlite_chat_service, "calculate", sqlite_chatter.desk.tenant.name)
+    model.script = call_then_answer("calculate", SUM)
+    asked = ai.responses.create(model="index", input="Calculate.")
+    reminded = ai.responses.create(model="index", input="yes that is a question I also have", previous_response_id=asked.id)
+    assert 'Reply "approve"' in reminded.output_text
+    ai.responses.create(model="index", input=word, previous_response_id=reminded.id)
+    (approval,) = sqlite_chatter.get("/v1/approvals").json()["approvals"]
+    assert approval["state"] == state
 
 
 PAINT = {"name": "paint", "description": "Paint the door.", "parameters": {"type": "object", "properties": {"colour": {}}}}

@@ -1,4 +1,4 @@
-"""/v1/halt and /v1/costs: every token may read, only operator tokens may write."""
+"""/v1/halt and /v1/costs: every token may read, and only operators and administrators may write."""
 
 import json
 import time
@@ -13,18 +13,23 @@ import pytest
 
 from headway.actions import halts, spending
 from headway.actions.access import tokens
+from headway.ledger.run import NANOS_PER_DOLLAR
+from headway.ledger.tenancy import LOCAL_TENANT
 from headway.testing import TenantHarness
 from tests.model_server import MODEL, ModelServer, Reply, Request, calls, environment, text
 from tests.surfaces.conversation_client import get_turn, list_messages, messages_path, say, wait_for_turn
 from tests.surfaces.event_stream import open_stream
-from tests.surfaces.server_harness import Client, Service, client_options, run_server, wait_until
+from tests.surfaces.server_harness import (
+    Client,
+    Service,
+    admin_headers,
+    client_options,
+    operator_headers,
+    run_server,
+    wait_until,
+)
 
 PRICED = "openai-chat:gpt-4o"
-
-
-def operator_headers(client: Client) -> dict[str, str]:
-    """Create an operator token. Return the headers that use it."""
-    return {"Authorization": f"Bearer {client.desk.write(tokens.create, 'operator', scope='operator').secret}"}
 
 
 @contextmanager
@@ -62,36 +67,43 @@ def test_a_reason_need_not_be_given(sqlite_client: Client) -> None:
 
 
 def test_a_token_without_operator_rights_changes_nothing(client: Client) -> None:
-    for method, path, body in (("PUT", "/v1/halt", {"why": "me"}), ("PUT", "/v1/costs", {"limit_usd": 1_000})):
-        assert "--operator" in client.refused(method, path, 403, "forbidden", json=body)
-    client.refused("DELETE", "/v1/halt", 403, "forbidden")
+    for headers in (dict(client.headers), admin_headers(client)):
+        assert "--operator" in client.refused("PUT", "/v1/halt", 403, "operator_only", json={"why": "me"}, headers=headers)
+        client.refused("DELETE", "/v1/halt", 403, "operator_only", headers=headers)
+    assert "--admin" in client.refused("PUT", "/v1/costs", 403, "forbidden", json={"limit_usd": 1})
+    above = {"limit_usd": 5.01}
+    assert "--operator" in client.refused("PUT", "/v1/costs", 403, "operator_only", json=above, headers=admin_headers(client))
     assert client.ok("GET", "/v1/halt")["halt"]["halted"] is False
     assert client.ok("GET", "/v1/costs")["costs"]["limit_usd"] == 5.0
     with halted(client):
-        client.refused("DELETE", "/v1/halt", 403, "forbidden")
+        client.refused("DELETE", "/v1/halt", 403, "operator_only", headers=admin_headers(client))
         assert client.ok("GET", "/v1/halt")["halt"]["halted"] is True
 
 
-def test_the_audit_log_is_for_operators_and_shows_no_other_tenant(client: Client) -> None:
+def test_the_audit_log_shows_an_administrator_the_tenant_and_the_operator_the_installation(client: Client) -> None:
     client.refused("GET", "/v1/audit", 403, "forbidden")
-    token = client.desk.write(tokens.create, "ci", scope="operator")
+    token = client.desk.write(tokens.create, "ci", scope="admin")
     headers = {"Authorization": f"Bearer {token.secret}"}
-    client.ok("PUT", "/v1/costs", json={"limit_usd": 7}, headers=headers)
+    client.ok("PUT", "/v1/costs", json={"limit_usd": 4}, headers=headers)
     other = TenantHarness(client.desk.database, f"other {token.token.id}")
     other.write(spending.set_limit, 1)
 
-    page = client.ok("GET", "/v1/audit?limit=3", headers=headers)
-    added, limit, created = page["entries"]
-    assert (added["action"], added["tenant"], added["new"]) == ("tenant.add", None, {"name": other.tenant.name})
+    page = client.ok("GET", "/v1/audit?limit=2", headers=headers)
+    limit, created = page["entries"]
     assert (limit["who"], limit["tenant"], limit["action"]) == (
         f"ci (token {token.token.id})",
         client.desk.tenant.name,
         "limit.set",
     )
-    assert limit["new"] == {"limit_usd": 7}
-    assert (created["target"], created["seq"] < limit["seq"] < added["seq"]) == (f"token:{token.token.id}", True)
+    assert limit["new"] == {"limit_usd": 4}
+    assert (created["target"], created["seq"] < limit["seq"]) == (f"token:{token.token.id}", True)
     more = client.ok("GET", "/v1/audit", params={"cursor": page["next_cursor"]}, headers=headers)["entries"]
-    assert all(entry["seq"] < created["seq"] and entry["tenant"] in (None, client.desk.tenant.name) for entry in more)
+    assert more
+    assert all(entry["seq"] < created["seq"] and entry["tenant"] == client.desk.tenant.name for entry in more)
+    assert other.tenant.name not in json.dumps([page, more])
+    entries = client.ok("GET", "/v1/audit", params={"action": "tenant", "limit": 50}, headers=operator_headers(client))["entries"]
+    assert (None, {"name": other.tenant.name}) in [(entry["tenant"], entry["new"]) for entry in entries]
+    assert {entry["tenant"] for entry in entries} == {None}
     chosen = client.ok("GET", "/v1/audit", params={"action": "limit", "since": limit["at"]}, headers=headers)["entries"]
     assert limit in chosen
     assert {entry["action"] for entry in chosen} == {"limit.set"}
@@ -101,8 +113,9 @@ def test_the_audit_log_is_for_operators_and_shows_no_other_tenant(client: Client
 
 
 def test_a_revoked_operator_token_is_refused(sqlite_client: Client) -> None:
-    created = sqlite_client.desk.write(tokens.create, "operator", scope="operator")
-    sqlite_client.desk.write(tokens.revoke, created.token.id)
+    local = TenantHarness(sqlite_client.desk.database, LOCAL_TENANT)
+    created = local.write(tokens.create, "operator", scope="operator")
+    local.write(tokens.revoke, created.token.id)
     headers = {"Authorization": f"Bearer {created.secret}"}
     sqlite_client.refused("PUT", "/v1/halt", 401, "unauthorized", json={}, headers=headers)
 
@@ -214,10 +227,29 @@ def test_a_turn_reports_the_usage_of_its_agents(chatter: Client, model: ModelSer
 
 def test_each_tenant_has_a_limit_of_its_own(service: Service, client: Client) -> None:
     with service.tenant() as neighbour:
-        changed = client.ok("PUT", "/v1/costs", json={"limit_usd": 12.5}, headers=operator_headers(client))
-        assert changed["costs"]["limit_usd"] == client.ok("GET", "/v1/costs")["costs"]["limit_usd"] == 12.5
+        changed = client.ok("PUT", "/v1/costs", json={"limit_usd": 2.5}, headers=admin_headers(client))
+        assert changed["costs"]["limit_usd"] == client.ok("GET", "/v1/costs")["costs"]["limit_usd"] == 2.5
         assert neighbour.ok("GET", "/v1/costs")["costs"]["limit_usd"] == 5.0
-    assert client.ok("PUT", "/v1/costs", json={"limit_usd": 0}, headers=operator_headers(client))["costs"]["limit_usd"] == 0
+    assert client.ok("PUT", "/v1/costs", json={"limit_usd": 5}, headers=admin_headers(client))["costs"]["limit_usd"] == 5
+    assert client.ok("PUT", "/v1/costs", json={"limit_usd": 0}, headers=admin_headers(client))["costs"]["limit_usd"] == 0
+
+
+def test_an_administrator_cannot_raise_the_limit_above_the_one_that_the_operator_set(client: Client) -> None:
+    def set_limit(dollars: float) -> float:
+        changed = client.ok("PUT", "/v1/costs", json={"limit_usd": dollars}, headers=admin_headers(client))
+        return float(changed["costs"]["limit_usd"])
+
+    client.desk.write(spending.set_limit, 2 * NANOS_PER_DOLLAR)
+    assert [set_limit(1), set_limit(2)] == [1, 2]
+    for dollars in (2.01, 5, 1_000_000):
+        refusal = client.refused(
+            "PUT", "/v1/costs", 403, "operator_only", json={"limit_usd": dollars}, headers=admin_headers(client)
+        )
+        assert "above $2.00" in refusal
+    assert client.ok("GET", "/v1/costs")["costs"]["limit_usd"] == 2
+
+    client.desk.write(spending.set_limit, 9 * NANOS_PER_DOLLAR)
+    assert [set_limit(3), set_limit(9)] == [3, 9]
 
 
 @pytest.fixture
@@ -233,7 +265,7 @@ def poor(tmp_path: Path, model: ModelServer) -> Iterator[Client]:
 
 def test_models_with_a_price_are_not_reported_as_unpriced(poor: Client) -> None:
     assert poor.ok("GET", "/v1/costs")["costs"]["unpriced"] == []
-    changed = poor.ok("PUT", "/v1/costs", json={"limit_usd": 1}, headers=operator_headers(poor))
+    changed = poor.ok("PUT", "/v1/costs", json={"limit_usd": 0}, headers=admin_headers(poor))
     assert changed["costs"]["unpriced"] == []
 
 
@@ -248,7 +280,8 @@ def test_a_turn_waiting_for_money_continues_when_the_limit_is_raised(poor: Clien
     pauses = [json.loads(data) for kind, data in poor.desk.events() if kind == "turn_paused"]
     assert [pause["turn_id"] for pause in pauses] == [turn_id]
 
-    assert poor.ok("PUT", "/v1/costs", json={"limit_usd": 5}, headers=operator_headers(poor))["costs"]["spent_usd"] == 0
+    poor.desk.write(spending.set_limit, 5 * NANOS_PER_DOLLAR)
+    assert poor.ok("GET", "/v1/costs")["costs"]["spent_usd"] == 0
     poor.desk.database.write(lambda tx: tx.run("UPDATE jobs SET due_at = 0"))  # retry now, not some seconds later
     assert wait_for_turn(poor, turn_id)["outcome"] == "answered"
     costs = poor.ok("GET", "/v1/costs")["costs"]

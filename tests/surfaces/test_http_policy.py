@@ -3,11 +3,9 @@
 import json
 from pathlib import Path
 
-from headway.actions.access import tokens
 from tests.model_server import ModelServer
 from tests.surfaces.conversation_client import wait_for_turn
-from tests.surfaces.server_harness import Client, Service, run_server
-from tests.surfaces.test_http_operator import operator_headers
+from tests.surfaces.server_harness import Client, Service, admin_headers, operator_headers, run_server
 from tests.surfaces.waiting_turns import SUM, add_rule, begin_waiting_turn, call_then_answer
 
 
@@ -21,7 +19,7 @@ def test_the_policy_says_what_it_would_decide_and_why(sqlite_client: Client, sql
         return answer
 
     denied = ask("write_file", path="x/../secrets/key", content="x")
-    (rule,) = sqlite_client.ok("GET", "/v1/policy")["rules"]
+    (rule,) = sqlite_client.ok("GET", "/v1/policy", headers=admin_headers(sqlite_client))["rules"]
     assert (denied["decision"], denied["rule"], denied["problem"]) == ("deny", rule, "")
     assert denied["why"] == f"policy.toml, line {rule['line']}"
     incomplete = ask("write_file", path="secrets/key")
@@ -39,6 +37,22 @@ def test_the_policy_says_what_it_would_decide_and_why(sqlite_client: Client, sql
         assert other.ok("POST", "/v1/policy/test", json=body)["decision"] == "allow", "the rule is for one tenant"
 
 
+def test_only_the_operator_sees_the_patterns_of_rules(sqlite_client: Client, sqlite_service: Service) -> None:
+    """A pattern may name files that a tenant must not know of, and the tenants that the rule is for."""
+    tenant = sqlite_client.desk.tenant.name
+    add_rule(sqlite_service, "write_file", f"{tenant[:-1]}*", 'deny"\narguments = {path = "the-secret-plan/*"}\n#"')
+    add_rule(sqlite_service, "write_file", "local", 'deny"\narguments = {path = "the-secret-plan/*"}\n#"')
+    sqlite_client.refused("GET", "/v1/policy", 403, "forbidden")
+    (rule,) = sqlite_client.ok("GET", "/v1/policy", headers=admin_headers(sqlite_client))["rules"]
+    call = {"tool": "write_file", "arguments": {"path": "the-secret-plan/a", "content": "x"}}
+    tried = sqlite_client.ok("POST", "/v1/policy/test", json=call)
+
+    assert (rule["decision"], rule["tenant"], rule["arguments"]) == ("deny", tenant, {"path": "…"})
+    assert tried["rule"] == rule
+    seen = sqlite_client.ok("GET", "/v1/policy", headers=operator_headers(sqlite_client))["rules"]
+    assert {"path": "the-secret-plan/*"} in [rule["arguments"] for rule in seen]
+
+
 def test_a_decision_for_always_can_be_taken_back(chatter: Client, chat_service: Service, model: ModelServer) -> None:
     tenant = chatter.desk.tenant.name
     add_rule(chat_service, "calculate", tenant)
@@ -49,9 +63,9 @@ def test_a_decision_for_always_can_be_taken_back(chatter: Client, chat_service: 
     wait_for_turn(chatter, turn["id"])
     call, path = {"tool": "calculate", "role": "index", "arguments": SUM}, f"/v1/policy/always/{approval_id}"
     allowed = chatter.ok("POST", "/v1/policy/test", json=call)
-    headers = operator_headers(chatter)
+    headers = admin_headers(chatter)
     with chat_service.tenant() as other:
-        other.refused("DELETE", path, 404, "not_found", headers=operator_headers(other))
+        other.refused("DELETE", path, 404, "not_found", headers=admin_headers(other))
     chatter.refused("DELETE", path, 403, "forbidden")
     removed = chatter.ok("DELETE", path, headers=headers)["rules"]
     asked = chatter.ok("POST", "/v1/policy/test", json=call)
@@ -62,8 +76,10 @@ def test_a_decision_for_always_can_be_taken_back(chatter: Client, chat_service: 
     assert (allowed["decision"], allowed["rule"]["approval"]) == ("allow", approval_id)
     assert [(rule["tool"], rule["tenant"], rule["approval"]) for rule in removed] == [("calculate", tenant, approval_id)]
     assert asked["decision"] == "ask"
-    assert [(rule["decision"], rule["approval"]) for rule in chatter.ok("GET", "/v1/policy")["rules"]] == [("ask", 0)]
-    assert (entry["target"], entry["old"]["rules"], entry["who"].startswith("operator (token")) == (
+    assert [(rule["decision"], rule["approval"]) for rule in chatter.ok("GET", "/v1/policy", headers=headers)["rules"]] == [
+        ("ask", 0)
+    ]
+    assert (entry["target"], entry["old"]["rules"], entry["who"].startswith("admin (token")) == (
         f"approval:{approval_id}",
         removed,
         True,
@@ -80,13 +96,13 @@ def test_the_last_rule_goes_without_a_restart_and_a_broken_file_is_reported(sqli
         policy.write_text(policy.read_text().replace("acme", desk_name))
         call = {"tool": "set_goal", "arguments": {"description": "x"}}
         before = client.ok("POST", "/v1/policy/test", json=call)["decision"]
-        headers = {"Authorization": f"Bearer {client.desk.write(tokens.create, scope='operator').secret}"}
+        headers = admin_headers(client)
         client.ok("DELETE", "/v1/policy/always/7", headers=headers)
         after = client.ok("POST", "/v1/policy/test", json=call)["decision"]
         policy.write_text('[[rule]]\ntool = "now"\ndecision = "deny"\n')
-        client.ok("GET", "/v1/policy")
+        client.ok("GET", "/v1/policy", headers=headers)
         policy.write_text("[[rule]]\n")
-        broken = client.ok("GET", "/v1/policy")
+        broken = client.ok("GET", "/v1/policy", headers=headers)
         errors = [line for line in service.lines() if line["level"] == "error"]
         service.log.write_text("")
 

@@ -4,13 +4,12 @@ from typing import Any
 
 from headway import __version__
 from headway.actions import halts, jobs
-from headway.actions.access import tokens
 from headway.ledger.job import Job
 from headway.storage.stores import jobs as job_store
 from headway.storage.transaction import Transaction
 from tests.model_server import ModelServer, text
 from tests.surfaces.conversation_client import say, wait_for_turn
-from tests.surfaces.server_harness import Client, Service, check_problem, wait_until
+from tests.surfaces.server_harness import Client, Service, admin_headers, check_problem, wait_until
 from tests.surfaces.shell import Shell
 from tests.surfaces.test_http_engine_jobs import add_dead_job, list_states
 
@@ -22,10 +21,6 @@ def add_delayed_job(client: Client, wait_ms: int) -> str:
         return jobs.delay(tx, jobs.create(tx, tenant_id, "later", {}), tx.now - wait_ms)
 
     return client.desk.write(work).id
-
-
-def build_operator_headers(client: Client) -> dict[str, str]:
-    return {"Authorization": f"Bearer {client.desk.write(tokens.create, scope='operator').secret}"}
 
 
 def change(client: Client, **body: Any) -> dict[str, Any]:
@@ -120,14 +115,14 @@ def test_nothing_is_retried_during_a_halt(client: Client) -> None:
 
 
 def test_workers_are_listed_for_operators_with_their_load(client: Client, service: Service) -> None:
-    check_problem(client.get("/v1/workers"), 403, "forbidden")
-    with service.tenant() as neighbour:
-        own = client.desk.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "later", {}, owner="box:7:aa:alone")).id
-        neighbour.desk.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "later", {}, owner="box:7:aa:alone"))
+    check_problem(client.get("/v1/workers", headers=admin_headers(client)), 403, "operator_only")
+    with service.operator() as operator:
+        own = operator.desk.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "later", {}, owner="box:7:aa:alone")).id
+        client.desk.write(lambda tx, tenant_id: jobs.create(tx, tenant_id, "later", {}, owner="box:7:aa:alone"))
         client.desk.database.write(
             lambda tx: job_store.record_heartbeat(tx, "box:7:aa:alone", 0, job_store.WorkerFacts(1_000, 8, "0.9"))
         )
-        workers = client.ok("GET", "/v1/workers", headers=build_operator_headers(client))["workers"]
+        workers = operator.ok("GET", "/v1/workers")["workers"]
         client.desk.database.write(lambda tx: job_store.release_owner(tx, "box:7:aa:alone"))
 
     (box,) = [worker for worker in workers if worker["host"] == "box"]

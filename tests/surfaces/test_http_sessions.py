@@ -9,10 +9,11 @@ import httpx
 import pytest
 
 from headway.actions.access import tenants, tokens
-from headway.ledger.tenancy import Token
+from headway.ledger.tenancy import LOCAL_TENANT, Token, TokenScope
 from headway.storage.stores import tenants as tenant_store
 from headway.storage.transaction import Transaction
 from headway.surfaces.http.routes.sessions import LoginLink
+from headway.testing import TenantHarness
 from tests.surfaces.server_harness import Client, Service, check_problem, client_options, run_server
 from tests.tables import each_row
 
@@ -109,7 +110,7 @@ def test_signing_out_behind_tls_deletes_both_cookies(sqlite_client: Client) -> N
 
 
 def test_a_revoked_token_ends_its_sessions_at_the_very_next_request(client: Client) -> None:
-    created = client.desk.write(tokens.create, "a person", scope="operator")
+    created = client.desk.write(tokens.create, "a person", scope="admin")
     (cookie,) = sign_in(client, created.secret).values()
     cookie_header = f"{cookie.key}={cookie.value}"
     assert look(client, cookie_header) == 200
@@ -156,10 +157,11 @@ def test_without_a_session_there_is_the_page_and_nothing_else(sqlite_service: Se
     check_problem(httpx.get(f"{sqlite_service.url}/v1/session", verify=False), 401, "unauthorized")
 
 
-@pytest.mark.parametrize("operator", [False, True])
-def test_a_session_has_the_rights_of_its_token(sqlite_client: Client, operator: bool) -> None:
+@pytest.mark.parametrize("scope", ["write", "admin", "operator"])
+def test_a_session_has_the_rights_of_its_token(sqlite_client: Client, scope: TokenScope) -> None:
     url = str(sqlite_client.base_url)
-    secret = sqlite_client.desk.write(tokens.create, "a person", scope="operator" if operator else "write").secret
+    desk = TenantHarness(sqlite_client.desk.database, LOCAL_TENANT) if scope == "operator" else sqlite_client.desk
+    secret = desk.write(tokens.create, "a person", scope=scope).secret
     with httpx.Client(**client_options(url)) as visitor:
         answer = visitor.post("/login", json={"token": f" {secret}\n"}, headers={"Origin": url.rstrip("/")})
         (cookie,) = SimpleCookie(answer.headers["set-cookie"]).values()
@@ -167,9 +169,10 @@ def test_a_session_has_the_rights_of_its_token(sqlite_client: Client, operator: 
 
         assert (answer.status_code, cookie["httponly"], cookie["samesite"]) == (204, True, "strict")
         assert cookie.value != secret
-        assert (session["tenant"], session["operator"]) == (sqlite_client.desk.tenant.name, operator)
+        assert (session["tenant"], session["scopes"][-1]) == (desk.tenant.name, scope)
+        assert (session["admin"], session["operator"]) == (scope != "write", scope == "operator")
         assert session["model"] == "rehearsal"
-        assert (session["workspace"] or "").endswith(f"/workspace/{sqlite_client.desk.tenant.id}") is operator
+        assert (session["workspace"] or "").endswith(f"/workspace/{desk.tenant.id}") is (scope == "operator")
         assert session["expires_at"] > time.time() + 24 * 3600
         assert visitor.post("/logout", headers={"Origin": url.rstrip("/")}).headers["location"] == "/login"
         check_problem(visitor.get("/v1/session"), 401, "unauthorized")

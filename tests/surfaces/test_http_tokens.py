@@ -19,7 +19,7 @@ from headway.agents.instructions.roles import READING_TOOLS
 from headway.ledger.tenancy import TokenScope
 from tests.surfaces.event_stream import open_stream
 from tests.surfaces.openapi_routes import list_operations
-from tests.surfaces.server_harness import PATIENCE_S, Client, Service, check_problem
+from tests.surfaces.server_harness import PATIENCE_S, Client, Service, admin_headers, check_problem
 from tests.tenant_rows import read_tenant_rows
 
 
@@ -50,7 +50,7 @@ def test_a_read_only_token_is_refused_whatever_would_change_something(sqlite_cli
                 answer = sqlite_client.request(operation.method, operation.at(todo["id"]), json={"subject": "x"})
                 document = answer.json()
                 code = document.get("error", document)["code"]
-                assert code in ("read_only_token", "forbidden"), (operation.path, answer.text)
+                assert code in ("read_only_token", "forbidden", "operator_only"), (operation.path, answer.text)
                 check_problem(answer, 403)
                 refused += 1
         after = read_tenant_rows(sqlite_client.desk)
@@ -114,11 +114,11 @@ def test_a_read_only_session_can_sign_out(sqlite_client: Client) -> None:
         assert visitor.post("/logout", headers=origin).status_code == 303
 
 
-# Management by operators
+# Management by administrators
 
 
-def test_an_operator_creates_lists_rotates_and_revokes_the_tokens_of_its_tenant(client: Client, service: Service) -> None:
-    with service.tenant() as stranger, acting(client, "operator") as operator_id:
+def test_an_administrator_creates_lists_rotates_and_revokes_the_tokens_of_its_tenant(client: Client, service: Service) -> None:
+    with service.tenant() as stranger, acting(client, "admin") as admin_id:
         created = client.ok("POST", "/v1/tokens", 201, json={"label": "ci", "scopes": ["read"], "expires_s": 3600})
         token = created["token"]
         assert (token["label"], token["scopes"], token["expires_at"] - token["created_at"]) == ("ci", ["read"], 3600)
@@ -136,7 +136,7 @@ def test_an_operator_creates_lists_rotates_and_revokes_the_tokens_of_its_tenant(
         assert [token["id"] for token in (*first["tokens"], *rest["tokens"])] == [
             rotated["token"]["id"],
             token["id"],
-            operator_id,
+            admin_id,
             client.token_id,
         ]
         assert rest["next_cursor"] is None
@@ -157,9 +157,39 @@ def test_other_tokens_manage_none(sqlite_client: Client, scope: TokenScope) -> N
     assert sqlite_client.desk.count("tokens") == 2
 
 
+def test_an_administrator_can_neither_make_nor_replace_nor_end_an_operators_token(sqlite_service: Service) -> None:
+    with sqlite_service.operator() as operator:
+        created = operator.ok("POST", "/v1/tokens", 201, json={"label": "ops", "scopes": ["operator"]})
+        path, headers = f"/v1/tokens/{created['token']['id']}", admin_headers(operator)
+        operator.refused("POST", "/v1/tokens", 403, "operator_only", json={"scopes": ["operator"]}, headers=headers)
+        operator.refused("POST", f"{path}/rotate", 403, "operator_only", json={}, headers=headers)
+        operator.refused("DELETE", path, 403, "operator_only", headers=headers)
+        assert status_with(operator, created["secret"]) == 200
+        assert operator.ok("POST", f"{path}/rotate", 201, json={"overlap_s": 0})["token"]["operator"]
+
+
+def test_no_other_tenant_gets_an_operators_token(sqlite_client: Client) -> None:
+    """Not even a row that should not exist gives a tenant the operator's rights."""
+    with acting(sqlite_client, "admin") as token_id:
+        sqlite_client.refused("POST", "/v1/tokens", 403, "operator_only", json={"scopes": ["operator"]})
+        sqlite_client.desk.database.write(
+            lambda tx: tx.run("UPDATE tokens SET scopes = 'read,write,admin,operator' WHERE id = ?", token_id)
+        )
+        for method, path, body in (
+            ("PUT", "/v1/halt", {}),
+            ("PUT", "/v1/costs", {"limit_usd": 1_000_000}),
+            ("GET", "/v1/tenants", None),
+            ("POST", "/v1/tokens", {"scopes": ["operator"]}),
+            ("POST", "/v1/todos", {"subject": "x", "checks": [{"kind": "file", "path": "x", "folder": "/srv"}]}),
+        ):
+            sqlite_client.refused(method, path, 403, "operator_only", json=body)
+        assert sqlite_client.ok("GET", "/v1/session")["session"]["scopes"] == ["read", "write", "admin"]
+        assert sqlite_client.ok("GET", "/v1/tokens")["tokens"]
+
+
 def test_nothing_that_a_token_creates_outlives_it(sqlite_client: Client) -> None:
     permanent = sqlite_client.token_id
-    with acting(sqlite_client, "operator", lifetime_s=3600) as own_id:
+    with acting(sqlite_client, "admin", lifetime_s=3600) as own_id:
         own = sqlite_client.ok("GET", "/v1/session")["session"]["expires_at"]
         assert sqlite_client.ok("POST", "/v1/tokens", 201, json={})["token"]["expires_at"] == own
         refusal = sqlite_client.refused("POST", "/v1/tokens", 403, "forbidden", json={"expires_s": 3700})
@@ -172,7 +202,7 @@ def test_nothing_that_a_token_creates_outlives_it(sqlite_client: Client) -> None
     "body",
     [
         {"scopes": []},
-        {"scopes": ["admin"]},
+        {"scopes": ["owner"]},
         {"scopes": "read"},
         {"expires_s": 0},
         {"expires_s": "1h"},
@@ -181,14 +211,14 @@ def test_nothing_that_a_token_creates_outlives_it(sqlite_client: Client) -> None
     ],
 )
 def test_a_bad_request_creates_no_token(sqlite_client: Client, body: dict[str, Any]) -> None:
-    with acting(sqlite_client, "operator"):
+    with acting(sqlite_client, "admin"):
         sqlite_client.refused("POST", "/v1/tokens", 422, "invalid", json=body)
     assert sqlite_client.desk.count("tokens") == 2
 
 
 def test_a_secret_is_not_stored_for_an_idempotency_key_and_no_other_token_gets_the_answer(sqlite_client: Client) -> None:
     key = {"Idempotency-Key": uuid4().hex}
-    with acting(sqlite_client, "operator"):
+    with acting(sqlite_client, "admin"):
         secret = sqlite_client.ok("POST", "/v1/tokens", 201, json={}, headers=key)["secret"]
     sqlite_client.refused("POST", "/v1/tokens", 403, "forbidden", json={}, headers=key)
 
@@ -200,7 +230,7 @@ def test_a_secret_is_not_stored_for_an_idempotency_key_and_no_other_token_gets_t
 
 
 def test_changes_of_tokens_are_recorded_with_the_token_that_made_them(sqlite_client: Client) -> None:
-    with acting(sqlite_client, "operator"):
+    with acting(sqlite_client, "admin"):
         token_id = sqlite_client.ok("POST", "/v1/tokens", 201, json={})["token"]["id"]
         sqlite_client.ok("DELETE", f"/v1/tokens/{token_id}")
     entries = sqlite_client.desk.read(
@@ -209,13 +239,13 @@ def test_changes_of_tokens_are_recorded_with_the_token_that_made_them(sqlite_cli
         )
     )
     assert [action for _, action in entries] == ["token.create", "token.revoke"]
-    assert {who.partition(" (token ")[0] for who, _ in entries} == {"operator token"}
+    assert {who.partition(" (token ")[0] for who, _ in entries} == {"admin token"}
 
 
 def test_the_list_marks_the_callers_own_token_and_leaves_out_what_was_not_asked_for(client: Client) -> None:
     revoked = client.desk.write(tokens.create, "gone").token
     client.desk.write(tokens.revoke, revoked.id)
-    with acting(client, "operator") as own_id:
+    with acting(client, "admin") as own_id:
         rows = client.ok("GET", "/v1/tokens")["tokens"]
         active = client.ok("GET", "/v1/tokens", params={"state": "active", "kind": "token"})["tokens"]
         assert client.ok("GET", "/v1/tokens", params={"kind": "session"})["tokens"] == []

@@ -1,4 +1,4 @@
-"""/v1/webhooks: only operator tokens may see or change them, and a secret is shown once."""
+"""/v1/webhooks: only admin tokens may see or change them, and a secret is shown once."""
 
 import json
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ def receiver() -> Iterator[Receiver]:
         yield server
 
 
-def operator_of(client: Client) -> Client:
-    """Let the client use an operator's token."""
-    client.headers["Authorization"] = f"Bearer {client.desk.write(tokens.create, 'operator', scope='operator').secret}"
+def admin_of(client: Client) -> Client:
+    """Let the client use an administrator's token."""
+    client.headers["Authorization"] = f"Bearer {client.desk.write(tokens.create, 'admin', scope='admin').secret}"
     return client
 
 
@@ -29,7 +29,7 @@ def test_a_webhook_is_created_changed_tested_replayed_and_deleted(sqlite_url: st
         run_server(sqlite_url, tmp_path, environment={"HEADWAY_WEBHOOK_HOSTS": ",".join(HOSTS)}) as service,
         service.tenant() as client,
     ):
-        operator_of(client)
+        admin_of(client)
         body = {"url": f"{receiver.url}/in?key=hidden", "kinds": ["todo_changed"], "description": "to the other system"}
         created = client.ok("POST", "/v1/webhooks", 201, json=body, headers={"Idempotency-Key": "once"})
         secret, hook = created["secret"], created["webhook"]
@@ -65,7 +65,7 @@ def test_a_webhook_is_created_changed_tested_replayed_and_deleted(sqlite_url: st
 
 
 def check_nothing_leaks(service: Service, client: Client, *secrets: str) -> None:
-    """The secrets are in no answer, event, row of another table, export or log, and the address is only shown to operators."""
+    """The secrets are in no answer, event, row of another table, export or log, and the address is only shown to administrators."""
     exported: list[bytes] = []
 
     class Archive:
@@ -100,7 +100,7 @@ def test_only_operators_see_webhooks(sqlite_client: Client) -> None:
 
 
 def test_bad_subscriptions_are_refused(sqlite_client: Client) -> None:
-    client = operator_of(sqlite_client)
+    client = admin_of(sqlite_client)
     for body in (
         {"url": "http://example.com/"},
         {"url": "https://example.com/", "kinds": ["Turn Finished"]},

@@ -19,7 +19,6 @@ ELSEWHERE = {
     "pip install headway": "tests/test_packaging.py",
     "pip install 'headway[openai]'": "tests/test_core_install.py",
     "headway demo": "tests/surfaces/test_cli_demo.py",
-    "uvx headway demo": "tests/surfaces/test_cli_demo.py",
     "make test": "Makefile",
 }
 INITIALIZE = {

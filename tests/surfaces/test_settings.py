@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headway import settings, trust
 from headway.ledger.tiers import TIERS, TierParameters
-from headway.settings_sources import redact_database_url
+from headway.settings import redact_database_url
 from tests.surfaces.shell import Shell, get_error_line
 
 NAMES = ("home", "database_url", "model", "host", "port")

@@ -273,7 +273,7 @@ async def open_visitor(url: str, folder: Path) -> AsyncIterator[Visitor]:
     mcp_task = asyncio.create_task(app.mcp.keep())
     with DirectDatabase(url) as database:
         desk = TenantHarness(database, "visitor")
-        bearer = {"Authorization": f"Bearer {desk.write(tokens.create, scope='operator').secret}"}
+        bearer = {"Authorization": f"Bearer {desk.write(tokens.create, scope='admin').secret}"}
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1", headers=bearer) as client:
             yield Visitor(app, desk, client)
     mcp_task.cancel()

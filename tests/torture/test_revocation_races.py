@@ -23,12 +23,12 @@ def open_session(tx: Transaction, digest: str) -> None:
 
 
 def create(tx: Transaction, digest: str) -> None:
-    tokens.create_with_token(tx, tokens.authenticate_operator(tx, digest), "more", None, "operator")
+    tokens.create_with_token(tx, tokens.authenticate_for("manage_tokens")(tx, digest), "more", None, "admin")
 
 
 def rotate(tx: Transaction, digest: str) -> None:
-    caller = tokens.authenticate_operator(tx, digest)
-    spare = tokens.create_with_token(tx, caller, "spare", None, "operator").token
+    caller = tokens.authenticate_for("manage_tokens")(tx, digest)
+    spare = tokens.create_with_token(tx, caller, "spare", None, "admin").token
     tokens.rotate(tx, caller.tenant_id, spare.id, 3600, caller)
 
 
@@ -46,7 +46,7 @@ def test_nothing_that_a_token_was_turned_into_survives_the_revocation(database_u
         pool = stack.enter_context(ThreadPoolExecutor(4))
         for n in range(proof.trials("revocations against logins, new tokens and rotations", share=3, whole=300)):
             desk = TenantHarness(databases[0], f"tenant {n}")
-            digest = tokens.hash_secret(desk.write(tokens.create, scope="operator").secret)
+            digest = tokens.hash_secret(desk.write(tokens.create, scope="admin").secret)
             together = Barrier(4, timeout=PATIENCE_S)
             pairs = zip(databases[1:], (open_session, create, rotate), strict=True)
             attacks = [pool.submit(attack, *pair, digest, together) for pair in pairs]
