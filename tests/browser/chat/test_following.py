@@ -59,9 +59,11 @@ def test_the_end_is_followed_until_the_user_scrolls_up(page: Visit, client: Clie
     expect(jump).to_be_visible()
     page.page.keyboard.press("End")
     expect(jump).to_have_count(0)
+    page.page.wait_for_function(AT_END)  # the browser takes several frames to scroll
     page.log.hover()
     page.page.mouse.wheel(0, -300)
     expect(jump).to_be_visible()
+    page.page.wait_for_function(f"() => ({DISTANCE})() >= 300")
     page.shoot("jump-to-latest")
     model.script = lambda _request: text("Short.")
     page.say("A last one.")  # what is sent from here is gone to
