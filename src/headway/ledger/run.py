@@ -52,6 +52,7 @@ class Run(NamedTuple):
     base: str = ""  # the commit that its work in the repository starts from
     changes: str = ""  # JSON: what it changed in the repository, without the diff
     model: str = ""  # the model that it asks instead of its role's
+    added_items: int = 0  # items that it has added to its plan after the plan was made
     replays: str = ""  # whose recorded results answer its calls: the id of a run, or goal:ID; empty: its calls are made
 
     @property
@@ -166,6 +167,9 @@ class SteeringMessage(NamedTuple):
         return self._asdict() | {"created_at": self.created_at // 1000, "read_at": self.read_at // 1000}
 
 
+ADDED_ITERATIONS: Final = 50  # so many more steps, at most, for the items that an agent adds to its plan while it works
+
+
 class Limits(NamedTuple):
     """Limits on a turn and its agents."""
 
@@ -187,10 +191,16 @@ class Limits(NamedTuple):
     lifetime: int = 64  # sub-agents per turn in total
     budget: int = 5 * NANOS_PER_DOLLAR  # per tenant and rolling 24 hours
 
-    def extend_iterations(self, limit: int, used: int, planned: int) -> int:
-        """Return the limit for a turn with an open plan: `iterations` more than used, up to a maximum that a long plan raises."""
-        for_plan = self.iterations_per_item * planned + 10 if self.iterations_per_item else 0
-        return max(limit, min(max(self.iterations_with_plan, for_plan), used + self.iterations))
+    def extend_iterations(self, limit: int, used: int, planned: int, added: int = 0) -> int:
+        """Return the limit for a turn with an open plan: `iterations` more than used, up to a maximum that a long plan raises.
+
+        `added` of the planned items were added by the agent after it had made its plan.
+        """
+        maximum = min(self.limit_plan(planned), self.limit_plan(planned - added) + ADDED_ITERATIONS)
+        return max(limit, min(maximum, used + self.iterations))
+
+    def limit_plan(self, planned: int) -> int:
+        return max(self.iterations_with_plan, self.iterations_per_item * planned + 10 if self.iterations_per_item else 0)
 
 
 class ExactFolder(NamedTuple):

@@ -163,7 +163,7 @@ CREATE TABLE runs (
     cost BIGINT NOT NULL DEFAULT 0,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
-    ended_at BIGINT NOT NULL DEFAULT 0, goal_id BIGINT REFERENCES goals (id) ON DELETE CASCADE, sub_goal_id BIGINT, begins_at BIGINT NOT NULL DEFAULT 0, hint TEXT NOT NULL DEFAULT '', unread BIGINT NOT NULL DEFAULT 0, repository TEXT NOT NULL DEFAULT '', base TEXT NOT NULL DEFAULT '', changes TEXT NOT NULL DEFAULT '', diff TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '', replays TEXT NOT NULL DEFAULT '', pruned_at BIGINT NOT NULL DEFAULT 0,
+    ended_at BIGINT NOT NULL DEFAULT 0, goal_id BIGINT REFERENCES goals (id) ON DELETE CASCADE, sub_goal_id BIGINT, begins_at BIGINT NOT NULL DEFAULT 0, hint TEXT NOT NULL DEFAULT '', unread BIGINT NOT NULL DEFAULT 0, repository TEXT NOT NULL DEFAULT '', base TEXT NOT NULL DEFAULT '', changes TEXT NOT NULL DEFAULT '', diff TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '', replays TEXT NOT NULL DEFAULT '', pruned_at BIGINT NOT NULL DEFAULT 0, added_items BIGINT NOT NULL DEFAULT 0,
     CONSTRAINT run_ended_means_ended_at CHECK ((ended_at <> 0) = (status IN ('completed', 'failed', 'canceled')))
 );
 

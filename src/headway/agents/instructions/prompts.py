@@ -10,7 +10,7 @@ from headway.agents.instructions.skills import Skill
 from headway.agents.transcripts.facts import Facts, PlanItemFacts, build_runtime_message
 from headway.ledger.framing import escape_frames, format_frame, format_inline
 from headway.ledger.items.request_items import split_introduction
-from headway.ledger.run import TurnMode
+from headway.ledger.run import ADDED_ITERATIONS, TurnMode
 from headway.ledger.text import SUBJECT_LIMIT, TEXT_LIMIT
 from headway.ledger.todo import Todo, compute_plan_digest
 
@@ -303,8 +303,12 @@ def render_item(todo: Todo, detail: str) -> str:
     return f"- {format_inline(todo.subject)}{f' ({format_inline(detail)})' if detail else ''}"
 
 
-def describe_step_limit(iterations: int) -> str:
-    return f"The agent was stopped after {iterations} steps, which is the limit."
+def describe_step_limit(iterations: int, excess_items: int = 0) -> str:
+    """Say that the limit ended the work. `excess_items`: so many items of the agent's own extended the limit no further."""
+    sentence = f"The agent was stopped after {iterations} steps, which is the limit."
+    if not excess_items:
+        return sentence
+    return f"{sentence} It added {excess_items} items to its plan while it worked, which give at most {ADDED_ITERATIONS} more."
 
 
 def describe_unanswered(status: str, *, is_partial: bool = False) -> str:

@@ -223,6 +223,7 @@ def apply_step(
     while request is None:
         request = advance(step)
     request = step.settle(request)
+    step.run = step.run._replace(added_items=step.count_added_items())
     has_progress = reply is not None or len(step.entries) > len(entries) or step.run != rows.run
     step.write(saves_run=has_progress and not step.run.ended)  # a step that changed nothing needs no commit
     return request, step.entries

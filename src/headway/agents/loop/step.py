@@ -40,6 +40,7 @@ class Step:
         self.run = rows.run
         self.known_plan = rows.plan  # as of so many changes of todos in this transaction
         self.known_changes = tx.count_writes(*PLAN_TABLES)
+        self.first_planned = len(rows.plan)  # items of the plan when this step began
         self.pool = rows.pool
         self.lost = lost  # the call that the previous attempt was about to make
         self.turn_id = context.scope.turn_id or ""  # the turn that owns the plan; empty for a sub-agent
@@ -102,6 +103,14 @@ class Step:
             self.known_plan = todo_store.list_by_turn(self.tx, self.run.tenant_id, self.turn_id)
             self.known_changes = changes
         return self.known_plan
+
+    def count_added_items(self) -> int:
+        """Count the items that the agent added to its plan after the step in which the plan was made.
+
+        Only an agent's own steps add items in the transaction of a step, so people's items are not counted.
+        """
+        new = len(self.plan()) - self.first_planned if self.first_planned else 0
+        return self.run.added_items + max(0, new)
 
     def parse(self, text: str) -> ParsedText:
         """Parse the model's text. A writ that it quotes from what the run has read is visible and does not run."""

@@ -8,7 +8,7 @@ from headway.agents.instructions import prompts
 from headway.agents.loop.requests import Stop
 from headway.agents.loop.step import Step, list_open_items
 from headway.agents.transcripts.facts import build_runtime_message
-from headway.ledger.run import TurnOutcome
+from headway.ledger.run import ADDED_ITERATIONS, TurnOutcome
 from headway.ledger.todo import Todo
 
 PROGRESS_STEPS: Final = 10  # a sub-agent makes progress if one of its last steps made a call that it had not made before
@@ -33,7 +33,9 @@ def extend_limit(step: Step, plan: list[Todo]) -> int:
     if step.context.role.steps:
         return run.limit if run.iterations else step.context.role.steps
     if step.turn_id:
-        return limits.extend_iterations(run.limit, run.iterations, planned=len(plan)) if list_open_items(plan) else run.limit
+        if not list_open_items(plan):
+            return run.limit
+        return limits.extend_iterations(run.limit, run.iterations, planned=len(plan), added=step.count_added_items())
     if run.iterations >= run.limit and makes_progress(step):
         return max(run.limit, min(limits.sub_agent_iterations_max, run.limit + PROGRESS_STEPS))
     return run.limit
@@ -55,4 +57,6 @@ def find_last_call(step: Step) -> TurnOutcome | None:
 
 
 def end_with_summary(step: Step, outcome: TurnOutcome, summary: str) -> Stop | None:
-    return step.give_up(prompts.describe_step_limit(step.run.iterations), outcome, summary)
+    added = step.run.added_items
+    excess = added if added * step.limits.iterations_per_item > ADDED_ITERATIONS else 0
+    return step.give_up(prompts.describe_step_limit(step.run.iterations, excess), outcome, summary)
