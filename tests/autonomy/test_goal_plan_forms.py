@@ -54,6 +54,17 @@ def test_a_sub_goal_needs_a_description_and_its_dependencies(pursuit: Pursuit, n
     assert "description asks for is done" in dig.expected_outcome
 
 
+def test_the_schema_says_what_a_sub_goal_needs_and_a_title_is_enough(sqlite_url: str, tmp_path: Path) -> None:
+    with open_pursuit(sqlite_url, tmp_path, by_part(plan=plan({"title": "Dig a hole"}))) as pursuit:
+        pursuit.achieve()
+        assert [(sub_goal.title, sub_goal.description) for sub_goal in pursuit.sub_goals()] == [("Dig a hole", "Dig a hole")]
+        (form,) = pursuit.list_requests("plan")[0].body["tools"]
+        sub_goal = form["function"]["parameters"]["properties"]["sub_goals"]["items"]
+        limits = {name: sub_goal["properties"][name] for name in ("priority", "expected_value")}
+        assert sub_goal["required"] == ["description"]
+        assert [(field["minimum"], field["maximum"], "ge" in field) for field in limits.values()] == [(1, 10, False), (0, 1, False)]
+
+
 def test_null_means_that_a_field_is_absent(sqlite_url: str, tmp_path: Path) -> None:
     """004: "LLM assigns priority at decomposition time": a model that assigns none sends null."""
     nothing = dict.fromkeys(("id", "dependsOn", "expected_outcome", "priority", "kind", "mode", "role", "cost_limit_usd"))

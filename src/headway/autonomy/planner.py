@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from headway.actions.plans import format_key
 from headway.actions.turn_items import to_context
@@ -72,10 +72,10 @@ class PlannedSubGoal(Form):
         list[Reference] | None, Field(description="ids whose outcomes it needs; without ids, positions from 1")
     ] = None
     priority: Annotated[
-        int, BeforeValidator(partial(clamp, least=1, most=10)), Field(ge=1, le=10, description="10 is most urgent")
+        int, Field(ge=1, le=10, description="10 is most urgent"), BeforeValidator(partial(clamp, least=1, most=10))
     ] = 5
     expected_value: Annotated[
-        float, BeforeValidator(partial(clamp, least=0, most=1)), Field(ge=0, le=1, description="How much it advances the goal")
+        float, Field(ge=0, le=1, description="How much it advances the goal"), BeforeValidator(partial(clamp, least=0, most=1))
     ] = 0.5
     kind: Annotated[str, Field(max_length=60, description="Type of work: research, code, write, check …")] = "work"
     mode: SubGoalMode = "inline"
@@ -83,8 +83,22 @@ class PlannedSubGoal(Form):
     checks: Annotated[list[dict[str, Any]] | None, Field(description=CHECKS_HINT)] = None
     cost_limit_usd: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False, description="0: no limit")] = 0
 
+    @model_validator(mode="before")
+    @classmethod
+    def describe_by_title(cls, data: Any) -> Any:
+        """Take the title of a new sub-goal as its description, if a model gave no other. A kept one has its description already."""
+        if not isinstance(data, dict) or data.get("description") or EXISTING_ID.fullmatch(str(data.get("id", ""))):
+            return data
+        return {**data, "description": data.get("title") or ""}
 
-def name_steps(steps: list[PlannedSubGoal]) -> list[PlannedSubGoal]:
+
+class NewSubGoal(PlannedSubGoal):
+    """A sub-goal of a first plan, where none can be kept. Its schema says that it needs a description."""
+
+    model_config = ConfigDict(json_schema_extra={"required": ["description"]})
+
+
+def name_steps(steps: Sequence[PlannedSubGoal]) -> Sequence[PlannedSubGoal]:
     """Use the position as id for each sub-goal without one, counted from 1, or from 0 if a dependency names 0.
 
     Dependencies are converted to ids, including those given as a full description.
@@ -105,11 +119,11 @@ def name_steps(steps: list[PlannedSubGoal]) -> list[PlannedSubGoal]:
     return [step.model_copy(update={"id": key, "depends_on": references(step)}) for key, step in zip(ids, steps, strict=True)]
 
 
-Steps = Annotated[list[PlannedSubGoal], AfterValidator(name_steps)]
+NAME_STEPS: Final = AfterValidator(name_steps)
 
 
 class PlanForm(Form):
-    sub_goals: Steps
+    sub_goals: Annotated[Sequence[PlannedSubGoal], NAME_STEPS]
 
     @model_validator(mode="before")
     @classmethod
@@ -117,8 +131,12 @@ class PlanForm(Form):
         return {"sub_goals": data} if isinstance(data, list) else data
 
 
+class FirstPlanForm(PlanForm):
+    sub_goals: Annotated[Sequence[NewSubGoal], NAME_STEPS]
+
+
 class ReplanForm(PlanForm):
-    sub_goals: Steps = []
+    sub_goals: Annotated[Sequence[PlannedSubGoal], NAME_STEPS] = []
     reason: Annotated[str, Field(description="What changes, in one sentence")] = ""
     new_goal: Annotated[str, Field(description="New wording, only if the goal itself must change")] = ""
     give_up: Annotated[str, Field(description="Why, only if the goal cannot be reached")] = ""
@@ -136,12 +154,12 @@ def plan_by_rule(goal: Goal) -> list[PlannedStep]:
     return to_planned_steps(PlanForm(sub_goals=steps), ())
 
 
-def build_plan_question(goal: Goal, workforce: Workforce, experience: Sequence[Experience]) -> Question[PlanForm]:
-    def check(form: PlanForm) -> None:
+def build_plan_question(goal: Goal, workforce: Workforce, experience: Sequence[Experience]) -> Question[FirstPlanForm]:
+    def check(form: FirstPlanForm) -> None:
         check_plan(form, (), workforce.roles)
 
     text = prompts.render_planning(goal, workforce, experience)
-    return Question("strong", prompts.PLANNER, text, {"goal": goal.description}, SUBMIT_PLAN, PlanForm, check)
+    return Question("strong", prompts.PLANNER, text, {"goal": goal.description}, SUBMIT_PLAN, FirstPlanForm, check)
 
 
 def build_replan_question(
