@@ -197,6 +197,16 @@ def test_usage_that_the_provider_reports_corrects_the_estimate(tmp_path: Path) -
     assert count_compactions(1, tmp_path / "one") < count_compactions(3, tmp_path / "three")
 
 
+def test_a_report_of_fewer_tokens_than_the_text_can_have_does_not_void_the_budget(sqlite_url: str, tmp_path: Path) -> None:
+    write_files(tmp_path, 12, 5_000)
+    with open_talk(sqlite_url, tmp_path, text(""), **SMALL) as talk:
+        honest = read_all(talk, 12)
+        talk.server.script = tiers(lambda request: replace(honest(request), usage=(100, 10)), NOTE)
+        assert talk.say("Read all files.")["outcome"] == "drained"
+        assert talk.list_event_data("compacted")
+        assert max(len(render_prompt(request)) // 4 for request in list_strong(talk)) < 12_000
+
+
 def test_a_shortened_result_is_stored_whole(database_url: str, tmp_path: Path) -> None:
     def script(request: Request) -> Reply:
         if not request.tool_results:

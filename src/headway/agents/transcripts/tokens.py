@@ -13,6 +13,7 @@ from pydantic_ai.models import ModelRequestParameters
 from headway.agents.transcripts.attachments import estimate_attachment_tokens
 
 CHARACTERS_PER_TOKEN: Final = 3  # English prose and code have about four
+MOST_CHARACTERS_PER_TOKEN: Final = 6  # on average over a message
 BYTES_PER_TOKEN: Final = 2  # of digits, signs and other scripts
 LETTERS: Final = (ascii_letters + " \n").encode()
 TOKENIZER_MARGIN: Final = 1.1
@@ -48,13 +49,28 @@ def estimate_message(message: ModelMessage) -> int:
 
 
 def estimate_part(part: Any) -> int:
-    content = part.args if isinstance(part, BaseToolCallPart) else getattr(part, "content", None)
+    content = get_content(part)
     if isinstance(content, str):
         return estimate_text(content)
     if isinstance(content, dict):
         return estimate_text(json.dumps(content, ensure_ascii=False))
     pieces: Iterable[Any] = content if isinstance(content, list | tuple) else ()
     return sum(estimate_text(piece) if isinstance(piece, str) else estimate_file(piece) for piece in pieces)
+
+
+def count_fewest_tokens(messages: Iterable[ModelMessage]) -> int:
+    """Count the fewest tokens that any tokenizer needs for the text of messages in a natural language or a program."""
+    contents = (get_content(part) for message in messages for part in message.parts)
+    return sum(count_characters(content) for content in contents) // MOST_CHARACTERS_PER_TOKEN
+
+
+def count_characters(content: Any) -> int:
+    pieces = content if isinstance(content, list | tuple) else [content]
+    return sum(len(piece) for piece in pieces if isinstance(piece, str))
+
+
+def get_content(part: Any) -> Any:
+    return part.args if isinstance(part, BaseToolCallPart) else getattr(part, "content", None)
 
 
 def estimate_file(content: Any) -> int:

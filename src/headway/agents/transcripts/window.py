@@ -12,13 +12,14 @@ from typing import Final, NamedTuple
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelRequestPart, ModelResponse, TextPart, ToolReturnPart
 
 from headway.agents.transcripts.facts import CompactionFacts
+from headway.agents.transcripts.tokens import count_fewest_tokens
 from headway.agents.transcripts.transcript import TranscriptEntry
 from headway.ledger.text import to_one_line
 
 STUB_LIMIT: Final = 600  # characters; shorter results are never replaced by a stub
 STUB_EXCERPT: Final = 200
 STUB_PREFIX: Final = "(Shortened from "
-MIN_SCALE: Final = 0.25
+LEAST_SCALE: Final = 0.5  # of a report that is believed without a look at the texts
 MAX_SCALE: Final = 4.0
 
 
@@ -120,15 +121,21 @@ class Size(NamedTuple):
 def measure(window: Sequence[TranscriptEntry], overhead: int, last: Compaction | None = None) -> Size:
     """Estimate the tokens of a request. `overhead` is the estimate for the instructions and the tools.
 
-    The estimate is scaled by what the provider last reported. Responses before the `last` compaction answered another request.
+    The estimate is scaled by what the provider last reported. Responses before the `last` compaction answered another request. A
+    report of fewer tokens than the text can have is ignored, because requests would otherwise grow beyond the context.
     """
     estimated = overhead + sum([entry.tokens for entry in window])
     counted, scale = estimated, last.facts["scale"] if last else 1.0
-    for entry in reversed(window):
+    for index in reversed(range(len(window))):
+        entry = window[index]
         if last and entry.n < last.entry.n:
             break
         if entry.reported_tokens:
-            scale = min(max(entry.reported_tokens / counted, MIN_SCALE), MAX_SCALE)
+            reported = entry.reported_tokens / counted
+            is_credible = reported >= LEAST_SCALE or entry.reported_tokens >= LEAST_SCALE * overhead + count_fewest_tokens(
+                to_messages(window[: index + 1])
+            )
+            scale = min(reported, MAX_SCALE) if is_credible else 1.0
             break
         counted -= entry.tokens
     return Size(int(estimated * scale), scale)
