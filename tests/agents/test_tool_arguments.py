@@ -1,13 +1,15 @@
 """Arguments from models: null for omitted values, lists as JSON text, and errors that use the argument names of the caller."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from headway.agents.tools import catalogue
-from headway.agents.tools.arguments import build_input_schema, describe_validation_error
+from headway.agents.tools.agents import Delegate
+from headway.agents.tools.arguments import ID_TYPES, build_input_schema, describe_validation_error
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.custom import find_tool, tool
 from headway.agents.tools.toolbox import Tool
@@ -32,7 +34,29 @@ def sample(schema: dict[str, Any]) -> Any:
         return [sample(schema["items"])]
     if schema.get("type") == "object":
         return required_arguments(schema)
-    return SAMPLES[schema["type"]]
+    return SAMPLES["integer" if schema["type"] == ID_TYPES else schema["type"]]
+
+
+# Ids
+
+
+def find_ids(schema: dict[str, Any]) -> list[str]:
+    return [name for name in schema["properties"] if re.search(r"(^|_|[a-z])(ids?|Id|depends_on)$", name) and name != "agent_id"]
+
+
+@each_row("one", [one for one in TOOLS if find_ids(build_input_schema(one.arguments))])
+def test_an_id_may_be_a_number_or_text(one: Tool) -> None:
+    schema = build_input_schema(one.arguments)
+    for name in find_ids(schema):
+        field, is_list = schema["properties"][name], schema["properties"][name]["type"] == "array"
+        if name != "run_id":  # a UUID, but a number is answered with what is wrong, not with a type
+            assert (field["items"] if is_list else field)["type"] == ["string", "integer"]
+        both = [one.arguments.model_validate(required_arguments(schema) | {name: [ref] if is_list else ref}) for ref in (3, "3")]
+        assert both[0] == both[1]
+
+
+def test_a_plan_item_may_be_delegated_as_todo_id() -> None:
+    assert Delegate.model_validate({"agent": "coder", "task": "it", "todo_id": 3}).todoId == "3"
 
 
 # Null

@@ -6,7 +6,7 @@ from pydantic import AliasChoices, Field
 
 from headway.actions import runs, todos, turn_plan
 from headway.agents.delegation import Assignment, delegate
-from headway.agents.tools.arguments import Arguments, NonEmptyText
+from headway.agents.tools.arguments import Arguments, ItemId, NonEmptyText
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Pending, Tool
 from headway.ledger import text
@@ -23,7 +23,9 @@ REPORT_TOOL = "report_outcome"
 class Delegate(Arguments):
     agent: Annotated[NonEmptyText, Field(description="Role of the worker")]
     task: Annotated[NonEmptyText, Field(description="All it needs to know: it does not see this conversation")]
-    todoId: Annotated[str | None, Field(description="The plan item to delegate")] = None
+    todoId: Annotated[
+        ItemId | None, Field(validation_alias=AliasChoices("todoId", "todo_id"), description="The plan item to delegate")
+    ] = None
 
 
 def start_delegation(tx: Transaction, execution: Execution, arguments: Delegate) -> Pending:
@@ -66,7 +68,7 @@ def spawn_agent(tx: Transaction, execution: Execution, arguments: SpawnAgent) ->
 
 
 # Also accept jobId, for prompts written for a job queue.
-ChildId = Annotated[NonEmptyText, Field(validation_alias=AliasChoices("run_id", "jobId"))]
+ChildId = Annotated[NonEmptyText, Field(coerce_numbers_to_str=True, validation_alias=AliasChoices("run_id", "jobId"))]
 
 
 class AwaitAgent(Arguments):

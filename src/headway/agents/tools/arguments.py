@@ -5,7 +5,17 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from headway.ledger import text
@@ -71,9 +81,18 @@ def build_validator(rule: Callable[[Any, str], Any]) -> AfterValidator:
     return AfterValidator(check)
 
 
+def parse_number(value: Any) -> Any:
+    """Accept `#12`, as lists show a number. Pydantic reads the digits of a text."""
+    return value.strip().removeprefix("#") if isinstance(value, str) else value
+
+
 NonEmptyText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Subject = Annotated[NonEmptyText, build_validator(text.check_subject)]
 Text = Annotated[str, build_validator(text.check_text)]
+# Ids of items and tasks are text and numbers of todos are numbers, but models send each as the other.
+ID_TYPES: Final = ["string", "integer"]
+ItemId = Annotated[NonEmptyText, Field(coerce_numbers_to_str=True, json_schema_extra={"type": ID_TYPES})]
+TodoNumber = Annotated[int, Field(ge=1, le=text.MAX_INTEGER), BeforeValidator(parse_number), WithJsonSchema({"type": ID_TYPES})]
 # Lists what must hold before an item counts as done. The runtime runs these checks when the item is completed.
 CHECKS_HINT: Final = (
     'checks that prove it done: {"kind": "command", "run": "pytest -q"}, {"kind": "file", "path": "a.md", "contains": "x"}'

@@ -5,11 +5,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from headway.actions import claims, references, todos, views
-from headway.agents.tools.arguments import Arguments, Checks, NonEmptyText, StatusWord
+from headway.agents.tools.arguments import Arguments, Checks, NonEmptyText, StatusWord, TodoNumber
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.scope import Selection
-from headway.ledger.text import MAX_INTEGER
 from headway.ledger.todo import (
     OPEN_STATUSES,
     UNSET,
@@ -23,7 +22,6 @@ from headway.ledger.todo import (
 )
 from headway.storage.transaction import Transaction
 
-TodoNumber = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
 PageLimit = Annotated[int, Field(ge=1, le=100)]
 
 

@@ -3,10 +3,20 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from headway.actions import replace_list, turn_plan, turn_queue
-from headway.agents.tools.arguments import Arguments, Checks, NonEmptyText, StatusWord, Subject, Text, build_validator
+from headway.agents.tools.arguments import (
+    ID_TYPES,
+    Arguments,
+    Checks,
+    ItemId,
+    NonEmptyText,
+    StatusWord,
+    Subject,
+    Text,
+    build_validator,
+)
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
 from headway.ledger import text
@@ -86,11 +96,12 @@ def abridge_list(result: dict[str, Any]) -> dict[str, Any]:
     return {**result, "items": [abridge_item(item) for item in result["items"]]}
 
 
-ItemId = Annotated[NonEmptyText, Field(coerce_numbers_to_str=True)]  # our own agents get an item's number as its id
+# Our own agents get an item's number as its id.
+TodoId = Annotated[ItemId, Field(validation_alias=AliasChoices("todoId", "todo_id"))]
 
 
 class StartTodo(Arguments):
-    todoId: ItemId
+    todoId: TodoId
 
 
 def start_todo(tx: Transaction, execution: Execution, arguments: StartTodo) -> dict[str, Any]:
@@ -98,7 +109,7 @@ def start_todo(tx: Transaction, execution: Execution, arguments: StartTodo) -> d
 
 
 class CompleteTodo(Arguments):
-    todoId: ItemId
+    todoId: TodoId
     outcome: Annotated[NonEmptyText, build_validator(text.check_text), Field(description="What was done, or why not")]
     status: Literal["completed", "cancelled", "canceled"] = "completed"
     startNext: Annotated[bool, Field(description="also start the next pending item")] = False
@@ -176,7 +187,7 @@ class ManageTodos(Arguments):
         BeforeValidator(to_list_or_none),
         WithJsonSchema({"type": "array", "items": {"type": "string"}}),
     ] = None
-    delete: Annotated[Any, WithJsonSchema({"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "number"}]}})] = None
+    delete: Annotated[Any, WithJsonSchema({"type": "array", "items": {"type": ID_TYPES}})] = None
 
 
 def manage_todos(tx: Transaction, execution: Execution, arguments: ManageTodos) -> dict[str, Any]:

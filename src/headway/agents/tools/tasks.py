@@ -2,11 +2,9 @@
 
 import logging
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field
-
-from headway.agents.tools.arguments import Arguments, NonEmptyText, Subject, Text
+from headway.agents.tools.arguments import Arguments, ItemId, Subject, Text
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
 from headway.ledger.errors import DatabaseDamaged, Invalid
@@ -29,7 +27,7 @@ class AddTask(Arguments):
 
 
 class TaskId(Arguments):
-    taskId: Annotated[NonEmptyText, Field(coerce_numbers_to_str=True)]
+    taskId: ItemId
 
 
 def report_errors(act: Callable[[TaskFile, Any], Any]) -> Callable[[Execution, Any], Any]:
