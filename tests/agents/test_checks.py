@@ -101,14 +101,11 @@ def test_a_command_runs_in_the_sandbox(sqlite_url: str, tmp_path: Path) -> None:
     ("check", "reason"),
     [
         ({"kind": "command", "run": "rm -rf /"}, "'rm' is not an allowed command"),
-        ({"kind": "command", "run": "echo 'x"}, "a quotation mark without its pair"),
-        ({"kind": "file", "path": "../../secret"}, "path leads outside the workspace"),
         ({"kind": "http", "url": "http://localhost/"}, "there is no tool http_get"),
         ({"kind": "tool", "name": "edit_file", "arguments": {"path": "a", "old": "b", "new": "c"}}, "not safe to repeat"),
         ({"kind": "tool", "name": "calculate", "arguments": {"expression": "1+1"}, "expect": "3"}, "does not contain '3'"),
         ({"kind": "outcome", "schema": {"type": "object", "required": ["url"]}}, "does not fit the schema"),
         ({"kind": "outcome", "schema": {"pattern": "(a+)+$", "type": "string"}}, "does not match"),
-        ({"kind": "outcome", "schema": {"$ref": "http://localhost/schema"}}, "uses $ref"),
     ],
 )
 def test_a_check_that_cannot_pass_says_why(sqlite_url: str, tmp_path: Path, check: dict[str, Any], reason: str) -> None:

@@ -43,6 +43,15 @@ def test_checks_run_in_the_folder_where_they_were_written(headway: Shell, monkey
     assert "✗ command grep" in headway.ok("todo", "show", "1")
 
 
+def test_a_check_that_makes_no_sense_is_refused(headway: Shell) -> None:
+    refused = headway("todo", "add", "ship", "--check-file", "../../etc/passwd")
+    assert (refused.code, refused.err) == (2, "headway: checks[0].path leads outside the workspace.\n")
+    document = {"todos": [{"subject": "ship", "checks": [{"kind": "outcome", "schema": {"type": 7}}]}]}
+    (headway.folder / "todos.json").write_text(json.dumps(document))
+    assert "checks[0].schema.type must be one of" in headway("todo", "import", "todos.json").err
+    assert headway.json("todo", "list")["todos"] == []
+
+
 def test_a_check_can_be_overridden_with_a_reason(headway: Shell) -> None:
     headway.ok("todo", "add", "count", "--check", NUMBER)
     assert headway("todo", "done", "1", "--override", " ").code == 2

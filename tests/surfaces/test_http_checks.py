@@ -51,6 +51,32 @@ def test_a_failing_check_refuses_completion_and_a_passing_one_proves_it(client: 
     assert passed["seq"] > failed["seq"]
 
 
+SENSELESS: list[tuple[dict[str, Any], str]] = [
+    ({"kind": "file", "path": "../../etc/passwd"}, "checks[0].path leads outside the workspace."),
+    ({"kind": "http", "url": "ftp://x"}, "checks[0].url must begin with http:// or https://, and name a host."),
+    ({"kind": "outcome", "schema": {"type": 7}}, "checks[0].schema.type must be one of array, boolean, integer, null, number,"),
+]
+
+
+@each_row("check, sentence", SENSELESS)
+def test_every_door_refuses_a_check_that_makes_no_sense_with_the_same_sentence(
+    client: Client, operator: Client, check: dict[str, Any], sentence: str
+) -> None:
+    todo = client.add("count")
+    requests: list[tuple[str, str, Any]] = [
+        ("POST", "/v1/todos", {"subject": "count", "checks": [check]}),
+        ("PATCH", f"/v1/todos/{todo['id']}", {"checks": [check]}),
+        ("POST", "/v1/goals", {"description": "Count.", "checks": [check]}),
+    ]
+    for method, path, body in requests:
+        assert sentence in client.refused(method, path, 422, "invalid", json=body)
+    tool = client.ok("POST", "/v1/tools/todo_add", json={"arguments": {"subject": "count", "checks": [check]}})
+    assert tool["is_error"]
+    assert sentence in tool["result"]["error"]
+    assert [row["id"] for row in client.ok("GET", "/v1/todos")["todos"]] == [todo["id"]]
+    client.delete(f"/v1/todos/{todo['id']}")
+
+
 def test_a_person_overrides_the_checks_with_a_reason_that_is_kept(client: Client) -> None:
     todo = client.add("count", checks=[NUMBER])
     path = f"/v1/todos/{todo['id']}"

@@ -17,6 +17,7 @@ from headway.ledger.cursors import NEWEST, CursorCodec
 from headway.ledger.errors import Invalid, NotFound, QuotaExceeded
 from headway.ledger.events import Event, encode_json
 from headway.ledger.job import Job
+from headway.ledger.parsing.web_address import parse_url
 from headway.ledger.run import Limits
 from headway.ledger.webhook import (
     JOB_KIND,
@@ -32,7 +33,6 @@ from headway.ledger.webhook import (
     check_kinds,
 )
 from headway.outbound.receivers import check_receiver
-from headway.outbound.targets import parse_url
 from headway.storage.stores import events as event_store
 from headway.storage.stores import jobs as job_store
 from headway.storage.stores import webhooks as webhook_store

@@ -9,10 +9,10 @@ from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 
-from headway.agents.tools.files.folders import split_path
 from headway.ledger import text
-from headway.ledger.check import Check, parse_checks, refuse_folders
+from headway.ledger.check import Check, parse_checks, refuse_operators_fields
 from headway.ledger.errors import HeadwayError, Invalid, NotFound, SettingsError
+from headway.ledger.files.paths import split_path
 from headway.ledger.permission import Rule, build_rule
 from headway.ledger.run import TurnMode, TurnOutcome
 
@@ -161,7 +161,7 @@ def take_checks(value: Any, field: str) -> tuple[Check, ...]:
     """Parse checks as those of a person: commands run without a shell, and only programs that the operator allows."""
     try:
         checks = parse_checks(value, "person")
-        refuse_folders(checks)
+        refuse_operators_fields(checks)
     except Invalid as error:
         raise Invalid(str(error).replace("checks", field, 1)) from None
     return tuple(checks)

@@ -2,11 +2,15 @@
 
 import json
 import posixpath
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger import text
 from headway.ledger.errors import Forbidden, Invalid, OperatorOnly
+from headway.ledger.files.paths import split_path
+from headway.ledger.parsing.json_schema import check_schema
+from headway.ledger.parsing.web_address import parse_url
 
 Author = Literal["agent", "person", "admin", "operator"]
 Proof = Literal["none", "unproven", "proven", "overridden", "broken"]
@@ -25,6 +29,7 @@ CHECKS_LIMIT: Final = 20  # per todo
 DEFINITION_LIMIT: Final = 10_000  # characters of JSON in one check
 SCHEMA_LIMIT: Final = 1_000  # keywords and values of a JSON Schema: validating costs as much as they times the value
 DETAIL_LIMIT: Final = 4_000  # characters of a check's output that a receipt keeps
+VERIFY_TODOS: Final = "verify_todos"  # the tool that runs the checks of completed todos again
 TIMEOUT_LIMIT_S: Final = 600
 DEFAULT_TIMEOUT_S: Final = 120
 
@@ -63,6 +68,7 @@ def take_schema(value: Any, field: str) -> dict[str, Any] | bool:
     schema = take_object(value, field)
     if count_parts(schema) > SCHEMA_LIMIT:
         raise Invalid(f"{field} may have at most {SCHEMA_LIMIT:,} keywords and values.")
+    check_schema(schema, field)
     return schema
 
 
@@ -92,6 +98,33 @@ def take_sha256(value: Any, field: str) -> str:
     return digest
 
 
+def take_path(value: Any, field: str) -> str:
+    path = take_text(value, field)
+    if not split_path(path, field):
+        raise Invalid(f"{field} must name a file.")
+    return path
+
+
+def take_url(value: Any, field: str) -> str:
+    url = take_text(value, field)
+    parse_url(url, field)
+    return url
+
+
+def take_expected_values(value: Any, field: str) -> dict[str, Any]:
+    expected = take_object(value, field)
+    if any(not part for path in expected for part in path.split(".")):
+        raise Invalid(f"{field}: each path is made of names and numbers with dots between them, such as items.0.name.")
+    return expected
+
+
+def take_tool(value: Any, field: str) -> str:
+    name = take_text(value, field)
+    if name == VERIFY_TODOS:
+        raise Invalid(f"{field}: {VERIFY_TODOS} runs checks, so it cannot be one.")
+    return name
+
+
 # The fields of each kind. The first is required.
 FIELDS: Final[Mapping[str, Mapping[str, FieldRule]]] = {
     "command": {
@@ -102,16 +135,16 @@ FIELDS: Final[Mapping[str, Mapping[str, FieldRule]]] = {
         "folder": take_text,
     },
     "file": {
-        "path": take_text,
+        "path": take_path,
         "exists": take_boolean,
         "contains": take_text,
         "sha256": take_sha256,
         "schema": take_schema,
         "folder": take_text,
     },
-    "http": {"url": take_text, "status": build_number_rule(100, 599), "json": take_object},
+    "http": {"url": take_url, "status": build_number_rule(100, 599), "json": take_expected_values},
     "outcome": {"schema": take_schema},
-    "tool": {"name": take_text, "arguments": take_object, "expect": take_text},
+    "tool": {"name": take_tool, "arguments": take_object, "expect": take_text},
     "judge": {"rubric": take_text},
 }
 
@@ -143,6 +176,8 @@ def parse_check(value: Any, place: str, by: Author) -> Check:
     for name, rule in known.items():
         if value.get(name) is not None:
             check[name] = rule(value[name], f"{place}.{name}")
+    if check.get("exists") is False and (found := sorted({"contains", "sha256", "schema"} & check.keys())):
+        raise Invalid(f"{place}: a file that must not exist cannot have {found[0]}.")
     if "folder" in check and not (check["folder"].startswith("/") or check["folder"][1:3] in (":\\", ":/")):
         raise Invalid(f"{place}.folder must be an absolute path.")
     if "folder" in check and by == "operator" and (problem := find_folder_problem(check["folder"])):
@@ -189,13 +224,27 @@ def find_higher(checks: Sequence[Check], by: Author) -> list[Check]:
     return [check for check in checks if AUTHORS.index(check["by"]) > AUTHORS.index(by)]
 
 
-def refuse_folders(checks: Sequence[Check]) -> None:
-    """Refuse folders outside the workspace in checks that the operator did not write."""
+def refuse_operators_fields(checks: Sequence[Check]) -> None:
+    """Refuse in checks that the operator did not write: folders outside the workspace, and commands that only a shell can read."""
+    for index, check in enumerate(checks):
+        if check["kind"] == "command" and check["by"] != "operator":
+            split_command(check["run"], f"checks[{index}].run")
     authors = {check["by"] for check in checks if "folder" in check} - {"operator"}
     if authors == {"admin"}:
         raise OperatorOnly("checks: only the installation's operator may name a folder outside the workspace. Nothing was changed.")
     if authors:
         raise Invalid("checks: only the operator may name a folder outside the workspace.")
+
+
+def split_command(command: str, field: str = "The command") -> list[str]:
+    """Split a command that runs without a shell into its program and arguments."""
+    try:
+        parts = shlex.split(command)
+    except ValueError:
+        raise Invalid(f"{field} has a quotation mark without its pair.") from None
+    if not parts:
+        raise Invalid(f"{field} is empty.")
+    return parts
 
 
 def is_same(check: Check, other: Check) -> bool:

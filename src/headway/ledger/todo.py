@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple
 
 from headway.ledger import text
-from headway.ledger.check import Author, Proof, decode_checks, encode_checks, parse_checks, refuse_folders, replace_checks
+from headway.ledger.check import Author, Proof, decode_checks, encode_checks, parse_checks, refuse_operators_fields, replace_checks
 from headway.ledger.errors import AlreadyEnded, IllegalTransition, Invalid, UnknownStatus
 
 Status = Literal["pending", "in_progress", "completed", "canceled"]
@@ -203,7 +203,7 @@ def write_checks(value: Any, by: Author, old: str = "") -> str:
     """Return a caller's list of checks as JSON for a draft or a change. Raises Invalid or Forbidden if it may not replace `old`."""
     checks = parse_checks(value, by)
     checks = replace_checks(decode_checks(old), checks, by) if old else checks
-    refuse_folders(checks)
+    refuse_operators_fields(checks)
     return encode_checks(checks)
 
 

@@ -60,3 +60,9 @@ def check_addresses(host: str, addresses: list[Address], allowed: AddressCheck) 
     if not addresses or not all(allowed(str(address.sockaddr[0])) for address in addresses):
         raise Invalid(f"{host[:200]} does not resolve to a public address.")
     return addresses
+
+
+def check_host(host: str, hosts: Collection[str]) -> None:
+    """Raise Invalid unless the list allows the host."""
+    if not is_host_allowed(host, hosts):
+        raise Invalid(f"{host[:200]} is not an allowed host. Allowed: {', '.join(hosts)}.")

@@ -7,8 +7,8 @@ and be reached without TLS.
 from collections.abc import Collection
 
 from headway.ledger.errors import Invalid
-from headway.outbound.addresses import AddressCheck, is_public
-from headway.outbound.targets import Target, check_host, parse_url
+from headway.ledger.parsing.web_address import Target, parse_url
+from headway.outbound.addresses import AddressCheck, check_host, is_public
 
 
 def check_receiver(url: str, hosts: Collection[str]) -> Target:

@@ -16,11 +16,11 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from headway.ledger.errors import HeadwayError, OutOfReach
+from headway.ledger.parsing.web_address import DEFAULT_PORTS, Target
 from headway.ledger.text import to_one_line
 from headway.ledger.webhook import DeliveryAttempt, Secrets
 from headway.outbound.addresses import Address, HostResolver, check_addresses, resolve_host
 from headway.outbound.receivers import check_receiver, get_address_check
-from headway.outbound.targets import DEFAULT_PORTS, Target
 from headway.webhooks.messages import WebhookMessage, build_headers
 
 TOTAL_TIMEOUT_S: Final = 15.0

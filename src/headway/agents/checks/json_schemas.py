@@ -13,24 +13,20 @@ from typing import Any, Final
 
 from jsonschema import Draft202012Validator, FormatChecker, SchemaError, ValidationError, validators
 
-from headway.agents.tools.files.patterns import compile_pattern
 from headway.ledger.errors import Invalid
+from headway.ledger.parsing.json_schema import check_schema
+from headway.ledger.parsing.patterns import compile_pattern
 from headway.ledger.text import to_one_line
 
 MESSAGE_LIMIT: Final = 300
 MEMORY_LIMIT: Final = 1 << 30  # bytes, of a process that validates
 CPU_LIMIT_S: Final = 20
-UNSUPPORTED_KEYWORDS: Final = frozenset(
-    (*("$ref", "$dynamicRef", "patternProperties", "unevaluatedProperties", "unevaluatedItems"), "propertyNames", "uniqueItems")
-)
-NAMED_SCHEMAS: Final = frozenset(("properties", "$defs", "definitions", "dependentSchemas"))  # their keys are names, not keywords
-VALUES: Final = frozenset(("const", "enum", "default", "examples"))  # not schemas
 
 
 def find_mismatch(value: Any, schema: Any) -> str:
     """Return where and why the value does not fit the schema; empty if it does. Raises Invalid if the schema itself is wrong."""
     try:
-        check_keywords(schema)
+        check_schema(schema, "schema")
         # Without formats, because checking that of a pattern compiles it with Python's own expressions.
         Draft202012Validator.check_schema(schema, format_checker=FormatChecker(()))
         error = next(iter(SchemaValidator(schema).iter_errors(value)), None)
@@ -41,21 +37,6 @@ def find_mismatch(value: Any, schema: Any) -> str:
     except ArithmeticError:
         raise Invalid("The JSON Schema or the value has a number that is too large.") from None
     return describe(error) if error else ""
-
-
-def check_keywords(schema: Any) -> None:
-    if isinstance(schema, list):
-        for part in schema:
-            check_keywords(part)
-    if not isinstance(schema, dict):
-        return
-    if found := sorted(UNSUPPORTED_KEYWORDS & schema.keys()):
-        raise Invalid(f"The JSON Schema uses {found[0]}, which checks do not support.")
-    for keyword, part in schema.items():
-        if keyword in NAMED_SCHEMAS and isinstance(part, dict):
-            check_keywords(list(part.values()))
-        elif keyword not in VALUES:
-            check_keywords(part)
 
 
 def match_pattern(validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator[ValidationError]:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,10 +13,11 @@ from headway.agents.tools import web
 from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.files.contents import HASH_LIMIT, hash_entry
-from headway.agents.tools.files.folders import open_folder, split_path, translate_errors
+from headway.agents.tools.files.folders import open_folder, translate_errors
 from headway.agents.tools.programs import shell
-from headway.ledger.check import DEFAULT_TIMEOUT_S, DETAIL_LIMIT, Check
+from headway.ledger.check import DEFAULT_TIMEOUT_S, DETAIL_LIMIT, Check, split_command
 from headway.ledger.errors import HeadwayError, Invalid, NotFound
+from headway.ledger.files.paths import split_path
 from headway.ledger.run import Sandbox
 
 FILE_LIMIT: Final = 1_000_000  # bytes of a file whose content is compared; the hash covers the whole file
@@ -36,8 +36,6 @@ class CheckFinding(NamedTuple):
 def check_file(check: Check, workspace: str, sandbox: Sandbox, canceled: threading.Event | None = None) -> CheckFinding:
     path = check["path"]
     parts = split_path(path)
-    if not parts:
-        raise Invalid("path must name a file.")
     wants_file, place = check.get("exists", True), get_folder(check, workspace, sandbox, parts)
     try:
         with translate_errors(path), open_folder(place, parts[:-1]) as folder:
@@ -77,7 +75,7 @@ def find_content_problem(check: Check, content: str, canceled: threading.Event |
 def check_command(check: Check, execution: Execution, access: ExternalAccess, canceled: threading.Event) -> CheckFinding:
     """Run a program, without network. Only the operator's checks may use a shell and programs that are not allowed elsewhere."""
     sandbox = execution.sandbox._replace(has_network=False)
-    command = split_command(check, access)
+    command = build_command(check, access)
     folder = get_folder(check, execution.workspace, sandbox)
     if "folder" in check and not os.path.isdir(folder):
         raise Invalid(f"The folder {check['folder']} does not exist.")
@@ -92,15 +90,10 @@ def check_command(check: Check, execution: Execution, access: ExternalAccess, ca
     return CheckFinding(not problem, problem.rstrip() or tail, result.exit_code)
 
 
-def split_command(check: Check, access: ExternalAccess) -> list[str]:
+def build_command(check: Check, access: ExternalAccess) -> list[str]:
     if check["by"] == "operator":
         return ["/bin/sh", "-c", check["run"]]
-    try:
-        parts = shlex.split(check["run"])
-    except ValueError:
-        raise Invalid("The command has a quotation mark without its pair.") from None
-    if not parts:
-        raise Invalid("The command is empty.")
+    parts = split_command(check["run"])
     return [shell.resolve_program(parts[0], access.commands, access.sandbox), *parts[1:]]
 
 

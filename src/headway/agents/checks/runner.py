@@ -16,11 +16,10 @@ from headway.agents.tools.builtin import ExternalAccess
 from headway.agents.tools.execution import Execution, use_execution
 from headway.agents.tools.programs.sandbox import find_fault
 from headway.agents.tools.toolbox import Result, Toolbox, call_external, call_in_transaction, run_on_thread
-from headway.ledger.check import DETAIL_LIMIT, Check, CheckResult, ReceiptDraft, SubjectKind
+from headway.ledger.check import DETAIL_LIMIT, VERIFY_TODOS, Check, CheckResult, ReceiptDraft, SubjectKind
 from headway.ledger.errors import HeadwayError
 from headway.storage.stores.spending import ModelCall
 
-VERIFY_TODOS: Final = "verify_todos"  # the tool that runs the checks of completed todos again
 UNSTORABLE: Final = str.maketrans({"\0": "\N{REPLACEMENT CHARACTER}"})
 PERSONAL_JUDGEMENT: Final = "Not asked: a person decides."
 OPINION_STANDS: Final = "Not asked again."

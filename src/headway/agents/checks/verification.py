@@ -8,22 +8,20 @@ from pydantic import Field
 
 from headway.actions.proof import receipts
 from headway.agents.checks.completion import Prover
-from headway.agents.checks.runner import OPINION_STANDS, VERIFY_TODOS, CheckRunner
-from headway.agents.tools.arguments import Arguments
+from headway.agents.checks.runner import OPINION_STANDS, CheckRunner
+from headway.agents.tools.arguments import Arguments, TodoNumber
 from headway.agents.tools.execution import Execution
 from headway.agents.tools.toolbox import Tool
+from headway.ledger.check import VERIFY_TODOS
 from headway.ledger.errors import Halted, HeadwayError, StorageError
-from headway.ledger.text import MAX_INTEGER
 
 TODOS_LIMIT: Final = 1_000
 DEFAULT_LIMIT: Final = 100
 TIMEOUT_S: Final = 6 * 3600.0
 
-TodoId = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
-
 
 class VerifyTodos(Arguments):
-    ids: Annotated[tuple[TodoId, ...], Field(max_length=TODOS_LIMIT, description="default: those checked longest ago")] = ()
+    ids: Annotated[tuple[TodoNumber, ...], Field(max_length=TODOS_LIMIT, description="default: those checked longest ago")] = ()
     limit: Annotated[int, Field(ge=1, le=TODOS_LIMIT)] = DEFAULT_LIMIT
 
 

@@ -5,10 +5,10 @@ from typing import Annotated
 from pydantic import BaseModel, BeforeValidator, Field
 
 from headway.actions.webhooks import DEFAULT_OVERLAP_S, MAX_OVERLAP_S
+from headway.ledger.parsing.web_address import URL_LIMIT
 from headway.ledger.text import MAX_INTEGER, TEXT_PATTERN
 from headway.ledger.webhook import DESCRIPTION_LIMIT, KIND_LENGTH, KINDS_LIMIT, MAX_RECENT, NewWebhook, WebhookChange, WebhookState
 from headway.operations.schemas.strict_model import StrictModel, to_whole_number
-from headway.outbound.targets import URL_LIMIT
 
 Url = Annotated[str, Field(min_length=1, max_length=URL_LIMIT, description="Begins with https://")]
 Kinds = Annotated[

@@ -17,11 +17,11 @@ from headway.agents.tools.files.folders import (
     format_path,
     open_entry,
     open_folder,
-    split_path,
     translate_errors,
 )
 from headway.ledger import text
 from headway.ledger.errors import Conflict, HeadwayError, Invalid
+from headway.ledger.files.paths import split_path
 from headway.ledger.files.versions import CONTENT_LIMIT, WrittenFile, build_written
 
 READ_LIMIT: Final = 200_000  # characters

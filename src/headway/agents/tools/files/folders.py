@@ -2,7 +2,6 @@
 
 import errno
 import os
-import posixpath
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
@@ -10,7 +9,6 @@ from typing import Final, NamedTuple
 from headway.ledger import text
 from headway.ledger.errors import Invalid, NotFound
 
-PATH_LIMIT: Final = 1_000
 MAX_DEPTH: Final = 40
 ENTRIES_LIMIT: Final = 100_000  # files and folders that one call looks at
 SCRATCH_PREFIX: Final = ".headway-"  # prefix of temporary files that hold an unfinished write
@@ -70,17 +68,6 @@ class Walk:
                 elif entry.is_dir(follow_symlinks=False) and entry.name not in self.skipped:
                     names.append(f"{entry.name}/")
         return sorted(names)
-
-
-def split_path(path: str) -> list[str]:
-    """Split a path into the names below the workspace; empty for the workspace itself."""
-    path = posixpath.normpath(text.check_text(path, "path", PATH_LIMIT))
-    if path.startswith("/"):
-        raise Invalid("path must be relative to the workspace, without a leading slash.")
-    parts = [part for part in path.split("/") if part != "."]
-    if ".." in parts:
-        raise Invalid("path leads outside the workspace.")
-    return parts
 
 
 def join_prefix(parts: list[str]) -> str:

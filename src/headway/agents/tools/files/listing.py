@@ -11,10 +11,10 @@ from headway.agents.tools.files.folders import (
     Walk,
     join_prefix,
     open_folder,
-    split_path,
     translate_errors,
 )
-from headway.agents.tools.files.patterns import compile_glob, split_glob
+from headway.ledger.files.paths import split_path
+from headway.ledger.parsing.patterns import compile_glob, split_glob
 
 LIST_LIMIT: Final = 500
 

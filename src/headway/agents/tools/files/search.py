@@ -16,11 +16,11 @@ from headway.agents.tools.files.folders import (
     join_prefix,
     open_entry,
     open_folder,
-    split_path,
     translate_errors,
 )
-from headway.agents.tools.files.patterns import compile_expression
 from headway.ledger.errors import Invalid
+from headway.ledger.files.paths import split_path
+from headway.ledger.parsing.patterns import compile_expression
 
 FILE_LIMIT: Final = 1_000_000  # bytes
 # Bytes that are matched in one call of the engine, which cannot be interrupted. No match spans two lines, so a block ends with a

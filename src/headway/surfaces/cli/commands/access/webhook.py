@@ -8,9 +8,9 @@ import click
 
 from headway.actions import webhooks
 from headway.actions.webhooks import DEFAULT_OVERLAP_S, WebhookView
+from headway.ledger.parsing.web_address import parse_url
 from headway.ledger.text import MAX_INTEGER, to_one_line
 from headway.ledger.webhook import NewWebhook, WebhookChange
-from headway.outbound.targets import parse_url
 from headway.surfaces.cli.arguments import GOAL_ID, SECONDS, RowIdOrNone
 from headway.surfaces.cli.commands.engine import DEFAULT_PAGE_SIZE, print_fields
 from headway.surfaces.cli.context import TENANT_WIDE, CommandGroup, Invocation, pass_invocation, require_confirmation

@@ -1,11 +1,9 @@
 """Web addresses that come from models and tenants, parsed and checked."""
 
-from collections.abc import Collection
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, quote, urlsplit
 
 from headway.ledger.errors import Invalid
-from headway.outbound.addresses import is_host_allowed
 
 URL_LIMIT: Final = 4_000
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -21,18 +19,18 @@ class Target(NamedTuple):
     path: str
 
 
-def parse_url(url: str) -> Target:
+def parse_url(url: str, field: str = "url") -> Target:
     if len(url) > URL_LIMIT or not url.isprintable() or " " in url or "\\" in url:
-        raise Invalid(f"url must be a web address of at most {URL_LIMIT:,} characters, without spaces.")
+        raise Invalid(f"{field} must be a web address of at most {URL_LIMIT:,} characters, without spaces.")
     try:
         parts = urlsplit(url)
         host, port = to_ascii_host(parts), parts.port
     except ValueError:
-        raise Invalid("url is not a web address.") from None
+        raise Invalid(f"{field} is not a web address.") from None
     if parts.scheme not in DEFAULT_PORTS or not host:
-        raise Invalid("url must begin with http:// or https://, and name a host.")
+        raise Invalid(f"{field} must begin with http:// or https://, and name a host.")
     if "@" in parts.netloc:
-        raise Invalid("url must not contain a user name or a password.")
+        raise Invalid(f"{field} must not contain a user name or a password.")
     path = quote(parts.path or "/", SAFE_PATH_CHARACTERS) + (f"?{quote(parts.query, SAFE_PATH_CHARACTERS)}" if parts.query else "")
     return Target(parts.scheme, host, DEFAULT_PORTS[parts.scheme] if port is None else port, path)
 
@@ -41,9 +39,3 @@ def to_ascii_host(parts: SplitResult) -> str:
     """Return the host in the form in which it is compared and resolved: ASCII, without a trailing dot."""
     host = (parts.hostname or "").rstrip(".")
     return host if host.isascii() else host.encode("idna").decode()
-
-
-def check_host(host: str, hosts: Collection[str]) -> None:
-    """Raise Invalid unless the list allows the host."""
-    if not is_host_allowed(host, hosts):
-        raise Invalid(f"{host[:200]} is not an allowed host. Allowed: {', '.join(hosts)}.")
